@@ -15,6 +15,7 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Int64Array, check_choice
 from dprl.algorithms.tabular import Released, StationaryMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import act_greedily
+from dprl.algorithms.tabular.simulator import ALL_STATES, narrowed, possible_successors
 from dprl.compiled import inlined, kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountFamilies, CountPrivatizer, NoiseSpec, PrivacyConfig, Streams, WeightedSums
@@ -35,9 +36,9 @@ class _Bonus(NamedTuple):
 
     ends int64[J]: an epoch ends with so many users; e, e_losses float64[J]: E of weighted sums of transitions and E_L
     of losses until then, precision_scale multiplied in; iota: logarithm of the union bound; scale: bonus_scale;
-    consistent: whether totals and flow of the counts are restored; possible float64[L, S', S*A]: 1 where a transition
-    is possible, else 0; L = 0 if that is not known; losses float64[H, S*A]: mean losses 1 - r, no rows if they are
-    counted.
+    consistent: whether totals and flow of the counts are restored; successors int64[L, R, S*A]: the possible next
+    states, which alone are counted, -1 after the last; L = 0 if they are not known; losses float64[H, S*A]: mean losses
+    1 - r, no rows if they are counted.
     """
 
     ends: Int64Array
@@ -46,16 +47,17 @@ class _Bonus(NamedTuple):
     iota: float
     scale: float
     consistent: bool
-    possible: Float64Array
+    successors: Int64Array
     losses: Float64Array
 
 
 class _Tables(NamedTuple):
     """Arrays of planning.
 
-    policy int64[H, S]; optimistic float64[S]; transitions float64[L, S', S*A]: consistent ones, L = H, or 1 where steps
-    are counted together; excess float64[H+1, S];
-    cost float64[S]: cap less optimistic values of the next step; sums float64[7, S*A]: see `sum_up`.
+    policy int64[H, S]; optimistic float64[S]; transitions float64[L, R, S*A]: consistent ones, L = H, or 1 where steps
+    are counted together; R: next states that are counted; excess float64[H+1, S];
+    cost float64[S]: cap less optimistic values of the next step; costs float64[R, S*A]: those of the next states; sums
+    float64[7, S*A]: see `sum_up`.
     """
 
     policy: Int64Array
@@ -63,6 +65,7 @@ class _Tables(NamedTuple):
     transitions: Float64Array
     excess: Float64Array
     cost: Float64Array
+    costs: Float64Array
     sums: Float64Array
 
 
@@ -115,8 +118,23 @@ def restore_totals_and_flow(transitions: Float64Array, users: int, excess: Float
 
 
 @inlined
-def sum_up(step: Float64Array, cost: Float64Array, sums: Float64Array) -> None:
-    """Sum over s' for every (s, a): step float64[S', S*A], cost float64[S].
+def cost_of_next(cost: Float64Array, after: Int64Array, step: Float64Array, costs: Float64Array) -> None:
+    """Fill costs float64[R, S*A] with the cost float64[S] of each next state after int64[R, S*A].
+
+    Counts of step float64[R, S*A] where there is none are noise alone: they become 0.
+    """
+    for r in range(costs.shape[0]):
+        for j in range(costs.shape[1]):
+            if after[r, j] >= 0:
+                costs[r, j] = cost[after[r, j]]
+            else:
+                costs[r, j] = 0.0
+                step[r, j] = 0.0
+
+
+@inlined
+def sum_up(step: Float64Array, costs: Float64Array, sums: Float64Array) -> None:
+    """Sum over s' for every (s, a): step and costs float64[S', S*A].
 
     Fills sums float64[7, S*A]: visits N; mass and lack, the sums of max(N(s'), 0) and of max(-N(s'), 0); first and
     second, those of max(N(s'), 0) c(s') and c(s')^2; nearest, that of x(s') c(s') with x the nearest non-negative
@@ -127,14 +145,14 @@ def sum_up(step: Float64Array, cost: Float64Array, sums: Float64Array) -> None:
     pairs = shift.shape[0]
     sums[:] = 0.0
     for s in range(step.shape[0]):
-        row, c = step[s], cost[s]
+        row, c = step[s], costs[s]
         for j in range(pairs):
             positive = max(row[j], 0.0)
             visits[j] += row[j]
             mass[j] += positive
             lack[j] += positive - row[j]
-            first[j] += positive * c
-            second[j] += positive * c * c
+            first[j] += positive * c[j]
+            second[j] += positive * c[j] * c[j]
     for _ in range(_NEAREST_STEPS):  # Newton: x = max(N - shift, 0)
         for j in range(pairs):
             total, number = -max(visits[j], 0.0), 0.0
@@ -144,9 +162,9 @@ def sum_up(step: Float64Array, cost: Float64Array, sums: Float64Array) -> None:
                 number += 1.0 if above > 0.0 else 0.0
             shift[j] += total / max(number, 1.0)
     for s in range(step.shape[0]):
-        row, c = step[s], cost[s]
+        row, c = step[s], costs[s]
         for j in range(pairs):
-            nearest[j] += max(row[j] - shift[j], 0.0) * c
+            nearest[j] += max(row[j] - shift[j], 0.0) * c[j]
 
 
 @inlined
@@ -190,15 +208,13 @@ def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]
     A bound at or above the cap is saturated, and the value is then the cap. Of several saturated actions the policy
     takes the one with the highest bound before clipping; with known rewards, the one with the least loss.
     """
-    policy, optimistic, transitions, excess, cost, sums = tables
+    policy, optimistic, transitions, excess, cost, costs, sums = tables
     horizon = policy.shape[0]
-    layers, n_states, pairs = transitions.shape
+    layers, width, pairs = transitions.shape
     values = counts.values.reshape((layers, -1, pairs))
-    transitions[:] = values[:, :n_states]
+    transitions[:] = values[:, :width]
     if bonus.consistent and counts.users > 0:
         restore_totals_and_flow(transitions, counts.users, excess)
-    if bonus.possible.shape[0] > 0:
-        transitions *= bonus.possible
     epoch = int(np.searchsorted(bonus.ends, counts.users))
     changed, saturated = False, 0
     optimistic[:] = 0.0
@@ -206,14 +222,19 @@ def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]
         cap = float(horizon - h)
         cost[:] = cap - 1.0 - optimistic
         layer = h if layers == horizon else 0
-        sum_up(transitions[layer], cost, sums)
+        if bonus.successors.shape[0] > 0:
+            cost_of_next(cost, bonus.successors[layer], transitions[layer], costs)
+        else:
+            for s in range(width):
+                costs[s] = cost[s]
+        sum_up(transitions[layer], costs, sums)
         if bonus.losses.shape[0] > 0:
             sums[6] = 0.0
             bound_values(sums, sums[6], cap, bonus, epoch)
             full = take_losses(sums[0], bonus.losses[h], cap)
             moved, _ = act_greedily(sums[0], cap, policy[h], optimistic)
         else:
-            bound_values(sums, values[layer, n_states + 1], cap, bonus, epoch)
+            bound_values(sums, values[layer, width + 1], cap, bonus, epoch)
             moved, full = act_greedily(sums[0], cap, policy[h], optimistic)
         changed |= moved
         saturated += full
@@ -234,8 +255,8 @@ class BernsteinVIConfig(StationaryMDPConfig):
     Args:
         consistency: whether totals and flow of the noisy counts are restored: 'proved' where that cannot loosen the
             bounds (Gaussian noise), 'always' (a heuristic with other noise), or 'never'.
-        known_transitions: it is public which transitions are possible, not how likely they are; noise in the counts of
-            the others is left out.
+        known_transitions: it is public which transitions are possible, not how likely they are; the others are not
+            counted, so large environments in which few states follow each other need no table of all pairs.
         known_rewards: the rewards are public; users do not count losses.
     """
 
@@ -260,6 +281,11 @@ class BernsteinVIConfig(StationaryMDPConfig):
                 "consistency must be proved or never with stationary: true, got 'always'; the flow of pooled counts is "
                 "unknown"
             )
+        if self.known_transitions and self.consistency == "always":
+            raise ValueError(
+                "consistency must be proved or never with known_transitions: true, got 'always'; flow is restored in "
+                "counts of all transitions"
+            )
 
     @property
     def counts_losses(self) -> bool:
@@ -269,7 +295,13 @@ class BernsteinVIConfig(StationaryMDPConfig):
     def families(self, env: FiniteMDP) -> CountFamilies:
         """Return transitions, visits and, unless rewards are known, losses."""
         found = super().families(env)
+        if self.known_transitions:
+            found = narrowed(found, self.successors(env))
         return replace(found, families=found.families[:2], paper="") if self.known_rewards else found
+
+    def successors(self, env: FiniteMDP) -> Int64Array:
+        """Return the next states that are counted: the possible ones if they are known."""
+        return possible_successors(env, self.layers(env)) if self.known_transitions else ALL_STATES
 
     @property
     def covered_by(self) -> str | None:
@@ -290,7 +322,8 @@ class BernsteinVIConfig(StationaryMDPConfig):
 
     def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Bonus:
         """Return the numbers of the bounds; half of beta is for the noise, half for the users' episodes."""
-        pairs, possible = env.horizon * env.n_states * env.n_actions, self._possible(env)
+        pairs, successors = env.horizon * env.n_states * env.n_actions, self.successors(env)
+        width = successors.shape[1] or env.n_states
         visits = env.horizon // self.layers(env) * episodes
         ends = epoch_ends(episodes)
         share = self.beta / (4 * len(ends))
@@ -303,36 +336,32 @@ class BernsteinVIConfig(StationaryMDPConfig):
 
         return _Bonus(
             ends=np.array(ends, dtype=np.int64),
-            e=bounds("transitions", int(possible.sum(axis=1).max()), _FUNCTIONS * pairs),
+            e=bounds("transitions", width, _FUNCTIONS * pairs),
             e_losses=np.zeros(len(ends)) if self.known_rewards else bounds("losses", 1, pairs),
             iota=math.log(8.0 * pairs * visits / self.beta),
             scale=self.bonus_scale,
             consistent=self._restores(privatizer.query.noise),
-            possible=possible if self.known_transitions else possible[:0],
+            successors=successors,
             losses=losses if self.known_rewards else losses[:0],
         )
 
-    def _possible(self, env: FiniteMDP) -> Float64Array:
-        """Return float64[L, S', S*A]: 1 where a transition is possible, else 0; all 1 without known_transitions."""
-        chances = env.transitions[: self.layers(env)].transpose(0, 3, 1, 2)
-        found = (chances > 0.0) | (not self.known_transitions)
-        return np.ascontiguousarray(found.reshape(*found.shape[:2], -1), dtype=np.float64)
-
     def _restores(self, noise: NoiseSpec) -> bool:
-        if self.stationary:  # the last state of a user is unknown, and so is the flow
+        if self.stationary or self.known_transitions:
+            # The last state of a user is unknown, and so is the flow; or the closed form does not hold.
             return False
         return self.consistency == "always" or (self.consistency == "proved" and rotation_invariant(noise))
 
     def tables(self, env: FiniteMDP, episodes: int) -> _Tables:  # noqa: ARG002
         """Return tables of zeros."""
         horizon, n_states, n_actions = env.rewards.shape
-        pairs = n_states * n_actions
+        pairs, width = n_states * n_actions, self.successors(env).shape[1] or n_states
         return _Tables(
             policy=np.zeros((horizon, n_states), dtype=np.int64),
             optimistic=np.zeros(n_states),
-            transitions=np.zeros((self.layers(env), n_states, pairs)),
+            transitions=np.zeros((self.layers(env), width, pairs)),
             excess=np.zeros((horizon + 1, n_states)),
             cost=np.zeros(n_states),
+            costs=np.zeros((width, pairs)),
             sums=np.zeros((7, pairs)),
         )
 

@@ -74,7 +74,7 @@ def against_naive(mdp: FiniteMDP, label: str) -> Row:
 
     def ours(n: int) -> None:
         for _ in range(n):
-            draw_visits(mdp.transitions, mdp.start, policy, 10**6, None, generator)
+            draw_visits(mdp.transitions, mdp.start, policy, 10**6, generator)
 
     def theirs(n: int) -> None:
         for _ in range(n):

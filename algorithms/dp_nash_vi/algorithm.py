@@ -200,7 +200,7 @@ def draw_block(simulator: _GameSimulator, policy: Float64Array, first: int, user
     joint, generator = policy.reshape(*policy.shape[:2], -1), block_generator(simulator.key, first)
 
     def draw(sizes: Int64Array | None) -> Int64Array:
-        return draw_visits(simulator.transitions, simulator.start, joint, users, sizes, generator)
+        return draw_visits(simulator.transitions, simulator.start, joint, users if sizes is None else sizes, generator)
 
     return UserBlock(first, users, draw)
 

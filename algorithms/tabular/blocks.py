@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.tabular.simulator import ALL_STATES
 from dprl.privacy import CountPrivatizer
 from dprl.privacy.queries.count_blocks import UserBlock
 from dprl.privacy.randomness.streams import block_generator
@@ -26,20 +27,21 @@ def draw_visits(
     transitions: Float64Array,
     start: Float64Array,
     policy: Int64Array | Float64Array,
-    users: int,
-    sizes: Int64Array | None,
+    users: int | Int64Array,
     generator: np.random.Generator,
+    successors: Int64Array = ALL_STATES,
 ) -> Int64Array:
     """Return how many of `users` episodes take which transition at each step, int64[H, S' * S * A], from its law.
 
-    Given sizes int64[H], steps are independent: so many episodes at each, of other users.
+    With `successors`, those of `possible_successors`, R next states are counted in place of S': int64[H, R * S * A].
 
     Args:
         transitions: float64[H, S, A, S']. start: float64[S]. policy: actions int64[H, S], or probabilities
-            float64[H, S, A].
+            float64[H, S, A]. users: m, who take all steps; or int64[H], so many at each step, who take no other.
     """
     horizon, n_states, n_actions, _ = transitions.shape
-    found = np.zeros((horizon, n_states, n_states * n_actions), dtype=np.int64)
+    layers, width, _ = successors.shape
+    found = np.zeros((horizon, width if layers else n_states, n_states * n_actions), dtype=np.int64)
     states = np.arange(n_states)
     if policy.ndim == 2:
         pairs = states * n_actions + policy
@@ -48,19 +50,29 @@ def draw_visits(
         pairs = np.broadcast_to(np.arange(n_states * n_actions), (horizon, n_states * n_actions))
         moves = transitions.reshape(horizon, n_states * n_actions, n_states)
     law = start
-    reached = generator.multinomial(users, start)
+    reached = generator.multinomial(np.sum(users), start)
     for h in range(horizon):
-        if sizes is not None:
+        after = successors[h if layers > 1 else 0][:, pairs[h]].T if layers else None
+        chances = moves[h] if after is None else np.take_along_axis(moves[h], after, axis=1) * (after >= 0)
+        if isinstance(users, np.ndarray):
             entering = law if policy.ndim == 2 else (law[:, None] * policy[h]).reshape(-1)
-            joint = (entering[:, None] * moves[h]).reshape(-1)
-            drawn = generator.multinomial(sizes[h], joint / joint.sum()).reshape(moves[h].shape)
-            law = joint.reshape(moves[h].shape).sum(axis=0)
+            joint = entering[:, None] * chances
+            drawn = generator.multinomial(users[h], (joint / joint.sum()).reshape(-1)).reshape(chances.shape)
+            law = _arrivals(joint, after, n_states)
         else:
             entered = reached if policy.ndim == 2 else generator.multinomial(reached, policy[h]).reshape(-1)
-            drawn = generator.multinomial(entered, moves[h])
-            reached = drawn.sum(axis=0)
+            drawn = generator.multinomial(entered, chances)
+            reached = _arrivals(drawn, after, n_states).astype(np.int64)
         found[h][:, pairs[h]] = drawn.T
     return found.reshape(horizon, -1)
+
+
+def _arrivals(leaving: Any, after: Int64Array | None, n_states: int) -> Any:  # noqa: ANN401 - integers or floats
+    """Return how many of those who leave pairs reach each state, [S]; after int64[n, R] has the next states."""
+    if after is None:
+        return leaving.sum(axis=0)
+    # Nobody takes a rank without a state, -1.
+    return np.bincount(np.maximum(after, 0).ravel(), weights=leaving.ravel(), minlength=n_states)
 
 
 def draw_block(simulator: Any, policy: Int64Array | Float64Array, first: int, users: int) -> UserBlock:  # noqa: ANN401
@@ -68,7 +80,8 @@ def draw_block(simulator: Any, policy: Int64Array | Float64Array, first: int, us
     generator = block_generator(simulator.key, first)
 
     def draw(sizes: Int64Array | None) -> Int64Array:
-        return draw_visits(simulator.transitions, simulator.start, policy, users, sizes, generator)
+        law = simulator.transitions, simulator.start
+        return draw_visits(*law, policy, users if sizes is None else sizes, generator, simulator.successors)
 
     horizon, n_states, n_actions = simulator.rewards.shape
     return UserBlock(first, users, draw, simulator.observed.reshape(horizon, n_states * n_actions))

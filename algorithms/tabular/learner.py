@@ -33,7 +33,14 @@ from dprl.algorithms.tabular.lower_bounds import (
     lower_values,
     probabilities,
 )
-from dprl.algorithms.tabular.simulator import Simulator, count_families, simulator, stochastic_policy_value
+from dprl.algorithms.tabular.simulator import (
+    ALL_STATES,
+    Simulator,
+    count_families,
+    of_all_states,
+    simulator,
+    stochastic_policy_value,
+)
 from dprl.envs import Env, FiniteMDP
 from dprl.privacy import CountFamilies, CountPrivatizer, PooledFamilies, PrivacyConfig, Streams
 from dprl.privacy.queries.count_kernels import Released
@@ -263,6 +270,9 @@ class TabularLearner(Learner):
         if self._limits is None:
             return {}
         simulator, counts = self._unplayed, self.privatizer.release()
+        if simulator.successors.shape[0] > 0:
+            values = of_all_states(counts.values, simulator.successors, simulator.rewards.shape[1])
+            counts = counts._replace(values=values)
         policy = probabilities(self.policy, simulator.rewards.shape[2])
         losses = self.privatizer.query.families.families[2].name == "losses"
         bound = float(simulator.start @ lower_values(counts, policy, self._limits, losses))
@@ -317,7 +327,12 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
 
     def simulator(self, env: FiniteMDP, episodes: int, streams: Streams) -> Simulator:
         """Return the MDP and its users."""
-        return simulator(env, episodes, streams, self.counts_losses, len(self.families(env).families))
+        families = len(self.families(env).families)
+        return simulator(env, episodes, streams, self.counts_losses, families, self.successors(env))
+
+    def successors(self, env: FiniteMDP) -> Int64Array:  # noqa: ARG002
+        """Return the next states that are counted, see `possible_successors`; all of them unless they are known."""
+        return ALL_STATES
 
     def tables(self, env: FiniteMDP, episodes: int) -> Any:  # noqa: ANN401, ARG002 - algorithms may have others
         """Return greedy tables of zeros."""

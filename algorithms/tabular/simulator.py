@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,10 @@ from dprl.privacy.randomness.bits import fill_uniform
 
 _TRANSITIONS, _VISITS, _REWARDS = range(3)
 N_FAMILIES = 3
+NO_STATE = -1
+ALL_STATES = np.zeros((0, 0, 0), dtype=np.int64)
+"""In place of possible next states where they are not known: any state may follow."""
+PUBLIC_SUCCESSORS = "which next states are possible is public: the others are not counted"
 
 
 def visit_families(n_states: int, n_actions: int) -> tuple[CountFamily, CountFamily]:
@@ -44,6 +49,38 @@ def count_families(mdp: FiniteMDP, losses: bool = False) -> CountFamilies:
         indicator=False,
     )
     return CountFamilies(mdp.horizon, (*visit_families(mdp.n_states, mdp.n_actions), third), paper="[CZ22]")
+
+
+def possible_successors(mdp: FiniteMDP, layers: int) -> Int64Array:
+    """Return the possible next states of each step and pair, int64[layers, R, S*A], rising; -1 after the last.
+
+    R is the largest number of possible next states.
+    """
+    n_states, n_actions = mdp.rewards.shape[1:]
+    possible = mdp.transitions[:layers].reshape(layers, n_states * n_actions, n_states) > 0.0
+    numbers = possible.sum(axis=2)
+    found = np.full((layers, int(numbers.max()), n_states * n_actions), NO_STATE)
+    layer, pair, state = np.nonzero(possible)
+    rank = np.arange(state.shape[0]) - np.repeat(np.cumsum(numbers) - numbers.ravel(), numbers.ravel())
+    found[layer, rank, pair] = state
+    return found
+
+
+def narrowed(families: CountFamilies, successors: Int64Array) -> CountFamilies:
+    """Return families in which N(h,s,a,s') counts the possible next states only, as [R, S, A]."""
+    transitions = replace(families.families[0], width=successors[0].size)
+    return replace(families, families=(transitions, *families.families[1:]), paper="", public=PUBLIC_SUCCESSORS)
+
+
+def of_all_states(values: Float64Array, successors: Int64Array, n_states: int) -> Float64Array:
+    """Return counts float64[L * (R + F) * S*A] with the transitions of all next states, 0 where there are none."""
+    layers, width, pairs = successors.shape
+    steps = values.reshape(layers, -1, pairs)
+    found = np.zeros((layers, n_states + steps.shape[1] - width, pairs))
+    found[:, n_states:] = steps[:, width:]
+    layer, rank, pair = np.nonzero(successors >= 0)
+    found[layer, successors[layer, rank, pair], pair] = steps[layer, rank, pair]
+    return found.ravel()
 
 
 @inlined
@@ -79,6 +116,20 @@ def write_contribution(
         amounts[h, _REWARDS] = rewards[h, states[h], actions[h]]
 
 
+@inlined
+def write_ranks(states: Int64Array, successors: Int64Array, cells: Int64Array) -> None:
+    """User side: name a transition by the rank of its next state among the possible ones, the last if it is none.
+
+    states int64[H+1], successors int64[L, R, S*A], L = H or 1; corrects the first column of cells int64[H, F].
+    """
+    layers, width, pairs = successors.shape
+    for h in range(cells.shape[0]):
+        pair, rank = cells[h, _VISITS], 0
+        while rank < width - 1 and successors[h if layers > 1 else 0, rank, pair] != states[h + 1]:
+            rank += 1
+        cells[h, _TRANSITIONS] = rank * pairs + pair
+
+
 class EpisodeBuffer(NamedTuple):
     """User's side: the episode under way. Only `play` writes it, only sending kernels may read it.
 
@@ -111,7 +162,8 @@ def episode_buffer(horizon: int, n_families: int) -> EpisodeBuffer:
 class Simulator(NamedTuple):
     """Environment and users for compiled loops.
 
-    transitions, rewards, cdf, start, start_cdf: of FiniteMDP; observed float64[H, S, A]: users observe and count it,
+    transitions, rewards, cdf, start, start_cdf: of FiniteMDP; successors int64[L, R, S*A]: see `possible_successors`,
+    L = 0 where they are not known; observed float64[H, S, A]: users observe and count it,
     rewards or losses; optimal_value: V* of the first state's distribution;
     episodes: K; key uint64[5]: of the stream that moves the environment; values float64[H+1, S]: scratch; device: a
     user's.
@@ -119,6 +171,7 @@ class Simulator(NamedTuple):
 
     transitions: Float64Array
     rewards: Float64Array
+    successors: Int64Array
     observed: Float64Array
     cdf: Float64Array
     start: Float64Array
@@ -138,13 +191,22 @@ class Simulator(NamedTuple):
 
 
 def simulator(
-    mdp: FiniteMDP, episodes: int, streams: Streams, losses: bool = False, n_families: int = N_FAMILIES
+    mdp: FiniteMDP,
+    episodes: int,
+    streams: Streams,
+    losses: bool = False,
+    n_families: int = N_FAMILIES,
+    successors: Int64Array = ALL_STATES,
 ) -> Simulator:
-    """Return the simulator of K = `episodes` users of `mdp`, who count rewards, or losses 1 - r, or neither."""
+    """Return the simulator of K = `episodes` users of `mdp`, who count rewards, or losses 1 - r, or neither.
+
+    successors: those that the users' families count, see `narrowed`; `ALL_STATES` for all.
+    """
     horizon, n_states, _ = mdp.rewards.shape
     return Simulator(
         transitions=mdp.transitions,
         rewards=mdp.rewards,
+        successors=successors,
         observed=1.0 - mdp.rewards if losses else mdp.rewards,
         cdf=mdp.cdf,
         start=mdp.start,
@@ -165,6 +227,8 @@ def play(simulator: Simulator, policy: Int64Array, user: int) -> None:
     fill_uniform(uniforms, simulator.key, np.uint64(user) * np.uint64(uniforms.shape[0]))
     roll_out(simulator.cdf, simulator.start_cdf, policy, uniforms, device.states, device.actions)
     write_contribution(device.states, device.actions, simulator.observed, device.cells, device.amounts)
+    if simulator.successors.shape[0] > 0:
+        write_ranks(device.states, simulator.successors, device.cells)
 
 
 @inlined
@@ -174,6 +238,8 @@ def play_stochastic(simulator: Simulator, policy: Float64Array, user: int) -> No
     fill_uniform(device.uniforms, simulator.key, np.uint64(user) * np.uint64(device.uniforms.shape[0]))
     roll_out_stochastic(simulator.cdf, simulator.start_cdf, policy, device.uniforms, device.states, device.actions)
     write_contribution(device.states, device.actions, simulator.observed, device.cells, device.amounts)
+    if simulator.successors.shape[0] > 0:
+        write_ranks(device.states, simulator.successors, device.cells)
 
 
 @inlined

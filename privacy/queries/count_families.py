@@ -10,6 +10,8 @@ import numpy as np
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.mechanisms.base import Sensitivity
 
+_HOLDS_ANYWAY = "the guarantee does not depend on it"
+
 
 @dataclass(frozen=True)
 class CountFamily:
@@ -46,12 +48,14 @@ class CountFamilies:
         paper: the paper of the privatizer, for `calibration: printed`; '' where no paper prints a scale.
         players: how many people make one episode, and its report, together. They are one user: they are not
             protected from each other.
+        public: what the layout takes for public knowledge, for the certificate; '' for nothing.
     """
 
     n_steps: int
     families: tuple[CountFamily, ...]
     paper: str = ""
     players: int = 1
+    public: str = ""
 
     def __post_init__(self) -> None:
         widths = {family.name: family.width for family in self.families}
@@ -76,7 +80,7 @@ class CountFamilies:
     @property
     def assumption(self) -> str | None:
         """What the counts take for granted of the environment, for the certificate; None for nothing."""
-        return None
+        return f"{self.public}; {_HOLDS_ANYWAY}" if self.public else None
 
     @property
     def n_cells(self) -> int:
@@ -126,10 +130,8 @@ class PooledFamilies(CountFamilies):
     @property
     def assumption(self) -> str:
         """What the counts take for granted of the environment, for the certificate."""
-        return (
-            "the environment is the same at every step, and counts are summed over steps; the guarantee does not "
-            "depend on it"
-        )
+        pooled = "the environment is the same at every step, and counts are summed over steps"
+        return "; ".join([pooled, *filter(None, [self.public]), _HOLDS_ANYWAY])
 
     def row(self, n_families: int = 1) -> Sensitivity:
         """Sensitivity of all that one user adds to so many families."""

@@ -11,7 +11,9 @@ from scipy import stats
 from dprl.algorithms import BernsteinVIConfig
 from dprl.algorithms.bernstein_vi import _Bonus, _Tables, bound_values, epoch_ends, plan, rotation_invariant, sum_up
 from dprl.algorithms.tabular import Released
-from dprl.envs import FiniteMDP, RandomMDP, RiverSwim
+from dprl.algorithms.tabular.learner import Simulation
+from dprl.algorithms.tabular.simulator import ALL_STATES, of_all_states, write_ranks
+from dprl.envs import FiniteMDP, GymnasiumTable, RandomMDP, RiverSwim
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams, WeightedSums
 from dprl.privacy.base import Float64Array
 from tests.algorithms.cases import Learner, optimal_q
@@ -29,7 +31,7 @@ def bonus_of(scale: float, *, consistent: bool, noise: float = 6.0) -> _Bonus:
         iota=9.0,
         scale=scale,
         consistent=consistent,
-        possible=np.zeros((0, STATES, STATES * ACTIONS)),
+        successors=ALL_STATES,
         losses=np.zeros((0, STATES * ACTIONS)),
     )
 
@@ -42,8 +44,14 @@ def tables() -> _Tables:
         transitions=np.zeros((HORIZON, STATES, pairs)),
         excess=np.zeros((HORIZON + 1, STATES)),
         cost=np.zeros(STATES),
+        costs=np.zeros((STATES, pairs)),
         sums=np.zeros((7, pairs)),
     )
+
+
+def everywhere(cost: Float64Array, step: Float64Array) -> Float64Array:
+    """The cost of each next state, for every pair."""
+    return np.repeat(cost[:, None], step.shape[1], axis=1)
 
 
 def noisy_counts(rng: np.random.Generator, users: int, size: float) -> Float64Array:
@@ -133,7 +141,7 @@ def test_nearest_counts_are_the_simplex_projection_for_few_states() -> None:
             step, cost = rng.normal(centre, 10.0, size=(n_states, 50)), rng.random(n_states)
             step[:, 25:] *= 10.0 ** rng.uniform(0.0, 3.0, size=(n_states, 25))
             sums = np.full((7, 50), 3.0)
-            sum_up(step, cost, sums)
+            sum_up(step, everywhere(cost, step), sums)
             nearest = np.array([simplex_projection(step[:, j]) @ cost for j in range(50)])
             np.testing.assert_allclose(sums[5], nearest, atol=1e-8)
             np.testing.assert_allclose(sums[3], cost @ np.maximum(step, 0.0), atol=1e-10)
@@ -142,7 +150,7 @@ def test_nearest_counts_are_the_simplex_projection_for_few_states() -> None:
 def test_nearest_counts_that_take_a_newton_step_for_each_state_but_two() -> None:
     step, sums = np.array([[0.3, 9.1, 0.2, -47.2, 13.9, 13.1]]).T, np.zeros((7, 1))
     for s in range(6):
-        sum_up(step, np.eye(6)[s], sums)
+        sum_up(step, everywhere(np.eye(6)[s], step), sums)
         assert sums[5, 0] == pytest.approx(simplex_projection(step[:, 0])[s], abs=1e-12)
 
 
@@ -150,7 +158,7 @@ def test_nearest_counts_of_many_states_err_towards_the_positive_ones() -> None:
     # What (7) needs: at least the projection's sum, at most that of the positive counts.
     rng = np.random.default_rng(6)
     step, cost, sums = rng.standard_t(2, size=(60, 200)), rng.random(60), np.zeros((7, 200))
-    sum_up(step, cost, sums)
+    sum_up(step, everywhere(cost, step), sums)
     nearest = np.array([simplex_projection(step[:, j]) @ cost for j in range(200)])
     assert (sums[5] >= nearest - 1e-9).all()
     assert (sums[5] <= sums[3] + 1e-9).all()
@@ -169,7 +177,7 @@ def test_lower_costs_never_raise_a_bound() -> None:
             losses, found = rng.random(pairs) * np.maximum(step.sum(axis=0), 0.0), []
             for cost in (lower, higher):
                 sums = np.zeros((7, pairs))
-                sum_up(step, cost, sums)
+                sum_up(step, everywhere(cost, step), sums)
                 bound_values(sums, losses, reach + 1.0, bonus, 0)
                 found.append(sums[0])
             assert (found[0] >= found[1] - 1e-9).all()
@@ -244,24 +252,74 @@ def test_values_of_pooled_counts_are_optimistic(privacy: Any, visits: int, learn
 
 
 @pytest.mark.parametrize("stationary", [False, True])
-def test_known_transitions_leave_out_the_noise_of_others(stationary: bool) -> None:
-    """Plans are those of counts that are 0 there, and bounds are of sums over fewer cells."""
+def test_known_transitions_count_the_possible_ones_alone(stationary: bool) -> None:
+    """Plans are those of all counts with 0 elsewhere, and bounds are of sums over fewer cells."""
     mdp, privacy = RiverSwim(n_states=6, horizon=4).build(), CentralPrivacy(1.0, families="one_hot")
     configs = [BernsteinVIConfig(stationary=stationary, known_transitions=known) for known in (False, True)]
     privatizers = [config.privatizer(mdp, privacy, 900, Streams(0, "known")) for config in configs]
-    without, known = (c.bonus(mdp, p, 900) for c, p in zip(configs, privatizers, strict=True))
-    fewer = privatizers[0].query.weighted_precision(WeightedSums("transitions", 3, 4 * 4 * 12, 900), 0.1 / 4)
+    every, known = (c.bonus(mdp, p, 900) for c, p in zip(configs, privatizers, strict=True))
+    assert privatizers[0].query.families.block == 6 * 12 + 2 * 12
+    assert privatizers[1].query.families.block == 3 * 12 + 2 * 12
+    fewer = privatizers[1].query.weighted_precision(WeightedSums("transitions", 3, 4 * 4 * 12, 900), 0.1 / 4)
     assert known.e.tolist() == [fewer]
-    assert (without.e > known.e).all()
+    assert (every.e > known.e).all()
     generator, layers = np.random.default_rng(0), 1 if stationary else mdp.horizon
-    counts = generator.normal(30.0, 20.0, size=(layers, 8, 12))
-    masked = counts.copy()
-    masked[:, :6] *= mdp.transitions[:layers].transpose(0, 3, 1, 2).reshape(layers, 6, 12) > 0.0
-    own, each = (configs[0].tables(mdp, 900) for _ in range(2))
+    counts = generator.normal(30.0, 20.0, size=(layers, 3 + 2, 12))
+    full = of_all_states(counts.ravel(), known.successors, 6)
+    possible = mdp.transitions[:layers].transpose(0, 3, 1, 2).reshape(layers, 6, 12) > 0.0
+    assert (full.reshape(layers, 8, 12)[:, :6] != 0.0).tolist() == possible.tolist()
+    own, each = (config.tables(mdp, 900) for config in reversed(configs))
     plan(Released(counts.ravel(), 899, 1), known, own)
-    plan(Released(masked.ravel(), 899, 1), known._replace(possible=known.possible[:0]), each)
+    plan(Released(full, 899, 1), known._replace(successors=ALL_STATES), each)
     assert np.array_equal(own.policy, each.policy)
-    assert np.array_equal(own.optimistic, each.optimistic)
+    np.testing.assert_allclose(own.optimistic, each.optimistic, atol=1e-12)
+
+
+@pytest.mark.parametrize("simulation", ["users", "blocks"])
+def test_known_transitions_lose_no_count(simulation: Simulation) -> None:
+    """Users name transitions by rank, one by one and in blocks: without noise, all counts are those of all states."""
+    mdp, episodes = GymnasiumTable("FrozenLake-v1", horizon=5).build(), 301
+    settings: dict[str, Any] = {"replan_growth": 10.0, "simulation": simulation, "stationary": True}
+    config = BernsteinVIConfig(known_transitions=True, certify_policy=True, **settings)
+    privatizer = config.privatizer(mdp, NoPrivacy(), episodes, Streams(3, "ranks"))
+    learner = config.build(mdp, privatizer, episodes, Streams(3, "ranks"))
+    found = learner.learn(episodes).metrics
+    assert 0.0 <= found["lower_bound"] <= found["value"]
+    counts, successors = privatizer.release(), config.successors(mdp)
+    full = of_all_states(counts.values, successors, mdp.n_states).reshape(mdp.n_states + 2, -1)
+    arrivals = full[: mdp.n_states]
+    assert arrivals.sum() == counts.users * mdp.horizon
+    assert arrivals.sum(axis=0).tolist() == full[mdp.n_states].tolist()
+    expected = full[mdp.n_states] * mdp.transitions[0].reshape(-1, mdp.n_states).T
+    assert (arrivals[expected == 0.0] == 0.0).all()
+    # Chi-squared of the next states of each pair, with a false alarm once in 10^6.
+    seen = expected > 0.0
+    statistic = ((arrivals[seen] - expected[seen]) ** 2 / expected[seen]).sum()
+    free = seen.sum() - (full[mdp.n_states] > 0).sum()
+    assert statistic < stats.chi2.isf(1e-6, free)
+
+
+@pytest.mark.slow
+def test_taxi_is_learned_privately() -> None:
+    mdp, privacy = (
+        GymnasiumTable("Taxi-v3", horizon=20).build(),
+        CentralPrivacy(10.0, 1e-6, families="one_hot", counter="auto"),
+    )
+    config, episodes = BernsteinVIConfig(preset="tuned", stationary=True, known_transitions=True), 200_000
+    privatizer = config.privatizer(mdp, privacy, episodes, Streams(0, "taxi"))
+    certificate = privatizer.certificate(config.name)
+    assert certificate.verdict == "holds"
+    assert "which next states are possible is public" in str(certificate.to_dict()["assumption"])
+    learner = config.build(mdp, privatizer, episodes, Streams(0, "taxi"))
+    first, *_, last = (learner.learn(episodes // 10).metrics["regret"] for _ in range(10))
+    assert last < 0.3 * first
+
+
+def test_a_transition_that_is_not_possible_is_counted_as_the_last() -> None:
+    successors = np.array([[[0, 1], [2, -1]]])
+    cells = np.array([[0, 0], [0, 1], [0, 0]])
+    write_ranks(np.array([0, 2, 0, 1]), successors, cells)
+    assert cells[:, 0].tolist() == [2, 1 + 2, 2]
 
 
 def test_known_rewards_plan_as_losses_counted_without_error() -> None:

@@ -116,8 +116,8 @@ def test_visits_have_the_means_and_covariances_of_episodes(
     chances = np.eye(mdp.n_actions)[policy]
     if stochastic:
         policy = chances = generator.dirichlet(np.ones(mdp.n_actions), size=(mdp.horizon, mdp.n_states))
-    sizes = np.full(mdp.horizon, users) if apart else None
-    found = np.array([draw_visits(mdp.transitions, mdp.start, policy, users, sizes, generator) for _ in range(runs)])
+    each = np.full(mdp.horizon, users) if apart else users
+    found = np.array([draw_visits(mdp.transitions, mdp.start, policy, each, generator) for _ in range(runs)])
     law, mean = mdp.start, []
     for h in range(mdp.horizon):
         joint = law[:, None, None] * chances[h][:, :, None] * mdp.transitions[h]

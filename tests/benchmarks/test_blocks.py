@@ -13,7 +13,7 @@ def test_both_programs_have_the_same_law() -> None:
     """Means of 2,000 blocks agree within 6 standard errors."""
     mdp, generator = RiverSwim(n_states=4, horizon=5).build(), np.random.default_rng(1)
     policy = generator.integers(mdp.n_actions, size=(mdp.horizon, mdp.n_states))
-    ours = np.array([draw_visits(mdp.transitions, mdp.start, policy, 50, None, generator) for _ in range(2000)])
+    ours = np.array([draw_visits(mdp.transitions, mdp.start, policy, 50, generator) for _ in range(2000)])
     theirs = np.array([naive_visits(mdp, policy, 50, generator) for _ in range(2000)])
     error = np.sqrt((ours.var(axis=0) + theirs.var(axis=0)) / 2000)
     assert (np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) <= 6.0 * error + 1e-12).all()
