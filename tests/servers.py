@@ -85,11 +85,14 @@ def server(
 
 
 @contextmanager
-def mlflow_server(folder: Path, environment: Mapping[str, str], port: int | None = None) -> Iterator[int]:
-    """Start MLflow's server on a database in the folder, as `server` does."""
+def mlflow_server(
+    folder: Path, environment: Mapping[str, str], port: int | None = None, database: str | None = None
+) -> Iterator[int]:
+    """Start MLflow's server on a database, one in the folder if none is given, as `server` does."""
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONSAFEPATH": "1"}
     command = [sys.executable, "-P", "-m", "mlflow", "server", "--host", "127.0.0.1", "--workers", "1"]
-    command += ["--backend-store-uri", f"sqlite:///{folder}/server.db", "--artifacts-destination", str(folder / "kept")]
+    database = database or f"sqlite:///{folder}/server.db"
+    command += ["--backend-store-uri", database, "--artifacts-destination", str(folder / "kept")]
     with server(
         lambda chosen: [*command, "--port", str(chosen)], folder / "server.log", {**environment, **quiet}, port
     ) as answering:

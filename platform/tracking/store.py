@@ -20,6 +20,7 @@ EXPERIMENT = "dprl"
 
 
 _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
+_DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 _CONNECT_SECONDS = 10.0
 _NO_DATABASE = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_PERM}
 
@@ -122,7 +123,8 @@ class TrackingStore:
         """
         if uri is not None:
             # With a database MLflow would put files into the current folder.
-            return cls(uri, Home(home.resolve()).artifacts if uri.startswith("sqlite:") else None)
+            database = uri.partition(":")[0].partition("+")[0] in _DATABASES
+            return cls(uri, Home(home.resolve()).artifacts if database else None)
         there = Home(home.resolve())
         return cls(f"sqlite:///{quote(str(there.database))}", there.artifacts)
 
