@@ -192,18 +192,7 @@ def log_episodes(
     if first:
         states[:, 0] = n_states + 1
     for user, episode in enumerate(users):
-        taken, observed, paid = (np.asarray(each) for each in (episode.actions, episode.observations, episode.rewards))
-        if taken.dtype.kind not in "iu" or observed.dtype.kind not in "iu" or taken.ndim != 1 or observed.ndim != 1:
-            raise ValueError(
-                "observations and actions must be one integer a step, got others; number the states of a small "
-                "discrete space"
-            )
-        if paid.dtype.kind not in "iuf" or paid.ndim != 1:
-            raise ValueError("rewards must be one number a step, got others; convert them")
-        if len(observed) not in (len(taken), len(taken) + 1) or len(paid) != len(taken):
-            raise ValueError("episodes must have an observation and a reward for each action, got others; check them")
-        if observed.size and not 0 <= observed.min() <= observed.max() < n_states:
-            raise ValueError(f"observations must be in 0..{n_states - 1}, got another value; raise n_states")
+        observed, taken, paid = _arrays_of(episode, n_states)
         length = min(len(taken), horizon)
         states[user, first : first + length] = observed[:length]
         if length == horizon and len(observed) > horizon:
@@ -217,3 +206,20 @@ def log_episodes(
     made.checked(arrays)
     np.savez(file, **arrays)  # type: ignore[arg-type]
     return made
+
+
+def _arrays_of(episode: _RecordedEpisode, n_states: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return observations, actions and rewards of an episode. Raises ValueError for what does not fit."""
+    taken, observed, paid = (np.asarray(each) for each in (episode.actions, episode.observations, episode.rewards))
+    if taken.dtype.kind not in "iu" or observed.dtype.kind not in "iu" or taken.ndim != 1 or observed.ndim != 1:
+        raise ValueError(
+            "observations and actions must be one integer a step, got others; number the states of a small "
+            "discrete space"
+        )
+    if paid.dtype.kind not in "iuf" or paid.ndim != 1:
+        raise ValueError("rewards must be one number a step, got others; convert them")
+    if len(observed) not in (len(taken), len(taken) + 1) or len(paid) != len(taken):
+        raise ValueError("episodes must have an observation and a reward for each action, got others; check them")
+    if observed.size and not 0 <= observed.min() <= observed.max() < n_states:
+        raise ValueError(f"observations must be in 0..{n_states - 1}, got another value; raise n_states")
+    return observed, taken, paid

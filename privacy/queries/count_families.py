@@ -55,7 +55,7 @@ class CountFamilies:
     families: tuple[CountFamily, ...]
     paper: str = ""
     players: int = 1
-    public: str = ""
+    public: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         widths = {family.name: family.width for family in self.families}

@@ -71,7 +71,8 @@ class Streams:
 def noise_identity(*parts: object) -> str:
     """Return text that identifies noise: registered names, fields by name, and floats to the last bit.
 
-    It names no Python class, so renaming or moving a class changes neither a key nor a journal.
+    Fields that are not compared are left out. It names no Python class, so renaming or moving a class changes neither a
+    key nor a journal.
 
     Args:
         parts: dataclass instances, tuples, numbers, strings or None, nested as they are.
@@ -90,7 +91,7 @@ def _identity(part: object) -> str:
         return f"({','.join(_identity(one) for one in part)})"
     if not is_dataclass(part) or isinstance(part, type):
         raise TypeError(f"noise must be described by dataclasses, tuples, numbers and strings, got {type(part)}")
-    names = sorted(entry.name for entry in fields(part))
+    names = sorted(entry.name for entry in fields(part) if entry.compare)
     registered = "" if "name" in names else getattr(part, "name", "")
     return f"{registered}[{','.join(f'{name}={_identity(getattr(part, name))}' for name in names)}]"
 

@@ -1,0 +1,88 @@
+"""Counts of possible transitions alone: the same plans, all users counted, and an environment of 501 states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dprl.algorithms import BernsteinVIConfig
+from dprl.algorithms.bernstein_vi import plan
+from dprl.algorithms.tabular import Released
+from dprl.algorithms.tabular.learner import Simulation
+from dprl.algorithms.tabular.simulator import ALL_STATES, of_all_states, write_ranks
+from dprl.envs import GymnasiumTable, RiverSwim
+from dprl.privacy import CentralPrivacy, NoPrivacy, Streams, WeightedSums
+
+
+@pytest.mark.parametrize("stationary", [False, True])
+def test_known_transitions_count_the_possible_ones_alone(stationary: bool) -> None:
+    """Plans are those of all counts with 0 elsewhere, and bounds are of sums over fewer cells."""
+    mdp, privacy = RiverSwim(n_states=6, horizon=4).build(), CentralPrivacy(1.0, families="one_hot")
+    configs = [BernsteinVIConfig(stationary=stationary, known_transitions=known) for known in (False, True)]
+    privatizers = [config.privatizer(mdp, privacy, 900, Streams(0, "known")) for config in configs]
+    every, known = (c.bonus(mdp, p, 900) for c, p in zip(configs, privatizers, strict=True))
+    assert privatizers[0].query.families.block == 6 * 12 + 2 * 12
+    assert privatizers[1].query.families.block == 3 * 12 + 2 * 12
+    fewer = privatizers[1].query.weighted_precision(WeightedSums("transitions", 3, 4 * 4 * 12, 900), 0.1 / 4)
+    assert known.e.tolist() == [fewer]
+    assert (every.e > known.e).all()
+    generator, layers = np.random.default_rng(0), 1 if stationary else mdp.horizon
+    counts = generator.normal(30.0, 20.0, size=(layers, 3 + 2, 12))
+    full = of_all_states(counts.ravel(), known.successors, 6)
+    possible = mdp.transitions[:layers].transpose(0, 3, 1, 2).reshape(layers, 6, 12) > 0.0
+    assert (full.reshape(layers, 8, 12)[:, :6] != 0.0).tolist() == possible.tolist()
+    own, each = (config.tables(mdp, 900) for config in reversed(configs))
+    plan(Released(counts.ravel(), 899, 1), known, own)
+    plan(Released(full, 899, 1), known._replace(successors=ALL_STATES), each)
+    assert np.array_equal(own.policy, each.policy)
+    np.testing.assert_allclose(own.optimistic, each.optimistic, atol=1e-12)
+
+
+@pytest.mark.parametrize("simulation", ["users", "blocks"])
+def test_known_transitions_lose_no_count(simulation: Simulation) -> None:
+    """Users name transitions by rank, one by one and in blocks: without noise, all counts are those of all states."""
+    mdp, episodes = GymnasiumTable("FrozenLake-v1", horizon=5).build(), 301
+    settings: dict[str, Any] = {"replan_growth": 10.0, "simulation": simulation, "stationary": True}
+    config = BernsteinVIConfig(known_transitions=True, certify_policy=True, **settings)
+    privatizer = config.privatizer(mdp, NoPrivacy(), episodes, Streams(3, "ranks"))
+    learner = config.build(mdp, privatizer, episodes, Streams(3, "ranks"))
+    found = learner.learn(episodes).metrics
+    assert 0.0 <= found["lower_bound"] <= found["value"]
+    counts, successors = privatizer.release(), config.successors(mdp)
+    full = of_all_states(counts.values, successors, mdp.n_states).reshape(mdp.n_states + 2, -1)
+    arrivals = full[: mdp.n_states]
+    assert arrivals.sum() == counts.users * mdp.horizon
+    assert arrivals.sum(axis=0).tolist() == full[mdp.n_states].tolist()
+    expected = full[mdp.n_states] * mdp.transitions[0].reshape(-1, mdp.n_states).T
+    assert (arrivals[expected == 0.0] == 0.0).all()
+    # Chi-squared of the next states of each pair, with a false alarm once in 10^6.
+    seen = expected > 0.0
+    statistic = ((arrivals[seen] - expected[seen]) ** 2 / expected[seen]).sum()
+    free = seen.sum() - (full[mdp.n_states] > 0).sum()
+    assert statistic < stats.chi2.isf(1e-6, free)
+
+
+@pytest.mark.slow
+def test_taxi_is_learned_privately() -> None:
+    mdp, privacy = (
+        GymnasiumTable("Taxi-v3", horizon=20).build(),
+        CentralPrivacy(10.0, 1e-6, families="one_hot", counter="auto"),
+    )
+    config, episodes = BernsteinVIConfig(preset="tuned", stationary=True, known_transitions=True), 200_000
+    privatizer = config.privatizer(mdp, privacy, episodes, Streams(0, "taxi"))
+    certificate = privatizer.certificate(config.name)
+    assert certificate.verdict == "holds"
+    assert "which next states are possible is public" in str(certificate.to_dict()["assumption"])
+    learner = config.build(mdp, privatizer, episodes, Streams(0, "taxi"))
+    first, *_, last = (learner.learn(episodes // 10).metrics["regret"] for _ in range(10))
+    assert last < 0.3 * first
+
+
+def test_a_transition_that_is_not_possible_is_counted_as_the_last() -> None:
+    successors = np.array([[[0, 1], [2, -1]]])
+    cells = np.array([[0, 0], [0, 1], [0, 0]])
+    write_ranks(np.array([0, 2, 0, 1]), successors, cells)
+    assert cells[:, 0].tolist() == [2, 1 + 2, 2]
