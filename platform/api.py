@@ -133,7 +133,7 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = 
     except gymnasium.error.Error as error:
         raise UserError(f"env: must be an environment of Gymnasium ({error}), got {env!r}; correct the id") from None
     if spec is None:
-        raise broken_rule("env", "must be registered with Gymnasium", repr(env), "call gymnasium.register, and give its id")
+        raise broken_rule("env", "must be registered with Gymnasium", repr(env), "call gymnasium.register for it")
     length = spec.max_episode_steps if horizon is None else horizon
     if length is None:
         raise broken_rule("horizon", "is required, as the environment has none", None, "write e.g. horizon=20")
