@@ -52,6 +52,7 @@ Simulation = Literal["auto", "users", "blocks"]
 Preset = Literal["proved", "tuned"]
 
 _TABLES, _SCHEDULE = "tables.", "schedule."
+_MOST_COUNTS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -306,7 +307,16 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
             object.__setattr__(self, "metrics", (*type(self).metrics, LOWER_BOUND, VALUE))
 
     def privatizer(self, env: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
-        """Return the privatizer of the counts of users 1..K-1; raise ValueError if a lower bound cannot be proved."""
+        """Return the privatizer of the counts of users 1..K-1.
+
+        Raises ValueError if there are too many counts, or if a lower bound cannot be proved.
+        """
+        counts = self.families(env).block
+        if counts > _MOST_COUNTS:
+            raise ValueError(
+                f"env must have at most {_MOST_COUNTS:,} counts a step with {self.name}, got {counts:,} of "
+                f"{env.n_states} states; take bernstein_vi with known_transitions: true, or a smaller environment"
+            )
         privatizer = super().privatizer(env, privacy, episodes, streams)
         if self.certify_policy:
             check_bounded(privatizer.query)

@@ -65,6 +65,13 @@ def test_known_transitions_lose_no_count(simulation: Simulation) -> None:
     assert statistic < stats.chi2.isf(1e-6, free)
 
 
+def test_all_transitions_of_taxi_are_too_many() -> None:
+    few = GymnasiumTable("Taxi-v3", horizon=2).build()
+    message = r"env must have at most 1,000,000 counts a step with bernstein_vi, got 1,512,018 of 501 states; take "
+    with pytest.raises(ValueError, match=message):
+        BernsteinVIConfig(stationary=True).privatizer(few, NoPrivacy(), 100, Streams(0, "taxi"))
+
+
 @pytest.mark.slow
 def test_taxi_is_learned_privately() -> None:
     mdp, privacy = (
