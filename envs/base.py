@@ -14,6 +14,8 @@ from dprl.envs.dynamics import deterministic_value, optimal_value, stochastic_va
 
 __all__ = ["Env", "EnvConfig", "FiniteMDP", "stationary"]
 
+_ROUNDING = 1e-12
+
 
 class Env(Protocol):
     """Environment; each algorithm `plays` one class of them."""
@@ -77,6 +79,7 @@ class FiniteMDP:
         _require_shapes(transitions, rewards, start)
         require_distributions("transitions", transitions)
         require_distributions("start", start)
+        transitions, start = _normalised(transitions), _normalised(start)
         if rewards.min() < 0.0 or rewards.max() > 1.0:
             worst = rewards.min() if rewards.min() < 0.0 else rewards.max()
             raise ValueError(f"rewards must lie in [0, 1], got {worst:g}; rescale the rewards")
@@ -189,6 +192,13 @@ def _require_shapes(transitions: NDArray[np.float64], rewards: NDArray[np.float6
         )
     if start.shape != (n_states,):
         raise ValueError(f"start must have shape [S] = {(n_states,)}, got {start.shape}; give one entry per state")
+
+
+def _normalised(chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return distributions [..., S] whose sums differ from 1 by rounding at most."""
+    total = chances.sum(axis=-1, keepdims=True)
+    off = np.abs(total - 1.0) > _ROUNDING
+    return np.where(off, chances / total, chances) if off.any() else chances
 
 
 def _cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:

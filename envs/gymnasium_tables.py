@@ -73,6 +73,11 @@ class GymnasiumTable:
         return self._table.reward_range
 
     @property
+    def n_successors(self) -> int:
+        """The largest number of possible next states of a state and an action."""
+        return int((self._table.transitions > 0.0).sum(axis=2).max())
+
+    @property
     def _table(self) -> Step:
         return _table(self.env_id, self.kwargs)
 

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -176,7 +177,7 @@ def log_episodes(
     Raises ValueError for what does not fit, before anything is written; the message has no value of a user's record.
     """
     low, high = reward_range
-    if not (math.isfinite(low) and math.isfinite(high)):
+    if not math.isfinite(high - low):
         raise ValueError(f"reward_range must be finite, got {reward_range}; give the least and the largest reward")
     if not low <= 0.0 <= high or low == high:
         raise ValueError(f"reward_range must hold 0, the reward after the end, got {reward_range}; widen it")
@@ -185,6 +186,8 @@ def log_episodes(
         raise ValueError(f"file must end in .npz, got {str(file)!r}; write e.g. episodes.npz")
     made = Logged(str(file), **settings)
     n_states, horizon, first = made.n_states, made.horizon, 0 if start is not None else 1
+    if start is not None and not 0 <= start < n_states:
+        raise ValueError(f"start must be in 0..{n_states - 1}, got {start}; leave it out if first states differ")
     users = list(episodes)
     states = np.full((len(users), horizon + first + 1), n_states, dtype=np.int64)
     actions = np.zeros((len(users), horizon + first), dtype=np.int64)
@@ -204,13 +207,20 @@ def log_episodes(
     made = replace(made, n_states=n_states + 1 + first, horizon=horizon + first, start=begin)
     arrays = {"states": states, "actions": actions, "rewards": rewards}
     made.checked(arrays)
-    np.savez(file, **arrays)  # type: ignore[arg-type]
+    with TemporaryDirectory(dir=file.parent) as folder:  # a full disk must not cost the file that was there
+        written = Path(folder, file.name)
+        np.savez(written, **arrays)  # type: ignore[arg-type]
+        written.replace(file)
     return made
 
 
 def _arrays_of(episode: _RecordedEpisode, n_states: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return observations, actions and rewards of an episode. Raises ValueError for what does not fit."""
-    taken, observed, paid = (np.asarray(each) for each in (episode.actions, episode.observations, episode.rewards))
+    raw = episode.actions, episode.observations, episode.rewards
+    try:
+        taken, observed, paid = (np.asarray(each) for each in raw)
+    except ValueError:
+        taken = observed = paid = np.zeros(0, dtype=object)
     if taken.dtype.kind not in "iu" or observed.dtype.kind not in "iu" or taken.ndim != 1 or observed.ndim != 1:
         raise ValueError(
             "observations and actions must be one integer a step, got others; number the states of a small "

@@ -52,7 +52,8 @@ def draw_visits(
     law = start
     reached = generator.multinomial(np.sum(users), start)
     for h in range(horizon):
-        after = successors[h if layers > 1 else 0][:, pairs[h]].T if layers else None
+        # NumPy gives its last category what rounding leaves: rank 0 comes last, since it is always possible.
+        after = successors[h if layers > 1 else 0][::-1, pairs[h]].T if layers else None
         chances = moves[h] if after is None else np.take_along_axis(moves[h], after, axis=1) * (after >= 0)
         if isinstance(users, np.ndarray):
             entering = law if policy.ndim == 2 else (law[:, None] * policy[h]).reshape(-1)
@@ -63,7 +64,7 @@ def draw_visits(
             entered = reached if policy.ndim == 2 else generator.multinomial(reached, policy[h]).reshape(-1)
             drawn = generator.multinomial(entered, chances)
             reached = _arrivals(drawn, after, n_states).astype(np.int64)
-        found[h][:, pairs[h]] = drawn.T
+        found[h][:, pairs[h]] = (drawn if after is None else drawn[:, ::-1]).T
     return found.reshape(horizon, -1)
 
 

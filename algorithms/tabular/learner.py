@@ -324,7 +324,7 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
 
     def limits(self, env: FiniteMDP, privatizer: CountPrivatizer) -> Limits | None:
         """Return the numbers of the lower bound, None if none is asked for."""
-        return limits_of(env, privatizer, self.beta) if self.certify_policy else None
+        return limits_of(env, privatizer, self.beta, self.successors(env).shape[1]) if self.certify_policy else None
 
     @property
     def counts_losses(self) -> bool:

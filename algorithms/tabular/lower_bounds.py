@@ -112,11 +112,13 @@ def check_bounded(query: CountQuery) -> None:
         raise ValueError("known_rewards must be false for lower bounds, got True; they are made from counted rewards")
 
 
-def limits_of(env: FiniteMDP, privatizer: CountPrivatizer, beta: float) -> Limits:
+def limits_of(env: FiniteMDP, privatizer: CountPrivatizer, beta: float, n_next: int = 0) -> Limits:
     """Return the numbers of the bounds, which hold with probability 1 - beta for all releases of a run.
 
-    Half of beta is for the noise, half for the users' episodes. Raises ValueError as `check_bounded`.
+    Half of beta is for the noise, half for the users' episodes. n_next: possible next states, 0 for all. Raises
+    ValueError as `check_bounded`.
     """
+    n_next = n_next or env.n_states
     query, users = privatizer.query, privatizer.capacity
     check_bounded(query)
     layers = query.families.layers
@@ -126,10 +128,10 @@ def limits_of(env: FiniteMDP, privatizer: CountPrivatizer, beta: float) -> Limit
     def bound(family: str, cells: int, number: int) -> float:
         return query.weighted_precision(WeightedSums(family, cells, number, users), beta / 4.0)
 
-    e = env.n_states * bound("transitions", 1, env.n_states * pairs)
-    if 2**env.n_states <= _MOST_SUBSETS:
-        e = min(e, bound("transitions", env.n_states, 2**env.n_states * pairs))
-    return Limits(e, bound(query.families.families[2].name, 1, pairs), divergence_bound(env.n_states, iota), iota, 1.0)
+    e = n_next * bound("transitions", 1, n_next * pairs)
+    if 2**n_next <= _MOST_SUBSETS:
+        e = min(e, bound("transitions", n_next, 2**n_next * pairs))
+    return Limits(e, bound(query.families.families[2].name, 1, pairs), divergence_bound(n_next, iota), iota, 1.0)
 
 
 def divergence_bound(n_states: int, iota: float) -> float:

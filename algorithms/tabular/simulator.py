@@ -19,7 +19,6 @@ N_FAMILIES = 3
 NO_STATE = -1
 ALL_STATES = np.zeros((0, 0, 0), dtype=np.int64)
 """In place of possible next states where they are not known: any state may follow."""
-PUBLIC_SUCCESSORS = "which next states are possible is public: the others are not counted"
 
 
 def visit_families(n_states: int, n_actions: int) -> tuple[CountFamily, CountFamily]:
@@ -69,7 +68,7 @@ def possible_successors(mdp: FiniteMDP, layers: int) -> Int64Array:
 def narrowed(families: CountFamilies, successors: Int64Array) -> CountFamilies:
     """Return families in which N(h,s,a,s') counts the possible next states only, as [R, S, A]."""
     transitions = replace(families.families[0], width=successors[0].size)
-    return replace(families, families=(transitions, *families.families[1:]), paper="", public=PUBLIC_SUCCESSORS)
+    return replace(families, families=(transitions, *families.families[1:]), paper="", ranked=True)
 
 
 def of_all_states(values: Float64Array, successors: Int64Array, n_states: int) -> Float64Array:

@@ -22,8 +22,6 @@ _TABLES = 6
 """Arrays of the size of the transitions while an environment is built and played: two stay."""
 _COUNTS = 8
 """Arrays with an entry for each count: sums, releases, a message, a checkpoint's copies; half without noise."""
-_KNOWN = 16
-"""Next states of a step where they are known: more than in most environments."""
 _MIXTURE = 3
 """Copies of a mixture's successor lists while they are made."""
 _FEWEST_EPISODES = 2
@@ -50,7 +48,8 @@ def run_bytes(cell: Experiment) -> float:
         return needed
     horizon, n_states, n_actions = sizes
     layers = 1 if getattr(cell.algorithm, "stationary", False) else horizon
-    following = min(n_states, _KNOWN) if getattr(cell.algorithm, "known_transitions", False) else n_states
+    known = getattr(cell.algorithm, "known_transitions", False)
+    following = getattr(cell.env, "n_successors", n_states) if known else n_states
     n_cells = int(layers * n_states * n_actions * (following + 2))
     copies = _COUNTS if cell.privacy.model != "none" else _COUNTS // 2
     needed += _NUMBER * copies * n_cells + _counter_bytes(cell, sizes, n_cells)

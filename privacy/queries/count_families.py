@@ -9,7 +9,9 @@ import numpy as np
 
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.randomness.streams import UNNAMED
 
+_PUBLIC_SUCCESSORS = "which next states are possible is public: the others are not counted"
 _HOLDS_ANYWAY = "the guarantee does not depend on it"
 
 
@@ -48,14 +50,14 @@ class CountFamilies:
         paper: the paper of the privatizer, for `calibration: printed`; '' where no paper prints a scale.
         players: how many people make one episode, and its report, together. They are one user: they are not
             protected from each other.
-        public: what the layout takes for public knowledge, for the certificate; '' for nothing.
+        ranked: whether the first family counts next states by their rank among the possible ones.
     """
 
     n_steps: int
     families: tuple[CountFamily, ...]
     paper: str = ""
     players: int = 1
-    public: str = field(default="", compare=False)
+    ranked: bool = field(default=False, metadata={UNNAMED: False})
 
     def __post_init__(self) -> None:
         widths = {family.name: family.width for family in self.families}
@@ -80,7 +82,7 @@ class CountFamilies:
     @property
     def assumption(self) -> str | None:
         """What the counts take for granted of the environment, for the certificate; None for nothing."""
-        return f"{self.public}; {_HOLDS_ANYWAY}" if self.public else None
+        return f"{_PUBLIC_SUCCESSORS}; {_HOLDS_ANYWAY}" if self.ranked else None
 
     @property
     def n_cells(self) -> int:
@@ -131,7 +133,7 @@ class PooledFamilies(CountFamilies):
     def assumption(self) -> str:
         """What the counts take for granted of the environment, for the certificate."""
         pooled = "the environment is the same at every step, and counts are summed over steps"
-        return "; ".join([pooled, *filter(None, [self.public]), _HOLDS_ANYWAY])
+        return "; ".join([pooled, *([_PUBLIC_SUCCESSORS] if self.ranked else []), _HOLDS_ANYWAY])
 
     def row(self, n_families: int = 1) -> Sensitivity:
         """Sensitivity of all that one user adds to so many families."""

@@ -68,11 +68,15 @@ class Streams:
         return _hashed(SPLITMIX64, text)
 
 
+UNNAMED = "unnamed"
+"""Key of a field's metadata: the value with which the field is not in the identity of noise."""
+
+
 def noise_identity(*parts: object) -> str:
     """Return text that identifies noise: registered names, fields by name, and floats to the last bit.
 
-    Fields that are not compared are left out. It names no Python class, so renaming or moving a class changes neither a
-    key nor a journal.
+    It names no Python class, so renaming or moving a class changes neither a key nor a journal. A field that was added
+    later can be left out where it has a value, `metadata={UNNAMED: value}`, and earlier noise keeps its identity.
 
     Args:
         parts: dataclass instances, tuples, numbers, strings or None, nested as they are.
@@ -91,7 +95,8 @@ def _identity(part: object) -> str:
         return f"({','.join(_identity(one) for one in part)})"
     if not is_dataclass(part) or isinstance(part, type):
         raise TypeError(f"noise must be described by dataclasses, tuples, numbers and strings, got {type(part)}")
-    names = sorted(entry.name for entry in fields(part) if entry.compare)
+    values = {entry.name: (getattr(part, entry.name), entry.metadata) for entry in fields(part)}
+    names = sorted(name for name, (value, more) in values.items() if UNNAMED not in more or value != more[UNNAMED])
     registered = "" if "name" in names else getattr(part, "name", "")
     return f"{registered}[{','.join(f'{name}={_identity(getattr(part, name))}' for name in names)}]"
 

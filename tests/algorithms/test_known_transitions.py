@@ -11,9 +11,11 @@ from scipy import stats
 from dprl.algorithms import BernsteinVIConfig
 from dprl.algorithms.bernstein_vi import plan
 from dprl.algorithms.tabular import Released
+from dprl.algorithms.tabular.blocks import draw_visits
 from dprl.algorithms.tabular.learner import Simulation
-from dprl.algorithms.tabular.simulator import ALL_STATES, of_all_states, write_ranks
-from dprl.envs import GymnasiumTable, RiverSwim
+from dprl.algorithms.tabular.simulator import ALL_STATES, of_all_states, possible_successors, write_ranks
+from dprl.envs import FiniteMDP, GymnasiumTable, RiverSwim
+from dprl.envs.base import stationary
 from dprl.privacy import CentralPrivacy, NoPrivacy, Streams, WeightedSums
 
 
@@ -86,6 +88,37 @@ def test_taxi_is_learned_privately() -> None:
     learner = config.build(mdp, privatizer, episodes, Streams(0, "taxi"))
     first, *_, last = (learner.learn(episodes // 10).metrics["regret"] for _ in range(10))
     assert last < 0.3 * first
+
+
+def test_blocks_leave_no_user_in_a_rank_without_a_state() -> None:
+    """Sums of rows that differ from 1 by rounding: NumPy gives what is left to the last category."""
+    rows = np.array(
+        [
+            [0.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0],
+            [0.0, 0.7, 0.1, 0.2],
+            [0.0, 1.0, 0.0, 0.0],
+            [0.0, 0.3, 0.7 - 9e-10, 0.0],
+        ]
+    )
+    mdp = FiniteMDP("rounded", *stationary(4, rows[:, None], np.zeros((4, 1)), start=3))
+    successors, policy = possible_successors(mdp, 1), np.zeros((4, 4), dtype=np.int64)
+    law = mdp.transitions, mdp.start, policy
+    for users in (10**15, np.full(4, 10**15)):
+        found = draw_visits(*law, users, np.random.default_rng(0), successors).reshape(4, *successors[0].shape)
+        assert (found[:, successors[0] < 0] == 0).all()
+        assert (found.sum(axis=(1, 2)) == 10**15).all()
+
+
+def test_ranks_part_noise_and_are_told() -> None:
+    """A layout of ranks has other noise than one of states of the same size, and its certificate says so."""
+    everywhere, drawn = np.full((3, 3, 2, 3), 1 / 3), CentralPrivacy(1.0, families="one_hot")
+    mdp = FiniteMDP("everywhere", everywhere, np.zeros((3, 3, 2)), np.array([1.0, 0.0, 0.0]))
+    configs = [BernsteinVIConfig(known_transitions=known, known_rewards=True) for known in (False, True)]
+    states, ranks = (config.privatizer(mdp, drawn, 90, Streams(0, "x")) for config in configs)
+    assert states.query.families.n_cells == ranks.query.families.n_cells
+    assert states.query.identity != ranks.query.identity
+    with pytest.raises(ValueError, match="the privatizer must be built for this environment"):
+        configs[1].build(mdp, states, 90, Streams(0, "x"))
 
 
 def test_a_transition_that_is_not_possible_is_counted_as_the_last() -> None:

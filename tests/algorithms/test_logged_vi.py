@@ -224,6 +224,9 @@ def test_recorded_episodes_are_padded_cut_and_mapped(tmp_path: Path) -> None:
         (episode([0, 1], [4], [0.5]), {}, r"must be in 0..1, got another value"),
         (episode([0, 1], [1], [0.5]), {"reward_range": (0.5, 1.0)}, "reward_range must hold 0"),
         (episode([0, 1], [1], [0.5]), {"reward_range": (-np.inf, 1.0)}, "reward_range must be finite"),
+        (episode([0, 1], [1], [0.5]), {"reward_range": (-1e308, 1e308)}, "reward_range must be finite"),
+        (episode([0, 1], [1], [0.5]), {"start": 3}, r"start must be in 0\.\.2, got 3"),
+        (SimpleNamespace(observations=[[0], [1, 2]], actions=[0], rewards=[0.0]), {}, "one integer a step"),
         (episode([0, 1], [1], ["one"]), {}, "rewards must be one number a step"),  # type: ignore[list-item]
         (SimpleNamespace(observations=np.zeros((2, 3)), actions=np.zeros(1), rewards=np.zeros(1)), {}, "one integer"),
     ],
