@@ -255,8 +255,8 @@ class BernsteinVIConfig(StationaryMDPConfig):
     Args:
         consistency: whether totals and flow of the noisy counts are restored: 'proved' where that cannot loosen the
             bounds (Gaussian noise), 'always' (a heuristic with other noise), or 'never'.
-        known_transitions: it is public which transitions are possible, not how likely they are; the others are not
-            counted, so large environments in which few states follow each other need no table of all pairs.
+        known_transitions: the possible transitions are public, their probabilities are not; no others are counted, so
+            large environments with few successors of each state need no table of all pairs.
         known_rewards: the rewards are public; users do not count losses.
     """
 

@@ -11,7 +11,7 @@ from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.randomness.streams import UNNAMED
 
-_PUBLIC_SUCCESSORS = "which next states are possible is public: the others are not counted"
+_PUBLIC_SUCCESSORS = "the possible next states are public: no others are counted"
 _HOLDS_ANYWAY = "the guarantee does not depend on it"
 
 

@@ -10,13 +10,13 @@ from typing import Any, cast
 
 import pytest
 
-from dprl.algorithms import TabularLearner
+from dprl.algorithms import PrivateUCBVIConfig, TabularLearner
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
 
 RAW: dict[str, Any] = {
     "name": "try",
-    "algorithm": {"name": "private_ucb_vi", "bonus_scale": 0.1},
+    "algorithm": {"name": "private_ucb_vi", "bonus_scale": PrivateUCBVIConfig.tuned[0]},  # type: ignore[index]
     "env": {"name": "riverswim", "n_states": 3, "horizon": 5},
     "privacy": {"model": "jdp", "epsilon": 1.0},
     "episodes": 1000,
