@@ -15,6 +15,7 @@ EXIT_INTERRUPTED = 130
 _LONGEST_VALUE = 60
 _LONGEST_LINE = 300 - len("dprl: ")
 _LONGEST_END = 140
+_LONGEST_WORD = 40
 _SIMILAR = 0.7
 _SHORTEST_BEGINNING = 3
 
@@ -23,13 +24,16 @@ class UserError(Exception):
     """Bad input: one line that names place, rule, value and remedy; the command exits with 2.
 
     Characters that a terminal would act on are escaped: keys of a config can be anything. A line has at most 300
-    characters with the command's name; of a longer one the middle is left out, as its end is the remedy.
+    characters with the command's name; of a longer one words in the middle are left out, as its end is the remedy.
     """
 
     def __init__(self, message: str) -> None:
         line = printable(" ".join(message.split()))
         if len(line) > _LONGEST_LINE:
-            line = f"{line[: _LONGEST_LINE - _LONGEST_END - 5]} ... {line[-_LONGEST_END:]}"
+            begin, end = line[: _LONGEST_LINE - _LONGEST_END - 5], line[-_LONGEST_END:]
+            # At a space, unless a long word has none.
+            after, before = begin.rfind(" ", -_LONGEST_WORD), end.find(" ", 0, _LONGEST_WORD)
+            line = f"{begin[:after] if after > 0 else begin} ... {end[before + 1 :]}"
         super().__init__(line)
 
 
