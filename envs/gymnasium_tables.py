@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+import hashlib
+import importlib
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.envs.toy_text.blackjack import BlackjackEnv
 from numpy.typing import NDArray
 
@@ -16,7 +20,10 @@ from dprl.envs.base import Env, FiniteMDP, stationary
 from dprl.envs.blackjack import Outcomes, blackjack_table
 from dprl.envs.checks import require_integers, require_size
 
-__all__ = ["GymnasiumTable", "Step", "step_of"]
+__all__ = ["GymnasiumTable", "Step", "spec_of", "step_of", "table_of"]
+
+_ROUNDING = 1e-8
+"""Largest distance from 1 of a sum of probabilities."""
 
 
 class Step(NamedTuple):
@@ -35,14 +42,15 @@ class GymnasiumTable:
     An environment has a table if `env.unwrapped` has `P` and `initial_state_distrib`, as FrozenLake, CliffWalking and
     Taxi have. The table of Blackjack is enumerated here. Rewards are means of each state and action. Unless they lie in
     [0, 1], they are mapped to it from `reward_range`; a value v of H steps then stands for H low + (high - low) v.
-    After the end of an episode the rest of its H steps earns the raw reward 0, in a state that is added unless the
-    table has one. Dynamics and rewards are the same at every step.
+    An episode that ends early stays in an absorbing state with raw reward 0 until step H; the state is added if the
+    table has none. Dynamics and rewards are the same at every step.
 
     Args:
-        env_id: as in gymnasium.make. horizon: H, at least 1. kwargs: more arguments of gymnasium.make, as in a call:
-            "map_name='8x8', is_slippery=False".
+        env_id: as in gymnasium.make; `module:Id-v0` imports the module first. horizon: H, at least 1. kwargs: more
+            arguments of gymnasium.make, as in a call: "map_name='8x8', is_slippery=False". table: digest of the table,
+            by default that of the table as it is now: an environment with another table is another one.
 
-    Raises ValueError for an environment without a table, and for one that is too large.
+    Raises ValueError for an environment without a table or with another one, and for one that is too large.
 
     >>> lake = GymnasiumTable("FrozenLake-v1", horizon=6, kwargs="is_slippery=False")
     >>> lake.build().optimal_start_value()
@@ -57,40 +65,100 @@ class GymnasiumTable:
     env_id: str = "FrozenLake-v1"
     horizon: int = 20
     kwargs: str = ""
+    table: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         require_integers(self, horizon=1)
+        step, table = _table(self.env_id, self.kwargs)
+        # It goes along to other processes, where nobody may have registered the environment.
+        object.__setattr__(self, "_step", step)
+        if self.table not in ("", table):
+            raise ValueError(
+                f"table must be {table}, the digest of the table of {self.env_id} as it is now, got {self.table!r}; "
+                "omit it, or bring back the environment of that time"
+            )
+        object.__setattr__(self, "table", table)
         require_size(self.name, self.sizes, "horizon, or take a smaller environment")
 
     @property
     def sizes(self) -> tuple[int, int, int]:
         """H, S, and the number of actions."""
-        return self.horizon, *self._table.rewards.shape
+        return self.horizon, *self.step.rewards.shape
+
+    @property
+    def step(self) -> Step:
+        """The table as arrays."""
+        found: Step = self._step  # type: ignore[attr-defined]
+        return found
 
     @property
     def reward_range(self) -> tuple[float, float]:
         """The raw rewards that 0 and 1 stand for."""
-        return self._table.reward_range
+        return self.step.reward_range
 
     @property
     def n_successors(self) -> int:
         """The largest number of possible next states of a state and an action."""
-        return int((self._table.transitions > 0.0).sum(axis=2).max())
+        return int((self.step.transitions > 0.0).sum(axis=2).max())
 
     @property
-    def _table(self) -> Step:
-        return _table(self.env_id, self.kwargs)
+    def value_range(self) -> tuple[float, float]:
+        """The values of the worst and the best policy at the start, in mapped rewards."""
+        transitions, rewards, start, _ = self.step
+        worst, best = np.zeros((2, len(start)))
+        for _ in range(self.horizon):
+            worst, best = (rewards + transitions @ worst).min(axis=1), (rewards + transitions @ best).max(axis=1)
+        return float(start @ worst), float(start @ best)
 
     def build(self) -> FiniteMDP:
         """Build the environment as arrays: transitions [H, S, A, S], rewards [H, S, A], start [S]."""
-        transitions, rewards, start, _ = self._table
+        transitions, rewards, start, _ = self.step
         return FiniteMDP(self.name, *stationary(self.horizon, transitions, rewards, start))
 
 
+def _table(env_id: str, kwargs: str) -> tuple[Step, str]:
+    """Return the table of an environment and its digest, 12 hex digits. Raises ValueError."""
+    spec = spec_of(env_id)
+    creator: Any = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
+    return _table_by(env_id, kwargs, creator, repr(spec.kwargs))
+
+
 @lru_cache(maxsize=8)
-def _table(env_id: str, kwargs: str) -> Step:
-    outcomes, start = _table_of(_made(env_id, _arguments(kwargs)), env_id)
-    return step_of(outcomes, start)
+def _table_by(env_id: str, kwargs: str, _: Hashable, __: str) -> tuple[Step, str]:
+    """Return what `_table` does; an id that is registered again has another class or other arguments."""
+    return table_of(_made(env_id, _arguments(kwargs)), env_id)
+
+
+def table_of(env: gymnasium.Env[Any, Any], env_id: str) -> tuple[Step, str]:
+    """Return the table of an environment and its digest, 12 hex digits. Raises ValueError."""
+    step = step_of(*_outcomes(env.unwrapped, env_id))
+    hashed = hashlib.sha256(repr((step.transitions.shape, step.reward_range)).encode())
+    for array in step[:3]:
+        hashed.update(array.tobytes())
+    return step, hashed.hexdigest()[:12]
+
+
+def spec_of(env_id: str) -> EnvSpec:
+    """Return the entry of an environment in Gymnasium's registry. Raises ValueError.
+
+    >>> spec_of("FrozenLake-v1").max_episode_steps
+    100
+    """
+    if not isinstance(env_id, str):
+        raise ValueError(f"env_id must be text, got {env_id!r}; write e.g. FrozenLake-v1")
+    remedy = "correct it; of an environment of your own write module:Id-v0, or name its module in DPRL_PLUGINS"
+    module, colon, name = env_id.rpartition(":")
+    try:
+        if colon:
+            importlib.import_module(module)
+        return gymnasium.spec(name)
+    except gymnasium.error.Error as error:
+        why = " ".join(str(error).split())
+        raise ValueError(f"env_id must be an environment of Gymnasium, got {env_id!r} ({why}); {remedy}") from None
+    except Exception as error:  # noqa: BLE001 - a module of others is imported
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        remedy = "put its folder on PYTHONPATH, or correct it"
+        raise ValueError(f"env_id must name a module that can be imported, got {env_id!r} ({why}); {remedy}") from None
 
 
 def _arguments(kwargs: str) -> dict[str, Any]:
@@ -107,20 +175,17 @@ def _arguments(kwargs: str) -> dict[str, Any]:
 
 
 def _made(env_id: str, arguments: dict[str, Any]) -> gymnasium.Env[Any, Any]:
-    """Return the environment without its wrappers. Raises ValueError."""
-    if not isinstance(env_id, str):
-        raise ValueError(f"env_id must be text, got {env_id!r}; write e.g. FrozenLake-v1")
+    """Return the environment. Raises ValueError."""
     try:
-        return gymnasium.make(env_id, **arguments).unwrapped
-    except gymnasium.error.Error as error:
-        why = " ".join(str(error).split())
-        raise ValueError(f"env_id must be an environment of Gymnasium, got {env_id!r} ({why}); correct it") from None
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        why = " ".join(str(error).split())
+        return gymnasium.make(env_id, **arguments)
+    except Exception as error:  # noqa: BLE001 - code of others
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        if not arguments:
+            raise ValueError(f"env_id must be an environment that starts, got {env_id!r} ({why}); mend it") from None
         raise ValueError(f"kwargs must be those of {env_id}, got {arguments} ({why}); correct them") from None
 
 
-def _table_of(env: Any, env_id: str) -> tuple[Outcomes, NDArray[np.float64]]:  # noqa: ANN401 - Gymnasium names no type
+def _outcomes(env: Any, env_id: str) -> tuple[Outcomes, NDArray[np.float64]]:  # noqa: ANN401 - Gymnasium names no type
     """Return the outcomes of an environment and the distribution of its first state. Raises ValueError."""
     if isinstance(env, BlackjackEnv):
         return blackjack_table(natural=env.natural and not env.sab, sab=env.sab)
@@ -130,11 +195,12 @@ def _table_of(env: Any, env_id: str) -> tuple[Outcomes, NDArray[np.float64]]:  #
             f"env_id must be an environment with a table of transitions, got {env_id!r} without P and "
             "initial_state_distrib; register an environment of your own that builds a FiniteMDP"
         )
-    return env.P, np.asarray(start, dtype=np.float64)
+    return env.P, start
 
 
-def step_of(outcomes: Outcomes, start: NDArray[np.float64]) -> Step:
-    """Return the arrays of a table; raise ValueError if nothing can be learned. See `GymnasiumTable`."""
+def step_of(outcomes: Outcomes, start: Any) -> Step:  # noqa: ANN401 - whatever an environment has
+    """Return the arrays of a table; raise ValueError if it is none, or nothing can be learned. See `GymnasiumTable`."""
+    first = _checked(outcomes, start)
     n_states, n_actions = len(outcomes), len(outcomes[0])
     ends = {following for row in outcomes.values() for each in row.values() for _, following, _, ended in each if ended}
     resting = all(
@@ -144,6 +210,7 @@ def step_of(outcomes: Outcomes, start: NDArray[np.float64]) -> Step:
         for _, following, reward, _ in each
     )
     size = n_states if resting else n_states + 1
+    require_size("gymnasium", (1, size, n_actions), "the environment")
     transitions, rewards = np.zeros((size, n_actions, size)), np.zeros((size, n_actions))
     for state, row in outcomes.items():
         for action, each in row.items():
@@ -157,7 +224,59 @@ def step_of(outcomes: Outcomes, start: NDArray[np.float64]) -> Step:
         low, high = 0.0, 1.0
     elif low == high:
         raise ValueError(
-            f"env_id must be an environment with rewards that differ, got {low:g} everywhere; nothing to learn"
+            f"env_id must be an environment with rewards that differ, got {low:g} everywhere; choose another one"
         )
     scaled = np.clip((rewards - low) / (high - low), 0.0, 1.0)
-    return Step(transitions, scaled, np.append(start, np.zeros(size - n_states)), (low, high))
+    return Step(transitions, scaled, np.append(first, np.zeros(size - n_states)), (low, high))
+
+
+def _checked(outcomes: Outcomes, start: Any) -> NDArray[np.float64]:  # noqa: ANN401
+    """Return the distribution of the first state as an array; raise ValueError unless all is as in `Outcomes`."""
+    n_states, row = len(outcomes), outcomes.get(0)
+    n_actions = len(row) if isinstance(row, dict) else 0
+    _require(n_states > 0 and set(outcomes) == set(range(n_states)), "P", "must have the keys 0, 1, ..., S - 1")
+    for state, row in outcomes.items():
+        counted = isinstance(row, dict) and n_actions > 0 and set(row) == set(range(n_actions))
+        _require(counted, f"P[{state}]", f"must have the keys 0, 1, ..., A - 1, with A = {n_actions} as in P[0]")
+        for action, each in row.items():
+            _check_outcomes(f"P[{state}][{action}]", each, n_states)
+    try:
+        first = np.asarray(start, dtype=np.float64)
+    except (TypeError, ValueError):
+        first = np.zeros(0)
+    where = "initial_state_distrib"
+    _require(first.shape == (n_states,), where, f"must be one probability for each of {n_states} states")
+    _require_probabilities(where, first)
+    normalized: NDArray[np.float64] = first / first.sum()
+    return normalized
+
+
+def _check_outcomes(where: str, outcomes: Any, n_states: int) -> None:  # noqa: ANN401
+    """Raise ValueError unless these are outcomes of a state and an action."""
+    try:
+        chances, following, rewards, ends = np.array([tuple(each) for each in outcomes], dtype=np.float64).T
+    except (TypeError, ValueError):
+        rule = "must be a list of tuples (probability, next state, reward, whether the episode ends)"
+        raise ValueError(f"{where} {rule}, got others; correct the environment") from None
+    _require_probabilities(where, chances)
+    known = np.isin(following, np.arange(n_states))
+    _require(known.all(), where, f"must have next states in 0..{n_states - 1}", following[~known])
+    finite = np.isfinite(rewards)
+    _require(finite.all(), where, "must have finite rewards", rewards[~finite])
+    flags = np.isin(ends, (0.0, 1.0))
+    _require(flags.all(), where, "must say true or false of the end of an episode", ends[~flags])
+
+
+def _require_probabilities(where: str, chances: NDArray[np.float64]) -> None:
+    """Raise ValueError unless these are probabilities that sum to 1."""
+    fits = (chances >= 0.0) & (chances <= 1.0 + _ROUNDING)
+    _require(fits.all(), where, "must have probabilities in [0, 1]", chances[~fits])
+    total = chances.sum()
+    _require(abs(total - 1.0) <= _ROUNDING, where, "must sum to 1", np.atleast_1d(total))
+
+
+def _require(fits: bool | np.bool_, where: str, rule: str, wrong: NDArray[np.float64] | None = None) -> None:
+    """Raise ValueError with the first wrong value, if something does not fit."""
+    if not fits:
+        got = "others" if wrong is None else f"{wrong[0]:g}"
+        raise ValueError(f"{where} {rule}, got {got}; correct the environment")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dprl.envs import GymnasiumTable, log_episodes
+from dprl.envs.gymnasium_tables import spec_of, table_of
 from dprl.platform.commands.cells import certificates_of, labels_of, unfit_settings
 from dprl.platform.configs.config import cells_of, read_config, require_one_release
 from dprl.platform.configs.experiment import Experiment
@@ -65,6 +67,9 @@ algorithm = register_function
 Config = str | Path | Mapping[str, Any] | Experiment | Sequence[Experiment]
 """The path of a config file, the name of one in tune_configs/, its content as a mapping, or experiments."""
 
+_GYMNASIUM_ID = re.compile(r"^[\w:./-]*-v\d+$")
+_NO_DIFFERENCE = 1e-12
+"""Of values, a step."""
 _SECTIONS = {"algorithm": "name", "env": "name", "privacy": "model"}
 _USUAL = {"name": "python", "seeds": 10}
 
@@ -114,7 +119,7 @@ def experiments(config: Config | None = None, /, **settings: Any) -> list[Experi
 def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = None, **kwargs: Any) -> GymnasiumTable:  # noqa: ANN401
     """Return an environment of Gymnasium that has a table of transitions, as the `env` of an experiment.
 
-    It says on standard error to which range the rewards are mapped, unless they lie in [0, 1]. `build()` gives the
+    Rewards outside [0, 1] are mapped to it; their range is printed to standard error. `build()` gives the
     arrays, the exact optimum and the exact value of any policy.
 
     env: an id, or a registered environment. horizon: of an episode, by default the registered one. kwargs: more
@@ -126,25 +131,33 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = 
 
     Raises UserError for an environment without a table, and for one that is too large.
     """
-    import gymnasium
+    import numpy as np
 
     try:
-        spec = gymnasium.spec(env) if isinstance(env, str) else env.spec
-    except gymnasium.error.Error as error:
-        raise UserError(f"env: must be an environment of Gymnasium ({error}), got {env!r}; correct the id") from None
+        spec = spec_of(env) if isinstance(env, str) else getattr(env, "spec", None)
+    except ValueError as error:
+        raise UserError(f"env: {error}") from None
     if spec is None:
         raise broken_rule("env", "must be registered with Gymnasium", repr(env), "call gymnasium.register for it")
     length = spec.max_episode_steps if horizon is None else horizon
     if length is None:
         raise broken_rule("horizon", "is required, as the environment has none", None, "write e.g. horizon=20")
     arguments = {**({} if isinstance(env, str) else spec.kwargs), **kwargs}
+    plain = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in arguments.items()}
+    written = ", ".join(f"{key}={value!r}" for key, value in plain.items())
     try:
-        found = GymnasiumTable(spec.id, length, ", ".join(f"{key}={value!r}" for key, value in arguments.items()))
+        found = GymnasiumTable(env if isinstance(env, str) else spec.id, length, written)
+        if not isinstance(env, str) and not kwargs and table_of(env, spec.id)[1] != found.table:
+            rule = "must have the table that gymnasium.make gives its id again"
+            raise broken_rule("env", rule, repr(env), "register an environment with your table")
     except ValueError as error:
         raise UserError(f"env: {error}") from None
     low, high = found.reward_range
     if (low, high) != (0.0, 1.0):
         print(f"{spec.id}: rewards from {low:g} to {high:g} are mapped to 0 to 1", file=sys.stderr)  # noqa: T201
+    worst, best = found.value_range
+    if best - worst < _NO_DIFFERENCE * length:
+        print(f"{spec.id}: every policy earns the same in {length} steps; raise horizon", file=sys.stderr)  # noqa: T201
     return found
 
 
@@ -334,6 +347,9 @@ def _plain(value: object, section: str) -> Any:  # noqa: ANN401
         return {key: _plain(each, key if not section else "") for key, each in value.items()}
     if section in _SECTIONS:
         key = _SECTIONS[section]
+        if section == "env" and (hasattr(value, "unwrapped") or _GYMNASIUM_ID.search(str(value))):
+            call = f"from_gymnasium({value!r}, horizon=20)" if isinstance(value, str) else "from_gymnasium(env)"
+            raise broken_rule("env", "must be a name of `dprl list envs` or a settings object", value, f"write {call}")
         if isinstance(value, str):
             return {key: value}
         if dataclasses.is_dataclass(value) and not isinstance(value, type):

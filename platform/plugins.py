@@ -131,12 +131,7 @@ def require_counted_modules() -> None:
 
 
 def digest_with(algorithm: type, env: type, mechanism: str) -> str:
-    """Return the digest of the sources of this program, and of the plugins that these parts are of or use.
-
-    Gymnasium finds an environment by its id, which any plugin may have registered: all plugins count.
-    """
-    if env is envs.GymnasiumTable:
-        return source_digest()
+    """Return the digest of the sources of this program, and of the plugins that these parts are of or use."""
     parts = (algorithm, env, MECHANISMS.get(mechanism))
     return source_digest(used_packages(frozenset(part.__module__ for part in parts if part is not None)))
 

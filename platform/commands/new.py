@@ -29,17 +29,19 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write NAME.py and NAME.yaml into this folder, and say how to run them."""
-    from dprl.platform.reports.listing import listing
+    from dprl.algorithms import ALGORITHMS
+    from dprl.envs import ENVIRONMENTS
+    from dprl.platform.configs.config import config_files
+    from dprl.privacy import COUNTERS, MECHANISMS
 
     name = options.name
     if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():
         raise broken_rule("NAME", "must be one word of small letters, digits and _", name, "write e.g. my_ucb")
-    taken = {entry["name"] for entries in listing().values() for entry in entries}
-    if name in taken:
-        raise broken_rule("NAME", "must be new", name, "there is a part of this name: choose another one")
     there = [file for file in (Path(f"{name}.py"), Path(f"{name}.yaml")) if file.exists()]
     if there:
         raise broken_rule("NAME", f"must not be that of a file here ({there[0]})", name, "choose another one")
+    if any(name in taken for taken in (ALGORITHMS, ENVIRONMENTS, COUNTERS, MECHANISMS, config_files())):
+        raise broken_rule("NAME", "must be new", name, "there is a part of this name: choose another one")
     if importlib.util.find_spec(name) is not None:
         raise broken_rule("NAME", "must not be that of an installed Python module", name, "choose another one")
     module, old = _EXAMPLES[options.kind]
@@ -50,6 +52,8 @@ def run(options: argparse.Namespace) -> int:
         Path(f"{name}{suffix}").write_text(text, encoding="utf-8")
     say(f"wrote {name}.py and {name}.yaml; run them, and edit:")
     say(f"  PYTHONPATH=$PWD DPRL_PLUGINS={name} {program()} run {name}.yaml")
+    if options.kind == "mechanism":
+        say(f"  PYTHONPATH=$PWD DPRL_PLUGINS={name} {program()} audit {name}.yaml")
     return EXIT_DONE
 
 

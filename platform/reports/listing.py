@@ -11,7 +11,9 @@ from typing import Any
 
 from dprl.algorithms import ALGORITHMS
 from dprl.envs import ENVIRONMENTS
-from dprl.platform.configs.config import config_files, load_cells
+from dprl.platform.configs.config import config_files, read_config
+from dprl.platform.configs.experiment import read_experiment
+from dprl.platform.configs.grid import expand
 from dprl.platform.configs.sections import choices, describe_type
 from dprl.platform.errors import UserError, counted
 from dprl.platform.program import command
@@ -81,14 +83,15 @@ def _key(cls: type[Any], field: dataclasses.Field[Any], hint: object) -> Entry:
 
 
 def _config(name: str, path: Path) -> Entry:
-    """Return the config's leading comment and its number of cells; a broken one is listed with its error."""
+    """Return the config's leading comment and its number of cells; one whose first cell is refused, with its error."""
     first = path.read_text(encoding="utf-8", errors="replace").split("\n", 1)[0]
     description = first.lstrip("# ").strip() if first.startswith("#") else ""
     try:
-        cells = len(load_cells(path))
+        points = expand(read_config(path))
+        read_experiment(points[0])
     except UserError as error:
         return {"name": name, "description": f"cannot be read: {error}", "path": str(path)}
-    return {"name": name, "description": description, "cells": cells, "path": str(path)}
+    return {"name": name, "description": description, "cells": len(points), "path": str(path)}
 
 
 def overview_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
@@ -143,4 +146,4 @@ def _details(entry: Mapping[str, Any]) -> list[str]:
 
 def _shown(default: object) -> str:
     """Return a default as a config has it."""
-    return "null" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
+    return "null" if default is None else str(default).lower() if isinstance(default, bool) else str(default) or "''"

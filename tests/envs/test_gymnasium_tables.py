@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import pickle
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -91,3 +93,77 @@ def test_blackjack_is_that_of_gymnasium(kwargs: str) -> None:
 def test_what_has_no_table_is_refused(fields: dict[str, Any], rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
         GymnasiumTable(**fields)
+
+
+class Corridor(gymnasium.Env[int, int]):
+    """Two states; one action earns `reward` and stays, the other one leads back. Its table can be damaged."""
+
+    observation_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(2)
+    action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, reward: float = 1.0, changes: dict[str, Any] | None = None) -> None:
+        self.P: Any = {
+            state: {0: [(1.0, 0, 0.0, False)], 1: [(0.5, 1, reward * state, False), (0.5, 0, 0.0, False)]}
+            for state in range(2)
+        }
+        self.initial_state_distrib: Any = [1.0, 0.0]
+        for attribute, value in (changes or {}).items():
+            if attribute == "row":
+                self.P[1][1] = value
+            else:
+                setattr(self, attribute, value)
+
+
+def register(name: str, **fixed: Any) -> None:
+    def creator(**kwargs: Any) -> gymnasium.Env[Any, Any]:
+        return Corridor(**fixed, **kwargs)
+
+    gymnasium.register(name, creator)
+
+
+@pytest.fixture
+def corridor() -> Iterator[str]:
+    name = "dprl-test/Corridor-v0"
+    register(name)
+    yield name
+    gymnasium.registry.pop(name)
+
+
+def test_an_environment_that_was_registered_again_has_another_table(corridor: str) -> None:
+    before = GymnasiumTable(corridor, 3)
+    assert GymnasiumTable(corridor, 3, table=before.table) == before
+    gymnasium.registry.pop(corridor)
+    register(corridor, reward=0.5)
+    now = GymnasiumTable(corridor, 3)
+    assert now != before
+    assert now.value_range == pytest.approx((0.0, before.value_range[1] / 2.0))
+    with pytest.raises(ValueError, match=rf"table must be {now.table}, the digest .*, got '{before.table}'; omit it"):
+        GymnasiumTable(corridor, 3, table=before.table)
+    # The table goes along to a process that does not know the environment.
+    gymnasium.registry.pop(corridor)
+    register(corridor)
+    assert pickle.loads(pickle.dumps(now)).build().optimal_start_value() == pytest.approx(now.value_range[1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"row": [(0.5, 1, 1.0, False)]}, r"P\[1\]\[1\] must sum to 1, got 0.5; correct the environment"),
+        ({"row": [(-1.0, 1, 1.0, False), (2.0, 1, 1.0, False)]}, r"must have probabilities in \[0, 1\], got -1"),
+        ({"row": [(1.0, 1, math.inf, False)]}, "must have finite rewards, got inf"),
+        ({"row": [(1.0, 2, 1.0, False)]}, r"must have next states in 0..1, got 2"),
+        ({"row": [(1.0, 1, 1.0)]}, "must be a list of tuples"),
+        ({"row": []}, "must be a list of tuples"),
+        ({"row": 7}, "must be a list of tuples"),
+        ({"P": {0: {0: [(1.0, 0, 0.0, False)]}, 2: {}}}, "P must have the keys 0, 1, ..., S - 1, got others"),
+        ({"P": {0: {}}}, r"P\[0\] must have the keys 0, 1, ..., A - 1"),
+        ({"P": {0: 7}}, r"P\[0\] must have the keys"),
+        ({"P": {}}, "P must have the keys"),
+        ({"initial_state_distrib": [1.0]}, "initial_state_distrib must be one probability for each of 2 states"),
+        ({"initial_state_distrib": [0.7, 0.7]}, "initial_state_distrib must sum to 1, got 1.4"),
+        ({"initial_state_distrib": "x"}, "initial_state_distrib must be one probability"),
+    ],
+)
+def test_damaged_tables_are_refused_in_one_line(corridor: str, changes: dict[str, Any], rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        GymnasiumTable(corridor, 3, f"changes={changes!r}".replace("inf", "1e999"))

@@ -112,7 +112,7 @@ def test_gymnasium_environments_are_those_of_yaml(capsys: pytest.CaptureFixture[
     assert dprl.from_gymnasium("FrozenLake-v1").horizon == 100
     for name, line in (
         ("CartPole-v1", "^env: env_id must be an environment with a table"),
-        ("X-v0", "^env: must be an env"),
+        ("X-v0", "^env: env_id must be an env"),
     ):
         with pytest.raises(dprl.UserError, match=line):
             dprl.from_gymnasium(name, horizon=5)
