@@ -164,6 +164,8 @@ def enter(spec: type[EnvConfig[Any]]) -> None:
     if registry is None:
         kinds = ", ".join(kind.__name__ for kind in _REGISTRIES)
         raise ValueError(f"builds must be one of {kinds}, got {spec.builds.__name__}; no algorithm plays anything else")
+    if not callable(getattr(spec, "build", None)):
+        raise ValueError(f"build must be a method of {spec.__name__}, got none; write one that returns the environment")
     registry[spec.name] = ENVIRONMENTS[spec.name] = spec
     _enter_elsewhere(spec)
 

@@ -25,7 +25,7 @@ _DTYPES = {"iu": "integers", "f": "floats"}
 
 @dataclass(frozen=True, eq=False)
 class LoggedEpisodes:
-    """Episodes of N users, one a row. Nobody knows their environment, so no value or regret is exact.
+    """Episodes of N users, one per row. Nobody knows their environment, so no value or regret is exact.
 
     name: the registry name of the spec that built it. states: int64 [N, H + 1], all rows from the state `start`;
     actions: int64 [N, H]; rewards: float64 [N, H] in [0, 1]. stationary: whether the environment is known to be the
@@ -59,7 +59,7 @@ class Logged:
     """Logged episodes of real users, from a file.
 
     The file is an .npz with `states` (integers [N, H + 1]), `actions` (integers [N, H]) and `rewards` (floats [N, H]
-    in [0, 1]), one row a user. Shorter episodes are padded with an absorbing state of reward 0.
+    in [0, 1]), one row per user. Shorter episodes are padded with an absorbing state of reward 0.
 
     Args:
         file: path of the file. n_states, n_actions: S and A; they are public, so they are not read off the records.
@@ -129,12 +129,16 @@ class Logged:
             if not isinstance(loaded, np.lib.npyio.NpzFile):
                 raise TypeError
             with loaded:
-                return {key: np.asarray(loaded[key]) for key in _ARRAYS}
-        except (OSError, ValueError, KeyError, EOFError, TypeError, MemoryError, zipfile.BadZipFile, zlib.error):
+                missing = [key for key in _ARRAYS if key not in loaded.files]
+                if not missing:
+                    return {key: np.asarray(loaded[key]) for key in _ARRAYS}
+        except (OSError, ValueError, EOFError, TypeError, MemoryError, zipfile.BadZipFile, zlib.error):
             raise ValueError(
-                f"file must be an .npz with arrays {', '.join(_ARRAYS)}, none of them pickled, got {self.file!r} "
-                "without them; write it with numpy.savez"
+                f"file must be an undamaged .npz of numbers, no Python objects, got {self.file!r}; convert its arrays "
+                "with astype, and write them with numpy.savez"
             ) from None
+        others = ", ".join(key for key in _ARRAYS if key != missing[0])
+        raise self._wrong(missing[0], f"must be there beside {others}", "add it")
 
     def _check(self, key: str, fits: NDArray[np.bool_], rule: str) -> None:
         if not fits.all():
@@ -157,14 +161,16 @@ class _RecordedEpisode(Protocol):
 
 
 def log_episodes(
-    episodes: Iterable[_RecordedEpisode],
+    episodes: Iterable[_RecordedEpisode | Mapping[str, Any]],
     file: str | Path,
     *,
     reward_range: tuple[float, float] = (0.0, 1.0),
     start: int | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> Logged:
-    """Write episodes of real users to a file, one a user, and return it as the `env` of an experiment with `logged_vi`.
+    """Write episodes of real users to a file, one per user, and return the `env` of an experiment with `logged_vi`.
+
+    An episode has integers `observations` and `actions` and numbers `rewards`, as attributes or as keys.
 
     Episodes that end before `horizon` go on in a state n_states with a reward of 0; longer ones are cut. Rewards are
     mapped from `reward_range`, which is public, to [0, 1].
@@ -184,6 +190,12 @@ def log_episodes(
     file = Path(file)
     if file.suffix != ".npz":
         raise ValueError(f"file must end in .npz, got {str(file)!r}; write e.g. episodes.npz")
+    if not file.parent.is_dir():
+        raise ValueError(f"file must lie in a folder that exists, got {str(file)!r}; make the folder")
+    keys = ("n_states", "n_actions", "horizon", "stationary")
+    wrong = [*(key for key in settings if key not in keys), *(key for key in keys[:3] if key not in settings)]
+    if wrong:
+        raise ValueError(f"settings must be n_states, n_actions, horizon, and stationary or not; check {wrong[0]!r}")
     made = Logged(str(file), **settings)
     n_states, horizon, first = made.n_states, made.horizon, 0 if start is not None else 1
     if start is not None and not 0 <= start < n_states:
@@ -214,9 +226,15 @@ def log_episodes(
     return made
 
 
-def _arrays_of(episode: _RecordedEpisode, n_states: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _arrays_of(
+    episode: _RecordedEpisode | Mapping[str, Any], n_states: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return observations, actions and rewards of an episode. Raises ValueError for what does not fit."""
-    raw = episode.actions, episode.observations, episode.rewards
+    names = "actions", "observations", "rewards"
+    try:
+        raw = [episode[name] if isinstance(episode, Mapping) else getattr(episode, name) for name in names]
+    except (KeyError, AttributeError):
+        raise ValueError(f"episodes must have {', '.join(names)}, as attributes or as keys; name them so") from None
     try:
         taken, observed, paid = (np.asarray(each) for each in raw)
     except ValueError:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import html
+import io
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -255,12 +257,14 @@ class Sweep:
         figure: one of `figures`. style: 'paper' or 'slides'. width: in inches. Raises UserError.
         """
         from dprl.platform.reports.figures.layout import compose
-        from dprl.platform.reports.figures.styles import style_of
+        from dprl.platform.reports.figures.styles import WIDTHS, style_of
 
         if figure not in self._charts:
             raise broken_rule("figure", f"must be one of {self.name}", figure, suggestion(figure, list(self._charts)))
         if style not in ("paper", "slides"):
             raise broken_rule("style", "must be paper or slides", style, "leave it out")
+        if width is not None and not WIDTHS[0] <= width <= WIDTHS[1]:
+            raise broken_rule("width", f"must lie in {WIDTHS} inches", width, "leave it out")
         return compose(self._charts[figure], style_of(style, width=width))
 
     def report(self, out: str | Path | None = None) -> Path:
@@ -279,12 +283,19 @@ class Sweep:
 
     def _cell(self, number: int) -> CellFolder:
         digests = self.frame["cell"].tolist()
-        if not 0 <= number < len(digests):
+        if type(number) is not int or not 0 <= number < len(digests):
             raise broken_rule("cell", f"must be a row of frame, 0 to {len(digests) - 1}", number, "see sweep.frame")
         return CellFolder(self.layout.cell_folder(digests[number]))
 
+    def __str__(self) -> str:
+        from dprl.platform.reports.tables import write_summary
+
+        text = io.StringIO()
+        write_summary(text, self.frame)
+        return f"{self.name}\n{text.getvalue().rstrip()}"
+
     def _repr_html_(self) -> str:
-        return f"<b>{self.name}</b>{self.frame.to_html(max_rows=20)}"
+        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def load(name: str | Path, *, storage: str | Path | None = None) -> Sweep:
@@ -352,6 +363,8 @@ def _plain(value: object, section: str) -> Any:  # noqa: ANN401
             raise broken_rule("env", "must be a name of `dprl list envs` or a settings object", value, f"write {call}")
         if isinstance(value, str):
             return {key: value}
+        if isinstance(value, type) and hasattr(value, key):
+            return {key: getattr(value, key)}
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return {key: getattr(value, key), **dataclasses.asdict(value)}
     if hasattr(value, "item"):

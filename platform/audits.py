@@ -330,7 +330,7 @@ def _seeded(cell: _Cell, seed: int) -> Any:  # noqa: ANN401 - any privatizer
         users = max(_USERS, query.window) * cell.ledger.spec.submissions
     elif isinstance(query, BitQuery):
         users = max(_USERS, query.block) + 1
-    env, streams = experiment.env.build(), _streams(experiment, seed)
+    env, streams = experiment.environment(), _streams(experiment, seed)
     return experiment.algorithm.privatizer(env, _unshuffled(experiment.privacy, query), users, streams)
 
 

@@ -111,7 +111,7 @@ def below(section: str, keys: Iterable[str], message: str) -> str:
     return f"{section}.{message}" if first in set(keys) else message
 
 
-RENAMED = {"best_ucb_vi": "bernstein_vi"}
+RENAMED = {"best_ucb_vi": "bernstein_vi", "proved": "none"}
 """Names of earlier versions, with the names of today."""
 
 

@@ -108,6 +108,8 @@ def load_plugins() -> tuple[str, ...]:
         if not is_module_name(name):
             remedy = "write e.g. my_package.my_module"
             raise broken_rule(VARIABLE, "must be names of modules, with commas between them", name, remedy)
+        if package_of(name) in sys.stdlib_module_names:
+            raise broken_rule(VARIABLE, "must be modules of yours, none of Python's own", name, "rename it")
         try:
             importlib.import_module(name)
         except PLUGIN_ERRORS as error:

@@ -49,7 +49,7 @@ from dprl.privacy.validation import check_flag
 E = TypeVar("E", bound=Env)
 
 Simulation = Literal["auto", "users", "blocks"]
-Preset = Literal["proved", "tuned"]
+Preset = Literal["none", "tuned"]
 
 _TABLES, _SCHEDULE = "tables.", "schedule."
 _MOST_COUNTS = 1_000_000
@@ -69,7 +69,7 @@ class TabularConfig(ABC, Generic[E]):
         simulation: 'users': one by one; 'blocks': users between two plans at once, equal in law, at a cost that does
             not depend on their number; 'auto': in blocks wherever that is possible.
         preset: 'tuned' sets both scales to the values chosen on the training environments of
-            tune_configs/tuning.yaml; no theorem covers them. 'proved' keeps the scales as set, 1 by default.
+            tune_configs/tuning.yaml; no theorem covers them. 'none' keeps the scales as set, 1 by default.
     """
 
     bonus_scale: float = 1.0
@@ -77,7 +77,7 @@ class TabularConfig(ABC, Generic[E]):
     beta: float = 0.1
     replan_growth: float = 0.0
     simulation: Simulation = "auto"
-    preset: Preset = "proved"
+    preset: Preset = "none"
     name: ClassVar[str]
     plays: ClassVar[type[Env]]
     metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED)
@@ -106,7 +106,7 @@ class TabularConfig(ABC, Generic[E]):
 
     def _take_tuned_scales(self) -> None:
         if self.tuned is None:
-            raise ValueError(f"preset must be proved with {self.name}, got 'tuned'; no scales were tuned: set both")
+            raise ValueError(f"preset must be none with {self.name}, got 'tuned'; no scales were tuned: set both")
         for key, value in zip(("bonus_scale", "precision_scale"), self.tuned, strict=True):
             if getattr(self, key) not in (1.0, value):
                 raise ValueError(

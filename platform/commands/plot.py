@@ -11,8 +11,6 @@ from dprl.platform.errors import EXIT_DONE, broken_rule, suggestion
 
 HELP = "draw one figure of a sweep for a paper or for slides, and print its caption"
 EXAMPLE = "plot regret_vs_epsilon frontier --style paper --width 2.7 --out frontier.pdf"
-_WIDTHS = 1.5, 40.0
-"""In inches."""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -68,12 +66,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _width(text: str) -> float:
     """Return a width in inches, also of '14cm'. Raises UserError."""
+    from dprl.platform.reports.figures.styles import WIDTHS
+
     number, unit = (text[:-2], 2.54) if text.endswith("cm") else (text.removesuffix("in"), 1.0)
     try:
         width = float(number) / unit
     except ValueError:
         width = math.nan
-    if not _WIDTHS[0] <= width <= _WIDTHS[1]:
-        rule = f"must be {_WIDTHS[0]:g} to {_WIDTHS[1]:g} inches"
+    if not WIDTHS[0] <= width <= WIDTHS[1]:
+        rule = f"must be {WIDTHS[0]:g} to {WIDTHS[1]:g} inches"
         raise broken_rule("--width", rule, text, "write e.g. 5.5, 2.7 or 14cm")
     return width

@@ -6,18 +6,27 @@ import dataclasses
 import hashlib
 import json
 import re
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmConfig, Metric
 from dprl.envs import ENVIRONMENTS, Env, EnvConfig, LoggedEpisodes
-from dprl.platform.configs.sections import field_names, read_dataclass, read_registered, require_mapping, unknown_key
+from dprl.platform.configs.sections import (
+    field_names,
+    placed,
+    read_dataclass,
+    read_registered,
+    require_mapping,
+    unknown_key,
+)
 from dprl.platform.configs.trust_models import check_model, class_of, example_for
 from dprl.platform.errors import UserError, broken_rule, shortened, shown
-from dprl.platform.plugins import digest_with
+from dprl.platform.plugins import PLUGIN_ERRORS, digest_with
 from dprl.privacy import TRUST_MODELS, Certificate, Journal, NoiseConfig, Privatizer, Streams
 from dprl.privacy.trust_models.base import TrustModelSettings
 
@@ -40,7 +49,7 @@ _CLASSES: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
 """Classes that the sections of a config can describe."""
 # What picks the class of a section.
 CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
-NEEDS_ITS_NAME = {"privacy.rewards", "privacy.clipping", "algorithm.value"}
+NEEDS_ITS_NAME = {"algorithm.preset", "privacy.rewards", "privacy.clipping", "algorithm.value"}
 """Settings with words for values that say nothing alone."""
 _ALWAYS_TOLD = {"algorithm.name", "env.name", "privacy.model", "privacy.epsilon", "privacy.mechanism"}
 """Settings that a label has wherever they vary."""
@@ -186,12 +195,25 @@ class Experiment:
         """The theorem that covers the algorithm with these settings, '' if none does."""
         return self.algorithm.covered_by or ""
 
+    def environment(self) -> Env:
+        """Return the environment, built. Raises UserError, also for mistakes in the code of a plugin's `build`."""
+        try:
+            return self.env.build()
+        except ValueError as error:
+            raise UserError(placed(str(error), "env", self.as_mapping()["env"])) from None
+        except PLUGIN_ERRORS as error:
+            if type(self.env).__module__.startswith("dprl."):
+                raise
+            lines = traceback.extract_tb(error.__traceback__)
+            rule = f"must be built without an error ({type(error).__name__}: {error}, line {lines[-1].lineno})"
+            raise broken_rule(f"env {self.env.name}", rule, Path(lines[-1].filename).name, "correct it") from error
+
     def build(self, seed_index: int, journal: Journal | None = None) -> Algorithm:
         """Return the algorithm of one seed, ready to learn; with a journal, charges survive a crash.
 
         Raises LedgerError if the journal is of other releases, or damaged.
         """
-        env, streams = self.env.build(), self._streams(seed_index)
+        env, streams = self.environment(), self._streams(seed_index)
         privatizer = self.algorithm.privatizer(env, self.privacy, self.episodes, streams)
         if journal is not None:
             privatizer.persist(journal)
@@ -199,7 +221,7 @@ class Experiment:
 
     def privatizer(self) -> Privatizer[Any]:
         """Return the privatizer of the first seed. Raises ValueError if settings do not fit together."""
-        return self.algorithm.privatizer(self.env.build(), self.privacy, self.episodes, self._streams(0))
+        return self.algorithm.privatizer(self.environment(), self.privacy, self.episodes, self._streams(0))
 
     def certificate(self) -> Certificate:
         """Return the certificate of a whole run's noise, without running it. Raises ValueError if none fits."""

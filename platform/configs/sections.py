@@ -8,6 +8,7 @@ import re
 import types
 import typing
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -38,7 +39,10 @@ def choose(value: object, path: str, key: str, registry: Mapping[str, type[Any]]
         raise UserError(f"{path}.{key}: is required, got nothing; {suggestion('', names)}")
     chosen = section[key]
     if not isinstance(chosen, str) or chosen not in registry:
-        raise broken_rule(f"{path}.{key}", "must be a registered name", chosen, suggestion(chosen, names))
+        remedy = suggestion(chosen, names)
+        if isinstance(chosen, str) and chosen.isidentifier() and Path(f"{chosen}.py").is_file():
+            remedy = f"load {chosen}.py, which is here, by DPRL_PLUGINS={chosen}, or {remedy}"
+        raise broken_rule(f"{path}.{key}", "must be a registered name", chosen, remedy)
     return registry[chosen]
 
 
@@ -76,7 +80,7 @@ def read_dataclass(section: Mapping[str, Any], path: str, cls: type[T], implied:
     try:
         return cls(**values)
     except ValueError as error:
-        raise UserError(_placed(str(error), path, section)) from None
+        raise UserError(placed(str(error), path, section)) from None
 
 
 def unknown_key(path: str, valid: list[str]) -> UserError:
@@ -150,7 +154,7 @@ def _number_remedy(value: object) -> str:
     return "write it without quotes" if isinstance(value, str) else "write a plain number"
 
 
-def _placed(message: str, path: str, section: Mapping[str, Any]) -> str:
+def placed(message: str, path: str, section: Mapping[str, Any]) -> str:
     """Return a room's message below the path of the key that it is about, the nearest name added.
 
     By convention the message begins with the field's name, and lists choices as 'must be one of a, b, got ...'.

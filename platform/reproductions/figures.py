@@ -106,7 +106,7 @@ class LogPanel(NamedTuple):
 
 
 def draw_log_panels(panels: Sequence[LogPanel], title: str) -> bytes:
-    """Draw panels side by side as a PNG, each with its legend."""
+    """Draw panels side by side as a PNG, with one legend below them."""
     figure = Figure(figsize=(len(panels) * _WIDTH, _HEIGHT), layout="constrained")
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         for line in panel.lines:
@@ -119,7 +119,9 @@ def draw_log_panels(panels: Sequence[LogPanel], title: str) -> bytes:
         axes.set_xlabel(panel.names[0])
         axes.set_ylabel(panel.names[1])
         axes.grid(alpha=0.3)
-        axes.legend(frameon=False, fontsize=8)
+    drawn = (axes.get_legend_handles_labels() for axes in figure.axes)
+    named = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels, strict=True)}
+    figure.legend(named.values(), named, loc="outside lower center", ncols=len(named) or 1, frameon=False, fontsize=8)
     figure.suptitle(title, fontsize=9)
     return render(figure, "png")
 

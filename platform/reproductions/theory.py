@@ -249,7 +249,7 @@ def figures_of(paper: TheoryPaper, found: Findings) -> dict[str, bytes]:
                 costs += [LogLine("", epsilons, y, colour, form)]
     panels = [
         LogPanel("regret at \u03b5 = 1", ("episodes", "regret"), curves),
-        LogPanel("cost of privacy", ("\u03b5", "regret less that without privacy"), costs),
+        LogPanel("cost of privacy", ("\u03b5", "extra regret"), costs),
     ]
     title = "dotted: upper bounds, dash-dotted: lower bounds on the worst case, with 1 for constants and logarithms"
     return {f"{paper.name}_slopes.png": draw_log_panels(panels, title)}

@@ -96,7 +96,7 @@ class SweepLayout:
     def __post_init__(self) -> None:
         if not fits_as_name(self.name):
             rule = f"{NAME_RULE} (a folder is named by it)"
-            raise broken_rule("name", rule, self.name, "choose another with --name")
+            raise broken_rule("name", rule, self.name, "choose another")
 
     @property
     def folder(self) -> Path:
@@ -211,11 +211,11 @@ class SweepLayout:
 
 
 def sweep_layout(home: Path, word: str) -> SweepLayout:
-    """Return the sweep with the name `word`, or with the folder `word` in `home`. Raises UserError."""
-    layout = SweepLayout(home, _sweep_name(home, word))
+    """Return the sweep with the name `word` in `home`, or with the folder `word` in any home. Raises UserError."""
+    home, name = _named(home, word)
+    layout = SweepLayout(home, name)
     if layout.folder.is_dir():
         return layout
-    name = layout.name
     known = sorted(folder.parent.name for folder in Home(home).sweeps.glob("*/summary.csv"))
     words = (name,) if name in config_files() else ("CONFIG", "--name", name)
     remedy = f"{suggestion(name, known)}; run `{command('sweep', *words)}` first"
@@ -228,13 +228,12 @@ def nothing_finished(layout: SweepLayout) -> UserError:
     return broken_rule("SWEEP", rule, layout.name, remedy)
 
 
-def _sweep_name(home: Path, word: str) -> str:
+def _named(home: Path, word: str) -> tuple[Path, str]:
+    """Return the home and the name of a sweep. Raises UserError."""
     if os.sep not in word:
-        return word
-    folder, sweeps = Path(word).resolve(), Home(home).sweeps
-    if folder.parent == sweeps.resolve():
-        return folder.name
-    remedy = f"give its name: {folder.name}"
-    if folder.parent.name == sweeps.name and folder.is_dir():
-        remedy += f", and its home: --storage {folder.parents[1]}"
-    raise broken_rule("SWEEP", f"must be a sweep in {home}", word, remedy)
+        return home, word
+    folder = Path(word).resolve()
+    found = folder.parents[1] if len(folder.parents) > 1 else home
+    if folder.parent == Home(found).sweeps:
+        return found, folder.name
+    raise broken_rule("SWEEP", f"must be a name, or a folder {home}/sweeps/NAME", word, f"give its name: {folder.name}")

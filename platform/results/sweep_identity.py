@@ -89,7 +89,7 @@ def require_same_meaning(name: str, before: Grid, now: Grid, n_finished: int) ->
         return
     raise UserError(
         f"name: {name!r} has {counted(n_finished, 'finished cell')} of another grid, got {now.difference(before)}; "
-        "choose another with --name, or forget them with --fresh"
+        "choose another name, or forget them (--fresh, in Python fresh=True)"
     )
 
 

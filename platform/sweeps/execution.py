@@ -89,7 +89,7 @@ class LockedCell:
             if self.cell.digest != named:
                 raise UserError(
                     f"code: must stay the same while a sweep runs, got others than those of cell {named}; start the "
-                    "sweep again, with --fresh or under another --name"
+                    "sweep again, fresh or under another name"
                 )
             # In this order: what the previous holder wrote is read only after it has let go.
             self._lock.acquire()

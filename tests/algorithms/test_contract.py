@@ -298,7 +298,7 @@ def test_tuned_scales_are_those_of_the_class_and_no_others() -> None:
     assert dataclasses.replace(config) == config
     with pytest.raises(ValueError, match=r"bonus_scale must be left out with preset: tuned, got 0\.5"):
         BernsteinVIConfig(preset="tuned", bonus_scale=0.5)
-    with pytest.raises(ValueError, match="preset must be proved with dp_nash_vi, got 'tuned'"):
+    with pytest.raises(ValueError, match="preset must be none with dp_nash_vi, got 'tuned'"):
         DPNashVIConfig(preset="tuned")
 
 

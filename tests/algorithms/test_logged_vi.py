@@ -119,8 +119,8 @@ BAD: dict[str, tuple[Callable[[Arrays], Arrays], str]] = {
     "users": (lambda found: found | {"actions": found["actions"][1:]}, r"actions must have shape .*, got \[39, 4\]"),
     "nobody": (lambda found: {key: array[:0] for key, array in found.items()}, r"states must have shape .*N >= 1"),
     "scalar": (lambda found: found | {"states": np.array(1)}, r"states must have shape .*, got \[\]"),
-    "missing": (lambda found: {"states": found["states"]}, "must be an .npz with arrays states, actions, rewards"),
-    "pickled": (lambda found: found | {"actions": found["actions"].astype(object)}, "none of them pickled"),
+    "missing": (lambda found: {"states": found["states"]}, "actions must be there beside states, rewards"),
+    "pickled": (lambda found: found | {"actions": found["actions"].astype(object)}, "no Python objects, got"),
 }
 
 
@@ -138,7 +138,7 @@ def test_a_file_that_does_not_fit_is_refused_in_one_line(case: str, tmp_path: Pa
 def test_a_damaged_file_is_refused(cut: int, tmp_path: Path) -> None:
     file = write(tmp_path, **logged_arrays())
     file.write_bytes(file.read_bytes()[:cut])
-    with pytest.raises(ValueError, match=r"^file must be an \.npz with arrays"):
+    with pytest.raises(ValueError, match=r"^file must be an undamaged \.npz of numbers"):
         Logged(str(file), **SIZES).build()
 
 
@@ -150,7 +150,7 @@ def test_changed_bytes_and_a_single_array_are_refused(tmp_path: Path) -> None:
     single = tmp_path / "single.npy"
     np.save(single, np.zeros(3))
     for each in (file, single):
-        with pytest.raises(ValueError, match=r"^file must be an \.npz with arrays"):
+        with pytest.raises(ValueError, match=r"^file must be an undamaged \.npz of numbers"):
             Logged(str(each), **SIZES).build()
 
 

@@ -112,10 +112,22 @@ def test_gymnasium_environments_are_those_of_yaml(capsys: pytest.CaptureFixture[
     assert dprl.from_gymnasium("FrozenLake-v1").horizon == 100
     for name, line in (
         ("CartPole-v1", "^env: env_id must be an environment with a table"),
-        ("X-v0", "^env: env_id must be an env"),
+        ("X-v0", "^env: env_id must be an env.* write module:Id-v0, or name its module in DPRL_PLUGINS"),
+        ("no_such_module:X-v0", "^env: env_id must name a module that can be imported"),
     ):
         with pytest.raises(dprl.UserError, match=line):
             dprl.from_gymnasium(name, horizon=5)
+    changed: Any = gymnasium.make("FrozenLake-v1", desc=["SFG"])
+    assert dprl.from_gymnasium(changed, horizon=3).sizes == (3, 3, 4)
+    changed.unwrapped.P[1][2] = [(1.0, 1, 0.0, False)]
+    with pytest.raises(dprl.UserError, match=r"^env: must have the table that gymnasium\.make gives its id again"):
+        dprl.from_gymnasium(changed, horizon=3)
+    for env in ("FrozenLake-v1", made):
+        with pytest.raises(dprl.UserError, match=r"^env: must be a name .* write from_gymnasium\("):
+            dprl.experiments(GRID, env=env)
+    capsys.readouterr()
+    dprl.from_gymnasium("FrozenLake-v1", horizon=2)
+    assert capsys.readouterr().err == "FrozenLake-v1: every policy earns the same in 2 steps; raise horizon\n"
 
 
 def test_certificates_are_those_of_the_runs(found: dprl.Sweep) -> None:
@@ -143,9 +155,13 @@ def test_a_sweep_has_frame_records_policies_and_figures(found: dprl.Sweep) -> No
     assert "frontier" in found.figures
     assert isinstance(found.plot("frontier", style="slides", width=6.0), Figure)
     assert found.report().is_file()
-    assert "api" in found._repr_html_()
+    assert str(found).startswith("api\ncell ")
+    assert "jdp epsilon=1" in str(found)
+    assert "jdp epsilon=1" in found._repr_html_()
     for call, line in (
         (lambda: found.certificate(3), "^cell: must be a row of frame, 0 to 2, got 3; "),
+        (lambda: found.certificate("x"), "^cell: must be a row of frame, 0 to 2, got 'x'; "),  # type: ignore[arg-type]
+        (lambda: found.plot(width=-1.0), r"^width: must lie in \(1.5, 40.0\) inches, got -1.0; "),
         (lambda: found.plot("frontiers"), "^figure: must be one of api, got 'frontiers'; did you mean"),
         (lambda: found.plot(style="poster"), "^style: must be paper or slides, got 'poster'; "),
     ):
@@ -157,6 +173,7 @@ def test_a_sweep_is_loaded_by_name_and_resumed_by_the_same_call(found: dprl.Swee
     home = found.layout.home
     loaded = dprl.load("api", storage=home)
     assert loaded.frame.equals(found.frame)
+    assert dprl.load(found.folder, storage=home.parent).frame.equals(found.frame)
     before = (found.folder / "cells" / loaded.frame["cell"][0] / "records.parquet").stat().st_mtime_ns
     again = dprl.run(GRID, name="api", storage=home, quiet=True)
     assert again.frame.drop(columns="seconds", errors="ignore").equals(

@@ -113,6 +113,8 @@ def test_a_mechanism_without_a_table_is_refused(named: Callable[..., None]) -> N
 
 def test_an_environment_that_nobody_plays_is_refused(named: Callable[..., None]) -> None:
     named("ours")
+    with pytest.raises(ValueError, match="build must be a method of Mine, got none"):
+        register_environment(type("Mine", (), {"name": "mine", "builds": FiniteMDP, "__module__": "ours"}))
     with pytest.raises(ValueError, match="builds must be one of FiniteMDP, "):
         register_environment(type("Mine", (), {"name": "mine", "builds": dict, "__module__": "ours"}))
     assert issubclass(RiverSwim.builds, FiniteMDP)
@@ -275,3 +277,41 @@ def test_entry_points_are_plugins_too(named: Callable[..., None], monkeypatch: p
     assert plugin_modules() == ("ours", "shop.parts")
     named()
     assert plugin_modules() == ("shop.parts",)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("raise ValueError('horizon must be even, got 3; write 4')", "^env.horizon: must be even, got 3; write 4"),
+        ("raise ValueError('no')", "^env: no$"),
+        ("return {}['x']", r"^env mine: must be built without an error \(KeyError: 'x', line 10\), got 'ours_env.py'"),
+    ],
+)
+def test_an_error_in_a_plugins_build_is_one_line(
+    named: Callable[..., None], tmp_path: Path, line: str, told: str
+) -> None:
+    named("ours_env")
+    (tmp_path / "ours_env.py").write_text(
+        "from dataclasses import dataclass\nfrom dprl.envs import FiniteMDP\n"
+        "from dprl.platform.plugins import register_environment\n@register_environment\n@dataclass(frozen=True)\n"
+        f"class Mine:\n    name, builds, sizes = 'mine', FiniteMDP, (3, 2, 2)\n    horizon: int = 3\n"
+        f"    def build(self):\n        {line}\n"
+    )
+    importlib.invalidate_caches()
+    importlib.import_module("ours_env")
+    experiment = read_experiment({**SMALL, "env": {"name": "mine", "horizon": 3}})
+    with pytest.raises(UserError, match=told):
+        experiment.certificate()
+
+
+def test_a_module_of_python_itself_is_no_plugin(named: Callable[..., None]) -> None:
+    named("json")
+    with pytest.raises(UserError, match=r"^DPRL_PLUGINS: must be modules of yours, none of Python's own, got 'json'"):
+        load_plugins()
+
+
+def test_the_name_of_a_file_here_is_told_to_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_shop.py").touch()
+    with pytest.raises(UserError, match=r"load my_shop\.py, which is here, by DPRL_PLUGINS=my_shop, or valid: "):
+        read_experiment({**SMALL, "env": {"name": "my_shop"}})

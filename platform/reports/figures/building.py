@@ -101,7 +101,7 @@ class ValueScale(NamedTuple):
             least = range_[0]
         if math.isfinite(range_[1]) and most > range_[1] / 2:
             most = range_[1]
-        room = 0.03 * (most - least)
+        room = 0.03 * ((most - least) or 1.0)
         return least - room, most + room
 
 

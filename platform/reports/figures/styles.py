@@ -19,6 +19,8 @@ from matplotlib.font_manager import FontProperties, fontManager
 from dprl.platform.reports.figures.colours import NO_PRIVACY, Shades, Theme
 
 FORMATS = ("pdf", "svg", "png")
+WIDTHS = 1.5, 40.0
+"""Of figures, in inches."""
 _FONTS = ("Arial", "Helvetica", "Liberation Sans", "DejaVu Sans")
 """The first one installed is used; the last one comes with matplotlib and has every sign."""
 _POINTS = 72

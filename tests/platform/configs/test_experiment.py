@@ -53,7 +53,7 @@ OTHERS = {
     "families": ("separate", "marginal"),
     "releases": ("scheduled", "every_user"),
     "simulation": ("auto", "users"),
-    "preset": ("proved", "tuned"),
+    "preset": ("none", "tuned"),
     "mechanism": ("auto", "laplace"),
     "precision": ("exact", "printed"),
 }
