@@ -250,7 +250,7 @@ class BernsteinVIConfig(StationaryMDPConfig):
 
     Best with `families: one_hot` and, under jdp, `counter: auto`.
 
-    It plans after every 1 % more episodes by default, and its theorem covers that.
+    By default it replans whenever the number of episodes has grown by 1%; its theorem covers that.
 
     Args:
         consistency: whether totals and flow of the noisy counts are restored: 'proved' where that cannot loosen the
@@ -289,7 +289,7 @@ class BernsteinVIConfig(StationaryMDPConfig):
 
     @property
     def counts_losses(self) -> bool:
-        """Whether users count losses 1 - r, if anything of rewards: always."""
+        """Whether users count losses 1 - r: always, unless rewards are known."""
         return True
 
     def families(self, env: FiniteMDP) -> CountFamilies:
@@ -375,6 +375,6 @@ def epoch_ends(episodes: int) -> list[int]:
 
 
 def rotation_invariant(noise: NoiseSpec) -> bool:
-    """Whether an orthogonal projection of the noise leaves all bounds of weighted sums as they are, or smaller."""
+    """Whether an orthogonal projection of the noise increases no bound of a weighted sum."""
     # The Gaussian laws, continuous and discrete.
     return getattr(noise.on_either_side, "norm", None) == "l2"

@@ -1,7 +1,8 @@
 """random_vi: value iteration on costs drawn at random around their private estimates.
 
-It is our own algorithm, in the spirit of randomised value functions (Osband, Van Roy, Wen 2016). The variance of an
-estimate has two known parts: sampling error and privacy noise. At scales of 1 the draws have exactly this variance.
+It is our own algorithm, in the spirit of randomized value functions (Osband, Van Roy, Wen 2016). The variance of a
+draw is the estimated sampling variance plus the known variance of the privacy noise; with few visits it is mixed with
+that of a prior.
 No theorem covers the algorithm.
 """
 
@@ -70,7 +71,7 @@ def _deviation(draws: _Draws, users: int) -> float:
 
 @inlined
 def fill_nearest(step: Float64Array, pair: int, total: float, nearest: Float64Array) -> None:
-    """Fill nearest float64[S'] with the non-negative counts of sum `total` that are nearest to step[:, pair]."""
+    """Fill nearest float64[S'] with the non-negative counts nearest to step[:, pair] of a sum near `total`."""
     shift = 0.0
     for _ in range(_NEAREST_STEPS):  # Newton: x = max(N - shift, 0)
         left, number = -total, 0.0
@@ -146,9 +147,9 @@ run = learning_loop(plan)
 
 @dataclass(frozen=True)
 class RandomVIConfig(StationaryMDPConfig):
-    """Value iteration on random draws around private counts, with the known variances of data and noise (ours).
+    """Value iteration on random draws around private counts, with the variances of data and noise (ours).
 
-    At scales of 1 the draws have these variances. No theorem covers it.
+    With scales of 1 neither variance is rescaled. No theorem covers it.
 
     Best with `families: one_hot` and, under jdp, `counter: auto`.
     bonus_scale multiplies the deviation of the draws, precision_scale the noise's part of it. It plans, with one draw,

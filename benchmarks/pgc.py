@@ -115,7 +115,7 @@ def disagreement(submissions: int) -> float:
 
 @kernel
 def send_often(n: int, gradient: Float64Array, noise: VectorNoise) -> float:
-    """Randomise a gradient n times, and read each message; return something of all, so that nothing is left out."""
+    """Randomize a gradient n times, and read each message; return something of all, so that nothing is left out."""
     message, estimate, total = np.empty(noise.message_length), np.empty(DIMENSION), 0.0
     for number in range(n):
         fill_message(message, gradient, noise, number)

@@ -21,7 +21,7 @@ _MOVE_COST = 0.01
 class DeepSea:
     """DeepSea: the reward is found only by moving right at all of N steps, each at a small cost.
 
-    A diver sinks through an N x N grid, one row a step, from the top left cell: the horizon is N, the step is the
+    A diver sinks through an N x N grid, one row per step, from the top left cell: the horizon is N, the step is the
     row, the state is the column from 0. One action moves a column to the left (it stays in column 0), the other
     one to the right (it stays in column N - 1). In the source, left gives 0, right gives -0.01 / N, and right in
     column N - 1, reached in the last row only, 1 more. Here 0.01 / N is added to every reward, so

@@ -95,7 +95,7 @@ def grid(*alternatives: object, **settings: object) -> dict[str, Any]:
 
 
 def experiments(config: Config | None = None, /, **settings: Any) -> list[Experiment]:  # noqa: ANN401
-    """Return the experiments of a config, one a cell of its grid, as `dprl sweep` would run them.
+    """Return the experiments of a config, one per cell of its grid, as `dprl sweep` would run them.
 
     config: see `Config`; None for settings alone. settings: sections and keys of a config, in place of those of
     `config`: a name (algorithm="bernstein_vi", privacy="none"), a mapping, a settings object, or a `grid` of them.
@@ -141,6 +141,8 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = 
         raise UserError(f"env: {error}") from None
     if spec is None:
         raise broken_rule("env", "must be registered with Gymnasium", repr(env), "call gymnasium.register for it")
+    if getattr(spec, "additional_wrappers", ()):
+        raise broken_rule("env", "must have no wrappers: a table knows none", repr(env), "pass env.unwrapped")
     length = spec.max_episode_steps if horizon is None else horizon
     if length is None:
         raise broken_rule("horizon", "is required, as the environment has none", None, "write e.g. horizon=20")

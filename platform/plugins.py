@@ -49,7 +49,7 @@ _counted: set[str] = set()
 def register_algorithm(config: T) -> T:
     """Enter the config class of an algorithm under its `name`; returns it, so this can decorate the class.
 
-    It is `dprl.algorithms.AlgorithmConfig`; a tabular one is below `TabularMDPConfig`. Raises ValueError for
+    It is `dprl.algorithms.AlgorithmConfig`; a tabular one is a subclass of `TabularMDPConfig`. Raises ValueError for
     a name that is taken, and for a class of a module that is no plugin.
     """
     _check(config, algorithms.ALGORITHMS, "algorithm")
@@ -84,14 +84,15 @@ def register_environment(spec: T) -> T:
 
 
 def register_mechanism(mechanism: T) -> T:
-    """Enter a class below `TabulatedMechanism` under its `name`, as noise of local reports of counts; returns it.
+    """Enter a subclass of `TabulatedMechanism` under its `name`, as noise of local reports of counts; returns it.
 
-    Raises ValueError as `register_algorithm`, and for a class that is not below TabulatedMechanism: no other sampler
-    can be added from outside.
+    Raises ValueError as `register_algorithm`, and for other classes: no other sampler can be added from
+    outside.
     """
     _check(mechanism, MECHANISMS, "mechanism")
     if not issubclass(mechanism, TabulatedMechanism):
-        raise ValueError(f"mechanism {mechanism.name} must be below TabulatedMechanism, got {mechanism.__qualname__}")
+        got = mechanism.__qualname__
+        raise ValueError(f"mechanism {mechanism.name} must be a subclass of TabulatedMechanism, got {got}")
     require_nothing_else(mechanism)
     ADDITIVE[mechanism.name] = MECHANISMS[mechanism.name] = mechanism
     return mechanism

@@ -29,23 +29,23 @@ def accounted(mechanism: type) -> bool:
 
 
 def _before_shuffling(mechanism: object) -> set[type]:
-    """Return the classes that randomise one report."""
+    """Return the classes that randomize one report."""
     report = mechanism.report if isinstance(mechanism, ShuffledReports) else mechanism
     return {type(part) for part in (report.parts if isinstance(report, MessageInParts) else (report,))}
 
 
 @dataclass(frozen=True)
 class ReleaseEvent:
-    """One channel by which users' data leave their side, described by the object that randomises it.
+    """One channel by which users' data leave their side, described by the object that randomizes it.
 
     Args:
         channel: name of the count family, or of another release.
-        mechanism: randomises each released number; None: the data leave without noise.
-        sensitivity: how much everything that it randomises changes if one user is replaced, at worst; None for a
+        mechanism: randomizes each released number; None: the data leave without noise.
+        sensitivity: how much everything that it randomizes changes if one user is replaced, at worst; None for a
             mechanism of whole messages, as it bounds that itself, and for data without noise.
         public_start: the same if the first state and action are public; None if nothing changes then.
         attainable: whether some pair of neighbours changes that much.
-        nodes_per_user: how many randomised numbers of a cell a user enters at most.
+        nodes_per_user: how many randomized numbers of a cell a user enters at most.
         cells: how many numbers the channel has.
         entropy: 'seeded' or 'os'.
     """

@@ -71,7 +71,7 @@ class UserMessage:
 
 @dataclass(frozen=True, eq=False)
 class PrivateMessages:
-    """Messages that a server may use: each is the randomised message of a submission that the ledger has charged.
+    """Messages that a server may use: each is the randomized message of a submission that the ledger has charged.
 
     Args:
         first: the submission of the first message; the others follow it.

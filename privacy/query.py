@@ -24,7 +24,7 @@ MOST_DRAWS = 2**53
 class Query(ABC):
     """Description of one user's record, its message, the noise on either side, and the release that a learner reads.
 
-    Subclasses are frozen dataclasses in `queries/`: they describe the record, the law that randomises the message on
+    Subclasses are frozen dataclasses in `queries/`: they describe the record, the law that randomizes the message on
     the client's side and the counter that releases sums on the server's side. A trust model fills in the last two.
     """
 

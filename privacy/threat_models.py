@@ -236,7 +236,7 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
     ("bits", "ldp"): ThreatModel(
         unit=_USER,
         adjacency=ADJACENCY,
-        observer=_EVERYONE.format("the randomised bit", "user"),
+        observer=_EVERYONE.format("the randomized bit", "user"),
         covered=("the user's bit", "policies and everything else computed from bits"),
         excluded=(
             _AGENTS,
@@ -251,7 +251,7 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
     ("bits", "shuffle"): ThreatModel(
         unit=_USER,
         adjacency=ADJACENCY,
-        observer=_IN_RANDOM_ORDER.format("randomised bits", "a block"),
+        observer=_IN_RANDOM_ORDER.format("randomized bits", "a block"),
         covered=("the shuffled bits of every block, and their sums", "policies and everything else computed from them"),
         excluded=(
             _BEFORE_SHUFFLING.format("bits", "a block"),
@@ -290,7 +290,7 @@ def of_gradients(
     """Return the threat model of gradients that agents submit, each up to `submissions` times.
 
     Args:
-        release_scores: 'simulator': raw scores are read; 'private': randomised bits on them are sent; 'none': neither.
+        release_scores: 'simulator': raw scores are read; 'private': randomized bits on them are sent; 'none': neither.
         channels: other channels that an algorithm leaves open, in words.
     """
     found = THREAT_MODELS["gradients", model]
@@ -300,7 +300,7 @@ def of_gradients(
         return found
     if release_scores == "private":
         content, *computed = found.covered
-        covered = (content, "the randomised bit on each score", *computed)
+        covered = (content, "the randomized bit on each score", *computed)
         found = replace(found, covered=covered, attained_by=f"{found.attained_by} and scores")
     return found.excluding(*((RAW_SCORES,) if release_scores == "simulator" else ()), *channels, first=True)
 

@@ -1,4 +1,4 @@
-"""LDP-SignVotes: every user sends one randomised bit about one agent's action; our baseline for MA-LDP.
+"""LDP-SignVotes: every user sends one randomized bit about one agent's action; our baseline for MA-LDP.
 
 A linear mixture MDP with known features has one unknown, theta, shared by all stages and states. Users look at one
 agent each, in turns. The bit is a vote on the direction of its action: the most powerful test of <a, theta_i> > 0

@@ -120,7 +120,7 @@ class _Server(NamedTuple):
 
 @no_alloc_kernel
 def add_votes(votes: _Votes, agent: int, action: Float64Array, total: float, number: float) -> None:
-    """Add the total of randomised votes, 1 or -1 each, on an agent's action float64[d-1], and their number."""
+    """Add the total of randomized votes, 1 or -1 each, on an agent's action float64[d-1], and their number."""
     for e in range(action.shape[0]):
         votes.sums[agent, e] += total * action[e]
         for g in range(action.shape[0]):
@@ -254,7 +254,7 @@ def run(users: _Users, channel: BitChannel, server: _Server, first: int, last: i
 
 @dataclass(frozen=True)
 class LDPSignVotesConfig:
-    """LDP-SignVotes, one randomised bit from every user on the direction of an agent's action: our baseline for MA-LDP.
+    """LDP-SignVotes, one randomized bit from every user on the direction of an agent's action: our baseline for MA-LDP.
 
     Args:
         exploration: standard deviations of a fit that perturb actions, at least 0. With d = 2 an agent has two opposite
@@ -293,7 +293,7 @@ class LDPSignVotesConfig:
 class LDPSignVotesLearner(Learner):
     """LDP-SignVotes on one linear mixture MDP, for a fixed number of episodes.
 
-    *Formal guarantee.* (epsilon, 0)-LDP, exactly: a user sends one bit, by randomised response. In the shuffle model
+    *Formal guarantee.* (epsilon, 0)-LDP, exactly: a user sends one bit, by randomized response. In the shuffle model
     the policies are functions of the numbers of ones of full blocks.
     """
 

@@ -169,12 +169,12 @@ def _set(config: dict[str, Any], keys: Sequence[str], value: object, dotted: str
 
 
 def load_cells(path: str | Path, overrides: Sequence[str] = ()) -> list[Experiment]:
-    """Return the validated experiments of a config file, one a grid point. Raises UserError."""
+    """Return the validated experiments of a config file, one per grid point. Raises UserError."""
     return cells_of(read_config(path, overrides))
 
 
 def cells_of(raw: Mapping[str, Any]) -> list[Experiment]:
-    """Return the validated experiments of the content of a config, one a grid point. Raises UserError.
+    """Return the validated experiments of the content of a config, one per grid point. Raises UserError.
 
     Two identical cells are refused: it would be one run shown twice, and is a slip in the grid.
     """

@@ -68,7 +68,7 @@ def shared_settings(cells: Sequence[Row]) -> list[str]:
     """Return, as words, every setting that all `cells` share."""
     first = cells[0]
     agreed = [key for key in first if "." in key and all(key in cell and cell[key] == first[key] for cell in cells)]
-    return [setting_text(key, first[key]) for key in agreed]
+    return [f"{key.rpartition('.')[2]}={plain(first[key])}" for key in agreed]
 
 
 def _settings(cells: Sequence[Row]) -> list[str]:

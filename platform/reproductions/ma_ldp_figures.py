@@ -104,7 +104,7 @@ def _regret_panels(cells: Cells, levels: Levels) -> list[Panel]:
     ]
     panels = [
         Panel("Figure 1: MA-LDP as printed\n(\u03b5 is claimed; none is proved)", _figure_lines(PRINTED, cells)),
-        Panel("Ours: one randomised bit a user\n(\u03b5 is proved)", bits),
+        Panel("Ours: one randomized bit a user\n(\u03b5 is proved)", bits),
     ]
     for group, value in zip(ILLUSTRATIONS, ("joint actions", "maxmin"), strict=True):
         title = f"NOT PRIVATE, an illustration, V of {value}:\nhardly any noise, bonus and shift"

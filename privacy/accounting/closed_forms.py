@@ -1,6 +1,6 @@
 """Closed forms of composition: pure epsilon, (epsilon, delta) of many small Laplace releases, Gaussian noise, zCDP.
 
-Discrete Laplace noise on a count that changes by 1 has a privacy loss of +-1/b only, so it *is* randomised response
+Discrete Laplace noise on a count that changes by 1 has a privacy loss of +-1/b only, so it *is* randomized response
 with epsilon_0 = 1/b; its n-fold composition has a closed form. The same curve bounds continuous Laplace noise, smaller
 changes and adaptive composition from above.
 """
@@ -25,7 +25,7 @@ _REMEMBERED = 4096
 
 
 def composed_delta(epsilon: float, n: int, epsilon_0: float) -> float:
-    """Return delta(epsilon) of n randomised responses with epsilon_0 each.
+    """Return delta(epsilon) of n randomized responses with epsilon_0 each.
 
     *Formal guarantee.* Exact for n cells with discrete Laplace(1/epsilon_0) noise, each changed by one; an upper bound
     for any n-fold adaptive composition of epsilon_0-DP releases.
@@ -65,7 +65,7 @@ def laplace_scale(epsilon: float, delta: float, n: int) -> float:
     """Return the smallest Laplace scale that makes n changes of at most 1 are (epsilon, delta)-DP.
 
     *Formal guarantee.* For delta = 0 n / epsilon, rounded up as a rational number. For delta > 0 the
-    randomised-response curve, dominating the Laplace composition, meets (epsilon, delta) there; rounded up.
+    randomized-response curve, dominating the Laplace composition, meets (epsilon, delta) there; rounded up.
     """
     pure = quotient_up(n, epsilon)
     return pure if delta <= 0.0 else min(pure, laplace_scale_at_delta(epsilon, delta, n))
@@ -74,8 +74,8 @@ def laplace_scale(epsilon: float, delta: float, n: int) -> float:
 def largest_loss(epsilon: float, delta: float, n: int) -> float:
     """Return the largest epsilon_0 that makes n adaptive epsilon_0-DP releases are (epsilon, delta)-DP, rounded down.
 
-    *Formal guarantee.* For delta = 0 n epsilon_0 <= epsilon as rational numbers. For delta > 0 the randomised-response
-    curve, exact for n randomised responses, meets (epsilon, delta).
+    *Formal guarantee.* For delta = 0 n epsilon_0 <= epsilon as rational numbers. For delta > 0 the randomized-response
+    curve, exact for n randomized responses, meets (epsilon, delta).
 
     Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
     """

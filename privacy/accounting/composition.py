@@ -132,7 +132,7 @@ class ComposedLoss:
         noisy = sum(kind.n for kind in self.kinds if kind.law == DISCRETE_GAUSSIAN)
         responses = sum(kind.n for kind in self.kinds) - noisy
         parts = {
-            f"{responses} randomised responses": responses,
+            f"{responses} randomized responses": responses,
             f"{noisy} discrete Gaussians": noisy,
             f"mu = {self.mu:.6g}": self.mu,
             f"rho = {self.rho:.6g}": self.rho,
@@ -289,7 +289,7 @@ def _tabulated(kind: Kind) -> bool:
 def submission_epsilon(epsilon: float, delta: float, submissions: int) -> float:
     """Return the largest epsilon_0 that each of several adaptive submissions may cost if all cost (epsilon, delta).
 
-    *Formal guarantee.* For delta = 0 epsilon / submissions, rounded down; else the loss where the randomised-response
+    *Formal guarantee.* For delta = 0 epsilon / submissions, rounded down; else the loss where the randomized-response
     curve, dominating every adaptive composition of epsilon_0-DP submissions, meets (epsilon, delta).
 
     Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3.

@@ -76,7 +76,7 @@ class Unbounded:
 
 @dataclass(frozen=True)
 class PureDP:
-    """epsilon-DP, with the smaller epsilons that hold at a delta above 0: those of one randomised response.
+    """epsilon-DP, with the smaller epsilons that hold at a delta above 0: those of one randomized response.
 
     >>> loss = PureDP(1.0)
     >>> loss.epsilon(0.0), round(loss.epsilon(0.01), 3), round(loss.delta(0.5), 3)
@@ -97,11 +97,11 @@ class PureDP:
         return self.epsilon_0
 
     def epsilon(self, delta: float) -> float:
-        """Return the epsilon of a randomised response."""
+        """Return the epsilon of a randomized response."""
         return composed_epsilon(delta * _DOWN, 1, self.epsilon_0)
 
     def delta(self, epsilon: float) -> float:
-        """Return the delta of a randomised response."""
+        """Return the delta of a randomized response."""
         return 0.0 if epsilon >= self.epsilon_0 else min(1.0, composed_delta(epsilon, 1, self.epsilon_0) * _UP)
 
     @property
@@ -112,7 +112,7 @@ class PureDP:
 
 @dataclass(frozen=True)
 class ApproximateLoss:
-    """(epsilon_0, delta_0)-DP at one point: with probability delta_0 all is lost, else a randomised response.
+    """(epsilon_0, delta_0)-DP at one point: with probability delta_0 all is lost, else a randomized response.
 
     Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3 with one release.
     """
@@ -139,7 +139,7 @@ class ApproximateLoss:
         return composed_epsilon(rest, 1, self.epsilon_0)
 
     def delta(self, epsilon: float) -> float:
-        """Return delta_0 and the addition of a randomised response below epsilon_0."""
+        """Return delta_0 and the addition of a randomized response below epsilon_0."""
         rest = 0.0 if epsilon >= self.epsilon_0 else composed_delta(epsilon, 1, self.epsilon_0)
         return min(1.0, self.delta_0 + (1.0 - self.delta_0) * rest * _UP)
 
@@ -153,7 +153,7 @@ class ApproximateLoss:
 class RandomizedResponses:
     """n losses of at most epsilon_0 each that together lose at most `cap` (Lemma D; n * epsilon_0 if cap is left out).
 
-    *Exact* for n integers that change by 1 each under discrete Laplace(1/epsilon_0) noise, and for n binary randomised
+    *Exact* for n integers that change by 1 each under discrete Laplace(1/epsilon_0) noise, and for n binary randomized
     responses; an upper bound for continuous Laplace noise, smaller changes and adaptive composition.
     """
 
@@ -189,7 +189,7 @@ class RandomizedResponses:
     @property
     def method(self) -> str:
         """Method of computation."""
-        return f"composition of {self.n} randomised responses with epsilon_0 = {self.epsilon_0:.6g}"
+        return f"composition of {self.n} randomized responses with epsilon_0 = {self.epsilon_0:.6g}"
 
 
 @dataclass(frozen=True)
@@ -310,8 +310,8 @@ class OptimizedUnaryEncodings:
     """n optimised unary encodings with epsilon_0 each, of n one-hot vectors that may all change.
 
     *Exact.* Only the two cells that differ carry information, and one of them is a fair coin in either world. With
-    probability 1/2 their bits are equal and the loss is 0; otherwise they are one randomised response with epsilon_0.
-    So delta(epsilon) of one is half that of randomised response, and n of them lose a sum of independent 0,
+    probability 1/2 their bits are equal and the loss is 0; otherwise they are one randomized response with epsilon_0.
+    So delta(epsilon) of one is half that of randomized response, and n of them lose a sum of independent 0,
     +-epsilon_0.
 
     Args:

@@ -4,7 +4,7 @@ A loss l between two grid points is split between them so that its mass and its 
 dots"). Seen through max(0, 1 - e^(epsilon - l)), convex in e^-l, the split loss looks larger: every delta is an upper
 bound, off by the square of the step. Sums are convolved directly and not by FFT: no digit of a small delta is lost.
 
-Papers: Kairouz, Oh, Viswanath 2015 (randomised response dominates); Zhu, Dong, Wang 2022 (adaptive composition of
+Papers: Kairouz, Oh, Viswanath 2015 (randomized response dominates); Zhu, Dong, Wang 2022 (adaptive composition of
 dominating pairs); Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022 (connect the dots).
 """
 
@@ -42,7 +42,7 @@ RESPONSES, UNARY, DISCRETE_GAUSSIAN = range(3)
 class Kind(NamedTuple):
     """n losses of one kind.
 
-    law: RESPONSES: randomised responses with epsilon_0 = scale; UNARY: optimised unary encodings, half of them without
+    law: RESPONSES: randomized responses with epsilon_0 = scale; UNARY: optimised unary encodings, half of them without
     loss; DISCRETE_GAUSSIAN: integers that change by 1, sigma = scale.
     """
 

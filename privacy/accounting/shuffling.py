@@ -29,9 +29,9 @@ _LOST = 1e-30
 
 @dataclass(frozen=True)
 class ShuffledLoss:
-    """The loss of one of `users` epsilon_0-LDP reports, of one and the same randomiser, in a random order; n times.
+    """The loss of one of `users` epsilon_0-LDP reports, of one and the same randomizer, in a random order; n times.
 
-    *Formal guarantee.* An upper bound for any pure randomiser and any data of the other users. Let R_0 and R_1 be the
+    *Formal guarantee.* An upper bound for any pure randomizer and any data of the other users. Let R_0 and R_1 be the
     report's laws in two worlds. Both are mixtures of laws Q_0 and Q_1, R_0 = a Q_0 + (1-a) Q_1 and R_1 = (1-a) Q_0 +
     a Q_1 with a = e^epsilon_0 / (1 + e^epsilon_0), so Q_0 + Q_1 = R_0 + R_1. Every other user's law R has R >=
     e^-epsilon_0 max(R_0, R_1) >= e^-epsilon_0 (Q_0 + Q_1) / 2: with probability e^-epsilon_0 that user is a *clone*,

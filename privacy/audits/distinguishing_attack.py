@@ -39,7 +39,7 @@ _DIGITS = 9
 
 
 class Probe(Protocol):
-    """Two neighbouring inputs of one randomised release."""
+    """Two neighbouring inputs of one randomized release."""
 
     @property
     def description(self) -> str:

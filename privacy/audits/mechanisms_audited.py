@@ -39,7 +39,7 @@ _DIMENSION, _CLIP = 8, 1.0
 _ONE_NUMBER, _ONE_HOT = Sensitivity.of_cells(1), Sensitivity.of_cells(2)
 _ONE_GRAM = GramRelease(4, (1.0,), 1)
 SLOW = 20
-"""Samplers that are called once a run, not compiled in a loop, have so many times fewer runs."""
+"""Samplers that are called once per run, not compiled in a loop, have so many times fewer runs."""
 
 
 def mechanism_names() -> list[str]:

@@ -122,7 +122,7 @@ def changed_cells(n: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def responses(mechanism: RandomizedResponse) -> MessageProbe:
-    """Return the probe of one bit by randomised response; the bit is its own score."""
+    """Return the probe of one bit by randomized response; the bit is its own score."""
 
     def send(world: int, runs: int, key: Key) -> Float64Array:
         out = np.empty(runs)
@@ -257,7 +257,7 @@ _OF_GRADIENTS: dict[type[Any], Callable[[Any], MessageProbe]] = {
     ProjectedRandomSign: sign_gradients,
 }
 COMPILED = (ProjectedRandomSign,)
-"""Gradient mechanisms with a compiled sender; others are called once a run, so they are attacked with fewer runs."""
+"""Gradient mechanisms with a compiled sender; others are called once per run, so they are attacked with fewer runs."""
 
 
 def gradient_messages(mechanism: object) -> MessageProbe | None:

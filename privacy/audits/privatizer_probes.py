@@ -97,7 +97,7 @@ def local_reports(privatizer: CountPrivatizer, label: str) -> MessageProbe:
     """Return the probe of a local privatizer's reports. privatizer: a fresh one; it is used up."""
     channel, families, report = privatizer.channel, privatizer.query.families, privatizer.query.noise.law
     if report is None:
-        raise ValueError("report must randomise what is sent, got None; nothing is left to measure")
+        raise ValueError("report must randomize what is sent, got None; nothing is left to measure")
     ones, zeros = (sent_row(privatizer, canary(families, world)) for world in (1, 0))
 
     def send(world: int, runs: int, key: Key) -> Float64Array:
@@ -160,7 +160,7 @@ def _released(privatizer: CountPrivatizer, first: UserRecord, runs: int, key: Ke
 
 
 def sent_row(privatizer: CountPrivatizer, contribution: UserRecord) -> Float64Array:
-    """Return the message of a record before any noise, float64[cells]; of bits, one a cell and step."""
+    """Return the message of a record before any noise, float64[cells]; of bits, one per cell and step."""
     channel, released = privatizer.channel, privatizer.query.encoding.released
     slots, layers = channel.slots, released.layers
     if isinstance(privatizer.query.noise.law, UnaryEncoder):
@@ -245,7 +245,7 @@ def statistics_messages(parts: StatisticsQuery, label: str, reach: float = 1.0) 
     """
     mechanism, layout, noise = parts.law, parts.layout, parts.reward_law
     if isinstance(mechanism, RawGram):
-        raise ValueError("mechanism must randomise what is sent, got none; nothing is left to measure")
+        raise ValueError("mechanism must randomize what is sent, got none; nothing is left to measure")
     # Without noise and rounding.
     rewards = "open" if parts.rewards == "noisy" else parts.rewards
     raw = replace(parts, law=RawGram(mechanism.release), rewards=rewards, reward_law=None)
@@ -320,7 +320,7 @@ def _send_all(
 
 
 def bit_messages(privatizer: BitPrivatizer) -> MessageProbe:
-    """Return the probe of the randomised bit that a user sends. privatizer: a fresh one; it is used up."""
+    """Return the probe of the randomized bit that a user sends. privatizer: a fresh one; it is used up."""
     channel = privatizer.channel
 
     def send(world: int, runs: int, key: Key) -> Float64Array:

@@ -59,7 +59,7 @@ def of_a_table(chances: Sequence[int], n: int, delta: float) -> float:
     outside = 1 - (1 - Fraction(masses[-1], 1 << 64)) ** n
     if Fraction(delta) < outside:
         return math.inf
-    # Where more may fail than sticks out, the rest is the (pure, 0)-DP part's: randomised response is its worst case.
+    # Where more may fail than sticks out, the rest is the (pure, 0)-DP part's: randomized response is its worst case.
     pure = n * math.log(ratio)
     spent = float((Fraction(delta) - outside) / (1 - outside)) * (1.0 + math.exp(-pure))
     return max(0.0, pure + math.log1p(-spent)) if spent < 1.0 else 0.0
@@ -68,7 +68,7 @@ def of_a_table(chances: Sequence[int], n: int, delta: float) -> float:
 def recomputed_epsilon(privatizer: CountPrivatizer, delta: float) -> float:
     """Return the epsilon that a privatizer's noise proves at `delta`, from scales, blocks and coins.
 
-    NaN where it is not recomputed: randomised bits at delta > 0. Raises ValueError for laws that no privatizer has.
+    NaN where it is not recomputed: randomized bits at delta > 0. Raises ValueError for laws that no privatizer has.
     """
     report, counter = privatizer.query.noise.law, privatizer.query.noise.counter
     families = privatizer.query.encoding.released

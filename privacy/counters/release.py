@@ -174,7 +174,7 @@ def _carry_on(buffers: _Three, v: Float64Array, decays: Float64Array) -> None:
 
 @kernel
 def fill_rows(rows: Float64Array, node: Noise) -> None:
-    """Fill rows float64[items, cells] with the draws of nodes number 1, 2, ..., one a row."""
+    """Fill rows float64[items, cells] with the draws of nodes number 1, 2, ..., one per row."""
     for j in range(rows.shape[0]):
         first = np.uint64(j + 1) * np.uint64(rows.shape[1])
         for start in range(0, rows.shape[1], BLOCK):

@@ -1,4 +1,4 @@
-"""Mechanisms: each randomises numbers of one kind, has a privacy curve, and finds the scale for a guarantee."""
+"""Mechanisms: each randomizes numbers of one kind, has a privacy curve, and finds the scale for a guarantee."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class DiscreteLaplace(Mechanism):
 
     *Formal guarantee.* For a vector of integers with an L1 distance of at most `l1` between any two neighbours, adding
     independent noise to every coordinate is (l1/scale, 0)-DP. If n coordinates change by 1 each, the whole
-    (epsilon, delta) curve is exactly that of n randomised responses with epsilon_0 = 1/scale. The scale is the float64
+    (epsilon, delta) curve is exactly that of n randomized responses with epsilon_0 = 1/scale. The scale is the float64
     as the rational number that it is. The draw, given uniform random bits, has a law of integers that was computed
     without rounding errors of float64: its log ratios are those above within 2^-200, and it ends where less than
     2^-255 of the mass is left. Counted in, noise on m coordinates is (l1/scale + m 2^-200, m 2^-250)-DP.

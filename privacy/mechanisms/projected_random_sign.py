@@ -1,4 +1,4 @@
-"""Projected random sign: a few random projections of a gradient, each sent as one randomised bit.
+"""Projected random sign: a few random projections of a gradient, each sent as one randomized bit.
 
 A message holds the bits and the seed of the projection, never the projection itself: the server draws it again. The
 seed is public, so it comes from a key of its own: a word of the key that draws the coins could tell them.
@@ -49,7 +49,7 @@ class ProjectedRandomSign(VectorMechanism):
         dimension: d, of the vector.
         projections: d_hat, the bits of a message.
         clip: C > 0; a small one sends the projections' signs.
-        bit: randomised response of each bit.
+        bit: randomized response of each bit.
         scaling: of the estimate: 'paper' is M^T u~, 'unbiased' divides it by d_hat tanh(bit.epsilon / 2).
 
     Paper: [OT20] eqs. (5), (23), (24), Algorithm 3.

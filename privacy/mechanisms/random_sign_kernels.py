@@ -1,4 +1,4 @@
-"""The kernels of projected random sign: draw a projection, send randomised bits, project back."""
+"""The kernels of projected random sign: draw a projection, send randomized bits, project back."""
 
 from __future__ import annotations
 

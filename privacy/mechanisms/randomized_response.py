@@ -1,4 +1,4 @@
-"""Randomised response: a bit is reported as it is with probability e^epsilon / (1 + e^epsilon), exactly."""
+"""Randomized response: a bit is reported as it is with probability e^epsilon / (1 + e^epsilon), exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shuffled reports: a randomiser of messages, and a shuffler that permutes those of a block of users."""
+"""Shuffled reports: a randomizer of messages, and a shuffler that permutes those of a block of users."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ShuffledReports:
     *Formal guarantee.* That of `ShuffledLoss` for the pure loss of one report.
 
     Args:
-        report: randomises one message. users: in the smallest block, at least 1.
+        report: randomizes one message. users: in the smallest block, at least 1.
     """
 
     report: Mechanism | BitMechanism | UnaryEncoder | MessageMechanism | MessageInParts
@@ -62,7 +62,7 @@ class ShuffledReports:
 
     def __post_init__(self) -> None:
         if isinstance(self.report, ShuffledReports):
-            raise LedgerError(f"report must not be shuffled already, got {self.report.name}; give the randomiser")
+            raise LedgerError(f"report must not be shuffled already, got {self.report.name}; give the randomizer")
         if not isinstance(self.users, int) or self.users < 1:
             raise LedgerError(f"users must be a whole number of at least 1, got {self.users}; give the smallest block")
 

@@ -102,7 +102,7 @@ class UnaryEncoding(ABC):
 
 @dataclass(frozen=True)
 class SymmetricUnaryEncoding(UnaryEncoding):
-    """Randomised response with epsilon/2 for every bit: p = e^(epsilon/2) / (1 + e^(epsilon/2)), q = 1 - p.
+    """Randomized response with epsilon/2 for every bit: p = e^(epsilon/2) / (1 + e^(epsilon/2)), q = 1 - p.
 
     *Formal guarantee.* (epsilon, 0)-DP for any two one-hot vectors: two bits change, each with a loss of epsilon/2,
     exactly, in computer arithmetic too (p is rounded down to 256 bits, and q is 1 - p to the last of them).
@@ -193,14 +193,14 @@ class OptimizedUnaryEncoding(UnaryEncoding):
         return OptimizedUnaryEncodings(encodings(sensitivity), self.epsilon)
 
     def table(self) -> npt.NDArray[np.uint64]:
-        """Return 1/2 and q, rounded up: 1 less the truth of randomised response, itself rounded down."""
+        """Return 1/2 and q, rounded up: 1 less the truth of randomized response, itself rounded down."""
         q = (1 << COIN_BITS) - truth_bits(Fraction(self.epsilon))
         return np.concatenate([to_limbs(1 << (COIN_BITS - 1), LIMBS), to_limbs(q, LIMBS)])
 
 
 @dataclass(frozen=True)
 class UnaryEncoder:
-    """A user's one-hot rows as randomised bits.
+    """A user's one-hot rows as randomized bits.
 
     *Formal guarantee.* Every step's row is encoded with the encoding's epsilon, so H steps together are H * epsilon-LDP
     for any two trajectories. With `sampled` the user draws one step, whatever the data are, and sends that step and its

@@ -1,4 +1,4 @@
-"""Randomised vectors: the contract of their mechanisms, and the kernels of messages and estimates."""
+"""Randomized vectors: the contract of their mechanisms, and the kernels of messages and estimates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dprl.privacy.mechanisms.random_sign_kernels import project_back, send_signs
 from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
 from dprl.privacy.randomness.bits import fill_bits
 
-# Messages: the clipped vector as it is, with noise, with noise on a grid; randomised signs of projections; a
+# Messages: the clipped vector as it is, with noise, with noise on a grid; randomized signs of projections; a
 # direction in or outside of a cap, made for it or chosen from the draws.
 RAW, CLIPPED, GRIDDED, SIGNS, CAP, EXACT_CAP = range(6)
 NO_ACCOUNT = "none"
@@ -149,7 +149,7 @@ def checked_vector(vector: Float64Array, dimension: int) -> Float64Array:
 
 
 class VectorMechanism(ABC):
-    """Randomises one vector a submission; `curve` is the guarantee of one message between any two vectors.
+    """Randomizes one vector a submission; `curve` is the guarantee of one message between any two vectors.
 
     A number that is not finite counts as 0 before anything else: an exception would say something about the data. A
     stream belongs to one mechanism; submissions of different numbers never share a bit of it.

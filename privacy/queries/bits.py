@@ -1,4 +1,4 @@
-"""One randomised bit from every user: the query, its kernels and its trust models."""
+"""One randomized bit from every user: the query, its kernels and its trust models."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class BitQuery(Query):
     never released.
 
     Args:
-        law: randomises the bit; None sends it without noise, under trust model none.
+        law: randomizes the bit; None sends it without noise, under trust model none.
         block: how many bits a shuffler hands on together; 0 without a shuffler.
 
     Raises:

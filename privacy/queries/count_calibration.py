@@ -92,7 +92,7 @@ def calibrated_counter(counter: str, mechanism: str, budget: CountBudget) -> tup
 
 
 def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | UnaryEncoder, str]:
-    """Return the randomiser of a report with the least noise that the name allows, and why if there was a choice.
+    """Return the randomizer of a report with the least noise that the name allows, and why if there was a choice.
 
     Raises ValueError if none can meet the budget.
     """

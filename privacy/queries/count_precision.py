@@ -28,7 +28,7 @@ _MOST_GRID_POINTS = 1e5
 class NoiseSpec(NamedTuple):
     """The noise on counts.
 
-    law: randomises the client's message; None sends counts without noise. counter: the server's. printed: a paper's
+    law: randomizes the client's message; None sends counts without noise. counter: the server's. printed: a paper's
     error bound, used in place of the exact one, or None.
     """
 

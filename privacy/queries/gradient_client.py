@@ -26,7 +26,7 @@ class GradientClient:
 
     def __init__(self, spec: ClientSpec[GradientQuery]) -> None:
         self.spec = spec
-        self._noise, self._score = spec.query.randomisers(spec.streams)
+        self._noise, self._score = spec.query.randomizers(spec.streams)
         self._sent = RangeSet()
 
     def send(

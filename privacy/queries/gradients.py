@@ -33,7 +33,7 @@ _MOST_SHUFFLED, _UNIT_BITS, _MOST_UNITS = 2**17, 40, 2.0**45
 
 
 class _ScoreNoise(NamedTuple):
-    """The randomiser of the bit 1[score >= target] of a submission.
+    """The randomizer of the bit 1[score >= target] of a submission.
 
     noise: key and table of the coins, the table empty if no bit is sent; target: of the score; bit float64[1]:
     workspace.
@@ -69,7 +69,7 @@ class _Window(NamedTuple):
 class GradientChannel(NamedTuple):
     """The channel of gradients.
 
-    cursor int64[5]; noise, score: the randomisers; window: the server's side; message float64[m]: the message under
+    cursor int64[5]; noise, score: the randomizers; window: the server's side; message float64[m]: the message under
     way.
     """
 
@@ -87,9 +87,9 @@ class GradientChannel(NamedTuple):
 def write_message(
     message: Float64Array, gradient: Float64Array, reached: float, noise: VectorNoise, score: _ScoreNoise, number: int
 ) -> None:
-    """Write the message float64[m] of submission `number`: the randomised gradient and, if it is sent, the bit.
+    """Write the message float64[m] of submission `number`: the randomized gradient and, if it is sent, the bit.
 
-    *Formal guarantee.* That of the mechanism and, for the bit, that of its randomised response; their coins are drawn
+    *Formal guarantee.* That of the mechanism and, for the bit, that of its randomized response; their coins are drawn
     from different keys.
     """
     m = noise.message_length
@@ -122,7 +122,7 @@ def submit(channel: GradientChannel, gradient: Float64Array, score: float, submi
 
 @no_alloc_kernel
 def receive(channel: GradientChannel, out: Float64Array) -> float:
-    """Server side: write the estimate of the gradient into `out` float64[d]; return the randomised bit, or NaN.
+    """Server side: write the estimate of the gradient into `out` float64[d]; return the randomized bit, or NaN.
 
     With a window, `out` is the noisy sum of the window's gradients with its last message, and 0 with all others: the
     sum of all `out` is that of all full windows.
@@ -239,14 +239,14 @@ class GradientLayout:
 class GradientQuery(Query):
     """The gradient of an agent's episode and, with a response, a bit on its score.
 
-    *Formal guarantee.* That of the law and, for the bit, that of its randomised response; their coins are drawn from
+    *Formal guarantee.* That of the law and, for the bit, that of its randomized response; their coins are drawn from
     different keys. For shuffled messages that of `ShuffledLoss`, if the law is pure: all agents have one law, and the
     parameters that they start from are functions of full windows before theirs. A projection that is drawn for one
     message is a part of the message, and shuffled with it.
 
     Args:
-        law: randomises the gradient; RawVector sends it without noise.
-        response: randomises the bit 1[score >= target_score]; None sends no bit.
+        law: randomizes the gradient; RawVector sends it without noise.
+        response: randomizes the bit 1[score >= target_score]; None sends no bit.
         release_scores: 'simulator': raw scores are read; 'private': the bits are sent; 'none': neither.
         left_open: other channels that the algorithm leaves open, in words for the certificate.
         window: how many gradients a trusted server sums up before it adds the law's noise; 0: agents add it.
@@ -329,7 +329,7 @@ class GradientQuery(Query):
 
     def open(self, streams: Streams) -> GradientChannel:
         """Return the channel before the first submission."""
-        noise, score = self.randomisers(streams)
+        noise, score = self.randomizers(streams)
         size, units = self.dimension if self.window else 0, self.dimension if self.shuffled else 0
         zeros, held = np.zeros(units, dtype=np.int64), np.zeros(1, dtype=np.int64)
         window = _Window(self.window, np.zeros(size), self._unit, zeros, held)
@@ -349,8 +349,8 @@ class GradientQuery(Query):
         size = self.law.noise_norm + getattr(self.law, "clip", 1.0)
         return float(2.0 ** (math.frexp(size)[1] - _UNIT_BITS))
 
-    def randomisers(self, streams: Streams) -> tuple[VectorNoise, _ScoreNoise]:
-        """Return the randomisers for kernels; with entropy `os` they have other keys every time."""
+    def randomizers(self, streams: Streams) -> tuple[VectorNoise, _ScoreNoise]:
+        """Return the randomizers for kernels; with entropy `os` they have other keys every time."""
         table = SILENT.table if self.response is None else self.response.table()
         coins = SILENT._replace(key=streams.key("user_coins", self.identity), table=table)
         score = _ScoreNoise(coins, self.target_score, np.zeros(1))

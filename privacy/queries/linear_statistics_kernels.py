@@ -101,7 +101,7 @@ class StatisticsChannel(NamedTuple):
     """The channel of statistics.
 
     n_messages: M; length: D (D + 3) / 2; bounds float64[H]: m_h, 0 for stages that are not sent; clips: whether the
-    device does; noise, rewards: the randomisers; feature float64[D]: workspace; message float64[m]: the one under way,
+    device does; noise, rewards: the randomizers; feature float64[D]: workspace; message float64[m]: the one under way,
     stage after stage of each of the M, then the corrections; server: the other side; times int64[n]: the schedule of
     a trusted server's releases, empty for one after every user; cursor int64[5].
     """

@@ -113,5 +113,5 @@ class GradientSettings(TrustModelSettings[GradientLayout, GradientQuery]):
 
     @property
     def release_scores(self) -> str:
-        """Reader of scores: 'simulator', 'private' (randomised bits are sent) or 'none'."""
+        """Reader of scores: 'simulator', 'private' (randomized bits are sent) or 'none'."""
         return "none"

@@ -1,4 +1,4 @@
-"""Trust model ldp: every user's device randomises its messages, and nobody is trusted."""
+"""Trust model ldp: every user's device randomizes its messages, and nobody is trusted."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _AUTO = "auto"
 
 @dataclass(frozen=True)
 class LocalPrivacy(CountSettings):
-    """Local differential privacy: every user randomises their report before it leaves.
+    """Local differential privacy: every user randomizes their report before it leaves.
 
     *Formal guarantee.* `certified`: (epsilon, delta)-LDP for any two trajectories; with Laplace noise and delta = 0 a
     scale of 2 H F / epsilon (H steps, F released families). `printed`: the paper's scale 3 H / epsilon; it
@@ -67,7 +67,7 @@ class LocalPrivacy(CountSettings):
         calibration: source of the scale. precision: source of the error bound E.
         families: the sent ones: 'separate', 'marginal' or 'one_hot', see count_encoding.py; unary
             encodings need 'one_hot'.
-        mechanism: the randomiser of the report, or 'auto' for the one with the smallest variance.
+        mechanism: the randomizer of the report, or 'auto' for the one with the smallest variance.
 
     Paper: [CZ22] Lemma 4.
     """
@@ -93,18 +93,18 @@ class LocalPrivacy(CountSettings):
 
 @dataclass(frozen=True)
 class LocalGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQuery]):
-    """Local differential privacy: every agent randomises its gradients before they leave.
+    """Local differential privacy: every agent randomizes its gradients before they leave.
 
     *Formal guarantee.* (epsilon, delta)-LDP of all that one agent sends in `submissions` adaptive submissions, for any
     two environments and all their episodes. With delta = 0 each submission has epsilon / submissions exactly; with
     delta > 0 the largest budget whose composition holds. A bit on the score takes its epsilon out of this first.
 
     Args:
-        mechanism: the randomiser of a gradient.
+        mechanism: the randomizer of a gradient.
         clip: C > 0; None for the paper's, 0.01, and 1 for projected_random_sign. privunit sends directions: no clip.
         scaling: of the estimate of projected_random_sign: 'paper' or 'unbiased'.
         submissions: T, how often one agent submits at most.
-        release_scores: 'simulator': raw scores are read outside of the guarantee; 'private': a randomised bit
+        release_scores: 'simulator': raw scores are read outside of the guarantee; 'private': a randomized bit
             1[score >= target_score] goes with each gradient; 'none': neither.
         score_epsilon: cost of all bits, part of epsilon. target_score: of the bit.
 
@@ -326,7 +326,7 @@ class LocalBitPrivacy(TrustModelSettings[None, BitQuery]):
         return Guarantee(self.model, self.epsilon)
 
     def place(self, data: None, n_users: int, streams: Streams) -> Placed[BitQuery]:
-        """Return the query with a randomised bit."""
+        """Return the query with a randomized bit."""
         del data, n_users, streams
         law = RandomizedResponse(min(LARGEST_EPSILON, float(self.epsilon)))
         return Placed(BitQuery(law), "the requested guarantee, met by the certified coins")

@@ -1,4 +1,4 @@
-"""Trust model shuffle: users randomise their reports, and a trusted shuffler permutes those of a block of users."""
+"""Trust model shuffle: users randomize their reports, and a trusted shuffler permutes those of a block of users."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ShufflePrivacy(CountSettings):
     Args:
         epsilon: in [1e-9, 1e9]. delta: in [1e-15, 1).
         families: 'one_hot': a user sends one report.
-        mechanism: the randomiser of a report, with a pure guarantee, or 'auto' for the one with the smallest variance.
+        mechanism: the randomizer of a report, with a pure guarantee, or 'auto' for the one with the smallest variance.
         smallest_block: how many users are shuffled together at least; the first plan waits for as many.
 
     Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
@@ -94,8 +94,8 @@ class ShufflePrivacy(CountSettings):
         whole = report.arithmetic == INTEGER and not isinstance(report, UnaryEncoder)
         if streams.noise.entropy == "os" and not whole:
             raise ValueError(
-                f"mechanism must be discrete_laplace with model shuffle and entropy: os, got {self.mechanism!r}; a "
-                "float64 sum of other reports tells their order in its last bits"
+                f"mechanism must be discrete_laplace with model shuffle and entropy: os, got {self.mechanism!r}; write "
+                "it, as the rounding of a sum in float64 reveals the order of the reports"
             )
         told = f"reports of epsilon {each:.4g} in blocks of {self.smallest_block} users or more"
         return NoiseSpec(report, ExactCounter(n_users)), "; ".join(filter(None, [told, why]))
@@ -113,13 +113,13 @@ class ShuffleGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
 
     *Formal guarantee.* (epsilon, delta)-DP of all that the server and everyone else see of one agent's `submissions`
     adaptive submissions, for any two environments and all their episodes, by `ShuffledLoss` composed T times. An agent
-    is in T different updates at most. All agents of an update have the same randomiser; their gradients are inputs
-    that may differ in any way, also in the parameters that they start from, functions of earlier updates. The server
+    is in T different updates at most. All agents of an update use the same randomizer. Their gradients may
+    differ arbitrarily, and so may their starting parameters, which are functions of earlier updates. The server
     reads the sum of a full update, and nothing of one that is not full. Without the shuffler, T epsilon_0-LDP.
 
     Args:
         epsilon: in [1e-9, 1e9]. delta: in [1e-15, 1).
-        mechanism: the randomiser of a gradient, with a pure guarantee.
+        mechanism: the randomizer of a gradient, with a pure guarantee.
         clip: C > 0; None for the paper's, 0.01, and 1 for projected_random_sign. privunit sends directions: no clip.
         scaling: of the estimate of projected_random_sign: 'paper' or 'unbiased'.
         submissions: T, how often one agent submits at most; no agent is twice in an update.
@@ -182,7 +182,7 @@ class ShuffleBitPrivacy(Budgeted[None, BitQuery]):
 
     *Formal guarantee.* (epsilon, delta)-DP of all that the server and everyone else see, under replacement of one
     user's trajectory, by `ShuffledLoss`: a user is in one block, whose policy is a function of earlier blocks; all of
-    a block vote on one question, so nothing but the bits tells them apart. Bits of a last block that is not full are
+    a block vote on one question, so bits are all that differs between them. Bits of a last block that is not full are
     never read. Without the shuffler, epsilon_0-LDP.
 
     Args:
@@ -200,7 +200,7 @@ class ShuffleBitPrivacy(Budgeted[None, BitQuery]):
         _check_block(self.smallest_block)
 
     def place(self, data: None, n_users: int, streams: Streams) -> Placed[BitQuery]:
-        """Return the query with a randomised bit; raise ValueError if not even one block is full."""
+        """Return the query with a randomized bit; raise ValueError if not even one block is full."""
         del data, streams
         _check_users(n_users, self.smallest_block)
         each = min(LARGEST_EPSILON, local_epsilon(self.epsilon, self.delta, self.smallest_block))
@@ -259,8 +259,8 @@ class ShuffleStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
         _check_users(n_users, self.smallest_block)
         if streams.noise.entropy == "os":
             raise ValueError(
-                "model must be ldp or jdp with statistics and entropy: os, got 'shuffle'; a float64 sum of messages "
-                "tells their order in its last bits"
+                "model must be ldp or jdp with statistics and entropy: os, got 'shuffle'; choose one: the rounding of "
+                "a sum in float64 reveals the order of the messages"
             )
         schedule = ReleaseSchedule(growth, n_users, self.smallest_block)
 

@@ -64,7 +64,7 @@ SENDERS = {"send_and_release", "send_and_aggregate", "send_statistics", "send_bi
 
 
 def device_reads(source: str) -> set[str]:
-    """Functions that read a user's device though they neither play there nor hand it to what randomises it."""
+    """Functions that read a user's device though they neither play there nor hand it to what randomizes it."""
     found: set[str] = set()
     for function in ast.walk(ast.parse(source)):
         if not isinstance(function, ast.FunctionDef) or function.name.lstrip("_").startswith(("play", "look")):
@@ -131,7 +131,7 @@ def test_the_check_sees_counts_that_were_not_released(leak: str) -> None:
     assert made(leak)
 
 
-def test_devices_are_read_where_episodes_are_played_and_by_what_randomises(root: Path) -> None:
+def test_devices_are_read_where_episodes_are_played_and_by_what_randomizes(root: Path) -> None:
     for path in python_files(root, "algorithms"):
         assert not device_reads(path.read_text()), path
 

@@ -53,7 +53,7 @@ def test_right_fails_with_probability_one_over_n() -> None:
 
 
 def test_every_sequence_of_moves_has_the_source_s_return_plus_the_whole_cost() -> None:
-    """All 2^N deterministic ways down, with randomised actions: the shift leaves regret as it is."""
+    """All 2^N deterministic ways down, with randomized actions: the shift leaves regret as it is."""
     size = 5
     plain, mdp = DeepSea(size=size, randomize_actions=False).build(), DeepSea(size=size, seed=3).build()
     # Where the moves of both differ, the actions are exchanged.
@@ -111,7 +111,7 @@ def test_the_coins_of_seed_42_are_pinned() -> None:
     np.testing.assert_array_equal(mdp.rewards[:, 3].argmax(axis=1), [1, 1, 1, 0])
 
 
-def test_without_randomised_actions_the_seed_has_no_effect() -> None:
+def test_without_randomized_actions_the_seed_has_no_effect() -> None:
     one, two = (DeepSea(randomize_actions=False, seed=seed).build() for seed in (1, 2))
     np.testing.assert_array_equal(one.transitions, two.transitions)
 

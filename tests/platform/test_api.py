@@ -125,6 +125,8 @@ def test_gymnasium_environments_are_those_of_yaml(capsys: pytest.CaptureFixture[
     for env in ("FrozenLake-v1", made):
         with pytest.raises(dprl.UserError, match=r"^env: must be a name .* write from_gymnasium\("):
             dprl.experiments(GRID, env=env)
+    with pytest.raises(dprl.UserError, match=r"^env: must have no wrappers"):
+        dprl.from_gymnasium(gymnasium.wrappers.TransformReward(made, float), horizon=3)
     capsys.readouterr()
     dprl.from_gymnasium("FrozenLake-v1", horizon=2)
     assert capsys.readouterr().err == "FrozenLake-v1: every policy earns the same in 2 steps; raise horizon\n"

@@ -106,7 +106,7 @@ def test_a_name_that_is_taken_or_none_is_refused(named: Callable[..., None]) -> 
 
 def test_a_mechanism_without_a_table_is_refused(named: Callable[..., None]) -> None:
     named("ours")
-    with pytest.raises(ValueError, match="must be below TabulatedMechanism, got Mine"):
+    with pytest.raises(ValueError, match="must be a subclass of TabulatedMechanism, got Mine"):
         register_mechanism(part(Laplace, "mine"))
     assert "mine" not in MECHANISMS
 

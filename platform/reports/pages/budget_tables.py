@@ -73,7 +73,7 @@ class BudgetTables:
         if costs:
             note = f"{value_label(group)} of the best algorithm, against the same algorithm without privacy."
         if others:
-            note = f"{note} {_capital(short_title(group, self.groups))} in large type."
+            note = f"{note} The first value is for {short_title(group, self.groups)}."
         title = f"{'What privacy costs' if costs else 'The best'} at \u03b5 \u2264 {epsilon_number(epsilon)}"
         cards = Section([self._card(group, each, others) for each in here[:_MOST_CARDS]], style="cards")
         return Section([Heading(title), Paragraph(note, "note"), cards], "cost")

@@ -72,7 +72,8 @@ class CellTables:
             by_metric.setdefault(group.metric, []).append(group)
         most, several = max(1, _MOST_ROWS // len(by_metric)), len(by_metric) > 1
         cells = sum(len(group.cells) for group in self.groups)
-        found: list[Block] = [Heading(f"All {counted(cells, 'cell')}" if cells > 1 else "The cell")]
+        whole = "All" if cells <= most else "The best of"
+        found: list[Block] = [Heading(f"{whole} {counted(cells, 'cell')}" if cells > 1 else "The cell")]
         for groups in by_metric.values():
             found += [Heading(value_label(groups[0]), 3)] if several else []
             found += self._table(groups, most)
@@ -117,7 +118,7 @@ class CellTables:
             below.append(Paragraph(f"All cells above: {note}.", "note"))
         if left_out := len(places) - len(kept):
             where = Rich("report.csv.", Markup("<code>report.csv</code>."))
-            below.append(Paragraph(beside(f"The best cells. {left_out:,} further ones are in", where), "note"))
+            below.append(Paragraph(beside(f"{left_out:,} further cells are in", where), "note"))
         shown = [i for i in range(len(columns)) if i not in empty]
         lines = [[texts[i] for i in shown] for texts in told]
         styles = ["" if at.cell.private else "none" for at in kept]

@@ -193,7 +193,7 @@ STEP = 1e-5
             peer.from_discrete_gaussian_mechanism(20.0, value_discretization_interval=STEP),
         ),
     ],
-    ids=["discrete Laplace", "randomised response", "Gaussian", "discrete Gaussian"],
+    ids=["discrete Laplace", "randomized response", "Gaussian", "discrete Gaussian"],
 )
 def test_twenty_releases_agree_with_dp_accounting(ours: PrivacyCurve, theirs: peer.PrivacyLossDistribution) -> None:
     composed = theirs.self_compose(20)
@@ -291,7 +291,7 @@ def test_users_of_a_binary_tree() -> None:
 def test_printed_in_one_line() -> None:
     curve = compose([RandomizedResponses(3, 0.5), PureDP(0.1), GaussianDP(0.3), ApproximateLoss(0.1, 1e-9)])
     assert isinstance(curve, ComposedLoss)
-    assert curve.method == "privacy loss distribution of 5 randomised responses, mu = 0.3, delta = 1e-09"
+    assert curve.method == "privacy loss distribution of 5 randomized responses, mu = 0.3, delta = 1e-09"
 
 
 @pytest.mark.parametrize("mu", [0.02, 0.2, 1.5])

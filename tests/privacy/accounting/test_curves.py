@@ -102,7 +102,7 @@ def test_gaussian_meets_every_request(epsilon: float, delta: float) -> None:
 @given(st.floats(1e-9, 1e9), st.floats(1e-15, 0.9))
 def test_a_pure_loss_costs_less_at_a_delta(epsilon_0: float, delta: float) -> None:
     curve = PureDP(epsilon_0)
-    # Randomised response: delta = (e^epsilon_0 - e^epsilon) / (1 + e^epsilon_0).
+    # Randomized response: delta = (e^epsilon_0 - e^epsilon) / (1 + e^epsilon_0).
     least = max(0.0, epsilon_0 + math.log1p(-min(1.0, delta * (1 + math.exp(-epsilon_0)))) if delta < 0.5 else 0.0)
     assert curve.epsilon(delta) >= least * (1 - 1e-12)
     assert curve.delta(curve.epsilon(delta)) <= delta

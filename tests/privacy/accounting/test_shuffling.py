@@ -1,4 +1,4 @@
-"""Shuffled reports: the numerical bound against sums over everything, a closed form, and a randomiser's exact loss."""
+"""Shuffled reports: the numerical bound against sums over everything, a closed form, and a randomizer's exact loss."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def summed_up(epsilon_0: float, users: int, epsilon: float, most_clones: int) ->
 
 
 def of_responses(epsilon_0: float, users: int, epsilon: float, others_of_one: int) -> float:
-    """The exact divergence of shuffled binary randomised responses: of their sum, if so many others hold a 1."""
+    """The exact divergence of shuffled binary randomized responses: of their sum, if so many others hold a 1."""
     truth = 1.0 / (1.0 + math.exp(-epsilon_0))
     law = np.array([1.0])
     for each in [truth] * others_of_one + [1.0 - truth] * (users - 1 - others_of_one):

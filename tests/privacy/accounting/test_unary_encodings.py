@@ -1,4 +1,4 @@
-"""The curve of optimised unary encodings: a fair number of them are randomised responses, the others say nothing."""
+"""The curve of optimised unary encodings: a fair number of them are randomized responses, the others say nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dprl.privacy.accounting.curves import OptimizedUnaryEncodings
 
 @pytest.mark.parametrize("n", [1, 2, 5, 40, 200])
 @pytest.mark.parametrize("epsilon_0", [0.05, 1.0, 30.0])
-def test_it_is_a_binomial_mixture_of_randomised_responses(n: int, epsilon_0: float) -> None:
+def test_it_is_a_binomial_mixture_of_randomized_responses(n: int, epsilon_0: float) -> None:
     curve = OptimizedUnaryEncodings(n, epsilon_0)
     for part in (0.0, 0.03, 0.4, 0.97):
         epsilon = part * n * epsilon_0
@@ -21,7 +21,7 @@ def test_it_is_a_binomial_mixture_of_randomised_responses(n: int, epsilon_0: flo
         assert curve.delta(epsilon) == pytest.approx(mixture, rel=1e-8, abs=1e-300)
 
 
-def test_one_encoding_has_half_the_delta_of_randomised_response() -> None:
+def test_one_encoding_has_half_the_delta_of_randomized_response() -> None:
     curve = OptimizedUnaryEncodings(1, 2.0)
     for epsilon in (0.0, 1.0, 1.9):
         assert curve.delta(epsilon) == pytest.approx((math.exp(2) - math.exp(epsilon)) / (2 * (1 + math.exp(2))))

@@ -84,7 +84,7 @@ def test_one_run_epsilon_inverts_the_p_value() -> None:
 
 
 def test_one_run_keeps_its_level_for_randomized_response() -> None:
-    """m randomised responses at epsilon: the guesses are right with e^eps/(1+e^eps), the worst that is allowed."""
+    """m randomized responses at epsilon: the guesses are right with e^eps/(1+e^eps), the worst that is allowed."""
     guesses, epsilon, alpha = 60, 1.0, 0.05
     counts = np.arange(guesses + 1)
     mass = binom.pmf(counts, guesses, 1 / (1 + math.exp(-epsilon)))

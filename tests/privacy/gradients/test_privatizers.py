@@ -313,7 +313,7 @@ def test_the_certificate_tells_whom_and_what() -> None:
     assert (written["proved"]["pure_epsilon"], written["proved"]["tightness"]) == (1.0, "exact")
     assert [noise["release"] for noise in written["noise"]] == ["gradient", "score bit"]
     assert "order of arrival: messages come when episodes end" in written["excluded_channels"]
-    assert "the randomised bit on each score" in written["covered_channels"]
+    assert "the randomized bit on each score" in written["covered_channels"]
     assert not any("raw scores" in channel for channel in written["excluded_channels"])
     read = built("clipped_laplace").planned_certificate("x").to_dict()
     assert read["excluded_channels"][0].startswith("raw scores")

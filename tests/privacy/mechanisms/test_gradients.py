@@ -1,4 +1,4 @@
-"""Randomisers of vectors: the contract that all of them keep, then the two that clip and add noise."""
+"""Randomizers of vectors: the contract that all of them keep, then the two that clip and add noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Randomised response: the exact coin, the unbiased estimate, and what n of them prove."""
+"""Randomized response: the exact coin, the unbiased estimate, and what n of them prove."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def test_composed_curve_is_the_enumerated_one() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 7, 300])
-def test_optimised_curve_lies_below_randomised_response_and_inverts(n: int) -> None:
+def test_optimised_curve_lies_below_randomized_response_and_inverts(n: int) -> None:
     curve = OptimizedUnaryEncoding(0.2).curve(Sensitivity.of_cells(2 * n))
     for part in (0.0, 0.1, 0.6):
         assert curve.delta(part * n * 0.2) < composed_delta(part * n * 0.2, n, 0.2)

@@ -75,7 +75,7 @@ def test_a_large_table_is_cut_and_says_so(report: SweepReport, monkeypatch: pyte
     page = report.write(tmp_path, "a test")[0].read_text()
     table = page[page.index('<table class="all') :]
     assert table.count("<tr") == 1 + 4
-    assert "4 further ones are in <code>report.csv</code>" in table
+    assert "4 further cells are in <code>report.csv</code>" in table
 
 
 def test_a_note_of_all_cells_is_said_once(report: SweepReport, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
