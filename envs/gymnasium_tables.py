@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import importlib
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -12,15 +10,16 @@ from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import EnvSpec, load_env_creator
+from gymnasium.envs.registration import load_env_creator
 from gymnasium.envs.toy_text.blackjack import BlackjackEnv
 from numpy.typing import NDArray
 
 from dprl.envs.base import Env, FiniteMDP, stationary
 from dprl.envs.blackjack import Outcomes, blackjack_table
 from dprl.envs.checks import require_integers, require_size
+from dprl.envs.gymnasium_ids import arguments_of, made, spec_of
 
-__all__ = ["GymnasiumTable", "Step", "spec_of", "step_of", "table_of"]
+__all__ = ["GymnasiumTable", "Step", "step_of", "table_of"]
 
 _ROUNDING = 1e-8
 """Largest distance from 1 of a sum of probabilities."""
@@ -125,8 +124,8 @@ def _table(env_id: str, kwargs: str) -> tuple[Step, str]:
 
 @lru_cache(maxsize=8)
 def _table_by(env_id: str, kwargs: str, _: Hashable, __: str) -> tuple[Step, str]:
-    """Return what `_table` does; an id that is registered again has another class or other arguments."""
-    return table_of(_made(env_id, _arguments(kwargs)), env_id)
+    """Return the table and its digest; an id that is registered again has another class or other arguments."""
+    return table_of(made(env_id, arguments_of(kwargs)), env_id)
 
 
 def table_of(env: gymnasium.Env[Any, Any], env_id: str) -> tuple[Step, str]:
@@ -136,53 +135,6 @@ def table_of(env: gymnasium.Env[Any, Any], env_id: str) -> tuple[Step, str]:
     for array in step[:3]:
         hashed.update(array.tobytes())
     return step, hashed.hexdigest()[:12]
-
-
-def spec_of(env_id: str) -> EnvSpec:
-    """Return the entry of an environment in Gymnasium's registry. Raises ValueError.
-
-    >>> spec_of("FrozenLake-v1").max_episode_steps
-    100
-    """
-    if not isinstance(env_id, str):
-        raise ValueError(f"env_id must be text, got {env_id!r}; write e.g. FrozenLake-v1")
-    remedy = "correct it; of an environment of your own write module:Id-v0, or name its module in DPRL_PLUGINS"
-    module, colon, name = env_id.rpartition(":")
-    try:
-        if colon:
-            importlib.import_module(module)
-        return gymnasium.spec(name)
-    except gymnasium.error.Error as error:
-        why = " ".join(str(error).split())
-        raise ValueError(f"env_id must be an environment of Gymnasium, got {env_id!r} ({why}); {remedy}") from None
-    except Exception as error:  # noqa: BLE001 - a module of others is imported
-        why = " ".join(f"{type(error).__name__}: {error}".split())
-        remedy = "put its folder on PYTHONPATH, or correct it"
-        raise ValueError(f"env_id must name a module that can be imported, got {env_id!r} ({why}); {remedy}") from None
-
-
-def _arguments(kwargs: str) -> dict[str, Any]:
-    """Return the arguments of a call that are written as text. Raises ValueError."""
-    try:
-        call: Any = ast.parse(f"f({kwargs})", mode="eval").body
-        if call.args or any(each.arg is None for each in call.keywords):
-            raise ValueError
-        return {each.arg: ast.literal_eval(each.value) for each in call.keywords}
-    except (SyntaxError, ValueError, AttributeError):
-        raise ValueError(
-            f"kwargs must be arguments with plain values, got {kwargs!r}; write e.g. map_name='8x8', is_slippery=False"
-        ) from None
-
-
-def _made(env_id: str, arguments: dict[str, Any]) -> gymnasium.Env[Any, Any]:
-    """Return the environment. Raises ValueError."""
-    try:
-        return gymnasium.make(env_id, **arguments)
-    except Exception as error:  # noqa: BLE001 - code of others
-        why = " ".join(f"{type(error).__name__}: {error}".split())
-        if not arguments:
-            raise ValueError(f"env_id must be an environment that starts, got {env_id!r} ({why}); mend it") from None
-        raise ValueError(f"kwargs must be those of {env_id}, got {arguments} ({why}); correct them") from None
 
 
 def _outcomes(env: Any, env_id: str) -> tuple[Outcomes, NDArray[np.float64]]:  # noqa: ANN401 - Gymnasium names no type

@@ -182,21 +182,8 @@ def log_episodes(
 
     Raises ValueError for what does not fit, before anything is written; the message has no value of a user's record.
     """
-    low, high = reward_range
-    if not math.isfinite(high - low):
-        raise ValueError(f"reward_range must be finite, got {reward_range}; give the least and the largest reward")
-    if not low <= 0.0 <= high or low == high:
-        raise ValueError(f"reward_range must hold 0, the reward after the end, got {reward_range}; widen it")
+    made, low, high = _checked_log(Path(file), reward_range, settings)
     file = Path(file)
-    if file.suffix != ".npz":
-        raise ValueError(f"file must end in .npz, got {str(file)!r}; write e.g. episodes.npz")
-    if not file.parent.is_dir():
-        raise ValueError(f"file must lie in a folder that exists, got {str(file)!r}; make the folder")
-    keys = ("n_states", "n_actions", "horizon", "stationary")
-    wrong = [*(key for key in settings if key not in keys), *(key for key in keys[:3] if key not in settings)]
-    if wrong:
-        raise ValueError(f"settings must be n_states, n_actions, horizon, and stationary or not; check {wrong[0]!r}")
-    made = Logged(str(file), **settings)
     n_states, horizon, first = made.n_states, made.horizon, 0 if start is not None else 1
     if start is not None and not 0 <= start < n_states:
         raise ValueError(f"start must be in 0..{n_states - 1}, got {start}; leave it out if first states differ")
@@ -224,6 +211,27 @@ def log_episodes(
         np.savez(written, **arrays)  # type: ignore[arg-type]
         written.replace(file)
     return made
+
+
+def _checked_log(
+    file: Path, reward_range: tuple[float, float], settings: Mapping[str, Any]
+) -> tuple[Logged, float, float]:
+    """Return the settings of a log and the ends of its rewards. Raises ValueError."""
+    low, high = reward_range
+    if not math.isfinite(high - low):
+        raise ValueError(f"reward_range must be finite, got {reward_range}; give the least and the largest reward")
+    if not low <= 0.0 <= high or low == high:
+        raise ValueError(f"reward_range must hold 0, the reward after the end, got {reward_range}; widen it")
+    if file.suffix != ".npz":
+        raise ValueError(f"file must end in .npz, got {str(file)!r}; write e.g. episodes.npz")
+    if not file.parent.is_dir():
+        raise ValueError(f"file must lie in a folder that exists, got {str(file)!r}; make the folder")
+    keys = ("n_states", "n_actions", "horizon", "stationary")
+    wrong = [*(key for key in settings if key not in keys), *(key for key in keys[:3] if key not in settings)]
+    if wrong:
+        raise ValueError(f"settings must be n_states, n_actions, horizon, and stationary or not; check {wrong[0]!r}")
+    made = Logged(str(file), **settings)
+    return made, low, high
 
 
 def _arrays_of(

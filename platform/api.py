@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dprl.envs import GymnasiumTable, log_episodes
-from dprl.envs.gymnasium_tables import spec_of, table_of
+from dprl.envs.gymnasium_ids import spec_of
+from dprl.envs.gymnasium_tables import table_of
 from dprl.platform.commands.cells import certificates_of, labels_of, unfit_settings
 from dprl.platform.configs.config import cells_of, read_config, require_one_release
 from dprl.platform.configs.experiment import Experiment

@@ -24,7 +24,8 @@ from dprl.platform.configs.sections import (
     require_mapping,
     unknown_key,
 )
-from dprl.platform.configs.trust_models import check_model, class_of, example_for
+from dprl.platform.configs.trust_models import check_model, example_for
+from dprl.platform.configs.varying import needed_keys, varies
 from dprl.platform.errors import UserError, broken_rule, shortened, shown
 from dprl.platform.plugins import PLUGIN_ERRORS, digest_with
 from dprl.privacy import TRUST_MODELS, Certificate, Journal, NoiseConfig, Privatizer, Streams
@@ -34,10 +35,11 @@ Scalar = str | float | int
 
 MOST_EPISODES = 10**12
 MOST_SEEDS = 10_000
-MOST_LETTERS = 40
-"""Of a label."""
 MOST_MEMORY = 1e6
 LARGEST_SEED = 2**32 - 1
+MOST_LETTERS = 40
+"""Of a label."""
+_RAW_SCORES = "simulator"
 _USUAL = {"episodes": 200_000, "seeds": 10, "seed": 0}
 NAME_RULE = "must be 1 to 100 letters, digits, '.', '_' or '-', the first no sign"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -53,9 +55,7 @@ NEEDS_ITS_NAME = {"algorithm.preset", "privacy.rewards", "privacy.clipping", "al
 """Settings with words for values that say nothing alone."""
 _ALWAYS_TOLD = {"algorithm.name", "env.name", "privacy.model", "privacy.epsilon", "privacy.mechanism"}
 """Settings that a label has wherever they vary."""
-_AUTO = "auto"
 _ALGORITHM_LABEL = "algorithm_label"
-_RAW_SCORES = "simulator"
 _RELEASE_NOISE = {"arithmetic": "exact", "entropy": "os"}
 _EXAMPLES = {
     "algorithm": "algorithm: {name: private_ucb_vi}",
@@ -383,37 +383,6 @@ def varying_keys(cells: Sequence[Experiment]) -> list[str]:
     always = [key for key in varying if key in _ALWAYS_TOLD]
     needed = {*always, *needed_keys(flats, [key for key in varying if key not in always], always)}
     return [key for key in varying if key in needed] or ["privacy.model", "privacy.epsilon"]
-
-
-def needed_keys(cells: Sequence[Mapping[str, Any]], keys: Sequence[str], always: Sequence[str]) -> list[str]:
-    """Return those of `keys` that are needed, beside the settings `always`, to tell `cells` apart; first ones first.
-
-    Settings that go with the algorithm, or with another setting, say nothing more.
-    """
-
-    def told_apart(known: Sequence[str]) -> int:
-        return len({tuple(cell.get(key) for key in (*always, *known)) for cell in cells})
-
-    kept, count = list(keys), told_apart(keys)
-    for key in reversed(keys):
-        others = [other for other in kept if other != key]
-        if told_apart(others) == count:
-            kept = others
-    return kept
-
-
-def varies(key: str, flats: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether `key` differs; 'auto' of one trust model and the name in another one are the same.
-
-    A key that only some algorithms, environments or trust models have is compared among these.
-    """
-    values = {flat[key] for flat in flats if key in flat}
-    section = key.partition(".")[0]
-    by_class: dict[object, set[Any]] = {}
-    for flat in flats:
-        chosen = flat.get(f"{section}.name") if section in _EXAMPLES else class_of(flat)
-        by_class.setdefault(chosen, set()).add(flat.get(key, _AUTO))
-    return len(values - {_AUTO}) > 1 or any(len(found) > 1 for found in by_class.values())
 
 
 def _hash(mapping: Mapping[str, Any]) -> str:

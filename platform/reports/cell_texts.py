@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from dprl.algorithms import Metric
-from dprl.platform.configs.experiment import NEEDS_ITS_NAME, varies
+from dprl.platform.configs.experiment import NEEDS_ITS_NAME
+from dprl.platform.configs.varying import varies
 from dprl.platform.reports.tables import episode_reached
 from dprl.platform.reports.verdicts import number
 

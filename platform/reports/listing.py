@@ -83,7 +83,7 @@ def _key(cls: type[Any], field: dataclasses.Field[Any], hint: object) -> Entry:
 
 
 def _config(name: str, path: Path) -> Entry:
-    """Return the config's leading comment and its number of cells; one whose first cell is refused, with its error."""
+    """Return the config's leading comment and its number of cells; if the first one is refused, its error."""
     first = path.read_text(encoding="utf-8", errors="replace").split("\n", 1)[0]
     description = first.lstrip("# ").strip() if first.startswith("#") else ""
     try:

@@ -114,7 +114,7 @@ class ShuffleGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
     *Formal guarantee.* (epsilon, delta)-DP of all that the server and everyone else see of one agent's `submissions`
     adaptive submissions, for any two environments and all their episodes, by `ShuffledLoss` composed T times. An agent
     is in T different updates at most. All agents of an update use the same randomizer. Their gradients may
-    differ arbitrarily, and so may their starting parameters, which are functions of earlier updates. The server
+    differ arbitrarily, and so may their starting parameters, functions of earlier updates. The server
     reads the sum of a full update, and nothing of one that is not full. Without the shuffler, T epsilon_0-LDP.
 
     Args:

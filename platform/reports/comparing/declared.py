@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from dprl.platform.configs.experiment import varies
+from dprl.platform.configs.varying import varies
 from dprl.platform.reports.cell_texts import Row, plain
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.verdicts import number

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms import Metric
-from dprl.platform.configs.experiment import needed_keys, varies
+from dprl.platform.configs.varying import needed_keys, varies
 from dprl.platform.reports.cell_texts import algorithm_name, plain, setting_text
 from dprl.platform.reports.comparing.declared import Factors, Kind, declared_pairs, factors_of
 from dprl.platform.reports.comparing.report_cells import ReportCell

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dprl.platform.configs.experiment import needed_keys
+from dprl.platform.configs.varying import needed_keys
 from dprl.platform.reports.cell_texts import Row, algorithm_name, plain, short_setting, trust_word
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.charts import Fill, LineName

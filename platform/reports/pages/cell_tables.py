@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from dprl.algorithms import Metric
-from dprl.platform.configs.experiment import varies
+from dprl.platform.configs.varying import varies
 from dprl.platform.errors import counted
 from dprl.platform.reports.cell_texts import algorithm_name, halved_text, plain, trust_word
 from dprl.platform.reports.comparing.findings import reference_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dprl.algorithms import Metric
-from dprl.platform.configs.experiment import varies
+from dprl.platform.configs.varying import varies
 from dprl.platform.reports.cell_texts import Row, result_band, setting_text
 from dprl.platform.reports.comparing.groups import Group, naming_keys
 from dprl.platform.reports.comparing.report_cells import ReportCell

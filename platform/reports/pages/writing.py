@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from dprl.platform.configs.experiment import varies
+from dprl.platform.configs.varying import varies
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.reports.cell_texts import rows_of, setting_text, shared_settings
 from dprl.platform.reports.comparing.answers import answers_of

@@ -51,7 +51,7 @@ def test_another_grid_under_the_same_name_is_refused_with_the_difference(
     said = str(refused.value)
     assert said.startswith("name: 'small' has 2 finished cells of another grid, got ")
     assert told in said
-    assert said.endswith("choose another with --name, or forget them with --fresh")
+    assert said.endswith("choose another name, or forget them (--fresh, in Python fresh=True)")
     assert files(home) == before
 
 

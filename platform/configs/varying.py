@@ -1,0 +1,41 @@
+"""Settings that tell cells apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dprl.platform.configs.trust_models import class_of
+
+_AUTO = "auto"
+
+
+def needed_keys(cells: Sequence[Mapping[str, Any]], keys: Sequence[str], always: Sequence[str]) -> list[str]:
+    """Return those of `keys` that are needed, beside the settings `always`, to tell `cells` apart; first ones first.
+
+    Settings that go with the algorithm, or with another setting, say nothing more.
+    """
+
+    def told_apart(known: Sequence[str]) -> int:
+        return len({tuple(cell.get(key) for key in (*always, *known)) for cell in cells})
+
+    kept, count = list(keys), told_apart(keys)
+    for key in reversed(keys):
+        others = [other for other in kept if other != key]
+        if told_apart(others) == count:
+            kept = others
+    return kept
+
+
+def varies(key: str, flats: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether `key` differs; 'auto' of one trust model and the name in another one are the same.
+
+    A key that only some algorithms, environments or trust models have is compared among these.
+    """
+    values = {flat[key] for flat in flats if key in flat}
+    section = key.partition(".")[0]
+    by_class: dict[object, set[Any]] = {}
+    for flat in flats:
+        chosen = flat.get(f"{section}.name") if section in ("algorithm", "env") else class_of(flat)
+        by_class.setdefault(chosen, set()).add(flat.get(key, _AUTO))
+    return len(values - {_AUTO}) > 1 or any(len(found) > 1 for found in by_class.values())
