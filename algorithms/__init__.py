@@ -5,6 +5,7 @@ from __future__ import annotations
 from dprl.algorithms.base import Algorithm, AlgorithmConfig, Metric, TrainResult
 from dprl.algorithms.bernstein_vi import BernsteinVIConfig
 from dprl.algorithms.dp_nash_vi import DPNashVIConfig, DPUCBVIConfig
+from dprl.algorithms.dppg import DPPGConfig
 from dprl.algorithms.ldp_obi import LDPOBIConfig
 from dprl.algorithms.ldp_sign_votes import LDPSignVotesConfig
 from dprl.algorithms.logged_vi import LoggedVIConfig
@@ -29,6 +30,7 @@ _CONFIGS: tuple[type[AlgorithmConfig], ...] = (
     DPUCBVIConfig,
     DPNashVIConfig,
     PGCA3CConfig,
+    DPPGConfig,
     MALDPConfig,
     LDPSignVotesConfig,
 )
@@ -40,6 +42,7 @@ __all__ = [
     "AlgorithmConfig",
     "BernsteinVIConfig",
     "DPNashVIConfig",
+    "DPPGConfig",
     "DPUCBVIConfig",
     "LDPOBIConfig",
     "LDPSignVotesConfig",

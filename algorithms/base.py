@@ -26,8 +26,8 @@ class Metric:
     Args:
         name: key in records, tables and MLflow.
         over: aggregation over the stretch's episodes: 'sum', 'mean', or the value after the 'last' one.
-        unit: of a number that is at least 0: 'reward', 'steps', or 'episodes' until an event, infinite if it has not
-            happened; else empty.
+        unit: 'return'; or of a number that is at least 0: 'reward', 'steps', or 'episodes' until an event, infinite if
+            it has not happened; else empty.
         of: the subject: the 'run', the policy 'deployed' last, or the 'output' policy of a finished run.
         short: column header in narrow tables; without one, only the headline metric has a column there.
         definition: phrase for readers of a page.
@@ -43,7 +43,7 @@ class Metric:
 
     name: str
     over: Literal["sum", "mean", "last"]
-    unit: Literal["reward", "steps", "episodes", ""] = ""
+    unit: Literal["reward", "return", "steps", "episodes", ""] = ""
     of: Literal["run", "deployed", "output"] = "run"
     short: str = ""
     definition: str = ""
@@ -71,7 +71,7 @@ class Metric:
         A step's reward is at most 1, so rewards and steps are at most the horizon. Metrics without a unit or a largest
         value are not bounded.
         """
-        if not self.unit and math.isinf(self.most):
+        if self.unit == "return" or (not self.unit and math.isinf(self.most)):
             return -math.inf, math.inf
         return 0.0, min(self.most, horizon if self.unit in ("reward", "steps") else math.inf)
 

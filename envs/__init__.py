@@ -14,6 +14,7 @@ from dprl.envs.base import Env, EnvConfig, FiniteMDP
 from dprl.envs.cartpole import CartPole, CartPoleGravity
 from dprl.envs.cartpole_episodes import CartPoleGravityEnv
 from dprl.envs.checks import require_choice
+from dprl.envs.control import Control, ControlTask, Episodes
 from dprl.envs.deep_sea import DeepSea
 from dprl.envs.episodes import FiniteMDPEnv
 from dprl.envs.frozen_lake import FrozenLake
@@ -28,6 +29,7 @@ from dprl.envs.random_mdp import RandomMDP
 from dprl.envs.riverswim import RiverSwim
 
 __all__ = [
+    "CONTROLS",
     "ENVIRONMENTS",
     "GAMES",
     "LOGS",
@@ -37,9 +39,12 @@ __all__ = [
     "CartPole",
     "CartPoleGravity",
     "CartPoleGravityEnv",
+    "Control",
+    "ControlTask",
     "DeepSea",
     "Env",
     "EnvConfig",
+    "Episodes",
     "FiniteMDP",
     "FiniteMDPEnv",
     "FrozenLake",
@@ -74,19 +79,22 @@ _MDPS: tuple[type[EnvConfig[FiniteMDP]], ...] = (
 _GAMES: tuple[type[EnvConfig[MarkovGame]], ...] = (RandomGame, RockPaperScissors, Soccer, Pursuit)
 _MIXTURES: tuple[type[EnvConfig[LinearMixtureMDP]], ...] = (NetworkMDP,)
 _TASKS: tuple[type[EnvConfig[CartPole]], ...] = (CartPoleGravity,)
+_CONTROLS: tuple[type[EnvConfig[ControlTask]], ...] = (Control,)
 _LOGS: tuple[type[EnvConfig[LoggedEpisodes]], ...] = (Logged,)
 
 MDPS: dict[str, type[EnvConfig[FiniteMDP]]] = {spec.name: spec for spec in _MDPS}
 GAMES: dict[str, type[EnvConfig[MarkovGame]]] = {spec.name: spec for spec in _GAMES}
 MIXTURES: dict[str, type[EnvConfig[LinearMixtureMDP]]] = {spec.name: spec for spec in _MIXTURES}
 TASKS: dict[str, type[EnvConfig[CartPole]]] = {spec.name: spec for spec in _TASKS}
+CONTROLS: dict[str, type[EnvConfig[ControlTask]]] = {spec.name: spec for spec in _CONTROLS}
 LOGS: dict[str, type[EnvConfig[LoggedEpisodes]]] = {spec.name: spec for spec in _LOGS}
-ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {**MDPS, **GAMES, **MIXTURES, **TASKS, **LOGS}
+ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {**MDPS, **GAMES, **MIXTURES, **TASKS, **CONTROLS, **LOGS}
 _REGISTRIES: dict[type[Env], dict[str, type[EnvConfig[Any]]]] = {
     FiniteMDP: MDPS,
     MarkovGame: GAMES,
     LinearMixtureMDP: MIXTURES,
     CartPole: TASKS,
+    ControlTask: CONTROLS,
     LoggedEpisodes: LOGS,
 }
 """Where environments of each class are entered."""
@@ -96,6 +104,7 @@ _MAKERS = {
     MarkovGame.kind: "make_game or pettingzoo.make",
     LinearMixtureMDP.kind: "make_mixture or pettingzoo.make",
     CartPole.kind: "gymnasium.make",
+    ControlTask.kind: "gymnasium.make",
     LoggedEpisodes.kind: "algorithm logged_vi",
 }
 """Functions that make an environment, by kind."""

@@ -69,6 +69,15 @@ class AggregatorState(NamedTuple):
     success: Float64Array
 
 
+class Server(NamedTuple):
+    """Aggregator's side in a compiled loop: its state, its rules, and workspace for one estimate float64[d]."""
+
+    state: AggregatorState
+    schedule: Schedule
+    step: StepRule
+    estimate: Float64Array
+
+
 def aggregator_state(schedule: Schedule, parameters: Float64Array) -> AggregatorState:
     """Return the state before the first message: `parameters` float64[d] are delivered first."""
     versions = np.tile(np.asarray(parameters, dtype=np.float64), (schedule.versions_kept, 1))

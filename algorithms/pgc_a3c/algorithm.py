@@ -15,7 +15,7 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array, Metric, Releases, check_choice, check_number
 from dprl.algorithms.learner import Learner
-from dprl.algorithms.pgc.aggregator import AggregatorState, StepRule, aggregate, aggregator_state, delivered, newest
+from dprl.algorithms.pgc.aggregator import Server, StepRule, aggregate, aggregator_state, delivered, newest
 from dprl.algorithms.pgc.schedule import Schedule, last_startable
 from dprl.algorithms.pgc.scores import METRICS, SCORE, ScoreKeeper, record
 from dprl.algorithms.pgc_a3c.agent_batch import AgentBatch, agent_batch, deliver, is_idle, local_update, tick
@@ -72,15 +72,6 @@ class _Agents(NamedTuple):
         return f"Agents({self.behaviour.n_agents})"
 
 
-class _Server(NamedTuple):
-    """Aggregator's side: its state, its rules, and workspace for one estimate float64[d]."""
-
-    state: AggregatorState
-    schedule: Schedule
-    step: StepRule
-    estimate: Float64Array
-
-
 def no_pending_gradients(schedule: Schedule, n_parameters: int) -> _PendingGradients:
     """Return an empty buffer with a place for every agent that can have begun."""
     places = schedule.most_waiting + 1
@@ -102,9 +93,7 @@ def exploration_rates(behaviour: _Behaviour, slots: Int64Array) -> Float64Array:
 
 
 @no_alloc_kernel
-def run(
-    agents: _Agents, channel: GradientChannel, server: _Server, keeper: ScoreKeeper, first: int, last: int
-) -> float:
+def run(agents: _Agents, channel: GradientChannel, server: Server, keeper: ScoreKeeper, first: int, last: int) -> float:
     """Let the agents of slots first..last act and report, and aggregate; return the sum of their scores.
 
     The simulator reads the scores; the server does not. Slots first..last must be charged.
@@ -295,7 +284,7 @@ class PGCA3CLearner(Learner):
         behaviour = config.behaviour(env.horizon, privatizer.n_users)
         self._agents = _Agents(people, no_pending_gradients(schedule, DIMENSION), behaviour)
         step = config.step(privatizer)
-        self._server = _Server(aggregator_state(schedule, first), schedule, step, np.zeros(DIMENSION))
+        self._server = Server(aggregator_state(schedule, first), schedule, step, np.zeros(DIMENSION))
         self._keeper = ScoreKeeper.of(config.target)
 
     @property

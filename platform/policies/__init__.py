@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dprl.platform.policies.actor_critic import ActorCriticPolicy
+from dprl.platform.policies.control import ControlPolicy
 from dprl.platform.policies.game import GamePolicy
 from dprl.platform.policies.loading import load_policy
 from dprl.platform.policies.tabular import AgentPolicy, TabularPolicy
@@ -15,6 +16,7 @@ PlayerPolicy = AgentPolicy
 __all__ = [
     "ActorCriticPolicy",
     "AgentPolicy",
+    "ControlPolicy",
     "GamePolicy",
     "PlayerPolicy",
     "TabularPolicy",

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs import CartPole, Env, FiniteMDP, LinearMixtureMDP, MarkovGame
+from dprl.envs import CartPole, Control, Env, FiniteMDP, LinearMixtureMDP, MarkovGame
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.policies.actor_critic import ActorCriticPolicy
+from dprl.platform.policies.control import ControlPolicy
 from dprl.platform.policies.game import GamePolicy
 from dprl.platform.policies.tabular import TabularPolicy
 from dprl.platform.policies.team import TeamPolicy
 from dprl.platform.results.cell_folder import CellFolder
 
-Policy = TabularPolicy | GamePolicy | TeamPolicy | ActorCriticPolicy
+Policy = TabularPolicy | GamePolicy | TeamPolicy | ActorCriticPolicy | ControlPolicy
 POLICIES: dict[type[Env], Callable[..., Policy]] = {
     FiniteMDP: TabularPolicy,
     MarkovGame: GamePolicy,
@@ -33,21 +34,30 @@ def load_policy(path: str | Path, seed: int | None = None, generator: np.random.
     """Return the policy of one seed of a finished cell.
 
     It is a GamePolicy if the cell played a Markov game, a TeamPolicy if it played a linear mixture MDP of cooperating
-    agents, and an ActorCriticPolicy for a control task.
+    agents, an ActorCriticPolicy for a control task, and a ControlPolicy for one of Gymnasium.
 
     path: the cell's folder, or the policy.npz in it; experiment.yaml beside it names the environment.
         seed: of the run, by default its first. generator: see TabularPolicy. Raises UserError.
     """
     folder = _cell_folder(Path(path))
     table = _table(folder.policy_file, seed)
-    env = _experiment(folder).env
+    experiment = _experiment(folder)
+    env, drawn = experiment.env, generator or np.random.default_rng()
+    if isinstance(env, Control):
+        algorithm: Any = experiment.algorithm
+        return _checked(folder, lambda: ControlPolicy(table, env, drawn, algorithm.network(env.build())))
     if env.builds not in POLICIES:
         raise UserError(
             f"{folder.policy_file}: must be a cell with a simulated environment, got {env.name}, a {env.builds.kind}; "
             "read the table 'policy' with numpy.load"
         )
+    return _checked(folder, lambda: POLICIES[env.builds](table, env, drawn))
+
+
+def _checked(folder: CellFolder, build: Callable[[], Policy]) -> Policy:
+    """Return the policy that `build` returns. Raises UserError for a table that does not fit."""
     try:
-        return POLICIES[env.builds](table, env, generator or np.random.default_rng())
+        return build()
     except ValueError as error:
         raise UserError(f"{folder.policy_file}: {error}") from None
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import ALGORITHMS
-from dprl.envs import TASKS, Env
+from dprl.envs import CONTROLS, TASKS, Env, EnvConfig
 from dprl.privacy import (
     CentralGradientPrivacy,
     GradientPrivacyConfig,
@@ -23,6 +23,7 @@ from dprl.privacy import (
 from dprl.privacy.randomness.settings import NoiseConfig
 
 N = 40
+SETTINGS: dict[str, dict[str, Any]] = {"dppg": {"users_per_update": 6, "hidden": "4"}}
 NAMES = [name for name, config in ALGORITHMS.items() if config.releases == "gradients"]
 PRIVACY: dict[str, GradientPrivacyConfig] = {
     "none": NoGradientPrivacy(),
@@ -49,12 +50,14 @@ def privacy(request: pytest.FixtureRequest) -> GradientPrivacyConfig:
 
 
 def env_of(name: str) -> Env:
-    return next(env for env in (spec().build() for spec in TASKS.values()) if isinstance(env, ALGORITHMS[name].plays))
+    specs: list[type[EnvConfig[Any]]] = [*TASKS.values(), *CONTROLS.values()]
+    built: list[Env] = [spec().build() for spec in specs]
+    return next(env for env in built if isinstance(env, ALGORITHMS[name].plays))
 
 
 def learner(name: str, privacy: GradientPrivacyConfig, seed: int = 0, noise: NoiseConfig | None = None) -> Any:
-    config: Any = ALGORITHMS[name]()
-    if privacy.model == "shuffle":  # an update of several messages, and not with the last of the 40
+    config: Any = ALGORITHMS[name](**SETTINGS.get(name, {}))
+    if privacy.model == "shuffle" and name not in SETTINGS:  # several messages in an update, and some left over
         config = dataclasses.replace(config, buffer_size=6)
     streams = Streams(seed, "contract") if noise is None else Streams(seed, "contract", noise)
     env = env_of(name)

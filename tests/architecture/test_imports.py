@@ -24,6 +24,8 @@ LIBRARIES = {
     "privacy": {"numpy", "scipy", "numba"},
     "envs": {"numpy", "numba", "gymnasium", "pettingzoo"},
     "algorithms": {"numpy", "scipy", "numba"},
+    "algorithms/dppg": {"numpy", "numba", "gymnasium", "torch"},
+    "algorithms/pgc": {"numpy", "scipy", "numba", "torch"},
     "algorithms/pgc_a3c": {"numpy", "scipy", "numba", "llvmlite", "gymnasium", "ray", "torch"},
     "platform": {
         *(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from typing import Any, NoReturn
 
-import torch
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.env.env_context import EnvContext
@@ -16,6 +14,7 @@ from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.checkpoints import Checkpointable
 
 from dprl.algorithms.pgc.base import Batch, LocalAgents, Reply
+from dprl.algorithms.pgc.torch_threads import one_thread
 from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.on_rllib.agents import CompiledAgents, ErrorBarrier, TorchAgents, World, silent
 from dprl.privacy import ClientSpec, GradientClient, GradientQuery
@@ -95,7 +94,7 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         started, reply = time.monotonic(), None
         # Not sealed: faults of settings, environment or module are no secret.
         agents = self._agents_of(spec)
-        with ErrorBarrier(refusals=True), silent(), _one_thread():
+        with ErrorBarrier(refusals=True), silent(), one_thread():
             reply = agents.report(batch)
         _hold(started, self.config.round_seconds)
         if reply is None:
@@ -118,17 +117,6 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         key = tuple(int(word) for word in streams.key("exploration", "episodes"))
         world = World(self.env, self.module, key, streams.key("env", "gravity"))
         return TorchAgents(box, world, sender, shows_scores=shows_scores)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Let torch compute on one thread: agents' networks are small, and bits must not depend on the machine's cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _hold(started: float, seconds: float) -> None:

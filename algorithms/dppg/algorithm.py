@@ -1,0 +1,255 @@
+"""DPPG: its settings and its learner in one process.
+
+In round t, B users play one episode each with the same public parameters. Each sends one update, clipped and, in the
+local model, randomized; a trusted server adds noise to the sum. It is private gradient collection ([OT20] Algorithm 1)
+in rounds, for any environment and network, with updates that may have several local epochs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from dprl.algorithms.base import Float64Array, Metric, Releases, check_choice, check_number, check_whole
+from dprl.algorithms.dppg.network import Network
+from dprl.algorithms.learner import Learner
+from dprl.algorithms.pgc.aggregator import Server, StepRule, aggregate, aggregator_state, newest
+from dprl.algorithms.pgc.schedule import LARGEST_BUFFER, Schedule
+from dprl.compiled import no_alloc_kernel
+from dprl.envs import ControlTask, Env, Episodes
+from dprl.privacy import GradientLayout, GradientPrivacyConfig, GradientPrivatizer, Streams
+from dprl.privacy.queries.gradients import GradientChannel, receive, submit
+from dprl.privacy.threat_models import DURATIONS, SIMULATED_SCORES
+
+if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
+
+    from dprl.algorithms.dppg.updates import Loss
+
+SCORE = Metric(
+    "score",
+    "mean",
+    "return",
+    definition="return of the users' episodes, mean over the block",
+    better="high",
+    headline=True,
+    covered=False,
+)
+EVALUATION = Metric(
+    "evaluation",
+    "last",
+    "return",
+    of="output",
+    short="final",
+    definition="mean return of the last policy's most probable actions, in a simulator without users",
+    better="high",
+    covered=False,
+)
+_EVALUATED, _LAST_EVALUATED = 10, 100
+"""Episodes of an evaluation: of a block, and of the end of the run."""
+_LARGEST_SEED = 2**31 - 1
+_MOST_UNITS, _MOST_LAYERS, _MOST_EPOCHS = 4096, 8, 100
+
+
+@no_alloc_kernel
+def report(channel: GradientChannel, server: Server, gradients: Float64Array, scores: Float64Array, first: int) -> None:
+    """Let the users of slots first, first+1, ... send their updates float64[k, d], and aggregate them."""
+    state, schedule, step, estimate = server
+    for i in range(gradients.shape[0]):
+        submit(channel, gradients[i], scores[i], first + i)
+        aggregate(state, schedule, step, estimate, receive(channel, estimate))
+
+
+@dataclass(frozen=True)
+class DPPGConfig:
+    """DPPG, a policy gradient in one pass over users: clipped updates, noise on their sum or on each (ours).
+
+    Args:
+        learning_rate: eta >= 0, of the mean of a round's updates; these have norm clip / 2 at most.
+        users_per_update: B, the users of a round.
+        halving: users until the step has halved, eta / (1 + n / halving); 0 keeps it constant.
+        hidden: 'linear', or the tanh units of the hidden layers with commas between them.
+        discount: gamma. entropy_weight: of the policy's entropy in the loss.
+        critic: 'device': each user takes their own mean return off and never sends it; 'joint': a network of values is
+            learned from the same updates, with the same clip and noise; 'none'.
+        value_weight: of the error of the values, with critic 'joint'.
+        local_epochs: steps of a user on their own episode, on PPO's surrogate; 1 sends a gradient. local_rate: of these
+            steps. ratio_clip: of the surrogate.
+
+    *Formal guarantee.* The privatizer's; updates depend on one episode and on public parameters.
+    """
+
+    learning_rate: float = 1.0
+    users_per_update: int = 200
+    halving: float = 0.0
+    hidden: str = "64,64"
+    discount: float = 0.97
+    entropy_weight: float = 0.0
+    critic: Literal["none", "device", "joint"] = "device"
+    value_weight: float = 0.5
+    local_epochs: int = 1
+    local_rate: float = 0.1
+    ratio_clip: float = 0.2
+    name: ClassVar[str] = "dppg"
+    plays: ClassVar[type[Env]] = ControlTask
+    releases: ClassVar[Releases] = "gradients"
+    unit: ClassVar[Literal["episode", "submission"]] = "episode"
+    metrics: ClassVar[tuple[Metric, ...]] = (SCORE, EVALUATION)
+
+    def __post_init__(self) -> None:
+        check_whole("users_per_update", self.users_per_update, 1, LARGEST_BUFFER)
+        StepRule(self.learning_rate, self.halving).checked()
+        check_number("discount", self.discount, 1e-12, 1.0 + 1e-9)
+        for key in ("entropy_weight", "value_weight"):
+            check_number(key, getattr(self, key), 0.0)
+        check_number("local_rate", self.local_rate, 1e-12)
+        check_number("ratio_clip", self.ratio_clip, 1e-12, 1.0)
+        check_choice("critic", self.critic, ["none", "device", "joint"])
+        check_whole("local_epochs", self.local_epochs, 1, _MOST_EPOCHS)
+        if self._layers is None:
+            raise ValueError(
+                f"hidden must be linear, or at most {_MOST_LAYERS} numbers from 1 to {_MOST_UNITS} with commas between "
+                f"them, got {self.hidden!r}; write e.g. 64,64"
+            )
+
+    @property
+    def _layers(self) -> tuple[int, ...] | None:
+        """The hidden layers; None if they cannot be made out."""
+        if self.hidden == "linear":
+            return ()
+        words = self.hidden.split(",") if isinstance(self.hidden, str) else [""]
+        if not all(word.strip().isdecimal() for word in words):
+            return None
+        layers = tuple(int(word) for word in words)
+        return layers if len(layers) <= _MOST_LAYERS and all(1 <= units <= _MOST_UNITS for units in layers) else None
+
+    @property
+    def covered_by(self) -> str | None:
+        """None: no theorem covers learning; the certificate covers privacy."""
+        return None
+
+    def network(self, env: ControlTask) -> Network:
+        """Return the network."""
+        sizes = env.observation_size, *(self._layers or ()), env.n_actions or env.action_size
+        return Network(sizes, env.n_actions == 0, self.critic == "joint")
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of each user."""
+        from dprl.algorithms.dppg.updates import Loss  # noqa: PLC0415 - torch takes seconds to load
+
+        return Loss(
+            self.discount,
+            self.critic,
+            self.value_weight if self.critic == "joint" else 0.0,
+            self.entropy_weight,
+            self.local_epochs,
+            self.local_rate,
+            self.ratio_clip,
+        )
+
+    def privatizer(
+        self, env: ControlTask, privacy: GradientPrivacyConfig, episodes: int, streams: Streams
+    ) -> GradientPrivatizer:
+        """Return the privatizer of a simulated run with this number of users. Raises ValueError."""
+        scores = () if privacy.release_scores == "simulator" else (SIMULATED_SCORES,)
+        layout = GradientLayout(self.network(env).dimension, self.users_per_update, (*scores, DURATIONS))
+        return privacy.build(layout, episodes, streams)
+
+    def build(self, env: ControlTask, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> DPPGLearner:
+        """Return a fresh learner."""
+        return DPPGLearner(self, env, privatizer, episodes, streams)
+
+
+class _Round(NamedTuple):
+    """Users' side of a round: updates float64[n, d] and scores float64[n] of the users begin, begin + 1, ..."""
+
+    begin: int
+    updates: Float64Array
+    scores: Float64Array
+
+    def __repr__(self) -> str:
+        return f"Round({len(self.scores)} users from {self.begin})"
+
+
+class DPPGLearner(Learner):
+    """DPPG on a control task, for a fixed number of users.
+
+    *Formal guarantee.* That of the privatizer: parameters are a function of charged updates.
+    """
+
+    config: DPPGConfig
+    privatizer: GradientPrivatizer
+    last_user_sends = True
+
+    def __init__(
+        self, config: DPPGConfig, env: ControlTask, privatizer: GradientPrivatizer, episodes: int, streams: Streams
+    ) -> None:
+        super().__init__(config, privatizer, episodes, streams, [repr(env)])
+        self._env, self._streams, self._network = env, streams, config.network(env)
+        schedule = Schedule(0, config.users_per_update).checked()
+        first = self._network.first(self._rng("first parameters", 0))
+        state = aggregator_state(schedule, first)
+        self._server = Server(state, schedule, StepRule(config.learning_rate, config.halving), np.zeros(first.size))
+        self._vectors: dict[int, VectorEnv[Any, Any, Any]] = {}
+        self._pending: _Round | None = None
+
+    @property
+    def policy(self) -> Float64Array:
+        """The parameters after the last update, a copy float64[d]."""
+        return newest(self._server.state).copy()
+
+    @property
+    def derived(self) -> dict[str, float]:
+        """Noise of one release, as its norm."""
+        return {"noise_norm": self.privatizer.query.law.noise_norm}
+
+    def _run(self, first: int, last: int) -> dict[str, float]:
+        size, total, at = self.config.users_per_update, 0.0, first
+        while at <= last:
+            end, begin = min(last, -(-at // size) * size), (at - 1) // size * size + 1
+            found, scores = (each[at - begin : end + 1 - begin] for each in self._round(begin))
+            report(self.privatizer.channel, self._server, found, scores, at)
+            total, at = total + float(scores.sum()), end + 1
+        score = total / (last - first + 1)
+        return {SCORE.name: score, EVALUATION.name: self._evaluation(last)}
+
+    def _round(self, begin: int) -> tuple[Float64Array, Float64Array]:
+        """Return the updates float64[B, d] and scores float64[B] of the round of users begin, begin + 1, ...
+
+        They are played at once, so that a run is the same however it is cut; until a user is charged, their update
+        stays on their side.
+        """
+        from dprl.algorithms.dppg.updates import updates  # noqa: PLC0415 - torch takes seconds to load
+
+        if self._pending is None or self._pending.begin != begin:
+            theta, n = newest(self._server.state), min(self.config.users_per_update, self.episodes + 1 - begin)
+            episodes = self._play(n, theta, self._rng("episodes", begin), sampled=True)
+            self._pending = _Round(begin, updates(self._network, theta, episodes, self.config.loss), episodes.scores)
+        return self._pending.updates, self._pending.scores
+
+    def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
+        """Continue from `state_dict`, bit for bit. Raises ValueError for the state of another run."""
+        super().load_state_dict(state)
+        self._pending = None
+
+    def _evaluation(self, done: int) -> float:
+        """Return the mean score of a few episodes without users, of the most probable actions."""
+        n = _LAST_EVALUATED if done == self.episodes else _EVALUATED
+        return float(self._play(n, self.policy, self._rng("evaluation", done), sampled=False).scores.mean())
+
+    def _play(self, n: int, theta: Float64Array, rng: np.random.Generator, *, sampled: bool) -> Episodes:
+        if n not in self._vectors:
+            self._vectors[n] = self._env.vector(n)
+        seed = int(rng.integers(_LARGEST_SEED))
+        drawn = rng if sampled else None
+        return self._env.play(self._vectors[n], lambda seen: self._network.act(theta, seen, drawn), seed)
+
+    def _rng(self, purpose: str, number: int) -> np.random.Generator:
+        key = self._streams.key("exploration", purpose)
+        return np.random.default_rng([*(int(word) for word in key), number])
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return dict(self._server.state._asdict())

@@ -1,0 +1,130 @@
+"""The users' side in torch: every user's own update.
+
+A user's update depends on their episode and on public parameters alone. All users of a round are computed at once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch.func import grad, vmap
+
+from dprl.algorithms.base import Float64Array
+from dprl.algorithms.dppg.network import LEAST_LOG, MOST_LOG, Network
+from dprl.algorithms.pgc.torch_threads import one_thread
+from dprl.envs import Episodes
+
+_CHUNK = 50
+"""Users whose updates are computed at once: it bounds the memory, and few fit into the cache."""
+
+
+def _outputs(
+    network: Network, theta: torch.Tensor, seen: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return logits or means [..., a], values [...] (zeros without a critic) and log deviations [a]."""
+    at, layers = 0, list[tuple[torch.Tensor, torch.Tensor]]()
+    for rows, columns in network.shapes:
+        weights, at = theta[at : at + rows * columns].reshape(rows, columns), at + rows * columns
+        bias, at = theta[at : at + rows], at + rows
+        layers.append((weights, bias))
+    policy, values = layers[: network.policy_layers], layers[network.policy_layers :]
+    value = _forward(values, seen)[..., 0] if values else seen.new_zeros(seen.shape[:-1])
+    return _forward(policy, seen), value, theta[at:].clamp(LEAST_LOG, MOST_LOG)
+
+
+def log_chances(
+    network: Network, theta: torch.Tensor, seen: torch.Tensor, actions: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return log probabilities, entropies and values [...] of actions [..., a]; discrete ones are 0 and 1."""
+    found, values, logs = _outputs(network, theta, seen)
+    if network.continuous:
+        distance = (actions - found) * torch.exp(-logs)
+        log = (-0.5 * distance**2 - logs - 0.5 * math.log(2.0 * math.pi)).sum(-1)
+        return log, (logs + 0.5 * math.log(2.0 * math.pi * math.e)).sum(-1).expand(log.shape), values
+    logits = torch.log_softmax(found, -1)
+    log = (logits * actions).sum(-1)
+    return log, -(logits.exp() * logits).sum(-1), values
+
+
+def _forward(layers: list[tuple[torch.Tensor, torch.Tensor]], seen: torch.Tensor) -> torch.Tensor:
+    for i, (weights, bias) in enumerate(layers):
+        seen = seen @ weights.T + bias
+        if i < len(layers) - 1:
+            seen = torch.tanh(seen)
+    return seen
+
+
+class Loss(NamedTuple):
+    """Settings of a user's loss and of their local epochs; see `DPPGConfig`."""
+
+    discount: float
+    critic: str
+    value_weight: float
+    entropy_weight: float
+    local_epochs: int
+    local_rate: float
+    ratio_clip: float
+
+
+def returns_to_go(episodes: Episodes, discount: float) -> Float64Array:
+    """Return the discounted sums of the rewards from each step on, float64[n, T].
+
+    An episode that was cut by a limit of time is taken to go on with its own mean reward.
+    """
+    n, steps = episodes.rewards.shape
+    mean = episodes.scores / episodes.lengths
+    tail = np.where(episodes.ended | (discount == 1.0), 0.0, mean / max(1.0 - discount, 1e-12))
+    found = np.zeros((n, steps))
+    for t in reversed(range(steps)):
+        inside = t < episodes.lengths
+        tail = np.where(inside, episodes.rewards[:, t] + discount * tail, tail)
+        found[:, t] = np.where(inside, tail, 0.0)
+    return found
+
+
+def updates(network: Network, theta: Float64Array, episodes: Episodes, loss: Loss) -> Float64Array:
+    """Return each user's update float64[n, d], not yet clipped: a gradient, or the mean one of several local epochs."""
+    steps = episodes.rewards.shape[1]
+    inside = np.arange(steps) < episodes.lengths[:, None]
+    returns = returns_to_go(episodes, loss.discount)
+    if loss.critic == "device":  # each user's own mean, which is never sent
+        returns = np.where(inside, returns - returns.sum(axis=1, keepdims=True) / episodes.lengths[:, None], 0.0)
+    actions = episodes.actions if network.continuous else np.eye(network.sizes[-1], dtype=np.float32)[episodes.actions]
+    weights = inside / episodes.lengths[:, None]
+    data = (
+        torch.as_tensor(episodes.observations),
+        torch.as_tensor(actions),
+        torch.as_tensor(returns, dtype=torch.float32),
+        torch.as_tensor(weights, dtype=torch.float32),
+    )
+    start = torch.as_tensor(theta, dtype=torch.float32)
+
+    def surrogate(
+        point: torch.Tensor, seen: torch.Tensor, actions: torch.Tensor, gains: torch.Tensor, weight: torch.Tensor
+    ) -> torch.Tensor:
+        log, entropy, values = log_chances(network, point, seen, actions)
+        advantage = gains - values.detach() if loss.critic == "joint" else gains
+        before = log.detach() if loss.local_epochs == 1 else log_chances(network, start, seen, actions)[0].detach()
+        ratio = torch.exp(log - before)
+        kept = torch.clamp(ratio, 1.0 - loss.ratio_clip, 1.0 + loss.ratio_clip)
+        gain = torch.minimum(ratio * advantage, kept * advantage) + loss.entropy_weight * entropy
+        return (weight * (loss.value_weight * (values - gains) ** 2 - gain)).sum()
+
+    gradient = grad(surrogate)
+
+    def update(*episode: torch.Tensor) -> torch.Tensor:
+        if loss.local_epochs == 1:
+            only: torch.Tensor = gradient(start, *episode)
+            return only
+        point = start
+        for _ in range(loss.local_epochs):
+            point = point - loss.local_rate * gradient(point, *episode)
+        return (start - point) / (loss.local_rate * loss.local_epochs)
+
+    with one_thread():
+        found = vmap(update, chunk_size=_CHUNK)(*data)
+    out: Float64Array = found.double().numpy()
+    return out

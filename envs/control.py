@@ -1,0 +1,196 @@
+"""Any environment of Gymnasium as a control task: episodes of many users at once, one per user."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from dprl.envs.base import Env
+from dprl.envs.checks import require_integers
+from dprl.envs.gymnasium_ids import arguments_of, made, spec_of
+
+__all__ = ["Control", "ControlTask", "Episodes"]
+
+Space = spaces.Box | spaces.Discrete[Any]
+"""Of observations or actions."""
+Act = Callable[[NDArray[np.float32]], NDArray[Any]]
+"""Actions [n] or [n, k] for observations float32[n, o]."""
+
+
+class Episodes(NamedTuple):
+    """Episodes of n users, padded to T steps, the longest possible. They are private: only clipped updates may leave.
+
+    observations float32[n, T, o]; actions int64[n, T] or float32[n, T, k], as they were chosen; rewards float64[n, T];
+    lengths int64[n]; ended bool[n]: whether an episode ended in a terminal state, not by a limit of time.
+    """
+
+    observations: NDArray[np.float32]
+    actions: NDArray[Any]
+    rewards: NDArray[np.float64]
+    lengths: NDArray[np.int64]
+    ended: NDArray[np.bool_]
+
+    def __repr__(self) -> str:
+        return f"Episodes({self.lengths.shape[0]} users)"
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """The sum of rewards of each episode, float64[n]."""
+        total: NDArray[np.float64] = self.rewards.sum(axis=1)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class ControlTask:
+    """Episodes of at most `horizon` steps in an environment of Gymnasium; no value is exact.
+
+    name: the registry name of the spec that built it. entry: of Gymnasium's registry. arguments: of gymnasium.make.
+    observed, taken: the spaces of observations and actions.
+    """
+
+    kind: ClassVar[str] = "task of Gymnasium"
+
+    name: str
+    entry: EnvSpec
+    arguments: dict[str, Any]
+    horizon: int
+    observed: Space
+    taken: Space
+
+    @property
+    def observation_size(self) -> int:
+        """o, the size of flattened observations."""
+        return spaces.flatdim(self.observed)
+
+    @property
+    def n_actions(self) -> int:
+        """Number of discrete actions, 0 if they are continuous."""
+        return int(self.taken.n) if isinstance(self.taken, spaces.Discrete) else 0
+
+    @property
+    def action_size(self) -> int:
+        """k, the size of continuous actions, 0 if they are discrete."""
+        return spaces.flatdim(self.taken) if isinstance(self.taken, spaces.Box) else 0
+
+    def __repr__(self) -> str:
+        return f"ControlTask({self.entry.id}, {self.arguments}, {self.horizon} steps)"
+
+    def vector(self, n: int) -> VectorEnv[Any, Any, Any]:
+        """Return n copies of the environment that are stepped together."""
+        mode = "vector_entry_point" if self.entry.vector_entry_point else "sync"
+        return gymnasium.make_vec(self.entry, num_envs=n, vectorization_mode=mode, **self.arguments)
+
+    def flat(self, seen: NDArray[Any]) -> NDArray[np.float32]:
+        """Return observations [n, ...] as rows float32[n, o]: numbers by their place, arrays flat."""
+        if isinstance(self.observed, spaces.Discrete):
+            places: NDArray[np.float32] = np.eye(int(self.observed.n), dtype=np.float32)
+            return np.asarray(places[np.asarray(seen) - int(self.observed.start)])
+        rows: NDArray[np.float32] = np.array(seen, dtype=np.float32).reshape(len(seen), -1)
+        return rows
+
+    def to_env(self, actions: NDArray[Any]) -> NDArray[Any]:
+        """Return actions [n] or [n, k] in the environment's format; those outside a Box are moved to its edge."""
+        space = self.taken
+        if isinstance(space, spaces.Box):
+            inside = np.clip(actions.reshape(len(actions), *space.shape), space.low, space.high)
+            return np.asarray(inside, dtype=space.dtype)
+        return actions + int(space.start)
+
+    def play(self, vector: VectorEnv[Any, Any, Any], act: Act, seed: int) -> Episodes:
+        """Return an episode of each copy; `seed` decides all that the environments draw."""
+        n = vector.num_envs
+        seen, _ = vector.reset(seed=seed)
+        # Of the longest possible length: the shape must not depend on anybody's episode, not even by rounding.
+        rows = np.zeros((n, self.horizon, self.observation_size), dtype=np.float32)
+        shape = (n, self.horizon) if self.n_actions else (n, self.horizon, self.action_size)
+        chosen = np.zeros(shape, dtype=np.int64 if self.n_actions else np.float32)
+        paid = np.zeros((n, self.horizon))
+        alive, lengths, ended = np.ones(n, dtype=bool), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
+        for t in range(self.horizon):
+            rows[:, t] = self.flat(seen)
+            chosen[:, t] = act(rows[:, t])
+            seen, rewards, terminated, truncated, _ = vector.step(self.to_env(chosen[:, t]))
+            paid[:, t] = np.where(alive, rewards, 0.0)
+            lengths += alive
+            ended |= alive & terminated
+            alive &= ~(np.asarray(terminated) | np.asarray(truncated))
+            if not alive.any():  # whoever has ended goes on without a user
+                break
+        return Episodes(rows, chosen, paid, lengths, ended)
+
+
+@dataclass(frozen=True)
+class Control:
+    """Any environment of Gymnasium with arrays or numbers to observe, and discrete or continuous actions.
+
+    A user has one episode. A score is the sum of its rewards.
+
+    Args:
+        env_id: as in gymnasium.make; `module:Id-v0` imports the module first. horizon: steps of the longest episode, at
+            most those of the registry. kwargs: more arguments of gymnasium.make, as in a call. source: digest of the
+            file of the environment's class, by default as it is now: another version of it is another environment.
+
+    Raises ValueError for an environment that does not start or has other spaces.
+
+    >>> Control("CartPole-v1", horizon=200).build()
+    ControlTask(CartPole-v1, {}, 200 steps)
+    """
+
+    name: ClassVar[str] = "control"
+    builds: ClassVar[type[Env]] = ControlTask
+
+    env_id: str = "CartPole-v1"
+    horizon: int = 200
+    kwargs: str = ""
+    source: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        require_integers(self, horizon=1)
+        entry = spec_of(self.env_id)
+        found, source = _probed(self.env_id, self.kwargs, repr(entry))
+        limit = entry.max_episode_steps
+        if limit is not None and self.horizon > limit:
+            raise ValueError(f"horizon must be at most {limit} with {self.env_id}, got {self.horizon}; lower it")
+        if self.source not in ("", source):
+            raise ValueError(
+                f"source must be {source}, the digest of {self.env_id} as it is now, got {self.source!r}; omit it, or "
+                "bring back the environment of that time"
+            )
+        object.__setattr__(self, "source", source)
+        # They go along to other processes, where nobody may have registered the environment.
+        object.__setattr__(self, "_entry", entry)
+        object.__setattr__(self, "_spaces", found)
+
+    def build(self) -> ControlTask:
+        """Return the task."""
+        entry, found = self._entry, self._spaces  # type: ignore[attr-defined]
+        return ControlTask(self.name, entry, arguments_of(self.kwargs), self.horizon, *found)
+
+
+@lru_cache(maxsize=32)
+def _probed(env_id: str, kwargs: str, _: str) -> tuple[tuple[Space, Space], str]:
+    """Return the spaces of observations and actions, and the digest of the environment's file."""
+    env = made(env_id, arguments_of(kwargs))
+    seen, taken = env.observation_space, env.action_space
+    if not isinstance(seen, spaces.Box | spaces.Discrete):
+        raise ValueError(f"env_id must observe an array or a number, got {seen}; wrap it in FlattenObservation")
+    if not isinstance(taken, spaces.Box | spaces.Discrete):
+        raise ValueError(f"env_id must have actions in Discrete or Box, got {taken}; wrap the environment")
+    source = b""
+    with suppress(OSError, TypeError):
+        source = Path(inspect.getsourcefile(type(env.unwrapped)) or "").read_bytes()
+    env.close()  # type: ignore[no-untyped-call]
+    return (seen, taken), hashlib.sha256(source or repr(env.spec).encode()).hexdigest()[:12]

@@ -1,0 +1,69 @@
+"""Any environment of Gymnasium as a control task: episodes of users, one per user, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from dprl.envs import Control
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Acrobot-v1", "Pendulum-v1", "FrozenLake-v1"])
+def test_episodes_are_those_of_the_environment(env_id: str) -> None:
+    """Replayed one by one, from the same first states where they can be set: same lengths, ends and rewards."""
+    task = pickle.loads(pickle.dumps(Control(env_id, horizon=40))).build()
+    rng = np.random.default_rng(0)
+
+    def act(seen: np.ndarray) -> np.ndarray:
+        if task.n_actions:
+            return rng.integers(0, task.n_actions, len(seen))
+        return rng.standard_normal((len(seen), task.action_size)).astype(np.float32)
+
+    episodes = task.play(task.vector(6), act, seed=3)
+    assert episodes.observations.shape == (6, episodes.rewards.shape[1], task.observation_size)
+    assert repr(episodes) == "Episodes(6 users)"
+    if env_id == "CartPole-v1":
+        return  # its copies share one generator
+    for user in range(6):
+        env: Any = gymnasium.make(env_id)
+        seen, _ = env.reset(seed=3 + user)
+        for t in range(int(episodes.lengths[user])):
+            assert np.array_equal(task.flat(np.asarray(seen)[np.newaxis])[0], episodes.observations[user, t])
+            seen, reward, terminated, truncated, _ = env.step(task.to_env(episodes.actions[user, t : t + 1])[0])
+            assert reward == pytest.approx(episodes.rewards[user, t])
+        assert terminated == episodes.ended[user]
+        assert terminated or truncated or episodes.lengths[user] == 40
+    assert episodes.scores == pytest.approx(episodes.rewards.sum(axis=1))
+
+
+def test_nobody_is_paid_after_the_end() -> None:
+    task = Control("CartPole-v1", horizon=200).build()
+    episodes = task.play(task.vector(50), lambda seen: np.zeros(len(seen), dtype=np.int64), seed=1)
+    assert episodes.scores == pytest.approx(episodes.lengths)
+    assert episodes.ended.all()
+    assert 8 <= episodes.lengths.min() <= episodes.lengths.max() <= 11
+
+
+@pytest.mark.parametrize(
+    ("fields", "rule"),
+    [
+        ({"env_id": "NoSuch-v0"}, "env_id must be an environment of Gymnasium, got 'NoSuch-v0'"),
+        ({"env_id": "Blackjack-v1", "horizon": 5}, "env_id must observe an array or a number, got Tuple"),
+        ({"horizon": 501}, "horizon must be at most 500 with CartPole-v1, got 501; lower it"),
+        ({"horizon": 0}, "horizon must be an integer of at least 1"),
+        ({"kwargs": "no=1"}, "kwargs must be those of CartPole-v1"),
+        ({"source": "abc"}, "source must be [0-9a-f]{12}, the digest of CartPole-v1 as it is now, got 'abc'"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(fields: dict[str, Any], rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        Control(**fields)
+
+
+def test_a_missing_package_is_named() -> None:
+    with pytest.raises(ValueError, match=r"env_id must be an environment that starts, got 'LunarLander-v3' .*Box2D"):
+        Control("LunarLander-v3")
