@@ -109,8 +109,11 @@ class ControlTask:
             return np.asarray(inside, dtype=space.dtype)
         return actions + int(space.start)
 
-    def play(self, vector: VectorEnv[Any, Any, Any], act: Act, seed: int) -> Episodes:
-        """Return an episode of each copy; `seed` decides all that the environments draw."""
+    def play(self, vector: VectorEnv[Any, Any, Any], act: Act, seed: int, *, padded: bool = False) -> Episodes:
+        """Return an episode of each copy; `seed` decides all that the environments draw.
+
+        padded: whether it takes as many steps as the longest possible episode.
+        """
         n = vector.num_envs
         seen, _ = vector.reset(seed=seed)
         # Of the longest possible length: the shape must not depend on anybody's episode, not even by rounding.
@@ -127,7 +130,7 @@ class ControlTask:
             lengths += alive
             ended |= alive & terminated
             alive &= ~(np.asarray(terminated) | np.asarray(truncated))
-            if not alive.any():  # whoever has ended goes on without a user
+            if not (padded or alive.any()):  # whoever has ended goes on without a user
                 break
         return Episodes(rows, chosen, paid, lengths, ended)
 

@@ -21,7 +21,7 @@ from dprl.compiled import no_alloc_kernel
 from dprl.envs import ControlTask, Env, Episodes
 from dprl.privacy import GradientLayout, GradientPrivacyConfig, GradientPrivatizer, Streams
 from dprl.privacy.queries.gradients import GradientChannel, receive, submit
-from dprl.privacy.threat_models import DURATIONS, SIMULATED_SCORES
+from dprl.privacy.threat_models import DURATIONS, SIMULATED_SCORES, TIMING_DETAILS
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
@@ -77,6 +77,7 @@ class DPPGConfig:
         value_weight: of the error of the values, with critic 'joint'.
         local_epochs: steps of a user on their own episode, on PPO's surrogate; 1 sends a gradient. local_rate: of these
             steps. ratio_clip: of the surrogate.
+        padded: whether every round takes as long as the longest episode; the results are the same.
 
     *Formal guarantee.* The privatizer's; updates depend on one episode and on public parameters.
     """
@@ -92,6 +93,7 @@ class DPPGConfig:
     local_epochs: int = 1
     local_rate: float = 0.1
     ratio_clip: float = 0.2
+    padded: bool = False
     name: ClassVar[str] = "dppg"
     plays: ClassVar[type[Env]] = ControlTask
     releases: ClassVar[Releases] = "gradients"
@@ -155,7 +157,8 @@ class DPPGConfig:
     ) -> GradientPrivatizer:
         """Return the privatizer of a simulated run with this number of users. Raises ValueError."""
         scores = () if privacy.release_scores == "simulator" else (SIMULATED_SCORES,)
-        layout = GradientLayout(self.network(env).dimension, self.users_per_update, (*scores, DURATIONS))
+        durations = TIMING_DETAILS if self.padded else DURATIONS
+        layout = GradientLayout(self.network(env).dimension, self.users_per_update, (*scores, durations))
         return privacy.build(layout, episodes, streams)
 
     def build(self, env: ControlTask, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> DPPGLearner:
@@ -245,7 +248,8 @@ class DPPGLearner(Learner):
             self._vectors[n] = self._env.vector(n)
         seed = int(rng.integers(_LARGEST_SEED))
         drawn = rng if sampled else None
-        return self._env.play(self._vectors[n], lambda seen: self._network.act(theta, seen, drawn), seed)
+        vector, act = self._vectors[n], lambda seen: self._network.act(theta, seen, drawn)
+        return self._env.play(vector, act, seed, padded=self.config.padded)
 
     def _rng(self, purpose: str, number: int) -> np.random.Generator:
         key = self._streams.key("exploration", purpose)

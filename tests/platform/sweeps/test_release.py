@@ -41,6 +41,7 @@ ENVS: dict[str, dict[str, Any]] = {
     "game": {"name": "random_game", "n_states": 2, "horizon": 2},
     "network": {"name": "network_mdp", "horizon": 3},
     "control": {"name": "cartpole_gravity"},
+    "task": {"name": "control", "horizon": 20},
 }
 PRIVACY: dict[str, list[dict[str, Any]]] = {
     "counts": [
@@ -66,7 +67,8 @@ def released(algorithm: str) -> Iterator[Experiment]:
     """Every kind of cell of an algorithm that a release may have."""
     config = ALGORITHMS[algorithm]
     env = next(env for env in ENVS.values() if issubclass(ENVIRONMENTS[env["name"]].builds, config.plays))
-    padded = {"padded": True, "buffer_size": 2} if config.releases == "gradients" else {}
+    size = "users_per_update" if algorithm == "dppg" else "buffer_size"
+    padded = {"padded": True, size: 2} if config.releases == "gradients" else {}
     for privacy in PRIVACY[config.releases]:
         yield read_experiment(
             {"name": "out", "algorithm": {"name": algorithm, **padded}, "env": env, "privacy": privacy}
