@@ -123,7 +123,7 @@ def test_three_hundred_malformed_configs_are_refused_in_one_line_each_or_run(
 ) -> None:
     codes = fuzz(300, outside, capsys, running=True)
     assert codes.count(2) > 150
-    assert codes.count(0) > 10
+    assert codes.count(0) > 5
 
 
 @pytest.mark.parametrize(
