@@ -30,8 +30,8 @@ WITHOUT = "none"
 _HALVINGS, _BENT, _LATE = 8, 0.5, 0.9
 _READINGS = {
     "consistent with": "consistent",
-    "excludes, below": "below the bound",
-    "excludes, above": "above the bound",
+    "excludes, below": "below the term",
+    "excludes, above": "above the term",
     "not measurable": "not measurable",
 }
 
@@ -148,7 +148,7 @@ class TheoryPaper(Paper):
 
 _HEADERS = (
     *("algorithm", "trust model", "quantity", "against", "at", "points"),
-    *("exponent of the bound", "slope [95 %]", "reading"),
+    *("exponent of the term", "slope [95 %]", "reading"),
 )
 
 
@@ -200,7 +200,7 @@ def blocks_of(paper: TheoryPaper, found: Findings) -> dict[str, str]:
 def _range(fits: Sequence[Fit]) -> str:
     slopes, powers = [one.slope.value for one in fits], sorted({one.predicted for one in fits})
     found = f"{min(slopes):.2f}" if len(slopes) == 1 else f"{min(slopes):.2f} to {max(slopes):.2f}"
-    return f"{found} (bound: {', '.join(f'{power:g}' for power in powers)})"
+    return f"{found} (term: {', '.join(f'{power:g}' for power in powers)})"
 
 
 def _noise_table(paper: TheoryPaper, cells: Cells) -> str:

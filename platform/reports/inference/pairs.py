@@ -70,7 +70,8 @@ def family_in_stages(
 
     cells: float64[k * per_stage] each, in the order of the stages. stages: at most so many, fixed in advance. After
     every stage a pair may be significant and need no more seeds. p_value is the least of those after each stage times
-    `stages`, which is valid however the number of seeds came about, and `adjusted` Holm's over the family. A pair that
+    `stages`, which is valid however the number of seeds came about, `effect` is that of the same stage, and `adjusted`
+    Holm's over the family. A pair that
     is significant once stays so: both only fall. So the probability of any false difference, at any stage, is at most
     5 % whatever else differs. Raises ValueError for a cell with more seeds than the stages have.
     """
@@ -82,8 +83,8 @@ def family_in_stages(
         seen = max(1, min(len(cells[i]), len(cells[j])) // per_stage)
         sizes = [look * per_stage for look in range(1, seen + 1)]
         at_looks = [_effect(cells[i][:size], cells[j][:size], stages, log=log) for size in sizes]
-        effects.append(_effect(cells[i], cells[j], stages, log=log))
-        p_values.append(min(found.p_value for found in at_looks))
+        effects.append(min(at_looks, key=lambda found: (math.isnan(found.p_value), found.p_value)))
+        p_values.append(effects[-1].p_value)
     return _adjusted(pairs, effects, p_values)
 
 

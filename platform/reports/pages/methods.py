@@ -17,7 +17,9 @@ budget's. Figures show a cell at the \u03b5 that its noise certifies, never at o
 _TESTS = f"""\
 Comparisons are declared before any result is seen: the same privacy and noise, another algorithm; the same algorithm
 and privacy, other noise; the same algorithm and noise, the next \u03b5. "Significant" means Welch's test, on logs
-where values are positive, with Holm's adjustment at 5% for all declared comparisons of a group of cells. "Not
+where values are positive, with Holm's adjustment at 5% for all declared comparisons of a group: one environment
+with one number of episodes. It is not adjusted over groups: on a page of G groups the probability of any false
+difference is at most 5% times G. Intervals of single values are not adjusted, nor for the choice of the best cell. "Not
 significant" does not mean equal. "Other noise, too" marks a next best cell that differs in algorithm and noise: no
 ratio of algorithms can be read off there. All comparisons are in comparisons.csv. A grid with more than {MOST_PAIRS}
 comparisons of algorithms or of noise at one privacy declares none of them; --compare declares one that you name."""
