@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dprl.envs.base import Env
 from dprl.envs.checks import require_integers
-from dprl.envs.gymnasium_ids import arguments_of, made, spec_of
+from dprl.envs.gymnasium_ids import arguments_of, keep_digest, made, spec_of
 
 __all__ = ["Control", "ControlTask", "Episodes"]
 
@@ -167,12 +167,7 @@ class Control:
         limit = entry.max_episode_steps
         if limit is not None and self.horizon > limit:
             raise ValueError(f"horizon must be at most {limit} with {self.env_id}, got {self.horizon}; lower it")
-        if self.source not in ("", source):
-            raise ValueError(
-                f"source must be {source}, the digest of {self.env_id} as it is now, got {self.source!r}; omit it, or "
-                "bring back the environment of that time"
-            )
-        object.__setattr__(self, "source", source)
+        keep_digest(self, "source", source)
         # They go along to other processes, where nobody may have registered the environment.
         object.__setattr__(self, "_entry", entry)
         object.__setattr__(self, "_spaces", found)

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-__all__ = ["FAILURES", "arguments_of", "made", "spec_of"]
+__all__ = ["FAILURES", "arguments_of", "keep_digest", "made", "spec_of"]
 
 FAILURES = (
     *(ValueError, ArithmeticError, LookupError, OSError, RuntimeError, MemoryError),
@@ -63,3 +63,14 @@ def made(env_id: str, arguments: dict[str, Any]) -> gymnasium.Env[Any, Any]:
         if not arguments:
             raise ValueError(f"env_id must be an environment that starts, got {env_id!r} ({why}); mend it") from None
         raise ValueError(f"kwargs must be those of {env_id}, got {arguments} ({why}); correct them") from None
+
+
+def keep_digest(spec: Any, key: str, found: str) -> None:  # noqa: ANN401 - a frozen dataclass with env_id
+    """Set a spec's digest `key` of its environment, unless it has another one. Raises ValueError."""
+    asked = getattr(spec, key)
+    if asked not in ("", found):
+        raise ValueError(
+            f"{key} must be {found}, the digest of {spec.env_id} as it is now, got {asked!r}; omit it, or bring back "
+            "the environment of that time"
+        )
+    object.__setattr__(spec, key, found)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dprl.envs.base import Env, FiniteMDP, stationary
 from dprl.envs.blackjack import Outcomes, blackjack_table
 from dprl.envs.checks import require_integers, require_size
-from dprl.envs.gymnasium_ids import arguments_of, made, spec_of
+from dprl.envs.gymnasium_ids import arguments_of, keep_digest, made, spec_of
 
 __all__ = ["GymnasiumTable", "Step", "step_of", "table_of"]
 
@@ -71,12 +71,7 @@ class GymnasiumTable:
         step, table = _table(self.env_id, self.kwargs)
         # It goes along to other processes, where nobody may have registered the environment.
         object.__setattr__(self, "_step", step)
-        if self.table not in ("", table):
-            raise ValueError(
-                f"table must be {table}, the digest of the table of {self.env_id} as it is now, got {self.table!r}; "
-                "omit it, or bring back the environment of that time"
-            )
-        object.__setattr__(self, "table", table)
+        keep_digest(self, "table", table)
         require_size(self.name, self.sizes, "horizon, or take a smaller environment")
 
     @property

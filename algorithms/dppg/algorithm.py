@@ -7,6 +7,7 @@ in rounds, for any environment and network, with updates that may have several l
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -16,7 +17,8 @@ from dprl.algorithms.base import Float64Array, Metric, Releases, check_choice, c
 from dprl.algorithms.dppg.network import Network
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.pgc.aggregator import Server, StepRule, aggregate, aggregator_state, newest
-from dprl.algorithms.pgc.schedule import LARGEST_BUFFER, Schedule
+from dprl.algorithms.pgc.schedule import Schedule
+from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
 from dprl.compiled import no_alloc_kernel
 from dprl.envs import ControlTask, Env, Episodes
 from dprl.privacy import GradientLayout, GradientPrivacyConfig, GradientPrivatizer, Streams
@@ -50,7 +52,8 @@ EVALUATION = Metric(
 _EVALUATED, _LAST_EVALUATED = 10, 100
 """Episodes of an evaluation: of a block, and of the end of the run."""
 _LARGEST_SEED = 2**31 - 1
-_MOST_UNITS, _MOST_LAYERS, _MOST_EPOCHS = 4096, 8, 100
+_MOST_USERS, _MOST_UNITS, _MOST_LAYERS, _MOST_EPOCHS = 10_000, 4096, 8, 100
+_FAILED = "users could not play, and nothing of them has left their side; run their environment without users"
 
 
 @no_alloc_kernel
@@ -101,7 +104,7 @@ class DPPGConfig:
     metrics: ClassVar[tuple[Metric, ...]] = (SCORE, EVALUATION)
 
     def __post_init__(self) -> None:
-        check_whole("users_per_update", self.users_per_update, 1, LARGEST_BUFFER)
+        check_whole("users_per_update", self.users_per_update, 1, _MOST_USERS)
         StepRule(self.learning_rate, self.halving).checked()
         check_number("discount", self.discount, 1e-12, 1.0 + 1e-9)
         for key in ("entropy_weight", "value_weight"):
@@ -198,6 +201,8 @@ class DPPGLearner(Learner):
         self._server = Server(state, schedule, StepRule(config.learning_rate, config.halving), np.zeros(first.size))
         self._vectors: dict[int, VectorEnv[Any, Any, Any]] = {}
         self._pending: _Round | None = None
+        if self._for_users:
+            self._evaluation(0)  # errors of the environment show here, before there are users
 
     @property
     def policy(self) -> Float64Array:
@@ -228,10 +233,23 @@ class DPPGLearner(Learner):
         from dprl.algorithms.dppg.updates import updates  # noqa: PLC0415 - torch takes seconds to load
 
         if self._pending is None or self._pending.begin != begin:
+            self._pending = None
             theta, n = newest(self._server.state), min(self.config.users_per_update, self.episodes + 1 - begin)
-            episodes = self._play(n, theta, self._rng("episodes", begin), sampled=True)
-            self._pending = _Round(begin, updates(self._network, theta, episodes, self.config.loss), episodes.scores)
+            with ExitStack() as stack:
+                if self._for_users:
+                    stack.enter_context(ErrorBarrier())
+                    stack.enter_context(silent())
+                episodes = self._play(n, theta, self._rng("episodes", begin), sampled=True)
+                found = updates(self._network, theta, episodes, self.config.loss)
+                self._pending = _Round(begin, found, episodes.scores)
+            if self._pending is None:
+                raise RuntimeError(_FAILED)
         return self._pending.updates, self._pending.scores
+
+    @property
+    def _for_users(self) -> bool:
+        """Whether the noise is fit for real users: then nothing that their environments raise or print leaves them."""
+        return self._streams.noise.fit_for_release
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue from `state_dict`, bit for bit. Raises ValueError for the state of another run."""

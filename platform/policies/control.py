@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import gymnasium
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dprl.algorithms.dppg.network import Network
-from dprl.envs import Control
+from dprl.envs import Control, ControlTask
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +47,13 @@ class ControlPolicy:
 
     def make_env(self) -> gymnasium.Env[Any, Any]:
         """Make the policy's Gymnasium environment."""
-        task = self.env.build()
-        return gymnasium.make(task.entry, **task.arguments)
+        return gymnasium.make(self.task.entry, **self.task.arguments)
+
+    @cached_property
+    def task(self) -> ControlTask:
+        """The environment's task."""
+        return self.env.build()
 
     def _action(self, observation: ArrayLike, rng: np.random.Generator | None) -> Any:  # noqa: ANN401
-        task = self.env.build()
-        found = self.network.act(self.parameters, task.flat(np.asarray(observation)[np.newaxis]), rng)
-        return task.to_env(found)[0]
+        found = self.network.act(self.parameters, self.task.flat(np.asarray(observation)[np.newaxis]), rng)
+        return self.task.to_env(found)[0]

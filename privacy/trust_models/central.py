@@ -145,8 +145,8 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
         """Return the query with noise on the sum of a window."""
         if self.submissions > 1 and data.window > n_users:
             raise ValueError(
-                f"buffer_size must be at most the number of agents with model jdp, {n_users}, got {data.window}; an "
-                "agent would be in an update twice: lower it, or submissions"
+                f"messages of an update must be at most the number of agents with model jdp, {n_users}, got "
+                f"{data.window}; an agent would be in an update twice: lower them, or submissions"
             )
         budget = GradientBudget(
             self.epsilon, self.delta, self.submissions, data.dimension, streams.noise.arithmetic == "exact"

@@ -108,7 +108,7 @@ class ShufflePrivacy(CountSettings):
 class ShuffleGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQuery]):
     """Shuffle model: every message is epsilon_0-LDP, and the server sees those of an update in a random order only.
 
-    A block is the messages of one update, `buffer_size` of them. All have the largest epsilon_0 at which an agent's T
+    A block is the messages of one update. All have the largest epsilon_0 at which an agent's T
     blocks are (epsilon, delta)-DP together.
 
     *Formal guarantee.* (epsilon, delta)-DP of all that the server and everyone else see of one agent's `submissions`
@@ -152,13 +152,13 @@ class ShuffleGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
         """Return the query with noise on every message, for updates of `window` messages."""
         if data.window < 2:
             raise ValueError(
-                f"buffer_size must be at least 2 with model shuffle, got {data.window}; the messages of an update are "
-                "shuffled: take 1000"
+                f"messages of an update must be at least 2 with model shuffle, got {data.window}; they are shuffled: "
+                "take 1000"
             )
         if data.window > n_users:
             raise ValueError(
-                f"buffer_size must be at most the number of agents with model shuffle, {n_users}, got {data.window}; "
-                "no agent is twice in an update: lower it, or submissions"
+                f"messages of an update must be at most the number of agents with model shuffle, {n_users}, got "
+                f"{data.window}; no agent is twice in an update: lower them, or submissions"
             )
 
         def query(each: float) -> GradientQuery:

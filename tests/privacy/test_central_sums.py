@@ -120,7 +120,7 @@ def test_a_run_of_windows_continues_wherever_it_is_cut(cut: int) -> None:
 
 def test_nobody_is_in_a_window_twice() -> None:
     with pytest.raises(
-        ValueError, match=r"buffer_size must be at most the number of agents with model jdp, 3, got 4; "
+        ValueError, match=r"messages of an update must be at most the number of agents with model jdp, 3, got 4; "
     ):
         central(n=9, submissions=3)
     central(n=12, submissions=3)

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import sys
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from pathlib import Path
-from types import TracebackType
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -22,53 +15,15 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.base import Batch, Reply
+from dprl.algorithms.pgc.user_code import ErrorBarrier
 from dprl.algorithms.pgc_a3c.agent_batch import AgentBatch, Orders, run_agents
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig, exploration_rate, exploration_rates
 from dprl.algorithms.pgc_a3c.gradient import Loss
 from dprl.algorithms.pgc_a3c.network import DIMENSION
 from dprl.algorithms.pgc_a3c.on_rllib.episodes import Episode, as_batch, check_playable, play
 from dprl.algorithms.pgc_a3c.on_rllib.module import n_parameters, write_parameters
-from dprl.privacy import GradientClient, LedgerError
+from dprl.privacy import GradientClient
 from dprl.privacy.randomness.bits import splitmix64
-
-
-class ErrorBarrier:
-    """A `with` block that drops its errors, including those that would end the process.
-
-    Environments and modules are the user's own code: anything may be raised there. `failed` tells afterwards whether
-    there was an error; it is as private as the data.
-
-    Args:
-        refusals: whether a ledger's refusals are raised (they have public numbers only); not where agents play.
-    """
-
-    failed = False
-
-    def __init__(self, *, refusals: bool = False) -> None:
-        self._lets_out = (KeyboardInterrupt, LedgerError) if refusals else (KeyboardInterrupt,)
-
-    def __enter__(self) -> ErrorBarrier:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        self.failed = error is not None and not isinstance(error, self._lets_out)
-        return self.failed
-
-
-@contextmanager
-def silent() -> Iterator[None]:
-    """Drop prints, warnings and logs of Python code: others than the agents read them."""
-    disabled = logging.root.manager.disable
-    with Path(os.devnull).open("w") as nowhere, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        logging.disable(sys.maxsize)
-        try:
-            with redirect_stdout(nowhere), redirect_stderr(nowhere):
-                yield
-        finally:
-            logging.disable(disabled)
 
 
 class CompiledAgents:

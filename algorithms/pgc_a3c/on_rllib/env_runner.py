@@ -15,8 +15,9 @@ from ray.rllib.utils.checkpoints import Checkpointable
 
 from dprl.algorithms.pgc.base import Batch, LocalAgents, Reply
 from dprl.algorithms.pgc.torch_threads import one_thread
+from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
 from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
-from dprl.algorithms.pgc_a3c.on_rllib.agents import CompiledAgents, ErrorBarrier, TorchAgents, World, silent
+from dprl.algorithms.pgc_a3c.on_rllib.agents import CompiledAgents, TorchAgents, World
 from dprl.privacy import ClientSpec, GradientClient, GradientQuery
 
 # Episodes played at once; more do not fit in the processor's registers.

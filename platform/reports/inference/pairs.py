@@ -70,10 +70,10 @@ def family_in_stages(
 
     cells: float64[k * per_stage] each, in the order of the stages. stages: at most so many, fixed in advance. After
     every stage a pair may be significant and need no more seeds. p_value is the least of those after each stage times
-    `stages`, which is valid however the number of seeds came about, `effect` is that of the same stage, and `adjusted`
-    Holm's over the family. A pair that
-    is significant once stays so: both only fall. So the probability of any false difference, at any stage, is at most
-    5 % whatever else differs. Raises ValueError for a cell with more seeds than the stages have.
+    `stages`, which is valid however the number of seeds came about; `effect` is that of the same stage, and `adjusted`
+    Holm's over the family. A pair that is significant once stays so: both only fall. So the probability of any false
+    difference, at any stage, is at most 5 % whatever else differs. Raises ValueError for a cell with more seeds than
+    the stages have.
     """
     looks = max((len(values) for values in cells), default=0) // per_stage
     if looks > stages:

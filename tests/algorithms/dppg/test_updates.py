@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -118,4 +117,3 @@ def test_one_local_epoch_of_a_small_step_is_the_gradient() -> None:
     gradient = updates(network, theta, episodes, LOSS)
     several = updates(network, theta, episodes, LOSS._replace(local_epochs=4, local_rate=1e-3))
     assert several == pytest.approx(gradient, rel=0.05, abs=0.02 * np.abs(gradient).max())
-    assert dataclasses.is_dataclass(network)

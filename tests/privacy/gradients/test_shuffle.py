@@ -163,12 +163,15 @@ def test_a_journal_never_makes_a_smaller_update(tmp_path: Path) -> None:
     assert np.flatnonzero(released).tolist() == [B - 1]
 
 
+MESSAGES = "messages of an update must be at"
+
+
 @pytest.mark.parametrize(
     ("settings", "window", "message"),
     [
-        ({}, 1, "buffer_size must be at least 2 with model shuffle, got 1; the messages of an update are shuffled"),
-        ({}, N + 1, "buffer_size must be at most the number of agents with model shuffle, 100, got 101; no agent"),
-        ({"submissions": 3}, B, "buffer_size must be at most the number of agents with model shuffle, 34, got 40"),
+        ({}, 1, f"{MESSAGES} least 2 with model shuffle, got 1; they are shuffled"),
+        ({}, N + 1, f"{MESSAGES} most the number of agents with model shuffle, 100, got 101; no agent"),
+        ({"submissions": 3}, B, f"{MESSAGES} most the number of agents with model shuffle, 34, got 40"),
         ({"delta": 0.0}, B, "delta must be above 0 with model shuffle, got 0.0; add delta: 1e-6"),
         ({"mechanism": "clipped_gaussian"}, B, "mechanism must be one of clipped_laplace, projected_random_sign, priv"),
         ({"mechanism": "privunit", "clip": 1.0}, B, "clip must be left out with privunit"),

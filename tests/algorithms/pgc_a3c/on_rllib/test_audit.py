@@ -14,8 +14,8 @@ import ray
 from ray.exceptions import RayError
 from ray.tune.registry import register_env
 
+from dprl.algorithms.pgc.user_code import ErrorBarrier
 from dprl.algorithms.pgc_a3c.on_rllib import env_runner
-from dprl.algorithms.pgc_a3c.on_rllib.agents import ErrorBarrier
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
 from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
 from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner

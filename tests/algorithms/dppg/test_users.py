@@ -1,0 +1,50 @@
+"""Users' environments may raise anything: nothing of it leaves their side where noise is fit for real users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dprl.algorithms import DPPGConfig
+from dprl.envs import Control, ControlTask
+from dprl.privacy import CentralGradientPrivacy, NoiseConfig, Streams
+
+SECRET = "the user of state 42"
+
+
+def learner(noise: NoiseConfig) -> Any:
+    config, env = DPPGConfig(users_per_update=5, hidden="4"), Control(horizon=10).build()
+    streams = Streams(0, "users", noise)
+    privatizer = config.privatizer(env, CentralGradientPrivacy(1.0, 1e-6, "clipped_gaussian"), 20, streams)
+    return config.build(env, privatizer, 20, streams)
+
+
+@pytest.mark.parametrize("fit", [True, False])
+def test_errors_and_prints_of_users_stay_with_them(
+    fit: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noise = NoiseConfig(arithmetic="exact", entropy="os") if fit else NoiseConfig()
+    made, play = learner(noise), ControlTask.play
+
+    def broken(*arguments: Any, **options: Any) -> Any:
+        play(*arguments, **options)
+        print(SECRET)
+        raise ValueError(SECRET)
+
+    monkeypatch.setattr(ControlTask, "play", broken)
+    with pytest.raises((RuntimeError, ValueError)) as caught:
+        made.learn(20)
+    shown = capsys.readouterr()
+    said = f"{caught.value!r} {caught.value.__context__!r} {caught.value.__cause__!r} {shown.out} {shown.err}"
+    assert (SECRET in said) is not fit
+    assert fit == ("nothing of them has left their side" in said)
+
+
+def test_an_environment_is_tried_before_there_are_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise ValueError("a mistake in the environment")
+
+    monkeypatch.setattr(ControlTask, "play", broken)
+    with pytest.raises(ValueError, match="a mistake in the environment"):
+        learner(NoiseConfig(arithmetic="exact", entropy="os"))
