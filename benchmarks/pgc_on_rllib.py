@@ -26,8 +26,8 @@ from rich.console import Console
 
 from benchmarks.harness import Row, command_line, show
 from dprl.algorithms.pgc.base import Batch, Reply
+from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc_a3c.on_rllib import PGC, PGCConfig
-from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
 from dprl.privacy import ClientSpec, GradientQuery
 
 RUNNERS = (0, 1, 2)

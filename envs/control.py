@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -26,6 +26,7 @@ __all__ = ["Control", "ControlTask", "Episodes"]
 
 Space = spaces.Box | spaces.Discrete[Any]
 """Of observations or actions."""
+_Numbers, _Flags = NDArray[np.float64], NDArray[np.bool_]
 Act = Callable[[NDArray[np.float32]], NDArray[Any]]
 """Actions [n] or [n, k] for observations float32[n, o]."""
 
@@ -88,10 +89,16 @@ class ControlTask:
     def __repr__(self) -> str:
         return f"ControlTask({self.entry.id}, {self.arguments}, {self.horizon} steps)"
 
-    def vector(self, n: int) -> VectorEnv[Any, Any, Any]:
-        """Return n copies of the environment that are stepped together."""
-        mode = "vector_entry_point" if self.entry.vector_entry_point else "sync"
-        return gymnasium.make_vec(self.entry, num_envs=n, vectorization_mode=mode, **self.arguments)
+    def vector(self, n: int, *, padded: bool = False) -> VectorEnv[Any, Any, Any]:
+        """Return n copies of the environment that are stepped together.
+
+        padded: whether copies take steps, without a user, after their episode.
+        """
+        if self.entry.vector_entry_point:
+            mode = "vector_entry_point"
+            return gymnasium.make_vec(self.entry, num_envs=n, vectorization_mode=mode, **self.arguments)
+        copies = [gymnasium.make(self.entry, disable_env_checker=True, **self.arguments) for _ in range(n)]
+        return OneByOne(copies, padded=padded)
 
     def flat(self, seen: NDArray[Any]) -> NDArray[np.float32]:
         """Return observations [n, ...] as rows float32[n, o]: numbers by their place, arrays flat."""
@@ -109,13 +116,21 @@ class ControlTask:
             return np.asarray(inside, dtype=space.dtype)
         return actions + int(space.start)
 
-    def play(self, vector: VectorEnv[Any, Any, Any], act: Act, seed: int, *, padded: bool = False) -> Episodes:
+    def play(
+        self,
+        vector: VectorEnv[Any, Any, Any],
+        act: Act,
+        seed: int,
+        *,
+        padded: bool = False,
+        options: dict[str, Any] | None = None,
+    ) -> Episodes:
         """Return an episode of each copy; `seed` decides all that the environments draw.
 
-        padded: whether it takes as many steps as the longest possible episode.
+        padded: whether it takes as many steps as the longest possible episode. options: of `vector.reset`.
         """
         n = vector.num_envs
-        seen, _ = vector.reset(seed=seed)
+        seen, _ = vector.reset(seed=seed, options=options)
         # Of the longest possible length: the shape must not depend on anybody's episode, not even by rounding.
         rows = np.zeros((n, self.horizon, self.observation_size), dtype=np.float32)
         shape = (n, self.horizon) if self.n_actions else (n, self.horizon, self.action_size)
@@ -133,6 +148,52 @@ class ControlTask:
             if not (padded or alive.any()):  # whoever has ended goes on without a user
                 break
         return Episodes(rows, chosen, paid, lengths, ended)
+
+
+class OneByOne(VectorEnv[Any, Any, Any]):
+    """Copies of an environment, stepped one after the other, and only as long as their episode lasts.
+
+    `reset(options={"agents": numbers})` tells copy i the number of its user: `options={"agent": numbers[i]}` there.
+
+    Args:
+        copies: of the environment. padded: whether those with an ended episode begin another one, without a user.
+    """
+
+    def __init__(self, copies: Sequence[gymnasium.Env[Any, Any]], *, padded: bool = False) -> None:
+        self._copies, self._padded, self.num_envs = copies, padded, len(copies)
+        self._seen: list[Any] = []
+        self._alive: list[bool] = []
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Begin an episode of each copy, of copy i with seed + i."""
+        first = seed if isinstance(seed, int) else 0
+        agents = (options or {}).get("agents", ())
+        told = [{"agent": int(number)} for number in agents] + [{}] * (self.num_envs - len(agents))
+        self._seen = [
+            copy.reset(seed=first + i, options=options if options is None else told[i])[0]
+            for i, copy in enumerate(self._copies)
+        ]
+        self._alive = [True] * self.num_envs
+        return np.array(self._seen), {}
+
+    def step(
+        self, actions: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
+        """Take a step of each copy; those with an ended episode have no reward."""
+        n = self.num_envs
+        paid, terminated, truncated = np.zeros(n), np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+        for i, copy in enumerate(self._copies):
+            if not (self._alive[i] or self._padded):
+                continue
+            action = actions[i] if isinstance(actions[i], np.ndarray) else int(actions[i])
+            self._seen[i], paid[i], terminated[i], truncated[i], _ = copy.step(action)
+            if terminated[i] or truncated[i]:
+                self._alive[i] = False
+                if self._padded:
+                    self._seen[i], _ = copy.reset()
+        return np.array(self._seen), paid, terminated, truncated, {}
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,9 @@ class UserMessage:
 
 @dataclass(frozen=True, eq=False)
 class PrivateMessages:
-    """Messages that a server may use: each is the randomized message of a submission that the ledger has charged.
+    """Messages that a privatizer may accept, of submissions that the ledger has charged.
+
+    They are randomized, or clipped for a trusted server, which reads them only when it adds noise to their sum.
 
     Args:
         first: the submission of the first message; the others follow it.

@@ -176,18 +176,18 @@ class Privatizer(Generic[Q]):
         """Charge the next k submissions and return them, for clients.
 
         Raises:
-            LedgerError: if there are not so many left, the compiled loop submits, or a trusted server adds the noise.
-        ValueError: for k below 1.
+            LedgerError: if there are not so many left, the compiled loop submits, or messages are not for clients.
+            ValueError: for k below 1.
         """
         if self.trust_model == SHUFFLE:
             raise LedgerError(
                 "clients in other processes send their messages to the server, and a shuffler must have them first; "
                 "run the compiled loop, or take model: ldp"
             )
-        if self.server_noise:
+        if self.server_noise and not self.query.adds_up_messages:
             raise LedgerError(
-                "clients in other processes send messages with noise, and here a trusted server adds it; run the "
-                "compiled loop, or take model: ldp"
+                f"{self.query.name} of a trusted server come from the compiled loop, not from clients in other "
+                "processes; run that, or take model: ldp"
             )
         k = operator.index(k)
         if k < 1:
@@ -202,11 +202,25 @@ class Privatizer(Generic[Q]):
         self._ledger.charge(first, last)
         return SubmissionRange(first, last, self.n_users, self._issuer)
 
-    def accept(self, messages: PrivateMessages) -> Any:  # noqa: ANN401 - each query has its own
+    def accept(self, *messages: PrivateMessages) -> Any:  # noqa: ANN401 - each query has its own
         """Return the content of messages from clients; each submission is accepted once.
 
-        Raises LedgerError if one was accepted before, is not charged, or is another privatizer's.
+        A trusted server takes all messages of a sum at once, and returns their sum with noise.
+
+        Raises LedgerError if one was accepted before, is not charged, or is another privatizer's, and for a sum with
+        two messages of one user.
         """
+        for each in messages:
+            self._check_leased(each)
+        submissions = np.concatenate([each.submissions for each in messages])
+        if self.server_noise and len(np.unique((submissions - 1) % self.n_users)) < len(submissions):
+            raise LedgerError("a user is in a sum once; raise n_users, or take smaller sums")
+        for each in messages:
+            self._received.add(each.first, each.last)
+        values = np.concatenate([each.values for each in messages])
+        return self.query.read(self.channel, values, int(submissions.max()))
+
+    def _check_leased(self, messages: PrivateMessages) -> None:
         if messages.issuer != self._issuer:
             raise LedgerError("messages are accepted by the privatizer that leased them; this one's noise is unknown")
         if self._source != _CLIENTS or messages.first < 1 or messages.last > self.charged:
@@ -214,8 +228,6 @@ class Privatizer(Generic[Q]):
         again = self._received.first_common(messages.first, messages.last)
         if again is not None:
             raise LedgerError(f"submission {again} was received already; send each once")
-        self._received.add(messages.first, messages.last)
-        return self.query.read(self.channel, messages.values)
 
     def send(self, record: Any, user: int) -> UserMessage:  # noqa: ANN401 - each query has its own
         """Client side: charge the ledger for user `user` (1-based), then make the message of `record`.
@@ -380,7 +392,8 @@ class Privatizer(Generic[Q]):
 
     def _check_fresh(self, ledger: Ledger) -> None:
         """Raise LedgerError where the same noise would hide other sums than before: their difference would be exact."""
-        again = any(ledger.charged_before) or (self.server_noise and ledger.charged > 0)
+        continues = self.server_noise and not self.query.adds_up_messages
+        again = any(ledger.charged_before) or (continues and ledger.charged > 0)
         if again and self._streams.noise.entropy == "seed":
             raise LedgerError(
                 "noise of a seed must be drawn once, and this journal has charges under it; take entropy: os, or "

@@ -42,6 +42,11 @@ class Query(ABC):
         """Text that identifies record and noise, see `noise_identity`."""
 
     @property
+    def adds_up_messages(self) -> bool:
+        """Whether a trusted server draws fresh noise for each sum of messages, wherever they come from."""
+        return False
+
+    @property
     def longest_run(self) -> int:
         """Number of submissions that the noise of one key lasts for."""
         return MOST_DRAWS
@@ -127,8 +132,11 @@ class Query(ABC):
         """Server side: return the release of all messages received so far."""
         raise TypeError(_KERNELS_ONLY.format(self.name))
 
-    def read(self, channel: Any, messages: Float64Array) -> Any:  # noqa: ANN401, ARG002
-        """Server side: return the content of messages float64[k, m] from clients in other processes."""
+    def read(self, channel: Any, messages: Float64Array, last: int) -> Any:  # noqa: ANN401, ARG002
+        """Server side: return the content of messages float64[k, m] from clients in other processes.
+
+        last: the largest number of their submissions.
+        """
         raise TypeError(_KERNELS_ONLY.format(self.name))
 
     def precision(self, beta: float) -> Precision:  # noqa: ARG002

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -105,7 +106,7 @@ class DPPGConfig:
 
     def __post_init__(self) -> None:
         check_whole("users_per_update", self.users_per_update, 1, _MOST_USERS)
-        StepRule(self.learning_rate, self.halving).checked()
+        self.step.checked()
         check_number("discount", self.discount, 1e-12, 1.0 + 1e-9)
         for key in ("entropy_weight", "value_weight"):
             check_number(key, getattr(self, key), 0.0)
@@ -134,6 +135,16 @@ class DPPGConfig:
     def covered_by(self) -> str | None:
         """None: no theorem covers learning; the certificate covers privacy."""
         return None
+
+    @property
+    def schedule(self) -> Schedule:
+        """Rounds: nobody starts before the last one has ended."""
+        return Schedule(0, self.users_per_update).checked()
+
+    @property
+    def step(self) -> StepRule:
+        """The step size of updates."""
+        return StepRule(self.learning_rate, self.halving)
 
     def network(self, env: ControlTask) -> Network:
         """Return the network."""
@@ -195,10 +206,9 @@ class DPPGLearner(Learner):
     ) -> None:
         super().__init__(config, privatizer, episodes, streams, [repr(env)])
         self._env, self._streams, self._network = env, streams, config.network(env)
-        schedule = Schedule(0, config.users_per_update).checked()
         first = self._network.first(self._rng("first parameters", 0))
-        state = aggregator_state(schedule, first)
-        self._server = Server(state, schedule, StepRule(config.learning_rate, config.halving), np.zeros(first.size))
+        state = aggregator_state(config.schedule, first)
+        self._server = Server(state, config.schedule, config.step, np.zeros(first.size))
         self._vectors: dict[int, VectorEnv[Any, Any, Any]] = {}
         self._pending: _Round | None = None
         if self._for_users:
@@ -230,7 +240,7 @@ class DPPGLearner(Learner):
         They are played at once, so that a run is the same however it is cut; until a user is charged, their update
         stays on their side.
         """
-        from dprl.algorithms.dppg.updates import updates  # noqa: PLC0415 - torch takes seconds to load
+        from dprl.algorithms.dppg.updates import log_chances, updates  # noqa: PLC0415 - torch takes seconds to load
 
         if self._pending is None or self._pending.begin != begin:
             self._pending = None
@@ -240,7 +250,7 @@ class DPPGLearner(Learner):
                     stack.enter_context(ErrorBarrier())
                     stack.enter_context(silent())
                 episodes = self._play(n, theta, self._rng("episodes", begin), sampled=True)
-                found = updates(self._network, theta, episodes, self.config.loss)
+                found = updates(partial(log_chances, self._network), theta, episodes, self.config.loss)
                 self._pending = _Round(begin, found, episodes.scores)
             if self._pending is None:
                 raise RuntimeError(_FAILED)
@@ -263,7 +273,7 @@ class DPPGLearner(Learner):
 
     def _play(self, n: int, theta: Float64Array, rng: np.random.Generator, *, sampled: bool) -> Episodes:
         if n not in self._vectors:
-            self._vectors[n] = self._env.vector(n)
+            self._vectors[n] = self._env.vector(n, padded=self.config.padded)
         seed = int(rng.integers(_LARGEST_SEED))
         drawn = rng if sampled else None
         vector, act = self._vectors[n], lambda seen: self._network.act(theta, seen, drawn)

@@ -6,6 +6,7 @@ A user's update depends on their episode and on public parameters alone. All use
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ from dprl.algorithms.dppg.network import LEAST_LOG, MOST_LOG, Network
 from dprl.algorithms.pgc.torch_threads import one_thread
 from dprl.envs import Episodes
 
+Evaluate = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
+"""Log probabilities, entropies and values [T] of parameters [d], observations [T, o] and actions [T] or [T, k]."""
 _CHUNK = 50
 """Users whose updates are computed at once: it bounds the memory, and few fit into the cache."""
 
@@ -38,14 +41,14 @@ def _outputs(
 def log_chances(
     network: Network, theta: torch.Tensor, seen: torch.Tensor, actions: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return log probabilities, entropies and values [...] of actions [..., a]; discrete ones are 0 and 1."""
+    """Return log probabilities, entropies and values [...] of actions [...], or [..., k] if they are continuous."""
     found, values, logs = _outputs(network, theta, seen)
     if network.continuous:
         distance = (actions - found) * torch.exp(-logs)
         log = (-0.5 * distance**2 - logs - 0.5 * math.log(2.0 * math.pi)).sum(-1)
         return log, (logs + 0.5 * math.log(2.0 * math.pi * math.e)).sum(-1).expand(log.shape), values
     logits = torch.log_softmax(found, -1)
-    log = (logits * actions).sum(-1)
+    log = (logits * (torch.arange(logits.shape[-1]) == actions[..., None])).sum(-1)
     return log, -(logits.exp() * logits).sum(-1), values
 
 
@@ -85,18 +88,20 @@ def returns_to_go(episodes: Episodes, discount: float) -> Float64Array:
     return found
 
 
-def updates(network: Network, theta: Float64Array, episodes: Episodes, loss: Loss) -> Float64Array:
-    """Return each user's update float64[n, d], not yet clipped: a gradient, or the mean one of several local epochs."""
+def updates(evaluate: Evaluate, theta: Float64Array, episodes: Episodes, loss: Loss) -> Float64Array:
+    """Return each user's update float64[n, d], not yet clipped: a gradient, or the mean one of several local epochs.
+
+    evaluate: the policy as a function of parameters, e.g. `partial(log_chances, network)`.
+    """
     steps = episodes.rewards.shape[1]
     inside = np.arange(steps) < episodes.lengths[:, None]
     returns = returns_to_go(episodes, loss.discount)
     if loss.critic == "device":  # each user's own mean, which is never sent
         returns = np.where(inside, returns - returns.sum(axis=1, keepdims=True) / episodes.lengths[:, None], 0.0)
-    actions = episodes.actions if network.continuous else np.eye(network.sizes[-1], dtype=np.float32)[episodes.actions]
     weights = inside / episodes.lengths[:, None]
     data = (
         torch.as_tensor(episodes.observations),
-        torch.as_tensor(actions),
+        torch.as_tensor(episodes.actions),
         torch.as_tensor(returns, dtype=torch.float32),
         torch.as_tensor(weights, dtype=torch.float32),
     )
@@ -105,9 +110,9 @@ def updates(network: Network, theta: Float64Array, episodes: Episodes, loss: Los
     def surrogate(
         point: torch.Tensor, seen: torch.Tensor, actions: torch.Tensor, gains: torch.Tensor, weight: torch.Tensor
     ) -> torch.Tensor:
-        log, entropy, values = log_chances(network, point, seen, actions)
+        log, entropy, values = evaluate(point, seen, actions)
         advantage = gains - values.detach() if loss.critic == "joint" else gains
-        before = log.detach() if loss.local_epochs == 1 else log_chances(network, start, seen, actions)[0].detach()
+        before = log.detach() if loss.local_epochs == 1 else evaluate(start, seen, actions)[0].detach()
         ratio = torch.exp(log - before)
         kept = torch.clamp(ratio, 1.0 - loss.ratio_clip, 1.0 + loss.ratio_clip)
         gain = torch.minimum(ratio * advantage, kept * advantage) + loss.entropy_weight * entropy

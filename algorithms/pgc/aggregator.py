@@ -22,7 +22,7 @@ from dprl.privacy.queries.gradients import GradientEstimates
 from dprl.privacy.ranges import RangeSet
 
 _T = TypeVar("_T")
-_Accept = Callable[[PrivateMessages], GradientEstimates]
+_Accept = Callable[..., GradientEstimates]
 
 APPLIED, UPDATES = range(2)
 
@@ -179,11 +179,13 @@ class Rules:
         step: the step size of updates.
         ordered: whether messages are applied in the order of their slots, so that the run can be repeated; else on
             arrival.
+        summed: whether a trusted server adds up the messages of each update: then they are read all at once.
     """
 
     schedule: Schedule
     step: StepRule
     ordered: bool = True
+    summed: bool = False
 
 
 class Aggregator:
@@ -193,14 +195,19 @@ class Aggregator:
 
     Args:
         rules: see `Rules`. parameters: float64[d], the first ones.
-        accept: reads messages, each of them once, as `Privatizer.accept` does.
+        accept: reads any number of messages, each of them once, as `Privatizer.accept` does.
     """
 
     def __init__(self, rules: Rules, parameters: Float64Array, accept: _Accept) -> None:
         self.rules = rules
         self._accept = accept
         self._state = aggregator_state(rules.schedule, parameters)
-        self._arrived: ReorderBuffer[tuple[Float64Array, Float64Array]] = ReorderBuffer()
+        self._clear(0)
+
+    def _clear(self, applied: int) -> None:
+        """Forget the messages that wait for their turn, or for the rest of their sum."""
+        self._arrived: ReorderBuffer[PrivateMessages] = ReorderBuffer(applied)
+        self._parts: list[PrivateMessages] = []
 
     @property
     def parameters(self) -> Float64Array:
@@ -242,16 +249,13 @@ class Aggregator:
             raise ValueError(f"slots must be consecutive, one for each of {len(messages)} messages, got {len(slots)}")
         if self.rules.ordered and self._arrived.has(first, last):
             raise ValueError(f"slots must be filled once, got one of {first}..{last} again; give each message its own")
-        estimates, bits = self._accept(messages)
-        bits = np.zeros(len(slots)) if bits is None else bits
-        if not self.rules.ordered:
-            self._apply(estimates, bits)
-            return
-        for block in self._arrived.put(first, last, (estimates, bits)):
-            self._apply(*block)
-
-    def _apply(self, estimates: Float64Array, bits: Float64Array) -> None:
-        _aggregate_all(self._state, self.rules.schedule, self.rules.step, estimates, bits)
+        for block in self._arrived.put(first, last, messages) if self.rules.ordered else [messages]:
+            self._parts.append(block)
+            if not self.rules.summed or sum(map(len, self._parts)) == self.rules.schedule.buffer_size:
+                parts, self._parts = self._parts, []
+                estimates, bits = self._accept(*parts)
+                bits = np.zeros(len(estimates)) if bits is None else bits
+                _aggregate_all(self._state, self.rules.schedule, self.rules.step, estimates, bits)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the state for resuming; messages that wait for their turn count as lost."""
@@ -263,4 +267,4 @@ class Aggregator:
         check_arrays(state, own)
         for name, array in own.items():
             array[:] = state[name]
-        self._arrived = ReorderBuffer(self.applied)
+        self._clear(self.applied)

@@ -22,12 +22,13 @@ class Limits(NamedTuple):
     """Batch size and tolerated failures.
 
     agents_per_call: most agents per batch. losses: most batches lost in a row. patience: most seconds without any
-    reply.
+    reply. fixed: whether batches are as large as they can be, for any number of runners.
     """
 
     agents_per_call: int
     losses: int
     patience: float
+    fixed: bool = False
 
 
 class Collector:
@@ -99,7 +100,8 @@ class Collector:
             if load and lost + fresh < self._limits.agents_per_call and fresh < goal - self._begun:
                 return
             # An equal share for each runner if there are too few agents to fill all batches.
-            share = math.ceil((lost + fresh) / (list(free.values()).count(0) or len(free)))
+            among = 1 if self._limits.fixed else list(free.values()).count(0) or len(free)
+            share = math.ceil((lost + fresh) / among)
             first, last = self._next_slots(min(self._limits.agents_per_call, share), int(fresh))
             slots = np.arange(first, last + 1)
             self._workers.send(runner, self._aggregator.batch(self._lease(len(slots)), slots))

@@ -92,9 +92,9 @@ class JournaledPrivatizer:
         """Return the spec from which runners build their client."""
         return self.privatizer.client_spec
 
-    def accept(self, messages: PrivateMessages) -> GradientEstimates:
-        """Return the content of messages, each of them once."""
-        found: GradientEstimates = self.privatizer.accept(messages)
+    def accept(self, *messages: PrivateMessages) -> GradientEstimates:
+        """Return the content of messages, each of them once; a trusted server takes those of a sum at once."""
+        found: GradientEstimates = self.privatizer.accept(*messages)
         return found
 
     def reference(self) -> _JournalReference:

@@ -1,4 +1,4 @@
-"""Client of gradients: the agents' side in another process; it turns gradients into private messages."""
+"""Client of gradients: the agents' side in another process; it turns gradients into messages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import numpy as np
 from dprl.privacy.base import Float64Array, LedgerError
 from dprl.privacy.messages import PrivateMessages, SubmissionRange
 from dprl.privacy.privatizer import ClientSpec
-from dprl.privacy.queries.gradients import GradientQuery, send_all
+from dprl.privacy.queries.gradients import GradientQuery, send_all, shrink_all
 from dprl.privacy.ranges import RangeSet
 
 
 class GradientClient:
     """The client side of agents that live in this process: turns their gradients into messages. For one thread.
 
-    *Formal guarantee.* Every message is that of `spec.query` for its submission. A submission is sent once from
+    *Formal guarantee.* Every message is that of `spec.query` for its submission: with noise, or clipped for a trusted
+    server that adds it to sums. A submission is sent once from
     here; hand every part of a range to one client. With entropy `seed` a second client of the same submission draws the
     same noise; with `os` keys are taken here, and a process that is forked from this one does not have them.
 
@@ -47,7 +48,10 @@ class GradientClient:
             raise LedgerError(f"submission {again} was sent already; a message that was lost takes a new number")
         self._sent.add(lease.first, lease.last)
         values = np.empty((len(lease), self.spec.query.message_length))
-        send_all(values, given, reached, self._noise, self._score, lease.first)
+        if self.spec.query.noisy_sides[1]:
+            shrink_all(values, given, self._noise)
+        else:
+            send_all(values, given, reached, self._noise, self._score, lease.first)
         return PrivateMessages(lease.first, values, self.spec.issuer)
 
     def __reduce__(self) -> NoReturn:

@@ -157,13 +157,21 @@ def _release_window(channel: GradientChannel, out: Float64Array) -> None:
     for i in range(total.shape[0]):
         total[i] += channel.message[i]
     if received % channel.window.size == 0:
-        number = received // channel.window.size
-        fill_noise(out, noise.noise, np.uint64(number) * np.uint64(noise.draws))
-        unit = noise.grid if noise.grid > 0.0 else 1.0
-        for i in range(total.shape[0]):
-            out[i] = unit * out[i] + total[i]
-            total[i] = 0.0
+        _release_total(total, noise, received, out)
         channel.cursor[RELEASED] = received
+
+
+@no_alloc_kernel
+def _release_total(total: Float64Array, noise: VectorNoise, last: int, out: Float64Array) -> None:
+    """Write a full window's total with noise into `out` float64[d], and clear it.
+
+    last: its last submission, in no other window, so that no noise is drawn twice, not even after a crash.
+    """
+    fill_noise(out, noise.noise, np.uint64(last) * np.uint64(noise.draws))
+    unit = noise.grid if noise.grid > 0.0 else 1.0
+    for i in range(total.shape[0]):
+        out[i] = unit * out[i] + total[i]
+        total[i] = 0.0
 
 
 @no_alloc_kernel
@@ -205,6 +213,30 @@ def send_all(
     """
     for i in range(values.shape[0]):
         write_message(values[i], gradients[i], scores[i], noise, score, first + i)
+
+
+@no_alloc_kernel
+def shrink_all(values: Float64Array, gradients: Float64Array, noise: VectorNoise) -> None:
+    """Client side of a trusted server: write the clipped gradients float64[k, d], without noise."""
+    for i in range(values.shape[0]):
+        fill_shrunk(values[i], gradients[i], noise)
+
+
+@no_alloc_kernel
+def release_sum(channel: GradientChannel, values: Float64Array, last: int, out: Float64Array) -> None:
+    """Server side: write the noisy sum of a window's messages float64[B, d] from clients into `out` float64[d].
+
+    Messages are clipped again, as a faulty client could send anything.
+
+    *Formal guarantee.* As that of `receive`: each of the messages changes the sum by at most the diameter of the clip,
+    and the noise is that of the law, drawn once.
+    """
+    total = channel.window.total
+    for i in range(values.shape[0]):
+        fill_shrunk(channel.message, values[i], channel.noise)
+        for j in range(total.shape[0]):
+            total[j] += channel.message[j]
+    _release_total(total, channel.noise, last, out)
 
 
 @no_alloc_kernel
@@ -356,10 +388,25 @@ class GradientQuery(Query):
         score = _ScoreNoise(coins, self.target_score, np.zeros(1))
         return self.law.vector_noise(streams.key("user_noise", self.identity)), score
 
-    def read(self, channel: GradientChannel, messages: Float64Array) -> GradientEstimates:
-        """Return the estimates of messages float64[k, m]; post-processing. Raises LedgerError for another length."""
+    @property
+    def adds_up_messages(self) -> bool:
+        """True: noise of a window is numbered by its submissions."""
+        return True
+
+    def read(self, channel: GradientChannel, messages: Float64Array, last: int) -> GradientEstimates:
+        """Return the estimates of messages float64[k, m]; post-processing.
+
+        A trusted server takes a whole window: the last estimate is the noisy sum, the others are 0.
+
+        Raises LedgerError for another length, or less than a window.
+        """
         if messages.shape[1:] != (self.message_length,):
             raise LedgerError(f"a message has {self.message_length} numbers, got {messages.shape[1:]}; send it again")
-        gradients = np.empty((len(messages), self.dimension))
+        gradients = np.zeros((len(messages), self.dimension))
+        if self.noisy_sides[1]:
+            if len(messages) != self.window:
+                raise LedgerError(f"a sum is of {self.window} messages, got {len(messages)}; wait for all of them")
+            release_sum(channel, np.ascontiguousarray(messages), last, gradients[-1])
+            return GradientEstimates(gradients, None)
         estimate_all(gradients, np.ascontiguousarray(messages), channel.noise)
         return GradientEstimates(gradients, None if self.response is None else messages[:, -1].copy())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy import stats
 from dprl.privacy import (
     CentralGradientPrivacy,
     CentralStatisticsPrivacy,
+    GradientClient,
     GradientLayout,
     GradientPrivatizer,
     LedgerError,
@@ -19,6 +21,7 @@ from dprl.privacy import (
     NoGradientPrivacy,
     NoiseConfig,
     NoStatisticsPrivacy,
+    PrivateMessages,
     StatisticsLayout,
     StatisticsPrivatizer,
     Streams,
@@ -127,9 +130,46 @@ def test_nobody_is_in_a_window_twice() -> None:
     central(n=2)
 
 
-def test_clients_in_other_processes_and_private_bits_are_refused() -> None:
-    with pytest.raises(LedgerError, match=r"clients .* here a trusted server adds it; .* model: ldp$"):
-        central().lease(2)
+@pytest.mark.parametrize("arithmetic", ["fast", "exact"])
+def test_clients_in_other_processes_give_the_sums_of_one_process(arithmetic: Any) -> None:
+    """Bit for bit, in whatever parts they come; the noise of a sum is numbered by its last submission."""
+    given, remote = gradients(), central(1.0, arithmetic)
+    expected = outputs(central(1.0, arithmetic), given)
+    client = GradientClient(pickle.loads(pickle.dumps(remote.client_spec)))
+    lease = remote.lease(2 * B)
+    parts = [client.send(lease.part(i, i + 2), given[i : i + 2]) for i in range(0, 2 * B, 2)]
+    for window in (0, 1):
+        found = remote.accept(*parts[2 * window : 2 * window + 2])
+        assert found.bits is None
+        np.testing.assert_array_equal(found.gradients, expected[B * window : B * (window + 1)])
+    assert remote.certificate("x").to_dict()["users"] == 2 * B
+
+
+def test_messages_for_a_trusted_server_are_clipped_by_the_client_and_again_by_the_server() -> None:
+    remote = central(1e5, mechanism="clipped_gaussian", delta=1e-6, clip=2.0)
+    sent = GradientClient(remote.client_spec).send(remote.lease(B), np.full((B, D), 100.0))
+    np.testing.assert_allclose(np.linalg.norm(sent.values, axis=1), 1.0)
+    forged = PrivateMessages(1, 1000.0 * sent.values, sent.issuer)
+    assert np.linalg.norm(remote.accept(forged).gradients[-1]) == pytest.approx(B, rel=0.01)
+
+
+def test_a_sum_of_clients_is_whole_and_has_each_message_and_each_user_once() -> None:
+    remote = central(n=12, submissions=3)  # 4 users
+    client = GradientClient(remote.client_spec)
+    sent = [client.send(remote.lease(1), gradients(1)) for _ in range(9)]
+    with pytest.raises(LedgerError, match="a sum is of 4 messages, got 3"):
+        remote.accept(*sent[:3])
+    remote = central(n=12, submissions=3)
+    client = GradientClient(remote.client_spec)
+    sent = [client.send(remote.lease(1), gradients(1)) for _ in range(9)]
+    with pytest.raises(LedgerError, match="a user is in a sum once"):
+        remote.accept(*sent[1:4], sent[5])
+    remote.accept(*sent[:4])
+    with pytest.raises(LedgerError, match="submission 3 was received already"):
+        remote.accept(*sent[2:6])
+
+
+def test_private_bits_and_other_mechanisms_are_refused() -> None:
     for settings, message in (
         ({"mechanism": "privunit"}, "mechanism must be one of clipped_laplace, clipped_gaussian, got 'privunit'"),
         ({"release_scores": "private"}, "release_scores must be one of simulator, none"),

@@ -15,13 +15,13 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.base import Batch, Reply
+from dprl.algorithms.pgc.on_rllib.parameters import n_parameters, write_parameters
 from dprl.algorithms.pgc.user_code import ErrorBarrier
 from dprl.algorithms.pgc_a3c.agent_batch import AgentBatch, Orders, run_agents
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig, exploration_rate, exploration_rates
 from dprl.algorithms.pgc_a3c.gradient import Loss
 from dprl.algorithms.pgc_a3c.network import DIMENSION
 from dprl.algorithms.pgc_a3c.on_rllib.episodes import Episode, as_batch, check_playable, play
-from dprl.algorithms.pgc_a3c.on_rllib.module import n_parameters, write_parameters
 from dprl.privacy import GradientClient
 from dprl.privacy.randomness.bits import splitmix64
 

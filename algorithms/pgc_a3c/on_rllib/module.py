@@ -1,4 +1,4 @@
-"""The actor-critic network as an RLModule, and RLModules as flat vectors of parameters."""
+"""The actor-critic network as an RLModule."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.apis import ValueFunctionAPI
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
-from dprl.algorithms.base import Float64Array
+from dprl.algorithms.pgc.on_rllib.parameters import write_parameters
 
 _HIDDEN = 16
 
@@ -72,32 +72,3 @@ def _n_outputs(space: spaces.Space[Any]) -> int:
     if isinstance(space, spaces.Box):
         return 2 * math.prod(space.shape)
     raise ValueError(f"env must have actions in Discrete or Box, got {space}; wrap the environment")
-
-
-def n_parameters(module: torch.nn.Module) -> int:
-    """Return d, the number of parameters of a module."""
-    return sum(parameter.numel() for parameter in module.parameters())
-
-
-def read_parameters(module: torch.nn.Module) -> Float64Array:
-    """Return the parameters of a module one after the other, a copy float64[d]."""
-    with torch.no_grad():
-        parts = [parameter.detach().reshape(-1).to("cpu", torch.float64) for parameter in module.parameters()]
-        flat: Float64Array = torch.cat(parts).numpy()
-    return flat
-
-
-def write_parameters(module: torch.nn.Module, flat: Float64Array) -> None:
-    """Write float64[d] into the parameters of a module, in its own precision. Raises ValueError for another d."""
-    expected = n_parameters(module)
-    if flat.shape != (expected,):
-        raise ValueError(
-            f"parameters must be float64[{expected}] for this module, got shape {flat.shape}; flatten them"
-        )
-    source = torch.tensor(flat, dtype=torch.float64)
-    with torch.no_grad():
-        start = 0
-        for parameter in module.parameters():
-            end = start + parameter.numel()
-            parameter.copy_(source[start:end].reshape(parameter.shape))
-            start = end

@@ -24,6 +24,9 @@ from gymnasium import spaces
 from ray import tune
 
 from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.dppg.on_rllib import DPPG, DPPGConfig
+from dprl.algorithms.pgc.on_rllib.algorithm import GradientCollection
+from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
 from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
 from dprl.privacy import PrivateMessages, SubmissionRange
@@ -32,6 +35,7 @@ from tests.on_ray import start_ray
 ROOT = Path(__file__).resolve().parents[4]
 PATIENCE = 240.0
 """Seconds; the machine may be loaded."""
+DPPG_USERS = 6000
 _ASKED, _LEASED, _APPLIED, _VALUES, _PROCESSES, _LATEST = (
     "asked", "leased", "applied", "values", "processes", "latest",
 )  # fmt: skip
@@ -78,10 +82,10 @@ class Watched(gym.Env[np.ndarray, Any]):
         return self.np_random.normal(size=2).astype(np.float32)
 
 
-class WatchedPGC(PGC):
-    """PGC that writes down, in the folder of its environment, what it leases and what its aggregator is sent."""
+class _Watching(GradientCollection):
+    """Writes down, in the folder of its environment, what it leases and what its aggregator is sent."""
 
-    def setup(self, config: PGCConfig) -> None:
+    def setup(self, config: GradientCollectionConfig) -> None:
         super().setup(config)
         folder = Path(self.config.env_config["folder"])
         collecting, aggregator = self._collector, self._aggregator
@@ -100,6 +104,14 @@ class WatchedPGC(PGC):
 
         collecting._lease = leased
         aggregator.receive = received  # type: ignore[method-assign]
+
+
+class WatchedPGC(_Watching, PGC):
+    """PGC that does so."""
+
+
+class WatchedDPPG(_Watching, DPPG):
+    """DPPG that does so."""
 
 
 class Record(NamedTuple):
@@ -192,7 +204,23 @@ def config(folder: Path, runners: int, **options: Any) -> PGCConfig:
     return made
 
 
-def adds_up(algorithm: PGC, journal: Path) -> bool:
+def dppg_config(folder: Path, n_submissions: int) -> DPPGConfig:
+    """Return a small run of DPPG in `Watched`, in the central model, on two runners."""
+    made: DPPGConfig = (
+        DPPGConfig(algo_class=WatchedDPPG)
+        .privacy(model="jdp", epsilon=1.0, delta=1e-6, mechanism="clipped_gaussian", entropy="os")
+        .training(n_submissions=n_submissions, users_per_update=20, horizon=3)
+        .environment(Watched, env_config={"folder": str(folder), "seconds": 0.004})
+        .rl_module(model_config={"fcnet_hiddens": [4], "fcnet_activation": "tanh"})
+        .env_runners(num_env_runners=2, num_cpus_per_env_runner=0.5, agents_per_call=5)
+        .resources(num_cpus_for_main_process=0.5)
+        .ledger(folder=str(folder / "ledger"))
+        .debugging(seed=3, log_level="ERROR")
+    )
+    return made
+
+
+def adds_up(algorithm: GradientCollection, journal: Path) -> bool:
     """Whether everybody that is charged, by the journal, is applied or counted as lost; nothing is under way."""
     charged = sum(last - first + 1 for first, last in charges(journal))
     return charged == algorithm.submissions + algorithm.lost == algorithm._journaled.privatizer.charged
@@ -236,6 +264,18 @@ def train_until_killed(folder: Path) -> None:
         append(folder / _LATEST, algorithm.save_to_path(folder / f"checkpoint{number}"))
 
 
+def train_dppg_to_the_end(folder: Path) -> None:
+    """Train from the last checkpoint, or from the start, with a checkpoint after every iteration."""
+    start_ray()
+    before = lines(folder / _LATEST)
+    algorithm = DPPG.from_checkpoint(before[-1]) if before else dppg_config(folder, DPPG_USERS).build_algo()
+    append(folder / "begun", str(algorithm.submissions))
+    while algorithm.submissions < DPPG_USERS:
+        algorithm.train()
+        append(folder / _LATEST, algorithm.save_to_path(folder / f"checkpoint{algorithm.submissions}"))
+    (folder / "done").touch()
+
+
 def tuner(folder: Path) -> tune.Tuner:
     """Return a sweep of two trials, each of which dies once."""
     swept = config(folder, 0, env={"seconds": 0.004, "fatal": 70}, training={"n_submissions": 480})
@@ -267,4 +307,9 @@ if __name__ == "__main__":
     # Classes are pickled by the name of their module.
     from tests.algorithms.pgc_a3c.on_rllib import failures
 
-    {"train": failures.train_until_killed, "sweep": failures.sweep_until_killed}[sys.argv[1]](Path(sys.argv[2]))
+    tasks = {
+        "train": failures.train_until_killed,
+        "dppg": failures.train_dppg_to_the_end,
+        "sweep": failures.sweep_until_killed,
+    }
+    tasks[sys.argv[1]](Path(sys.argv[2]))

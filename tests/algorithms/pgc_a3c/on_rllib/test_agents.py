@@ -13,12 +13,12 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.base import Batch
+from dprl.algorithms.pgc.on_rllib.parameters import n_parameters, read_parameters, write_parameters
 from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.gradient import Loss, gradient_of, loss_tables
 from dprl.algorithms.pgc_a3c.on_rllib.agents import CompiledAgents, TorchAgents, World, episode_loss, loss_gradient
 from dprl.algorithms.pgc_a3c.on_rllib.episodes import Episode, play
-from dprl.algorithms.pgc_a3c.on_rllib.module import n_parameters, read_parameters, write_parameters
 from dprl.envs import CartPoleGravity
 from dprl.envs.cartpole_episodes import CartPoleGravityEnv
 from dprl.privacy import (

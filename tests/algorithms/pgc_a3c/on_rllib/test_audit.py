@@ -14,11 +14,11 @@ import ray
 from ray.exceptions import RayError
 from ray.tune.registry import register_env
 
+from dprl.algorithms.pgc.on_rllib import env_runner
+from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc.user_code import ErrorBarrier
-from dprl.algorithms.pgc_a3c.on_rllib import env_runner
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
 from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
-from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
 from dprl.envs.cartpole_episodes import CartPoleGravityEnv
 from dprl.privacy.audits.recorder import ORDER, Message, differing_channels
 from tests.algorithms.pgc_a3c.on_rllib.worlds import (
@@ -100,7 +100,7 @@ def test_scores_are_a_channel_only_where_the_certificate_says_so(scores: str) ->
 @pytest.fixture
 def fixed_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have streams not depend on the version of the sources: of some draws two worlds happen to look the same."""
-    monkeypatch.setattr("dprl.algorithms.pgc_a3c.on_rllib.config.source_digest", lambda: "1")
+    monkeypatch.setattr("dprl.algorithms.pgc.on_rllib.config.source_digest", lambda: "1")
 
 
 @pytest.mark.parametrize("mechanism", ["clipped_laplace", "projected_random_sign", "privunit", "clipped_gaussian"])

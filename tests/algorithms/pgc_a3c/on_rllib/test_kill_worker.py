@@ -17,8 +17,8 @@ import ray
 
 from dprl.algorithms.pgc.base import Batch, Reply
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL
-from dprl.algorithms.pgc_a3c.on_rllib import config as settings_of_rllib
-from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
+from dprl.algorithms.pgc.on_rllib import config as settings_of_rllib
+from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.privacy import ClientSpec, GradientQuery, LedgerError
 from dprl.privacy.messages import PrivateMessages
 from tests.algorithms.pgc_a3c.on_rllib.failures import (

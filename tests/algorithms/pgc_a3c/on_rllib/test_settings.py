@@ -11,8 +11,8 @@ from ray import cloudpickle
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
+from dprl.algorithms.pgc.on_rllib.settings import NO_EFFECT, REFUSED, WORKS, attribute_of, is_deprecated
 from dprl.algorithms.pgc_a3c.on_rllib import PGC, PGCConfig
-from dprl.algorithms.pgc_a3c.on_rllib.settings import NO_EFFECT, REFUSED, WORKS, attribute_of, is_deprecated
 
 REMEDIES = {name: remedy for remedy, names in REFUSED.items() for name in names}
 IGNORED = {name for names in NO_EFFECT.values() for name in names}

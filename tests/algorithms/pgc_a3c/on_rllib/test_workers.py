@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from ray.exceptions import RayTaskError
 
-from dprl.algorithms.pgc_a3c.on_rllib import workers
+from dprl.algorithms.pgc.on_rllib import workers
+from dprl.algorithms.pgc.on_rllib.workers import Workers
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
-from dprl.algorithms.pgc_a3c.on_rllib.workers import Workers
 
 
 class Runners:

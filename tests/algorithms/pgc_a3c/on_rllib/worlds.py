@@ -30,9 +30,9 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.base import Batch, Reply
+from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
+from dprl.algorithms.pgc.on_rllib.parameters import n_parameters
 from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
-from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
-from dprl.algorithms.pgc_a3c.on_rllib.module import n_parameters
 from dprl.privacy import GradientPrivatizer, LedgerError, PrivateMessages
 from dprl.privacy.audits.recorder import Message
 from dprl.privacy.queries.gradients import GradientLayout

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection
-from typing import Any, NoReturn
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple, NoReturn
 
+import gymnasium as gym
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from ray.rllib.env.env_context import EnvContext
 from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.checkpoints import Checkpointable
@@ -16,19 +18,25 @@ from ray.rllib.utils.checkpoints import Checkpointable
 from dprl.algorithms.pgc.base import Batch, LocalAgents, Reply
 from dprl.algorithms.pgc.torch_threads import one_thread
 from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
-from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
-from dprl.algorithms.pgc_a3c.on_rllib.agents import CompiledAgents, TorchAgents, World
 from dprl.privacy import ClientSpec, GradientClient, GradientQuery
 
-# Episodes played at once; more do not fit in the processor's registers.
-_LANES = 16
 _FAILED = "agents could not report, and nothing of them has left the runner; run their environment and module alone"
+
+
+class Place(NamedTuple):
+    """Place of episodes: an environment and a module of a process, and a function that creates more environments."""
+
+    env: gym.Env[Any, Any]
+    module: TorchRLModule
+    create: Callable[[], gym.Env[Any, Any]]
 
 
 class PrivateEnvRunner(EnvRunner, Checkpointable):
     """Plays the agents of a batch and replies with their messages. It keeps no parameters and no results.
 
-    *Formal guarantee.* Its output is the sender's messages, and raw scores only if a simulation reads them; the
+    *Formal guarantee.* Its output is the sender's messages: with noise in the local model; in the central one clipped,
+    for the trusted server, so that a compromised runner sees the episodes of its own agents, and nothing else's. Raw
+    scores leave it only if a simulation reads them; the
     certificate then says so. Its state and metrics are empty, its errors have a fixed text; with round_seconds the
     moment of a reply is a whole multiple of it. The constructors of environment and module must not
     touch private data: their errors and prints reach the driver. Data of an agent must come with env.reset, not before.
@@ -44,8 +52,11 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
 
     def make_env(self) -> None:
         """Create the environment of the torch lane; the compiled lane uses its spaces."""
+        self.env = self._created()
+
+    def _created(self) -> Any:  # noqa: ANN401 - a gym.Env
         context = EnvContext(self.config.env_config, worker_index=self.worker_index or 0, num_workers=self.num_workers)
-        self.env = self._create_env(context)
+        return self._create_env(context)
 
     def make_module(self) -> None:
         """Create the module of the torch lane; parameters are written into it."""
@@ -105,19 +116,9 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
     def _agents_of(self, spec: ClientSpec[GradientQuery]) -> LocalAgents:
         """Return the agents' side, with one sender that remembers its submissions."""
         if self._agents is None or self._issuer != spec.issuer:
-            self._agents, self._issuer = self._make_agents(spec), spec.issuer
+            self._agents = self.config.agents(Place(self.env, self.module, self._created), GradientClient(spec))
+            self._issuer = spec.issuer
         return self._agents
-
-    def _make_agents(self, spec: ClientSpec[GradientQuery]) -> LocalAgents:
-        config, sender, streams = self.config, GradientClient(spec), self.config.streams()
-        box, shows_scores = config.box(), config.shows_scores
-        if config.compiled:
-            lanes, sampled = min(_LANES, config.call_plan.agents_per_call), box.acting == "sampled"
-            people = agent_batch(lanes, config.cart_pole().build(), streams, sampled=sampled, padded=box.padded)
-            return CompiledAgents(box, people, sender, shows_scores=shows_scores)
-        key = tuple(int(word) for word in streams.key("exploration", "episodes"))
-        world = World(self.env, self.module, key, streams.key("env", "gravity"))
-        return TorchAgents(box, world, sender, shows_scores=shows_scores)
 
 
 def _hold(started: float, seconds: float) -> None:

@@ -9,7 +9,7 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 
 from dprl.algorithms.pgc.aggregator import Aggregator
-from dprl.algorithms.pgc_a3c.on_rllib.module import write_parameters
+from dprl.algorithms.pgc.on_rllib.parameters import write_parameters
 
 _AGGREGATOR = "aggregator"
 

@@ -1,0 +1,1 @@
+"""Private gradient collection as an algorithm of RLlib: what all of its algorithms share."""

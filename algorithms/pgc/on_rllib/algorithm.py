@@ -1,0 +1,252 @@
+"""Gradient collection as RLlib's Algorithm: agents on any number of runners, one aggregator, a ledger on disk."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.callbacks.utils import make_callback
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
+from ray.rllib.env.env_context import EnvContext
+from ray.rllib.env.env_runner_group import EnvRunnerGroup
+
+from dprl.algorithms.base import Float64Array
+from dprl.algorithms.pgc.aggregator import Aggregator
+from dprl.algorithms.pgc.collector import Collector, Limits
+from dprl.algorithms.pgc.journaled_privatizer import JournaledPrivatizer, folder_of_run
+from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
+from dprl.algorithms.pgc.on_rllib.env_runner import Place
+from dprl.algorithms.pgc.on_rllib.learner import PGCLearner
+from dprl.algorithms.pgc.on_rllib.workers import Workers
+from dprl.algorithms.pgc.scores import SCORE, record_all
+from dprl.privacy import Certificate, GradientLayout, GradientPrivatizer
+
+_CERTIFICATE = "certificate.json"
+_USE_THE_MODULE = (
+    "{} belongs to RLlib's old API stack; use "
+    "get_module().forward_inference({{'obs': observations}})['action_dist_inputs'].argmax(-1)"
+)
+
+
+class GradientCollection(Algorithm):
+    """Base of private gradient collection on RLlib: `CONFIG().privacy(...).build_algo().train()`.
+
+    *Formal guarantee.* That of the privatizer, for every agent, also after crashes and restarts: a submission is
+    charged in a journal on disk before its agent is asked, and no agent is asked twice. A charged message that does not
+    arrive is lost, and a fresh agent takes its place.
+
+    Paper: [OT20] Algorithm 1.
+    """
+
+    config: GradientCollectionConfig
+    own: ClassVar[str]
+    """Key of its metrics in results, and of its state."""
+    settings: ClassVar[type[GradientCollectionConfig]]
+    """The class of its settings."""
+
+    @classmethod
+    def get_default_config(cls) -> GradientCollectionConfig:
+        """Return the default settings; privacy has none and must be chosen."""
+        return cls.settings()
+
+    @classmethod
+    def _should_create_evaluation_env_runners(cls, eval_config: object) -> bool:  # noqa: ARG003 - as RLlib's
+        # RLlib's would be runners of this algorithm, without episodes as output; see `evaluate`.
+        return False
+
+    def setup(self, config: GradientCollectionConfig) -> None:
+        """Start the runners and the aggregator; called by RLlib's constructor."""
+        super().setup(config)
+        if not self.config.compiled:
+            self._rehearse()
+        streams, first = self.config.streams(), self.config.first_parameters(self.get_module(), self.spaces)
+        trust, population, left_open = self.config.trust_model(), self.config.population, self.config.channels_left_open
+
+        def privatizer() -> GradientPrivatizer:
+            layout = GradientLayout(len(first), self.config.box().schedule.buffer_size, left_open)
+            built: GradientPrivatizer = trust.build(layout, population, streams)
+            return built
+
+        self._journaled = JournaledPrivatizer(privatizer, folder_of_run(self.config.ledger_folder, self._storage))
+        self._aggregator = Aggregator(self.config.rules(self._journaled.privatizer), first, self._journaled.accept)
+        self.learner.start(self._aggregator)
+        self._keeper, self._score_sum = self.config.keeper(), 0.0
+        in_flight = self.config.max_requests_in_flight_per_env_runner
+        self._workers = Workers(self.env_runner_group, self._journaled, in_flight, self.config.sample_timeout_s)
+        limits = Limits(
+            self.config.call_plan.agents_per_call,
+            self.config.num_consecutive_env_runner_failures_tolerance,
+            self.config.env_runner_restore_timeout_s,
+            self.config.fixed_calls,
+        )
+        self._collector = Collector(self._aggregator, self._workers, self._journaled.lease, limits, self._note_scores)
+        self._evaluation_env: Any = None
+
+    def __repr__(self) -> str:
+        # Tune calls this for an algorithm with a failed constructor, before there are settings.
+        config = getattr(self, "config", None)
+        return type(self).__name__ if config is None else str(super().__repr__())
+
+    @property
+    def learner(self) -> PGCLearner:
+        """The aggregator's learner, in this process."""
+        learner: PGCLearner = self.learner_group._learner
+        return learner
+
+    @property
+    def parameters(self) -> Float64Array:
+        """The parameters after the last update, a copy float64[d]."""
+        return self._aggregator.parameters
+
+    @property
+    def submissions(self) -> int:
+        """Number of applied messages."""
+        return self._aggregator.applied
+
+    @property
+    def lost(self) -> int:
+        """Number of charged submissions neither applied nor under way; their agents are not asked again."""
+        return int(self._journaled.privatizer.charged) - self.submissions
+
+    def get_module(self, module_id: str = DEFAULT_MODULE_ID) -> TorchRLModule:
+        """Return the module with the parameters after the last update."""
+        module: TorchRLModule = self.learner.module[module_id]
+        return module
+
+    def certificate(self) -> Certificate:
+        """Return the certificate of the messages so far."""
+        certificate: Certificate = self._journaled.privatizer.certificate(self.config.box().name)
+        return certificate
+
+    def training_step(self) -> None:
+        """Collect the next `submissions_per_iteration` messages.
+
+        Raises RuntimeError when all `n_submissions` are applied or no runner is left; LedgerError when no agent is
+        left.
+        """
+        before, goal = self.submissions, self.config.n_submissions
+        if before >= goal:
+            raise RuntimeError(f"all {goal} submissions are applied; build an algorithm with more n_submissions")
+        started, waited, self._score_sum = time.perf_counter(), self._workers.waited, 0.0
+        self._collector.until(min(before + self.config.submissions_per_iteration, goal))
+        self.learner.publish()
+        seconds = time.perf_counter() - started
+        self._log(self.submissions - before, seconds, self._workers.waited - waited)
+
+    def step(self) -> dict[str, Any]:
+        """Run one iteration; the result says `done` once all submissions are applied."""
+        result: dict[str, Any] = super().step()
+        result["done"] = self.submissions >= self.config.n_submissions
+        return result
+
+    def evaluate(self, parallel_train_future: object = None) -> dict[str, Any]:  # noqa: ARG002 - as RLlib's
+        """Play `evaluation_duration` episodes of the most probable actions on a simulator with public settings.
+
+        Return {"env_runners": {"episode_return_mean", "episode_return_min", "episode_return_max", "num_episodes"}}.
+        """
+        self._call_back("on_evaluate_start")
+        config = self.evaluation_config
+        if self._evaluation_env is None:
+            self._evaluation_env = self._simulator(config.env_config)
+        seeds = np.random.SeedSequence((self.config.seed, self.submissions)).generate_state(config.evaluation_duration)
+        module = self.get_module()
+        place = Place(self._evaluation_env, module, lambda: self._simulator(config.env_config))
+        returns = self.config.greedy_returns(place, seeds.tolist())
+        found = {"mean": float(np.mean(returns)), "min": min(returns), "max": max(returns)}
+        results = {f"episode_return_{name}": value for name, value in found.items()}
+        evaluated = {"env_runners": results | {"num_episodes": len(returns)}}
+        self._call_back("on_evaluate_end", evaluation_metrics=evaluated)
+        return evaluated
+
+    def _call_back(self, name: str, **given: object) -> None:
+        """Call the user's callbacks of that name, as RLlib does."""
+        functions = getattr(self.config, f"callbacks_{name}")
+        kwargs = {"algorithm": self, "metrics_logger": self.metrics, **given}
+        make_callback(name, callbacks_objects=self.callbacks, callbacks_functions=functions, kwargs=kwargs)
+
+    def compute_single_action(self, *_: object, **__: object) -> NoReturn:
+        """Raise NotImplementedError with the replacement."""
+        raise NotImplementedError(_USE_THE_MODULE.format("compute_single_action"))
+
+    def compute_actions(self, *_: object, **__: object) -> NoReturn:
+        """Raise NotImplementedError with the replacement."""
+        raise NotImplementedError(_USE_THE_MODULE.format("compute_actions"))
+
+    def get_policy(self, *_: object, **__: object) -> NoReturn:
+        """Raise NotImplementedError with the replacement."""
+        raise NotImplementedError(_USE_THE_MODULE.format("get_policy"))
+
+    def restore_env_runners(self, env_runner_group: EnvRunnerGroup) -> list[int]:
+        """Take back restarted runners; they need no state."""
+        return self._workers.restore() if env_runner_group is self.env_runner_group else []
+
+    def cleanup(self) -> None:
+        """Stop the runners and close the ledger."""
+        super().cleanup()
+        if hasattr(self, "_journaled"):
+            self._journaled.close()
+
+    def get_state(
+        self,
+        components: str | Collection[str] | None = None,
+        *,
+        not_components: str | Collection[str] | None = None,
+        **kwargs: Any,  # noqa: ANN401 - as RLlib's
+    ) -> dict[str, Any]:
+        """Return RLlib's state, and under `own` the ledger's place and least size, and the scores."""
+        state: dict[str, Any] = super().get_state(components, not_components=not_components, **kwargs)
+        if self._check_component(self.own, components, not_components):
+            scores = {"last": self._keeper.last.copy(), "counts": self._keeper.counts.copy()}
+            state[self.own] = {"ledger": self._journaled.reference(), "scores": scores}
+        return state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Continue from `get_state`, with agents that were not asked before."""
+        super().set_state(state)
+        if self.own in state:
+            own = state[self.own]
+            for name, array in own["scores"].items():
+                getattr(self._keeper, name)[:] = array
+            self._journaled.resume(own["ledger"])
+
+    def save_to_path(self, path: str | Path | None = None, **kwargs: Any) -> str:  # noqa: ANN401 - as RLlib's
+        """Save a checkpoint with certificate.json and the path of the ledger, not the ledger itself."""
+        saved: str = super().save_to_path(path, **kwargs)
+        if Path(saved).is_dir():
+            (Path(saved) / _CERTIFICATE).write_text(json.dumps(self.certificate().to_dict(), indent=2) + "\n")
+        return saved
+
+    def _rehearse(self) -> None:
+        """Raise the errors of environment and module before there are agents; later ones would reveal data."""
+        env = self._simulator(self.config.env_config)
+        self.config.rehearse(Place(env, self.get_module(), lambda: self._simulator(self.config.env_config)))
+        env.close()
+
+    def _simulator(self, settings: dict[str, Any]) -> Any:  # noqa: ANN401 - a gym.Env
+        """Return an environment without an agent, in this process."""
+        return self.env_creator(EnvContext(settings, worker_index=0, num_workers=0))
+
+    def _note_scores(self, scores: Float64Array) -> None:
+        self._score_sum += float(scores.sum())
+        record_all(self._keeper, scores)
+
+    def _log(self, taken: int, seconds: float, waited: float) -> None:
+        values = {
+            "submissions": self.submissions,
+            "lost": self.lost,
+            "updates": self._aggregator.updates,
+            "submissions_per_s": taken / seconds,
+            "driver_share": 1.0 - waited / seconds,
+            "agents_charged": self._journaled.privatizer.ledger.users_charged,
+            "epsilon": self._journaled.privatizer.ledger.epsilon(self.config.privacy_settings.get("delta", 0.0)),
+        }
+        if self._keeper.counts[0] > 0:
+            values |= self.config.score_metrics(self._keeper) | {SCORE.name: self._score_sum / taken}
+        for name, value in values.items():
+            self.metrics.log_value((self.own, name), value, window=1)

@@ -1,0 +1,347 @@
+"""Settings of private gradient collection on RLlib; unknown ones are refused."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+import sys
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, ClassVar, Self, TypedDict, Unpack, cast
+
+import numpy as np
+import torch
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
+
+from dprl.algorithms.base import Float64Array, check_choice, check_number, check_whole
+from dprl.algorithms.pgc.aggregator import Rules
+from dprl.algorithms.pgc.base import LocalAgents
+from dprl.algorithms.pgc.on_rllib.env_runner import Place, PrivateEnvRunner
+from dprl.algorithms.pgc.on_rllib.learner import PGCLearner
+from dprl.algorithms.pgc.on_rllib.parameters import read_parameters
+from dprl.algorithms.pgc.on_rllib.settings import check_settings
+from dprl.algorithms.pgc.schedule import CallPlan
+from dprl.algorithms.pgc.scores import ScoreKeeper
+from dprl.privacy import GradientClient, GradientPrivatizer, NoiseConfig, Streams, source_digest
+from dprl.privacy.threat_models import ARRIVALS, CARRIED, DURATIONS, ROUNDS, RUNNERS, TIMING_DETAILS
+from dprl.privacy.trust_models import TRUST_MODELS
+
+_NOISE = tuple(entry.name for entry in fields(NoiseConfig))
+MOST_SUBMISSIONS = 10**9
+# Attributes that RLlib itself sets on configs, besides those of its constructor.
+_OF_RLLIB = frozenset({"worker_index", "simple_optimizer", "algo_class", "policies"})
+# RLlib passes these to `training`; it takes none of them here.
+_THROUGH_TRAINING = ("model", "optimizer", "replay_buffer_config")
+
+
+class _ScheduleSettings(TypedDict, total=False):
+    """Arguments of `schedule`."""
+
+    deterministic: bool
+    reserve: int | None
+    round_seconds: float
+
+
+class GradientCollectionConfig(AlgorithmConfig):
+    """The settings of private gradient collection on RLlib.
+
+    `environment`, `rl_module`, `evaluation`, `resources`, `fault_tolerance`, `callbacks` and `debugging(seed=)` are
+    RLlib's. `training`, `privacy`, `schedule` and `ledger` are ours, and `env_runners` takes a few more settings. An
+    unknown setting is refused: TypeError from a method, AttributeError or ValueError from an attribute or a dict. A
+    setting of RLlib that would be ignored here is refused by `validate`; see `settings`.
+    """
+
+    _algorithm_class: ClassVar[type | None] = None
+    """Set by the algorithm's file, which imports this one."""
+    _learning: ClassVar[Any]
+    """The dataclass of the algorithm's own settings."""
+    _left_out: ClassVar[frozenset[str]] = frozenset()
+    """Fields of it that are no settings here."""
+    _models: ClassVar[tuple[str, ...]]
+    """Trust models. None has a shuffler: runners send messages to the server, without one between them."""
+    fixed_calls: ClassVar[bool] = False
+    """Whether batches are as large as they can be, for any number of runners."""
+    _for_runners: ClassVar[tuple[str, ...]] = ("agents_per_call",)
+    """Additional arguments of `env_runners`."""
+
+    def __init__(self, algo_class: type | None = None) -> None:
+        self._complete = False
+        super().__init__(algo_class=algo_class or self._algorithm_class)
+        learning = self._learning()
+        for name in self.learning_names():
+            setattr(self, name, getattr(learning, name))
+        self.privacy_settings: dict[str, Any] = {}
+        self.deterministic, self.round_seconds = True, 0.0
+        self.reserve: int | None = None
+        self.agents_per_call: int | None = None
+        self.ledger_folder: str | None = None
+        self.seed = 0
+        self._set_defaults()
+        self._leave_runners_alone()
+        self._complete = True
+
+    @abstractmethod
+    def _set_defaults(self) -> None:
+        """Set the defaults of the algorithm, among them n_submissions and submissions_per_iteration."""
+
+    @classmethod
+    def learning_names(cls) -> tuple[str, ...]:
+        """Return the names of the algorithm's own settings."""
+        return tuple(entry.name for entry in fields(cls._learning) if entry.name not in cls._left_out)
+
+    def _leave_runners_alone(self) -> None:
+        """Turn off RLlib's weight syncing and restarts of runners: here parameters travel with every call."""
+        self.env_runner_cls = PrivateEnvRunner
+        self._dont_auto_sync_env_runner_states = True
+        self.merge_env_runner_states = self.broadcast_env_runner_states = False
+        self.restart_failed_env_runners = True
+        # RLlib sleeps for a minute before a restart, and waits half a minute for the dead: both would stop the living.
+        self.delay_between_env_runner_restarts_s, self.env_runner_health_probe_timeout_s = 0.0, 0.05
+        self.max_requests_in_flight_per_env_runner = 2
+        self.sample_timeout_s = 600.0
+
+    def schedule(self, **settings: Unpack[_ScheduleSettings]) -> Self:
+        """Set the schedule of starting parameters and the release times of replies.
+
+        deterministic: True applies messages in the order of their slots, so that runs can be repeated with any number
+        of runners; False applies each when it arrives. reserve: submissions beyond `n_submissions` that replace lost
+        ones; None: a tenth of it plus a thousand. round_seconds: replies leave at whole multiples of it; 0: at once. It
+        must exceed the time of the longest batch: then every reply leaves after one round and does not reveal the
+        length of episodes. A longer batch is visible by its second round, so the certificate names rounds.
+        """
+        return self._set("schedule", settings, _ScheduleSettings.__annotations__)
+
+    def privacy(self, *, model: str, **settings: Any) -> Self:  # noqa: ANN401 - the trust models' own
+        """Set the trust model and its settings, and how noise is drawn (`entropy`, `arithmetic`)."""
+        known = {entry.name for kind in self.trust_models().values() for entry in fields(cast("Any", kind))} | {*_NOISE}
+        refuse_unknown("privacy", settings, known)
+        self.privacy_settings = {"model": model, **settings}
+        return self
+
+    @classmethod
+    def trust_models(cls) -> dict[str, type]:
+        """Return the trust models by name."""
+        return {name: kind for name, kind in TRUST_MODELS["gradients"].items() if name in cls._models}
+
+    def ledger(self, *, folder: str | None) -> Self:
+        """Set where charges are journaled: an absolute path on a disk that outlives the run; None for the default."""
+        self.ledger_folder = folder
+        return self
+
+    def env_runners(self, **settings: Any) -> Self:  # noqa: ANN401 - RLlib's own
+        """Set the number of runners and the agents per call; other settings are RLlib's.
+
+        agents_per_call: agents per message between processes, see `call_plan`. RLlib's sample_timeout_s: time limit of
+        a remote runner for a batch; then the batch is lost and the runner restarted.
+        """
+        own = {key: settings.pop(key) for key in self._for_runners if key in settings}
+        super().env_runners(**settings)
+        return self._set("env_runners", own, self._for_runners)
+
+    def update_from_dict(self, config_dict: dict[str, Any]) -> Self:
+        """Set attributes by name, as RLlib does, but raise ValueError for an unknown name."""
+        changes = dict(config_dict)
+        for key in _THROUGH_TRAINING:
+            if key in changes and changes.pop(key) != getattr(self, key, None):
+                raise ValueError(f"{key} must be left as it is, got another one; give modules by rl_module")
+        for key in changes:
+            name = self._translate_special_keys(key, warn_deprecated=False)
+            # Tune adds some of its own: `__trial_info__`, `__stdout_file__` and the like.
+            if not (name.startswith("__") or name in ("multiagent", "_enable_new_api_stack") or hasattr(self, name)):
+                raise ValueError(unknown("setting", key, _names_of(self)))
+        super().update_from_dict(changes)
+        return self
+
+    def __setattr__(self, key: str, value: object) -> None:
+        if not key.startswith("_") and key not in _OF_RLLIB and vars(self).get("_complete") and not hasattr(self, key):
+            raise AttributeError(unknown("setting", key, _names_of(self)))
+        super().__setattr__(key, value)
+
+    def validate(self) -> None:
+        """Raise ValueError for invalid settings."""
+        # First, because RLlib's own error has several lines.
+        self._validate_runners()
+        super().validate()
+        for key in ("n_submissions", "submissions_per_iteration"):
+            check_whole(key, getattr(self, key), 1, MOST_SUBMISSIONS)
+        if self.reserve is not None:
+            check_whole("reserve", self.reserve, 0, MOST_SUBMISSIONS)
+        check_number("round_seconds", self.round_seconds, 0.0)
+        if not isinstance(self.deterministic, bool):
+            raise ValueError(f"deterministic must be True or False, got {self.deterministic!r}; choose one of them")
+        check_number("sample_timeout_s", self.sample_timeout_s, 0.0)
+        if self.sample_timeout_s <= self.round_seconds:
+            raise ValueError(
+                f"sample_timeout_s must exceed round_seconds, {self.round_seconds:g}, got {self.sample_timeout_s:g}; "
+                "call env_runners(sample_timeout_s=...)"
+            )
+        if self.agents_per_call is not None:
+            check_whole("agents_per_call", self.agents_per_call, 1, MOST_SUBMISSIONS)
+        self.trust_model()
+        self._validate_learning()
+        self.noise()
+
+    @abstractmethod
+    def _validate_learning(self) -> None:
+        """Raise ValueError for invalid settings of the algorithm."""
+
+    def _validate_runners(self) -> None:
+        # RLlib changes some settings of the copy that it makes for evaluation.
+        if not self.in_evaluation:
+            check_settings(self, type(self)(), frozenset(self.learning_names()))
+        check_whole("evaluation_duration", self.evaluation_duration, 1, MOST_SUBMISSIONS)
+        check_whole("max_requests_in_flight_per_env_runner", self.max_requests_in_flight_per_env_runner, 1, 10_000)
+        if self.is_multi_agent or self.env is None:
+            raise ValueError(f"env must be one environment with one agent, got {self.env!r}; call environment(...)")
+        if not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}; call debugging(seed=0)")
+
+    @abstractmethod
+    def box(self) -> Any:  # noqa: ANN401 - an instance of `_learning`
+        """Return the settings of the algorithm. Raises ValueError."""
+
+    @property
+    @abstractmethod
+    def call_plan(self) -> CallPlan:
+        """The number of agents per call and the staleness, a function of the settings; raises ValueError."""
+
+    @abstractmethod
+    def rules(self, privatizer: GradientPrivatizer) -> Rules:
+        """Return the rules of the aggregator. Raises ValueError."""
+
+    @abstractmethod
+    def agents(self, place: Place, sender: GradientClient) -> LocalAgents:
+        """Return the agents' side, for a runner. Raises ValueError."""
+
+    @abstractmethod
+    def rehearse(self, place: Place) -> None:
+        """Raise the errors of environment and module before there are agents; later ones would reveal data."""
+
+    @abstractmethod
+    def greedy_returns(self, place: Place, seeds: Sequence[int]) -> list[float]:
+        """Return the sum of rewards of an episode of the most probable actions for each seed, without agents."""
+
+    def keeper(self) -> ScoreKeeper:
+        """Return the keeper of the scores of a simulation."""
+        return ScoreKeeper.of(float("inf"))
+
+    def score_metrics(self, keeper: ScoreKeeper) -> dict[str, float]:  # noqa: ARG002
+        """Return metrics of scores, besides their mean."""
+        return {}
+
+    def first_parameters(self, module: TorchRLModule, spaces: Any) -> Float64Array:  # noqa: ANN401 - RLlib's
+        """Return the first parameters float64[d]: those of the module's checkpoint, or drawn with the seed."""
+        spec = self.get_rl_module_spec(spaces=spaces, inference_only=False)
+        if spec.load_state_path is not None:
+            return read_parameters(module)
+        # Not the learner's: its draws depend on the number of modules made before in this process.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            return read_parameters(spec.build())
+
+    def trust_model(self) -> Any:  # noqa: ANN401 - one of TRUST_MODELS
+        """Return the trust model; raises ValueError."""
+        settings = {key: value for key, value in self.privacy_settings.items() if key not in _NOISE}
+        if not settings:
+            raise ValueError(
+                "privacy must be chosen, got nothing; call privacy(model='ldp', epsilon=1.0, "
+                "mechanism='clipped_laplace'), or privacy(model='none') for a run without privacy"
+            )
+        name = settings.pop("model")
+        check_choice("model", name, self.trust_models())
+        kind: Any = self.trust_models()[name]
+        known = {entry.name for entry in fields(kind)}
+        for key in settings:
+            if key not in known:
+                raise ValueError(unknown(f"setting of privacy(model={name!r})", key, known))
+        if "epsilon" in known - set(settings):
+            raise ValueError(f"epsilon must be given for privacy(model={name!r}), got nothing; choose it")
+        return kind(**settings)
+
+    def noise(self) -> NoiseConfig:
+        """Return the noise settings; raises ValueError."""
+        return NoiseConfig(**{key: value for key, value in self.privacy_settings.items() if key in _NOISE})
+
+    @property
+    def population(self) -> int:
+        """Largest number of submissions: those of the run, and the reserve."""
+        reserve: int = self.n_submissions // 10 + 1000 if self.reserve is None else self.reserve
+        return int(self.n_submissions) + reserve
+
+    @property
+    def compiled(self) -> bool:
+        """Whether agents play in a compiled lane, without environments and modules of a user's."""
+        return False
+
+    @property
+    def shows_scores(self) -> bool:
+        """Whether raw scores leave the agents' side, for the metrics of a simulation."""
+        return bool(self.trust_model().release_scores == "simulator")
+
+    @property
+    def channels_left_open(self) -> tuple[str, ...]:
+        """Observable channels besides messages and scores; the certificate names them."""
+        at_once = TIMING_DETAILS if self.padded else DURATIONS
+        duration = ROUNDS if self.round_seconds > 0.0 else at_once
+        # Wrappers of environments, e.g. normalisation, carry data of one agent to the next.
+        carried = () if self.compiled else (CARRIED,)
+        processes = (RUNNERS,) if self.privacy_settings.get("model") == "jdp" else ()
+        return (duration, *carried, *processes, *(() if self.deterministic else (ARRIVALS,)))
+
+    def streams(self) -> Streams:
+        """Return the random streams of the run: a function of its settings, not of the number of processes."""
+        box, place = replace(self.box(), padded=False), (str(self.env), sorted(self.env_config.items()))
+        # The agent of a submission depends on the number of agents.
+        agents = (self.compiled, self._module_text(), self.population, self.deterministic)
+        what = repr((source_digest(), box, self.trust_model(), self.n_submissions, place, agents))
+        return Streams(self.seed, hashlib.sha256(what.encode()).hexdigest(), self.noise())
+
+    def _module_text(self) -> str:
+        """Return the module settings as text, equal in every process: no addresses, no marks of RLlib's."""
+        spec = self._rl_module_spec
+        said = [getattr(spec, name, None) for name in ("module_class", "model_config", "load_state_path")]
+        with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+            return re.sub(r" at 0x[0-9a-f]+", "", repr((said, self._model_config)))
+
+    def get_default_learner_class(self) -> type:
+        """Return `PGCLearner`."""
+        return PGCLearner
+
+    def _set(self, method: str, settings: Mapping[str, object], known: Collection[str]) -> Self:
+        refuse_unknown(method, settings, known)
+        for key, value in settings.items():
+            setattr(self, key, value)
+        return self
+
+
+def _names_of(config: AlgorithmConfig) -> list[str]:
+    return [name for name in vars(config) if not name.startswith("_")]
+
+
+def refuse_unknown(method: str, settings: Mapping[str, object], known: Collection[str]) -> None:
+    """Raise TypeError for an argument that the method does not take."""
+    for key in settings:
+        if key not in known:
+            raise TypeError(unknown(f"argument of {method}()", key, known))
+
+
+_RLLIB_NAMES = {
+    "lr": "learning_rate",
+    "gamma": "discount",
+    "train_batch_size": "submissions_per_iteration",
+    "train_batch_size_per_learner": "submissions_per_iteration",
+    "entropy_coeff": "entropy_weight",
+    "vf_loss_coeff": "value_weight",
+}
+"""Names of the same settings in other algorithms of RLlib."""
+
+
+def unknown(kind: str, key: str, known: Collection[str]) -> str:
+    """Return the text of a refusal, with the nearest known name."""
+    nearest = difflib.get_close_matches(key, sorted(known), 1)
+    nearest = [_RLLIB_NAMES[key]] if key in _RLLIB_NAMES else nearest
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"choose one of {', '.join(sorted(known)[:30])}"
+    return f"unknown {kind} {key!r}; {hint}"

@@ -1,0 +1,140 @@
+"""Users of a runner: updates are those of the module, of each user alone, with any number of users in a call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dprl.algorithms.dppg.on_rllib.agents import ModulePolicy
+from dprl.algorithms.dppg.on_rllib.config import DPPGConfig
+from dprl.algorithms.pgc.base import Batch
+from dprl.algorithms.pgc.on_rllib.env_runner import Place
+from dprl.algorithms.pgc.on_rllib.parameters import read_parameters
+from dprl.envs import Episodes
+from dprl.privacy import GradientClient, GradientLayout, GradientPrivatizer
+from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads
+
+NOBODY = np.zeros(0, dtype=np.int64)
+WORLDS: dict[str, Any] = {
+    "discrete": lambda _: Corridor(),
+    "numbered from 3": lambda _: Corridor(start=3),
+    "continuous": lambda _: Corridor(box=True),
+}
+
+
+def config(env: Any = WORLDS["discrete"], **training: Any) -> DPPGConfig:
+    settings: dict[str, Any] = {"horizon": 5, "users_per_update": 12, "n_submissions": 24, **training}
+    privacy: dict[str, Any] = {"model": "jdp", "epsilon": 1.0, "delta": 1e-6, "mechanism": "clipped_gaussian"}
+    made: DPPGConfig = DPPGConfig().environment(env).privacy(**privacy, clip=2.0).training(**settings)
+    return made
+
+
+def place(made: DPPGConfig) -> Place:
+    create: Any = made.env
+    env: Any = create(None)
+    spaces = {"default_policy": (env.observation_space, env.action_space)}
+    spec = made.get_rl_module_spec(spaces=spaces, env=env)
+    torch.manual_seed(0)
+    return Place(env, spec.build(), lambda: create(None))
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("critic", ["device", "joint"])
+def test_updates_are_gradients_of_the_module_and_of_one_user_each(world: str, critic: Any) -> None:
+    made = config(WORLDS[world], critic=critic)
+    where = place(made)
+    stage, theta = made._stage(where, 6), read_parameters(where.module)
+    episodes = stage.play(1, NOBODY, sampled=True)
+    found = stage.updates(theta, episodes, made.box())
+    assert found.shape == (6, len(theta))
+    assert np.linalg.norm(found[0]) > 0.0
+    for user in range(6):
+        alone: Any = [array[user : user + 1] for array in episodes]
+        np.testing.assert_allclose(stage.updates(theta, Episodes(*alone), made.box())[0], found[user], atol=1e-5)
+    # By differences of the loss of one user, along the update.
+    point, along = torch.as_tensor(theta), torch.as_tensor(found[0] / np.linalg.norm(found[0]))
+    if critic == "device":
+        policy, steps = stage.policy, int(episodes.lengths[0])
+        returns = np.array([sum(0.97**k * r for k, r in enumerate(episodes.rewards[0, t:steps])) for t in range(steps)])
+        cut = 0.0 if episodes.ended[0] else episodes.rewards[0].sum() / steps / 0.03
+        returns += np.array([0.97 ** (steps - t) * cut for t in range(steps)])
+        gains = torch.as_tensor(returns - returns.mean())
+        seen, actions = torch.as_tensor(episodes.observations[0, :steps]), torch.as_tensor(episodes.actions[0, :steps])
+
+        def loss(at: torch.Tensor) -> float:
+            return float(-(policy.evaluate(at.float(), seen, actions)[0] * gains).mean())
+
+        slope = (loss(point + 1e-2 * along) - loss(point - 1e-2 * along)) / 2e-2
+        assert slope == pytest.approx(float(np.linalg.norm(found[0])), rel=0.05)
+
+
+def test_log_probabilities_are_the_modules_own() -> None:
+    env = Corridor()
+    module = TwoHeads(observation_space=env.observation_space, action_space=env.action_space)
+    policy = ModulePolicy(module, (2,), critic=True)
+    seen, actions = torch.randn(4, 2), torch.tensor([0, 1, 1, 0])
+    theta = torch.as_tensor(read_parameters(module))
+    log, entropy, values = policy.evaluate(theta, seen, actions)
+    logits = torch.log_softmax(module.policy(seen), -1)
+    assert torch.allclose(log, logits[torch.arange(4), actions])
+    assert torch.allclose(entropy, -(logits.exp() * logits).sum(-1))
+    assert torch.allclose(values, module.value(seen).squeeze(-1))
+
+
+def report(made: DPPGConfig, calls: list[int]) -> np.ndarray:
+    """Return the messages of 12 users in calls of so many, clipped and without noise."""
+    where, n = place(made), made.population
+    theta = read_parameters(where.module)
+    privatizer: GradientPrivatizer = made.trust_model().build(GradientLayout(len(theta), 12), n, made.streams())
+    agents = made.agents(where, GradientClient(privatizer.client_spec))
+    slots, parts = 1, []
+    for k in calls:
+        taken = np.arange(slots, slots + k)
+        version = np.zeros(k, dtype=np.int64)
+        reply = agents.report(Batch(privatizer.lease(k), taken, theta[np.newaxis], version))
+        assert reply.scores is not None
+        parts.append(reply.messages.values)
+        slots += k
+    return np.concatenate(parts)
+
+
+def test_messages_for_a_trusted_server_are_clipped_and_reproducible() -> None:
+    made = config()
+    sent = report(made, [3, 3, 3, 3])
+    assert sent.shape[0] == 12
+    assert (np.linalg.norm(sent, axis=1) <= 1.0 + 1e-9).all()
+    assert np.array_equal(report(made, [3, 3, 3, 3]), sent)
+    assert not np.array_equal(report(made.copy(copy_frozen=False).debugging(seed=1), [3, 3, 3, 3]), sent)
+
+
+def test_recurrent_modules_are_refused() -> None:
+    module = TwoHeads(observation_space=Corridor().observation_space, action_space=Corridor().action_space)
+    module.is_stateful = lambda: True
+    with pytest.raises(ValueError, match=r"^rl_module must have no state"):
+        ModulePolicy(module, (2,), critic=False)
+
+
+def test_an_environment_without_a_limit_needs_a_horizon() -> None:
+    made = config(horizon=None)
+    with pytest.raises(ValueError, match=r"^horizon must be given for an environment without a limit of steps"):
+        made.rehearse(place(made))
+
+
+def test_errors_of_an_environment_come_before_there_are_users() -> None:
+    class Fails(Corridor):
+        def step(self, action: Any) -> Any:
+            raise ArithmeticError("as it is")
+
+    made = config(lambda _: Fails())
+    with pytest.raises(ArithmeticError, match="as it is"):
+        made.rehearse(place(made))
+
+
+def test_evaluation_plays_the_most_probable_actions() -> None:
+    made = config()
+    found = made.greedy_returns(place(made), [7] * 25)
+    assert len(found) == 25
+    assert found == made.greedy_returns(place(made), [7] * 25)

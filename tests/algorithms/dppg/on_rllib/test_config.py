@@ -1,0 +1,80 @@
+"""DPPG's settings on RLlib: what is refused, and what decides the random streams."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import gymnasium as gym
+import pytest
+
+from dprl.algorithms.dppg.algorithm import DPPGConfig as Learning
+from dprl.algorithms.dppg.on_rllib.config import DPPGConfig, _TrainingSettings
+from dprl.privacy.threat_models import CARRIED, DURATIONS, RUNNERS, TIMING_DETAILS
+
+CENTRAL: dict[str, Any] = {"model": "jdp", "epsilon": 1.0, "delta": 1e-6, "mechanism": "clipped_gaussian"}
+
+
+def config(privacy: dict[str, Any] | None = None, env: Any = "CartPole-v1", **training: Any) -> DPPGConfig:
+    made: DPPGConfig = DPPGConfig().environment(env).privacy(**(privacy or CENTRAL)).training(**training)
+    return made
+
+
+def test_training_takes_every_setting_but_the_network() -> None:
+    config().validate()
+    assert config().box() == Learning()
+    names = {entry.name for entry in fields(Learning)} - {"hidden"}
+    assert set(_TrainingSettings.__annotations__) == names | {"horizon", "n_submissions", "submissions_per_iteration"}
+    with pytest.raises(TypeError, match=r"^unknown argument of training\(\) 'hidden'"):
+        config(hidden="linear")
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (config(n_submissions=1001), "^n_submissions must be a multiple of users_per_update, 200, with model 'jdp'"),
+        (config(submissions_per_iteration=100), "^submissions_per_iteration must be a multiple of users_per_update"),
+        (config(critic="whatever"), "^critic must be one of none, device, joint"),
+        (config(horizon=0), "^horizon must be a whole number from 1 to 100000"),
+        (config().schedule(deterministic=False), "^deterministic must be True with model 'jdp'"),
+        (config().env_runners(agents_per_call=201), "^agents_per_call must be at most users_per_update, 200"),
+        (config({**CENTRAL, "model": "shuffle"}), "^model must be one of none, jdp, ldp, got 'shuffle'"),
+        (config(env=None), "^env must be one environment with one agent"),
+        (config().env_runners(observation_filter="MeanStdFilter"), "^observation_filter must be left at"),
+        (config().training(), None),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(made: DPPGConfig, message: str | None) -> None:
+    if message is None:
+        made.validate()
+        return
+    with pytest.raises(ValueError, match=message):
+        made.validate()
+
+
+@pytest.mark.parametrize("name", ["lr", "gamma", "use_kl_loss", "kl_coeff", "grad_clip", "vf_loss_coeff"])
+def test_settings_of_ppo_are_refused_by_name(name: str) -> None:
+    settings: dict[str, Any] = {name: 0.2}
+    with pytest.raises(TypeError, match=rf"^unknown argument of training\(\) '{name}'"):
+        config(**settings)
+
+
+def test_a_local_run_may_end_within_a_round() -> None:
+    config({"model": "ldp", "epsilon": 1.0}, n_submissions=1001).validate()
+
+
+def test_the_certificate_tells_where_updates_without_noise_are() -> None:
+    assert config().channels_left_open == (DURATIONS, CARRIED, RUNNERS)
+    assert config({"model": "ldp", "epsilon": 1.0}, padded=True).channels_left_open == (TIMING_DETAILS, CARRIED)
+
+
+def test_runners_change_no_random_stream_and_settings_do() -> None:
+    one, other = config().env_runners(num_env_runners=0), config().env_runners(num_env_runners=2)
+    assert one.streams().context == other.streams().context
+    assert one.call_plan == other.call_plan == (50, 0)
+    assert config(learning_rate=0.5).streams().context != one.streams().context
+
+
+def test_gymnasium_s_vectorised_environments_take_the_place_of_single_ones() -> None:
+    assert config()._is_gymnasium_s
+    assert not config(env=lambda _: gym.make("CartPole-v1"))._is_gymnasium_s
