@@ -1,0 +1,135 @@
+"""What leaks if one is careless: an attack on one user's record refutes each variant, and never the algorithm.
+
+Two worlds differ in the record of one user of the first round. The attacker sees the parameters after the second round,
+learns on half of the runs to tell the worlds apart, and is scored on the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.algorithms.base import Float64Array
+from dprl.algorithms.dppg import DPPGConfig
+from dprl.algorithms.dppg.algorithm import DPPGLearner
+from dprl.algorithms.pgc.aggregator import StepRule, newest
+from dprl.envs import Control, Episodes
+from dprl.privacy import CentralGradientPrivacy, Streams
+from dprl.privacy.audits.bounds import clopper_pearson_lower, clopper_pearson_upper, epsilon_lower_bound
+
+pytestmark = pytest.mark.slow
+EPSILON, DELTA, B, RUNS, ALPHA = 1.0, 1e-6, 100, 200, 1e-4
+FAR = 1e8
+
+
+class Careful(DPPGLearner):
+    """DPPG on records that are drawn here: one step each, observations near 1, one action is good."""
+
+    world = 0
+
+    def _play(self, n: int, theta: Float64Array, rng: np.random.Generator, *, sampled: bool) -> Episodes:
+        seen = np.zeros((n, 1, 4), dtype=np.float32)
+        seen[:, 0, 0] = 1.0 + 0.1 * rng.standard_normal(n)
+        actions = self._network.act(theta, seen[:, 0], rng)[:, None]
+        rewards = 1000.0 * (1.0 - 2.0 * actions) + rng.standard_normal((n, 1))
+        if self.world and sampled and self.privatizer.charged <= B:
+            seen[0, 0, 0], rewards[0, 0] = FAR, -FAR
+        made = Episodes(seen, actions, rewards, np.ones(n, dtype=np.int64), np.ones(n, dtype=bool))
+        return self.carelessly(made) if sampled else made
+
+    def carelessly(self, episodes: Episodes) -> Episodes:
+        return episodes
+
+
+class UnnoisedCritic(Careful):
+    """The mean of all earlier returns, without noise, is the next round's baseline."""
+
+    before: Float64Array | None = None
+
+    def carelessly(self, episodes: Episodes) -> Episodes:
+        shifted = episodes.rewards - (0.0 if self.before is None else self.before.mean())
+        self.before = episodes.rewards
+        return episodes._replace(rewards=shifted)
+
+
+class ObservationFilter(Careful):
+    """The mean and the deviation of all earlier observations, without noise, scale the next round's."""
+
+    before: Any = None
+
+    def carelessly(self, episodes: Episodes) -> Episodes:
+        seen = episodes.observations
+        if self.before is not None:
+            seen = (seen - self.before.mean()) / (self.before.std() + 1e-6)
+        self.before = episodes.observations
+        return episodes._replace(observations=seen)
+
+
+class AdaptiveStep(Careful):
+    """The step falls if the policy moved far on the users' own observations, as PPO's rule for the KL has it."""
+
+    before: Any = None
+
+    def carelessly(self, episodes: Episodes) -> Episodes:
+        if self.before is not None:
+            moved = newest(self._server.state) - self.first
+            outputs, _ = self._network.outputs(moved, self.before[:, 0])
+            step = self._server.step.learning_rate * (1e-3 if np.abs(outputs).max() > 100.0 else 1.0)
+            self._server = self._server._replace(step=StepRule(step))
+        else:
+            self.first = newest(self._server.state).copy()
+        self.before = episodes.observations
+        return episodes
+
+
+class NormalisedAdvantages(Careful):
+    """The round's own mean and deviation of returns scale all its updates, which are clipped before."""
+
+    def carelessly(self, episodes: Episodes) -> Episodes:
+        rewards = episodes.rewards
+        return episodes._replace(rewards=(rewards - rewards.mean()) / rewards.std())
+
+
+CARELESS = (UnnoisedCritic, ObservationFilter, AdaptiveStep, NormalisedAdvantages)
+
+
+def parameters(kind: type[Careful], world: int, run: int) -> Float64Array:
+    config = DPPGConfig(users_per_update=B, hidden="linear", critic="none", learning_rate=1.0)
+    env, streams = Control(horizon=1).build(), Streams(run, f"{kind.__name__} {world}")
+    privacy = CentralGradientPrivacy(EPSILON, DELTA, "clipped_gaussian", clip=2.0)
+    learner = kind(config, env, config.privatizer(env, privacy, 2 * B, streams), 2 * B, streams)
+    learner.world = world
+    learner.learn(B)
+    middle = learner.policy
+    learner.learn(B)
+    return np.concatenate([middle, learner.policy - middle])
+
+
+def proved_against(kind: type[Careful]) -> float:
+    """Return a lower bound on epsilon; it is above the true one with probability 2e-4 at most."""
+    seen = np.array([[parameters(kind, world, run) for run in range(RUNS)] for world in (0, 1)])
+    # Sizes tell as much as places: a changed scale or step does not move the mean.
+    features = np.concatenate([seen, np.log(np.abs(seen) + 1e-9)], axis=2)
+    known, new = features[:, : RUNS // 2], features[:, RUNS // 2 :]
+    spread = known.std(axis=1).mean(axis=0) + 1e-9
+    along = (known[1].mean(axis=0) - known[0].mean(axis=0)) / spread**2
+    scores, border = new @ along, (known @ along).mean()
+    hits, misses = int((scores[1] > border).sum()), int((scores[0] > border).sum())
+    n = RUNS // 2
+    return max(
+        epsilon_lower_bound(clopper_pearson_lower(hits, n, ALPHA), clopper_pearson_upper(misses, n, ALPHA), DELTA),
+        epsilon_lower_bound(
+            clopper_pearson_lower(n - misses, n, ALPHA), clopper_pearson_upper(n - hits, n, ALPHA), DELTA
+        ),
+    )
+
+
+def test_the_algorithm_is_not_refuted() -> None:
+    assert proved_against(Careful) <= EPSILON
+
+
+@pytest.mark.parametrize("kind", CARELESS)
+def test_each_careless_variant_is_refuted(kind: type[Careful]) -> None:
+    assert proved_against(kind) > EPSILON
