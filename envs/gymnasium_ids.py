@@ -58,6 +58,9 @@ def made(env_id: str, arguments: dict[str, Any]) -> gymnasium.Env[Any, Any]:
     """Return the environment. Raises ValueError."""
     try:
         return gymnasium.make(env_id, **arguments)
+    except gymnasium.error.DependencyNotInstalled as error:
+        why = " ".join(str(error).split())
+        raise ValueError(f"env_id must have its packages installed, got {env_id!r} ({why}); install them") from None
     except FAILURES as error:
         why = " ".join(f"{type(error).__name__}: {error}".split())
         if not arguments:

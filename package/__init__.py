@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         grid,
         load,
         log_episodes,
+        register_env,
         run,
         sweep,
     )
@@ -36,6 +37,7 @@ __all__ = [
     "grid",
     "load",
     "log_episodes",
+    "register_env",
     "run",
     "sweep",
 ]

@@ -18,7 +18,7 @@ import html
 import io
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -61,6 +61,7 @@ __all__ = [
     "grid",
     "load",
     "log_episodes",
+    "register_env",
     "run",
     "sweep",
 ]
@@ -164,6 +165,34 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = 
     if best - worst < _NO_DIFFERENCE * length:
         print(f"{spec.id}: every policy earns the same in {length} steps; raise horizon", file=sys.stderr)  # noqa: T201
     return found
+
+
+def register_env(
+    name: str, creator: Callable[..., gymnasium.Env[Any, Any]], *, max_episode_steps: int | None = None
+) -> str:
+    """Register an environment of your own for `env: {name: control, env_id: NAME}`, and return its name.
+
+    It is the same as `gymnasium.register`, and may be called again after a change. Ray's workers get it, too.
+
+    name: letters, digits and underscores, with a version if you like: MyShop-v0. creator: a class of environments, or a
+    function that makes one; `kwargs` of the config are its arguments. max_episode_steps: the limit of an episode.
+
+    Examples:
+        >>> import gymnasium
+        >>> register_env("MyPole-v0", lambda: gymnasium.make("CartPole-v1"), max_episode_steps=50)
+        'MyPole-v0'
+
+    Raises UserError for another name.
+    """
+    import gymnasium
+
+    gymnasium.registry.pop(name, None)
+    try:
+        gymnasium.register(name, creator, max_episode_steps=max_episode_steps)
+    except (gymnasium.error.Error, TypeError) as error:
+        why = " ".join(str(error).split())
+        raise broken_rule("name", f"must be an id of Gymnasium ({why})", repr(name), "write e.g. MyShop-v0") from None
+    return name
 
 
 def certify(config: Config | None = None, /, **settings: Any) -> list[Certificate]:  # noqa: ANN401

@@ -132,6 +132,18 @@ def test_gymnasium_environments_are_those_of_yaml(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == "FrozenLake-v1: every policy earns the same in 2 steps; raise horizon\n"
 
 
+def test_environments_of_your_own_are_registered_and_registered_again() -> None:
+    for steps in (30, 20):
+        assert dprl.register_env("Own-v0", lambda: gymnasium.make("CartPole-v1"), max_episode_steps=steps) == "Own-v0"
+    control = {"algorithm": {"name": "dppg"}, "privacy": {"model": "none"}, "episodes": 10, "seeds": 1}
+    made: Any = dprl.experiments(control, env={"name": "control", "env_id": "Own-v0", "horizon": 20})
+    assert made[0].env.build().observation_size == 4
+    with pytest.raises(dprl.UserError, match=r"^env\.horizon: must be at most 20 with Own-v0, got 21"):
+        dprl.experiments(control, env={"name": "control", "env_id": "Own-v0", "horizon": 21})
+    with pytest.raises(dprl.UserError, match=r"^name: must be an id of Gymnasium .* write e\.g\. MyShop-v0"):
+        dprl.register_env("no id at all", lambda: gymnasium.make("CartPole-v1"))
+
+
 def test_certificates_are_those_of_the_runs(found: dprl.Sweep) -> None:
     planned = dprl.certify(GRID)
     assert [one.verdict for one in planned] == ["unbounded", "holds", "holds"]

@@ -71,6 +71,7 @@ class AdaptiveStep(Careful):
     """The step falls if the policy moved far on the users' own observations, as PPO's rule for the KL has it."""
 
     before: Any = None
+    first: Float64Array
 
     def carelessly(self, episodes: Episodes) -> Episodes:
         if self.before is not None:
