@@ -1,12 +1,17 @@
-"""PGC-A3C on RLlib with 0, 1 and 2 runners in one run: submissions a second, as ratios to 0 runners, and driver CPU.
+"""Gradient collection on RLlib with 0, 1 and 2 runners in one run: submissions a second, as ratios, and driver CPU.
 
-Two costs of an episode: short ones as the compiled lane plays them, where everything around them is seen, and episodes
-padded to 1 ms of CPU. Padding burns CPU and does not sleep: runners that sleep would leave the cores to each other and
-to the driver, and two of them would look twice as fast on one core. It counts the CPU time of the runner's thread, so
-that a busy machine does not shorten it. Two schedules: the defaults, and free-running with many agents a call.
+Three lanes: `compiled` is PGC-A3C on CartPole with gravity; `vectorised` is DPPG in the central model, 50 users a call,
+in Gymnasium's CartPole with a module of 64 x 64 units; `single` is PGC-A3C in the torch lane, one agent at a time.
+Episodes cost what they cost, or are padded to 1 or 10 ms of CPU. Padding burns CPU and does not sleep: runners that
+sleep would leave the cores to each other and to the driver, and two of them would look twice as fast on one core. It
+counts the CPU time of the runner's thread, so that a busy machine does not shorten it. The compiled lane has two
+schedules: the defaults, and free-running with many agents a call.
 
-Nothing is learned, and all actions are drawn at random, so that episodes stay short. Iterations with 0, 1 and 2 runners
-take turns, so that a machine that others use disturbs all of them alike.
+Nothing is learned, and actions stay random, so that episodes stay short. Iterations with 0, 1 and 2 runners take turns,
+so that a machine that others use disturbs all of them alike.
+
+At the end: steps a second of the vectorised lane, with gradients and noise, beside RLlib's PPO, which samples the same
+environment with the same module, runners and 50 environments each, and computes no gradient.
 
 Run from the repository's root: python -m benchmarks.pgc_on_rllib [--quick] [--json PATH]
 """
@@ -19,78 +24,117 @@ import statistics
 import sys
 import tempfile
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import ray
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from rich.console import Console
 
 from benchmarks.harness import Row, command_line, show
+from dprl.algorithms.dppg.on_rllib import DPPGConfig
 from dprl.algorithms.pgc.base import Batch, Reply
+from dprl.algorithms.pgc.on_rllib.algorithm import GradientCollection
+from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
-from dprl.algorithms.pgc_a3c.on_rllib import PGC, PGCConfig
+from dprl.algorithms.pgc_a3c.on_rllib import PGCConfig
 from dprl.privacy import ClientSpec, GradientQuery
 
 RUNNERS = (0, 1, 2)
-EPISODE_SECONDS = 1e-3
+USERS, AT_ONCE = 200, 50
 
 
 class PaddedRunner(PrivateEnvRunner):
-    """A runner with episodes of at least 1 ms of CPU each."""
+    """A runner with episodes of at least so many milliseconds of CPU each."""
+
+    milliseconds = 1.0
 
     def report(self, batch: Batch, spec: ClientSpec[GradientQuery]) -> Reply:
-        end = time.thread_time() + EPISODE_SECONDS * len(batch.slots)
+        end = time.thread_time() + 1e-3 * self.milliseconds * len(batch.slots)
         reply = super().report(batch, spec)
         while time.thread_time() < end:
             pass
         return reply
 
 
-class PaddedConfig(PGCConfig):
-    """Settings of a run on padded runners; PGCConfig refuses them because it does not know them."""
+class SlowRunner(PaddedRunner):
+    """The same with 10 ms."""
+
+    milliseconds = 10.0
+
+
+class _Padded(GradientCollectionConfig):
+    """Settings of a run on padded runners; validation refuses them because it does not know them."""
+
+    _runner: type[PrivateEnvRunner] = PrivateEnvRunner
 
     def validate(self) -> None:
         self.env_runner_cls = PrivateEnvRunner
         super().validate()
-        self.env_runner_cls = PaddedRunner
+        self.env_runner_cls = self._runner
+
+
+class PGCOnRunners(_Padded, PGCConfig):
+    """PGC-A3C on such runners."""
+
+
+class DPPGOnRunners(_Padded, DPPGConfig):
+    """DPPG on such runners."""
 
 
 class Case(NamedTuple):
-    """Schedule, cost of an episode, and submissions of an iteration."""
+    """Lane, schedule, least milliseconds of an episode, and submissions of an iteration."""
 
-    name: str
-    free_running: bool
-    padded: bool
+    lane: str
+    milliseconds: int
     submissions: int
+    free_running: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name in the tables."""
+        length = f"{self.milliseconds} ms episodes" if self.milliseconds else "short episodes"
+        return f"{self.lane}, {length}{', free-running, 200 a call' if self.free_running else ''}"
 
 
 CASES = (
-    Case("defaults, short episodes", False, False, 4_000),
-    Case("defaults, 1 ms episodes", False, True, 1_000),
-    Case("free-running, 200 a call, short episodes", True, False, 40_000),
+    Case("compiled", 0, 4_000),
+    Case("compiled", 1, 1_000),
+    Case("compiled", 10, 200),
+    Case("compiled", 0, 40_000, free_running=True),
+    Case("vectorised", 0, 4 * USERS),
+    Case("vectorised", 1, 4 * USERS),
+    Case("vectorised", 10, 2 * USERS),
+    Case("single", 0, 100),
 )
 
 
-def config(case: Case, runners: int, iterations: int, folder: str) -> PGCConfig:
+def config(case: Case, runners: int, iterations: int, folder: str) -> GradientCollectionConfig:
     """Return a run of so many iterations."""
-    made: PGCConfig = (
-        (PaddedConfig() if case.padded else PGCConfig())
-        .privacy(model="ldp", epsilon=5.0, mechanism="clipped_laplace")
-        .training(learning_rate=0.0, exploration=1.0, exploration_floor=1.0)
-        .training(n_submissions=case.submissions * iterations, submissions_per_iteration=case.submissions)
-        .env_runners(num_env_runners=runners)
-        .resources(num_cpus_for_main_process=0)
-        .ledger(folder=f"{folder}/{runners}")
-    )
+    length = {"n_submissions": case.submissions * iterations, "submissions_per_iteration": case.submissions}
+    made: Any
+    if case.lane == "vectorised":
+        made = DPPGOnRunners().environment("CartPole-v1").training(learning_rate=0.0, users_per_update=USERS, **length)
+        made.privacy(model="jdp", epsilon=1.0, delta=1e-6, mechanism="clipped_gaussian", clip=2.0)
+    else:
+        made = PGCOnRunners().privacy(model="ldp", epsilon=5.0, mechanism="clipped_laplace")
+        made.training(learning_rate=0.0, exploration=1.0, exploration_floor=1.0, **length)
+        made.env_runners(lane="torch" if case.lane == "single" else "compiled")
+    made._runner = {0: PrivateEnvRunner, 1: PaddedRunner, 10: SlowRunner}[case.milliseconds]
+    made.env_runners(num_env_runners=runners).resources(num_cpus_for_main_process=0)
+    made.ledger(folder=f"{folder}/{runners}")
     if case.free_running:
         made.schedule(deterministic=False).training(buffer_size=100).env_runners(agents_per_call=200)
-    return made
+    found: GradientCollectionConfig = made
+    return found
 
 
-def timed(algorithm: PGC, submissions: int) -> tuple[float, float]:
-    """Return submissions a second and the driver's CPU microseconds for one, of one iteration."""
+def timed(algorithm: GradientCollection, submissions: int) -> tuple[float, float, float]:
+    """Return submissions a second, the driver's CPU microseconds for one, and their mean score, of one iteration."""
     wall, used = time.perf_counter(), time.process_time()
-    algorithm.train()
-    return submissions / (time.perf_counter() - wall), (time.process_time() - used) / submissions * 1e6
+    told = algorithm.train()[algorithm.own]
+    seconds = time.perf_counter() - wall
+    return submissions / seconds, (time.process_time() - used) / submissions * 1e6, float(told["score"])
 
 
 def measure(case: Case, repeats: int) -> list[Row]:
@@ -108,30 +152,62 @@ def measure(case: Case, repeats: int) -> list[Row]:
     for runners in RUNNERS:
         agents_per_call, staleness = built[runners].config.call_plan
         row = {"case": case.name, "runners": runners, "agents_per_call": agents_per_call, "staleness": staleness}
-        ratios = [turn[runners][0] / turn[0][0] for turn in turns]
-        rate, cpu = (statistics.median(turn[runners][i] for turn in turns) for i in range(2))
-        row |= {"per_second": rate, "ratio": statistics.median(ratios), "least_ratio": min(ratios)}
-        rows.append(row | {"driver_microseconds": cpu})
+        rate, cpu, steps = (statistics.median(turn[runners][i] for turn in turns) for i in range(3))
+        row |= {"per_second": rate, "steps_per_second": rate * steps, "driver_microseconds": cpu}
+        for other in (0, 1):
+            row[f"of_{other}"] = statistics.median(turn[runners][0] / turn[other][0] for turn in turns)
+        rows.append(row)
     return rows
+
+
+def ppo_steps(runners: int, repeats: int) -> float:
+    """Return the steps a second that RLlib's PPO samples, the median over repeats; it learns nothing."""
+    model = DefaultModelConfig(fcnet_hiddens=[64, 64], fcnet_activation="tanh")
+    algorithm = (
+        PPOConfig()
+        .environment("CartPole-v1")
+        .rl_module(model_config=model)
+        .env_runners(num_env_runners=runners, num_envs_per_env_runner=AT_ONCE)
+        .resources(num_cpus_for_main_process=0)
+        .build_algo()
+    )
+    group, steps, rates = algorithm.env_runner_group, 20 * AT_ONCE, []
+    try:
+        for _ in range(repeats + 1):
+            wall = time.perf_counter()
+            group.foreach_env_runner(
+                lambda runner: runner.sample(num_timesteps=steps) and None, local_env_runner=runners == 0
+            )
+            rates.append(max(1, runners) * steps / (time.perf_counter() - wall))
+    finally:
+        algorithm.stop()
+    return statistics.median(rates[1:])
 
 
 def run(console: Console, options: argparse.Namespace) -> Row:
     ray.init(address="local", num_cpus=max(RUNNERS) + 1, include_dashboard=False, logging_level=logging.ERROR)
     rows: list[Row] = []
+    repeats = 3 if options.quick else 7
     try:
         for case in CASES:
-            rows += measure(case, 3 if options.quick else 7)
+            rows += measure(case, repeats)
             show(
                 console,
-                f"PGC-A3C on RLlib, {case.name}, clipped Laplace noise: medians",
+                f"{case.name}: medians",
                 rows[-len(RUNNERS) :],
                 "runners {runners} | a call {agents_per_call} | staleness {staleness} "
-                "| submissions/s {per_second:,.0f} | of 0 runners {ratio:.2f} | least {least_ratio:.2f} "
+                "| submissions/s {per_second:,.0f} | of 0 runners {of_0:.2f} | of 1 runner {of_1:.2f} "
                 "| driver CPU, us {driver_microseconds:.1f}",
             )
+        ours = {row["runners"]: row["steps_per_second"] for row in rows if row["case"] == CASES[4].name}
+        peers = [{"runners": r, "ours": ours[r], "ppo": ppo_steps(r, repeats)} for r in RUNNERS]
+        for peer in peers:
+            peer["ratio"] = peer["ours"] / peer["ppo"]
+        columns = "runners {runners} | DPPG {ours:,.0f} | PPO's sampler {ppo:,.0f} | ratio {ratio:.2f}"
+        show(console, "steps a second, CartPole-v1, 64 x 64 units (goal: ratio 0.5)", peers, columns)
     finally:
         ray.shutdown()
-    return {"rows": rows}
+    return {"rows": rows, "ppo": peers}
 
 
 if __name__ == "__main__":
