@@ -26,7 +26,11 @@ LIBRARIES = {
     "algorithms": {"numpy", "scipy", "numba"},
     "algorithms/dppg": {"numpy", "numba", "gymnasium", "torch"},
     "algorithms/pgc": {"numpy", "scipy", "numba", "torch"},
-    "algorithms/pgc_a3c": {"numpy", "scipy", "numba", "llvmlite", "gymnasium", "ray", "torch"},
+    "algorithms/pgc_a3c": {"numpy", "scipy", "numba", "llvmlite"},
+    **{
+        f"algorithms/{algorithm}/on_rllib": {"numpy", "gymnasium", "ray", "torch"}
+        for algorithm in ("dppg", "pgc", "pgc_a3c")
+    },
     "platform": {
         *(
             "jinja2",
@@ -239,8 +243,8 @@ def test_wrong_library_is_found(tmp_path: Path, relative: str, source: str) -> N
     assert len(library_complaints(tmp_path)) == 1
 
 
-def test_pgc_a3c_may_use_ray_and_torch(tmp_path: Path) -> None:
-    write(tmp_path, "algorithms/pgc_a3c/learner.py", "import ray\nimport torch\nimport dprl.privacy")
+def test_pgc_a3c_on_rllib_may_use_ray_and_torch(tmp_path: Path) -> None:
+    write(tmp_path, "algorithms/pgc_a3c/on_rllib/learner.py", "import ray\nimport torch\nimport dprl.privacy")
     assert library_complaints(tmp_path) == []
 
 
