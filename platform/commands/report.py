@@ -80,6 +80,7 @@ def _answers(found: SweepReport) -> list[Block]:
     from dprl.platform.reports.comparing.answers import answers_of
     from dprl.platform.reports.comparing.sentences import heading, lead
     from dprl.platform.reports.documents.blocks import Heading, Paragraph, Table
+    from dprl.platform.reports.pages.user_tables import needed_tables
 
     blocks: list[Block] = [Paragraph(line, "", "not finished") for line in found.missing]
     if answer := heading(found.groups):
@@ -90,7 +91,7 @@ def _answers(found: SweepReport) -> list[Block]:
         rows = [[each.need, each.best or each.note, each.value, each.cost, each.short] for each in answers_of(group)]
         if rows:
             blocks.append(Table.of_texts(_HEADERS, rows, _HEADERS))
-    return blocks
+    return [*blocks, *needed_tables(found.cells)]
 
 
 def _text_of(file: str) -> str:

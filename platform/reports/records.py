@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,11 @@ def is_gap(metric: Metric) -> bool:
     return is_result(metric) and metric.of == "output" and metric.unit == "reward" and metric.better == "low"
 
 
+def is_final_score(metric: Metric) -> bool:
+    """Whether it is the score at the end of a run."""
+    return is_result(metric) and metric.better == "high" and metric.unit in ("return", "steps")
+
+
 def results_in(found: Collection[str]) -> list[Metric]:
     """Return the metrics of all algorithms that are results, with columns among those `found`."""
     return [metric for metric in _known() if is_result(metric) and metric.name in found]
@@ -46,6 +51,11 @@ def results_in(found: Collection[str]) -> list[Metric]:
 def gaps_in(found: Collection[str]) -> list[Metric]:
     """Return the metrics of all algorithms that are gaps, with columns among those `found`."""
     return [metric for metric in _known() if is_gap(metric) and metric.name in found]
+
+
+def final_scores_in(found: Collection[str]) -> list[Metric]:
+    """Return the metrics of all algorithms that are final scores, with columns among those `found`."""
+    return [metric for metric in _known() if is_final_score(metric) and metric.name in found]
 
 
 def headlines_in(found: Collection[str]) -> list[Metric]:
@@ -59,16 +69,17 @@ def _known() -> list[Metric]:
     return list({metric.name: metric for config in ALGORITHMS.values() for metric in config.metrics}.values())
 
 
-def unit_of(algorithm: object) -> str:
-    """Return the word for an episode of the algorithm of that name."""
-    config = ALGORITHMS.get(str(algorithm))
-    return config.unit if config is not None else "episode"
-
-
-def shared_unit(algorithms: Iterable[object]) -> str:
-    """Return the word for an episode of several algorithms."""
-    units = {unit_of(algorithm) for algorithm in algorithms}
+def unit_of(rows: Iterable[Mapping[Any, Any]]) -> str:
+    """Return the word for an episode of these cells; of gradients it is 'user' where each user has one episode."""
+    units = set(map(_unit, rows))
     return units.pop() if len(units) == 1 else "episode"
+
+
+def _unit(row: Mapping[Any, Any]) -> str:
+    config = ALGORITHMS.get(str(row.get("algorithm.name")))
+    if config is None or config.releases != "gradients" or config.unit != "episode":
+        return config.unit if config is not None else "episode"
+    return "episode" if row.get("privacy.submissions", 1) > 1 else "user"
 
 
 def full_label(metric: Metric) -> str:

@@ -13,7 +13,7 @@ from dprl.algorithms.base import REGRET
 from dprl.platform.errors import counted
 from dprl.platform.reports.documents.blocks import Block, Paragraph, Table
 from dprl.platform.reports.documents.terminal import write
-from dprl.platform.reports.records import SATURATION_REMEDY, full_label, headlines_in, results_in, shared_unit
+from dprl.platform.reports.records import SATURATION_REMEDY, full_label, headlines_in, results_in, unit_of
 from dprl.platform.reports.verdicts import number
 
 _MOST_ROWS = 200
@@ -88,14 +88,14 @@ _LAST = (
 
 def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
     """Write one row per cell, at most 200, and below it warnings on some of them."""
-    unit = shared_unit(summary.get("algorithm.name", []))
+    rows = summary.to_dict("records")
+    unit = unit_of(rows)
     results = [column for metric in headlines_in(summary.columns) for column in _of_headline(metric)]
     results += [_of_result(metric, unit) for metric in results_in(summary.columns)]
     label = _Column("cell", "label", lambda row: str(row["label"]))
     columns = [
         column for column in (label, *_OF_REGRET, *results, *_OF_PRIVACY, *_LAST) if column.needs in summary.columns
     ]
-    rows = summary.to_dict("records")
     shown = rows[:_MOST_ROWS]
     texts = [["-" if pd.isna(row[column.needs]) else column.text(row) for column in columns] for row in shown]
     headers = [column.header for column in columns]

@@ -49,7 +49,7 @@ class Group:
     @property
     def unit(self) -> str:
         """The word for an episode here."""
-        return unit_of(self.cells[0].row["algorithm.name"])
+        return unit_of(cell.row for cell in self.cells)
 
     @property
     def episodes(self) -> int:

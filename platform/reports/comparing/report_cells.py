@@ -27,6 +27,7 @@ from dprl.platform.results.summary import block_column, by_seed, standing, worst
 _OTHERS = ("episodes", "release", "audit")
 """Settings that have no dot in their name."""
 _SOURCES = "source_digest"
+_MOST_BLOCKS = 25
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,17 @@ class _Part:
         """Everything but its seeds: its settings, and the code that ran."""
         known = (key for key in self.row if "." in key or key in _OTHERS)
         return ((_SOURCES, self.sources), *((key, plain(self.row[key])) for key in sorted(known)))
+
+
+def longer_blocks(episodes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return at most 25 blocks that join those that end at `episodes`, and the means of `values` float64[n_seeds, T].
+
+    Blocks at the start of a run are single episodes: their means are the noise of a few users.
+    """
+    wanted = np.linspace(0, episodes[-1], _MOST_BLOCKS + 1)[1:]
+    ends = np.unique(np.searchsorted(episodes, wanted).clip(0, len(episodes) - 1))
+    sums = np.cumsum(values * np.diff(episodes, prepend=0), axis=1)[:, ends]
+    return episodes[ends], np.diff(sums, prepend=0.0) / np.diff(episodes[ends], prepend=0)
 
 
 def read_cells(layouts: Sequence[SweepLayout], damaged: list[str] | None = None) -> list[ReportCell]:

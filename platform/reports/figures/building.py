@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from dprl.platform.reports.figures.lines import (
     epsilon_text,
     model_of,
 )
-from dprl.platform.reports.inference.effects import Scale, scale_of
+from dprl.platform.reports.inference.effects import Estimate, Scale, scale_of
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reports.records import unit_of
 
@@ -36,11 +36,15 @@ _FEW_FREE = 3
 
 
 class Quantity(NamedTuple):
-    """A cell's numbers for a chart. values: float64[n_seeds] or float64[n_seeds, T]. label: of its axis or panel."""
+    """A cell's numbers for a chart. values: float64[n_seeds] or float64[n_seeds, T]. label: of its axis or panel.
+
+    estimates: by the `id` of cells, where they are not those of the values; a point then stands for runs of any length.
+    """
 
     metric: Metric
     label: str
     values: Callable[[ReportCell], np.ndarray]
+    estimates: Mapping[int, Estimate] | None = None
 
 
 def headline_quantity(cell: ReportCell) -> Quantity:
@@ -50,7 +54,7 @@ def headline_quantity(cell: ReportCell) -> Quantity:
         raise ValueError("cell must have a headline, got one without")
     label = metric.label.capitalize()
     if metric.over == "sum":
-        unit = unit_of(cell.row["algorithm.name"])
+        unit = unit_of([cell.row])
         return Quantity(metric, f"{label} per {unit}", lambda one: one.finals / int(one.row["episodes"]))
     return Quantity(metric, label, lambda one: one.finals)
 

@@ -11,12 +11,12 @@ from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.figures.colours import Palette
 from dprl.platform.reports.figures.curves import curve_charts
-from dprl.platform.reports.figures.frontier import frontier_charts, gap_charts
+from dprl.platform.reports.figures.frontier import final_charts, frontier_charts, gap_charts, user_charts
 from dprl.platform.reports.figures.horizons import horizon_charts
 from dprl.platform.reports.figures.layout import compose
 from dprl.platform.reports.figures.lines import algorithm_of
 from dprl.platform.reports.figures.styles import FORMATS, render, style_of
-from dprl.platform.reports.records import gaps_in
+from dprl.platform.reports.records import final_scores_in, gaps_in
 
 
 def chart_files(chart: Chart, kinds: Sequence[str] = FORMATS) -> dict[str, bytes]:
@@ -37,9 +37,10 @@ def palette_of(cells: Sequence[ReportCell]) -> Palette:
 
 
 def report_charts(cells: Sequence[ReportCell]) -> list[Chart]:
-    """Return the charts of these cells: of games gaps first, then headlines against epsilon, the horizon, episodes.
+    """Return the charts of these cells: of games gaps first, of policy gradients final scores and users.
 
-    Names of charts differ. Those after the first headline's end in its name.
+    Then headlines against epsilon, the horizon, episodes. Names of charts differ: those after the first metric's end in
+    its name.
     """
     palette = palette_of(cells)
     by_metric: dict[Metric, list[ReportCell]] = {}
@@ -48,6 +49,9 @@ def report_charts(cells: Sequence[ReportCell]) -> list[Chart]:
             by_metric.setdefault(cell.metric, []).append(cell)
     gaps = gaps_in({key for cell in cells for key in cell.row})
     found = gap_charts(cells, gaps, palette)
+    for i, metric in enumerate(final_scores_in({key for cell in cells for key in cell.row})):
+        for draw, name in ((final_charts, "final"), (user_charts, "users")):
+            found += draw(cells, metric, palette, name if i == 0 else f"{name}_{metric.name}")
     for make, name in ((frontier_charts, "frontier"), (horizon_charts, "horizon"), (curve_charts, "curves")):
         for i, (metric, part) in enumerate(by_metric.items()):
             found += make(part, palette, name if i == 0 else f"{name}_{metric.name}")

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from dprl.algorithms import Metric
-from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.comparing.report_cells import ReportCell, longer_blocks
 from dprl.platform.reports.figures.building import (
     Quantity,
     ValueScale,
@@ -110,7 +110,7 @@ def _chart(
     drawn = [panel for row in grid for panel in row if panel is not None]
     flat = [line for panel in drawn for line in panel.lines]
     levels = [panel.unlearned for panel in drawn]
-    unit = unit_of(cells[0].row["algorithm.name"])
+    unit = unit_of(cell.row for cell in cells)
     at = f" (certified \u03b5 = {epsilon})" if epsilon else ""
     log = metric.over == "sum"
     ends = min(float(line.x[0]) for line in flat) if log else 0.0, max(float(line.x[-1]) for line in flat)
@@ -134,22 +134,22 @@ def _chart(
 def _what(metric: Metric, unit: str) -> str:
     if metric.over == "sum":
         return f"Mean {metric.label} so far."
-    return f"Mean {metric.label} of a block of {unit}s."
+    return f"Mean {metric.label} of blocks of {unit}s, at most 25 a run, drawn at their ends."
 
 
 def so_far(cell: ReportCell, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
-    """Return episodes, int64[T], and a sum's mean up to them, float64[n_seeds, T]; of a mean that of the block."""
-    places = _places(cell.episodes, log=metric.over == "sum")
-    episodes, values = cell.episodes[places], cell.curves[:, places]
-    return episodes, values / episodes if metric.over == "sum" else values
+    """Return episodes, int64[T], and a sum's mean up to them, float64[n_seeds, T]; of a mean that of long blocks."""
+    if metric.over != "sum":
+        return longer_blocks(cell.episodes, cell.curves)
+    places = _places(cell.episodes)
+    return cell.episodes[places], cell.curves[:, places] / cell.episodes[places]
 
 
-def _places(episodes: np.ndarray, *, log: bool) -> np.ndarray:
+def _places(episodes: np.ndarray) -> np.ndarray:
     """Return the points of a curve that are drawn: evenly spaced on the axis, the ends among them."""
     if len(episodes) <= _MOST_POINTS:
         return np.arange(len(episodes))
-    space = np.geomspace if log else np.linspace
-    wanted = space(max(float(episodes[0]), 1.0), float(episodes[-1]), _MOST_POINTS)
+    wanted = np.geomspace(max(float(episodes[0]), 1.0), float(episodes[-1]), _MOST_POINTS)
     found = np.unique(np.searchsorted(episodes, wanted, side="left").clip(0, len(episodes) - 1))
     return np.unique([0, *found, len(episodes) - 1])
 

@@ -1,4 +1,4 @@
-"""Charts over the certified epsilon: the headline, and the gaps of output policies."""
+"""Charts over the certified epsilon: the headline, final scores and the users needed, gaps of output policies."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from dprl.algorithms import Metric
 from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.comparing.users_needed import Needed, untrained, users_needed
 from dprl.platform.reports.figures.building import (
     Quantity,
     ValueScale,
@@ -26,9 +27,12 @@ from dprl.platform.reports.figures.building import (
 )
 from dprl.platform.reports.figures.charts import Axis, Chart, Line, LineName, Panel
 from dprl.platform.reports.figures.colours import Palette
-from dprl.platform.reports.figures.lines import Lines, certified, delta_sentence, fill_of
-from dprl.platform.reports.inference.effects import estimate
+from dprl.platform.reports.figures.lines import EPISODES, Lines, certified, column_of, delta_sentence, fill_of
+from dprl.platform.reports.inference.effects import Estimate, estimate
+from dprl.platform.reports.number_texts import rounded
+from dprl.platform.reports.records import is_final_score, unit_of
 
+_USERS = Metric("users_needed", "last", "episodes")
 _SAME = 1.0 + 1e-6
 """Certified epsilons may differ from claimed ones by rounding errors."""
 
@@ -38,7 +42,55 @@ def frontier_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "
     if not any(map(certified, cells)):
         return []
     quantity = headline_quantity(cells[0])
-    return _over_epsilon(cells, [quantity], palette, (name, f"{quantity.label} against certified privacy"))
+    return _over_epsilon(cells, [quantity], palette, (name, f"{quantity.label} against certified privacy", ""))
+
+
+def final_charts(cells: Sequence[ReportCell], metric: Metric, palette: Palette, name: str) -> list[Chart]:
+    """Return a final score against certified epsilon, with the level of runs without privacy."""
+    shown = [cell for cell in cells if metric.name in cell.row]
+    if not any(map(certified, shown)):
+        return []
+    about = name, "Final score against certified privacy", f"{metric.definition.capitalize()}."
+    return _over_epsilon(shown, [Quantity(metric, "Final score", _last_of(metric))], palette, about)
+
+
+def user_charts(cells: Sequence[ReportCell], metric: Metric, palette: Palette, name: str) -> list[Chart]:
+    """Return the users needed for a final score against certified epsilon, nothing if no private run reaches it."""
+    needed = users_needed([cell for cell in cells if certified(cell) or not cell.private], metric)
+    reached = {id(each.cells[-1]): each for each in needed if math.isfinite(each.users)}
+    shown = [each.cells[-1] for each in reached.values()]
+    if not any(map(certified, shown)):
+        return []
+    unit = unit_of(cell.row for each in needed for cell in each.cells)
+    found = {key: Estimate(each.users, each.lower, each.upper, "log") for key, each in reached.items()}
+    label = f"{unit.capitalize()}s needed"
+    users = Quantity(_USERS, label, lambda cell: np.array([found[id(cell)].value]), found)
+    return _over_epsilon(shown, [users], palette, (name, needed_title(unit), _meaning(needed, unit, palette)))
+
+
+def needed_title(unit: str) -> str:
+    """Return the title of the users needed, in words that stand alone."""
+    return f"{unit.capitalize()}s to 90% of the final score without privacy"
+
+
+def _meaning(needed: Sequence[Needed], unit: str, palette: Palette) -> str:
+    """Return the meaning of the level, where numbers come from, and those that lie beyond the numbers of users run."""
+    goals = {(each.first, each.level) for each in needed}
+    first, level = map(rounded, min(goals))
+    value = f": {level}, where the untrained policy has {first}" if len(goals) == 1 else ""
+    counts = sorted({int(cell.row[EPISODES]) for each in needed for cell in each.cells})
+    where = f"runs of {', '.join(f'{count:,}' for count in counts)} {unit}s" if len(counts) > 1 else "points of a run"
+    lines, beyond = Lines([each.cells[-1] for each in needed], palette), []
+    for each in needed:
+        if not each.fewest < each.users <= each.most:
+            name = lines.name(each.cells[-1], along=False)
+            words = ", ".join(word for word in (name.algorithm, name.model or "no privacy", *name.words) if word)
+            beyond.append(f" {words}: {each.text(unit)}.")
+    return (
+        f"{unit.capitalize()}s until the mean final score has gone 90% of the way from the untrained policy to the end "
+        f"of the longest runs without privacy of the same algorithm{value}. Interpolated between {where}, with 95% "
+        f"intervals over seeds.{''.join(beyond)}"
+    )
 
 
 def gap_charts(cells: Sequence[ReportCell], gaps: Sequence[Metric], palette: Palette) -> list[Chart]:
@@ -48,7 +100,7 @@ def gap_charts(cells: Sequence[ReportCell], gaps: Sequence[Metric], palette: Pal
         return []
     quantities = [Quantity(metric, metric.label.capitalize(), _last_of(metric)) for metric in gaps]
     title = f"{' and '.join(quantity.label for quantity in quantities)} of the output policy"
-    return _over_epsilon(shown, quantities, palette, ("gaps", title))
+    return _over_epsilon(shown, quantities, palette, ("gaps", title, ""))
 
 
 def _last_of(metric: Metric) -> Callable[[ReportCell], np.ndarray]:
@@ -56,8 +108,9 @@ def _last_of(metric: Metric) -> Callable[[ReportCell], np.ndarray]:
 
 
 def _over_epsilon(
-    cells: Sequence[ReportCell], quantities: Sequence[Quantity], palette: Palette, about: tuple[str, str]
+    cells: Sequence[ReportCell], quantities: Sequence[Quantity], palette: Palette, about: tuple[str, str, str]
 ) -> list[Chart]:
+    """Return the chart of these quantities. about: its name, its title, and the first sentence of its caption."""
     lines = Lines(cells, palette)
     shown = [cell for cell in cells if certified(cell) or not cell.private]
     scale = ValueScale.of(quantities[0].metric, [quantity.values(cell) for quantity in quantities for cell in shown])
@@ -71,31 +124,38 @@ def _over_epsilon(
             asked += len(every)
             kept = fitting(every, low=quantity.metric.better == "low")
             words = [quantity.label] if len(quantities) > 1 else []
-            found.append(Panel(", ".join([*words, *([title] if title else [])]), kept, unlearned_level(part, quantity)))
+            level = unlearned_level(part, quantity, shown)
+            found.append(Panel(", ".join([*words, *([title] if title else [])]), kept, level))
         return found
 
-    grid = with_rows(panel_grid(shown, lines, panels))
+    given = quantities[0].estimates is not None
+    grid = with_rows(panel_grid(shown, lines, panels, over=EPISODES if given else ""))
     drawn = [panel for row in grid for panel in row if panel is not None]
     every = [line for panel in drawn for line in panel.lines]
     limits = scale.limits(every, [panel.unlearned for panel in drawn], range_of(quantities[0].metric, cells[0]))
     labels = [quantity.label for quantity in quantities]
     y_title = labels[0] if len(labels) == 1 else f"{labels[0]} or {' or '.join(labels[1:]).lower()}"
+    name, title, meaning = about
     told = caption(
-        seeds_sentence(shown, scale, "intervals"),
+        meaning,
+        "" if given else seeds_sentence(shown, scale, "intervals"),
         delta_sentence(lines),
         *lines.noise_sentences(),
         unproved_sentence(cells, lines),
         left_out_sentence(len(every), asked),
     )
-    y = Axis(y_title, labels[0], scale.scale == "log", limits)
-    return charts_of(Chart(*about, told, "points", grid, epsilon_axis(shown), y))
+    y = Axis(y_title, labels[0], scale.scale == "log", limits, counts=given)
+    return charts_of(Chart(name, title, told, "points", grid, epsilon_axis(shown), y))
 
 
 def _line(lines: Lines, name: LineName, cells: Sequence[ReportCell], quantity: Quantity, scale: ValueScale) -> Line:
     ordered = sorted(cells, key=lambda cell: cell.proved)
     first = ordered[0]
     found = [
-        estimate(scale.apply(quantity.values(cell)), scale.scale, range_of(quantity.metric, cell)) for cell in ordered
+        estimate(scale.apply(quantity.values(cell)), scale.scale, range_of(quantity.metric, cell))
+        if quantity.estimates is None
+        else quantity.estimates[id(cell)]
+        for cell in ordered
     ]
     y, low, high = (np.array([each[i] for each in found]) for i in range(3))
     x = np.array([cell.proved if certified(cell) else math.nan for cell in ordered])
@@ -110,8 +170,14 @@ def claim_of(cell: ReportCell) -> float:
     return claimed if cell.proved > claimed * _SAME else math.nan
 
 
-def unlearned_level(cells: Sequence[ReportCell], quantity: Quantity) -> float:
-    """Return the level of a policy that has learned nothing: a sum's mean over the first block, the largest of all."""
+def unlearned_level(cells: Sequence[ReportCell], quantity: Quantity, every: Sequence[ReportCell] = ()) -> float:
+    """Return the level of a policy that has learned nothing: a sum's mean over the first block, the largest of all.
+
+    Of a final score it is that of the first policies without privacy, of `every` cell in their environment.
+    """
+    if is_final_score(quantity.metric):
+        here = column_of(cells[0], EPISODES)
+        return untrained([cell for cell in every if column_of(cell, EPISODES) == here], quantity.metric)
     if quantity.metric.over != "sum":
         return math.nan
     firsts = [float(np.mean(cell.curves[:, 0])) / float(cell.episodes[0]) for cell in cells]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dprl.platform.reports.cell_texts import plain
 from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.comparing.users_needed import cells_along
 from dprl.platform.reports.figures.building import (
     Quantity,
     ValueScale,
@@ -28,7 +28,6 @@ from dprl.platform.reports.inference.effects import estimate
 from dprl.platform.results.summary import worst_of
 
 HORIZON = "env.horizon"
-_SETTINGS = ("privacy.", "algorithm.", "noise.", "env.")
 
 
 def horizon_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "horizon") -> list[Chart]:
@@ -36,7 +35,7 @@ def horizon_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "h
 
     A line is named after that of its cells that certifies least: the certified epsilon may differ along it.
     """
-    along = _over_horizon(cells)
+    along = [line for line in cells_along(cells, HORIZON) if len(line) > 1]
     if not along:
         return []
     shown = [cell for line in along for cell in line]
@@ -66,17 +65,6 @@ def horizon_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "h
     )
     y = Axis(quantity.label, quantity.label, scale.scale == "log", limits)
     return charts_of(Chart(name, f"{quantity.label} against the horizon", told, "points", grid, x, y))
-
-
-def _over_horizon(cells: Sequence[ReportCell]) -> list[list[ReportCell]]:
-    """Return the cells that share everything but the horizon, wherever there are several, short horizons first."""
-    found: dict[tuple[object, ...], list[ReportCell]] = {}
-    for cell in cells:
-        if HORIZON in cell.row:
-            settings = (key for key in cell.row if key.startswith(_SETTINGS) or key == "episodes")
-            key = tuple((name, plain(cell.row[name])) for name in sorted(settings) if name != HORIZON)
-            found.setdefault(key, []).append(cell)
-    return [sorted(line, key=lambda cell: cell.row[HORIZON]) for line in found.values() if len(line) > 1]
 
 
 def _line(lines: Lines, cells: Sequence[ReportCell], quantity: Quantity, scale: ValueScale) -> Line:

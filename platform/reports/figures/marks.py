@@ -69,7 +69,7 @@ def put_scale(axis: Any, wanted: Axis, room: int) -> None:  # noqa: ANN401  # ma
         axis._set_axes_scale("log")
     if wanted.ticks:
         axis.set_major_locator(FixedLocator(_readable(wanted)))
-    elif wanted.log and wanted.counts:
+    elif wanted.log and wanted.counts and axis.axis_name == "x":
         axis.set_major_locator(FixedLocator(_decades(wanted, room)))
     elif wanted.log:
         wide = wanted.limits[1] > _WIDE_TICKS * wanted.limits[0]

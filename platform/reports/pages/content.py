@@ -21,10 +21,13 @@ from dprl.platform.reports.pages.cell_tables import CellTables
 from dprl.platform.reports.pages.comparison import halving_comparison
 from dprl.platform.reports.pages.markup import Names
 from dprl.platform.reports.pages.methods import HALVED, MEDIAN, METHODS
+from dprl.platform.reports.pages.user_tables import needed_tables
 from dprl.platform.reports.pages.values import environment_words
 from dprl.platform.reports.records import full_label, results_in
 
 _CURVES = "curves"
+_LEADING = ("gaps", "final", "users")
+"""Figures that stand at the top, where there are any."""
 _NO_HEADLINE = "These cells have no headline to compare"
 
 
@@ -75,8 +78,9 @@ class Content:
             yield Paragraph(told, "lead")
 
     def _body(self) -> Iterator[Block]:
-        leading, others = self._figures[:1], self._figures[1:]
+        leading, others = self._figures
         yield from leading
+        yield from needed_tables(self._cells)
         yield from BudgetTables([group for group in self.groups if group.metric is not None], self.names).blocks()
         if self.compared is not None:
             yield from halving_comparison([cell.row for cell in self._cells], *self.compared)
@@ -112,7 +116,10 @@ class Content:
         return ["dprl report", *named, *environment_words(self.groups), f"{each} per cell", *self.sweeps]
 
     @property
-    def _figures(self) -> list[Figure]:
-        """The charts as figures: the first, then curves, then the others."""
-        later = sorted(self.charts[1:], key=lambda chart: not chart.name.startswith(_CURVES))
-        return [Figure(chart, i) for i, chart in enumerate([*self.charts[:1], *later], start=1)]
+    def _figures(self) -> tuple[list[Figure], list[Figure]]:
+        """The charts as figures: those that lead, and the others, curves first."""
+        leading = [chart for chart in self.charts if chart.name in _LEADING] or list(self.charts[:1])
+        later = [chart for chart in self.charts if chart.name not in {each.name for each in leading}]
+        later.sort(key=lambda chart: not chart.name.startswith(_CURVES))
+        figures = [Figure(chart, i) for i, chart in enumerate([*leading, *later], start=1)]
+        return figures[: len(leading)], figures[len(leading) :]

@@ -27,7 +27,7 @@ _PRIVACY = """\
 \u03b5 and \u03b4 are computed from the noise that ran. Central: joint differential privacy, against all other users.
 Local: against the server as well. Shuffle: against it, too, if reports are permuted first. Each cell's certificate.json
 names its neighbours, threat model and channels that are not covered. "No privacy" is the same algorithm without noise.
-"No learning" is the regret of the first episodes."""
+"No learning" is the regret of the first episodes, or the score of the first policy."""
 METHODS = (("Intervals", _INTERVALS), ("Budgets", _BUDGETS), ("Tests", _TESTS), ("Privacy", _PRIVACY))
 """Headings and texts."""
 MEDIAN = "It is a median over seeds [95% interval, from 6 seeds on]; >K: not within the K episodes of the run."

@@ -1,0 +1,36 @@
+"""Tables of the users that a private run needs for 90 % of the final score without privacy."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.comparing.users_needed import users_needed
+from dprl.platform.reports.documents.blocks import Block, Heading, Section, Table
+from dprl.platform.reports.figures.catalogue import palette_of
+from dprl.platform.reports.figures.frontier import needed_title
+from dprl.platform.reports.figures.lines import EPISODES, Lines, column_of, columns_of, epsilon_text
+from dprl.platform.reports.number_texts import rounded
+from dprl.platform.reports.records import final_scores_in, unit_of
+
+_TEXTS = ("Environment", "Algorithm", "Trust model")
+
+
+def needed_tables(cells: Sequence[ReportCell]) -> Iterator[Block]:
+    """Yield a section for each final score with a private run and one of the same algorithm without privacy."""
+    for metric in final_scores_in({key for cell in cells for key in cell.row}):
+        found = users_needed(cells, metric)
+        shown = list(itertools.chain.from_iterable(each.cells for each in found))
+        if not any(cell.private for cell in shown):
+            continue
+        lines, unit = Lines(shown, palette_of(shown)), unit_of(cell.row for cell in shown)
+        titles, rows = columns_of(shown, EPISODES), []
+        for each in sorted(found, key=lambda each: each.cells[-1].proved):
+            cell, name = each.cells[-1], lines.name(each.cells[-1])
+            words = ", ".join((name.algorithm, *name.words)), name.model or "none", epsilon_text(cell.proved)
+            rows.append([titles[column_of(cell, EPISODES)], *words, each.text(unit), rounded(each.level)])
+        headers = [*_TEXTS, "Certified \u03b5", f"{unit.capitalize()}s needed", "Score to reach"]
+        kept = [i for i in range(len(headers)) if any(row[i] for row in rows)]
+        table = Table.of_texts([headers[i] for i in kept], [[row[i] for i in kept] for row in rows], _TEXTS)
+        yield Section([Heading(needed_title(unit), 3), table])
