@@ -12,7 +12,7 @@ from mlflow import entities
 
 from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import Experiment, Scalar
-from dprl.platform.reports.records import curve, final_numbers, headline_numbers, is_result
+from dprl.platform.reports.records import curve, final_numbers, headline_numbers, is_result, unit_of
 from dprl.platform.reports.verdicts import certificate_facts, verdict_line
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.summary import privacy_columns, standing
@@ -105,6 +105,8 @@ def cell_parameters(experiment: Experiment) -> dict[str, Scalar]:
     """
     settings = experiment.parameters()
     known = {name: settings[key] for name, key in _IDENTITY.items() if key in settings}
+    if unit_of([settings]) == "user":
+        known["Users"] = settings["episodes"]
     return known | settings
 
 

@@ -62,7 +62,7 @@ def user_charts(cells: Sequence[ReportCell], metric: Metric, palette: Palette, n
     if not any(map(certified, shown)):
         return []
     unit = unit_of(cell.row for each in needed for cell in each.cells)
-    found = {key: Estimate(each.users, each.lower, each.upper, "log") for key, each in reached.items()}
+    found = {key: Estimate(each.users, each.lower, min(each.upper, each.most), "log") for key, each in reached.items()}
     label = f"{unit.capitalize()}s needed"
     users = Quantity(_USERS, label, lambda cell: np.array([found[id(cell)].value]), found)
     return _over_epsilon(shown, [users], palette, (name, needed_title(unit), _meaning(needed, unit, palette)))
@@ -89,7 +89,7 @@ def _meaning(needed: Sequence[Needed], unit: str, palette: Palette) -> str:
     return (
         f"{unit.capitalize()}s until the mean final score has gone 90% of the way from the untrained policy to the end "
         f"of the longest runs without privacy of the same algorithm{value}. Interpolated between {where}, with 95% "
-        f"intervals over seeds.{''.join(beyond)}"
+        f"intervals over seeds, open above where they end at the most {unit}s run.{''.join(beyond)}"
     )
 
 
