@@ -37,7 +37,7 @@ def palette_of(cells: Sequence[ReportCell]) -> Palette:
 
 
 def report_charts(cells: Sequence[ReportCell]) -> list[Chart]:
-    """Return the charts of these cells: of games gaps first, of policy gradients final scores and users.
+    """Return the charts of these cells: of games gaps first, of policy gradients alone final scores.
 
     Then headlines against epsilon, the horizon, episodes. Names of charts differ: those after the first metric's end in
     its name.
@@ -49,10 +49,11 @@ def report_charts(cells: Sequence[ReportCell]) -> list[Chart]:
             by_metric.setdefault(cell.metric, []).append(cell)
     gaps = gaps_in({key for cell in cells for key in cell.row})
     found = gap_charts(cells, gaps, palette)
-    for i, metric in enumerate(final_scores_in({key for cell in cells for key in cell.row})):
-        for draw, name in ((final_charts, "final"), (user_charts, "users")):
-            found += draw(cells, metric, palette, name if i == 0 else f"{name}_{metric.name}")
     for make, name in ((frontier_charts, "frontier"), (horizon_charts, "horizon"), (curve_charts, "curves")):
         for i, (metric, part) in enumerate(by_metric.items()):
             found += make(part, palette, name if i == 0 else f"{name}_{metric.name}")
-    return found
+    finals: list[Chart] = []
+    for i, metric in enumerate(final_scores_in({key for cell in cells for key in cell.row})):
+        for draw, name in ((final_charts, "final"), (user_charts, "users")):
+            finals += draw(cells, metric, palette, name if i == 0 else f"{name}_{metric.name}")
+    return [*finals, *found] if len(by_metric) == 1 else [*found, *finals]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -118,7 +119,7 @@ class Content:
     @property
     def _figures(self) -> tuple[list[Figure], list[Figure]]:
         """The charts as figures: those that lead, and the others, curves first."""
-        leading = [chart for chart in self.charts if chart.name in _LEADING] or list(self.charts[:1])
+        leading = list(itertools.takewhile(lambda chart: chart.name in _LEADING, self.charts)) or list(self.charts[:1])
         later = [chart for chart in self.charts if chart.name not in {each.name for each in leading}]
         later.sort(key=lambda chart: not chart.name.startswith(_CURVES))
         figures = [Figure(chart, i) for i, chart in enumerate([*leading, *later], start=1)]

@@ -41,7 +41,7 @@ def test_its_figures_are_listed(home: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["plot", "recorded", "--storage", str(home)]) == 0
     told = capsys.readouterr().out.splitlines()
     assert "frontier_score  Score against certified privacy" in told
-    assert [line.split()[0] for line in told] == ["frontier", "frontier_score", "curves", "curves_score"]
+    assert [line.split()[0] for line in told] == ["frontier", "frontier_score", "curves", "curves_score", "final"]
 
 
 def test_its_policies_are_loaded(home: Path) -> None:
