@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dprl import tune
     from dprl.platform.api import (
         Experiment,
         Sweep,
@@ -40,6 +41,7 @@ __all__ = [
     "register_env",
     "run",
     "sweep",
+    "tune",
 ]
 
 __version__ = "0.2.0"
@@ -54,6 +56,8 @@ def __getattr__(name: str) -> object:
     """Load the Python API when it is first used: `import dprl` alone takes no time."""
     if name not in __all__:
         raise AttributeError(f"module 'dprl' has no attribute {name!r}")
+    if name == "tune":
+        return importlib.import_module("dprl.tune")
     return getattr(importlib.import_module("dprl.platform.api"), name)
 
 

@@ -112,12 +112,17 @@ def experiments(config: Config | None = None, /, **settings: Any) -> list[Experi
             raise broken_rule("settings", "go with a config file or a mapping", sorted(settings), "leave them out")
         require_one_release(config)
         return list(config)
+    return cells_of(content_of(config, settings))
+
+
+def content_of(config: str | Path | Mapping[str, Any] | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a config with `settings` in place of its own, in the notation of YAML. Raises UserError."""
     if config is None:
         raw: dict[str, Any] = dict(_USUAL)
     else:
-        raw = _plain(copy.deepcopy(dict(config)), "") if isinstance(config, Mapping) else read_config(config)
+        raw = plain(copy.deepcopy(dict(config)), "") if isinstance(config, Mapping) else read_config(config)
         raw.setdefault("name", _USUAL["name"])
-    return cells_of({**raw, **{key: _plain(value, key) for key, value in settings.items()}})
+    return {**raw, **{key: plain(value, key) for key, value in settings.items()}}
 
 
 def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = None, **kwargs: Any) -> GymnasiumTable:  # noqa: ANN401
@@ -382,12 +387,12 @@ def _text(path: str | Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-def _plain(value: object, section: str) -> Any:  # noqa: ANN401
+def plain(value: object, section: str) -> Any:  # noqa: ANN401
     """Return a value of a config in the notation of YAML: names and settings objects as mappings."""
     if isinstance(value, Mapping):
         if GRID in value:
-            return {**value, GRID: [_plain(each, section) for each in value[GRID]]}
-        return {key: _plain(each, key if not section else "") for key, each in value.items()}
+            return {**value, GRID: [plain(each, section) for each in value[GRID]]}
+        return {key: plain(each, key if not section else "") for key, each in value.items()}
     if section in _SECTIONS:
         key = _SECTIONS[section]
         if section == "env" and (hasattr(value, "unwrapped") or _GYMNASIUM_ID.search(str(value))):

@@ -39,6 +39,7 @@ class UserError(Exception):
 
 _EXTRAS = {
     **dict.fromkeys(("ray", "aiohttp", "grpc"), "ray"),
+    "optuna": "optuna",
     **dict.fromkeys(("torch", "tree", "lz4", "ormsgpack"), "rllib"),
 }
 """Extras of the project by the packages that they install."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dprl.privacy.base import ADJACENCY, LedgerError, TrustModel
@@ -326,3 +327,14 @@ def of_statistics(model: TrustModel, rewards: str, clipped: bool) -> ThreatModel
     clips = () if clipped else (NOT_CLIPPED,)
     left_open = {"public": (PUBLIC_REWARDS,), "open": (OPEN_REWARDS,)}.get(rewards, ())
     return found.excluding(_AGENTS, *clips, *left_open, first=True)
+
+
+def of_trials(raw_metrics: Sequence[str]) -> tuple[str, ...]:
+    """Return the channels that a search over trials leaves open, beside those of each trial.
+
+    Args:
+        raw_metrics: reported metrics that a trial's guarantee does not cover.
+    """
+    raw = f"choosing and stopping trials by raw metrics ({', '.join(raw_metrics)}): epsilon is infinite for that choice"
+    others = "other trials of the same search: the epsilons of all trials that a user is in add up"
+    return (raw, others) if raw_metrics else (others,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pandas as pd
 from dprl.algorithms import Algorithm
 from dprl.platform.audits import attached_audit
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.errors import UserError
+from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.plugins import require_counted_modules
 from dprl.platform.reports.figures.of_cell import cell_figures
 from dprl.platform.results.atomic_files import (
@@ -87,11 +87,14 @@ class CellRun:
     system, starting again is a second release to the same users: every charge is on disk before it is released, in a
     journal beside the cell's folder, and the certificate composes all attempts. Raises UserError for a checkpoint or a
     journal of such a cell that is damaged, missing or not this run's.
+
+    excluded: channels that the certificate names as not covered, beside those of the run.
     """
 
-    def __init__(self, experiment: Experiment, folder: CellFolder) -> None:
+    def __init__(self, experiment: Experiment, folder: CellFolder, excluded: Sequence[str] = ()) -> None:
         self.experiment = experiment
         self.folder = folder
+        self._excluded = excluded
         self.ends = block_ends(experiment.episodes)
         self._rows: list[list[float]] = []  # of a seed's block: its metrics, in the order of `_names`
         self._names = [metric.name for metric in experiment.metrics]
@@ -125,8 +128,11 @@ class CellRun:
         done = seed * self.experiment.episodes + (int(self.ends[block - 1]) if block else 0)
         return CellProgress(done, total, min(seed, self.experiment.seeds - 1), False, self._restarted)
 
-    def advance(self, seconds: float) -> CellProgress:
-        """Run for about `seconds`, at least one block; leave a checkpoint or, at the end, the artifacts."""
+    def advance(self, seconds: float, keep: bool = True) -> CellProgress:
+        """Run for about `seconds`, at least one block; leave a checkpoint or, at the end, the artifacts.
+
+        keep: False if the caller saves checkpoints itself.
+        """
         if self.finished:
             return self.progress
         started = time.perf_counter()
@@ -138,9 +144,9 @@ class CellRun:
         self._seconds += ended - started
         # A plugin may have imported late: what ran must be what the cell's digest says before any of it is kept.
         require_counted_modules()
-        if not (self._complete and self.experiment.resumable):
+        if not self.experiment.resumable or (keep and not self._complete):
             # Noise that cannot be drawn again is kept before artifacts, too: a cut there must be no second release.
-            self._save()
+            self.save(self.folder.state_file)
             self.saving = time.perf_counter() - ended
         if self._complete:
             self._write_artifacts()
@@ -162,13 +168,28 @@ class CellRun:
             raise UserError(str(error)) from error
         self._rows.append([segment.metrics[name] for name in self._names])
         if block == len(self.ends) - 1:
-            self._policies.append(algorithm.policies)
-            self._basis = {"theorem": algorithm.theorem or "", "derived": dict(algorithm.derived)}
-            self._certificates.append(algorithm.certificate().to_dict())
+            self._add_outputs(algorithm)
             self._learner = None
             if self._journal is not None:
                 self._journal.close()
                 self._journal = None
+
+    def _add_outputs(self, algorithm: Algorithm) -> None:
+        self._policies = [*self._policies, algorithm.policies]
+        self._basis = {"theorem": algorithm.theorem or "", "derived": dict(algorithm.derived)}
+        self._certificates = [*self._certificates, algorithm.certificate().to_dict()]
+
+    def write_partial(self) -> None:
+        """Write the artifacts of a run that may end here, with the finished seeds or the blocks of the first one."""
+        if self.finished or not self._rows:
+            return
+        before = self._policies, self._basis, self._certificates
+        if self._learner is not None and not self._policies:
+            self._add_outputs(self._learner)
+        try:
+            self._write_artifacts()
+        finally:
+            self._policies, self._basis, self._certificates = before
 
     def _built(self, seed: int) -> Algorithm:
         """Return the learner of a seed; noise from the operating system needs a journal. Raises UserError."""
@@ -183,7 +204,8 @@ class CellRun:
         except LedgerError as error:
             raise UserError(str(error)) from error
 
-    def _save(self) -> None:
+    def save(self, file: Path) -> None:
+        """Write a checkpoint to `file`."""
         about = {
             "digest": self.experiment.digest,
             "seconds": self._seconds,
@@ -204,7 +226,16 @@ class CellRun:
         if self._learner is not None and resumable:
             arrays |= {_LEARNER + key: array for key, array in self._learner.state_dict().items()}
         # Under jdp the learner's state holds exact counts, which the certificate says stay with the server.
-        write_arrays(self.folder.state_file, arrays, private=True)
+        write_arrays(file, arrays, private=True)
+
+    def resume(self, file: Path) -> None:
+        """Continue a new run from the checkpoint in `file`. Raises UserError if it is damaged, or of another cell."""
+        try:
+            self._continue(_read_arrays(file))
+        except _DAMAGE as error:
+            rule = "must be one of the same settings, seed and code"
+            remedy = "keep settings fixed within a trial: population-based training changes them"
+            raise broken_rule("checkpoint", rule, str(error), remedy) from error
 
     def _load(self) -> None:
         """Continue from the checkpoint, or start again if it is damaged. Raises UserError, OSError."""
@@ -253,19 +284,19 @@ class CellRun:
             self._learner.load_state_dict(learner)
 
     def records(self) -> dict[str, np.ndarray]:
-        """Return the records of all finished seeds as columns, in the order of `columns`."""
-        blocks, n_metrics = len(self.ends), len(self._names)
-        seeds = len(self._rows) // blocks
+        """Return the records of all finished seeds, or else of the first so far, as columns in the order of `columns`."""
+        blocks, n_metrics = min(len(self._rows) or len(self.ends), len(self.ends)), len(self._names)
+        seeds, ends = len(self._rows) // blocks, self.ends[:blocks]
         rows = np.array(self._rows[: seeds * blocks], dtype=np.float64).reshape(seeds, blocks, n_metrics)
         found = {
             "seed": np.repeat(np.arange(seeds, dtype=np.int64) + self.experiment.seed, blocks),
-            "episode": np.tile(self.ends, seeds),
+            "episode": np.tile(ends, seeds),
         }
         for i, metric in enumerate(self.experiment.metrics):
             values = rows[:, :, i]
             if metric.over == "sum":
                 found[metric.name] = np.cumsum(values, axis=1).ravel()
-                found[per_episode(metric)] = (values / np.diff(self.ends, prepend=0)).ravel()
+                found[per_episode(metric)] = (values / np.diff(ends, prepend=0)).ravel()
             else:
                 found[metric.name] = values.ravel()
         return {name: found[name] for name in columns(self.experiment.metrics)}
@@ -283,19 +314,19 @@ class CellRun:
             same = differing <= ({"users_asked_again"} if other["attempts"] == worst["attempts"] else _OF_ATTEMPTS)
             if not same:
                 raise RuntimeError("the seeds of one cell released different things; their ledgers must agree")
-        return worst
+        return {**worst, "excluded_channels": [*worst["excluded_channels"], *self._excluded]}
 
     def _write_artifacts(self) -> None:
         """Write everything, the marker last: a folder with the marker is complete."""
         folder, records, certificate = self.folder, pd.DataFrame(self.records()), self.certificate()
-        if self.experiment.audit:
+        if self.experiment.audit and self._complete:
             certificate = certificate | {"audit": attached_audit(self.experiment)}
         # Under a name of its own: `dprl run` on it then repeats this cell beside its sweep, not in it.
         own = replace(self.experiment, name=f"{self.experiment.name[:80]}-{self.experiment.digest}")
         write_text(folder.experiment_file, own.to_yaml())
         write_json(folder.certificate_file, certificate)
         write_atomically(folder.records_file, lambda file: records.to_parquet(file, index=False))
-        seeds = np.arange(self.experiment.seeds, dtype=np.int64) + self.experiment.seed
+        seeds = np.unique(records["seed"])
         tables = self._tables()
         write_arrays(folder.policy_file, {"seed": seeds, **tables})
         for name, figure in cell_figures(records, self.experiment, certificate, tables).items():

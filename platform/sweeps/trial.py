@@ -94,37 +94,40 @@ class ObserverCallback(tune.Callback):
         self._cells = cells
         self._listener = observer
         self._ended: deque[tuple[int, SweepCell]] = deque()
-        self._unseen: dict[str, float] = {}
+        self._unseen: dict[Path, tuple[SweepCell, float]] = {}
         self._next_look = 0.0
 
     def __reduce__(self) -> tuple[Callable[[], tune.Callback], tuple[()]]:
         # Tune saves its callbacks for a restore, which dprl does not use; the observer cannot be pickled.
         return tune.Callback, ()
 
+    def _cell(self, trial: Trial) -> SweepCell:
+        return self._cells[trial.config["cell"]]
+
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
         """Pass on that a cell runs."""
-        self._listener.started(self._cells[trial.config["cell"]])
+        self._listener.started(self._cell(trial))
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: object
     ) -> None:
         """Pass on a cell's progress."""
         if _PROGRESS in result:
-            self._listener.advanced(self._cells[trial.config["cell"]], result[_PROGRESS])
+            self._listener.advanced(self._cell(trial), result[_PROGRESS])
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
         """Pass on that a cell's process died; Tune starts another one."""
-        self._listener.interrupted(self._cells[trial.config["cell"]], _one_line(_error_of(trial)))
+        self._listener.interrupted(self._cell(trial), _one_line(_error_of(trial)))
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
         """Note that a cell has finished, or pass on its error."""
-        cell, result = self._cells[trial.config["cell"]], trial.last_result
+        cell, result = self._cell(trial), trial.last_result
         if _CAUSE in result:
             self._listener.failed(cell, result[_CAUSE], result[_TRACE])
         elif cell.finished:
             self._ended.append((iteration, cell))
         else:
-            self._unseen[cell.digest] = time.monotonic() + _UNSEEN_SECONDS
+            self._unseen[cell.folder.path] = cell, time.monotonic() + _UNSEEN_SECONDS
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: object) -> None:
         """Pass on the cells that finished some steps ago."""
@@ -149,17 +152,15 @@ class ObserverCallback(tune.Callback):
         if not self._unseen or now < self._next_look:
             return
         self._next_look = now + _LOOK_SECONDS
-        for digest, deadline in list(self._unseen.items()):
-            cell = self._cells[digest]
+        for folder, (cell, deadline) in list(self._unseen.items()):
             if cell.finished:
                 self._ended.append((iteration, cell))
             elif now > deadline:
-                folder = cell.folder.path
                 cause = f"it finished, but not in {folder} of this machine: put DPRL_HOME on storage that all share"
                 self._listener.failed(cell, cause, cause)
             else:
                 continue
-            del self._unseen[digest]
+            del self._unseen[folder]
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
         """Pass on that a cell failed."""
@@ -167,7 +168,7 @@ class ObserverCallback(tune.Callback):
         cause = _one_line(error)
         if trial.num_failures > 1:
             cause += f"; it had been restarted {trial.num_failures - 1} times, and --max-restarts allows more"
-        self._listener.failed(self._cells[trial.config["cell"]], cause, _plain(str(error)))
+        self._listener.failed(self._cell(trial), cause, _plain(str(error)))
 
 
 def _error_of(trial: Trial) -> BaseException | None:

@@ -38,6 +38,7 @@ LIBRARIES = {
             "mlflow",
             "numba",
             "numpy",
+            "optuna",
             "pandas",
             "pyarrow",
             "pydantic",
@@ -62,7 +63,7 @@ ORDER = {
     "platform": (
         *("errors", "program", "environment_variables", "plugins", "configs", "results", "policies", "reports"),
         *("audits", "tracking", "ray_token", "sweeps", "reproductions", "submission", "commands"),
-        *("api", "command_line"),
+        *("api", "tuning", "command_line"),
         "submitted_job",
     ),
 }

@@ -1,0 +1,233 @@
+"""Experiments as trials of one's own `ray.tune.Tuner`, with the certificates and MLflow runs of a sweep."""
+# ruff: noqa: PLC0415 - workers load neither MLflow nor Optuna
+
+from __future__ import annotations
+
+import copy
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow.fs
+from ray import tune
+from ray.tune.experiment import Trial
+
+from dprl.algorithms import ALGORITHMS
+from dprl.platform.api import Config, content_of, plain
+from dprl.platform.configs.config import cells_of, set_value
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.environment_variables import set_environment
+from dprl.platform.environment_variables import tracking_uri as tracking_uri_of
+from dprl.platform.errors import UserError, broken_rule, missing_extra, print_error
+from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.home import home_folder
+from dprl.platform.results.layout import SweepCell
+from dprl.platform.sweeps.cell import CellProgress, CellRun
+from dprl.platform.sweeps.trial import ObserverCallback, resources_of
+from dprl.platform.tracking.store import TrackingStore
+from dprl.privacy.threat_models import of_trials
+
+if TYPE_CHECKING:
+    from dprl.platform.tracking.retrying import RetryingTracker
+
+__all__ = ["mlflow_callback", "optuna_search", "trainable"]
+
+_STATE = "state.npz"
+
+
+def trainable(config: Config | None = None, /, **settings: Any) -> type[tune.Trainable]:  # noqa: ANN401
+    """Return the class of a `ray.tune.Tuner`'s trials: an experiment that `param_space` changes by dotted keys.
+
+    A trial is one run, with the config's `seed`; vary `seed` for more. It reports the columns of a sweep's records
+    after each block of episodes, `episode` among them, and saves its state as a Tune checkpoint. At its end, or
+    if a scheduler stops it, its folder has the files of a sweep's cell: certificate.json, records.parquet, policy.npz.
+
+    Metrics that its guarantee does not cover are named in the certificate: choosing or stopping trials by them is not
+    private at any epsilon. With `release: true` only covered metrics are reported.
+
+    config, settings: as those of `dprl.experiments`; grids must be overridden by `param_space`. Tuner.fit raises
+    UserError for unknown keys and other mistakes of the first trial; a later trial with a mistake fails alone.
+    Checkpoints continue in the same settings only, so population-based training is refused, and a run with
+    `noise.entropy: os` is never continued.
+    """
+    if isinstance(config, Experiment):
+        config = {**config.as_mapping(), **({} if config.memory is None else {"memory": config.memory})}
+    if not (config is None or isinstance(config, str | Path | Mapping)):
+        raise broken_rule("config", "must be one experiment, a config or its name", config, "pass one of the list")
+    members = {
+        "__doc__": _Trial.__doc__,
+        "base": content_of(config, settings),
+        "functions": [each for each in ALGORITHMS.values() if hasattr(each, "source")],
+    }
+    return type("dprl", (_Trial,), members)
+
+
+def optuna_search(**settings: Any) -> Any:  # noqa: ANN401
+    """Return Ray Tune's OptunaSearch with these settings. Raises UserError if Optuna is not installed."""
+    try:
+        import optuna  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) from None
+    from ray.tune.search.optuna import OptunaSearch
+
+    return OptunaSearch(**settings)
+
+
+def mlflow_callback(name: str, *, storage: str | None = None, tracking_uri: str | None = None) -> tune.Callback:
+    """Return the callback for `tune.RunConfig` that writes MLflow runs: one parent, and one nested run per trial.
+
+    A trial's run has the content of a sweep's cell. Trials with equal settings share one.
+
+    name: of the parent run. storage: folder of all results, by default $DPRL_HOME or ./dprl_runs. tracking_uri: of
+    MLflow, by default $MLFLOW_TRACKING_URI or a database in `storage`. Raises UserError for an unusable store.
+    """
+    set_environment()
+    store = TrackingStore.choose(home_folder(storage), tracking_uri_of(tracking_uri))
+    store.require_reachable()
+    return _TrialsInMLflow(name, store)
+
+
+class _Trial(tune.Trainable):
+    """Ray Tune trial of one run of a dprl experiment."""
+
+    base: ClassVar[Mapping[str, Any]]
+    functions: ClassVar[list[Any]]
+    """Algorithms of this session that are one function: no worker has them in its registry."""
+    _checked: ClassVar[bool] = False
+    _run: CellRun
+
+    @classmethod
+    def experiment(cls, config: Mapping[str, Any]) -> Experiment:
+        """Return the experiment of a trial. Raises UserError."""
+        for function in cls.functions:
+            ALGORITHMS.setdefault(function.name, function)
+        raw = copy.deepcopy(dict(cls.base))
+        for path, value in config.items():
+            if path == "seeds":
+                raise broken_rule("seeds", "must not be in param_space: a trial has one", value, "vary seed instead")
+            set_value(raw, path.split("."), plain(value, path), path)
+        cells = cells_of({**raw, "seeds": 1})
+        if len(cells) != 1:
+            remedy = "set the keys with grid_search in param_space"
+            raise broken_rule("config", "must be one cell for each trial", f"a grid of {len(cells)}", remedy)
+        return cells[0]
+
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
+        """Ask for one CPU and the experiment's memory. Raises UserError before the first trial, if it is invalid."""
+        try:
+            memory = cls.experiment(config).memory
+        except UserError:
+            if not cls._checked:
+                raise
+            return resources_of(None)  # the trial itself will fail, and no other
+        cls._checked = True
+        return resources_of(memory)
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Open the run of the trial's experiment. Raises UserError."""
+        self._open(config)
+
+    def _open(self, config: Mapping[str, Any]) -> None:
+        experiment, folder = self.experiment(config), Path(self.logdir)
+        if self._storage is not None:
+            folder = Path(self._storage.trial_fs_path)
+            if not isinstance(self._storage.storage_filesystem, pyarrow.fs.LocalFileSystem):
+                raise broken_rule("storage_path", "must be a folder that every node sees", str(folder), "mount it")
+        raw = [metric.name for metric in experiment.metrics if not metric.covered]
+        channels = of_trials(raw) if experiment.privacy.model != "none" else ()
+        self._run = CellRun(experiment, CellFolder(folder), channels)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Run another trial in the same process."""
+        self._run.write_partial()
+        self._open(new_config)
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """Run one block of episodes; return the last row of the records."""
+        # The artifacts of a checkpoint do not end the run.
+        self._run.folder.marker_file.unlink(missing_ok=True)
+        progress = self._run.advance(0.0, keep=False)
+        newest = {name: column[-1].item() for name, column in self._run.records().items()}
+        return {**newest, "done": progress.finished}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Write the state, and the certificate so far: Tune saves before it stops a trial."""
+        self._run.save(Path(checkpoint_dir) / _STATE)
+        self._run.write_partial()
+
+    def load_checkpoint(self, checkpoint: str) -> None:
+        """Continue from a checkpoint of the same experiment. Raises UserError."""
+        self._open(self.config)
+        if not self._run.experiment.resumable:
+            rule = "must be 'seed' to continue a trial: noise from the operating system is not written down"
+            raise broken_rule("noise.entropy", rule, "os", "take a scheduler that never pauses, e.g. ASHAScheduler")
+        self._run.resume(Path(checkpoint) / _STATE)
+
+    def cleanup(self) -> None:
+        """Write the artifacts of a stopped trial."""
+        self._run.write_partial()
+
+
+class _TrialsInMLflow(ObserverCallback):
+    """Tune callback that writes trials to MLflow as cells of a sweep."""
+
+    def __init__(self, name: str, store: TrackingStore) -> None:
+        self._name, self._store = name, store
+        self._trials: dict[str, SweepCell] = {}
+        super().__init__({}, self)
+        self.ended = {"cells_finished": 0, "cells_failed": 0}
+
+    def setup(self, **info: object) -> None:
+        """Begin the parent run. Raises UserError for an unusable store."""
+        from dprl.platform.tracking.retrying import RetryingTracker
+        from dprl.platform.tracking.tracker import Tracker
+
+        tracker = Tracker(self._store, self._name, "ray.tune.Tuner", uuid.uuid4().hex)
+        self._tracker: RetryingTracker = RetryingTracker(tracker, print_error)
+        self._tracker.open([], fresh=False, older=())
+
+    def _cell(self, trial: Trial) -> SweepCell:
+        if trial.trial_id not in self._trials:
+            experiment, folder = trial.get_trainable_cls().experiment(trial.config), Path(trial.path)
+            label = experiment.short_name(list(trial.config))
+            self._trials[trial.trial_id] = SweepCell(experiment, label, CellFolder(folder), folder / "lock")
+        return self._trials[trial.trial_id]
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
+        """Pass on that a trial failed; refused settings are no cell."""
+        with suppress(UserError):
+            super().on_trial_error(iteration, trials, trial, **info)
+
+    def on_experiment_end(self, trials: list[Trial], **info: object) -> None:
+        """End all runs, after the files of stopped trials have come."""
+        self.wait()
+        self.flush()
+        counts = {"cells": len(trials), **self.ended}
+        status = "FAILED" if self.ended["cells_failed"] else "FINISHED"
+        missed = self._tracker.close([], counts, status, patient=not self._store.local)
+        if missed is not None:
+            print_error(f"MLflow: {missed}; the trials' folders have all results")
+
+    def started(self, cell: SweepCell) -> None:
+        """Begin the trial's run."""
+        self._tracker.begin(cell)
+
+    def advanced(self, cell: SweepCell, progress: CellProgress) -> None:
+        """Write nothing before the trial ends."""
+
+    def interrupted(self, cell: SweepCell, cause: str) -> None:
+        """Leave the run open: the trial starts again."""
+
+    def finished(self, cell: SweepCell) -> None:
+        """Record the trial's results."""
+        self.ended["cells_finished"] += 1
+        self._tracker.record(cell, cell.folder.results())
+
+    def failed(self, cell: SweepCell, cause: str, trace: str) -> None:
+        """End the trial's run with the cause of its failure."""
+        self.ended["cells_failed"] += 1
+        self._tracker.fail(cell, cause)
