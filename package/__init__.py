@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dprl import tune
+    from dprl import tune as tune
     from dprl.platform.api import (
         Experiment,
         Sweep,
@@ -41,8 +41,9 @@ __all__ = [
     "register_env",
     "run",
     "sweep",
-    "tune",
 ]
+_MODULES = ["tune"]
+"""Public modules that need an extra of the project."""
 
 __version__ = "0.2.0"
 
@@ -54,12 +55,12 @@ if not (_HERE / "privacy").is_dir():
 
 def __getattr__(name: str) -> object:
     """Load the Python API when it is first used: `import dprl` alone takes no time."""
+    if name in _MODULES:
+        return importlib.import_module(f"dprl.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'dprl' has no attribute {name!r}")
-    if name == "tune":
-        return importlib.import_module("dprl.tune")
     return getattr(importlib.import_module("dprl.platform.api"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

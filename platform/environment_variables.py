@@ -35,13 +35,14 @@ _DRIVER_ENVIRONMENT = {
 }
 
 
-def set_environment() -> None:
+def set_environment(prefix: str = "") -> None:
     """Keep Ray and MLflow quiet, private and quick to fail, unless the user has said otherwise.
 
-    To be called before either is imported.
+    To be called before either is imported. prefix: of the variables to set, such as 'MLFLOW_'.
     """
     for name, value in _DRIVER_ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
+        if name.startswith(prefix):
+            os.environ.setdefault(name, value)
 
 
 def worker_environment() -> dict[str, str]:

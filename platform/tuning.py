@@ -1,5 +1,5 @@
 """Experiments as trials of one's own `ray.tune.Tuner`, with the certificates and MLflow runs of a sweep."""
-# ruff: noqa: PLC0415 - workers load neither MLflow nor Optuna
+# ruff: noqa: ARG002, PLC0415 - Tune calls hooks with all arguments; workers load neither MLflow nor Optuna
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import pyarrow.fs
 from ray import tune
 from ray.tune.experiment import Trial
 
@@ -83,7 +82,7 @@ def mlflow_callback(name: str, *, storage: str | None = None, tracking_uri: str 
     name: of the parent run. storage: folder of all results, by default $DPRL_HOME or ./dprl_runs. tracking_uri: of
     MLflow, by default $MLFLOW_TRACKING_URI or a database in `storage`. Raises UserError for an unusable store.
     """
-    set_environment()
+    set_environment("MLFLOW_")  # Tune's variables are the user's
     store = TrackingStore.choose(home_folder(storage), tracking_uri_of(tracking_uri))
     store.require_reachable()
     return _TrialsInMLflow(name, store)
@@ -134,7 +133,7 @@ class _Trial(tune.Trainable):
         experiment, folder = self.experiment(config), Path(self.logdir)
         if self._storage is not None:
             folder = Path(self._storage.trial_fs_path)
-            if not isinstance(self._storage.storage_filesystem, pyarrow.fs.LocalFileSystem):
+            if self._storage.storage_filesystem.type_name != "local":
                 raise broken_rule("storage_path", "must be a folder that every node sees", str(folder), "mount it")
         raw = [metric.name for metric in experiment.metrics if not metric.covered]
         channels = of_trials(raw) if experiment.privacy.model != "none" else ()

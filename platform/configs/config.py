@@ -154,19 +154,19 @@ def apply_override(raw: dict[str, Any], override: str) -> None:
         set_value(config, keys, value, f"--set {dotted}")
 
 
-def set_value(config: dict[str, Any], keys: Sequence[str], value: object, place: str) -> None:
+def set_value(config: dict[str, Any], keys: Sequence[str], value: object, source: str) -> None:
     """Set the value at the path of `keys` in `config`, making the mappings on the way.
 
-    Raises UserError on `place`, such as `--set env.horizon`, if the path leads through something else.
+    Raises UserError, begun with `source` such as `--set env.horizon`, if the path leads through something else.
     """
     place = config
     for depth, key in enumerate(keys[:-1], start=1):
         below = place.setdefault(key, {})
         here = shortened(".".join(keys[:depth]))
         if not isinstance(below, dict):
-            raise broken_rule(place, f"{here} must be a mapping to have keys", below, f"set {here} itself")
+            raise broken_rule(source, f"{here} must be a mapping to have keys", below, f"set {here} itself")
         if GRID in below:
-            raise UserError(f"{place}: `{here}` is a grid; set it as a whole")
+            raise UserError(f"{source}: `{here}` is a grid; set it as a whole")
         place = below
     place[keys[-1]] = copy.deepcopy(value)
 

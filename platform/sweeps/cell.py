@@ -284,7 +284,7 @@ class CellRun:
             self._learner.load_state_dict(learner)
 
     def records(self) -> dict[str, np.ndarray]:
-        """Return the records of all finished seeds, or else of the first so far, as columns in the order of `columns`."""
+        """Return the records of the finished seeds, or else of the first so far, in the order of `columns`."""
         blocks, n_metrics = min(len(self._rows) or len(self.ends), len(self.ends)), len(self._names)
         seeds, ends = len(self._rows) // blocks, self.ends[:blocks]
         rows = np.array(self._rows[: seeds * blocks], dtype=np.float64).reshape(seeds, blocks, n_metrics)

@@ -303,7 +303,7 @@ class Tracker:
 
 
 def _client(store: TrackingStore) -> MlflowClient:
-    set_environment()
+    set_environment("MLFLOW_")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     # It logs each error of a database with its traceback, and raises it.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
