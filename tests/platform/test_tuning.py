@@ -72,7 +72,7 @@ def test_a_trial_reports_the_records_of_a_sweep(tmp_path: Path, privacy: dict[st
 
 
 def test_dotted_keys_override_the_config() -> None:
-    experiment = dprl.tune.trainable(BASE).experiment(  # type: ignore[attr-defined]
+    experiment = dprl.tune.trainable(BASE).experiment(
         {
             "algorithm.bonus_scale": np.float64(0.25),
             "privacy.epsilon": 3,
@@ -87,7 +87,7 @@ def test_dotted_keys_override_the_config() -> None:
 def test_an_experiment_is_a_base_too() -> None:
     one = dprl.experiments(BASE, memory=0.5, seeds=3)[0]
     made = dprl.tune.trainable(one)
-    assert made.experiment({"seed": 7}).memory == 0.5  # type: ignore[attr-defined]
+    assert made.experiment({"seed": 7}).memory == 0.5
     assert made.default_resource_request({}).bundles == [{"CPU": 1, "memory": 0.5 * 10**9}]
     with pytest.raises(UserError, match="config: must be one experiment"):
         dprl.tune.trainable([one])
@@ -227,6 +227,7 @@ def test_asha_on_ray(cluster: None, tmp_path: Path) -> None:
     )
     results = tuner.fit()
     assert not results.errors
+    # Tune's variables stay the user's.
     assert {key for key in os.environ.keys() - before.keys() if key.startswith("TUNE_")} == set()
     certificates = [certificate_of_folder(Path(result.path)) for result in results]
     users = [result.metrics["episode"] for result in results]
