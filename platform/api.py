@@ -17,22 +17,20 @@ import dataclasses
 import html
 import io
 import re
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dprl.envs import GymnasiumTable, log_episodes
-from dprl.envs.gymnasium_ids import spec_of
-from dprl.envs.gymnasium_tables import table_of
+from dprl.envs import log_episodes
 from dprl.platform.commands.cells import certificates_of, labels_of, unfit_settings
 from dprl.platform.configs.config import cells_of, read_config, require_one_release
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.configs.grid import GRID
 from dprl.platform.configs.memory import require_memory
 from dprl.platform.environment_variables import tracking_uri as tracking_uri_of
+from dprl.platform.environments import from_gymnasium, register_env
 from dprl.platform.errors import UserError, broken_rule, suggestion
 from dprl.platform.plugins import register_function
 from dprl.platform.results.cell_folder import CellFolder
@@ -41,7 +39,6 @@ from dprl.platform.results.layout import SweepLayout, nothing_finished, sweep_la
 from dprl.privacy import Certificate
 
 if TYPE_CHECKING:
-    import gymnasium
     import pandas as pd
     from matplotlib.figure import Figure
 
@@ -72,8 +69,6 @@ Config = str | Path | Mapping[str, Any] | Experiment | Sequence[Experiment]
 """The path of a config file, the name of one in tune_configs/, its content as a mapping, or experiments."""
 
 _GYMNASIUM_ID = re.compile(r"^[\w:./-]*-v\d+$")
-_NO_DIFFERENCE = 1e-12
-"""Of values, a step."""
 _SECTIONS = {"algorithm": "name", "env": "name", "privacy": "model"}
 _USUAL = {"name": "python", "seeds": 10}
 
@@ -123,81 +118,6 @@ def content_of(config: str | Path | Mapping[str, Any] | None, settings: Mapping[
         raw = plain(copy.deepcopy(dict(config)), "") if isinstance(config, Mapping) else read_config(config)
         raw.setdefault("name", _USUAL["name"])
     return {**raw, **{key: plain(value, key) for key, value in settings.items()}}
-
-
-def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = None, **kwargs: Any) -> GymnasiumTable:  # noqa: ANN401
-    """Return an environment of Gymnasium that has a table of transitions, as the `env` of an experiment.
-
-    Rewards outside [0, 1] are mapped to it; their range is printed to standard error. `build()` gives the
-    arrays, the exact optimum and the exact value of any policy.
-
-    env: an id, or a registered environment. horizon: of an episode, by default the registered one. kwargs: more
-    arguments of gymnasium.make.
-
-    Examples:
-        >>> from_gymnasium("FrozenLake-v1", horizon=10, is_slippery=False)
-        GymnasiumTable(env_id='FrozenLake-v1', horizon=10, kwargs='is_slippery=False')
-
-    Raises UserError for an environment without a table, and for one that is too large.
-    """
-    import numpy as np
-
-    try:
-        spec = spec_of(env) if isinstance(env, str) else getattr(env, "spec", None)
-    except ValueError as error:
-        raise UserError(f"env: {error}") from None
-    if spec is None:
-        raise broken_rule("env", "must be registered with Gymnasium", repr(env), "call gymnasium.register for it")
-    if getattr(spec, "additional_wrappers", ()):
-        raise broken_rule("env", "must have no wrappers: a table knows none", repr(env), "pass env.unwrapped")
-    length = spec.max_episode_steps if horizon is None else horizon
-    if length is None:
-        raise broken_rule("horizon", "is required, as the environment has none", None, "write e.g. horizon=20")
-    arguments = {**({} if isinstance(env, str) else spec.kwargs), **kwargs}
-    plain = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in arguments.items()}
-    written = ", ".join(f"{key}={value!r}" for key, value in plain.items())
-    try:
-        found = GymnasiumTable(env if isinstance(env, str) else spec.id, length, written)
-        if not isinstance(env, str) and not kwargs and table_of(env, spec.id)[1] != found.table:
-            rule = "must have the table that gymnasium.make gives its id again"
-            raise broken_rule("env", rule, repr(env), "register an environment with your table")
-    except ValueError as error:
-        raise UserError(f"env: {error}") from None
-    low, high = found.reward_range
-    if (low, high) != (0.0, 1.0):
-        print(f"{spec.id}: rewards from {low:g} to {high:g} are mapped to 0 to 1", file=sys.stderr)  # noqa: T201
-    worst, best = found.value_range
-    if best - worst < _NO_DIFFERENCE * length:
-        print(f"{spec.id}: every policy earns the same in {length} steps; raise horizon", file=sys.stderr)  # noqa: T201
-    return found
-
-
-def register_env(
-    name: str, creator: Callable[..., gymnasium.Env[Any, Any]], *, max_episode_steps: int | None = None
-) -> str:
-    """Register an environment of your own for `env: {name: control, env_id: NAME}`, and return its name.
-
-    It is the same as `gymnasium.register`, and may be called again after a change. Ray's workers get it, too.
-
-    name: letters, digits and underscores, with a version if you like: MyShop-v0. creator: a class of environments, or a
-    function that makes one; `kwargs` of the config are its arguments. max_episode_steps: the limit of an episode.
-
-    Examples:
-        >>> import gymnasium
-        >>> register_env("MyPole-v0", lambda: gymnasium.make("CartPole-v1"), max_episode_steps=50)
-        'MyPole-v0'
-
-    Raises UserError for another name.
-    """
-    import gymnasium
-
-    gymnasium.registry.pop(name, None)
-    try:
-        gymnasium.register(name, creator, max_episode_steps=max_episode_steps)
-    except (gymnasium.error.Error, TypeError) as error:
-        why = " ".join(str(error).split())
-        raise broken_rule("name", f"must be an id of Gymnasium ({why})", repr(name), "write e.g. MyShop-v0") from None
-    return name
 
 
 def certify(config: Config | None = None, /, **settings: Any) -> list[Certificate]:  # noqa: ANN401

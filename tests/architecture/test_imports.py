@@ -61,7 +61,8 @@ ORDER = {
         *("privatizer", "queries", "trust_models", "audits"),
     ),
     "platform": (
-        *("errors", "program", "environment_variables", "plugins", "configs", "results", "policies", "reports"),
+        *("errors", "program", "environment_variables", "environments", "plugins", "configs"),
+        *("results", "policies", "reports"),
         *("audits", "tracking", "ray_token", "sweeps", "reproductions", "submission", "commands"),
         *("api", "tuning", "command_line"),
         "submitted_job",

@@ -1,0 +1,89 @@
+"""Environments of Gymnasium and of one's own, as the `env` of an experiment."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from dprl.envs import GymnasiumTable
+from dprl.envs.gymnasium_ids import spec_of
+from dprl.envs.gymnasium_tables import table_of
+from dprl.platform.errors import UserError, broken_rule
+
+_NO_DIFFERENCE = 1e-12
+"""Of values, a step."""
+
+
+def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = None, **kwargs: Any) -> GymnasiumTable:  # noqa: ANN401
+    """Return an environment of Gymnasium that has a table of transitions, as the `env` of an experiment.
+
+    Rewards outside [0, 1] are mapped to it; their range is printed to standard error. `build()` gives the
+    arrays, the exact optimum and the exact value of any policy.
+
+    env: an id, or a registered environment. horizon: of an episode, by default the registered one. kwargs: more
+    arguments of gymnasium.make.
+
+    Examples:
+        >>> from_gymnasium("FrozenLake-v1", horizon=10, is_slippery=False)
+        GymnasiumTable(env_id='FrozenLake-v1', horizon=10, kwargs='is_slippery=False')
+
+    Raises UserError for an environment without a table, and for one that is too large.
+    """
+    try:
+        spec = spec_of(env) if isinstance(env, str) else getattr(env, "spec", None)
+    except ValueError as error:
+        raise UserError(f"env: {error}") from None
+    if spec is None:
+        raise broken_rule("env", "must be registered with Gymnasium", repr(env), "call gymnasium.register for it")
+    if getattr(spec, "additional_wrappers", ()):
+        raise broken_rule("env", "must have no wrappers: a table knows none", repr(env), "pass env.unwrapped")
+    length = spec.max_episode_steps if horizon is None else horizon
+    if length is None:
+        raise broken_rule("horizon", "is required, as the environment has none", None, "write e.g. horizon=20")
+    arguments = {**({} if isinstance(env, str) else spec.kwargs), **kwargs}
+    plain = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in arguments.items()}
+    written = ", ".join(f"{key}={value!r}" for key, value in plain.items())
+    try:
+        found = GymnasiumTable(env if isinstance(env, str) else spec.id, length, written)
+        if not isinstance(env, str) and not kwargs and table_of(env, spec.id)[1] != found.table:
+            rule = "must have the table that gymnasium.make gives its id again"
+            raise broken_rule("env", rule, repr(env), "register an environment with your table")
+    except ValueError as error:
+        raise UserError(f"env: {error}") from None
+    low, high = found.reward_range
+    if (low, high) != (0.0, 1.0):
+        print(f"{spec.id}: rewards from {low:g} to {high:g} are mapped to 0 to 1", file=sys.stderr)  # noqa: T201
+    worst, best = found.value_range
+    if best - worst < _NO_DIFFERENCE * length:
+        print(f"{spec.id}: every policy earns the same in {length} steps; raise horizon", file=sys.stderr)  # noqa: T201
+    return found
+
+
+def register_env(
+    name: str, creator: Callable[..., gymnasium.Env[Any, Any]], *, max_episode_steps: int | None = None
+) -> str:
+    """Register an environment of your own for `env: {name: control, env_id: NAME}`, and return its name.
+
+    It is the same as `gymnasium.register`, and may be called again after a change. Ray's workers get it, too.
+
+    name: letters, digits and underscores, with a version if you like: MyShop-v0. creator: a class of environments, or a
+    function that makes one; `kwargs` of the config are its arguments. max_episode_steps: the limit of an episode.
+
+    Examples:
+        >>> import gymnasium
+        >>> register_env("MyPole-v0", lambda: gymnasium.make("CartPole-v1"), max_episode_steps=50)
+        'MyPole-v0'
+
+    Raises UserError for another name.
+    """
+    gymnasium.registry.pop(name, None)
+    try:
+        gymnasium.register(name, creator, max_episode_steps=max_episode_steps)
+    except (gymnasium.error.Error, TypeError) as error:
+        why = " ".join(str(error).split())
+        raise broken_rule("name", f"must be an id of Gymnasium ({why})", repr(name), "write e.g. MyShop-v0") from None
+    return name
