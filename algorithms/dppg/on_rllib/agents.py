@@ -82,7 +82,8 @@ class ModulePolicy:
         """Return actions for observations float32[n, o], drawn from torch's generator, or the most probable ones."""
         batch = {Columns.OBS: self._rows(torch.as_tensor(seen))}
         with torch.no_grad():
-            forward = self.module.forward_exploration if sampled else self.module.forward_inference
+            # Not forward_exploration: it sets the mode of every layer anew.
+            forward = self.module._forward_exploration if sampled else self.module._forward_inference
             inputs = forward(batch)[Columns.ACTION_DIST_INPUTS]
             chosen_from = self.module.get_exploration_action_dist_cls().from_logits(inputs)
             return np.asarray((chosen_from if sampled else chosen_from.to_deterministic()).sample())
@@ -106,6 +107,7 @@ class Stage(NamedTuple):
     def play(self, number: int, agents: NDArray[np.int64], *, sampled: bool, padded: bool = False) -> Episodes:
         """Return an episode of each copy, with randomness of its own for each `number`; copy i is of user agents[i]."""
         seeds = np.random.SeedSequence((*self.key, number)).generate_state(2) % _LARGEST_SEED
+        self.policy.module.eval()
         told = [int(splitmix64(self.agent_key, np.uint64(agent))) for agent in agents]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(seeds[0]))
