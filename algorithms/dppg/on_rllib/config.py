@@ -71,8 +71,11 @@ class DPPGConfig(GradientCollectionConfig):
         """Set the learning settings and the length of the run; see `dprl.algorithms.dppg.DPPGConfig`.
 
         horizon: most steps of an episode; by default the environment's own limit. n_submissions: updates of users to be
-        applied in all. submissions_per_iteration: in one call of `train`; whole rounds with model 'jdp'.
+        applied in all. submissions_per_iteration: in one call of `train`, by default those of one round; whole rounds
+        with model 'jdp'.
         """
+        if "users_per_update" in settings:
+            settings.setdefault("submissions_per_iteration", settings["users_per_update"])
         names = (*self.learning_names(), "horizon", "n_submissions", "submissions_per_iteration")
         return self._set("training", settings, names)
 

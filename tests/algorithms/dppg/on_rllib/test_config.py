@@ -23,6 +23,7 @@ def config(privacy: dict[str, Any] | None = None, env: Any = "CartPole-v1", **tr
 def test_training_takes_every_setting_but_the_network() -> None:
     config().validate()
     assert config().box() == Learning()
+    config(users_per_update=30, n_submissions=3000).validate()
     names = {entry.name for entry in fields(Learning)} - {"hidden"}
     assert set(_TrainingSettings.__annotations__) == names | {"horizon", "n_submissions", "submissions_per_iteration"}
     with pytest.raises(TypeError, match=r"^unknown argument of training\(\) 'hidden'"):
