@@ -27,6 +27,7 @@ from dprl.privacy.accounting.curves import (
 )
 from dprl.privacy.accounting.discrete_gaussians import SMALLEST_SIGMA, WIDEST, DiscreteGaussianLoss
 from dprl.privacy.accounting.pld import DISCRETE_GAUSSIAN, RESPONSES, UNARY, Kind, Losses, losses_of
+from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
 from dprl.privacy.accounting.root_finding import smallest
 from dprl.privacy.accounting.shuffling import ShuffledLoss
 from dprl.privacy.base import Int64Array
@@ -176,7 +177,7 @@ def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
         raise ValueError(f"times must be at least 1, got {times}")
     if isinstance(curve, MinimumCurve):
         return MinimumCurve(tuple(repeat(bound, times) for bound in curve.bounds))
-    if isinstance(curve, ShuffledLoss):
+    if isinstance(curve, ShuffledLoss | SampledGaussianLoss):
         return replace(curve, n=curve.n * times)
     part = _parts(curve)
     if times == 1 or isinstance(curve, Unbounded):
@@ -207,7 +208,7 @@ def _parts(curve: PrivacyCurve) -> ComposedLoss:
             return ComposedLoss(mu=mu)
         case ZCDP(rho):
             return ComposedLoss(rho=rho)
-        case ShuffledLoss():
+        case ShuffledLoss() | SampledGaussianLoss():
             return _parts(ApproximateLoss(*curve.one_point))
         case DiscreteGaussianLoss(n, sigma):
             return ComposedLoss((Kind(DISCRETE_GAUSSIAN, sigma, n),))
