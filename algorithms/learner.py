@@ -41,6 +41,7 @@ class Learner(ABC):
         streams: Streams,
         identity: Sequence[str | np.ndarray],
     ) -> None:
+        self.privatizer = privatizer
         senders = self._senders(episodes, episodes)
         if senders < 1:
             raise ValueError(f"episodes must be at least 2, got {episodes}; the second is the first that can learn")
@@ -49,7 +50,6 @@ class Learner(ABC):
                 f"the privatizer must be built for {senders} users, got {privatizer.capacity}; use config.privatizer"
             )
         self.config = config
-        self.privatizer = privatizer
         self.episodes = episodes
         self.episodes_done = 0
         self.theorem: str | None = None
@@ -84,9 +84,9 @@ class Learner(ABC):
         first, last = self.episodes_done + 1, self.episodes_done + n
         if n < 1 or last > self.episodes:
             raise ValueError(f"n must be in 1..{self.episodes - self.episodes_done}, got {n}; build for more episodes")
-        charged = self._senders(last, self.episodes)
-        if first <= charged:
-            self.privatizer.charge(first, charged)
+        before, charged = self._senders(self.episodes_done, self.episodes), self._senders(last, self.episodes)
+        if before < charged:
+            self.privatizer.charge(before + 1, charged)
         metrics = self._run(first, last)
         self.episodes_done = last
         return TrainResult(n, metrics)

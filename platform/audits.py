@@ -327,7 +327,7 @@ def _seeded(cell: _Cell, seed: int) -> Any:  # noqa: ANN401 - any privatizer
     users = _USERS if experiment.algorithm.releases == "gradients" else _USERS + 1
     if isinstance(query, GradientQuery) and query.window:
         # One full window, in which nobody is twice.
-        users = max(_USERS, query.window) * cell.ledger.spec.submissions
+        users = (query.window if query.sampled else max(_USERS, query.window)) * cell.ledger.spec.submissions
     elif isinstance(query, BitQuery):
         users = max(_USERS, query.block) + 1
     env, streams = experiment.environment(), _streams(experiment, seed)

@@ -15,17 +15,18 @@ from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded
 from dprl.privacy.base import LedgerError, TrustModel
 from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, BitMechanism, MessageMechanism
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.sampled import SampledGaussian
 from dprl.privacy.mechanisms.shuffled import MessageInParts, ShuffledReports
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.randomness.streams import noise_identity
 from dprl.privacy.threat_models import ThreatModel
 
-_MESSAGES: set[type] = {*VECTORS.values(), *GRAMS.values()}
+_MESSAGES: set[type] = {*VECTORS.values(), *GRAMS.values(), SampledGaussian}
 
 
 def accounted(mechanism: type) -> bool:
     """Whether a ledger knows the privacy curve of a mechanism; anything that is not registered is refused."""
-    return mechanism in (*MECHANISMS.values(), UnaryEncoder, ShuffledReports)
+    return mechanism in (*MECHANISMS.values(), UnaryEncoder, ShuffledReports, SampledGaussian)
 
 
 def _before_shuffling(mechanism: object) -> set[type]:
@@ -51,7 +52,7 @@ class ReleaseEvent:
     """
 
     channel: str
-    mechanism: Mechanism | BitMechanism | UnaryEncoder | ShuffledReports | MessageMechanism | None
+    mechanism: Mechanism | BitMechanism | UnaryEncoder | ShuffledReports | SampledGaussian | MessageMechanism | None
     sensitivity: Sensitivity | None
     public_start: Sensitivity | None
     attainable: bool
@@ -80,11 +81,16 @@ class ReleaseEvent:
 
     @staticmethod
     def of_message(
-        channel: str, mechanism: MessageMechanism | ShuffledReports, attainable: bool, cells: int, entropy: str
+        channel: str,
+        mechanism: MessageMechanism | ShuffledReports | SampledGaussian,
+        attainable: bool,
+        cells: int,
+        entropy: str,
     ) -> ReleaseEvent:
         """Return the release of one submission of a mechanism that bounds its own sensitivity.
 
-        Its curve is that of one submission: one vector or, for a Gram mechanism, all messages of an episode.
+        Its curve is that of one submission: one vector, for a Gram mechanism all messages of an episode, and for
+        sampled rounds all rounds.
 
         Args:
             attainable: whether some pair of inputs attains the curve's pure epsilon.

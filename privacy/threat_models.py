@@ -33,6 +33,7 @@ class ThreatModel:
 
 
 GRADIENT_ADJACENCY = "replace one agent's environment and all its episodes"
+SAMPLED_ADJACENCY = "add or remove one user with all their episodes"
 RAW_SCORES = (
     "raw scores: a simulator reads them, for figures and for early stopping; epsilon is infinite for whoever sees them"
 )
@@ -51,6 +52,9 @@ NOT_CLIPPED = (
 OPEN_REWARDS = "rewards' corrections, which are sent without noise: epsilon is infinite for whoever sees them (D6)"
 PUBLIC_REWARDS = "rewards, which are assumed to be public"
 
+_MAY_TAKE_PART = "whether an agent takes part, and messages that are lost"
+_DRAWS = "who joins a round, for whoever sees users play or the server's draws: without that secret, epsilon is larger"
+_ROUND_SIZES = "how many users join a round, by the time that it takes"
 _USER = "one user, who takes part in one episode"
 _RETURNS, _TAKES_PART = "realised returns and raw rewards", "participation itself"
 _AGENTS = "what the agents of an episode see, and are told, of each other: all of them see the state"
@@ -150,7 +154,7 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
         excluded=(
             "messages of the same agent in another run or trial",
             "what others see of the agent's own actions",
-            "whether an agent takes part, and messages that are lost",
+            _MAY_TAKE_PART,
             "settings that were tuned on the agents' scores before the run",
         ),
         attained_by="an agent whose messages are for opposite gradients",
@@ -163,7 +167,7 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
         excluded=(
             "messages of the same agent in another run or trial",
             "what others see of the agent's own actions",
-            "whether an agent takes part, and messages that are lost",
+            _MAY_TAKE_PART,
             "settings that were tuned on the agents' scores before the run",
             "the server's memory and checkpoints, which hold gradients without noise",
         ),
@@ -182,7 +186,7 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
             _IN_THE_SAME.format("the same update", "messages"),
             "messages of the same agent in another run or trial",
             "what others see of the agent's own actions",
-            "whether an agent takes part, and messages that are lost",
+            _MAY_TAKE_PART,
             "settings that were tuned on the agents' scores before the run",
         ),
         attained_by="an agent whose messages are for opposite gradients",
@@ -305,6 +309,18 @@ def of_gradients(
         covered = (content, "the randomized bit on each score", *computed)
         found = replace(found, covered=covered, attained_by=f"{found.attained_by} and scores")
     return found.excluding(*((RAW_SCORES,) if release_scores == "simulator" else ()), *channels, first=True)
+
+
+def of_sampled_gradients(found: ThreatModel) -> ThreatModel:
+    """Return the threat model of gradients from that of one pass, for users who join rounds at random and secretly."""
+    return replace(
+        found,
+        unit="one user of a fixed population, who joins each round at random and secretly",
+        adjacency=SAMPLED_ADJACENCY,
+        covered=(*found.covered, "whether a user is in the population, and who joined a round"),
+        excluded=(*(name for name in found.excluded if name != _MAY_TAKE_PART), _DRAWS, _ROUND_SIZES),
+        attained_by="no pair of users that is known",
+    )
 
 
 def of_statistics(model: TrustModel, rewards: str, clipped: bool) -> ThreatModel:

@@ -7,6 +7,7 @@ in rounds, for any environment and network, with updates that may have several l
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +25,7 @@ from dprl.compiled import no_alloc_kernel
 from dprl.envs import ControlTask, Env, Episodes
 from dprl.privacy import GradientLayout, GradientPrivacyConfig, GradientPrivatizer, Streams
 from dprl.privacy.queries.gradients import GradientChannel, receive, submit
+from dprl.privacy.queries.sampled_gradients import SampledChannel, draw_users, release_round
 from dprl.privacy.threat_models import DURATIONS, SIMULATED_SCORES, TIMING_DETAILS
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ EVALUATION = Metric(
 _EVALUATED, _LAST_EVALUATED = 10, 100
 """Episodes of an evaluation: of a block, and of the end of the run."""
 _LARGEST_SEED = 2**31 - 1
+_SPARE = 4.0
+"""Standard deviations of the number of users of a sampled round: it always plays as many episodes more."""
 _MOST_USERS, _MOST_UNITS, _MOST_LAYERS, _MOST_EPOCHS = 10_000, 4096, 8, 100
 _FAILED = "users could not play, and nothing of them has left their side; run their environment without users"
 
@@ -64,6 +68,17 @@ def report(channel: GradientChannel, server: Server, gradients: Float64Array, sc
     for i in range(gradients.shape[0]):
         submit(channel, gradients[i], scores[i], first + i)
         aggregate(state, schedule, step, estimate, receive(channel, estimate))
+
+
+@no_alloc_kernel
+def report_round(channel: SampledChannel, server: Server, gradients: Float64Array) -> None:
+    """Release the sum of the updates float64[m, d] of those who joined a round, in place of those expected to join."""
+    state, schedule, step, estimate = server
+    estimate[:] = 0.0
+    for _ in range(schedule.buffer_size - 1):
+        aggregate(state, schedule, step, estimate, math.nan)
+    release_round(channel, gradients, estimate)
+    aggregate(state, schedule, step, estimate, math.nan)
 
 
 @dataclass(frozen=True)
@@ -172,7 +187,7 @@ class DPPGConfig:
         """Return the privatizer of a simulated run with this number of users. Raises ValueError."""
         scores = () if privacy.release_scores == "simulator" else (SIMULATED_SCORES,)
         durations = TIMING_DETAILS if self.padded else DURATIONS
-        layout = GradientLayout(self.network(env).dimension, self.users_per_update, (*scores, durations))
+        layout = GradientLayout(self.network(env).dimension, self.users_per_update, (*scores, durations), draws=True)
         return privacy.build(layout, episodes, streams)
 
     def build(self, env: ControlTask, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> DPPGLearner:
@@ -181,7 +196,10 @@ class DPPGConfig:
 
 
 class _Round(NamedTuple):
-    """Users' side of a round: updates float64[n, d] and scores float64[n] of the users begin, begin + 1, ..."""
+    """Users' side of a round: updates float64[n, d] and scores float64[n] of the users begin, begin + 1, ...
+
+    In a sampled round, of the users who were drawn for it; `begin` numbers the expected users of all rounds.
+    """
 
     begin: int
     updates: Float64Array
@@ -225,6 +243,8 @@ class DPPGLearner(Learner):
         return {"noise_norm": self.privatizer.query.law.noise_norm}
 
     def _run(self, first: int, last: int) -> dict[str, float]:
+        if self._sampled:
+            return {SCORE.name: self._run_sampled(first, last), EVALUATION.name: self._evaluation(last)}
         size, total, at = self.config.users_per_update, 0.0, first
         while at <= last:
             end, begin = min(last, -(-at // size) * size), (at - 1) // size * size + 1
@@ -234,27 +254,61 @@ class DPPGLearner(Learner):
         score = total / (last - first + 1)
         return {SCORE.name: score, EVALUATION.name: self._evaluation(last)}
 
+    def _run_sampled(self, first: int, last: int) -> float:
+        """Play the rounds of expected users first..last, and release those that end there; return their mean score.
+
+        A round without users has no score; if all are so, it is 0.
+        """
+        size, total, users, at = self.config.users_per_update, 0.0, 0, first
+        while at <= last:
+            end, begin = min(last, -(-at // size) * size), (at - 1) // size * size + 1
+            found, scores = self._round(begin)
+            if end % size == 0:
+                report_round(self.privatizer.channel, self._server, found)
+            if scores.size:
+                total, users = total + float(scores.mean()) * (end + 1 - at), users + end + 1 - at
+            at = end + 1
+        return total / max(1, users)
+
     def _round(self, begin: int) -> tuple[Float64Array, Float64Array]:
         """Return the updates float64[B, d] and scores float64[B] of the round of users begin, begin + 1, ...
 
         They are played at once, so that a run is the same however it is cut; until a user is charged, their update
-        stays on their side.
+        stays on their side. In a sampled round they are of those who joined. It plays a fixed number of episodes, and
+        more only if it must, so that its time hardly tells how many of them are of users.
         """
         from dprl.algorithms.dppg.updates import log_chances, updates  # noqa: PLC0415 - torch takes seconds to load
 
         if self._pending is None or self._pending.begin != begin:
             self._pending = None
             theta, n = newest(self._server.state), min(self.config.users_per_update, self.episodes + 1 - begin)
+            size, passes = n, 1
+            if self._sampled:
+                size, n = n + math.ceil(_SPARE * math.sqrt(n)), draw_users(self.privatizer.channel).size
+                passes = max(1, -(-n // size))
             with ExitStack() as stack:
                 if self._for_users:
                     stack.enter_context(ErrorBarrier())
                     stack.enter_context(silent())
-                episodes = self._play(n, theta, self._rng("episodes", begin), sampled=True)
-                found = updates(partial(log_chances, self._network), theta, episodes, self.config.loss)
-                self._pending = _Round(begin, found, episodes.scores)
+                rng = self._rng("episodes", begin)
+                played = [self._play(size, theta, rng, sampled=True) for _ in range(passes)]
+                evaluate = partial(log_chances, self._network)
+                found = np.concatenate([updates(evaluate, theta, each, self.config.loss) for each in played])
+                scores = np.concatenate([each.scores for each in played])
+                self._pending = _Round(begin, found[:n], scores[:n])
             if self._pending is None:
                 raise RuntimeError(_FAILED)
         return self._pending.updates, self._pending.scores
+
+    @property
+    def _sampled(self) -> bool:
+        """Whether the users of each round are drawn from a population, all of it charged before the first round."""
+        return self.privatizer.query.sampled
+
+    def _senders(self, done: int, episodes: int) -> int:
+        if self._sampled:
+            return self.privatizer.n_users if done else 0
+        return super()._senders(done, episodes)
 
     @property
     def _for_users(self) -> bool:

@@ -24,12 +24,16 @@ from dprl.privacy.mechanisms.gram_laws import GramGaussian
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign, fill_projection, fill_signs
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
+from dprl.privacy.mechanisms.sampled import SampledGaussian
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoding, fill_unary
-from dprl.privacy.randomness.bits import fill_bits
+from dprl.privacy.randomness.bits import fill_bits, fill_uniform
+from dprl.privacy.randomness.streams import derived_key
 
 _ULP_AT_ONE = 53
 _NEAR_ZERO = 0.25
+_ROUNDS = 50
+"""Sampled rounds that an attack looks at together, at most."""
 _STAGE = 1
 """Of Gram matrices that are attacked alone."""
 _CELLS, _SEED_NUMBERS = 2, 2
@@ -187,6 +191,23 @@ def clipped_gradients(mechanism: ClippedLaplace | ClippedGaussian) -> MessagePro
     return MessageProbe(f"g = +-C/2 e_1, scale {mechanism.scale:.4g}", _randomized(mechanism, size), score)
 
 
+def sampled_gradients(mechanism: SampledGaussian) -> MessageProbe:
+    """Return the probe of a user who joins rounds at random, or is not there, in the first rounds of a run."""
+    rounds, size, rate = min(mechanism.rounds, _ROUNDS), mechanism.law.clip / 2.0, mechanism.rate
+
+    def send(world: int, runs: int, key: Key) -> Float64Array:
+        sums, coins = np.empty((runs, rounds)), np.empty((runs, rounds))
+        fill_noise(sums.reshape(-1), mechanism.law.additive.noise(key), np.uint64(0))
+        fill_uniform(coins.reshape(-1), derived_key(key, "draws"), np.uint64(0))
+        return sums + size * world * (coins < rate)
+
+    def score(messages: Float64Array) -> Float64Array:
+        exponents = (messages - size / 2.0) * size / mechanism.scale**2
+        return np.asarray(np.log1p(rate * np.expm1(exponents)).sum(axis=1))
+
+    return MessageProbe(f"present or absent in {rounds} rounds, scale {mechanism.scale:.4g}", send, score)
+
+
 def additive_ratios(
     noise: Mechanism, grid: float, messages: Float64Array, ones: Float64Array, zeros: Float64Array
 ) -> Float64Array:
@@ -255,6 +276,7 @@ _OF_GRADIENTS: dict[type[Any], Callable[[Any], MessageProbe]] = {
     ClippedGaussian: clipped_gradients,
     PrivUnit: privunit_gradients,
     ProjectedRandomSign: sign_gradients,
+    SampledGaussian: sampled_gradients,
 }
 COMPILED = (ProjectedRandomSign,)
 """Gradient mechanisms with a compiled sender; others are called once per run, so they are attacked with fewer runs."""

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ from dprl.privacy.audits.privatizer_probes import canary, filler_user
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.queries.linear_statistics_kernels import add_statistics, aggregate_statistics, send_statistics
+from dprl.privacy.queries.sampled_gradients import SampledGradientQuery, draw_users, release_round
 from dprl.privacy.schedule import release_number
 
 ORDER = "order of messages"
@@ -156,6 +157,9 @@ def _of_gradients(privatizer: GradientPrivatizer, world: int) -> Iterator[Messag
     gradients[0, 0] = _FAR if world else -_FAR
     scores = np.full(agents, _MIDDLE)
     scores[0] = 2.0 * _MIDDLE if world else 0.0
+    if privatizer.query.sampled:
+        yield from _of_rounds(privatizer, gradients)
+        return
     if privatizer.query.window:
         yield from _of_windows(privatizer, gradients)
         return
@@ -181,6 +185,17 @@ def _of_windows(privatizer: GradientPrivatizer, gradients: Float64Array) -> Iter
         receive(channel, released)
         yield Message.of(_ESTIMATES, released)
         yield _shown(privatizer, channel, privatizer.ledger.users_charged)
+
+
+def _of_rounds(privatizer: GradientPrivatizer, gradients: Float64Array) -> Iterator[Message]:
+    """Yield the sums of sampled rounds of a trusted server."""
+    released = np.empty(gradients.shape[1])
+    privatizer.charge(1, gradients.shape[0])
+    for _ in range(cast("SampledGradientQuery", privatizer.query).rounds):
+        users = draw_users(privatizer.channel)
+        release_round(privatizer.channel, gradients[users - 1], released)
+        yield Message.of(_ESTIMATES, released)
+        yield _shown(privatizer, privatizer.channel, privatizer.ledger.users_charged)
 
 
 def _of_statistics(privatizer: StatisticsPrivatizer, world: int) -> Iterator[Message]:

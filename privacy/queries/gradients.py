@@ -260,11 +260,13 @@ class GradientLayout:
     Args:
         dimension: d, of the gradients. window: B >= 1, how many of them make an update.
         left_open: other channels that the algorithm leaves open, in words for the certificate.
+        draws: whether the algorithm lets a server draw the users of each round, see `SampledGradientQuery`.
     """
 
     dimension: int
     window: int = 1
     left_open: tuple[str, ...] = ()
+    draws: bool = False
 
 
 @dataclass(frozen=True)
@@ -298,6 +300,7 @@ class GradientQuery(Query):
     window: int = 0
     shuffled: bool = False
     name: ClassVar[str] = "gradients"
+    sampled: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if isinstance(self.law, RawVector) and self.response is not None:

@@ -24,7 +24,8 @@ class Placed(NamedTuple, Generic[Q]):
     """A query with its noise, and the origin of the noise.
 
     query: with the noise on either side. source: of the scale. calibration: its name. claimed: the guarantee that the
-    source claims, None for the requested one. choice: why this noise, where there was a choice.
+    source claims, None for the requested one. choice: why this noise, where there was a choice. users: the whole
+    population, where it is not as many as submit.
     """
 
     query: Q
@@ -32,6 +33,7 @@ class Placed(NamedTuple, Generic[Q]):
     calibration: str = "certified"
     claimed: Guarantee | None = None
     choice: str = ""
+    users: int | None = None
 
 
 class TrustModelSettings(ABC, Generic[D, Q]):
@@ -83,6 +85,7 @@ class TrustModelSettings(ABC, Generic[D, Q]):
         else:
             claimed = placed.claimed or requested
             request = PrivacyRequest(requested, claimed, placed.calibration, placed.source, placed.choice)
+        n_users = n_users if placed.users is None else placed.users
         return Privatizer(placed.query, request, n_users, streams, self.most_submissions, journal)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, cast, get_args
 
-from dprl.privacy.base import TrustModel
+from dprl.privacy.accounting.poisson_sampling import sampled_multiplier
+from dprl.privacy.base import Guarantee, TrustModel
 from dprl.privacy.counters import RETIRED
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
@@ -16,12 +17,14 @@ from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies
 from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.queries.counts import CountQuery
-from dprl.privacy.queries.gradient_calibration import GradientBudget, vector_law
+from dprl.privacy.queries.gradient_calibration import PAPER_CLIP, GradientBudget, vector_law
 from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
+from dprl.privacy.queries.sampled_gradients import MOST_USERS, SampledGradientQuery
 from dprl.privacy.queries.statistics_calibration import NODES, REWARD_SHARE, StatisticsBudget, counted_statistics
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.schedule import ReleaseSchedule
+from dprl.privacy.threat_models import SAMPLED_ADJACENCY
 from dprl.privacy.trust_models.base import Budgeted, D, GradientSettings, Placed, Q, TrustModelSettings
 from dprl.privacy.trust_models.counts import CountSettings
 from dprl.privacy.validation import check_choice, check_flag, check_positive, check_share, check_submissions
@@ -113,21 +116,30 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
     sum by at most C; updates have independent noise. The noise of an update is that of one message of the local model,
     so a mean of B gradients has 1/sqrt(B) of the local model's. The last update is left out if it is not full.
 
+    `sampling: poisson`: (epsilon, delta)-JDP of all rounds together under *addition or removal* of one user, by
+    `SampledGaussianLoss`. The server draws secretly, for each round, each user of the population with probability B /
+    population. A user moves a sum by C/2 at most. This guarantee is not to be compared with that of replacement.
+
     Args:
         mechanism: 'clipped_laplace' or 'clipped_gaussian'.
         clip: C > 0; None for the paper's, 0.01.
         submissions: T, how often one agent submits at most; no agent is twice in an update.
         release_scores: 'simulator': raw scores are read outside of the guarantee; 'none': they are not.
+        sampling: 'one_pass': agents take part in turn; 'poisson': users of a fixed population join rounds at random.
+        population: its size, with 'poisson'.
     """
 
     mechanism: str = ClippedLaplace.name
     clip: float | None = None
     submissions: int = 1
     release_scores: Literal["simulator", "none"] = "simulator"
+    sampling: Literal["one_pass", "poisson"] = "one_pass"
+    population: int | None = None
     model: ClassVar[TrustModel] = "jdp"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_choice("sampling", self.sampling, ["one_pass", "poisson"])
         check_choice("mechanism", self.mechanism, [ClippedLaplace.name, ClippedGaussian.name])
         check_choice("release_scores", self.release_scores, ["simulator", "none"])
         if self.clip is not None:
@@ -135,6 +147,37 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
         if self.delta == 0 and self.mechanism == ClippedGaussian.name:
             raise ValueError("delta must be above 0 with clipped_gaussian, got 0; set one, or use clipped_laplace")
         check_submissions(self.submissions)
+        self._check_sampling()
+
+    def _check_sampling(self) -> None:
+        size = self.population
+        if self.sampling == "one_pass":
+            if size is not None:
+                raise ValueError(
+                    f"population must be left out with sampling one_pass, got {size!r}; episodes counts users"
+                )
+            return
+        if self.mechanism != ClippedGaussian.name:
+            raise ValueError(
+                f"mechanism must be clipped_gaussian with sampling poisson, got {self.mechanism!r}; no other is proved"
+            )
+        if self.submissions > 1:
+            raise ValueError(
+                f"submissions must be left out with sampling poisson, got {self.submissions}; a user joins as many "
+                "rounds as are drawn"
+            )
+        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MOST_USERS:
+            raise ValueError(
+                f"population must be a whole number from 1 to {MOST_USERS} with sampling poisson, got {size!r}; write "
+                "the number of users who can be drawn"
+            )
+
+    @property
+    def requested(self) -> Guarantee:
+        """The guarantee that was asked for."""
+        if self.sampling == "one_pass":
+            return super().requested
+        return Guarantee(self.model, self.epsilon, self.delta, SAMPLED_ADJACENCY)
 
     @property
     def most_submissions(self) -> int:
@@ -143,6 +186,8 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
 
     def place(self, data: GradientLayout, n_users: int, streams: Streams) -> Placed[GradientQuery]:
         """Return the query with noise on the sum of a window."""
+        if self.population is not None:
+            return self._sampled(data, self.population, n_users, streams)
         if self.submissions > 1 and data.window > n_users:
             raise ValueError(
                 f"messages of an update must be at most the number of agents with model jdp, {n_users}, got "
@@ -154,6 +199,38 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
         law = vector_law(self.mechanism, budget, self.clip)
         query = GradientQuery(law, release_scores=self.release_scores, left_open=data.left_open, window=data.window)
         return Placed(query)
+
+    def _sampled(self, data: GradientLayout, population: int, episodes: int, streams: Streams) -> Placed[GradientQuery]:
+        """Return the query of rounds with `episodes` episodes in expectation, as many rounds as are full."""
+        if not data.draws:
+            raise ValueError(
+                "sampling must be one_pass with this algorithm, got 'poisson'; its agents take part in turn, not by "
+                "chance: take dppg"
+            )
+        if streams.noise.arithmetic == "exact":
+            raise ValueError(
+                "arithmetic must be fast with sampling poisson, got exact; the proof is for real numbers: write "
+                "arithmetic: fast, or sampling: one_pass"
+            )
+        if data.window > population:
+            raise ValueError(f"population must be at least the users of an update, {data.window}, got {population}")
+        rounds, rest = divmod(episodes, data.window)
+        if rounds < 1 or rest:
+            raise ValueError(
+                f"episodes must be a multiple of the users of an update, {data.window}, with sampling poisson, got "
+                f"{episodes}; they are expected numbers"
+            )
+        clip = PAPER_CLIP if self.clip is None else self.clip
+        multiplier = sampled_multiplier(self.epsilon, self.delta, data.window / population, rounds)
+        query = SampledGradientQuery(
+            ClippedGaussian.with_scale(multiplier * clip / 2.0, data.dimension, clip),
+            release_scores=self.release_scores,
+            left_open=data.left_open,
+            window=data.window,
+            population=population,
+            rounds=rounds,
+        )
+        return Placed(query, users=population)
 
 
 @dataclass(frozen=True)

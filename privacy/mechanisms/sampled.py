@@ -1,0 +1,50 @@
+"""Gaussian noise on sums over users who join each round at random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
+from dprl.privacy.base import LedgerError
+from dprl.privacy.mechanisms.base import IDEALISED
+from dprl.privacy.mechanisms.gradients import ClippedGaussian
+
+
+@dataclass(frozen=True)
+class SampledGaussian:
+    """All sums of clipped vectors over users who join each round independently, at random and secretly.
+
+    *Formal guarantee.* That of `SampledGaussianLoss`, under *addition or removal* of one user: they move the sum of a
+    round by one vector of norm clip / 2 at most. Each of the rounds has fresh noise and fresh draws.
+
+    Args:
+        law: clips a vector, and has the noise of one sum. rate: probability that a user joins a round, at most.
+        rounds: how many there are at most.
+    """
+
+    law: ClippedGaussian
+    rate: float
+    rounds: int
+    name: ClassVar[str] = "sampled_gaussian"
+
+    def __post_init__(self) -> None:
+        if self.law.arithmetic != IDEALISED:
+            raise LedgerError(
+                f"law must have continuous noise, got {self.law.arithmetic}; no bound is known for others"
+            )
+        self.curve()  # raises for a rate or a number of rounds that is impossible
+
+    @property
+    def scale(self) -> float:
+        """Standard deviation of the noise on a coordinate of a sum."""
+        return self.law.scale
+
+    @property
+    def arithmetic(self) -> str:
+        """Assumption of the guarantee on numbers."""
+        return self.law.arithmetic
+
+    def curve(self) -> SampledGaussianLoss:
+        """Return the curve of all rounds together."""
+        return SampledGaussianLoss(self.law.scale / (self.law.clip / 2.0), self.rate, self.rounds)

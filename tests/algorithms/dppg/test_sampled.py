@@ -1,0 +1,106 @@
+"""dppg with users drawn from a population: rounds are cut, resumed, counted and refused as in one pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.algorithms import DPPGConfig, PGCA3CConfig
+from dprl.envs import TASKS, Control, ControlTask
+from dprl.privacy import CentralGradientPrivacy, LedgerError, NoiseConfig, Streams
+from dprl.privacy.queries.sampled_gradients import draw_users, release_round
+from dprl.privacy.threat_models import SAMPLED_ADJACENCY
+
+POPULATION, USERS, ROUNDS = 60, 6, 7
+N = USERS * ROUNDS
+PRIVACY = CentralGradientPrivacy(5.0, 1e-6, "clipped_gaussian", 2.0, sampling="poisson", population=POPULATION)
+
+
+def learner(seed: int = 0, entropy: Any = "seed", **settings: Any) -> Any:
+    config = DPPGConfig(**{"users_per_update": USERS, "hidden": "4", **settings})
+    env = Control(horizon=20).build()
+    streams = Streams(seed, "sampled", NoiseConfig(entropy=entropy))
+    return config.build(env, config.privatizer(env, PRIVACY, N, streams), N, streams)
+
+
+def same(one: Any, other: Any) -> bool:
+    ours, theirs = one.state_dict(), other.state_dict()
+    return ours.keys() == theirs.keys() and all(ours[key].tobytes() == theirs[key].tobytes() for key in ours)
+
+
+def test_a_run_is_its_seed_however_it_is_cut() -> None:
+    whole, cut, resumed, other = (learner(seed) for seed in (0, 0, 0, 1))
+    whole.learn(N)
+    other.learn(N)
+    cut.learn(13)
+    resumed.load_state_dict(cut.state_dict())
+    for run in (cut, resumed):
+        run.learn(20)
+        run.learn(N - 33)
+        assert same(whole, run)
+    assert not same(whole, other)
+    assert np.isfinite(whole.policy).all()
+
+
+def test_the_whole_population_is_charged_before_the_first_round() -> None:
+    run = learner()
+    assert run.privatizer.charged == 0
+    found = run.learn(1)
+    assert run.privatizer.charged == run.privatizer.ledger.users_charged == POPULATION
+    assert all(np.isfinite(value) for value in found.metrics.values())
+    run.learn(N - 1)
+    assert run.privatizer.charged == POPULATION
+    with pytest.raises(ValueError, match="n must"):
+        run.learn(1)
+    told = run.certificate().to_dict()
+    assert (told["verdict"], told["users"], told["adjacency"]) == ("holds", POPULATION, SAMPLED_ADJACENCY)
+
+
+def test_a_privatizer_that_has_charged_begins_no_second_run() -> None:
+    run = learner()
+    run.learn(N)
+    again = run.config.build(Control(horizon=20).build(), run.privatizer, N, Streams(0, "sampled"))
+    with pytest.raises(LedgerError, match="charged already"):
+        again.learn(USERS)
+
+
+def test_a_round_divides_by_the_expected_number() -> None:
+    """The number who joined is secret: the first step is the rate times the released sum over the expected number."""
+    run, twin, released = learner(), learner(), np.empty(learner().policy.size)
+    before = run.policy
+    run.learn(USERS)
+    twin.privatizer.charge(1, POPULATION)
+    updates, scores = twin._round(1)
+    assert len(updates) == len(scores) == len(draw_users(twin.privatizer.channel))
+    release_round(twin.privatizer.channel, updates, released)
+    assert run.policy == pytest.approx(before - released / USERS)
+
+
+def test_every_round_plays_equally_many_episodes_and_more_only_if_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    played, play = list[int](), ControlTask.play
+
+    def counted(task: Any, vector: Any, *arguments: Any, **options: Any) -> Any:
+        played.append(vector.num_envs)
+        return play(task, vector, *arguments, **options)
+
+    monkeypatch.setattr(ControlTask, "play", counted)
+    run = learner()
+    run.learn(N)
+    assert set(played) == {USERS + 10, 100}  # 6 + 4 sqrt(6), and the last evaluation
+
+
+def test_draws_of_the_operating_system_do_not_come_again() -> None:
+    one, other = learner(entropy="os"), learner(entropy="os")
+    one.learn(N)
+    other.learn(N)
+    assert not np.array_equal(one.policy, other.policy)
+    with pytest.raises(LedgerError, match="secret"):
+        one.state_dict()
+
+
+def test_agents_who_take_part_in_turn_are_not_amplified() -> None:
+    env = next(spec().build() for spec in TASKS.values())
+    with pytest.raises(ValueError, match="sampling must be one_pass with this algorithm"):
+        PGCA3CConfig().privatizer(env, PRIVACY, N, Streams(0, "sampled"))
