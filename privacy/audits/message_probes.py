@@ -278,8 +278,8 @@ _OF_GRADIENTS: dict[type[Any], Callable[[Any], MessageProbe]] = {
     ProjectedRandomSign: sign_gradients,
     SampledGaussian: sampled_gradients,
 }
-COMPILED = (ProjectedRandomSign,)
-"""Gradient mechanisms with a compiled sender; others are called once per run, so they are attacked with fewer runs."""
+COMPILED = (ProjectedRandomSign, SampledGaussian)
+"""Gradient mechanisms with a fast sender; others are called once per run, so they are attacked with fewer runs."""
 
 
 def gradient_messages(mechanism: object) -> MessageProbe | None:

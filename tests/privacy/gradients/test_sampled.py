@@ -179,6 +179,20 @@ def test_a_journal_with_charges_starts_no_second_half(tmp_path: Path) -> None:
         again.charge(1, POPULATION)
 
 
+def test_another_attempt_is_composed_round_by_round(tmp_path: Path) -> None:
+    secret = NoiseConfig(entropy="os")
+    for _ in range(2):
+        made = privatizer(noise=secret)
+        journal = ChargeJournal(tmp_path / "charges", continues=False)
+        made.persist(journal)
+        made.charge(1, POPULATION)
+        one_round(made)
+        told = made.certificate("dppg").to_dict()
+        journal.close()
+    assert (told["attempts"], told["users_asked_again"], told["verdict"]) == (2, POPULATION, "fails")
+    assert made.ledger.curve.n == 2 * ROUNDS
+
+
 def test_nothing_is_shown_of_those_who_joined() -> None:
     made = charged()
     users = draw_users(made.channel)
