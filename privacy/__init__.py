@@ -16,8 +16,9 @@ from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily, PooledFamilies, UserRecord
 from dprl.privacy.queries.count_precision import NoiseSpec, WeightedSums
 from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.queries.gradient_client import GradientClient
-from dprl.privacy.queries.gradients import GradientLayout, GradientQuery, receive, submit
+from dprl.privacy.queries.gradients import GradientQuery, receive, submit
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.queries.linear_statistics_kernels import add_statistics, aggregate_statistics, send_statistics
 from dprl.privacy.query import Query

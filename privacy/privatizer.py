@@ -60,8 +60,7 @@ class Privatizer(Generic[Q]):
         n_users: K. streams: named random streams. submissions: T, how often one user submits at most.
         journal: where charges survive a crash; None for simulations.
 
-    Raises:
-        LedgerError: if no ledger can account for the query's noise. ValueError: for less than one user.
+    Raises LedgerError if no ledger can account for the query's noise, ValueError for less than one user.
     """
 
     def __init__(
@@ -73,9 +72,7 @@ class Privatizer(Generic[Q]):
         submissions: int = 1,
         journal: Journal | None = None,
     ) -> None:
-        self.query = query
-        self.request = request
-        self._streams = streams
+        self.query, self.request, self._streams = query, request, streams
         self._issuer = secrets.token_hex(8)
         events = query.events(ENTROPY[streams.noise.entropy])
         model = "none" if request.requested is None else request.requested.trust_model
@@ -87,10 +84,7 @@ class Privatizer(Generic[Q]):
         threats = query.threat_model(model, submissions)
         query.check_run(operator.index(n_users), submissions)
         self._spec = LedgerSpec(model, events, threats, operator.index(n_users), submissions)
-        self._source = _NOBODY
-        self._received = RangeSet()
-        self._skipped = 0
-        self._in_blocks = False
+        self._source, self._received, self._skipped, self._in_blocks = _NOBODY, RangeSet(), 0, False
         self._journal: Journal | None = None
         self._ledger = Ledger(self._spec)
         if journal is not None:
@@ -179,15 +173,10 @@ class Privatizer(Generic[Q]):
             LedgerError: if there are not so many left, the compiled loop submits, or messages are not for clients.
             ValueError: for k below 1.
         """
-        if self.trust_model == SHUFFLE:
+        if self.trust_model == SHUFFLE or (self.server_noise and not self.query.adds_up_messages):
             raise LedgerError(
-                "clients in other processes send their messages to the server, and a shuffler must have them first; "
-                "run the compiled loop, or take model: ldp"
-            )
-        if self.server_noise and not self.query.adds_up_messages:
-            raise LedgerError(
-                f"{self.query.name} of a trusted server come from the compiled loop, not from clients in other "
-                "processes; run that, or take model: ldp"
+                f"{self.query.name} with model: {self.trust_model} come from the compiled loop, not from clients in "
+                "other processes; run that, or take model: ldp"
             )
         k = operator.index(k)
         if k < 1:
@@ -211,23 +200,21 @@ class Privatizer(Generic[Q]):
         two messages of one user.
         """
         for each in messages:
-            self._check_leased(each)
+            if each.issuer != self._issuer:
+                raise LedgerError("messages are accepted by the privatizer that leased them, as no other has its noise")
+            if self._source != _CLIENTS or each.first < 1 or each.last > self.charged:
+                raise LedgerError("a message is of a submission that is leased; lease it first")
+            again = self._received.first_common(each.first, each.last)
+            if again is not None:
+                raise LedgerError(f"submission {again} was received already; send each once")
         submissions = np.concatenate([each.submissions for each in messages])
-        if self.server_noise and len(np.unique((submissions - 1) % self.n_users)) < len(submissions):
-            raise LedgerError("a user is in a sum once; raise n_users, or take smaller sums")
+        units = (submissions - 1) % self.n_users if self.server_noise else submissions
+        if len(np.unique(units)) < len(units):
+            raise LedgerError("a submission is accepted once, and a user is in a sum once; take smaller sums")
         for each in messages:
             self._received.add(each.first, each.last)
         values = np.concatenate([each.values for each in messages])
         return self.query.read(self.channel, values, int(submissions.max()))
-
-    def _check_leased(self, messages: PrivateMessages) -> None:
-        if messages.issuer != self._issuer:
-            raise LedgerError("messages are accepted by the privatizer that leased them; this one's noise is unknown")
-        if self._source != _CLIENTS or messages.first < 1 or messages.last > self.charged:
-            raise LedgerError("a message is of a submission that is leased; lease it first")
-        again = self._received.first_common(messages.first, messages.last)
-        if again is not None:
-            raise LedgerError(f"submission {again} was received already; send each once")
 
     def send(self, record: Any, user: int) -> UserMessage:  # noqa: ANN401 - each query has its own
         """Client side: charge the ledger for user `user` (1-based), then make the message of `record`.

@@ -41,6 +41,22 @@ def vector_law(
 
 
 @dataclass(frozen=True)
+class GradientLayout:
+    """Sizes of gradients, and their use.
+
+    Args:
+        dimension: d, of the gradients. window: B >= 1, how many of them make an update.
+        left_open: other channels that the algorithm leaves open, in words for the certificate.
+        draws: whether the algorithm lets a server draw the users of each round, see `SampledGradientQuery`.
+    """
+
+    dimension: int
+    window: int = 1
+    left_open: tuple[str, ...] = ()
+    draws: bool = False
+
+
+@dataclass(frozen=True)
 class GradientBudget:
     """The budget of all gradients of one agent: `submissions` times a vector of `dimension`."""
 

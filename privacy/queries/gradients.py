@@ -254,22 +254,6 @@ class GradientEstimates(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GradientLayout:
-    """Sizes of gradients, and their use.
-
-    Args:
-        dimension: d, of the gradients. window: B >= 1, how many of them make an update.
-        left_open: other channels that the algorithm leaves open, in words for the certificate.
-        draws: whether the algorithm lets a server draw the users of each round, see `SampledGradientQuery`.
-    """
-
-    dimension: int
-    window: int = 1
-    left_open: tuple[str, ...] = ()
-    draws: bool = False
-
-
-@dataclass(frozen=True)
 class GradientQuery(Query):
     """The gradient of an agent's episode and, with a response, a bit on its score.
 
@@ -394,7 +378,7 @@ class GradientQuery(Query):
     @property
     def adds_up_messages(self) -> bool:
         """True: noise of a window is numbered by its submissions."""
-        return True
+        return not self.sampled
 
     def read(self, channel: GradientChannel, messages: Float64Array, last: int) -> GradientEstimates:
         """Return the estimates of messages float64[k, m]; post-processing.

@@ -191,8 +191,3 @@ class SampledGradientQuery(GradientQuery):
         """Raise LedgerError: clients in other processes would show who has joined a round."""
         del streams
         raise LedgerError("users of sampled rounds have no clients in other processes; run the learner's own loop")
-
-    def read(self, channel: Any, messages: Float64Array) -> NoReturn:  # noqa: ANN401 - its own channel
-        """Raise LedgerError, for the same reason."""
-        del channel, messages
-        raise LedgerError("users of sampled rounds have no clients in other processes; run the learner's own loop")

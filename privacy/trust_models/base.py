@@ -10,7 +10,8 @@ from dprl.privacy.base import ADJACENCY, Guarantee, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.ledger import Journal
 from dprl.privacy.privatizer import Privatizer
-from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
+from dprl.privacy.queries.gradient_calibration import GradientLayout
+from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.threat_models import GRADIENT_ADJACENCY

@@ -17,8 +17,8 @@ from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies
 from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.queries.counts import CountQuery
-from dprl.privacy.queries.gradient_calibration import PAPER_CLIP, GradientBudget, vector_law
-from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
+from dprl.privacy.queries.gradient_calibration import PAPER_CLIP, GradientBudget, GradientLayout, vector_law
+from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.queries.sampled_gradients import MOST_USERS, SampledGradientQuery
 from dprl.privacy.queries.statistics_calibration import NODES, REWARD_SHARE, StatisticsBudget, counted_statistics

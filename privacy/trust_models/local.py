@@ -24,11 +24,12 @@ from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.gradient_calibration import (
     VECTOR_LAWS,
     GradientBudget,
+    GradientLayout,
     check_vector_settings,
     less,
     vector_law,
 )
-from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
+from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.queries.linear_statistics import Rewards, StatisticsLayout, StatisticsQuery
 from dprl.privacy.queries.statistics_calibration import (
     CALIBRATED,

@@ -15,8 +15,8 @@ from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies
 from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.queries.counts import CountQuery
-from dprl.privacy.queries.gradient_calibration import PAPER_CLIP
-from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
+from dprl.privacy.queries.gradient_calibration import PAPER_CLIP, GradientLayout
+from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.trust_models.base import GradientSettings, Placed, TrustModelSettings

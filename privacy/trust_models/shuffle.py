@@ -27,10 +27,11 @@ from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.gradient_calibration import (
     PURE_LAWS,
     GradientBudget,
+    GradientLayout,
     check_vector_settings,
     vector_law,
 )
-from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
+from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.queries.statistics_calibration import REWARD_SHARE, StatisticsBudget, certified_statistics
 from dprl.privacy.randomness.streams import Streams

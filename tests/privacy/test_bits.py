@@ -220,7 +220,7 @@ def test_blocks_that_prove_nothing_are_refused() -> None:
     for query, request in ((one.query, other.request), (other.query, one.request)):
         with pytest.raises(LedgerError, match="reports must be shuffled with model shuffle only"):
             Privatizer(query, request, N, Streams(0, "x"))
-    with pytest.raises(LedgerError, match="a shuffler must have them first"):
+    with pytest.raises(LedgerError, match="bits with model: shuffle come from the compiled loop"):
         one.lease(3)
 
 

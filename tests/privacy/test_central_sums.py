@@ -165,6 +165,8 @@ def test_a_sum_of_clients_is_whole_and_has_each_message_and_each_user_once() -> 
     with pytest.raises(LedgerError, match="a user is in a sum once"):
         remote.accept(*sent[1:4], sent[5])
     remote.accept(*sent[:4])
+    with pytest.raises(LedgerError, match="a submission is accepted once"):
+        remote.accept(sent[5], sent[6], sent[7], sent[5])
     with pytest.raises(LedgerError, match="submission 3 was received already"):
         remote.accept(*sent[2:6])
 

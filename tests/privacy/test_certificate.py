@@ -31,7 +31,7 @@ from dprl.privacy import (
 from dprl.privacy.base import TrustModel
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.threat_models import THREAT_MODELS
 from dprl.privacy.verdicts import verdict
 

@@ -47,7 +47,7 @@ from dprl.privacy import (
 from dprl.privacy.mechanisms import GRAMS, VECTORS
 from dprl.privacy.queries.count_calibration import AUTO, report_names
 from dprl.privacy.queries.count_kernels import send_and_release
-from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.queries.gradient_calibration import GradientLayout
 
 N_USERS, DIMENSION = 15, 6
 OS, SEEDED = NoiseConfig(entropy="os"), NoiseConfig()

@@ -33,7 +33,7 @@ from dprl.privacy import (
 )
 from dprl.privacy.mechanisms import GRAMS, VECTORS
 from dprl.privacy.queries.count_calibration import AUTO, report_names
-from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.queries.gradient_calibration import GradientLayout
 from tests.privacy.sending import sent
 
 N_USERS, HORIZON, DIMENSION, WINDOW = 5, 6, 300, 64

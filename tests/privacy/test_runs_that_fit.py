@@ -20,7 +20,7 @@ from dprl.privacy import (
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.journal import ChargeJournal
-from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.queries.linear_statistics import StatisticsLayout
 from dprl.privacy.trust_models.central import CentralGradientPrivacy, CentralStatisticsPrivacy
 from dprl.privacy.trust_models.local import LocalGradientPrivacy, LocalPrivacy

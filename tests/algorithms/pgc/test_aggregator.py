@@ -10,7 +10,7 @@ import pytest
 from dprl.algorithms.pgc import Aggregator, Schedule, StepRule
 from dprl.algorithms.pgc.aggregator import Rules
 from dprl.privacy import GradientClient, GradientPrivatizer, LocalGradientPrivacy, PrivateMessages, Streams
-from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.queries.gradient_calibration import GradientLayout
 
 DIMENSION, FIRST = 5, np.linspace(-1.0, 1.0, 5)
 

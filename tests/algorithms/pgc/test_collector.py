@@ -21,7 +21,7 @@ from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.on_rllib.agents import CompiledAgents
 from dprl.envs import CartPoleGravity
 from dprl.privacy import GradientClient, LedgerError, Streams
-from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.trust_models.local import LocalGradientPrivacy
 
 STREAMS = Streams(3, "collecting")

@@ -11,7 +11,7 @@ import pytest
 
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL, JournaledPrivatizer, folder_of_run
 from dprl.privacy import LedgerError, Streams
-from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.trust_models.local import LocalGradientPrivacy
 

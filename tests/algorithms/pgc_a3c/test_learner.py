@@ -13,7 +13,7 @@ from dprl.algorithms.pgc_a3c.algorithm import PGCA3CLearner
 from dprl.algorithms.pgc_a3c.random_search import first_successes
 from dprl.envs.cartpole import CartPole, CartPoleGravity
 from dprl.privacy import GradientPrivacyConfig, LedgerError, LocalGradientPrivacy, NoGradientPrivacy, Streams
-from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.queries.gradient_calibration import GradientLayout
 
 N = 60
 PRIVACY: dict[str, GradientPrivacyConfig] = {

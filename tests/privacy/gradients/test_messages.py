@@ -14,7 +14,7 @@ from scipy import stats
 from dprl.privacy import GradientClient, LedgerError, LocalGradientPrivacy, NoiseConfig, Streams
 from dprl.privacy.audits.recorder import Message, differing_channels
 from dprl.privacy.mechanisms.gradients import clipped
-from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.queries.gradient_calibration import GradientLayout
 
 D = 12
 FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")

@@ -26,7 +26,7 @@ from dprl.privacy import (
     receive,
     submit,
 )
-from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.threat_models import GRADIENT_ADJACENCY
 
 D, N = 12, 30

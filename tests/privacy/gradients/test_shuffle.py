@@ -189,7 +189,7 @@ def test_settings_without_a_guarantee_are_refused(settings: dict[str, Any], wind
 def test_only_shuffled_messages_run_under_the_model_and_only_in_one_process() -> None:
     privatizer = built()
     local = LocalGradientPrivacy(1.0).build(GradientLayout(D), N, Streams(0, "x"))
-    with pytest.raises(LedgerError, match="a shuffler must have them first"):
+    with pytest.raises(LedgerError, match="gradients with model: shuffle come from the compiled loop"):
         privatizer.lease(3)
     for query, request in ((privatizer.query, local.request), (local.query, privatizer.request)):
         with pytest.raises(LedgerError, match="reports must be shuffled with model shuffle only"):

@@ -21,7 +21,7 @@ from dprl.privacy.accounting.composition import repeat
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
-from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.queries.gradient_calibration import GradientLayout
 
 D = 112
 MECHANISMS = ["clipped_laplace", "projected_random_sign", "privunit", "clipped_gaussian"]

@@ -29,7 +29,7 @@ from dprl.privacy import (
     NoGradientPrivacy,
     Streams,
 )
-from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.randomness.bits import splitmix64
 from tests.algorithms.pgc_a3c.on_rllib.cases import Broken, Corridor, TwoHeads, actor_critic
 

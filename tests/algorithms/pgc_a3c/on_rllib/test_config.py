@@ -14,7 +14,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig, _TrainingSettings
 from dprl.privacy import Streams
-from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.threat_models import ARRIVALS, CARRIED, DURATIONS, ROUNDS, TIMING_DETAILS
 from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads
 

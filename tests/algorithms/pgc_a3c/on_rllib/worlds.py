@@ -35,7 +35,7 @@ from dprl.algorithms.pgc.on_rllib.parameters import n_parameters
 from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
 from dprl.privacy import GradientPrivatizer, LedgerError, PrivateMessages
 from dprl.privacy.audits.recorder import Message
-from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.queries.gradient_calibration import GradientLayout
 
 SECRET = "gravity 9.7182"
 AGENTS, OTHER = 5, 2
