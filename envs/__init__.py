@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import gymnasium
 import pettingzoo  # type: ignore[import-untyped]
 
+from dprl.envs.acrobot import AcrobotMassesEnv
 from dprl.envs.base import Env, EnvConfig, FiniteMDP
 from dprl.envs.cartpole import CartPole, CartPoleGravity
 from dprl.envs.cartpole_episodes import CartPoleGravityEnv
@@ -36,6 +37,7 @@ __all__ = [
     "MDPS",
     "MIXTURES",
     "TASKS",
+    "AcrobotMassesEnv",
     "CartPole",
     "CartPoleGravity",
     "CartPoleGravityEnv",
@@ -194,3 +196,9 @@ for _spec in ENVIRONMENTS.values():
     _enter_elsewhere(_spec)
 
 gymnasium.register(id="dprl/CartPoleGravity-v0", entry_point="dprl.envs:CartPoleGravityEnv")
+gymnasium.register(
+    id="dprl/AcrobotMasses-v0",
+    entry_point="dprl.envs:AcrobotMassesEnv",
+    vector_entry_point="dprl.envs.acrobot:_AcrobotMassesVectorEnv",
+    max_episode_steps=500,
+)
