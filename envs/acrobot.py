@@ -71,10 +71,10 @@ class _Copies(AcrobotEnv):
         return found
 
     def _slope(self, state: Floats, torque: Floats) -> Floats:
-        return np.stack(self._dsdt([*state, torque])[:4])
+        return np.stack(self._dsdt([*state, torque])[:4])  # type: ignore[no-untyped-call]
 
 
-class _AcrobotMassesVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], Floats]):
+class _AcrobotMassesVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[Any]]):
     """n episodes of AcrobotMassesEnv that are stepped together, 40 times as fast.
 
     A copy draws as AcrobotMassesEnv does with the seed `seed` + its number. One that has ended is reset by the next
@@ -109,12 +109,12 @@ class _AcrobotMassesVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], 
 
     def step(
         self, actions: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float32], Floats, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+    ) -> tuple[NDArray[np.float32], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
         """Apply torques of -1, 0 or 1 N m by actions int64[n] in 0..2. Raises gymnasium.error.ResetNeeded."""
         if not self._steps.any() and self._over.all():
             raise gymnasium.error.ResetNeeded("no episode is under way; call reset() before step()")
         fresh = self._over
-        self._state = self._copies.moved(self._state, np.asarray(actions) - 1.0)
+        self._state = self._copies.moved(self._state, np.asarray(actions, dtype=np.float64) - 1.0)
         self._steps += 1
         for i in np.flatnonzero(fresh):
             self._users[i].reset()
@@ -131,8 +131,10 @@ class _AcrobotMassesVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], 
             self._state[:, i], self.link_masses[:, i] = self._users[i].state, self._users[i].link_masses
         self._steps[fresh] = 0
         self._over = self._over & ~fresh
-        self._copies.LINK_MASS_1, self._copies.LINK_MASS_2 = self.link_masses
+        self._copies.LINK_MASS_1, self._copies.LINK_MASS_2 = self.link_masses  # type: ignore[assignment]
 
     def _seen(self) -> NDArray[np.float32]:
         first, second, *speeds = self._state
-        return np.stack([np.cos(first), np.sin(first), np.cos(second), np.sin(second), *speeds], axis=1, dtype=np.float32)
+        return np.stack(
+            [np.cos(first), np.sin(first), np.cos(second), np.sin(second), *speeds], axis=1, dtype=np.float32
+        )

@@ -112,6 +112,23 @@ class Findings:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Ran:
+    """Outcome of the sweep.
+
+    folder: of the runs. page_folder: of the page. cells: the finished ones. made: lines on the runs. failed: one
+    line per failed cell, per file and for MLflow if it lacks something, and one if cells are missing. complete: whether
+    every cell is finished.
+    """
+
+    folder: Path
+    page_folder: Path
+    cells: Sequence[SweepCell]
+    made: Sequence[str]
+    failed: Sequence[str]
+    complete: bool
+
+
 def _nothing(*_: object) -> dict[str, Any]:
     return {}
 
@@ -134,12 +151,13 @@ class Paper:
         read: results of one cell.
         measures: of every cell, for programs.
         tables, sentences: of the paper; all are tested in every group.
-        extra: found besides the cells, and kept in `Findings.extra`.
+        extra: found besides the cells, also in the sweeps `further`, and kept in `Findings.extra`.
         blocks: text of further places of the template, or other text of the standard ones.
         figures: PNG files by name.
         more: further entries of the data for programs.
         named: the entries that tell a cell's data from others'.
         units: names of the numbers of runs and of episodes, on the page and in the data.
+        further: configs of more sweeps, for `extra`.
     """
 
     name: str
@@ -152,26 +170,28 @@ class Paper:
     measures: tuple[Measure, ...]
     tables: tuple[PublishedTable, ...] = ()
     sentences: tuple[Sentence, ...] = ()
-    extra: Callable[[Request], Mapping[str, Any]] = _nothing
+    extra: Callable[[Request, Sequence[Ran]], Mapping[str, Any]] = _nothing
     blocks: Callable[[Findings], Mapping[str, str]] = _nothing
     figures: Callable[[Findings], Mapping[str, bytes]] = _nothing
     more: Callable[[Findings], Mapping[str, Any]] = _nothing
     named: Callable[[Key], dict[str, Any]] = _named
     units: tuple[str, str] = ("runs", "episodes")
+    further: tuple[str, ...] = ()
 
     def __call__(self, request: Request) -> Reproduced:
-        """Run the unfinished cells of the sweep, and write the page into <home>/reproductions/NAME[_quick].
+        """Run the unfinished cells of the sweeps, and write the page into <home>/reproductions/NAME[_quick].
 
         Raises UserError if the sweep cannot start; no page is written while cells are missing.
         """
-        ran = run_cells(request, self.config, self.name, self.runs)
-        if not ran.complete:
-            return Reproduced(self.name, None, ran.folder, [], {}, ran.failed)
-        keyed = ((self.key_of(experiment), results) for experiment, results in ran.cells)
+        ran, *others = (run_cells(request, config, self.name, self.runs) for config in (self.config, *self.further))
+        failed = [line for each in (ran, *others) for line in each.failed]
+        if not all(each.complete for each in (ran, *others)):
+            return Reproduced(self.name, None, ran.folder, [], {}, failed)
+        keyed = ((self.key_of(cell.experiment), cell.folder.results()) for cell in ran.cells)
         cells = {key: self.read(results) for key, results in keyed if key is not None}
-        found = Findings(cells, ran.made, self.extra(request))
+        found = Findings(cells, ran.made, self.extra(request, others))
         page = _write(ran.page_folder, f"reproduction_{self.name}.md", self.page(found), self.figures(found))
-        return Reproduced(self.name, page, ran.folder, self.verdicts(found), self.data(found), ran.failed)
+        return Reproduced(self.name, page, ran.folder, self.verdicts(found), self.data(found), failed)
 
     def key_of(self, experiment: Experiment) -> Key | None:
         """Return the key of an experiment, None if it is none of the paper's."""
@@ -236,23 +256,6 @@ class Paper:
         return {"tables": entries, "sentences": sentences, "cells": every, **self.more(found)}
 
 
-@dataclass(frozen=True)
-class Ran:
-    """Outcome of the sweep.
-
-    folder: of the runs. page_folder: of the page. cells: the finished ones. made: lines on the runs. failed: one
-    line per failed cell, per file and for MLflow if it lacks something, and one if cells are missing. complete: whether
-    every cell is finished.
-    """
-
-    folder: Path
-    page_folder: Path
-    cells: Sequence[tuple[Experiment, CellResults]]
-    made: Sequence[str]
-    failed: Sequence[str]
-    complete: bool
-
-
 def run_cells(request: Request, config: str, paper: str, quick_seeds: int) -> Ran:
     """Run the unfinished cells of the sweep of `config`; with --quick another one, of `quick_seeds` runs a cell.
 
@@ -278,7 +281,7 @@ def run_cells(request: Request, config: str, paper: str, quick_seeds: int) -> Ra
     return Ran(
         folder=swept.folder,
         page_folder=Home(home).reproductions / f"{paper}{suffix}",
-        cells=[(cell.experiment, cell.folder.results()) for cell in found],
+        cells=found,
         made=[f"Made by `{request.command}` from the sweep {options.name} ({config}.yaml).", *_versions(found)],
         failed=[*swept.failed, *swept.unwritten, *([told] if missing else [])],
         complete=not missing,

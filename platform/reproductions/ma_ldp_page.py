@@ -22,7 +22,7 @@ from dprl.platform.reproductions.claims import (
     finite_epsilon,
     standard_error,
 )
-from dprl.platform.reproductions.engine import Findings, Paper, Request
+from dprl.platform.reproductions.engine import Findings, Paper
 from dprl.platform.reproductions.ma_ldp import (
     AGAIN,
     AGENTS,
@@ -98,7 +98,7 @@ _ANSWERED = {
 _GROUP_WORDS = {group.name: group.words for group in GROUPS}
 
 
-def extra(_: Request) -> dict[str, Any]:
+def extra(*_: object) -> dict[str, Any]:
     """Return the guarantees of the printed noise."""
     return {"guarantees": Guarantees.found()}
 

@@ -19,6 +19,7 @@ from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reports.verdicts import epsilon_sign
+from dprl.platform.reproductions import robustness
 from dprl.platform.reproductions.claims import (
     Cell,
     Cells,
@@ -26,7 +27,7 @@ from dprl.platform.reproductions.claims import (
     estimate_data,
     finite_epsilon,
 )
-from dprl.platform.reproductions.engine import Findings, Paper, Request
+from dprl.platform.reproductions.engine import Findings, Paper, Ran, Request
 from dprl.platform.reproductions.figures import COLOURS, DASHED, DOTTED, SOLID, Line, Panel, draw_panels
 from dprl.platform.reproductions.pgc_a3c import (
     AREA_UNDER,
@@ -119,12 +120,15 @@ def _plain(value: Scalar) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def extra(request: Request) -> dict[str, Any]:
-    """Return the random searches, with the same draws every time, and our own best cells."""
+def extra(request: Request, further: Sequence[Ran]) -> dict[str, Any]:
+    """Return the random searches, with the same draws every time, scores by environment, and our own best cells."""
+    (ran,) = further
     env, runs, streams = CartPoleGravity().build(), request.searches or _SEARCHES, Streams(0, "random search")
     return {
         "greedy": first_successes(env, runs, streams, TARGET),
         "exploring": first_successes(env, runs, streams, TARGET, exploring=True),
+        "robustness": robustness.scored(ran.cells),
+        "robustness_made": ran.made,
         "best": _best_cells(request.home.resolve()),
     }
 
@@ -159,6 +163,7 @@ def blocks(found: Findings) -> dict[str, str]:
         "literal": literal if "literal" in PAPER.present(cells) else "",
         "search": _search_table(found.extra),
         "scores": _score_table(cells),
+        **robustness.blocks(found.extra["robustness"], found.extra["robustness_made"]),
         "noise": "; ".join(_noise(cells)) or "none",
         "best": _best_table(found.extra["best"]),
     }
@@ -293,12 +298,13 @@ def _success_line(cell: Cell, label: str, style: Mapping[str, Any], band: bool) 
 
 
 def more(found: Findings) -> dict[str, Any]:
-    """Return the random searches as plain data."""
+    """Return the random searches and the scores by environment as plain data."""
     return {
+        "robustness": robustness.data(found.extra["robustness"]),
         "random_search": {
             name: {"runs": len(found.extra[name]), "first_success": estimate_data(estimate(found.extra[name], median))}
             for name in ("greedy", "exploring")
-        }
+        },
     }
 
 
@@ -330,4 +336,5 @@ PAPER = Paper(
     more=more,
     named=named,
     units=("trials", "submissions"),
+    further=(robustness.CONFIG,),
 )

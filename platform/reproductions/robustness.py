@@ -1,0 +1,240 @@
+"""Robustness of policies: scores in environments that were seen in training and in others, ours beside [OT20].
+
+One number describes an environment: the gravity of CartPole, or the mass of both links of Acrobot.
+Paper: [OT20] sec. 4.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from dprl.algorithms.base import Float64Array
+from dprl.envs import CartPole, Control, ControlTask, Env
+from dprl.platform.configs.experiment import Experiment, Scalar
+from dprl.platform.policies.actor_critic import ActorCriticPolicy
+from dprl.platform.policies.control import ControlPolicy
+from dprl.platform.policies.loading import load_policy
+from dprl.platform.reports.documents.markdown import markdown_table
+from dprl.platform.reports.inference.effects import Estimate
+from dprl.platform.reports.verdicts import epsilon_sign
+from dprl.platform.reproductions.claims import (
+    Cell,
+    Cells,
+    Inequality,
+    Key,
+    Measure,
+    Outcome,
+    Sentence,
+    Side,
+    decide,
+    estimate_data,
+    finite_epsilon,
+)
+from dprl.platform.reproductions.tables import interval, p_value
+from dprl.platform.results.layout import SweepCell
+from dprl.platform.results.summary import standing
+from dprl.privacy import Streams
+
+CONFIG = "pgc_a3c_robustness"
+NOISE, UNTRAINED = "noise only", "untrained"
+"""Controls: all agents send gradients of zero; the first parameters."""
+_EPISODES = {"CartPole": 100, "Acrobot": 50}
+"""Of each policy in each environment."""
+_SEED = 7
+"""Of first states, the same for all policies."""
+_WORDS = {"holds": "**higher**", "fails": "**lower**", "open": "open"}
+
+Rows = NDArray[np.float32]
+Actor = Callable[[Rows], NDArray[Any]]
+
+
+class _Family(NamedTuple):
+    """Environments with one number, in `unit`. made: the task of a number, and so many copies of its environment."""
+
+    unit: str
+    values: tuple[float, ...]
+    made: Callable[[float, int], tuple[ControlTask, VectorEnv[Any, Any, Any]]]
+
+
+def _carts(gravity: float, n: int) -> tuple[ControlTask, VectorEnv[Any, Any, Any]]:
+    task = Control("CartPole-v1", horizon=200).build()
+    vector = task.vector(n)
+    vector.gravity = gravity  # type: ignore[attr-defined]
+    return task, vector
+
+
+def _acrobots(mass: float, n: int) -> tuple[ControlTask, VectorEnv[Any, Any, Any]]:
+    task = Control("dprl/AcrobotMasses-v0", horizon=500, kwargs=f"masses=(({mass}, {mass}),)").build()
+    return task, task.vector(n)
+
+
+FAMILIES: Mapping[str, _Family] = {
+    "CartPole": _Family("gravity, m/s\u00b2", (1.8, 5.0, 9.7, 9.75, 9.8, 9.9, 14.0, 17.8, 25.0), _carts),
+    "Acrobot": _Family("mass of both links, kg", (0.35, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0), _acrobots),
+}
+
+
+def _trained(env: Env) -> str:
+    """Return the numbers of a training environment, as pages have them."""
+    if isinstance(env, CartPole):
+        return _list(env.gravities)
+    return _list(both[0] for both in env.arguments["masses"])  # type: ignore[attr-defined]
+
+
+def _list(values: Any) -> str:  # noqa: ANN401 - any iterable of numbers
+    return ", ".join(f"{value:g}" for value in values)
+
+
+def scored(cells: Sequence[SweepCell]) -> dict[Key, Cell]:
+    """Return scores of the last policies of finished cells in all environments of their families, and of controls.
+
+    Key.control is the list of training environments, or the name of a control.
+    """
+    found: dict[Key, Cell] = {}
+    for cell in cells:
+        experiment, flat = cell.experiment, cell.experiment.parameters()
+        group = "CartPole" if experiment.env.builds is CartPole else "Acrobot"
+        control = NOISE if flat.get("algorithm.reports") == "noise" else _trained(experiment.env.build())
+        results = cell.folder.results()
+        seeds = results.records["seed"].unique().tolist()
+        policies = [load_policy(cell.folder.path, seed) for seed in seeds]
+        ends = np.array([experiment.episodes])
+        scores = partial(_cell, group, ends, results.certificate)
+        found[_key(group, flat, control)] = scores([_actor(policy) for policy in policies])
+        untrained = Key(group, "none", math.inf, control=UNTRAINED)
+        if untrained not in found:
+            first = [_first(policy, experiment, seed) for policy, seed in zip(policies, seeds, strict=True)]
+            found[untrained] = scores([_actor(policy) for policy in first])
+    return found
+
+
+def _key(group: str, flat: Mapping[str, Scalar], control: str) -> Key:
+    if flat["privacy.model"] == "none":
+        return Key(group, "none", math.inf, control=control)
+    return Key(group, str(flat["privacy.mechanism"]), float(flat["privacy.epsilon"]), control=control)
+
+
+def _actor(policy: object) -> Actor:
+    """Return the most probable actions of a policy for many observations."""
+    if isinstance(policy, ControlPolicy):
+        return partial(policy.network.act, policy.parameters, rng=None)
+    if isinstance(policy, ActorCriticPolicy):
+        return policy  # type: ignore[return-value]
+    raise TypeError(f"policy must be that of a control task, got {type(policy).__name__}")
+
+
+def _first(policy: object, experiment: Experiment, seed: int) -> object:
+    """Return the policy with first parameters, drawn as those of a run are."""
+    if isinstance(policy, ControlPolicy):
+        return dataclasses.replace(policy, parameters=policy.network.first(np.random.default_rng(seed)))
+    first = experiment.algorithm.first_parameters(Streams(seed, UNTRAINED))  # type: ignore[attr-defined]
+    return dataclasses.replace(policy, parameters=first)  # type: ignore[type-var]
+
+
+def _cell(group: str, ends: NDArray[np.int64], certificate: Mapping[str, Any], actors: Sequence[Actor]) -> Cell:
+    family = FAMILIES[group]
+    scores = {f"{value:g}": _scores(family, value, actors, _EPISODES[group]) for value in family.values}
+    return Cell(scores, ends, np.mean([*scores.values()], axis=0)[:, np.newaxis], certificate)
+
+
+def _scores(family: _Family, value: float, actors: Sequence[Actor], episodes: int) -> Float64Array:
+    """Return the mean score of each policy in one environment, float64[n]; all policies play at once."""
+    task, vector = family.made(value, len(actors) * episodes)
+
+    def act(seen: Rows) -> NDArray[Any]:
+        each = seen.reshape(len(actors), episodes, -1)
+        return np.concatenate([actor(rows) for actor, rows in zip(actors, each, strict=True)])
+
+    found: Float64Array = task.play(vector, act, _SEED).scores.reshape(len(actors), episodes).mean(axis=1)
+    return found
+
+
+def compared(group: str, cells: Cells) -> Sequence[Outcome]:
+    """Return tests that training on several environments beats one, in each environment that neither has seen."""
+    claims = []
+    for key in cells:
+        several = [float(value) for value in key.control.split(", ")] if "," in key.control else []
+        alone = [one for one in cells if one[:3] == key[:3] and one.control.replace(".", "").isdigit()]
+        if key.group == group and several:
+            (nominal,) = alone
+            unseen = [value for value in FAMILIES[group].values if value not in (*several, float(nominal.control))]
+            sides = Side(key.control, key), Side(nominal.control, nominal)
+            claims += [Inequality(_measure(value), *sides) for value in unseen]
+    runs = min(cell.count for cell in cells.values())
+    return decide(Sentence("", "", tuple(claims), "permutations"), group, cells, runs).outcomes
+
+
+def _measure(value: float) -> Measure:
+    return Measure(f"{value:g}", f"{value:g}", decimals=1)
+
+
+def blocks(cells: Cells, made: Sequence[str]) -> dict[str, str]:
+    """Return the text of the places of this section."""
+    found = {"robustness_made": "  \n".join(made)}
+    for group in FAMILIES:
+        outcomes = compared(group, cells)
+        verdicts = [one.verdict for one in outcomes]
+        found[f"{group}_scores"] = _score_table(group, cells)
+        found[f"{group}_comparisons"] = _comparison_table(group, outcomes)
+        found[f"{group}_verdict"] = (
+            f"In {len(verdicts)} comparisons in unseen environments, training on several scored higher than training "
+            f"on one in {verdicts.count('holds')} and lower in {verdicts.count('fails')}; "
+            f"{verdicts.count('open')} are open."
+        )
+    return found
+
+
+def _score_table(group: str, cells: Cells) -> str:
+    values = FAMILIES[group].values
+    rows = []
+    for key, cell in cells.items():
+        if key.group == group:
+            seen = key.control.split(", ")
+            shown = [interval(_measure(value).estimate(cell), 1) for value in values]
+            bold = [f"**{text}**" if f"{value:g}" in seen else text for value, text in zip(values, shown, strict=True)]
+            rows.append([key.control, _privacy(key, cell), *bold])
+    rows.sort(key=lambda row: (row[0] in (NOISE, UNTRAINED), row[1] == "none"))
+    headers = ["trained on", "proved \u03b5", *(f"{value:g}" for value in values)]
+    return markdown_table(headers, rows, ["trained on"])
+
+
+def _privacy(key: Key, cell: Cell) -> str:
+    """Return the proved epsilon, and delta where there is one."""
+    if math.isinf(key.epsilon):
+        return "none"
+    delta = float(cell.certificate["claimed"]["delta"] or 0.0)
+    return epsilon_sign(standing(cell.certificate).proved) + (f", \u03b4={delta:g}" if delta else "")
+
+
+def _comparison_table(group: str, outcomes: Sequence[Outcome]) -> str:
+    rows = []
+    for claim, verdict, found, _, _, higher, lower in outcomes:
+        told = interval(Estimate(found.difference, found.lower, found.upper, "linear"), 1)
+        epsilon = "none" if math.isinf(claim.larger.key.epsilon) else f"{claim.larger.key.epsilon:g}"
+        tests = p_value(higher), p_value(lower), _WORDS[verdict]
+        rows.append([claim.measure.name, claim.order, epsilon, told, *tests])
+    headers = [FAMILIES[group].unit, "trained on", "\u03b5", "difference [95 %]", "p higher", "p lower", "verdict"]
+    return markdown_table(headers, rows, ["trained on", "verdict"])
+
+
+def data(cells: Cells) -> list[dict[str, Any]]:
+    """Return the scores as plain data."""
+    return [
+        {
+            "family": key.group,
+            "mechanism": key.mechanism,
+            "epsilon": finite_epsilon(key),
+            "trained_on": key.control,
+            "runs": cell.count,
+            "scores": {name: estimate_data(_measure(float(name)).estimate(cell)) for name in cell.values},
+        }
+        for key, cell in cells.items()
+    ]
