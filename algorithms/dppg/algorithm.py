@@ -229,6 +229,7 @@ class DPPGLearner(Learner):
         self._server = Server(state, config.schedule, config.step, np.zeros(first.size))
         self._vectors: dict[int, VectorEnv[Any, Any, Any]] = {}
         self._pending: _Round | None = None
+        self._evaluated: tuple[tuple[int, int], float] | None = None
         if self._for_users:
             self._evaluation(0)  # errors of the environment show here, before there are users
 
@@ -318,12 +319,19 @@ class DPPGLearner(Learner):
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue from `state_dict`, bit for bit. Raises ValueError for the state of another run."""
         super().load_state_dict(state)
-        self._pending = None
+        self._pending = self._evaluated = None
 
     def _evaluation(self, done: int) -> float:
-        """Return the mean score of a few episodes without users, of the most probable actions."""
+        """Return the mean score of a few episodes without users, of the most probable actions.
+
+        Blocks without an update between them share one evaluation.
+        """
         n = _LAST_EVALUATED if done == self.episodes else _EVALUATED
-        return float(self._play(n, self.policy, self._rng("evaluation", done), sampled=False).scores.mean())
+        place = (self.episodes if done == self.episodes else done // self.config.users_per_update, n)
+        if self._evaluated is None or self._evaluated[0] != place:
+            rng = self._rng("evaluation", place[0])
+            self._evaluated = place, float(self._play(n, self.policy, rng, sampled=False).scores.mean())
+        return self._evaluated[1]
 
     def _play(self, n: int, theta: Float64Array, rng: np.random.Generator, *, sampled: bool) -> Episodes:
         if n not in self._vectors:
