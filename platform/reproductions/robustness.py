@@ -209,7 +209,7 @@ def _score_table(group: str, cells: Cells) -> str:
 def _privacy(key: Key, cell: Cell) -> str:
     """Return the proved epsilon, and delta where there is one."""
     if math.isinf(key.epsilon):
-        return "none"
+        return "no users" if key.control == UNTRAINED else "none"
     delta = float(cell.certificate["claimed"]["delta"] or 0.0)
     return epsilon_sign(standing(cell.certificate).proved) + (f", \u03b4={delta:g}" if delta else "")
 
