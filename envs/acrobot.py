@@ -75,7 +75,7 @@ class _Copies(AcrobotEnv):
 
 
 class _AcrobotMassesVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[Any]]):
-    """n episodes of AcrobotMassesEnv that are stepped together, 40 times as fast.
+    """n episodes of AcrobotMassesEnv that are stepped together: 2 us a step at 200 copies, not 35.
 
     A copy draws as AcrobotMassesEnv does with the seed `seed` + its number. One that has ended is reset by the next
     step. Arguments and errors: as AcrobotMassesEnv, without pictures; max_episode_steps: after which a copy is cut.
