@@ -28,7 +28,7 @@ def test_steps_are_those_of_gymnasium_bit_for_bit(masses: tuple[float, float]) -
     seen, _ = ours.reset(seed=5)
     assert np.array_equal(seen, theirs.reset(seed=5)[0])
     for action in actions(1, 500)[:, 0]:
-        found, expected = ours.step(action), theirs.step(action)
+        found, expected = ours.step(action), theirs.step(action)  # type: ignore[no-untyped-call]
         assert np.array_equal(found[0], expected[0])
         assert found[1:] == expected[1:]
 
