@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from dprl.algorithms.dppg.on_rllib.config import DPPGConfig
 from dprl.algorithms.pgc.on_rllib.algorithm import GradientCollection
-from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
 
 
 class DPPG(GradientCollection):
@@ -17,7 +16,11 @@ class DPPG(GradientCollection):
     """
 
     own: ClassVar[str] = "dppg"
-    settings: ClassVar[type[GradientCollectionConfig]] = DPPGConfig
+
+    @classmethod
+    def get_default_config(cls) -> DPPGConfig:
+        """Return the default settings; privacy has none and must be chosen."""
+        return DPPGConfig()
 
 
 DPPGConfig._algorithm_class = DPPG

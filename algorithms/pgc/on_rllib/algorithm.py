@@ -47,13 +47,6 @@ class GradientCollection(Algorithm):
     config: GradientCollectionConfig
     own: ClassVar[str]
     """Key of its metrics in results, and of its state."""
-    settings: ClassVar[type[GradientCollectionConfig]]
-    """The class of its settings."""
-
-    @classmethod
-    def get_default_config(cls) -> GradientCollectionConfig:
-        """Return the default settings; privacy has none and must be chosen."""
-        return cls.settings()
 
     @classmethod
     def _should_create_evaluation_env_runners(cls, eval_config: object) -> bool:  # noqa: ARG003 - as RLlib's

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dprl.algorithms.pgc.on_rllib.algorithm import GradientCollection
-from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
 from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
 
 
@@ -16,7 +15,11 @@ class PGC(GradientCollection):
     """
 
     own: ClassVar[str] = "pgc"
-    settings: ClassVar[type[GradientCollectionConfig]] = PGCConfig
+
+    @classmethod
+    def get_default_config(cls) -> PGCConfig:
+        """Return the default settings; privacy has none and must be chosen."""
+        return PGCConfig()
 
 
 PGCConfig._algorithm_class = PGC
