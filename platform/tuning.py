@@ -135,6 +135,11 @@ class _Trial(tune.Trainable):
             folder = Path(self._storage.trial_fs_path)
             if self._storage.storage_filesystem.type_name != "local":
                 raise broken_rule("storage_path", "must be a folder that every node sees", str(folder), "mount it")
+        # Checkpoints may hold exact sums, and Tune copies them without their mode.
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        # With its marker a trial that was stopped would be finished, and a restart would not be noticed.
+        CellFolder(folder).marker_file.unlink(missing_ok=True)
         raw = [metric.name for metric in experiment.metrics if not metric.covered]
         channels = of_trials(raw) if experiment.privacy.model != "none" else ()
         self._run = CellRun(experiment, CellFolder(folder), channels)

@@ -202,7 +202,7 @@ class Privatizer(Generic[Q]):
         for each in messages:
             if each.issuer != self._issuer:
                 raise LedgerError("messages are accepted by the privatizer that leased them, as no other has its noise")
-            if self._source != _CLIENTS or each.first < 1 or each.last > self.charged:
+            if self._source != _CLIENTS or each.first <= self._skipped or each.last > self.charged:
                 raise LedgerError("a message is of a submission that is leased; lease it first")
             again = self._received.first_common(each.first, each.last)
             if again is not None:

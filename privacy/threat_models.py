@@ -55,6 +55,8 @@ PUBLIC_REWARDS = "rewards, which are assumed to be public"
 _MAY_TAKE_PART = "whether an agent takes part, and messages that are lost"
 _DRAWS = "who joins a round, for whoever sees users play or the server's draws: without that secret, epsilon is larger"
 _ROUND_SIZES = "how many users join a round, by the time that it takes"
+_FAILURES = "a drawn user whose environment fails: the run stops"
+_POPULATION = "the size of the population, which is public"
 _USER = "one user, who takes part in one episode"
 _RETURNS, _TAKES_PART = "realised returns and raw rewards", "participation itself"
 _AGENTS = "what the agents of an episode see, and are told, of each other: all of them see the state"
@@ -318,7 +320,10 @@ def of_sampled_gradients(found: ThreatModel) -> ThreatModel:
         unit="one user of a fixed population, who joins each round at random and secretly",
         adjacency=SAMPLED_ADJACENCY,
         covered=(*found.covered, "whether a user is in the population, and who joined a round"),
-        excluded=(*(name for name in found.excluded if name != _MAY_TAKE_PART), _DRAWS, _ROUND_SIZES),
+        excluded=(
+            *(name for name in found.excluded if name != _MAY_TAKE_PART),
+            *(_DRAWS, _ROUND_SIZES, _FAILURES, _POPULATION),
+        ),
         attained_by="no pair of users that is known",
     )
 

@@ -26,7 +26,7 @@ from dprl.envs import ControlTask, Env, Episodes
 from dprl.privacy import GradientLayout, GradientPrivacyConfig, GradientPrivatizer, Streams
 from dprl.privacy.queries.gradients import GradientChannel, receive, submit
 from dprl.privacy.queries.sampled_gradients import SampledChannel, draw_users, release_round
-from dprl.privacy.threat_models import DURATIONS, SIMULATED_SCORES, TIMING_DETAILS
+from dprl.privacy.threat_models import CARRIED, DURATIONS, SIMULATED_SCORES, TIMING_DETAILS
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
@@ -187,7 +187,8 @@ class DPPGConfig:
         """Return the privatizer of a simulated run with this number of users. Raises ValueError."""
         scores = () if privacy.release_scores == "simulator" else (SIMULATED_SCORES,)
         durations = TIMING_DETAILS if self.padded else DURATIONS
-        layout = GradientLayout(self.network(env).dimension, self.users_per_update, (*scores, durations), draws=True)
+        left_open = (*scores, durations, CARRIED)
+        layout = GradientLayout(self.network(env).dimension, self.users_per_update, left_open, draws=True)
         return privacy.build(layout, episodes, streams)
 
     def build(self, env: ControlTask, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> DPPGLearner:
@@ -227,7 +228,7 @@ class DPPGLearner(Learner):
         first = self._network.first(self._rng("first parameters", 0))
         state = aggregator_state(config.schedule, first)
         self._server = Server(state, config.schedule, config.step, np.zeros(first.size))
-        self._vectors: dict[int, VectorEnv[Any, Any, Any]] = {}
+        self._vectors: dict[tuple[int, bool], VectorEnv[Any, Any, Any]] = {}  # no evaluation plays on users' copies
         self._pending: _Round | None = None
         self._evaluated: tuple[tuple[int, int], float] | None = None
         if self._for_users:
@@ -313,8 +314,8 @@ class DPPGLearner(Learner):
 
     @property
     def _for_users(self) -> bool:
-        """Whether the noise is fit for real users: then nothing that their environments raise or print leaves them."""
-        return self._streams.noise.fit_for_release
+        """Whether users may be real: then nothing that their environments raise or print leaves them."""
+        return self._streams.noise.entropy == "os"
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue from `state_dict`, bit for bit. Raises ValueError for the state of another run."""
@@ -334,11 +335,11 @@ class DPPGLearner(Learner):
         return self._evaluated[1]
 
     def _play(self, n: int, theta: Float64Array, rng: np.random.Generator, *, sampled: bool) -> Episodes:
-        if n not in self._vectors:
-            self._vectors[n] = self._env.vector(n, padded=self.config.padded)
+        if (n, sampled) not in self._vectors:
+            self._vectors[n, sampled] = self._env.vector(n, padded=self.config.padded)
         seed = int(rng.integers(_LARGEST_SEED))
         drawn = rng if sampled else None
-        vector, act = self._vectors[n], lambda seen: self._network.act(theta, seen, drawn)
+        vector, act = self._vectors[n, sampled], lambda seen: self._network.act(theta, seen, drawn)
         return self._env.play(vector, act, seed, padded=self.config.padded)
 
     def _rng(self, purpose: str, number: int) -> np.random.Generator:

@@ -334,7 +334,8 @@ class CellRun:
         write_json(folder.versions_file, versions())
         done = {"digest": self.experiment.digest, "seconds": round(self._seconds, 3), **self._basis}
         write_json(folder.marker_file, done)
-        folder.state_file.unlink(missing_ok=True)
+        if self._complete:
+            folder.state_file.unlink(missing_ok=True)
 
 
 def second_release(damage: str, folder: Path) -> str:

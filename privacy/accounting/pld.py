@@ -247,7 +247,7 @@ class RepeatedLoss:
         gap = (lowest + np.arange(size, dtype=np.float64)) * grid.step - epsilon
         above = gap > 0.0
         gap, mass = gap[above], np.maximum(np.roll(sums, (n * grid.first - lowest) % size)[above], 0.0)
-        chernoff = math.exp(min(0.0, n * log_moment - steepness * epsilon))
+        chernoff = math.exp(n * log_moment - steepness * epsilon)
         found = chernoff * (float(mass @ (np.exp(-steepness * gap) * -np.expm1(-gap))) + _FFT_ERROR * (n + 1000.0))
         end = (lowest + size) * grid.step
         others = steepness, self._steepness(end)
@@ -256,8 +256,8 @@ class RepeatedLoss:
 
     def _steepness(self, epsilon: float) -> float:
         """Return a lambda >= 0 that moves the mean of the sum to `epsilon`; none where it is above that already."""
-        kept = self._part.mass > 0.0
-        losses, logs = self._part.losses[kept], np.log(self._part.mass[kept])
+        kept = self._grid.mass > 0.0
+        losses, logs = self._grid.listed.losses[kept], np.log(self._grid.mass[kept])
 
         def excess(steepness: float) -> float:
             exponents = logs + steepness * losses

@@ -146,6 +146,7 @@ def test_a_stopped_trial_has_the_certificate_of_its_users() -> None:
     assert folder.results().records["regret"].tolist() == [result["regret"] for result in results]
     assert folder.experiment().episodes == 300
     assert not folder.state_file.exists()
+    assert folder.path.stat().st_mode & 0o777 == 0o700  # checkpoints may hold exact sums
 
 
 def test_one_process_runs_one_trial_after_the_other(tmp_path: Path) -> None:
@@ -178,6 +179,7 @@ def test_noise_of_the_operating_system_is_not_continued(tmp_path: Path) -> None:
     trial.train()
     trial.save(str(tmp_path / "checkpoint"))
     assert certificate_of(trial)["users"] == 1
+    assert CellFolder(Path(trial.logdir)).state_file.exists()  # a restart is noticed, and its journal is the same one
     with pytest.raises(UserError, match=r"noise.entropy: must be 'seed' to continue .*got 'os'; take a scheduler"):
         trial_of(noise=noise).restore(str(tmp_path / "checkpoint"))
 

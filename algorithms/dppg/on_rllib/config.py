@@ -108,6 +108,9 @@ class DPPGConfig(GradientCollectionConfig):
         """The number of agents per call, and no staleness: a round begins after the last one."""
         return CallPlan(self.agents_per_call or math.ceil(self.users_per_update / _CALLS), 0)
 
+    def _further_identity(self) -> tuple[object, ...]:
+        return (self.horizon, self.call_plan.agents_per_call)
+
     def rules(self, privatizer: GradientPrivatizer) -> Rules:
         """Return the rules of the aggregator. Raises ValueError."""
         box = self.box()

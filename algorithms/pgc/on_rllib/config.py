@@ -295,9 +295,13 @@ class GradientCollectionConfig(AlgorithmConfig):
         """Return the random streams of the run: a function of its settings, not of the number of processes."""
         box, place = replace(self.box(), padded=False), (str(self.env), sorted(self.env_config.items()))
         # The agent of a submission depends on the number of agents.
-        agents = (self.compiled, self._module_text(), self.population, self.deterministic)
+        agents = (self.compiled, self._module_text(), self.population, self.deterministic, *self._further_identity())
         what = repr((source_digest(), box, self.trust_model(), self.n_submissions, place, agents))
         return Streams(self.seed, hashlib.sha256(what.encode()).hexdigest(), self.noise())
+
+    def _further_identity(self) -> tuple[object, ...]:
+        """Return other settings that change episodes: none of their noise may be drawn for the same sums."""
+        return ()
 
     def _module_text(self) -> str:
         """Return the module settings as text, equal in every process: no addresses, no marks of RLlib's."""

@@ -9,6 +9,7 @@ import pytest
 from dprl.algorithms import DPPGConfig
 from dprl.envs import Control, ControlTask
 from dprl.privacy import CentralGradientPrivacy, NoiseConfig, Streams
+from dprl.privacy.threat_models import CARRIED
 
 SECRET = "the user of state 42"
 
@@ -39,6 +40,13 @@ def test_errors_and_prints_of_users_stay_with_them(
     said = f"{caught.value!r} {caught.value.__context__!r} {caught.value.__cause__!r} {shown.out} {shown.err}"
     assert (SECRET in said) is not fit
     assert fit == ("nothing of them has left their side" in said)
+
+
+def test_what_an_environment_carries_is_named_and_reaches_no_evaluation() -> None:
+    made = learner(NoiseConfig())
+    made.learn(20)
+    assert CARRIED in made.certificate().to_dict()["excluded_channels"]
+    assert {sampled for _, sampled in made._vectors} == {False, True}
 
 
 def test_an_environment_is_tried_before_there_are_users(monkeypatch: pytest.MonkeyPatch) -> None:

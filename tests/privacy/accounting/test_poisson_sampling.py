@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as peer
+from scipy import stats
 
 from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.accounting.curves import GaussianDP, PureDP
@@ -60,6 +61,20 @@ def test_one_round_is_the_mixture() -> None:
     for epsilon in (0.01, 0.1, 0.5):
         removed = q * GaussianDP(1.0 / z).delta(math.log1p(math.expm1(epsilon) / q))
         assert removed <= SampledGaussianLoss(z, q).delta(epsilon) <= removed * (1.0 + 2e-3)
+
+
+@pytest.mark.parametrize(("z", "q"), [(0.3, 0.001), (1.5, 0.1), (0.8, 1e-6)])
+def test_each_direction_of_one_round_is_bounded(z: float, q: float) -> None:
+    """Exactly, by the two tails beyond the point where the likelihood ratio is e^eps."""
+    for epsilon in (1e-4, 1e-3, 0.01, 0.1):
+        for added in (False, True):
+            sign = -1.0 if added else 1.0  # the mixture (1 - q) N(0, z^2) + q N(1, z^2) is e^(sign eps) times N(0, z^2)
+            share = math.expm1(sign * epsilon) / q
+            point = z * z * math.log1p(share) + 0.5 if share > -1.0 else -math.inf
+            plain, moved = stats.norm.cdf(sign * point / -z), stats.norm.cdf(sign * (1.0 - point) / z)
+            mixed = (1.0 - q) * plain + q * moved
+            exact = plain - math.exp(epsilon) * mixed if added else mixed - math.exp(epsilon) * plain
+            assert _losses(z, q, 1, added).delta(epsilon) >= exact * (1.0 - 1e-9)
 
 
 @pytest.mark.parametrize("added", [False, True])

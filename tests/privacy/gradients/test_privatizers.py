@@ -270,6 +270,19 @@ def test_a_journal_outlives_a_run_and_its_numbers_are_passed_over(tmp_path: Path
     assert (second.charged, certificate.users, certificate.verdict, certificate.attempts) == (20, 10, "holds", 1)
 
 
+def test_messages_of_an_earlier_process_are_not_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "charges.journal"
+    first = built("clipped_laplace", journal=(journal := ChargeJournal(path)))
+    first.lease(13)
+    journal.close()
+    second = built("clipped_laplace", journal=ChargeJournal(path))
+    sent = sent_by(GradientClient(second.client_spec), second.lease(2))
+    for number in (1, 12, 13):
+        with pytest.raises(LedgerError, match="a message is of a submission that is leased"):
+            second.accept(PrivateMessages(number, sent.values[:1], sent.issuer))
+    second.accept(sent)
+
+
 def test_a_journal_is_named_before_the_first_charge(tmp_path: Path) -> None:
     privatizer = built("clipped_laplace")
     privatizer.charge(1, 1)
