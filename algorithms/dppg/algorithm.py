@@ -242,7 +242,7 @@ class DPPGLearner(Learner):
     @property
     def derived(self) -> dict[str, float]:
         """Noise of one release, as its norm."""
-        return {"noise_norm": self.privatizer.query.law.noise_norm}
+        return {"noise_norm": self.privatizer.query.noise_norm}
 
     def _run(self, first: int, last: int) -> dict[str, float]:
         if self._sampled:

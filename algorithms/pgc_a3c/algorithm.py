@@ -300,7 +300,7 @@ class PGCA3CLearner(Learner):
     @property
     def derived(self) -> dict[str, float]:
         """Noise of one message, as the norm of the error of its estimate."""
-        return {"noise_norm": self.privatizer.query.law.noise_norm}
+        return {"noise_norm": self.privatizer.query.noise_norm}
 
     def _run(self, first: int, last: int) -> dict[str, float]:
         total = run(self._agents, self.privatizer.channel, self._server, self._keeper, first, last)

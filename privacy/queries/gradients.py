@@ -15,21 +15,19 @@ import numpy as np
 
 from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
-from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent, new_cursor
+from dprl.privacy.channel import SENT, advance_received, advance_sent, new_cursor
+from dprl.privacy.counters import ExactCounter
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import Noise, Sensitivity
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
-from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
+from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.shuffled import ShuffledReports
 from dprl.privacy.mechanisms.vectors import RawVector, VectorNoise, fill_estimate, fill_message, fill_shrunk
+from dprl.privacy.queries.gradient_windows import MOST_SHUFFLED, UNIT_BITS, Window, add_to_window, release_total
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.threat_models import ThreatModel, check_shuffled, of_gradients
-
-# So many shuffled messages are added in int64 without overflow: estimates of up to 32 times their usual size, in units
-# of 2^-40 of that.
-_MOST_SHUFFLED, _UNIT_BITS, _MOST_UNITS = 2**17, 40, 2.0**45
 
 
 class _ScoreNoise(NamedTuple):
@@ -47,25 +45,6 @@ class _ScoreNoise(NamedTuple):
         return f"ScoreNoise(target={self.target})"
 
 
-class _Window(NamedTuple):
-    """Window of messages: their sum is released once it is full, with noise if the server is trusted.
-
-    size: submissions of a window, 0 for messages that are read one by one; total float64[d]: of the window under way;
-    unit: of shuffled messages, 0 for a trusted server; units int64[d]: the sum of their estimates in that unit; held
-    int64[1]: their number.
-    """
-
-    size: int
-    total: Float64Array
-    unit: float
-    units: Int64Array
-    held: Int64Array
-
-    def __repr__(self) -> str:
-        # The total holds gradients without noise, the units those of less than a window.
-        return f"Window({self.size} submissions)"
-
-
 class GradientChannel(NamedTuple):
     """The channel of gradients.
 
@@ -76,7 +55,7 @@ class GradientChannel(NamedTuple):
     cursor: Int64Array
     noise: VectorNoise
     score: _ScoreNoise
-    window: _Window
+    window: Window
     message: Float64Array
 
     def __repr__(self) -> str:
@@ -132,14 +111,11 @@ def receive(channel: GradientChannel, out: Float64Array) -> float:
     *Formal guarantee.* Post-processing of messages with noise. With a window of a trusted server the noise is that of
     the law, drawn once for each window: one submission is in one window and changes its sum by at most the diameter of
     the clip, and the law hides that. A window of shuffled messages gives the sum of its estimates, the same bits in
-    every order: see `_release_shuffled`.
+    every order: see `Window`.
     """
     advance_received(channel.cursor)
     if channel.window.size > 0:
-        if channel.window.unit > 0.0:
-            _release_shuffled(channel, out)
-        else:
-            _release_window(channel, out)
+        add_to_window(channel.window, channel.noise, channel.message, channel.cursor, out)
         return math.nan
     m = channel.noise.message_length
     if channel.message.shape[0] == m:
@@ -147,55 +123,6 @@ def receive(channel: GradientChannel, out: Float64Array) -> float:
         return math.nan
     fill_estimate(out, channel.message[:m], channel.noise)
     return float(channel.message[m])
-
-
-@no_alloc_kernel
-def _release_window(channel: GradientChannel, out: Float64Array) -> None:
-    """Server side: add the message under way to its window; release the sum if it is full, else write zeros."""
-    noise, total, received = channel.noise, channel.window.total, channel.cursor[RECEIVED]
-    out[:] = 0.0
-    for i in range(total.shape[0]):
-        total[i] += channel.message[i]
-    if received % channel.window.size == 0:
-        _release_total(total, noise, received, out)
-        channel.cursor[RELEASED] = received
-
-
-@no_alloc_kernel
-def _release_total(total: Float64Array, noise: VectorNoise, last: int, out: Float64Array) -> None:
-    """Write a full window's total with noise into `out` float64[d], and clear it.
-
-    last: its last submission, in no other window, so that no noise is drawn twice, not even after a crash.
-    """
-    fill_noise(out, noise.noise, np.uint64(last) * np.uint64(noise.draws))
-    unit = noise.grid if noise.grid > 0.0 else 1.0
-    for i in range(total.shape[0]):
-        out[i] = unit * out[i] + total[i]
-        total[i] = 0.0
-
-
-@no_alloc_kernel
-def _release_shuffled(channel: GradientChannel, out: Float64Array) -> None:
-    """Add the estimate of the message under way to its window; write the sum if it is full, else zeros.
-
-    *Formal guarantee.* That of the window's messages in a random order (`ShuffledLoss`): `out` is a function of the set
-    of all messages of a full window, and of nothing else. Estimates are rounded to whole units one by one and added as
-    integers, so no bit of the sum depends on the order. The window is counted by its own messages, so that one that
-    begins anywhere, after a crash for instance, is as full as the others.
-    """
-    window = channel.window
-    fill_estimate(window.total, channel.message, channel.noise)
-    for i in range(out.shape[0]):
-        number = min(max(window.total[i] / window.unit, -_MOST_UNITS), _MOST_UNITS)
-        window.units[i] += np.int64(np.rint(number))
-        out[i] = 0.0
-    window.held[0] += 1
-    if window.held[0] == window.size:
-        for i in range(out.shape[0]):
-            out[i] = window.unit * np.float64(window.units[i])
-            window.units[i] = 0
-        window.held[0] = 0
-        channel.cursor[RELEASED] = channel.cursor[RECEIVED]
 
 
 @no_alloc_kernel
@@ -236,7 +163,7 @@ def release_sum(channel: GradientChannel, values: Float64Array, last: int, out: 
         fill_shrunk(channel.message, values[i], channel.noise)
         for j in range(total.shape[0]):
             total[j] += channel.message[j]
-    _release_total(total, channel.noise, last, out)
+    release_total(total, channel.noise, last, out)
 
 
 @no_alloc_kernel
@@ -290,9 +217,9 @@ class GradientQuery(Query):
         if isinstance(self.law, RawVector) and self.response is not None:
             raise LedgerError("a bit on the score needs a gradient with noise; without one nothing is private")
         if self.shuffled:
-            if isinstance(self.law, RawVector) or self.response is not None or not 2 <= self.window <= _MOST_SHUFFLED:
+            if isinstance(self.law, RawVector) or self.response is not None or not 2 <= self.window <= MOST_SHUFFLED:
                 raise LedgerError(
-                    f"a shuffler takes 2 to {_MOST_SHUFFLED} messages with noise and without bits, got {self.window} "
+                    f"a shuffler takes 2 to {MOST_SHUFFLED} messages with noise and without bits, got {self.window} "
                     f"of {self.law.name}; change the window, or leave out the bits"
                 )
         elif self.window and (self.response is not None or not isinstance(self.law, ClippedGaussian | ClippedLaplace)):
@@ -327,6 +254,11 @@ class GradientQuery(Query):
         if submissions > 1 and self.window > n_users:
             raise LedgerError(f"window must be at most n_users, {n_users}, got {self.window}; lower it, or submissions")
 
+    @property
+    def noise_norm(self) -> float:
+        """Root mean squared norm of the noise of a release, an upper bound."""
+        return self.law.noise_norm
+
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases of one submission."""
         law = self.law
@@ -351,7 +283,8 @@ class GradientQuery(Query):
         noise, score = self.randomizers(streams)
         size, units = self.dimension if self.window else 0, self.dimension if self.shuffled else 0
         zeros, held = np.zeros(units, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        window = _Window(self.window, np.zeros(size), self._unit, zeros, held)
+        exact = ExactCounter(1).open(0, SILENT.key)
+        window = Window(self.window, np.zeros(size), self._unit, zeros, held, exact, np.zeros(0))
         return GradientChannel(new_cursor(), noise, score, window, np.zeros(self.message_length))
 
     def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
@@ -366,7 +299,7 @@ class GradientQuery(Query):
         if not self.shuffled:
             return 0.0
         size = self.law.noise_norm + getattr(self.law, "clip", 1.0)
-        return float(2.0 ** (math.frexp(size)[1] - _UNIT_BITS))
+        return float(2.0 ** (math.frexp(size)[1] - UNIT_BITS))
 
     def randomizers(self, streams: Streams) -> tuple[VectorNoise, _ScoreNoise]:
         """Return the randomizers for kernels; with entropy `os` they have other keys every time."""

@@ -1,0 +1,122 @@
+"""Windows of gradients: the sums that a trusted server, or one behind a shuffler, releases once they are full."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dprl.compiled import no_alloc_kernel
+from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.channel import RECEIVED, RELEASED
+from dprl.privacy.counters.base import EXACT, CounterState
+from dprl.privacy.counters.release import release_prefix
+from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.mechanisms.vectors import VectorNoise, fill_estimate
+
+# So many shuffled messages are added in int64 without overflow: estimates of up to 32 times their usual size, in units
+# of 2^-40 of that.
+MOST_SHUFFLED, UNIT_BITS, _MOST_UNITS = 2**17, 40, 2.0**45
+
+
+class Window(NamedTuple):
+    """Window of messages: their sum is released once it is full, with noise if the server is trusted.
+
+    size: submissions of a window, 0 for messages that are read one by one; total float64[d]: of the window under way;
+    unit: of shuffled messages, 0 for a trusted server; units int64[d]: the sum of their estimates in that unit; held
+    int64[1]: their number; counter: of correlated noise, then `total` is the running sum of all windows in units of the
+    grid, and released float64[d] its last release; an exact counter stands for independent noise.
+    """
+
+    size: int
+    total: Float64Array
+    unit: float
+    units: Int64Array
+    held: Int64Array
+    counter: CounterState
+    released: Float64Array
+
+    def __repr__(self) -> str:
+        # The total holds gradients without noise, the units those of less than a window.
+        return f"Window({self.size} submissions)"
+
+
+@no_alloc_kernel
+def add_to_window(
+    window: Window, noise: VectorNoise, message: Float64Array, cursor: Int64Array, out: Float64Array
+) -> None:
+    """Server side: add the message under way to its window; release the sum if it is full, else write zeros."""
+    if window.unit > 0.0:
+        _add_shuffled(window, noise, message, cursor, out)
+        return
+    if window.counter.kind != EXACT:
+        _add_counted(window, noise, message, cursor, out)
+        return
+    total, received = window.total, cursor[RECEIVED]
+    out[:] = 0.0
+    for i in range(total.shape[0]):
+        total[i] += message[i]
+    if received % window.size == 0:
+        release_total(total, noise, received, out)
+        cursor[RELEASED] = received
+
+
+@no_alloc_kernel
+def release_total(total: Float64Array, noise: VectorNoise, last: int, out: Float64Array) -> None:
+    """Write a full window's total with noise into `out` float64[d], and clear it.
+
+    last: its last submission, in no other window, so that no noise is drawn twice, not even after a crash.
+    """
+    fill_noise(out, noise.noise, np.uint64(last) * np.uint64(noise.draws))
+    unit = noise.grid if noise.grid > 0.0 else 1.0
+    for i in range(total.shape[0]):
+        out[i] = unit * out[i] + total[i]
+        total[i] = 0.0
+
+
+@no_alloc_kernel
+def _add_counted(
+    window: Window, noise: VectorNoise, message: Float64Array, cursor: Int64Array, out: Float64Array
+) -> None:
+    """Add the message under way to the running sum; if its window is full, write the last two releases' difference.
+
+    *Formal guarantee.* That of the counter: one message is in one row of the stream of windows and changes it by at
+    most the diameter of the clip. Differences of releases are post-processing. A counter that begins late, after a
+    crash, has no row of the windows before.
+    """
+    total, released, received = window.total, window.released, cursor[RECEIVED]
+    unit = noise.grid if noise.grid > 0.0 else 1.0
+    out[:] = 0.0
+    for i in range(total.shape[0]):
+        total[i] += message[i] / unit
+    if received % window.size == 0:
+        release_prefix(out, total, window.counter, received // window.size)
+        for i in range(total.shape[0]):
+            before, released[i] = released[i], out[i]
+            out[i] = unit * (out[i] - before)
+        cursor[RELEASED] = received
+
+
+@no_alloc_kernel
+def _add_shuffled(
+    window: Window, noise: VectorNoise, message: Float64Array, cursor: Int64Array, out: Float64Array
+) -> None:
+    """Add the estimate of the message under way to its window; write the sum if it is full, else zeros.
+
+    *Formal guarantee.* That of the window's messages in a random order (`ShuffledLoss`): `out` is a function of the set
+    of all messages of a full window, and of nothing else. Estimates are rounded to whole units one by one and added as
+    integers, so no bit of the sum depends on the order. The window is counted by its own messages, so that one that
+    begins anywhere, after a crash for instance, is as full as the others.
+    """
+    fill_estimate(window.total, message, noise)
+    for i in range(out.shape[0]):
+        number = min(max(window.total[i] / window.unit, -_MOST_UNITS), _MOST_UNITS)
+        window.units[i] += np.int64(np.rint(number))
+        out[i] = 0.0
+    window.held[0] += 1
+    if window.held[0] == window.size:
+        for i in range(out.shape[0]):
+            out[i] = window.unit * np.float64(window.units[i])
+            window.units[i] = 0
+        window.held[0] = 0
+        cursor[RELEASED] = cursor[RECEIVED]
