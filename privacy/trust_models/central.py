@@ -12,6 +12,7 @@ from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram_laws import GramGaussian, GramLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.queries.correlated_gradients import CorrelatedGradientQuery, counted_gradients
 from dprl.privacy.queries.count_calibration import AUTO, calibrated_counter, counter_names
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies
@@ -29,6 +30,7 @@ from dprl.privacy.trust_models.base import Budgeted, D, GradientSettings, Placed
 from dprl.privacy.trust_models.counts import CountSettings
 from dprl.privacy.validation import check_choice, check_flag, check_positive, check_share, check_submissions
 
+_NO_COUNTER = "none"
 ReleaseTimes = Literal["scheduled", "every_user"]
 
 
@@ -120,6 +122,9 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
     `SampledGaussianLoss`. The server draws secretly, for each round, each user of the population with probability B /
     population. A user moves a sum by C/2 at most. This guarantee is not to be compared with that of replacement.
 
+    `counter`: (epsilon, delta)-JDP of the running sums of all updates, by the counter's guarantee for rows that change
+    by C in the L2 norm. The noise of an update is then that of the difference of two releases.
+
     Args:
         mechanism: 'clipped_laplace' or 'clipped_gaussian'.
         clip: C > 0; None for the paper's, 0.01.
@@ -127,6 +132,9 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
         release_scores: 'simulator': raw scores are read outside of the guarantee; 'none': they are not.
         sampling: 'one_pass': agents take part in turn; 'poisson': users of a fixed population join rounds at random.
         population: its size, with 'poisson'.
+        counter: 'none': updates have independent noise; a counter's name, or 'auto' for the one with the smallest error:
+            the server releases running sums of the updates with correlated noise (DP-FTRL), for 'clipped_gaussian',
+            'one_pass' and one submission.
     """
 
     mechanism: str = ClippedLaplace.name
@@ -135,6 +143,7 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
     release_scores: Literal["simulator", "none"] = "simulator"
     sampling: Literal["one_pass", "poisson"] = "one_pass"
     population: int | None = None
+    counter: str = "none"
     model: ClassVar[TrustModel] = "jdp"
 
     def __post_init__(self) -> None:
@@ -148,6 +157,22 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
             raise ValueError("delta must be above 0 with clipped_gaussian, got 0; set one, or use clipped_laplace")
         check_submissions(self.submissions)
         self._check_sampling()
+        self._check_counter()
+
+    def _check_counter(self) -> None:
+        check_choice("counter", self.counter, [_NO_COUNTER, *counter_names()[0]])
+        if self.counter == _NO_COUNTER:
+            return
+        for key, value, needed in (
+            ("mechanism", self.mechanism, ClippedGaussian.name),
+            ("sampling", self.sampling, "one_pass"),
+            ("submissions", self.submissions, 1),
+        ):
+            if value != needed:
+                raise ValueError(
+                    f"{key} must be {needed} with counter {self.counter}, got {value!r}; no other is proved: change it, "
+                    "or leave counter out"
+                )
 
     def _check_sampling(self) -> None:
         size = self.population
@@ -196,9 +221,19 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
         budget = GradientBudget(
             self.epsilon, self.delta, self.submissions, data.dimension, streams.noise.arithmetic == "exact"
         )
+        if self.counter != _NO_COUNTER:
+            return self._counted(data, budget, max(1, n_users // data.window))
         law = vector_law(self.mechanism, budget, self.clip)
         query = GradientQuery(law, release_scores=self.release_scores, left_open=data.left_open, window=data.window)
         return Placed(query)
+
+    def _counted(self, data: GradientLayout, budget: GradientBudget, updates: int) -> Placed[GradientQuery]:
+        """Return the query with a counter of so many updates."""
+        law, counter, why = counted_gradients(self.counter, budget, self.clip, updates)
+        query = CorrelatedGradientQuery(
+            law, release_scores=self.release_scores, left_open=data.left_open, window=data.window, counter=counter
+        )
+        return Placed(query, choice=why)
 
     def _sampled(self, data: GradientLayout, population: int, episodes: int, streams: Streams) -> Placed[GradientQuery]:
         """Return the query of rounds with `episodes` episodes in expectation, as many rounds as are full."""

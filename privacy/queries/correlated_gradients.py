@@ -1,0 +1,152 @@
+"""Gradients in windows whose running sums a trusted server releases by a counter: correlated noise, as in DP-FTRL.
+
+The update of a window is the difference of two consecutive releases, so its noise is Z_t - Z_(t-1), with Z_t that of
+the counter's release t. Errors of updates cancel in their sum, that is in the parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dprl.privacy.base import LedgerError, TrustModel
+from dprl.privacy.counters import COUNTERS, AnyCounter, BinaryTree
+from dprl.privacy.counters.base import ROWS, Tree, node_of
+from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
+from dprl.privacy.ledger import ReleaseEvent
+from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.gradients import ClippedGaussian
+from dprl.privacy.queries.count_calibration import AUTO
+from dprl.privacy.queries.gradient_calibration import PAPER_CLIP, GradientBudget
+from dprl.privacy.queries.gradients import GradientChannel, GradientQuery
+from dprl.privacy.randomness.streams import Streams, noise_identity
+from dprl.privacy.threat_models import ThreatModel
+
+_LARGEST_SUM = 2**52
+
+
+@dataclass(frozen=True)
+class CorrelatedGradientQuery(GradientQuery):
+    """Gradients in windows, the rows of a counter; the server releases the counter's noisy running sums.
+
+    *Formal guarantee.* That of the counter for rows that change by the diameter C of the clip in the L2 norm: one user
+    is in one row, and later rows depend on released sums only. With Gaussian nodes all releases together are mu-GDP,
+    mu = C times the largest column norm of the counter's factor / sigma, and so are the parameters.
+
+    Args:
+        counter: with the noise of `law` on its nodes, and an item for each full window.
+
+    Raises LedgerError for another law than clipped_gaussian, other noise on the nodes, score bits, a shuffler, or sums
+    that are too large for exact arithmetic.
+
+    Paper: Kairouz, McMahan, Song, Thakkar, Thakurta, Xu 2021 (DP-FTRL).
+    """
+
+    counter: AnyCounter = field(default_factory=lambda: BinaryTree(1))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        law, counter = self.law, self.counter
+        if not isinstance(law, ClippedGaussian) or self.shuffled or not self.window:
+            raise LedgerError(f"correlated noise is on sums of clipped_gaussian of a trusted server, got {law.name}")
+        if type(counter) not in COUNTERS.values() or counter.node != law.additive:
+            raise LedgerError(f"the counter must be one of COUNTERS with the noise of the law, got {counter}")
+        if law.grid and not counter.keeps_integers:
+            raise LedgerError(f"the counter must keep whole numbers with noise on a grid, got {counter.name}")
+        if law.grid and counter.n_items * self.window * law.radius_units > _LARGEST_SUM:
+            raise LedgerError(f"sums must be below {_LARGEST_SUM} units of the grid, got {self}; take fewer users")
+
+    @property
+    def identity(self) -> str:
+        """Text that identifies record, noise and counter."""
+        return f"{super().identity}|{noise_identity(self.counter)}"
+
+    @property
+    def noise_norm(self) -> float:
+        """Root mean squared norm of the noise of a released running sum, over all releases."""
+        return self.law.noise_norm * self.counter.errors()[0]
+
+    @property
+    def adds_up_messages(self) -> bool:
+        """False: the compiled loop counts windows in order."""
+        return False
+
+    def check_run(self, n_users: int, submissions: int) -> None:
+        """Raise unless the counter is made for so many users, who submit once."""
+        super().check_run(n_users, submissions)
+        self.check_counter_run(n_users, submissions, (self.counter.n_items + 1) * self.window - 1, None)
+
+    def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
+        """Return the release of all running sums together."""
+        law, counter = self.law, self.counter
+        if not isinstance(law, ClippedGaussian):  # __post_init__ refuses others
+            raise LedgerError(f"law must be clipped_gaussian, got {law.name}")
+        changed = counter.sensitivity(law.sensitivity)
+        return (
+            ReleaseEvent(
+                channel="running sums of gradients",
+                mechanism=law.additive,
+                sensitivity=changed,
+                public_start=changed,
+                attainable=False,
+                nodes_per_user=counter.levels if isinstance(counter, Tree) else 1,
+                cells=law.dimension,
+                entropy=entropy,
+            ),
+        )
+
+    def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
+        """Return the threat model, with the counter among the covered channels."""
+        found, n = super().threat_model(model, submissions), self.counter.n_items
+        running = f"running sums of gradients after each of {n:,} updates, by the counter {self.counter.name}"
+        return replace(found, covered=(running, *found.covered))
+
+    def details(self, *_: object) -> Mapping[str, Any]:
+        """Return the number of releases."""
+        return {"releases": self.counter.n_items}
+
+    def open(self, streams: Streams) -> GradientChannel:
+        """Return the channel before the first submission; with entropy `os` nobody can repeat the noise."""
+        channel = super().open(streams)
+        counter = self.counter.open(self.dimension, streams.key("server_noise", self.identity))
+        return channel._replace(window=channel.window._replace(counter=counter, released=np.zeros(self.dimension)))
+
+    def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
+        """Return the running sum, its last release, and the noise that the counter keeps; they stay at the server."""
+        window = channel.window
+        found = {"window": window.total, "released": window.released}
+        if window.counter.kind != ROWS:
+            found |= {"rows": window.counter.rows, "held": window.counter.held}
+        return found
+
+
+def counted_gradients(
+    counter: str, budget: GradientBudget, clip: float | None, rounds: int
+) -> tuple[ClippedGaussian, AnyCounter, str]:
+    """Return the law and the counter with the least noise that lets all `rounds` releases meet the budget, and why.
+
+    counter: a name of COUNTERS, or 'auto' for the one with the smallest error of running sums.
+
+    Raises ValueError if there is none, or no whole-number noise for it with exact arithmetic.
+    """
+    clip = PAPER_CLIP if clip is None else clip
+    law, tree = ClippedGaussian.with_scale(1.0, budget.dimension, clip), counter
+    if budget.exact:
+        whole = [name for name, cls in COUNTERS.items() if cls.keeps_integers]
+        if counter not in (*whole, AUTO):
+            raise ValueError(
+                f"counter must be one of {', '.join(whole)} with arithmetic: exact, got {counter!r}; other counters do "
+                "not keep whole numbers"
+            )
+        tree = BinaryTree.name if counter == AUTO else counter
+    wanted = CounterRequirements(budget.epsilon, budget.delta, law.sensitivity, rounds, budget.dimension)
+    found, why = calibrated_of(tree, Gaussian, wanted)
+    if budget.exact:
+        # The grid is that of the continuous noise.
+        law = ClippedGaussian.with_scale(node_of(found).scale, budget.dimension, clip, exact=True)
+        found, why = calibrated_of(counter, DiscreteGaussian, replace(wanted, row=law.sensitivity, exact=True))
+    return replace(law, additive=node_of(found)), found, why
