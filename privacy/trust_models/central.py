@@ -132,8 +132,8 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
         release_scores: 'simulator': raw scores are read outside of the guarantee; 'none': they are not.
         sampling: 'one_pass': agents take part in turn; 'poisson': users of a fixed population join rounds at random.
         population: its size, with 'poisson'.
-        counter: 'none': updates have independent noise; a counter's name, or 'auto' for the one with the smallest error:
-            the server releases running sums of the updates with correlated noise (DP-FTRL), for 'clipped_gaussian',
+        counter: 'none': updates have independent noise. A counter's name, or 'auto' for the one with the smallest
+            error: the server releases running sums of updates with correlated noise (DP-FTRL); for 'clipped_gaussian',
             'one_pass' and one submission.
     """
 
@@ -170,7 +170,7 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
         ):
             if value != needed:
                 raise ValueError(
-                    f"{key} must be {needed} with counter {self.counter}, got {value!r}; no other is proved: change it, "
+                    f"{key} must be {needed} with counter {self.counter}, got {value!r}; no other is proved: change it "
                     "or leave counter out"
                 )
 
