@@ -38,6 +38,7 @@ from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
 from dprl.privacy.audits.mechanisms_audited import SLOW, mechanism_cases
 from dprl.privacy.audits.message_probes import COMPILED, gradient_messages
 from dprl.privacy.audits.page import AuditCase, Measure, audit_page
+from dprl.privacy.audits.prefix_probes import counter_prefixes
 from dprl.privacy.audits.privatizer_probes import (
     bit_messages,
     central_prefixes,
@@ -52,6 +53,7 @@ from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.mechanisms.shuffled import ShuffledReports
 from dprl.privacy.mechanisms.vectors import VectorMechanism
+from dprl.privacy.queries.correlated_gradients import CorrelatedGradientQuery
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.threat_models import SHUFFLE
 
@@ -68,6 +70,8 @@ _MOST_SUBMISSIONS = 16
 """Of one agent that an attack looks at together."""
 _USERS = 3
 """Of the test of channels."""
+_WINDOWS = 5
+"""Of gradients that a counter adds up, in an attack."""
 
 
 class _Cell(NamedTuple):
@@ -240,6 +244,8 @@ def _attack_counts(cell: _Cell, horizon: int, episodes: int, attack: Attack) -> 
 def _gradient_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
     """Return the attacks on all submissions of one agent together, one per release with noise that has a probe."""
     ledger, cases = cell.ledger, []
+    if isinstance(cell.privatizer.query, CorrelatedGradientQuery):
+        return [_case(cell, f"{_WINDOWS} updates", partial(_attack_running_sums, cell), runs)]
     together = ledger.spec.submissions if ledger.spec.submissions <= _MOST_SUBMISSIONS else 1
     for release in ledger.spec.releases:
         mechanism, claim, curve = release.mechanism, cell.claim, ledger.curve
@@ -252,6 +258,14 @@ def _gradient_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
             attack = partial(measure, probe.together(together), claim, ProbeProof.of(curve, claim))
             cases.append(_case(cell, release.channel, attack, fewer))
     return cases
+
+
+def _attack_running_sums(cell: _Cell, attack: Attack) -> Measurement:
+    """Return the attack on all running sums of a few updates, by the counter that they would have."""
+    made = _seeded(cell, attack.seed, _WINDOWS)
+    claim, radius = claim_of(made), made.query.law.sensitivity.l2 / 2.0
+    probe = counter_prefixes(made.query.counter, (radius,), (-radius,), f"{_WINDOWS} updates")
+    return measure(probe, claim, ProbeProof.of(made.planned_ledger().curve, claim), attack)
 
 
 def _before_shuffling(report: PrivacyCurve, submissions: int = 1) -> tuple[Claim, PrivacyCurve]:
@@ -317,8 +331,8 @@ def _channels(cell: _Cell, attack: Attack) -> Measurement:
     return measure_channels(record, cell.claim, ProbeProof.of(proved, cell.claim), unit, noisy)
 
 
-def _seeded(cell: _Cell, seed: int) -> Any:  # noqa: ANN401 - any privatizer
-    """Return the cell's privatizer for a few users."""
+def _seeded(cell: _Cell, seed: int, windows: int = 1) -> Any:  # noqa: ANN401 - any privatizer
+    """Return the cell's privatizer for a few users, or for so many full windows of gradients."""
     experiment = cell.experiment
     if experiment.algorithm.releases == "counts":
         return count_privatizer(experiment, *COUNT_PROBES[-1], seed)
@@ -326,8 +340,9 @@ def _seeded(cell: _Cell, seed: int) -> Any:  # noqa: ANN401 - any privatizer
     # The last user of statistics and bits sends nothing.
     users = _USERS if experiment.algorithm.releases == "gradients" else _USERS + 1
     if isinstance(query, GradientQuery) and query.window:
-        # One full window, in which nobody is twice.
-        users = (query.window if query.sampled else max(_USERS, query.window)) * cell.ledger.spec.submissions
+        # Nobody is twice in a window.
+        each = query.window if query.sampled else max(_USERS, query.window)
+        users = each * windows * cell.ledger.spec.submissions
     elif isinstance(query, BitQuery):
         users = max(_USERS, query.block) + 1
     env, streams = experiment.environment(), _streams(experiment, seed)

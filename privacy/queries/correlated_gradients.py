@@ -6,9 +6,7 @@ the counter's release t. Errors of updates cancel in their sum, that is in the p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -104,10 +102,6 @@ class CorrelatedGradientQuery(GradientQuery):
         found, n = super().threat_model(model, submissions), self.counter.n_items
         running = f"running sums of gradients after each of {n:,} updates, by the counter {self.counter.name}"
         return replace(found, covered=(running, *found.covered))
-
-    def details(self, *_: object) -> Mapping[str, Any]:
-        """Return the number of releases."""
-        return {"releases": self.counter.n_items}
 
     def open(self, streams: Streams) -> GradientChannel:
         """Return the channel before the first submission; with entropy `os` nobody can repeat the noise."""

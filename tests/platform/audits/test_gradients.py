@@ -14,6 +14,7 @@ from dprl.platform.reports.audits import block
 from dprl.privacy import GradientClient, GradientLayout, LocalGradientPrivacy, Streams
 from dprl.privacy.audits import recorder
 from dprl.privacy.audits.message_probes import gradient_messages
+from dprl.privacy.audits.prefix_probes import counter_prefixes
 from tests.platform.gradient_cases import LDP, NONE, SIGNS, cell
 
 pytestmark = pytest.mark.usefixtures("walking")
@@ -80,6 +81,28 @@ def test_shuffled_messages_are_attacked_before_they_are_shuffled(
     assert attack.measurement.epsilon_lb > 0.8 * each > 0.5
     if not less:
         assert not attack.contradicts_proof
+
+
+@pytest.mark.parametrize("arithmetic", ["fast", "exact"])
+@pytest.mark.parametrize("less", [False, True], ids=["all the noise", "1/3 of it"])
+def test_running_sums_of_a_counter_are_attacked_together(
+    arithmetic: str, less: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"model": "jdp", "epsilon": 2.0, "delta": 1e-5, "mechanism": "clipped_gaussian", "counter": "kary_tree"}
+    if less:
+        monkeypatch.setattr(
+            audits, "counter_prefixes", lambda counter, *more: counter_prefixes(_louder(counter), *more)
+        )
+    changes: dict[str, Any] = {"algorithm": {"name": "pgc_a3c", "buffer_size": 10}, "noise": {"arithmetic": arithmetic}}
+    attack, channels = audit_experiment(cell(settings, episodes=300, **changes), 40_000)
+    assert channels.verdict == "not refuted"
+    assert attack.verdict == ("refuted" if less else "not refuted")
+    assert attack.measurement is not None
+    assert attack.measurement.epsilon_lb > 0.5
+
+
+def _louder(counter: Any) -> Any:
+    return dataclasses.replace(counter, node=type(counter.node)(counter.node.scale / 3.0))
 
 
 def test_a_claim_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
