@@ -1,4 +1,4 @@
-"""Gradients in windows whose running sums a trusted server releases by a counter: correlated noise, as in DP-FTRL.
+"""Gradients with correlated noise (DP-FTRL): a trusted server releases running sums of windows by a counter.
 
 The update of a window is the difference of two consecutive releases, so its noise is Z_t - Z_(t-1), with Z_t that of
 the counter's release t. Errors of updates cancel in their sum, that is in the parameters.
@@ -112,7 +112,7 @@ class CorrelatedGradientQuery(GradientQuery):
     def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
         """Return the running sum, its last release, and the noise that the counter keeps; they stay at the server."""
         window = channel.window
-        found = {"window": window.total, "released": window.released}
+        found: dict[str, np.ndarray] = {"window": window.total, "released": window.released}
         if window.counter.kind != ROWS:
             found |= {"rows": window.counter.rows, "held": window.counter.held}
         return found

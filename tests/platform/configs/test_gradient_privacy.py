@@ -38,11 +38,15 @@ def test_a_cell_written_as_yaml_is_the_same_cell(tmp_path: Path) -> None:
     ("changes", "told"),
     [
         (
-            {"privacy": LDP | {"counter": "binary_tree"}},
+            {"privacy": LDP | {"families": "separate"}},
             (
-                "privacy.counter: does not belong with algorithm walking, whose users release gradients, "
-                "got 'binary_tree'; remove it"
+                "privacy.families: does not belong with algorithm walking, whose users release gradients, "
+                "got 'separate'; remove it"
             ),
+        ),
+        (
+            {"privacy": LDP | {"counter": "binary_tree"}},
+            "privacy.counter: does not belong to model ldp, got 'binary_tree'; remove it, or choose model: jdp",
         ),
         (
             COUNTS | {"privacy": LDP},
