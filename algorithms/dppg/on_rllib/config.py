@@ -90,6 +90,12 @@ class DPPGConfig(GradientCollectionConfig):
             )
         if self.privacy_settings.get("model") != "jdp":
             return
+        for key, plain in (("sampling", "one_pass"), ("counter", "none")):
+            if self.privacy_settings.get(key, plain) != plain:
+                raise ValueError(
+                    f"{key} must be {plain} on RLlib, got {self.privacy_settings[key]!r}; run a config with algorithm: "
+                    "{name: dppg}: its learner in one process has others"
+                )
         if not self.deterministic:
             raise ValueError("deterministic must be True with model 'jdp', got False; its sums are of whole rounds")
         for key in ("n_submissions", "submissions_per_iteration"):
