@@ -72,8 +72,8 @@ REFUSED: dict[str, tuple[str, ...]] = {
         *("callbacks_on_episode_end", "callbacks_on_sample_end"),
     ),
     "do it in the environment's constructor": ("callbacks_on_environment_created",),
-    "runners come back during train(): read train()['pgc']['lost']": ("callbacks_on_env_runners_recreated",),
-    "call training(exploration=0.0, exploration_floor=0.0), or another exploration": ("explore", "exploration_config"),
+    "runners come back during train(): read 'lost' in its result": ("callbacks_on_env_runners_recreated",),
+    "actions are drawn from the module, and as training() says": ("explore", "exploration_config"),
     _WHOLE: (
         *("rollout_fragment_length", "batch_mode", "num_envs_per_env_runner", "episode_lookback_horizon"),
         *("episodes_to_numpy", "compress_observations", "sample_collector", "count_steps_by"),
@@ -107,7 +107,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
         *("evaluation_sample_timeout_s", "evaluation_unhealthy_workers_timeout_s", "custom_evaluation_function"),
         *("evaluation_error_after_n_consecutive_skips", "evaluation_force_reset_envs_before_iteration"),
     ),
-    "no episode of an agent is measured: read train()['pgc'] and evaluate()": (
+    "no episode of an agent is measured: read the results of train() and evaluate()": (
         *("keep_per_episode_custom_metrics", "metrics_episode_collection_timeout_s"),
         "metrics_num_episodes_for_smoothing",
     ),
@@ -123,7 +123,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
         *("eager_tracing", "enable_tf1_exec_eagerly", "local_tf_session_args", "tf_session_args"),
         "_tf_policy_handles_more_than_one_loss",
     ),
-    "PGC runs on RLlib's new API stack only": ("enable_rl_module_and_learner", "enable_env_runner_and_connector_v2"),
+    "it runs on RLlib's new API stack only": ("enable_rl_module_and_learner", "enable_env_runner_and_connector_v2"),
     "set them in Ray's runtime_env": ("extra_python_environs_for_driver", "extra_python_environs_for_worker"),
     _OLD: (
         *("export_native_model_files", "fake_sampler", "sampler_perf_stats_ema_coef", "replay_sequence_length"),
