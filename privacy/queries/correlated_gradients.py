@@ -107,13 +107,16 @@ class CorrelatedGradientQuery(GradientQuery):
         """Return the channel before the first submission; with entropy `os` nobody can repeat the noise."""
         channel = super().open(streams)
         counter = self.counter.open(self.dimension, streams.key("server_noise", self.identity))
-        return channel._replace(window=channel.window._replace(counter=counter, released=np.zeros(self.dimension)))
+        window, zeros = channel.window, np.zeros(self.dimension)
+        return channel if window is None else channel._replace(window=window._replace(counter=counter, released=zeros))
 
     def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
         """Return the running sum, its last release, and the noise that the counter keeps; they stay at the server."""
         window = channel.window
+        if window is None:
+            return {}
         found: dict[str, np.ndarray] = {"window": window.total, "released": window.released}
-        if window.counter.kind != ROWS:
+        if window.counter is not None and window.counter.kind != ROWS:
             found |= {"rows": window.counter.rows, "held": window.counter.held}
         return found
 

@@ -9,7 +9,7 @@ import numpy as np
 from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import RECEIVED, RELEASED
-from dprl.privacy.counters.base import EXACT, CounterState
+from dprl.privacy.counters.base import CounterState
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_estimate
@@ -25,7 +25,7 @@ class Window(NamedTuple):
     size: submissions of a window, 0 for messages that are read one by one; total float64[d]: of the window under way;
     unit: of shuffled messages, 0 for a trusted server; units int64[d]: the sum of their estimates in that unit; held
     int64[1]: their number; counter: of correlated noise, then `total` is the running sum of all windows in units of the
-    grid, and released float64[d] its last release; an exact counter stands for independent noise.
+    grid, and released float64[d] its last release; None for independent noise.
     """
 
     size: int
@@ -33,7 +33,7 @@ class Window(NamedTuple):
     unit: float
     units: Int64Array
     held: Int64Array
-    counter: CounterState
+    counter: CounterState | None
     released: Float64Array
 
     def __repr__(self) -> str:
@@ -49,8 +49,21 @@ def add_to_window(
     if window.unit > 0.0:
         _add_shuffled(window, noise, message, cursor, out)
         return
-    if window.counter.kind != EXACT:
-        _add_counted(window, noise, message, cursor, out)
+    _add_noisy(window.counter, window, noise, message, cursor, out)
+
+
+@no_alloc_kernel
+def _add_noisy(
+    counter: CounterState | None,
+    window: Window,
+    noise: VectorNoise,
+    message: Float64Array,
+    cursor: Int64Array,
+    out: Float64Array,
+) -> None:
+    """Do so for a trusted server. Without a counter none is compiled, as `counter` is an argument."""
+    if counter is not None:
+        _add_counted(counter, window, noise, message, cursor, out)
         return
     total, received = window.total, cursor[RECEIVED]
     out[:] = 0.0
@@ -76,7 +89,12 @@ def release_total(total: Float64Array, noise: VectorNoise, last: int, out: Float
 
 @no_alloc_kernel
 def _add_counted(
-    window: Window, noise: VectorNoise, message: Float64Array, cursor: Int64Array, out: Float64Array
+    counter: CounterState,
+    window: Window,
+    noise: VectorNoise,
+    message: Float64Array,
+    cursor: Int64Array,
+    out: Float64Array,
 ) -> None:
     """Add the message under way to the running sum; if its window is full, write the last two releases' difference.
 
@@ -90,7 +108,7 @@ def _add_counted(
     for i in range(total.shape[0]):
         total[i] += message[i] / unit
     if received % window.size == 0:
-        release_prefix(out, total, window.counter, received // window.size)
+        release_prefix(out, total, counter, received // window.size)
         for i in range(total.shape[0]):
             before, released[i] = released[i], out[i]
             out[i] = unit * (out[i] - before)

@@ -16,7 +16,6 @@ import numpy as np
 from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
 from dprl.privacy.channel import SENT, advance_received, advance_sent, new_cursor
-from dprl.privacy.counters import ExactCounter
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import Noise, Sensitivity
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
@@ -55,7 +54,7 @@ class GradientChannel(NamedTuple):
     cursor: Int64Array
     noise: VectorNoise
     score: _ScoreNoise
-    window: Window
+    window: Window | None
     message: Float64Array
 
     def __repr__(self) -> str:
@@ -93,7 +92,15 @@ def submit(channel: GradientChannel, gradient: Float64Array, score: float, submi
     Paper: [OT20] Algorithms 2 and 3.
     """
     advance_sent(channel.cursor, submission)
-    if channel.window.size > 0 and channel.window.unit == 0.0:
+    _write(channel.window, channel, gradient, score, submission)
+
+
+@no_alloc_kernel
+def _write(
+    window: Window | None, channel: GradientChannel, gradient: Float64Array, score: float, submission: int
+) -> None:
+    """Write the message. Without a window nothing of one is compiled, as `window` is an argument."""
+    if window is not None and window.unit == 0.0:
         fill_shrunk(channel.message, gradient, channel.noise)
     else:
         write_message(channel.message, gradient, score, channel.noise, channel.score, submission)
@@ -114,8 +121,14 @@ def receive(channel: GradientChannel, out: Float64Array) -> float:
     every order: see `Window`.
     """
     advance_received(channel.cursor)
-    if channel.window.size > 0:
-        add_to_window(channel.window, channel.noise, channel.message, channel.cursor, out)
+    return _read(channel.window, channel, out)
+
+
+@no_alloc_kernel
+def _read(window: Window | None, channel: GradientChannel, out: Float64Array) -> float:
+    """Do so; see `_write`."""
+    if window is not None:
+        add_to_window(window, channel.noise, channel.message, channel.cursor, out)
         return math.nan
     m = channel.noise.message_length
     if channel.message.shape[0] == m:
@@ -150,7 +163,9 @@ def shrink_all(values: Float64Array, gradients: Float64Array, noise: VectorNoise
 
 
 @no_alloc_kernel
-def release_sum(channel: GradientChannel, values: Float64Array, last: int, out: Float64Array) -> None:
+def release_sum(
+    channel: GradientChannel, total: Float64Array, values: Float64Array, last: int, out: Float64Array
+) -> None:
     """Server side: write the noisy sum of a window's messages float64[B, d] from clients into `out` float64[d].
 
     Messages are clipped again, as a faulty client could send anything.
@@ -158,7 +173,6 @@ def release_sum(channel: GradientChannel, values: Float64Array, last: int, out: 
     *Formal guarantee.* As that of `receive`: each of the messages changes the sum by at most the diameter of the clip,
     and the noise is that of the law, drawn once.
     """
-    total = channel.window.total
     for i in range(values.shape[0]):
         fill_shrunk(channel.message, values[i], channel.noise)
         for j in range(total.shape[0]):
@@ -281,17 +295,18 @@ class GradientQuery(Query):
     def open(self, streams: Streams) -> GradientChannel:
         """Return the channel before the first submission."""
         noise, score = self.randomizers(streams)
-        size, units = self.dimension if self.window else 0, self.dimension if self.shuffled else 0
-        zeros, held = np.zeros(units, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        exact = ExactCounter(1).open(0, SILENT.key)
-        window = Window(self.window, np.zeros(size), self._unit, zeros, held, exact, np.zeros(0))
+        units = np.zeros(self.dimension if self.shuffled else 0, dtype=np.int64)
+        window, held = None, np.zeros(1, dtype=np.int64)
+        if self.window:
+            window = Window(self.window, np.zeros(self.dimension), self._unit, units, held, None, np.zeros(0))
         return GradientChannel(new_cursor(), noise, score, window, np.zeros(self.message_length))
 
     def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
         """Return the sum of the window under way; it stays where the server, or the shuffler, is."""
-        if self.shuffled:
-            return {"units": channel.window.units, "held": channel.window.held}
-        return {"window": channel.window.total} if self.window else {}
+        window = channel.window
+        if window is None:
+            return {}
+        return {"units": window.units, "held": window.held} if self.shuffled else {"window": window.total}
 
     @property
     def _unit(self) -> float:
@@ -323,10 +338,10 @@ class GradientQuery(Query):
         if messages.shape[1:] != (self.message_length,):
             raise LedgerError(f"a message has {self.message_length} numbers, got {messages.shape[1:]}; send it again")
         gradients = np.zeros((len(messages), self.dimension))
-        if self.noisy_sides[1]:
+        if self.noisy_sides[1] and channel.window is not None:
             if len(messages) != self.window:
                 raise LedgerError(f"a sum is of {self.window} messages, got {len(messages)}; wait for all of them")
-            release_sum(channel, np.ascontiguousarray(messages), last, gradients[-1])
+            release_sum(channel, channel.window.total, np.ascontiguousarray(messages), last, gradients[-1])
             return GradientEstimates(gradients, None)
         estimate_all(gradients, np.ascontiguousarray(messages), channel.noise)
         return GradientEstimates(gradients, None if self.response is None else messages[:, -1].copy())
