@@ -164,6 +164,11 @@ class OneByOne(VectorEnv[Any, Any, Any]):
         self._seen: list[Any] = []
         self._alive: list[bool] = []
 
+    def close_extras(self, **_: object) -> None:
+        """Close all copies."""
+        for copy in self._copies:
+            copy.close()  # type: ignore[no-untyped-call]
+
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:

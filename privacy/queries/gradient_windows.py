@@ -12,7 +12,7 @@ from dprl.privacy.channel import RECEIVED, RELEASED
 from dprl.privacy.counters.base import CounterState
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.mechanisms.vectors import VectorNoise, fill_estimate
+from dprl.privacy.mechanisms.vectors import VectorNoise, fill_estimate, fill_shrunk
 
 # So many shuffled messages are added in int64 without overflow: estimates of up to 32 times their usual size, in units
 # of 2^-40 of that.
@@ -85,6 +85,25 @@ def release_total(total: Float64Array, noise: VectorNoise, last: int, out: Float
     for i in range(total.shape[0]):
         out[i] = unit * out[i] + total[i]
         total[i] = 0.0
+
+
+@no_alloc_kernel
+def release_sum(
+    total: Float64Array, message: Float64Array, noise: VectorNoise, values: Float64Array, last: int, out: Float64Array
+) -> None:
+    """Server side: write the noisy sum of whole messages float64[m, d] into `out` float64[d].
+
+    They are clipped again, as a faulty client could send anything. total, message float64[d]: workspace, `total` zeros.
+    last: number of the noise, used once.
+
+    *Formal guarantee.* Each of the messages changes the sum by at most the diameter of the clip, and each that is left
+    out by its radius; the noise is that of the law, drawn once.
+    """
+    for i in range(values.shape[0]):
+        fill_shrunk(message, values[i], noise)
+        for j in range(total.shape[0]):
+            total[j] += message[j]
+    release_total(total, noise, last, out)
 
 
 @no_alloc_kernel

@@ -23,7 +23,7 @@ from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.shuffled import ShuffledReports
 from dprl.privacy.mechanisms.vectors import RawVector, VectorNoise, fill_estimate, fill_message, fill_shrunk
-from dprl.privacy.queries.gradient_windows import MOST_SHUFFLED, UNIT_BITS, Window, add_to_window, release_total
+from dprl.privacy.queries.gradient_windows import MOST_SHUFFLED, UNIT_BITS, Window, add_to_window, release_sum
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.threat_models import ThreatModel, check_shuffled, of_gradients
@@ -160,24 +160,6 @@ def shrink_all(values: Float64Array, gradients: Float64Array, noise: VectorNoise
     """Client side of a trusted server: write the clipped gradients float64[k, d], without noise."""
     for i in range(values.shape[0]):
         fill_shrunk(values[i], gradients[i], noise)
-
-
-@no_alloc_kernel
-def release_sum(
-    channel: GradientChannel, total: Float64Array, values: Float64Array, last: int, out: Float64Array
-) -> None:
-    """Server side: write the noisy sum of a window's messages float64[B, d] from clients into `out` float64[d].
-
-    Messages are clipped again, as a faulty client could send anything.
-
-    *Formal guarantee.* As that of `receive`: each of the messages changes the sum by at most the diameter of the clip,
-    and the noise is that of the law, drawn once.
-    """
-    for i in range(values.shape[0]):
-        fill_shrunk(channel.message, values[i], channel.noise)
-        for j in range(total.shape[0]):
-            total[j] += channel.message[j]
-    release_total(total, channel.noise, last, out)
 
 
 @no_alloc_kernel
@@ -341,7 +323,14 @@ class GradientQuery(Query):
         if self.noisy_sides[1] and channel.window is not None:
             if len(messages) != self.window:
                 raise LedgerError(f"a sum is of {self.window} messages, got {len(messages)}; wait for all of them")
-            release_sum(channel, channel.window.total, np.ascontiguousarray(messages), last, gradients[-1])
+            release_sum(
+                channel.window.total,
+                channel.message,
+                channel.noise,
+                np.ascontiguousarray(messages),
+                last,
+                gradients[-1],
+            )
             return GradientEstimates(gradients, None)
         estimate_all(gradients, np.ascontiguousarray(messages), channel.noise)
         return GradientEstimates(gradients, None if self.response is None else messages[:, -1].copy())

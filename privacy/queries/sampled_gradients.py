@@ -21,8 +21,8 @@ from dprl.privacy.channel import CHARGED, new_cursor
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.gradients import ClippedGaussian
 from dprl.privacy.mechanisms.sampled import SampledGaussian
-from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.mechanisms.vectors import VectorNoise, fill_shrunk
+from dprl.privacy.mechanisms.vectors import VectorNoise
+from dprl.privacy.queries.gradient_windows import release_sum
 from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.query import MOST_DRAWS
 from dprl.privacy.randomness.bits import fill_uniform
@@ -84,20 +84,12 @@ def release_round(channel: SampledChannel, gradients: Float64Array, out: Float64
 
     *Formal guarantee.* That of `SampledGaussian` for all rounds: noise and draws of a round have numbers of their own.
     """
-    progress, total, shrunk = channel.progress, channel.total, channel.message
+    progress = channel.progress
     if progress[JOINED] != gradients.shape[0]:
         raise LedgerError("a round is released once, with the gradients of the users who were drawn for it")
-    total[:] = 0.0
-    for i in range(gradients.shape[0]):
-        fill_shrunk(shrunk, gradients[i], channel.noise)
-        for j in range(total.shape[0]):
-            total[j] += shrunk[j]
     progress[JOINED] = -1
     progress[ROUNDS] += 1
-    fill_noise(out, channel.noise.noise, np.uint64(progress[ROUNDS]) * np.uint64(channel.noise.draws))
-    for j in range(total.shape[0]):
-        out[j] += total[j]
-        total[j] = 0.0
+    release_sum(channel.total, channel.message, channel.noise, gradients, progress[ROUNDS], out)
 
 
 @dataclass(frozen=True)

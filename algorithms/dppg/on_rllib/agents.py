@@ -156,8 +156,9 @@ class VectorAgents:
 
 
 def greedy_returns(stage: Stage, number: int, n: int) -> list[float]:
-    """Return the sums of rewards of n episodes of the most probable actions, without users."""
+    """Return the sums of rewards of n episodes of the most probable actions, without users, and close the copies."""
     rounds = math.ceil(n / stage.vector.num_envs)
     nobody = np.zeros(0, dtype=np.int64)
     found = [stage.play(number + i, nobody, sampled=False).scores for i in range(rounds)]
+    stage.vector.close()
     return [float(score) for score in np.concatenate(found)[:n]]

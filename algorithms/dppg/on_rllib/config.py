@@ -135,6 +135,7 @@ class DPPGConfig(GradientCollectionConfig):
         stage, theta = self._stage(place, 2), read_parameters(place.module)
         episodes = stage.play(0, np.zeros(0, dtype=np.int64), sampled=True)
         stage.updates(theta, episodes, self.box())
+        stage.vector.close()
 
     def greedy_returns(self, place: Place, seeds: Sequence[int]) -> list[float]:
         """Return the sum of rewards of an episode of the most probable actions for each seed, without users."""
@@ -160,12 +161,12 @@ class DPPGConfig(GradientCollectionConfig):
             )
         steps = min(number for number in (self.horizon, limit) if number is not None)
         entry, arguments = EnvSpec(_NAME, entry_point=lambda **_: place.create()), dict[str, Any]()
-        if self._is_gymnasium_s:
+        if self._is_registered:
             entry, arguments = gym.spec(str(self.env)), dict(self.env_config)
         return ControlTask("control", entry, arguments, steps, observed, env.action_space)
 
     @property
-    def _is_gymnasium_s(self) -> bool:
+    def _is_registered(self) -> bool:
         """Whether the environment is Gymnasium's as it stands, so that its vectorised form may take its place."""
         name: Any = self.env
         return isinstance(name, str) and name in gym.registry and not _global_registry.contains(ENV_CREATOR, name)

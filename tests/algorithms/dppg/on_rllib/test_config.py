@@ -80,5 +80,5 @@ def test_runners_change_no_random_stream_and_settings_do() -> None:
 
 
 def test_gymnasium_s_vectorised_environments_take_the_place_of_single_ones() -> None:
-    assert config()._is_gymnasium_s
-    assert not config(env=lambda _: gym.make("CartPole-v1"))._is_gymnasium_s
+    assert config()._is_registered
+    assert not config(env=lambda _: gym.make("CartPole-v1"))._is_registered
