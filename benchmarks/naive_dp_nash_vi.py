@@ -23,7 +23,6 @@ from dprl.privacy.base import TrustModel
 # The tightest that HiGHS allows; its default 1e-7 is as large as the perturbation that chooses among equilibria.
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _OPTIMAL, _INFEASIBLE = 0, 2
-_HALVINGS = 200
 _TIE = 1e-7
 
 
@@ -97,24 +96,11 @@ def nearest_by_linprog(noisy: Floats, total: float, slack: float) -> tuple[Float
     return np.maximum(answer.x[:-1], 0.0), float(answer.fun)
 
 
-def nearest_by_bisection(noisy: Floats, total: float, slack: float) -> Floats:
-    """The Euclidean projection x [S'] of `noisy` onto {x >= 0, |sum x - total| <= slack}: one of eq. (8)'s minimisers.
-
-    It is max(noisy + shift, 0) with the shift nearest to 0 that brings the sum into the band.
-    """
-    target = np.clip(np.maximum(noisy, 0.0).sum(), total - slack, max(total + slack, 0.0))
-    low, high = -np.abs(noisy).max() - 1.0, np.abs(noisy).max() + abs(target) + 1.0
-    if np.maximum(noisy, 0.0).sum() == target:
-        low = high = 0.0
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if np.maximum(noisy + middle, 0.0).sum() >= target else (middle, high)
-    projected: Floats = np.maximum(noisy + 0.5 * (low + high), 0.0)
-    return projected
-
-
 def nearest_closed_form(noisy: Floats, totals: Floats, slack: float) -> Floats:
-    """The same projection for all rows at once, by sorting: noisy [..., S'], totals [...]."""
+    """The Euclidean projections x [..., S'] of noisy [..., S'] onto {x >= 0, |sum x - total| <= slack}, by sorting.
+
+    They are minimisers of eq. (8). totals: [...].
+    """
     positive = np.maximum(noisy, 0.0)
     sums = positive.sum(axis=-1)
     target = np.clip(sums, totals - slack, np.maximum(totals + slack, 0.0))
@@ -342,20 +328,3 @@ class PureFirstNashVI(ClosedFormNashVI):
     """The same, choosing among equilibria as ours does: linprog only where no pure actions are one."""
 
     by_our_rule = True
-
-
-class CheckedNashVI(NaiveNashVI):
-    """An oracle, never timed: linprog for both, and ours' choice wherever there is one.
-
-    Eq. (8) has many minimisers. Ours is the Euclidean projection: here it comes from bisection, and must be as near as
-    linprog's.
-    """
-
-    by_our_rule = True
-
-    def nearest_row(self, noisy: Floats, total: float, slack: float) -> Floats:
-        _, least = nearest_by_linprog(noisy, total, slack)
-        row = nearest_by_bisection(noisy, total, slack)
-        if np.abs(row - noisy).max() > least + 1e-6 * (1.0 + np.abs(noisy).max()):
-            raise ArithmeticError(f"the projection of {noisy} onto total {total} +- {slack} is no minimiser of eq. (8)")
-        return row

@@ -132,7 +132,7 @@ def config(case: Case, runners: int, iterations: int, folder: str) -> GradientCo
 def timed(algorithm: GradientCollection, submissions: int) -> tuple[float, float, float]:
     """Return submissions a second, the driver's CPU microseconds for one, and their mean score, of one iteration."""
     wall, used = time.perf_counter(), time.process_time()
-    told = algorithm.train()[algorithm.own]
+    told = algorithm.train()[algorithm.results_key]
     seconds = time.perf_counter() - wall
     return submissions / seconds, (time.process_time() - used) / submissions * 1e6, float(told["score"])
 

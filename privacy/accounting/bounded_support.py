@@ -27,7 +27,7 @@ def worst_outside(l1: float, linf: float, cells: int, log_common: Callable[[floa
         l1, linf, cells: norms of the shift, and how many numbers it moves at most.
         log_common: v >= 0 -> ln of the mass of the noise of one number on the common support, -inf for none.
     """
-    whole, rest = _concentrated(l1, linf, cells)
+    whole, rest = concentrated(l1, linf, cells)
     total = whole * log_common(min(l1, linf)) if whole else 0.0
     if rest > 0.0:
         total += log_common(rest)
@@ -36,11 +36,11 @@ def worst_outside(l1: float, linf: float, cells: int, log_common: Callable[[floa
 
 def attained(l1: float, l2: float, linf: float, cells: int) -> bool:
     """Return whether the concentrated shift obeys the L2 bound too; otherwise `worst_outside` is an upper bound."""
-    whole, rest = _concentrated(l1, linf, cells)
+    whole, rest = concentrated(l1, linf, cells)
     return math.sqrt(whole * min(l1, linf) ** 2 + rest**2) <= l2 * (1.0 + _NOTHING)
 
 
-def _concentrated(l1: float, linf: float, cells: int) -> tuple[int, float]:
+def concentrated(l1: float, linf: float, cells: int) -> tuple[int, float]:
     """Return how many numbers of the concentrated shift are at linf, and the size of the one that is left."""
     size = min(l1, linf)
     whole = math.floor(l1 / size * (1.0 + _NOTHING))

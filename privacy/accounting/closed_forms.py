@@ -158,7 +158,7 @@ def zcdp_delta(epsilon: float, rho: float) -> float:
 
     high = math.log(epsilon / (2.0 * rho) + 1.0 / math.sqrt(2.0 * rho)) + 1e-9
     t = math.exp(float(brentq(slope, -3.0 * rho - 1.0, high, xtol=1e-12)))
-    if t == 0.0:
+    if t < 1e-300:  # 1 / t overflows below 1e-308, and delta would be 0 where it is nearly 1
         return 1.0
     # Summed by size: t * epsilon is the largest term and cancels most of t * (t + 1) * rho.
     log_delta = t * ((t + 1.0) * rho - epsilon) - t * math.log1p(1.0 / t) - math.log1p(t)

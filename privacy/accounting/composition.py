@@ -25,15 +25,22 @@ from dprl.privacy.accounting.curves import (
     RandomizedResponses,
     Unbounded,
 )
-from dprl.privacy.accounting.discrete_gaussians import SMALLEST_SIGMA, WIDEST, DiscreteGaussianLoss
-from dprl.privacy.accounting.pld import DISCRETE_GAUSSIAN, RESPONSES, UNARY, Kind, Losses, losses_of
+from dprl.privacy.accounting.discrete_gaussians import (
+    SMALLEST_SIGMA,
+    WIDEST,
+    DiscreteGaussianLoss,
+    RoundedGaussianLoss,
+)
+from dprl.privacy.accounting.disjoint_users import MaximumCurve, maximum
+from dprl.privacy.accounting.laplace_losses import LaplaceLoss
+from dprl.privacy.accounting.pld import DISCRETE_GAUSSIAN, LAPLACE, RESPONSES, UNARY, Kind, Losses, losses_of
 from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
 from dprl.privacy.accounting.root_finding import smallest
 from dprl.privacy.accounting.shuffling import ShuffledLoss
 from dprl.privacy.base import Int64Array
 
 # A pair that attains one of these attains it again in fresh noise.
-_ATTAINED_AGAIN = (PureDP, RandomizedResponses, OptimizedUnaryEncodings, GaussianDP, DiscreteGaussianLoss)
+_ATTAINED_AGAIN = (PureDP, RandomizedResponses, LaplaceLoss, OptimizedUnaryEncodings, GaussianDP, DiscreteGaussianLoss)
 
 # Deltas that differ by rounding only: 100 times 1e-8 is 1e-6.
 _SAME = 1.0 - 1e-12
@@ -83,7 +90,7 @@ class ComposedLoss:
             return self.pure
         if delta <= self.lost:
             return math.inf
-        start = self.pure + self._total_rho + math.sqrt(self._total_rho)
+        start = self.pure + self.total_rho + math.sqrt(self.total_rho)
         least = smallest(self.delta, delta, start)
         return min(least, self.pure) if only_pure else least
 
@@ -94,7 +101,7 @@ class ComposedLoss:
     def _delta(self, epsilon: float) -> float:
         if math.isinf(epsilon) or (self._rest_rho == 0.0 and epsilon >= self.pure):
             return 0.0
-        bounds = [self._losses.delta(epsilon, self.rho), zcdp_delta(epsilon, self._total_rho)]
+        bounds = [self._losses.delta(epsilon, self.rho), zcdp_delta(epsilon, self.total_rho)]
         if epsilon >= self.pure:
             bounds.append(zcdp_delta(epsilon - self.pure, self._rest_rho))
         bounds += [curve.delta(epsilon - pure) for curve, pure in self._beside_pure if epsilon >= pure]
@@ -124,16 +131,19 @@ class ComposedLoss:
         return self.rho + self.mu * self.mu / 2.0 + sum(k.rho for k in self.kinds if k.law == DISCRETE_GAUSSIAN)
 
     @property
-    def _total_rho(self) -> float:
+    def total_rho(self) -> float:
+        """A zero-concentrated loss of all but `lost`."""
         return self.rho + self.mu * self.mu / 2.0 + sum(k.rho for k in self.kinds)
 
     @property
     def method(self) -> str:
         """Method of computation."""
         noisy = sum(kind.n for kind in self.kinds if kind.law == DISCRETE_GAUSSIAN)
-        responses = sum(kind.n for kind in self.kinds) - noisy
+        laplace = sum(kind.n for kind in self.kinds if kind.law == LAPLACE)
+        responses = sum(kind.n for kind in self.kinds) - noisy - laplace
         parts = {
             f"{responses} randomized responses": responses,
+            f"{laplace} Laplace losses": laplace,
             f"{noisy} discrete Gaussians": noisy,
             f"mu = {self.mu:.6g}": self.mu,
             f"rho = {self.rho:.6g}": self.rho,
@@ -156,7 +166,7 @@ def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     if any(isinstance(curve, MinimumCurve) for curve in curves):
         # Every choice of bounds is a bound; all the first and all the last ones are the choices of a kind.
         return MinimumCurve(tuple(compose([_bound(curve, which) for curve in curves]) for which in (0, -1)))
-    parts = [_parts(curve) for curve in curves]
+    parts = [parts_of(curve) for curve in curves]
     for curve in curves:
         if isinstance(curve, Unbounded):
             return curve
@@ -177,9 +187,13 @@ def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
         raise ValueError(f"times must be at least 1, got {times}")
     if isinstance(curve, MinimumCurve):
         return MinimumCurve(tuple(repeat(bound, times) for bound in curve.bounds))
+    if isinstance(curve, MaximumCurve):
+        return maximum([repeat(run, times) for run in curve.runs])
     if isinstance(curve, ShuffledLoss | SampledGaussianLoss):
         return replace(curve, n=curve.n * times)
-    part = _parts(curve)
+    if isinstance(curve, RoundedGaussianLoss):
+        return curve.repeated(times)
+    part = parts_of(curve)
     if times == 1 or isinstance(curve, Unbounded):
         return curve
     repeated = ComposedLoss(
@@ -197,7 +211,7 @@ def _bound(curve: PrivacyCurve, which: int) -> PrivacyCurve:
     return curve.bounds[which] if isinstance(curve, MinimumCurve) else curve
 
 
-def _parts(curve: PrivacyCurve) -> ComposedLoss:
+def parts_of(curve: PrivacyCurve) -> ComposedLoss:
     """Return a curve as the kinds of loss that it is made of."""
     match curve:
         case ComposedLoss():
@@ -209,9 +223,12 @@ def _parts(curve: PrivacyCurve) -> ComposedLoss:
         case ZCDP(rho):
             return ComposedLoss(rho=rho)
         case ShuffledLoss() | SampledGaussianLoss():
-            return _parts(ApproximateLoss(*curve.one_point))
+            return parts_of(ApproximateLoss(*curve.one_point))
         case DiscreteGaussianLoss(n, sigma):
             return ComposedLoss((Kind(DISCRETE_GAUSSIAN, sigma, n),))
+        case RoundedGaussianLoss():
+            mu, lost = curve.one_gaussian
+            return ComposedLoss(mu=mu, lost=lost)
     pure = _pure_parts(curve)
     if pure is None:
         raise ValueError(
@@ -230,6 +247,8 @@ def _pure_parts(curve: PrivacyCurve) -> ComposedLoss | None:
             return _responses(n, epsilon_0, curve.pure_epsilon, 0.0)
         case ApproximateLoss(epsilon_0, delta_0):
             return _responses(1, epsilon_0, epsilon_0, delta_0)
+        case LaplaceLoss(parts, pure):
+            return ComposedLoss(tuple(Kind(LAPLACE, a, n) for n, a in parts), pure)
         case OptimizedUnaryEncodings(n, epsilon_0):
             kinds = (Kind(UNARY, epsilon_0, n),) if epsilon_0 > 0.0 else ()
             return ComposedLoss(kinds, n * epsilon_0)
@@ -264,6 +283,8 @@ def _simplified(parts: Sequence[ComposedLoss], *, exact: bool) -> PrivacyCurve:
             return GaussianDP(mu, exact)
         case [0, False, True, False]:
             return ZCDP(rho)
+        case [_, False, False, False] if all(kind.law == LAPLACE for kind in kinds):
+            return LaplaceLoss(tuple((kind.n, kind.scale) for kind in kinds), pure, exact)
         case [1, False, False, False]:
             return _of_one_kind(kinds[0], pure, exact=exact)
     # Losses that cannot be listed have a zCDP bound.

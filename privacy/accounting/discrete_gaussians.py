@@ -5,8 +5,8 @@ of n discrete Gaussians. For sigma >= 3 that sum *is* a discrete Gaussian of var
 probability: by Poisson summation the characteristic function of one is that of a Gaussian plus copies of it shifted by
 multiples of 2 pi, and after n-fold multiplication the copies weigh at most n exp(-pi^2 sigma^2 + 8) against it.
 
-If only the L2 norm of changes is known, the worst direction is not, and zCDP is the safe way: its bound holds for
-every direction.
+If only the L2 norm of changes is known, the worst direction is not: zCDP holds for every direction, and more closely a
+comparison with rounded Gaussian noise, see RoundedGaussianLoss.
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ from dprl.privacy.accounting.root_finding import ROUNDING, inside, smallest
 from dprl.privacy.base import Float64Array
 
 SMALLEST_SIGMA = 3.0
+LEAST_JOINED_SQUARE = 3.0
+"""Least sigma^2 at which the loss of a discrete Gaussian around any number is bounded as if it were around 0."""
 # Standard deviations that hold all but 1e-35 of the mass, and the error of one probability, for each of n.
 _REACH, _OFF = 12.5, 1e-34
+# How far rounded and discrete Gaussian noise may be from each other, and that where it is composed with others.
+_SLACKS, _ALMOST_NOTHING = (1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10, 1e-13, 1e-17, 1e-22), 1e-16
 # A wider sum is compared with the integral.
 WIDEST = 1e4
 
@@ -123,3 +127,88 @@ class DiscreteGaussianLoss:
     def method(self) -> str:
         """Method of computation."""
         return f"composition of {self.n} discrete Gaussian releases with sigma = {self.sigma:.6g}"
+
+
+@dataclass(frozen=True)
+class RoundedGaussianLoss:
+    """The loss of discrete Gaussian noise on integers that change by an integer vector of L2 norm up to `l2`.
+
+    *Formal guarantee.* In every direction, also adaptively, and for noise on the integers plus any known number.
+
+    Proof. Let N(0, sigma^2 - t^2) be rounded at random: y becomes the integer z (plus that number) with probability
+    exp(-(z - y)^2 / (2 t^2)) / r(y). Rounding commutes with adding an integer, so whatever the change is, rounded
+    noise is mu-GDP with mu = l2 / sqrt(sigma^2 - t^2). By Poisson summation r(y) is t sqrt(2 pi) up to a factor in
+    1 -+ e, e = 2.1 exp(-2 pi^2 t^2), and the norm of the discrete Gaussian is sigma sqrt(2 pi) up to such a factor. So
+    its probabilities are those of the rounded Gaussian up to a factor of exp(-+2.01 e) for e <= 0.1, or of exp(-+k),
+    k = 2.01 e cells, for all numbers that can change. Hence delta(epsilon) <= e^k delta_mu(epsilon - 2 k); and as a
+    share of e^-k of the noise is rounded Gaussian, delta(epsilon) <= k + delta_mu(epsilon). Every t proves its bounds.
+
+    Args:
+        l2: L2 norm of the change. sigma: of the noise. cells: how many integers can change.
+        lost: how far the law may be from a discrete Gaussian in total variation.
+
+    Paper: Peikert 2010, Theorem 3.1 (rounded Gaussians).
+    """
+
+    l2: float
+    sigma: float
+    cells: int
+    lost: float = 0.0
+    exact: bool = False
+    pure_epsilon: float = math.inf
+
+    @staticmethod
+    def of_unit_changes(n: int, sigma: float) -> RoundedGaussianLoss:
+        """Return the loss of n integers that change by 1 each: only their sum counts, nearly a discrete Gaussian too.
+
+        As for DiscreteGaussianLoss; known numbers turn the phases of the copies, not their sizes.
+        """
+        deviation = math.sqrt(n) * sigma
+        if n == 1 or sigma * sigma < LEAST_JOINED_SQUARE:
+            return RoundedGaussianLoss(math.sqrt(n), sigma, n)
+        off = n * math.exp(8.0 - (math.pi * sigma) ** 2) * (2.0 * _REACH * deviation + 1.0)
+        return RoundedGaussianLoss(float(n), deviation, 1, off + 2.0 * math.exp(-0.5 * _REACH * _REACH))
+
+    def repeated(self, times: int) -> RoundedGaussianLoss:
+        """Return the loss of `times` adaptive releases."""
+        l2 = self.l2 * math.sqrt(times)
+        return RoundedGaussianLoss(l2, self.sigma, self.cells * times, self.lost * times)
+
+    def epsilon(self, delta: float) -> float:
+        """Return the epsilon where the delta of the losses is `delta`, rounded up."""
+        if delta <= self.lost:
+            return math.inf
+        if self.delta(0.0) <= delta:
+            return 0.0
+        return smallest(self.delta, delta, self.mu * self.mu / 2.0 + self.mu)
+
+    def delta(self, epsilon: float) -> float:
+        """Return the least delta that some t proves, rounded up."""
+        least = 1.0
+        for k in _SLACKS:
+            mu = self._mu(k)
+            least = min(least, k + gaussian_delta(epsilon, mu))
+            if epsilon >= 2.0 * k:
+                least = min(least, math.exp(k) * gaussian_delta(epsilon - 2.0 * k, mu))
+        return min(1.0, (least + self.lost) * (1.0 + ROUNDING))
+
+    @property
+    def mu(self) -> float:
+        """The mu of Gaussian noise as large; that of the curve is slightly larger."""
+        return self.l2 / self.sigma
+
+    @property
+    def one_gaussian(self) -> tuple[float, float]:
+        """The mu of rounded Gaussian noise, and the delta beside it that covers the difference."""
+        return self._mu(_ALMOST_NOTHING), _ALMOST_NOTHING + self.lost
+
+    def _mu(self, k: float) -> float:
+        if k > 0.2 * self.cells:
+            return math.inf
+        square = math.log(4.3 * self.cells / k) / (2.0 * math.pi**2)
+        return self.l2 / math.sqrt(self.sigma**2 - square) if square < self.sigma**2 else math.inf
+
+    @property
+    def method(self) -> str:
+        """Method of computation."""
+        return f"rounded Gaussian curve with mu = {self.mu:.6g}, sigma = {self.sigma:.6g}"

@@ -3,7 +3,7 @@
 A loss l between two grid points is split between them so that its mass and its e^-l stay the same ("connect the
 dots"). Seen through max(0, 1 - e^(epsilon - l)), convex in e^-l, the split loss looks larger: every delta is an upper
 bound, off by the square of the step. Sums are convolved directly and not by FFT: no digit of a small delta is lost.
-Many releases with one law are summed by FFT after a change of measure, with the same digits: see `RepeatedLoss`.
+Many releases with one law are summed by FFT after a change of measure, with the same digits: see `SummedLosses`.
 
 Papers: Kairouz, Oh, Viswanath 2015 (randomized response dominates); Zhu, Dong, Wang 2022 (adaptive composition of
 dominating pairs); Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022 (connect the dots).
@@ -12,6 +12,7 @@ dominating pairs); Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022 (connect th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -39,16 +40,19 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 # Of sums by FFT: steps in one loss's deviation, points of one loss, deviations of the sum in the window, the steepest
 # change of measure, and the error of one release, relative to Chernoff's bound.
 _FINE_STEPS, _FINE_POINTS, _WINDOW, _STEEPEST, _FFT_ERROR = 50, 1 << 16, 20.0, 1e9, 1e-15
+# Pieces of Laplace's density: an error below 1e-5 in the variance of a loss, and in every delta of one. More losses
+# than the last count as responses where they are not alone.
+_WIDTH, _WIDTH_OF_SMALL, _FEWEST_HALF_PIECES, _MOST_HALF_PIECES, _MOST_LAPLACE = 0.01, 0.008, 4, 1 << 13, 2000
 
-
-RESPONSES, UNARY, DISCRETE_GAUSSIAN = range(3)
+RESPONSES, UNARY, DISCRETE_GAUSSIAN, LAPLACE = range(4)
 
 
 class Kind(NamedTuple):
     """n losses of one kind.
 
     law: RESPONSES: randomized responses with epsilon_0 = scale; UNARY: optimised unary encodings, half of them without
-    loss; DISCRETE_GAUSSIAN: integers that change by 1, sigma = scale.
+    loss; DISCRETE_GAUSSIAN: integers that change by 1, sigma = scale; LAPLACE: numbers that change by scale times the
+    scale of Laplace noise.
     """
 
     law: int
@@ -140,6 +144,9 @@ def _of_kind(kind: Kind) -> Losses:
     law, scale, n = kind
     if law == DISCRETE_GAUSSIAN:
         return _of_discrete_gaussians(n, scale)
+    if law == LAPLACE and n <= _MOST_LAPLACE:
+        return repeated(laplace_losses(scale), n)
+    # Responses, and Laplace losses as such.
     first, mass = _binomial(n, float(expit(-scale)), scale)
     if law == UNARY:
         # One loses epsilon_0 (a - b): a is a fair coin, b = 1 with the probability of a wrong response.
@@ -147,6 +154,26 @@ def _of_kind(kind: Kind) -> Losses:
         mass = np.convolve(mass, fair)
         return Losses((n - first - lowest - np.arange(mass.size, dtype=np.float64)) * scale, mass)
     return Losses((n - 2 * (first + np.arange(mass.size, dtype=np.float64))) * scale, mass)
+
+
+def laplace_losses(a: float) -> Losses:
+    """Return the loss of one number that changes by a times the scale, in pieces that keep mass and mean e^-loss."""
+    width = laplace_step(a)
+    ends = a * np.linspace(-1.0, 1.0, round(2.0 * a / width) + 1)
+    # Of a piece [x, y]: mass (e^(-(a-y)/2) - e^(-(a-x)/2)) / 2, and its mean of e^(x - loss) is e^(-(y-x)/2).
+    mass = 0.5 * np.exp((ends[1:] - a) / 2.0) * -math.expm1(-width / 2.0)
+    upper = mass * (math.expm1(-width / 2.0) / math.expm1(-width))
+    found = np.append(mass - upper, 0.5)
+    found[1:] += upper
+    found[0] += 0.5 * math.exp(-a)
+    return Losses(ends, found)
+
+
+def laplace_step(a: float) -> float:
+    """Return the width of the pieces of `laplace_losses`."""
+    # An even number: then the largest loss is a multiple of their width, so sums of it stay on the grid.
+    half = math.ceil(a / min(_WIDTH, _WIDTH_OF_SMALL * math.sqrt(a)))
+    return a / min(_MOST_HALF_PIECES, max(_FEWEST_HALF_PIECES, half))
 
 
 def _of_discrete_gaussians(n: int, sigma: float) -> Losses:
@@ -181,8 +208,9 @@ def _fewer(kinds: list[Kind]) -> list[Kind]:
         costs = [less.n * (more.scale**2 - less.scale**2) for less, more in pairwise(merged)]
         at = costs.index(min(costs))
         less, more = merged[at : at + 2]
-        # Of the two laws the one that dominates the other.
-        merged[at : at + 2] = [Kind(min(less.law, more.law), more.scale, less.n + more.n)]
+        # Responses dominate every other law.
+        law = more.law if less.law == more.law else RESPONSES
+        merged[at : at + 2] = [Kind(law, more.scale, less.n + more.n)]
     return merged
 
 
@@ -212,8 +240,8 @@ def repeated(part: Losses, n: int) -> Losses:
         power = power.plus(power)
 
 
-class RepeatedLoss:
-    """The sum of n adaptive releases with one law each, from above, by FFT.
+class SummedLosses:
+    """The sum of adaptive releases, n_i of them with law i, from above, by FFT.
 
     A direct sum of thousands of losses takes minutes. An FFT has an error of 1e-16 of the largest probability, too much
     for a small delta. So masses p are first multiplied by e^(lambda l) / M, M = sum p e^(lambda l), with the lambda
@@ -222,47 +250,64 @@ class RepeatedLoss:
     Chernoff's bound, too.
 
     Args:
-        part: of one release. n: at least 1.
+        parts: (loss of one release, how many of them, at least 1) of every law.
+        step: of the grid; 0 for one that suits a single law.
     """
 
-    def __init__(self, part: Losses, n: int) -> None:
-        mean = float(part.mass @ part.losses)
-        deviation = math.sqrt(float(part.mass @ (part.losses - mean) ** 2))
-        step = max(deviation / _FINE_STEPS, float(np.ptp(part.losses)) / _FINE_POINTS)
-        self._part, self._n, self._grid = part, n, _on_grid(part, step)
+    def __init__(self, parts: Sequence[tuple[Losses, int]], step: float = 0.0) -> None:
+        if not step:
+            ((part, _),) = parts
+            mean = float(part.mass @ part.losses)
+            deviation = math.sqrt(float(part.mass @ (part.losses - mean) ** 2))
+            step = max(deviation / _FINE_STEPS, float(np.ptp(part.losses)) / _FINE_POINTS)
+        self._step = step
+        self._terms = [(_on_grid(part, step), n) for part, n in parts]
 
     def delta(self, epsilon: float) -> float:
         """Return the delta at `epsilon` >= 0, rounded up."""
-        n, grid, losses = self._n, self._grid, self._grid.listed.losses
-        lost = min(1.0, n * grid.lost * (1.0 + ROUNDING))
-        if epsilon >= n * float(losses[-1]):
+        terms, step = self._terms, self._step
+        lost = min(1.0, sum(n * grid.lost for grid, n in terms) * (1.0 + ROUNDING))
+        if epsilon >= sum(n * float(grid.listed.losses[-1]) for grid, n in terms):
             return lost
         steepness = self._steepness(epsilon)
-        weights, log_moment = _tilted(grid, steepness)
-        mean = float(weights @ losses)
-        deviation = math.sqrt(n * float(weights @ (losses - mean) ** 2))
-        size = 1 << math.ceil(math.log2(max(losses.size, _WINDOW * deviation / grid.step, 2.0)))
-        lowest = round(n * mean / grid.step) - size // 2
-        sums = np.fft.irfft(np.fft.rfft(weights, size) ** n, size)
-        gap = (lowest + np.arange(size, dtype=np.float64)) * grid.step - epsilon
+        mean = variance = log_moment = 0.0
+        weighted = []
+        for grid, n in terms:
+            weights, log_of_sum = _tilted(grid, steepness)
+            losses = grid.listed.losses
+            average = float(weights @ losses)
+            mean += n * average
+            variance += n * float(weights @ (losses - average) ** 2)
+            log_moment += n * log_of_sum
+            weighted.append((weights, n))
+        longest = max(weights.size for weights, _ in weighted)
+        size = 1 << math.ceil(math.log2(max(longest, _WINDOW * math.sqrt(variance) / step, 2.0)))
+        lowest = round(mean / step) - size // 2
+        spectrum = math.prod(np.fft.rfft(weights, size) ** n for weights, n in weighted)
+        gap = (lowest + np.arange(size, dtype=np.float64)) * step - epsilon
         above = gap > 0.0
-        gap, mass = gap[above], np.maximum(np.roll(sums, (n * grid.first - lowest) % size)[above], 0.0)
-        chernoff = math.exp(n * log_moment - steepness * epsilon)
-        found = chernoff * (float(mass @ (np.exp(-steepness * gap) * -np.expm1(-gap))) + _FFT_ERROR * (n + 1000.0))
-        end = (lowest + size) * grid.step
+        shift = sum(n * grid.first for grid, n in terms) - lowest
+        gap, mass = gap[above], np.maximum(np.roll(np.fft.irfft(spectrum, size), shift % size)[above], 0.0)
+        chernoff = math.exp(log_moment - steepness * epsilon)
+        error = _FFT_ERROR * (sum(n for _, n in terms) + 1000.0)
+        found = chernoff * (float(mass @ (np.exp(-steepness * gap) * -np.expm1(-gap))) + error)
+        end = (lowest + size) * step
         others = steepness, self._steepness(end)
-        beyond = min(0.0, *(n * _tilted(grid, other)[1] - other * end for other in others))
+        beyond = min(0.0, *(sum(n * _tilted(grid, by)[1] for grid, n in terms) - by * end for by in others))
         return min(1.0, (found + math.exp(beyond) + lost) * (1.0 + ROUNDING))
 
     def _steepness(self, epsilon: float) -> float:
         """Return a lambda >= 0 that moves the mean of the sum to `epsilon`; none where it is above that already."""
-        kept = self._grid.mass > 0.0
-        losses, logs = self._grid.listed.losses[kept], np.log(self._grid.mass[kept])
+        kept = [(grid.listed.losses, grid.mass, grid.mass > 0.0, n) for grid, n in self._terms]
+        listed = [(losses[positive], np.log(mass[positive]), n) for losses, mass, positive, n in kept]
 
         def excess(steepness: float) -> float:
-            exponents = logs + steepness * losses
-            weights = np.exp(exponents - float(exponents.max()))
-            return float(weights @ losses) / float(weights.sum()) - epsilon / self._n
+            total = -epsilon
+            for losses, logs, n in listed:
+                exponents = logs + steepness * losses
+                weights = np.exp(exponents - float(exponents.max()))
+                total += n * float(weights @ losses) / float(weights.sum())
+            return total
 
         high = 1.0
         if excess(0.0) >= 0.0:

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtri
 
-from dprl.privacy.accounting.pld import Losses, RepeatedLoss
+from dprl.privacy.accounting.pld import Losses, SummedLosses
 from dprl.privacy.accounting.root_finding import inside, smallest
 from dprl.privacy.base import Float64Array
 
@@ -114,7 +114,7 @@ def _epsilon(curve: SampledGaussianLoss, delta: float) -> float:
 
 
 @lru_cache(maxsize=64)
-def _losses(multiplier: float, rate: float, n: int, added: bool) -> RepeatedLoss:
+def _losses(multiplier: float, rate: float, n: int, added: bool) -> SummedLosses:
     """Return the loss of n rounds in one direction; one round in narrow pieces of the noise u, in its deviations."""
     tail = _LOST / n
     reach = -float(ndtri(tail))
@@ -136,7 +136,7 @@ def _losses(multiplier: float, rate: float, n: int, added: bool) -> RepeatedLoss
     mass[1:] += lower if added else upper
     # The tail with small losses is moved up to the smallest of these; the other one counts as lost.
     mass[-1 if added else 0] += tail
-    return RepeatedLoss(Losses(at_ends, mass, tail), n)
+    return SummedLosses([(Losses(at_ends, mass, tail), n)])
 
 
 def _normal(u: Float64Array) -> Float64Array:

@@ -11,17 +11,19 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
+from scipy.optimize import brentq
 
 from dprl.privacy import CountPrivatizer
 from dprl.privacy.accounting.closed_forms import composed_epsilon, gaussian_epsilon
 from dprl.privacy.audits.message_probes import log_ratios
+from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.binary_tree import BinaryTree
-from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.tabulated import TabulatedMechanism
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 
-_GRID = 4001
+_GRID, _STEPS, _MOST_SUMMED = 4001, 200, 10_000
 
 
 def supremum_of_loss(mechanism: Mechanism, change: float) -> float:
@@ -65,6 +67,39 @@ def of_a_table(chances: Sequence[int], n: int, delta: float) -> float:
     return max(0.0, pure + math.log1p(-spent)) if spent < 1.0 else 0.0
 
 
+def of_laplace_losses(n: float, most: float, delta: float) -> float:
+    """Return the epsilon of n numbers with Laplace noise that change by `most` scales each, within 1e-4 of it.
+
+    n may be broken: one number then changes by less. The loss of one is `most` with probability 1/2, -`most` with
+    probability e^-most / 2, and has the density e^(-(most - l) / 2) / 4 between; they are added up on a grid.
+    """
+    if delta <= 0.0:
+        return n * most
+    step, whole = most / _STEPS, int(n)
+    last = round((n - whole) * _STEPS)
+    size = 2 * (whole * _STEPS + last) + 1
+    spectrum = np.fft.rfft(_laplace_loss(_STEPS, step), size) ** whole
+    if last > 0:
+        spectrum *= np.fft.rfft(_laplace_loss(last, step), size)
+    chances = np.maximum(np.fft.irfft(spectrum, size), 0.0)
+    losses = step * (np.arange(size) - size // 2)
+
+    def failure(epsilon: float) -> float:
+        return float(chances @ np.maximum(0.0, -np.expm1(np.minimum(epsilon - losses, 0.0))))
+
+    return 0.0 if failure(0.0) <= delta else float(brentq(lambda e: failure(e) - delta, 0.0, n * most))
+
+
+def _laplace_loss(steps: int, step: float) -> Float64Array:
+    """Return the probabilities of the losses -steps..steps of one number; a loss between two counts half for each."""
+    most, edges = steps * step, step * np.arange(-steps, steps + 1)
+    between = np.diff(np.exp(-(most - edges) / 2.0)) / 2.0
+    found = np.convolve(between, [0.5, 0.5])
+    found[0] += math.exp(-most) / 2.0
+    found[-1] += 0.5
+    return found
+
+
 def recomputed_epsilon(privatizer: CountPrivatizer, delta: float) -> float:
     """Return the epsilon that a privatizer's noise proves at `delta`, from scales, blocks and coins.
 
@@ -84,5 +119,6 @@ def recomputed_epsilon(privatizer: CountPrivatizer, delta: float) -> float:
     if isinstance(noise, TabulatedMechanism):
         return of_a_table(noise.chances(), changed.cells, delta)
     each = supremum_of_loss(noise, 1.0)
-    composed = composed_epsilon(delta, changed.cells, changed.linf * each)
-    return min(changed.l1 * each, composed)
+    if (noise.arithmetic == INTEGER and changed.linf == 1.0) or changed.cells > _MOST_SUMMED:
+        return min(changed.l1 * each, composed_epsilon(delta, changed.cells, changed.linf * each))
+    return of_laplace_losses(changed.l1 / changed.linf, changed.linf * each, delta)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -62,9 +63,9 @@ class Counter(ABC):
 
     name: ClassVar[str]
     place: ClassVar[str]
-    """Place of its noise, NODE or ROW: it takes the laws that may be used there."""
+    """Place of its noise, NODE, ROW or GRID_ROW: it takes the laws that may be used there."""
     keeps_integers: ClassVar[bool] = False
-    """Whether integer nodes make the noise of every prefix an integer, as exact arithmetic needs."""
+    """Whether integer nodes make the noise of every prefix an integer."""
 
     if TYPE_CHECKING:  # fields or properties
 
@@ -90,6 +91,11 @@ class Counter(ABC):
         """Return the counter with its geometry chosen for noise that pays by `norm`."""
         return self
 
+    def calibrated(self, mechanism: type[Mechanism], epsilon: float, delta: float, row: Sensitivity) -> Self:
+        """Return the counter with the least noise of class `mechanism` that makes it (epsilon, delta)-DP for `row`."""
+        node = mechanism.calibrated(epsilon, delta, self.sensitivity(row))
+        return cast("Self", replace(cast("Any", self), node=node))
+
     @abstractmethod
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
         """Return how much all noised numbers change if one user's row changes by `row`, for the worst user."""
@@ -106,12 +112,21 @@ class Counter(ABC):
         """
         return True
 
+    @property
+    def unit(self) -> float:
+        """Unit of the noised numbers and of their noise, in counts."""
+        return 1.0
+
     @abstractmethod
     def profile(self) -> Float64Array:
         """Return the standard deviation of the noise of prefixes 1..T, float64[T], nodes having 1.
 
         An array over users: for small T and for tests. Certificates use `errors`.
         """
+
+    def nodes_at(self, item: int) -> float:
+        """Return the variance of the noise of prefix `item`, nodes having 1: in trees the number of its nodes."""
+        return float(self.profile()[item - 1] ** 2)
 
     @abstractmethod
     def errors(self) -> tuple[float, float]:

@@ -85,6 +85,10 @@ class BinaryTree(Tree):
             ones += prefix >> level & 1
         return np.sqrt(ones)
 
+    def nodes_at(self, item: int) -> float:
+        """Return the number of ones of `item` in binary."""
+        return item.bit_count()
+
     def depths(self, users: int) -> Tally:
         """Return how many of the prefixes 1..users are the sum of how many nodes."""
         made = Counter[int]()

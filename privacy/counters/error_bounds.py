@@ -31,7 +31,7 @@ _SMALLEST_BETA = 1e-30
 def binary_tree_bound(n_items: int, law: Mechanism, n_cells: int, beta: float, summands: int = 1) -> float:
     """Return E for the binary tree: prefix t adds one node for every 1 of t in binary."""
     _check("n_items", n_items)
-    return tree_bound(2, n_items, law, summands, _failure_of_a_cell(n_cells, beta))
+    return tree_bound(2, n_items, law, summands, failure_of_a_cell(n_cells, beta))
 
 
 def kary_tree_bound(n_items: int, base: int, law: Mechanism, n_cells: int, beta: float, summands: int = 1) -> float:
@@ -39,7 +39,7 @@ def kary_tree_bound(n_items: int, base: int, law: Mechanism, n_cells: int, beta:
     _check("n_items", n_items)
     if base < 3 or base % 2 == 0:
         raise ValueError(f"base must be odd and at least 3, got {base}; balanced digits need it")
-    return tree_bound(base, n_items, law, summands, _failure_of_a_cell(n_cells, beta))
+    return tree_bound(base, n_items, law, summands, failure_of_a_cell(n_cells, beta))
 
 
 def gaussian_process_bound(std: Float64Array, step_std: Float64Array | None, n_cells: int, beta: float) -> float:
@@ -58,13 +58,13 @@ def gaussian_process_bound(std: Float64Array, step_std: Float64Array | None, n_c
 
 def gaussian_pieces_bound(pieces: Pieces, n_cells: int, beta: float) -> float:
     """Return the same for standard deviations that are made range by range: there may be too many for an array."""
-    return gaussian_bound(pieces, _failure_of_a_cell(n_cells, beta))
+    return gaussian_bound(pieces, failure_of_a_cell(n_cells, beta))
 
 
 def running_sum_bound(n_items: int, law: Mechanism, n_cells: int, beta: float) -> float:
     """Return E for running sums of independent draws, one an item."""
     _check("n_items", n_items)
-    failure = _failure_of_a_cell(n_cells, beta)
+    failure = failure_of_a_cell(n_cells, beta)
     if n_items <= _CHAIN_ITEMS and NODE in law.places:
         return tree_bound(2 * n_items + 1, n_items, law, 1, failure)
     return law.sum_bound(n_items, failure)
@@ -107,11 +107,11 @@ def unary_cell_bound(n_items: int, cell: UnaryCell, n_cells: int, beta: float) -
         raise ValueError(
             f"p and q must satisfy 0 <= q < p <= 1, got {cell.p:g} and {cell.q:g}; a bit must tell something"
         )
-    _failure_of_a_cell(n_cells, beta)
+    failure_of_a_cell(n_cells, beta)
     return unary_bound(n_items, cell, beta / n_cells)
 
 
-def _failure_of_a_cell(n_cells: int, beta: float) -> float:
+def failure_of_a_cell(n_cells: int, beta: float) -> float:
     """Return the failure probability of one of n_cells independent cells that makes beta together."""
     _check("n_cells", n_cells)
     if not _SMALLEST_BETA <= beta < 1.0:

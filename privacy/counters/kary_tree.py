@@ -133,6 +133,10 @@ class KaryTree(Tree):
             blocks += np.abs(shifted - rest * k - k // 2)
         return np.sqrt(blocks)
 
+    def nodes_at(self, item: int) -> float:
+        """Return the sum of the absolute digits of `item`."""
+        return sum(map(abs, _digits(item, self.k)))
+
     def depths(self, users: int) -> Tally:
         """Return how many of the prefixes 1..users are made of how many blocks, from the highest digit down.
 

@@ -7,7 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from dprl.privacy.counters import COUNTERS, AnyCounter, BufferedToeplitz, KaryTree, NormalizedSquareRoot
+from dprl.privacy.counters import (
+    COUNTERS,
+    EXACT_COUNTERS,
+    AnyCounter,
+    BufferedToeplitz,
+    KaryTree,
+    NormalizedSquareRoot,
+)
 from dprl.privacy.counters.base import law_names, node_of
 from dprl.privacy.counters.kary_tree import mean_blocks
 from dprl.privacy.counters.normalized_square_root import MEMORY_LIMIT
@@ -88,7 +95,7 @@ def calibrate(
     # Composed, many small losses add up like squares: a tree may then want fewer levels or more.
     norms = {mechanism.norm} if delta <= 0.0 else {mechanism.norm, "l2"}
     shapes = {counter.suited(norm) for norm in sorted(norms)}
-    calibrated = [replace(shape, node=mechanism.calibrated(epsilon, delta, shape.sensitivity(row))) for shape in shapes]
+    calibrated = [shape.calibrated(mechanism, epsilon, delta, row) for shape in shapes]
     return calibrated[0] if len(calibrated) == 1 else min(calibrated, key=_mean_square)
 
 
@@ -102,10 +109,10 @@ def choose(
     Raises ValueError if no pair can give the guarantee.
     """
     tried = [
-        _try(COUNTERS[name](required.n_items), mechanism, required)
+        _try(kind, mechanism, required)
         for name in counters
         for mechanism in (laws_for(NODE) if mechanisms is None else mechanisms)
-        if COUNTERS[name].place in mechanism.places
+        if (kind := counter_class(name, mechanism)).place in mechanism.places
     ]
     tried.sort(key=lambda pair: (pair[1].rms, pair[1].largest, pair[1].counter, pair[1].mechanism))
     candidates = tuple(candidate for _, candidate in tried)
@@ -114,15 +121,22 @@ def choose(
     return _CounterSelection(tried[0][0], candidates)
 
 
-def calibrated_of(name: str, mechanism: type[Mechanism], required: CounterRequirements) -> tuple[AnyCounter, str]:
-    """Return the counter of that name with the least noise of class `mechanism`, or the best one for 'auto'.
+def counter_class(name: str, mechanism: type[Mechanism]) -> type[AnyCounter]:
+    """Return the class of the counter of that name for noise of that class; KeyError for an unknown name."""
+    return (EXACT_COUNTERS if mechanism.arithmetic == INTEGER else COUNTERS).get(name, COUNTERS[name])
+
+
+def calibrated_of(
+    name: str, mechanism: type[Mechanism], required: CounterRequirements, counters: Iterable[str] = tuple(COUNTERS)
+) -> tuple[AnyCounter, str]:
+    """Return the counter of that name with the least noise of class `mechanism`, or the best of `counters` for 'auto'.
 
     With the reason where there was a choice. Raises ValueError if none can give the guarantee.
     """
     if name == "auto":
-        choice = choose(required, mechanisms=[mechanism])
+        choice = choose(required, counters, [mechanism])
         return choice.counter, choice.reason
-    shape = COUNTERS[name](required.n_items)
+    shape = counter_class(name, mechanism)(required.n_items)
     check_memory(shape, required)
     return calibrate(shape, mechanism, required.epsilon, required.delta, required.row), ""
 
@@ -162,27 +176,25 @@ def _too_large(counter: AnyCounter, required: CounterRequirements) -> str:
 
 
 def _try(
-    counter: AnyCounter, mechanism: type[Mechanism], required: CounterRequirements
+    kind: type[AnyCounter], mechanism: type[Mechanism], required: CounterRequirements
 ) -> tuple[AnyCounter | None, _Candidate]:
     def out(note: str) -> tuple[None, _Candidate]:
-        return None, _Candidate(counter.name, mechanism.name, math.inf, math.inf, note)
+        return None, _Candidate(kind.name, mechanism.name, math.inf, math.inf, note)
 
     integer = mechanism.arithmetic == INTEGER
     if required.exact != integer:
         return out(
             "exact arithmetic needs integer noise" if required.exact else "integer noise is for exact arithmetic"
         )
-    if required.exact and not counter.keeps_integers:
-        return out("its prefixes are not integers")
-    shape = counter.suited(mechanism.norm)
-    if note := _too_large(shape, required):
-        return out(note)
     try:
-        calibrated = calibrate(counter, mechanism, required.epsilon, required.delta, required.row)
+        shape = kind(required.n_items).suited(mechanism.norm)
+        if note := _too_large(shape, required):
+            return out(note)
+        calibrated = calibrate(shape, mechanism, required.epsilon, required.delta, required.row)
     except ValueError as error:
         return out(str(error))
     rms, largest, note = _errors(calibrated)
-    return calibrated, _Candidate(counter.name, mechanism.name, rms, largest, note)
+    return calibrated, _Candidate(kind.name, mechanism.name, rms, largest, note)
 
 
 def _mean_square(counter: AnyCounter) -> float:

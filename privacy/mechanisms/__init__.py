@@ -58,5 +58,5 @@ A submission is one vector for VectorMechanism; for GramMechanism it is all mess
 
 
 def laws_for(place: str) -> list[type[Mechanism]]:
-    """Return the laws that a config may use as NODE, as ROW or in a MESSAGE; see mechanisms/base.py."""
+    """Return the laws that a config may use at a place, NODE for instance; see mechanisms/base.py."""
     return [law for law in ADDITIVE.values() if place in law.places]

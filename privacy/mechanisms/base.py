@@ -16,6 +16,7 @@ from dprl.privacy.mechanisms.samplers import NO_NOISE, Noise, prepare
 from dprl.privacy.mechanisms.tails import Lattice
 
 __all__ = [
+    "GRID_ROW",
     "IDEALISED",
     "INTEGER",
     "MESSAGE",
@@ -30,8 +31,8 @@ __all__ = [
 
 IDEALISED = "float64-idealised"
 INTEGER = "integer"
-NODE, ROW, MESSAGE = "node", "row", "message"
-"""Uses of a law: independent nodes of a tree counter, correlated rows of a factorisation, users' own messages."""
+NODE, ROW, GRID_ROW, MESSAGE = "node", "row", "grid row", "message"
+"""Uses of a law: independent nodes of a tree, rows of a factorisation (real or whole numbers), users' own messages."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +41,19 @@ class Sensitivity:
 
     >>> two_steps = Sensitivity.of_cells(4)
     >>> two_steps.repeated(4)
-    Sensitivity(l1=16.0, l2=4.0, linf=1.0, cells=16)
+    Sensitivity(l1=16.0, l2=4.0, linf=1.0, cells=16, copies=1)
 
     Args:
         l1, l2, linf: bounds on the norms of their difference.
         cells: how many numbers can differ.
+        copies: of every number, released with noise of their own and counted as one; see `joined`.
     """
 
     l1: float
     l2: float
     linf: float
     cells: int
+    copies: int = 1
 
     def __post_init__(self) -> None:
         if self.cells < 1 or not all(math.isfinite(x) and x > 0 for x in (self.l1, self.l2, self.linf)):
@@ -63,24 +66,37 @@ class Sensitivity:
 
     def repeated(self, times: int) -> Sensitivity:
         """Return the sensitivity of `times` copies, each with noise of its own."""
-        return Sensitivity(self.l1 * times, self.l2 * math.sqrt(times), self.linf, self.cells * times)
+        return Sensitivity(self.l1 * times, self.l2 * math.sqrt(times), self.linf, self.cells * times, self.copies)
 
     def joined(self, times: int) -> Sensitivity:
         """Return the sensitivity of `times` copies, those of one number taken as one release of it.
 
         For copies whose noises are not independent of each other when the number is chosen.
         """
-        return Sensitivity(self.l1 * times, self.l2 * math.sqrt(times), self.linf * times, self.cells)
+        l2, copies = self.l2 * math.sqrt(times), self.copies * times
+        return Sensitivity(self.l1 * times, l2, self.linf * times, self.cells, copies)
+
+    def scaled(self, factor: int) -> Sensitivity:
+        """Return a bound for the sum of so many differences, wherever they lie: the triangle inequality."""
+        norms = (self.l1 * factor, self.l2 * factor, self.linf * factor)
+        return Sensitivity(*norms, self.cells * factor, self.copies)
 
     def beside(self, other: Sensitivity) -> Sensitivity:
         """Return the sensitivity of both together, of different numbers."""
         l2 = math.hypot(self.l2, other.l2)
-        return Sensitivity(self.l1 + other.l1, l2, max(self.linf, other.linf), self.cells + other.cells)
+        linf, copies = max(self.linf, other.linf), max(self.copies, other.copies)
+        return Sensitivity(self.l1 + other.l1, l2, linf, self.cells + other.cells, copies)
+
+    @property
+    def of_one_copy(self) -> Sensitivity:
+        """The sensitivity of one copy of every number."""
+        l2 = self.l2 / math.sqrt(self.copies)
+        return Sensitivity(self.l1 / self.copies, l2, self.linf / self.copies, self.cells)
 
     def within(self, other: Sensitivity) -> bool:
         """Whether it is at most `other` in everything."""
         norms = self.l1 <= other.l1 and self.l2 <= other.l2 and self.linf <= other.linf
-        return norms and self.cells <= other.cells
+        return norms and self.cells <= other.cells and self.copies <= other.copies
 
     @property
     def integer(self) -> bool:
@@ -102,7 +118,7 @@ class Mechanism(ABC):
     """Norm of the sensitivity that decides the scale: 'l1', 'l2' or 'cells'."""
     arithmetic: ClassVar[str]
     places: ClassVar[frozenset[str]] = frozenset()
-    """Places for it in a config: NODE, ROW, MESSAGE."""
+    """Places for it in a config: NODE, ROW, GRID_ROW, MESSAGE."""
     pure: ClassVar[bool] = False
     """Whether some scale proves a guarantee with delta = 0."""
     replaces: ClassVar[str] = ""

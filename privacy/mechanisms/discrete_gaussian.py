@@ -16,11 +16,17 @@ from typing import ClassVar
 import numpy as np
 
 from dprl.compiled import kernel
-from dprl.privacy.accounting.closed_forms import zcdp_rho
-from dprl.privacy.accounting.curves import ZCDP, PrivacyCurve
-from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss, discrete_gaussian_sigma
+from dprl.privacy.accounting.closed_forms import gaussian_mu
+from dprl.privacy.accounting.curves import ZCDP, MinimumCurve, PrivacyCurve
+from dprl.privacy.accounting.discrete_gaussians import (
+    LEAST_JOINED_SQUARE,
+    DiscreteGaussianLoss,
+    RoundedGaussianLoss,
+    discrete_gaussian_sigma,
+)
+from dprl.privacy.accounting.root_finding import ROUNDING, inside, smallest
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import INTEGER, MESSAGE, NODE, Mechanism, Noise, Sensitivity
+from dprl.privacy.mechanisms.base import GRID_ROW, INTEGER, MESSAGE, NODE, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.gaussian import REACH, Gaussian
 from dprl.privacy.mechanisms.samplers import sampler
 from dprl.privacy.mechanisms.tails import Complex128Array, Lattice, few_enough, lattice_sum_bound
@@ -62,9 +68,9 @@ class DiscreteGaussian(Mechanism):
     norm: ClassVar[str] = "l2"
     arithmetic: ClassVar[str] = INTEGER
     bound: ClassVar[float] = 0.0
-    places: ClassVar[frozenset[str]] = frozenset({NODE, MESSAGE})
+    places: ClassVar[frozenset[str]] = frozenset({NODE, GRID_ROW, MESSAGE})
     replaces: ClassVar[str] = Gaussian.name
-    least_joined_square: ClassVar[float] = 3.0
+    least_joined_square: ClassVar[float] = LEAST_JOINED_SQUARE
 
     def __post_init__(self) -> None:
         if not SMALLEST_SCALE <= self.scale <= LARGEST_SCALE:
@@ -86,7 +92,9 @@ class DiscreteGaussian(Mechanism):
             )
         if sensitivity.integer:
             return cls(discrete_gaussian_sigma(epsilon, delta, sensitivity.cells))
-        return cls(sensitivity.l2 / math.sqrt(2.0 * zcdp_rho(epsilon, delta)))
+        start = sensitivity.l2 / gaussian_mu(epsilon, delta)
+        epsilon, delta = inside(epsilon, delta)
+        return cls(smallest(lambda sigma: _of_norm(sigma, sensitivity).delta(epsilon), delta, start))
 
     @property
     def variance(self) -> float:
@@ -98,13 +106,13 @@ class DiscreteGaussian(Mechanism):
         return float(np.sum(z**2 * weights) / np.sum(weights))
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return the losses of integers that change by 1 each, a tight curve, else the bound l2^2 / (2 scale^2).
+        """Return the losses of integers that change by 1 each, else those of a change of norm l2 in any direction.
 
         The numbers have to be integers; a bound on their change need not be one.
         """
         if sensitivity.integer:
             return DiscreteGaussianLoss(sensitivity.cells, self.scale)
-        return ZCDP(sensitivity.l2**2 / (2.0 * self.scale**2))
+        return _of_norm(self.scale, sensitivity)
 
     def sampler_table(self) -> UInt64Array:
         """Return the table of the sampler, the caller's own."""
@@ -156,6 +164,21 @@ class DiscreteGaussian(Mechanism):
         Paper: Canonne, Kamath, Steinke 2020, Corollary 17.
         """
         return 0.5 * (argument * self.scale) ** 2
+
+
+def _of_norm(scale: float, sensitivity: Sensitivity) -> MinimumCurve:
+    """Return the bounds for changes that may also be of joined numbers.
+
+    Given the differences of the noises of h copies, what is left is a discrete Gaussian of variance scale^2 / h around
+    a known number: the same shift h times. Around a number that is not whole the zCDP bound fails for little noise.
+    """
+    each, sigma = sensitivity.of_one_copy, scale / math.sqrt(sensitivity.copies)
+    bounds: list[PrivacyCurve] = [RoundedGaussianLoss(each.l2, sigma, each.cells)]
+    if sensitivity.copies == 1 or sigma * sigma >= LEAST_JOINED_SQUARE * (1.0 - ROUNDING):
+        bounds.insert(0, ZCDP(sensitivity.l2**2 / (2.0 * scale**2)))
+    if each.integer:
+        bounds.append(RoundedGaussianLoss.of_unit_changes(each.cells, sigma))
+    return MinimumCurve(tuple(bounds))
 
 
 def _boundaries(scale: float) -> list[int]:

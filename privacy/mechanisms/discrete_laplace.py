@@ -17,7 +17,9 @@ from typing import ClassVar
 import numpy as np
 
 from dprl.compiled import kernel
-from dprl.privacy.accounting.curves import RandomizedResponses
+from dprl.privacy.accounting.curves import MinimumCurve, PrivacyCurve, RandomizedResponses
+from dprl.privacy.accounting.laplace_losses import LaplaceLoss, dominating_scale, laplace_parts
+from dprl.privacy.accounting.root_finding import quotient_up
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import INTEGER, MESSAGE, NODE, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace, calibrated_scale
@@ -92,21 +94,19 @@ class DiscreteLaplace(Mechanism):
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> DiscreteLaplace:
         """Return the least noise that is (epsilon, delta)-DP at `sensitivity`: scale l1 / epsilon for delta = 0."""
-        return cls(calibrated_scale(epsilon, delta, sensitivity))
+        return cls(calibrated_scale(lambda b: _curve(b, sensitivity), epsilon, delta, sensitivity.l1))
 
     @property
     def variance(self) -> float:
         """2q / (1-q)^2 with q = exp(-1/scale)."""
         return 2.0 * math.exp(-1.0 / self.scale) / math.expm1(-1.0 / self.scale) ** 2
 
-    def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
+    def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
         """Return its curve: exact for integers that change by 1 each, else an upper bound with exact pure epsilon.
 
         The numbers have to be integers; a bound on their change need not be one.
         """
-        # For changes by 1 the cap is the sum, rounded once.
-        each, cap = sensitivity.linf / self.scale, sensitivity.l1 / self.scale
-        return RandomizedResponses(sensitivity.cells, each, cap, sensitivity.integer)
+        return _curve(self.scale, sensitivity)
 
     def sampler_table(self) -> UInt64Array:
         """Return the table of the sampler, the caller's own."""
@@ -158,6 +158,16 @@ class DiscreteLaplace(Mechanism):
         limit = self.moment_limit
         sides = math.log(-math.expm1(argument - limit)) + math.log(-math.expm1(-argument - limit))
         return 2.0 * math.log(-math.expm1(-limit)) - sides
+
+
+def _curve(scale: float, sensitivity: Sensitivity) -> PrivacyCurve:
+    l1, linf, cells = sensitivity.l1, sensitivity.linf, sensitivity.cells
+    pure = quotient_up(l1, scale)
+    responses = RandomizedResponses(cells, linf / scale, pure, sensitivity.integer)
+    if sensitivity.of_one_copy.integer:
+        return responses
+    dominating = dominating_scale(scale, sensitivity.copies)
+    return MinimumCurve((responses, LaplaceLoss(laplace_parts(l1, linf, cells, dominating), pure)))
 
 
 def _coin_probabilities(scale: float) -> list[Approximation]:

@@ -16,16 +16,16 @@ from dprl.compiled import inlined
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
+from dprl.privacy.mechanisms.gram_distance import largest_distance
 
 JOINT_L2_SQUARED = 4.5
 """Of one message, in units of m^4: the largest (2 - 2c) + (2 - 2c^2), at the cosine c = -1/2 of phi and phi'."""
 
 
 def l1_upper(dimension: int) -> float:
-    """Return c_hi: a bound of the joint L1 sensitivity of (upper triangle, right-hand side) in units of m^2."""
-    d = dimension
+    """Return c_hi: the joint L1 sensitivity of (upper triangle, right-hand side) over m^2, exact up to D = 12."""
     # D9: the matrix's part grows like D; 2 sqrt(D), as printed, bounds an induced norm, not the sum of entries.
-    return 2.0 * math.sqrt(d) + min(d / math.sqrt(2.0) + 1.0, math.sqrt(d * (d + 3) / 2.0))
+    return largest_distance(dimension)
 
 
 def l1_lower(dimension: int) -> float:

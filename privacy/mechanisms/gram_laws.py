@@ -99,7 +99,7 @@ class GramLaplace(GriddedGram):
     """Laplace(b_h) noise on phi V and on the upper triangle of phi phi^T.
 
     *Formal guarantee.* Between any two inputs of a user, all messages of an episode together, to all n agents, are
-    (n sum_h c_hi m_h^2 / b_h, 0)-DP, an upper bound: the L1 sensitivity of a message lies in [c_lo, c_hi] m^2. The same
+    (n sum_h c_hi m_h^2 / b_h, 0)-DP: c_hi m^2 is the L1 sensitivity of a message, an upper bound above D = 12. The same
     noise is rho-zCDP with rho = 4.5 n sum_h m_h^4 / (2 b_h^2) (epsilon_j-DP of a coordinate is epsilon_j^2/2-zCDP),
     and this says more at delta > 0. In real arithmetic; on a grid (`exact`) numbers are rounded to it, so that
     each difference grows by at most one unit, and the noise is discrete Laplace.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from dprl.compiled import kernel
-from dprl.privacy.accounting.closed_forms import laplace_scale_at_delta
-from dprl.privacy.accounting.curves import RandomizedResponses
-from dprl.privacy.accounting.root_finding import quotient_up, root_of_tail
+from dprl.privacy.accounting.curves import PrivacyCurve
+from dprl.privacy.accounting.laplace_losses import LaplaceLoss, laplace_parts
+from dprl.privacy.accounting.root_finding import inside, quotient_up, root_of_tail, smallest
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import IDEALISED, MESSAGE, NODE, Mechanism, Noise, Sensitivity, require_positive
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, open_unit, reduced, signed
@@ -24,17 +25,17 @@ BLOCK = 256
 FourRows = tuple[Float64Array, Float64Array, Float64Array, Float64Array]
 
 
-def calibrated_scale(epsilon: float, delta: float, sensitivity: Sensitivity) -> float:
-    """Return the smallest scale at which (discrete) Laplace noise is (epsilon, delta)-DP at `sensitivity`, rounded up.
+def calibrated_scale(curve: Callable[[float], PrivacyCurve], epsilon: float, delta: float, l1: float) -> float:
+    """Return the smallest scale at which (discrete) Laplace noise is (epsilon, delta)-DP, rounded up.
 
-    *Formal guarantee.* For delta = 0 l1 / scale <= epsilon as rational numbers. For delta > 0 the least of that, of the
-    scale for `cells` losses of linf / scale each and of that for one loss of l1 / scale.
+    *Formal guarantee.* For delta = 0 l1 / scale <= epsilon as rational numbers. For delta > 0 `curve` of the scale, the
+    one that a certificate shows, meets (epsilon, delta) there, unless the former is smaller.
     """
-    pure = quotient_up(sensitivity.l1, epsilon)
+    pure = quotient_up(l1, epsilon)
     if delta <= 0.0:
         return pure
-    composed = sensitivity.linf * laplace_scale_at_delta(epsilon, delta, sensitivity.cells)
-    return min(pure, composed, sensitivity.l1 * laplace_scale_at_delta(epsilon, delta, 1))
+    epsilon, delta = inside(epsilon, delta)
+    return min(pure, smallest(lambda b: curve(b).delta(epsilon) if b < pure else 0.0, delta, pure))
 
 
 @dataclass(frozen=True)
@@ -72,16 +73,18 @@ class Laplace(Mechanism):
         >>> Laplace.calibrated(epsilon=0.5, delta=0.0, sensitivity=ten_numbers)
         Laplace(scale=20.0)
         """
-        return cls(calibrated_scale(epsilon, delta, sensitivity))
+        return cls(calibrated_scale(lambda b: cls(b).curve(sensitivity), epsilon, delta, sensitivity.l1))
 
     @property
     def variance(self) -> float:
         """2 b^2."""
         return 2.0 * self.scale**2
 
-    def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
-        """Return the composition of one loss of linf / scale per cell, an upper bound; its pure epsilon is exact."""
-        return RandomizedResponses(sensitivity.cells, sensitivity.linf / self.scale, sensitivity.l1 / self.scale)
+    def curve(self, sensitivity: Sensitivity) -> LaplaceLoss:
+        """Return the losses of the worst vector: exact for numbers that change by 1 each, else an upper bound."""
+        l1, linf, cells = sensitivity.l1, sensitivity.linf, sensitivity.cells
+        parts = laplace_parts(l1, linf, cells, self.scale)
+        return LaplaceLoss(parts, quotient_up(l1, self.scale), sensitivity.integer)
 
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
         """Return ln P(y | ones) / P(y | zeros) of noisy numbers y."""

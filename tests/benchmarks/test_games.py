@@ -15,7 +15,6 @@ from rich.console import Console
 from benchmarks import games
 from benchmarks.harness import Blocks, command_line
 from benchmarks.naive_dp_nash_vi import (
-    CheckedNashVI,
     Game,
     NaiveNashVI,
     PureFirstNashVI,
@@ -32,6 +31,7 @@ from dprl.envs.games import MarkovGame, RandomGame
 from dprl.envs.games.equilibria import equilibrium_scratch
 from dprl.privacy import CentralPrivacy, CountPrivatizer, LocalPrivacy, NoPrivacy, Streams
 from dprl.privacy.randomness.bits import fill_uniform
+from tests.algorithms.dp_nash_vi.oracle import CheckedNashVI
 
 CHOSEN = DPNashVIConfig(bonus_scale=0.003, precision_scale=0.05, c1=0.7, c2=1.3)
 

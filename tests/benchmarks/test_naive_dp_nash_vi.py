@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from benchmarks.naive_dp_nash_vi import (
-    CheckedNashVI,
     ClosedFormNashVI,
     Game,
     NaiveNashVI,
@@ -20,7 +19,6 @@ from benchmarks.naive_dp_nash_vi import (
     equilibrium_by_linprog,
     exploitability,
     marginals,
-    nearest_by_bisection,
     nearest_by_linprog,
     nearest_closed_form,
     pure_equilibrium,
@@ -28,6 +26,7 @@ from benchmarks.naive_dp_nash_vi import (
 from benchmarks.naive_ucb_vi import Counts, Floats
 from dprl.envs.games.equilibria import coarse_correlated_equilibrium, equilibrium_scratch
 from dprl.privacy.base import TrustModel
+from tests.algorithms.dp_nash_vi.oracle import CheckedNashVI, nearest_by_bisection
 
 H, S, A, B, K = 3, 2, 3, 2, 1000
 PRIVATE = Settings("jdp", noise_scale=5.0, error=20.0, bonus_scale=0.002)

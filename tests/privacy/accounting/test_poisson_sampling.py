@@ -11,7 +11,7 @@ from scipy import stats
 
 from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.accounting.curves import GaussianDP, PureDP
-from dprl.privacy.accounting.pld import Losses, RepeatedLoss, repeated
+from dprl.privacy.accounting.pld import Losses, SummedLosses, repeated
 from dprl.privacy.accounting.poisson_sampling import (
     LEAST_MULTIPLIER,
     SampledGaussianLoss,
@@ -81,7 +81,8 @@ def test_each_direction_of_one_round_is_bounded(z: float, q: float) -> None:
 def test_sums_by_fft_are_those_of_direct_convolution(added: bool) -> None:
     """Also at deltas far below the precision of an FFT without a change of measure."""
     fast = _losses(1.2, 0.1, 40, added)
-    slow = repeated(fast._part, 40)
+    ((grid, _),) = fast._terms
+    slow = repeated(grid.listed, 40)
     for epsilon in (0.0, 0.5, 2.0, 4.0, 6.0):
         expected = slow.delta(epsilon)
         assert fast.delta(epsilon) == pytest.approx(expected, rel=0.02)
@@ -93,7 +94,7 @@ def test_a_loss_of_few_values_is_exact() -> None:
     """Ten randomized responses with epsilon_0 = 1: delta is a finite sum, and splits keep it away from a kink."""
     p = 1.0 / (1.0 + math.exp(-1.0))
     part = Losses(np.array([-1.0, 1.0]), np.array([1.0 - p, p]))
-    found = RepeatedLoss(part, 10)
+    found = SummedLosses([(part, 10)])
     for epsilon in (0.5, 3.5, 9.5):
         exact = sum(
             math.comb(10, k) * p**k * (1.0 - p) ** (10 - k) * -math.expm1(epsilon - (2 * k - 10))

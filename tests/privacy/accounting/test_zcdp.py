@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from dp_accounting.rdp import rdp_privacy_accountant
 
-from dprl.privacy.accounting.closed_forms import zcdp_delta, zcdp_deltas, zcdp_epsilon, zcdp_rho
+from dprl.privacy.accounting.closed_forms import gaussian_delta, zcdp_delta, zcdp_deltas, zcdp_epsilon, zcdp_rho
+from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss, discrete_gaussian_sigma
 
 EPSILONS = [1e-9, 1e-6, 1e-3, 1.0, 30.0, 1e3, 1e6, 1e9]
 DELTAS = [1e-15, 1e-9, 1e-6, 0.1, 0.999]
@@ -72,3 +73,16 @@ def test_ends() -> None:
             zcdp_rho(1.0, delta)
     with pytest.raises(ValueError, match=r"^epsilon must be at least 0 and finite"):
         zcdp_rho(math.inf, 1e-6)
+
+
+@pytest.mark.parametrize("gap", [700.0, 709.0, 715.0, 730.0, 744.0, 745.5, 800.0])
+@pytest.mark.parametrize("epsilon", [0.0, 10.0, 50.0, 1000.0])
+def test_no_order_is_too_small_for_a_bound(epsilon: float, gap: float) -> None:
+    """Gaussian noise is rho-zCDP: its delta is the least that is possible."""
+    rho = epsilon + gap
+    assert zcdp_delta(epsilon, rho) >= gaussian_delta(epsilon, math.sqrt(2.0 * rho)) * (1.0 - 1e-9)
+
+
+def test_weak_requests_do_not_get_noise_of_too_small_an_order() -> None:
+    curve = DiscreteGaussianLoss(9999, discrete_gaussian_sigma(50.0, 1e-15, 9999))
+    assert curve.epsilon(1e-15) <= 50.0

@@ -61,7 +61,7 @@ def test_it_agrees_with_the_ledger(config: PrivacyConfig) -> None:
     privatizer = config.build(families(5), 999, Streams(0, "white box"))
     delta = getattr(config, "delta", 0.0)
     proved = privatizer.planned_ledger().epsilon(delta)
-    assert recomputed_epsilon(privatizer, delta) == pytest.approx(proved, rel=1e-6)
+    assert recomputed_epsilon(privatizer, delta) == pytest.approx(proved, rel=1e-4)
 
 
 def test_no_noise_is_no_privacy() -> None:

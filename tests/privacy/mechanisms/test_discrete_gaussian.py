@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import gaussian_mu
-from dprl.privacy.accounting.curves import ZCDP
+from dprl.privacy.accounting.curves import ZCDP, MinimumCurve
 from dprl.privacy.mechanisms import discrete_gaussian
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import (
@@ -252,24 +252,24 @@ def test_bad_scales_are_refused(scale: float) -> None:
         DiscreteGaussian(scale)
 
 
-def test_the_curve_is_the_zcdp_bound() -> None:
-    # spec: (1, 1e-6) at sigma / l2 = 4.5309, rho = 0.02436.
-    curve = DiscreteGaussian(45.309).curve(Sensitivity(20.0, 10.0, 8.0, 5))
-    assert isinstance(curve, ZCDP)
-    assert curve.rho == pytest.approx(0.02436, abs=1e-5)
-    assert curve.epsilon(1e-6) == pytest.approx(1.0, abs=1e-4)
+def test_the_curve_is_at_most_the_zcdp_bound() -> None:
+    # spec: (1, 1e-6) at sigma / l2 = 4.5309, rho = 0.02436, by zCDP; at 4.2247 by the Gaussian curve.
+    curve = DiscreteGaussian(42.247).curve(Sensitivity(20.0, 10.0, 8.0, 5))
+    assert isinstance(curve, MinimumCurve)
+    assert curve.bounds[0].epsilon(1e-6) == pytest.approx(ZCDP(10.0**2 / 2.0 / 42.247**2).epsilon(1e-6))
+    assert curve.epsilon(1e-6) == pytest.approx(1.0, abs=1e-3)
     assert curve.pure_epsilon == math.inf
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "ratio"), [(1.0, 1e-6, 4.5309), (2.0, 1e-6, 2.3816), (0.5, 1e-6, 8.6766)])
+@pytest.mark.parametrize(("epsilon", "delta", "ratio"), [(1.0, 1e-6, 4.2247), (2.0, 1e-6, 2.2305), (0.5, 1e-6, 8.0576)])
 def test_calibration_meets_the_guarantee(epsilon: float, delta: float, ratio: float) -> None:
-    # The L2 norm alone: through zCDP, as in the spec. Nine counts that change by 1: about the noise of the Gaussian.
+    # The L2 norm alone: by rounded Gaussian noise. Nine counts that change by 1: about the noise of the Gaussian.
     norm_only, counts = Sensitivity(6.0, 3.0, 3.0, 9), Sensitivity.of_cells(9)
     noise, tight = (DiscreteGaussian.calibrated(epsilon, delta, s) for s in (norm_only, counts))
-    assert noise.scale / 3.0 == pytest.approx(ratio, abs=1e-4)
+    assert ratio <= noise.scale / 3.0 <= 1.03 * ratio
     assert 0.999 * delta < noise.curve(norm_only).delta(epsilon) <= delta
     assert tight.scale * gaussian_mu(epsilon, delta) / 3.0 == pytest.approx(1.0, abs=1e-3)
-    assert tight.scale < 0.96 * noise.scale
+    assert tight.scale <= noise.scale
     assert 0.999 * delta < tight.curve(counts).delta(epsilon) <= delta
 
 

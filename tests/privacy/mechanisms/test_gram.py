@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy.mechanisms import gram_base
+from dprl.privacy.mechanisms import gram_base, gram_distance
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.discrete_laplace import discrete_laplace_table
 from dprl.privacy.mechanisms.gradients import GRID
@@ -52,11 +52,63 @@ def test_the_stated_pair_attains_the_lower_bound(d: int) -> None:
 
 def test_constants_of_the_l1_bracket() -> None:
     assert [round(l1_lower(d), 2) for d in (4, 20, 50, 64)] == [6.15, 20.69, 45.3, 56.41]
-    assert [l1_upper(d) / l1_lower(d) <= limit for d, limit in ((4, 1.26), (20, 1.165), (50, 1.115))] == [True] * 3
+    assert [l1_upper(d) / l1_lower(d) <= limit for d, limit in ((4, 1.066), (20, 1.052), (50, 1.031))] == [True] * 3
     for d in (1, 3, 7):
         l1 = sum(np.abs(part).sum() for part in _difference(*((phi, 1.0) for phi in attaining_pair(d, 1.0))))
         assert l1 == pytest.approx(l1_lower(d))
         assert l1 <= l1_upper(d)
+
+
+def _peak(matrix: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return x in the unit ball with the largest x^T matrix x + linear x, and that value, by its dual."""
+    values, vectors = np.linalg.eigh(matrix)
+    low, high = max(values[-1], 0.0), max(values[-1], 0.0) + np.linalg.norm(linear)
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        x = vectors @ (vectors.T @ linear / (2.0 * (middle - values)))
+        low, high = (middle, high) if np.linalg.norm(x) > 1.0 else (low, middle)
+    return x, float(high + 0.25 * ((vectors.T @ linear) ** 2 / (high - values)).sum())
+
+
+def _farthest(signs: np.ndarray) -> float:
+    """Return the largest signed distance of two messages of the unit ball; signs float64[D, D], symmetric."""
+    matrix, ones = (signs + np.diag(np.diag(signs))) / 2.0, np.ones(len(signs))
+    return _peak(matrix, ones)[1] + _peak(-matrix, ones)[1]
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4])
+def test_no_signs_have_a_larger_distance_than_those_of_thresholds(d: int) -> None:
+    rows, columns = np.triu_indices(d)
+    found = 0.0
+    for code in range(2**rows.size):
+        signs = np.zeros((d, d))
+        signs[rows, columns] = signs[columns, rows] = 1.0 - 2.0 * (code >> np.arange(rows.size) & 1)
+        found = max(found, _farthest(signs))
+    assert l1_upper(d) == pytest.approx(found, rel=1e-8)
+    assert l1_upper(1) == pytest.approx(2.25, rel=1e-8)  # phi = 1, phi' = -1/2: |1 - 1/4| + 3/2
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 8, 12, 13, 20, 50])
+def test_the_l1_sensitivity_is_attained_up_to_dimension_twelve(d: int) -> None:
+    best = 0.0
+    for first in range(1, d + 1):
+        # Coordinates of two kinds. Climb: the signs of a pair, the best pair for these signs, and so on.
+        matrix = np.where(np.minimum.outer(np.arange(d), np.arange(d)) < first, 0.5, -0.5)
+        for _ in range(5):
+            matrix += np.diag(np.diag(matrix))
+            phi, other = _peak(matrix, np.ones(d))[0], -_peak(-matrix, np.ones(d))[0]
+            found = sum(np.abs(part).sum() for part in _difference((phi, 1.0), (other, 1.0)))
+            best = max(best, found)
+            matrix = np.sign(np.outer(phi, phi) - np.outer(other, other)) / 2.0
+    assert best <= l1_upper(d)
+    assert best >= l1_upper(d) * (1.0 - 1e-8 if d <= 12 else 0.965)
+
+
+def test_the_bound_of_large_dimensions_is_above_the_exact_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = [gram_distance._joint_bound(d) for d in range(10, 15)]
+    monkeypatch.setattr(gram_distance, "_MOST_EXACT", 14)
+    exact = [gram_distance.largest_distance.__wrapped__(d) for d in range(10, 15)]
+    assert all(one <= other <= 1.04 * one for one, other in zip(exact, large, strict=True))
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 9, 30])
@@ -113,7 +165,7 @@ def test_what_the_printed_gaussian_scale_proves() -> None:
 
 
 def test_what_the_printed_laplace_scale_proves() -> None:
-    for release, printed, pure, at_delta in ((TWO_AGENTS, 1000.0, 0.4645, 0.234), (TEN_AGENTS, 3535.53, 4.2849, 0.144)):
+    for release, printed, pure, at_delta in ((TWO_AGENTS, 1000.0, 0.3932, 0.234), (TEN_AGENTS, 3535.53, 3.9607, 0.144)):
         b = printed_laplace_scale(5, release.dimension, 1.0)
         assert b == pytest.approx(printed, rel=1e-5)
         mechanism = GramLaplace(release, (b,) * 5)
@@ -129,7 +181,7 @@ def test_the_printed_uniform_bound() -> None:
 
 
 def test_certified_scales() -> None:
-    for release, sigma, b in ((TWO_AGENTS, 210.6, 464.5), (TEN_AGENTS, 470.9, 15149)):
+    for release, sigma, b in ((TWO_AGENTS, 210.6, 393.16), (TEN_AGENTS, 470.9, 14003)):
         assert GramGaussian.calibrated(1.0, 1e-5, release, False).scales == pytest.approx((sigma,) * 5, rel=2e-4)
         assert GramLaplace.calibrated(1.0, 0.0, release, False).scales == pytest.approx((b,) * 5, rel=2e-5)
     by_stage = GramGaussian.calibrated(1.0, 1e-5, TWO_AGENTS).scales

@@ -1,0 +1,233 @@
+"""The normalised square root on a grid of whole numbers: its releases are exact, as releases of real data need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg.lapack import dtrtri
+
+from dprl.compiled import kernel
+from dprl.privacy.accounting.closed_forms import gaussian_mu
+from dprl.privacy.base import Float64Array
+from dprl.privacy.counters.base import ROWS, Counter, CounterState, check_item, errors_of, node_of
+from dprl.privacy.counters.error_bounds import failure_of_a_cell
+from dprl.privacy.counters.gaussian_bounds import gaussian_bound
+from dprl.privacy.counters.normalized_square_root import NormalizedSquareRoot, root_coefficients, through_column
+from dprl.privacy.counters.release import fill_rows
+from dprl.privacy.mechanisms.base import GRID_ROW, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.sampling import SILENT
+
+MOST_ITEMS = 4096
+"""Most items: a certificate takes T^3 / 3 steps, and an opening T^2 / 2 for each cell."""
+# A calibrated noise has a scale of 2^13 to 2^14 units of the grid, where grids from the finest to the coarsest allow.
+_LARGEST_SCALE, _FINEST, _COARSEST = 2.0**14, -16, -1
+# Of norms of whole numbers: a square root and a product are rounded.
+_SLACK = 1.0 + 2.0**-50
+_LARGEST_INTEGER = 2.0**53
+_BLOCK = 128
+
+
+class _Errors(NamedTuple):
+    """Norms of the rows of B and of C^-1, float64[T] each, and the largest sum of absolute values of a row of B."""
+
+    prefixes: Float64Array
+    steps: Float64Array
+    largest_sum: float
+
+
+@dataclass(frozen=True)
+class GridSquareRoot(Counter):
+    """The normalised square root with whole numbers in place of C / grid, rounded once, and integer noise.
+
+    *Formal guarantee.* If replacing one item (one user's row of integers) changes it by `row`, the whole sequence of T
+    noisy prefix vectors is (l2^2 / (2 sigma^2))-zCDP, l2 = the largest column norm of the integer matrix C times the L2
+    norm of `row`, and sigma the node's scale. It holds in the arithmetic that runs, for any C, also when later rows
+    depend on earlier outputs.
+
+    Proof. All that is released is a function of z = C x + w, w the discrete Gaussian noise. With u = 1 / grid the whole
+    numbers X_t = floor((u z_t - sum_{i<t} C_ti X_i) / C_tt + 1/2) are one, and so is grid (X_1 + ... + X_t). As floor
+    commutes with adding an integer, X = u x + V, where V is the same function of w: the release is the exact sum plus
+    grid (V_1 + ... + V_t), bit for bit, although V is computed beforehand and without data. Row t of z is a discrete
+    Gaussian release that the change d_k of row k shifts by C_tk d_k; d_k is a function of earlier rows of z. zCDP
+    composes adaptively, and the squared shifts add up to at most l2^2.
+
+    Args:
+        n_items: T, how many items there will be at most, up to 4096.
+        node: discrete Gaussian noise of every row, in units of the rows of C x; None for the mere geometry.
+        grid: a power of two up to 1/2; the smallest part of a count.
+
+    Papers: Henzinger, Kalinin, Upadhyay 2025 (normalised square root); Canonne, Kamath, Steinke 2020, Theorem 14.
+    """
+
+    n_items: int
+    node: Mechanism | None = None
+    grid: float = 2.0**-8
+    name: ClassVar[str] = NormalizedSquareRoot.name
+    place: ClassVar[str] = GRID_ROW
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_items > MOST_ITEMS:
+            raise ValueError(
+                f"counter: {self.name} with whole numbers takes up to {MOST_ITEMS} releases, got {self.n_items}; write "
+                "counter: kary_tree, or a larger replan_growth"
+            )
+        exponent = math.log2(self.grid) if self.grid > 0.0 else math.nan
+        if exponent not in range(_FINEST, _COARSEST + 1):
+            raise ValueError(f"grid must be a power of two in [2^{_FINEST}, 2^{_COARSEST}], got {self.grid}")
+        if self.node is not None and self.node.scale < 1.0:
+            raise ValueError(
+                f"scale must be at least 1 for {self.name} with whole numbers, got {self.node.scale}; lower epsilon, "
+                "or write counter: kary_tree"
+            )
+
+    def calibrated(self, mechanism: type[Mechanism], epsilon: float, delta: float, row: Sensitivity) -> Self:
+        """Return the counter with the least noise for (epsilon, delta), on the finest grid for its sampler."""
+        if delta <= 0.0:
+            mechanism.calibrated(epsilon, delta, row)  # raises
+        scale = row.l2 / gaussian_mu(epsilon, delta)
+        exponent = min(max(math.ceil(math.log2(scale / _LARGEST_SCALE)), _FINEST), _COARSEST)
+        shape = replace(self, grid=2.0**exponent)
+        return replace(shape, node=mechanism.calibrated(epsilon, delta, shape.sensitivity(row)))
+
+    def sensitivity(self, row: Sensitivity) -> Sensitivity:
+        """Return the largest norms of `row` through any column of whole numbers."""
+        l1, square, largest = column_norms(*_factors(self.n_items, self.grid))
+        l2 = row.l2 * math.sqrt(square) * _SLACK
+        return Sensitivity(row.l1 * l1 * _SLACK, l2, row.linf * largest * _SLACK, row.cells * self.n_items)
+
+    def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
+        """Return `row` through the column of whole numbers of that user."""
+        check_item(item, self.n_items)
+        coefficients, weights = _factors(self.n_items, self.grid)
+        return through_column(row, np.rint(coefficients[: self.n_items - item + 1] * weights[item - 1]), _SLACK)
+
+    @property
+    def unit(self) -> float:
+        """The grid: noised numbers are integers, and 1 / grid times as large as counts."""
+        return self.grid
+
+    def profile(self) -> Float64Array:
+        """Return the norms of the rows of B = A C^-1, float64[T]: noise of scale 1 is in units of the grid."""
+        return _row_errors(self.n_items, self.grid).prefixes.copy()
+
+    def errors(self) -> tuple[float, float]:
+        """Return root mean square and maximum of the profile."""
+        return errors_of([_row_errors(self.n_items, self.grid).prefixes])
+
+    def error_bound(
+        self, n_cells: int, beta: float, summands: int = 1, users: int | None = None, frozen: tuple[int, ...] = ()
+    ) -> float:
+        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users.
+
+        frozen: prefixes of earlier counters of this kind: their noise is in every release, see `NoiseSpec`.
+
+        A discrete Gaussian probability is at most 1 / (1 - 1 / (24 sigma^2)) times that of the integer next to a
+        Gaussian number, as cosh >= 1. So E is a Gaussian bound at a slightly smaller beta, plus half a unit of every
+        number for that rounding, and half a unit of X for the floor.
+        """
+        scale, errors = node_of(self).scale, _row_errors(self.n_items, self.grid)
+        counters = 1 + len(frozen)
+        likelier = -counters * self.n_items * summands * math.log1p(-1.0 / (24.0 * scale * scale))
+        sigma, last = scale * math.sqrt(summands), users or self.n_items
+        kept = sum(map(self.nodes_at, frozen))
+        pieces = [(sigma * np.sqrt(np.square(errors.prefixes[:last]) + kept), sigma * errors.steps[:last])]
+        failure = failure_of_a_cell(n_cells, beta) * math.exp(-likelier)
+        coefficients, weights = _factors(self.n_items, self.grid)
+        rounded = 0.5 + 0.5 * self.grid * float(np.rint(coefficients[0] * weights).max())
+        return gaussian_bound(lambda: iter(pieces), failure) + counters * summands * rounded * errors.largest_sum
+
+    def memory(self, n_cells: int) -> int:
+        """Return the bytes of one row an item."""
+        return self.n_items * n_cells * 8
+
+    def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
+        """Draw all noise: the whole numbers V, added up."""
+        node, rows = node_of(self).noise(key), np.empty((self.n_items, n_cells))
+        fill_rows(rows, node)
+        self.prefix_noise(rows)
+        return CounterState(ROWS, 2, node._replace(table=SILENT.table), rows, np.zeros(0, np.int64), np.zeros(0))
+
+    def prefix_noise(self, rows: Float64Array) -> None:
+        """Turn the noise w, whole numbers float64[T, cells], into that of the prefixes, grid (V_1 + ... + V_t).
+
+        Raises ArithmeticError if a sum is not exact; for noise of the laws here that is less likely than 2^-200.
+        """
+        rows /= self.grid
+        highest, largest_row = np.abs(rows).max(), 0.0
+        for start, matrix in _blocks(self.n_items, self.grid):
+            stop, own = start + len(matrix), matrix[:, start:]
+            largest_row = max(largest_row, float(matrix.sum(axis=1).max()))
+            # Whole numbers below 2^53: in any order the products add up without rounding.
+            rows[start:stop] -= matrix[:, :start] @ rows[:start]
+            substitute(rows[start:stop], np.ascontiguousarray(own))
+            found = max(np.abs(rows[:stop]).max(), 1.0) * max(largest_row, float(self.n_items))
+            if not highest + found < _LARGEST_INTEGER / 4.0:
+                raise ArithmeticError("noise must be below 2^51 units to be exact; take fewer items or a coarser grid")
+        np.cumsum(rows, axis=0, out=rows)
+        rows *= self.grid
+
+
+@lru_cache(maxsize=4)
+def _factors(n_items: int, grid: float) -> tuple[Float64Array, Float64Array]:
+    """Return c_0 ... c_{T-1} and 1 / (g_i grid): C_ti is the product of c_{t-i} and the latter, rounded."""
+    weights = 1.0 / (NormalizedSquareRoot(n_items).column_norms() * grid)
+    weights.setflags(write=False)
+    return root_coefficients(n_items), weights
+
+
+def _blocks(n_items: int, grid: float, size: int = _BLOCK) -> Iterator[tuple[int, Float64Array]]:
+    """Yield the rows of C in ranges, as (first row, float64[rows, last row])."""
+    coefficients, weights = _factors(n_items, grid)
+    for start in range(0, n_items, size):
+        stop = min(start + size, n_items)
+        lags = np.arange(start, stop)[:, None] - np.arange(stop)
+        yield start, np.rint(np.where(lags < 0, 0.0, coefficients[lags]) * weights[:stop])
+
+
+@kernel
+def column_norms(coefficients: Float64Array, weights: Float64Array) -> tuple[float, float, float]:
+    """Return the largest L1 norm, squared L2 norm and entry of any column of C: whole numbers, without rounding."""
+    l1 = square = largest = 0.0
+    for i in range(weights.shape[0]):
+        column_sum = column_square = 0.0
+        for lag in range(weights.shape[0] - i):
+            entry = np.rint(coefficients[lag] * weights[i])
+            column_sum += entry
+            column_square += entry * entry
+            largest = max(largest, entry)
+        l1, square = max(l1, column_sum), max(square, column_square)
+    return l1, square, largest
+
+
+@kernel
+def substitute(rows: Float64Array, matrix: Float64Array) -> None:
+    """Replace rows r float64[n, cells] by V, V_t = floor((r_t - sum_{i<t} C_ti V_i) / C_tt + 1/2), exactly.
+
+    matrix: C float64[n, n], lower triangular; all are whole numbers.
+    """
+    for t in range(rows.shape[0]):
+        for i in range(t):
+            entry = matrix[t, i]
+            for cell in range(rows.shape[1]):
+                rows[t, cell] -= entry * rows[i, cell]
+        own = np.int64(matrix[t, t])
+        for cell in range(rows.shape[1]):
+            # Floats would not commute with adding an integer where the quotient is next to one.
+            rows[t, cell] = float((2 * np.int64(rows[t, cell]) + own) // (2 * own))
+
+
+@lru_cache(maxsize=16)
+def _row_errors(n_items: int, grid: float) -> _Errors:
+    """Return the norms of the rows, from the inverse of C."""
+    (matrix,) = (rows for _, rows in _blocks(n_items, grid, n_items))
+    inverse, _ = dtrtri(matrix, lower=1, overwrite_c=1)
+    steps = np.square(inverse).sum(axis=1)
+    prefixes = np.cumsum(inverse, axis=0, out=inverse)
+    return _Errors(np.sqrt(np.square(prefixes).sum(axis=1)), np.sqrt(steps), float(np.abs(prefixes).sum(axis=1).max()))

@@ -1,0 +1,157 @@
+"""Tight curves of Laplace and discrete Gaussian noise against dp_accounting and against sums over the laws."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as peer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dprl.privacy.accounting import compose, composed_delta, gaussian_mu, repeat
+from dprl.privacy.accounting.discrete_gaussians import RoundedGaussianLoss
+from dprl.privacy.accounting.laplace_losses import LaplaceLoss
+from dprl.privacy.mechanisms import ADDITIVE
+from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dprl.privacy.mechanisms.laplace import Laplace
+
+POOLED = Sensitivity(10.0, math.sqrt(50.0), 5.0, 10)
+"""Two counts that change by 5: old and new cell of a user with H = 5 steps that are counted together."""
+LAWS = ("laplace", "discrete_laplace", "gaussian", "discrete_gaussian")
+
+
+@settings(max_examples=15, deadline=None)
+@given(n=st.integers(1, 60), total=st.floats(0.3, 12.0), delta=st.sampled_from([1e-3, 1e-5]))
+def test_laplace_losses_are_those_of_dp_accounting(n: int, total: float, delta: float) -> None:
+    """Never below the truth, which lies between the peer's two bounds, and within 1 % of it."""
+    a = total / n
+    ours = LaplaceLoss(((n, a),), total).epsilon(delta)
+    above, below = (
+        peer.from_laplace_mechanism(1.0 / a, pessimistic_estimate=up, value_discretization_interval=2e-4)
+        .self_compose(n)
+        .get_epsilon_for_delta(delta)
+        for up in (True, False)
+    )
+    assert below * (1.0 - 1e-6) - 1e-6 <= ours <= above * 1.01 + 1e-4
+
+
+def test_the_known_value() -> None:
+    assert LaplaceLoss(((28, 16.0 / 28.0),), 16.0).epsilon(1e-5) == pytest.approx(13.4829, abs=2e-4)
+
+
+def test_the_concentrated_change_is_the_worst() -> None:
+    """Among changes of two counts by 4 together and by at most 3 each, at every epsilon."""
+    worst = Laplace(2.0).curve(Sensitivity(4.0, 4.0, 3.0, 2))
+    for change in ((2.0, 2.0), (2.5, 1.5), (2.9, 1.1)):
+        other = LaplaceLoss(tuple((1, v / 2.0) for v in change), 2.0)
+        for epsilon in (0.0, 0.3, 0.9, 1.5, 1.9):
+            assert other.delta(epsilon) <= worst.delta(epsilon) * (1.0 + 1e-4)
+
+
+def test_many_losses_take_the_coarser_curve_and_no_long_search() -> None:
+    many = LaplaceLoss(((93_068, 1.0 / 300.0),), 93_068 / 300.0)
+    assert many.delta(4.0) == pytest.approx(composed_delta(4.0, 93_068, 1.0 / 300.0), rel=1e-6)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("change", [POOLED, POOLED.joined(3), POOLED.repeated(4), Sensitivity.of_cells(10).joined(4)])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (3.0, 1e-6), (0.5, 1e-3)])
+def test_no_calibrated_noise_proves_more_than_was_asked_for(
+    law: str, change: Sensitivity, epsilon: float, delta: float
+) -> None:
+    curve = ADDITIVE[law].calibrated(epsilon, delta, change).curve(change)
+    assert curve.delta(epsilon) <= delta
+    assert 0.999 * epsilon <= curve.epsilon(delta) <= epsilon
+
+
+@pytest.mark.parametrize(("scale", "change"), [(2.0, (3, 2)), (6.0, (5, 5)), (1.5, (2, 2)), (4.0, (4, 1))])
+def test_discrete_laplace_noise_on_larger_changes_is_bounded(scale: float, change: tuple[int, int]) -> None:
+    """Against the sum over the joint law of both counts."""
+    z = np.arange(-120, 121)
+    there = np.exp(-np.abs(z) / scale)
+    there /= there.sum()
+    moved = [np.exp(-np.abs(z - v) / scale) * there.max() for v in change]
+    l1, largest = float(sum(change)), float(max(change))
+    curve = ADDITIVE["discrete_laplace"](scale).curve(Sensitivity(l1, math.hypot(*change), largest, 2))  # type: ignore[call-arg]
+    for epsilon in (0.0, 0.2 * l1 / scale, 0.7 * l1 / scale):
+        joint = np.outer(there, there) - math.exp(epsilon) * np.outer(*moved)
+        assert np.maximum(joint, 0.0).sum() <= curve.delta(epsilon) * (1.0 + 1e-9) + 1e-12
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    sigma=st.floats(1.8, 30.0),
+    change=st.tuples(st.integers(0, 6), st.integers(1, 6)),
+    center=st.floats(0.0, 1.0),
+    at=st.floats(0.0, 4.0),
+)
+def test_rounded_gaussians_bound_every_direction_and_center(
+    sigma: float, change: tuple[int, int], center: float, at: float
+) -> None:
+    """Against the sum over two discrete Gaussians around any number."""
+    z = np.arange(-math.ceil(14 * sigma), math.ceil(14 * sigma) + 1) + center
+    mass = np.exp(-0.5 * (z / sigma) ** 2)
+    mass /= mass.sum()
+    norm = math.hypot(*change)
+    mu = norm / sigma
+    epsilon = max(0.0, mu * mu / 2.0 + at * mu)
+    loss = [(v * v - 2.0 * v * z) / (2.0 * sigma * sigma) for v in change]
+    gap = np.maximum(np.add.outer(*loss) - epsilon, 0.0)
+    exact = float(np.sum(np.outer(mass, mass) * -np.expm1(-gap)))
+    found = RoundedGaussianLoss(norm, sigma, 2).delta(epsilon)
+    assert exact <= found * (1.0 + 1e-9) + 1e-13
+
+
+@settings(max_examples=20, deadline=None)
+@given(sigma=st.floats(1.75, 12.0), n=st.integers(1, 12), center=st.floats(0.0, 1.0), at=st.floats(0.0, 4.0))
+def test_sums_of_unit_changes_are_bounded_around_every_center(sigma: float, n: int, center: float, at: float) -> None:
+    z = np.arange(-math.ceil(14 * sigma), math.ceil(14 * sigma) + 1) + center
+    mass = np.exp(-0.5 * (z / sigma) ** 2)
+    mass /= mass.sum()
+    total, noise = np.ones(1), n * z[0]
+    for _ in range(n):
+        total = np.convolve(total, mass)
+    loss = (n - 2.0 * (noise + np.arange(total.size))) / (2.0 * sigma * sigma)
+    mu = math.sqrt(n) / sigma
+    epsilon = mu * mu / 2.0 + at * mu
+    exact = float(total @ -np.expm1(-np.maximum(loss - epsilon, 0.0)))
+    assert exact <= RoundedGaussianLoss.of_unit_changes(n, sigma).delta(epsilon) * (1.0 + 1e-9) + 1e-13
+
+
+@pytest.mark.parametrize(("epsilon", "excess"), [(1.0, 1.001), (3.0, 1.002), (8.0, 1.01)])
+def test_joined_nodes_cost_about_the_noise_of_the_gaussian(epsilon: float, excess: float) -> None:
+    """Four nodes of a cell in a k-ary tree; zCDP takes 7 % more."""
+    joined = Sensitivity.of_cells(10).joined(4)
+    scale = DiscreteGaussian.calibrated(epsilon, 1e-6, joined).scale
+    assert scale <= excess * joined.l2 / gaussian_mu(epsilon, 1e-6)
+
+
+def test_composition_keeps_the_kinds() -> None:
+    once = Laplace(20.0).curve(Sensitivity.of_cells(10))
+    both = compose([once, Laplace(10.0).curve(Sensitivity.of_cells(4))])
+    assert isinstance(both, LaplaceLoss)
+    assert both.parts == ((10, 0.05), (4, 0.1))
+    assert repeat(once, 2).epsilon(1e-5) == pytest.approx(Laplace(20.0).curve(Sensitivity.of_cells(20)).epsilon(1e-5))
+    curve = DiscreteGaussian(300.0).curve(POOLED)
+    four, joint = repeat(curve, 4), compose([curve] * 4)
+    assert joint.epsilon(1e-6) == pytest.approx(four.epsilon(1e-6), rel=1e-4)
+    mixed = compose([once, curve])
+    assert once.epsilon(1e-6) < mixed.epsilon(1e-6) < once.pure_epsilon + curve.epsilon(1e-6)
+
+
+@pytest.mark.parametrize("scale", [0.26, 0.28, 0.4, 0.6, 1.0, 1.7, 2.5])
+@pytest.mark.parametrize("copies", [1, 2, 3])
+@pytest.mark.parametrize("offset", [0.0, 0.25, 0.5])
+def test_joined_gaussian_noise_around_any_number_is_bounded(scale: float, copies: int, offset: float) -> None:
+    if copies == 1:
+        offset = 0.0
+    z, variance = np.arange(-200, 201), scale**2 / copies
+    one, other = (np.exp(-((z - offset - change) ** 2) / (2.0 * variance)) for change in (0, 1))
+    curve = DiscreteGaussian(scale).curve(Sensitivity.of_cells(1).joined(copies))
+    for epsilon in (0.0, 0.1, 1.0, 3.0, 8.0, 20.0):
+        for p, q in ((one / one.sum(), other / other.sum()), (other / other.sum(), one / one.sum())):
+            true = float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
+            assert curve.delta(epsilon) >= true * (1.0 - 1e-7) - 1e-15
