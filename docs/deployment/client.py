@@ -1,0 +1,69 @@
+"""The process of one user: `python client.py CONFIG USER FOLDER URL`. It may be killed at any moment and started again.
+
+It asks for the task, makes a record, and sends its message until the server has acknowledged it.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+import numpy as np
+
+from dprl.platform.deployment import load_deployment, user_client
+from dprl.privacy import UserRecord
+
+
+def call(url: str, content: bytes | None = None) -> Any:
+    """Return the server's answer; wait while there is none."""
+    while True:
+        try:
+            with urllib.request.urlopen(url, content, timeout=10) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            sys.exit(f"refused: {json.load(error)['error']}")
+        except (OSError, http.client.HTTPException, ValueError):
+            time.sleep(0.2)
+
+
+def episode(experiment: Any, task: list[list[int]], rng: np.random.Generator) -> UserRecord:
+    """Play one episode of a policy int64[H, S], and return its record. Put your own user here."""
+    env, policy, cells, values = experiment.environment(), np.array(task), [], []
+    losses = experiment.algorithm.families(env).families[2].name == "losses"
+    state = rng.choice(env.n_states, p=env.start)
+    for h in range(env.horizon):
+        action = policy[h, state]
+        pair, reward = state * env.n_actions + action, env.rewards[h, state, action]
+        state = rng.choice(env.n_states, p=env.transitions[h, pair // env.n_actions, action])
+        cells.append([state * env.n_states * env.n_actions + pair, pair, pair])
+        values.append([1.0, 1.0, 1.0 - reward if losses else reward])
+    return UserRecord(np.array(cells), np.array(values))
+
+
+def gradient(_: Any, task: list[float], rng: np.random.Generator) -> tuple[np.ndarray, float]:
+    """Return the gradient of the squared distance to the user's own vector, and a score. Put your own model here."""
+    own = rng.normal(size=len(task))
+    return np.array(task) - own, 0.0
+
+
+def main(config: str, user: str, folder: str, url: str) -> None:
+    """Make all submissions of a user."""
+    experiment = load_deployment(config)
+    client, rng = user_client(experiment, int(user), folder), np.random.default_rng()
+    record = {"counts": episode, "gradients": gradient}[experiment.algorithm.releases]
+    message = client.waiting  # of a process that was killed
+    while message is not None or client.left:
+        if message is None:
+            message = client.submit(record(experiment, call(f"{url}/task"), rng))
+        call(f"{url}/messages", message.to_json().encode())
+        client.acknowledge(message)
+        message = None
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,119 @@
+"""The user's half of a privatizer, in a process of its own: it charges, encodes, randomizes and keeps a message."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, NoReturn, TypeVar
+
+from dprl.privacy.base import LedgerError
+from dprl.privacy.channel import CHARGED, SENT
+from dprl.privacy.checkpoints import write_whole
+from dprl.privacy.journal import ChargeJournal
+from dprl.privacy.ledger import Ledger
+from dprl.privacy.messages import UserMessage
+from dprl.privacy.privatizer import Privatizer
+from dprl.privacy.query import Query
+
+Q = TypeVar("Q", bound=Query)
+
+
+def run_name(planned: Privatizer[Any]) -> str:
+    """Return a digest of the terms of charges and of record and noise: both halves of a run have the same one."""
+    words = f"{planned.ledger.spec.terms}|{planned.query.identity}"
+    return hashlib.blake2b(words.encode(), digest_size=16).hexdigest()
+
+
+class UserClient(Generic[Q]):
+    """The half of a privatizer on the device of one user. For one thread; it shares nothing with a server but messages.
+
+    Submission k of user u has the number (k - 1) * n_users + u. It is charged in the user's own journal before its
+    message exists, and the message is on the disk before it can be sent. So a kill before that loses the submission for
+    good, and after it the same bytes are sent again until the server has acknowledged them.
+
+    *Formal guarantee.* `ldp`: that of the query's law, for all submissions in this folder together, against the server
+    and everyone else: they see `submit`'s messages only. `jdp`: none by itself. The message holds the raw record; the
+    trusted server, the channel to it and this folder (until the acknowledgement) see it, so the channel must be
+    encrypted and the server authenticated. Everyone else sees the server's releases, with its guarantee.
+
+    Args:
+        planned: the privatizer of the run as the config builds it; only described here, never run.
+        user: the user's number, 1..n_users, from a public list of participants; no two users have the same.
+        folder: of this user's journal and message; it exists, and outlives the process.
+
+    Raises ValueError for another number, LedgerError for a damaged or another run's journal.
+    """
+
+    def __init__(self, planned: Privatizer[Q], user: int, folder: Path) -> None:
+        if not 1 <= user <= planned.n_users:
+            raise ValueError(f"user must lie in 1..{planned.n_users}, got {user}; give each user a number of their own")
+        self.user, self.run = user, run_name(planned)
+        self._spec, self._n_users = planned.client_spec, planned.n_users
+        self._journal, self._outbox = ChargeJournal(folder / "charges"), folder / "message"
+        self._ledger = Ledger(replace(planned.ledger.spec, users=1), self._journal)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The user's own ledger: it proves the user's epsilon without trust in any server's count of submissions."""
+        return self._ledger
+
+    @property
+    def left(self) -> int:
+        """Number of submissions that the user may still make."""
+        return self._ledger.spec.submissions - self._ledger.charged
+
+    @property
+    def waiting(self) -> UserMessage | None:
+        """The message that is made and not acknowledged, byte for byte as it was made; None if there is none.
+
+        Raises ValueError if its file is damaged.
+        """
+        return UserMessage.from_json(self._outbox.read_bytes()) if self._outbox.exists() else None
+
+    @cached_property
+    def _channel(self) -> Any:  # noqa: ANN401 - each query has its own
+        return self._spec.query.client_side.open(self._spec.streams)
+
+    def submit(self, record: Any) -> UserMessage:  # noqa: ANN401 - each query has its own
+        """Charge the user's next submission on the disk, then make the message of `record` and keep it.
+
+        record: a `UserRecord` for counts, (gradient float64[d], score) for gradients.
+
+        Raises:
+            LedgerError: if the user has no submission left, a message waits, or the journal cannot be written.
+            ValueError: for a record of another shape; nothing is charged.
+        """
+        self._spec.query.check_record(record)
+        if self.waiting is not None:
+            raise LedgerError("a message waits for its acknowledgement; send it again, the server counts it once")
+        if self.left < 1:
+            raise LedgerError(
+                f"user {self.user} has made all {self._ledger.charged} submissions; a lost one stays lost"
+            )
+        turn, channel = self._ledger.charged + 1, self._channel
+        self._ledger.charge(turn, turn)
+        number = (turn - 1) * self._n_users + self.user
+        channel.cursor[[CHARGED, SENT]] = number, number - 1
+        self._spec.query.client_side.send(channel, record, number)
+        message = UserMessage(number, channel.message, self.run)
+        write_whole(self._outbox, message.to_json().encode())
+        return message
+
+    def acknowledge(self, message: UserMessage) -> None:
+        """Forget a message that the server has stored. Raises LedgerError if another one waits."""
+        waiting = self.waiting
+        if waiting is not None and waiting.user != message.user:
+            raise LedgerError(
+                f"message {waiting.user} waits, got an acknowledgement of {message.user}; keep both apart"
+            )
+        self._outbox.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let another process take over."""
+        self._journal.close()
+
+    def __reduce__(self) -> NoReturn:
+        # A copy would submit the same number again.
+        raise LedgerError("a client cannot be copied or pickled; make one from the config where the user is")

@@ -1,0 +1,238 @@
+"""The server's half of a privatizer, in a process of its own: it goes on after a kill at any moment."""
+
+from __future__ import annotations
+
+import io
+import os
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from dprl.privacy.base import LedgerError
+from dprl.privacy.channel import CHARGED, RECEIVED, RELEASED, SENT, advance_sent
+from dprl.privacy.checkpoints import check_sealed, sealed, write_whole
+from dprl.privacy.client import run_name
+from dprl.privacy.journal import ChargeJournal
+from dprl.privacy.messages import UserMessage
+from dprl.privacy.privatizer import LOOP, Privatizer
+from dprl.privacy.query import Query
+from dprl.privacy.ranges import RangeSet
+from dprl.privacy.threat_models import SHUFFLE
+
+Q = TypeVar("Q", bound=Query)
+_MOST_LOGGED = 1000
+"""Messages with noise of their own between two states."""
+
+
+class _MessageLog:
+    """Log of the messages after the last state: one line for each, with its position and a checksum."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+")
+        self._path, self._length, self.size = path, 0, 0
+
+    def read(self) -> list[tuple[int, UserMessage]]:
+        """Return all messages with their positions; an unfinished last line, never acknowledged, is left out."""
+        self._file.seek(0)
+        text, found = self._file.readall(), list[tuple[int, UserMessage]]()
+        self._length = text.rfind(b"\n") + 1
+        for line in text[: self._length].splitlines():
+            checksum, position, content = (*line.split(b" ", 2), b"", b"")[:3]
+            if checksum != f"{zlib.crc32(position + b' ' + content):08x}".encode():
+                raise LedgerError(f"{self._path} is damaged in line {len(found) + 1}; restore it, or ask new users")
+            found.append((int(position), UserMessage.from_json(content)))
+        self.size = len(found)
+        return found
+
+    def append(self, position: int, message: UserMessage) -> None:
+        """Add a message and wait for the disk. Raises LedgerError, with the log as before, if that fails."""
+        text = f"{position} {message.to_json()}".encode()
+        line = memoryview(f"{zlib.crc32(text):08x} ".encode() + text + b"\n")
+        try:
+            self._file.seek(self._length)
+            self._file.truncate()
+            written = 0
+            while written < len(line):
+                written += self._file.write(line[written:]) or 0
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise LedgerError(f"{self._path} cannot be written ({error.strerror}); nothing is counted") from error
+        self._length, self.size = self._length + len(line), self.size + 1
+
+    def clear(self) -> None:
+        """Remove all messages."""
+        self._file.truncate(0)
+        os.fsync(self._file.fileno())
+        self._length, self.size = 0, 0
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class ServerPrivatizer(Privatizer[Q]):
+    """The half of a privatizer that receives, releases on schedule and certifies. For one thread.
+
+    Messages come from `UserClient`s in any order and any number of times; each submission is counted once. They get
+    positions 1, 2, ... as they arrive; ledger and counter count positions. A message is on the disk, then charged, then
+    counted, then released; a release is on the disk before it can be read. So a kill loses only messages that were not
+    acknowledged, and their clients send them again.
+
+    *Formal guarantee.* That of the query. `ldp`: messages have their noise, all else is post-processing. `jdp`: the
+    keys of the noise die with the process, and a server that restarts opens a new counter with fresh ones. It goes on
+    from the last release, as a public number, and counts the messages after it. Every message is so in the releases of
+    one counter only: no epsilon is added, and nobody is asked again (`attempts` of the certificate stays). The noise of
+    earlier counters stays in the sums: error bounds and certificate include it (`NoiseSpec.frozen`). Under `jdp` the
+    folder holds raw records up to their release; only the server may read it.
+
+    Args:
+        planned: the privatizer of the run as the config builds it; only described here, never run.
+        folder: of charges, messages and state; it exists, and outlives the process.
+        apply: is given the content of each message in order (gradients). It may change `arrays` only: content that is
+            not yet on the disk must not leave the process, nor `arrays` after `receive_once` raised an error.
+        arrays: the learner's, saved with the state, and restored here in place.
+
+    Raises LedgerError for queries without two halves, for a folder that another process uses or that lacks a part, and
+    for noise of a seed that would be drawn again; ValueError for another run's or damaged state.
+    """
+
+    def __init__(
+        self,
+        planned: Privatizer[Q],
+        folder: Path,
+        apply: Callable[[Any], object] | None = None,
+        arrays: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        _check_halves(planned)
+        journal = ChargeJournal(folder / "charges")
+        streams = planned.client_spec.streams
+        super().__init__(planned.query, planned.request, planned.n_users, streams, planned.submissions, journal)
+        self.run, self._apply, self._arrays = run_name(planned), apply, arrays or {}
+        self._saved, self._counted, self._position = folder / "state.npz", RangeSet(), 0
+        self._frozen, self._halfway = np.zeros(0, dtype=np.int64), False
+        self._ledger.begin()  # takes the lock of the folder
+        self._file = journal
+        self._log = _MessageLog(folder / "messages")
+        try:
+            self._resume()
+        except (LedgerError, ValueError):
+            self.close()
+            raise
+
+    def receive_once(self, message: UserMessage) -> bool:
+        """Count a message unless its submission was counted before; return whether it was new.
+
+        Either way it is on the disk now: acknowledge it.
+
+        Raises LedgerError for another run's message, ValueError for values that no client sends; nothing is counted.
+        After any other error, as of a full disk, nothing more is taken or released: a new process goes on from the log.
+        """
+        self.require_whole()
+        if message.issuer != self.run:
+            raise LedgerError("a message must be of this run, got another's; build client and server from one config")
+        if not 1 <= message.user <= self.capacity:
+            raise ValueError(f"a submission must lie in 1..{self.capacity}, got {message.user}; see UserClient")
+        if self._counted.covers(message.user, message.user):
+            return False
+        self.query.check_message(self.channel, message.values)
+        self._log.append(self._position + 1, message)
+        self._count(message)
+        return True
+
+    def send(self, record: Any, user: int) -> NoReturn:  # noqa: ANN401, ARG002
+        """Refuse: users are not here."""
+        raise LedgerError("a server has no users' records; send with a UserClient where the user is")
+
+    def release(self) -> Any:  # noqa: ANN401 - each query has its own
+        """Return the release of all messages received so far. Raises LedgerError if it may not be on the disk."""
+        self.require_whole()
+        return super().release()
+
+    def require_whole(self) -> None:
+        """Raise LedgerError after a count that stopped: a restart counts its message again, with other noise.
+
+        Ask before you publish `arrays`; `release` does.
+        """
+        if self._halfway:
+            raise LedgerError("a message must be counted and saved, got an error; open a new server on the folder")
+
+    def close(self) -> None:
+        """Let another process take over."""
+        self._file.close()
+        self._log.close()
+
+    def _count(self, message: UserMessage) -> None:
+        self._halfway = True
+        self._position += 1
+        if self._position > self.charged:
+            self.charge(self._position, self._position)
+        self._counted.add(message.user, message.user)
+        cursor = self.channel.cursor
+        advance_sent(cursor, self._position)
+        found = self.query.receive_values(self.channel, message.values)
+        if self._apply is not None and found is not None:
+            self._apply(found)
+        if cursor[RELEASED] == self._position and (self.server_noise or self._log.size >= _MOST_LOGGED):
+            self._save()
+        self._halfway = False
+
+    def _save(self) -> None:
+        """Write the state after a release; the messages before it are not needed any more."""
+        content = io.BytesIO()
+        np.savez(content, allow_pickle=False, **sealed(self.run, self._state()))
+        write_whole(self._saved, content.getvalue())
+        self._log.clear()
+
+    def _state(self) -> dict[str, np.ndarray]:
+        found = {"position": np.array([self._position]), "received": self._counted.to_array(), "frozen": self._frozen}
+        return found | self._kept()
+
+    def _kept(self) -> dict[str, np.ndarray]:
+        """Return the arrays that a restarted server goes on from."""
+        own = {f"own/{name}": array for name, array in self._arrays.items()}
+        return own | self.query.last_release(self.channel)
+
+    def _resume(self) -> None:
+        """Go on from state and messages. Raises LedgerError if they and the charges are not of one moment."""
+        if self._saved.exists():
+            with np.load(self._saved, allow_pickle=False) as file:
+                state = dict(file)
+            check_sealed(state, sealed(self.run, self._state()), self.run)
+            self._position, self._counted = int(state["position"][0]), RangeSet.from_array(state["received"])
+            for name, array in self._kept().items():
+                array[:] = state[name]
+            self._frozen = np.append(state["frozen"], self._position)
+        messages = [(position, message) for position, message in self._log.read() if position > self._position]
+        last = self._position + len(messages)
+        in_order = [position for position, _ in messages] == list(range(self._position + 1, last + 1))
+        if not in_order or not last - 1 <= self.charged <= last:
+            raise LedgerError(
+                f"{self._saved.parent} must hold charges, messages and state of one moment, got {self.charged} charges "
+                f"and messages up to {last}; restore all three, or begin in another folder with new users"
+            )
+        self._take(LOOP)
+        for _, message in messages:
+            self._count(message)
+
+    def _skip(self, channel: Any) -> None:  # noqa: ANN401
+        """Count on from the last release: the messages up to it are in no counter of this process."""
+        channel.cursor[[SENT, RECEIVED, RELEASED]] = self._skipped = self._position
+        channel.cursor[CHARGED] = self.charged
+        self.query = self.query.restart(channel, self._frozen)
+
+
+def _check_halves(planned: Privatizer[Any]) -> None:
+    """Raise LedgerError for queries that cannot be cut in two, or that other orders of arrival would change."""
+    query = planned.query
+    if planned.trust_model == SHUFFLE or query.name not in ("counts", "gradients") or getattr(query, "sampled", False):
+        raise LedgerError(
+            f"client and server in two processes send counts, or gradients in one pass, without a shuffler, got "
+            f"{query.name} with model {planned.trust_model}; take model: ldp or jdp"
+        )
+    if planned.server_noise and planned.submissions > 1:
+        raise LedgerError(
+            f"submissions must be 1 where a server adds the noise, got {planned.submissions}; a user could be in a sum "
+            "twice, as messages come in any order"
+        )

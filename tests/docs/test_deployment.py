@@ -1,0 +1,119 @@
+"""The example of docs/deployment in real processes, the server and every client killed at random moments."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.platform.deployment import load_deployment, server_privatizer, user_client
+
+AT_ONCE, PATIENCE = 3, 1500.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def start(script: Path, *words: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-P", str(script), *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def answer(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=60) as found:
+        return json.load(found)
+
+
+@pytest.mark.parametrize("name", ["counts_ldp", "counts_jdp", "gradients_ldp"])
+def test_the_configs_are_deployments(root: Path, name: str) -> None:
+    experiment = load_deployment(root / "docs" / "deployment" / f"{name}.yaml")
+    certificate = experiment.certificate().to_dict()
+    assert certificate["verdict"] == "holds"
+    assert {noise["entropy"] for noise in certificate["noise"]} == {"os"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", ["counts_ldp", "counts_jdp", "gradients_ldp"])
+def test_nobody_is_charged_twice_though_both_sides_are_killed(root: Path, tmp_path: Path, name: str) -> None:
+    example = root / "docs" / "deployment"
+    config, folder = example / f"{name}.yaml", tmp_path / "server"
+    experiment = load_deployment(config)
+    planned, chance = experiment.privatizer(), random.Random(7)
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+
+    def serve() -> subprocess.Popen[str]:
+        process = start(example / "server.py", config, folder, port)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line == "ready\n", line + process.communicate()[0]
+        return process
+
+    def join(user: int) -> subprocess.Popen[str]:
+        return start(example / "client.py", config, user, tmp_path / str(user), url)
+
+    server, deaths, users = serve(), 0, list(range(1, planned.n_users + 1))
+    # Each user is killed once at least, so that some are killed at every line.
+    kills = dict.fromkeys(users, 1)
+    chance.shuffle(users)
+    running: dict[int, tuple[subprocess.Popen[str], float]] = {}
+    deadline, next_death = time.monotonic() + PATIENCE, time.monotonic() + 6.0
+    while users or running:
+        assert time.monotonic() < deadline
+        while users and len(running) < AT_ONCE:
+            running[users[-1]] = join(users[-1]), time.monotonic() + chance.uniform(1.0, 8.0)
+            users.pop()
+        for user, (process, end) in list(running.items()):
+            if process.poll() is not None:
+                assert process.returncode == 0, process.communicate()
+                process.communicate()
+                del running[user]
+            elif kills[user] and time.monotonic() > end:
+                kill(process)
+                kills[user] -= 1
+                running[user] = join(user), end
+        if time.monotonic() > next_death and deaths < 4:
+            kill(server)
+            server, deaths, next_death = serve(), deaths + 1, time.monotonic() + chance.uniform(4.0, 12.0)
+        time.sleep(0.02)
+    certificate = answer(f"{url}/certificate")
+    kill(server)
+
+    clients = [user_client(experiment, user, tmp_path / str(user)) for user in range(1, planned.n_users + 1)]
+    charged = sum(client.ledger.charged for client in clients)
+    assert charged == planned.capacity
+    assert all(client.waiting is None for client in clients)
+    final = server_privatizer(experiment, folder, lambda _: None, arrays_of(experiment))
+    counted = final._counted.size
+    # Lost is at most the one message that each kill of a client found between charge and disk.
+    assert planned.capacity - planned.n_users <= counted == final.charged <= charged
+    assert deaths >= 1
+    assert certificate["verdict"] == "holds"
+    assert (certificate["attempts"], certificate["users_asked_again"]) == (1, 0)
+    assert certificate["users"] == min(counted, planned.n_users)
+    if name == "counts_jdp":
+        assert len(final.query.noise.frozen) >= 1
+
+
+def arrays_of(experiment: Any) -> dict[str, Any]:
+    dimension = getattr(experiment.privatizer().query, "dimension", 0)
+    return {"parameters": np.zeros(dimension)} if dimension else {}

@@ -1,0 +1,320 @@
+"""Client and server as separate objects that share nothing but lines of JSON, and die at any moment."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.privacy import (
+    CentralGradientPrivacy,
+    CentralPrivacy,
+    CountFamilies,
+    GradientLayout,
+    LedgerError,
+    LocalBitPrivacy,
+    LocalGradientPrivacy,
+    LocalPrivacy,
+    NoiseConfig,
+    Privatizer,
+    ServerPrivatizer,
+    ShufflePrivacy,
+    Streams,
+    UserClient,
+    UserMessage,
+    UserRecord,
+)
+from tests.privacy.sending import sent
+
+USERS, DIMENSION = 21, 3
+OS, SEEDED = NoiseConfig("exact", "os"), NoiseConfig("exact")
+Make = Callable[..., Privatizer[Any]]
+Records = list[UserRecord]
+
+
+@pytest.fixture
+def planned(tabular_families: Callable[..., CountFamilies]) -> Make:
+    def make(settings: Any, noise: NoiseConfig = OS, growth: float = 0.0) -> Privatizer[Any]:
+        data = GradientLayout(DIMENSION, 4) if "Gradient" in type(settings).__name__ else tabular_families(4)
+        found: Privatizer[Any] = settings.build(data, USERS, Streams(3, "deployed", noise), growth=growth)
+        return found
+
+    return make
+
+
+@pytest.fixture
+def records(planned: Make, users_of: Callable[[Any, int], Records]) -> Records:
+    return users_of(planned(LocalPrivacy(1.0)), USERS)
+
+
+def made(planned: Privatizer[Any], user: int, record: Any, folder: Path) -> UserMessage:
+    where = folder / str(user)
+    where.mkdir(parents=True, exist_ok=True)
+    client = UserClient(planned, user, where)
+    message = client.submit(record)
+    client.close()
+    return UserMessage.from_json(message.to_json())
+
+
+@contextmanager
+def serving(planned: Privatizer[Any], folder: Path, **more: Any) -> Iterator[ServerPrivatizer[Any]]:
+    """A process of the server: everything that is not on the disk is gone at its end."""
+    server = ServerPrivatizer(planned, folder, **more)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("settings", [CentralPrivacy(1.0), LocalPrivacy(1.0), LocalPrivacy(1.0, families="one_hot")])
+def test_the_halves_release_the_bits_of_one_privatizer(
+    settings: Any, planned: Make, records: Records, tmp_path: Path
+) -> None:
+    whole, two = planned(settings, SEEDED), planned(settings, SEEDED)
+    with serving(two, tmp_path) as server:
+        for user, record in enumerate(records, start=1):
+            # Coins of rewards have other keys where only the server has noise.
+            record.value[:, 2] = np.rint(record.value[:, 2])
+            assert server.receive_once(made(two, user, record, tmp_path))
+            np.testing.assert_array_equal(server.release().values, sent(whole, record, user).values)
+        assert server.certificate("x").to_dict() == whole.certificate("x").to_dict()
+
+
+@pytest.mark.parametrize("growth", [0.0, 0.5])
+@pytest.mark.parametrize("settings", [CentralPrivacy(1e4), LocalPrivacy(1e4)])
+def test_every_user_counts_once_whatever_dies(
+    settings: Any, growth: float, planned: Make, records: Records, tmp_path: Path
+) -> None:
+    """At this epsilon noise is 0: counts show who was counted. Messages come twice, and in another order."""
+    plan, server_folder = planned(settings, growth=growth), tmp_path / "server"
+    server_folder.mkdir()
+    order = np.random.default_rng(1).permutation(USERS)
+    messages = [made(plan, int(user) + 1, records[user], tmp_path) for user in order]
+    for start in range(0, USERS, 5):
+        with serving(plan, server_folder) as server:
+            assert server.charged == start
+            for position in range(max(0, start - 3), min(start + 5, USERS)):
+                assert server.receive_once(messages[position]) == (position >= start)
+    with serving(plan, server_folder) as server:
+        assert server.certificate("x").to_dict()["attempts"] == 1
+        assert server.ledger.users_charged == USERS
+        visits = server.query.family(server.release(), "visits")
+        users = server.release().users
+        true = np.zeros(visits.shape)
+        for user in order[:users]:
+            true[np.arange(4), records[user].index[:, 1]] += 1.0
+        np.testing.assert_array_equal(visits, true)
+        assert users == (USERS if growth == 0.0 else plan.query.schedule.times[-1] if plan.query.schedule else USERS)
+
+
+def fails(*_: object) -> None:
+    raise OSError("killed")
+
+
+def test_a_restarted_counter_keeps_its_releases_and_draws_other_noise(
+    planned: Make, records: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, folder = planned(CentralPrivacy(1.0)), tmp_path / "server"
+    folder.mkdir()
+    messages = [made(plan, user, records[user - 1], tmp_path) for user in range(1, 10)]
+    with serving(plan, folder) as server:
+        before = server.precision(0.1).bounds["visits"]
+        for message in messages[:7]:
+            server.receive_once(message)
+        last = server.release().values
+    with serving(plan, folder) as server, monkeypatch.context() as patch:
+        np.testing.assert_array_equal(server.release().values, last)
+        assert server.query.noise.frozen == (7,)
+        assert server.precision(0.1).bounds["visits"] > before
+        assert server.certificate("x").to_dict()["error"]["restarts"] == 1
+        patch.setattr("dprl.privacy.resumable.write_whole", fails)
+        with pytest.raises(OSError, match="killed"):
+            server.receive_once(messages[7])
+        with pytest.raises(LedgerError, match="open a new server on the folder"):
+            server.release()
+        unwritten = Privatizer.release(server).values  # as the process holds it
+    # A release that was not written was read by nobody: another counter releases the same message.
+    with serving(plan, folder) as server:
+        written = server.release().values
+        assert (server.release().users, server.query.noise.frozen) == (8, (7,))
+        assert (written != unwritten).any()
+        assert not server.receive_once(messages[7])
+    with serving(plan, folder) as server:
+        np.testing.assert_array_equal(server.release().values, written)
+        assert server.query.noise.frozen == (7, 8)
+
+
+def test_seeded_noise_of_a_counter_is_not_drawn_again(planned: Make, records: Records, tmp_path: Path) -> None:
+    plan, folder = planned(CentralPrivacy(1.0), SEEDED), tmp_path / "server"
+    folder.mkdir()
+    with serving(plan, folder) as server:
+        server.receive_once(made(plan, 1, records[0], tmp_path))
+    with pytest.raises(LedgerError, match="noise of a seed must be drawn once"):
+        ServerPrivatizer(plan, folder)
+
+
+@pytest.mark.parametrize("settings", [CentralGradientPrivacy(2e3), LocalGradientPrivacy(2e3, submissions=2)])
+def test_gradients_reach_the_learner_once(settings: Any, planned: Make, tmp_path: Path) -> None:
+    plan, folder, state = planned(settings), tmp_path / "server", {"sum": np.zeros(DIMENSION)}
+    folder.mkdir()
+    window, clip = plan.query.window or 1, plan.query.law.clip
+    gradients = 0.45 * clip * np.eye(DIMENSION)[np.random.default_rng(2).integers(0, DIMENSION, plan.n_users)]
+    messages = [made(plan, user, (row, 0.0), tmp_path) for user, row in enumerate(gradients, start=1)]
+
+    def apply(found: Any) -> None:
+        state["sum"] += found.gradients[0]
+
+    for start in range(0, len(messages), 3):
+        state["sum"][:] = 0.0  # of another process
+        with serving(plan, folder, apply=apply, arrays=state) as server:
+            for message in messages[max(0, start - 2) : start + 3]:
+                server.receive_once(message)
+            assert server.certificate("x").to_dict()["attempts"] == 1
+    full = len(messages) // window * window
+    np.testing.assert_allclose(state["sum"], gradients[:full].sum(axis=0), atol=0.15 * clip)
+
+
+def test_a_client_charges_first_and_sends_the_same_bytes_again(
+    planned: Make, records: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = planned(LocalPrivacy(1.0))
+    client = UserClient(plan, 2, tmp_path)
+    with pytest.raises(ValueError, match="a record has one cell per step"):
+        client.submit(replace(records[0], index=records[0].index[:1]))
+    assert client.left == 1
+    first = client.submit(records[0])
+    client.close()
+    again = UserClient(plan, 2, tmp_path)
+    assert again.left == 0
+    assert again.waiting is not None
+    assert again.waiting.to_json() == first.to_json()
+    with pytest.raises(LedgerError, match="a message waits"):
+        again.submit(records[1])
+    again.acknowledge(first)
+    with pytest.raises(LedgerError, match="has made all 1 submissions"):
+        again.submit(records[1])
+    assert again.ledger.epsilon(0.0) == pytest.approx(1.0)
+    with pytest.raises(LedgerError, match="cannot be copied"):
+        pickle.dumps(again)
+    # Killed between charge and message: it stays lost.
+    lost = tmp_path / "lost"
+    lost.mkdir()
+    dying = UserClient(plan, 3, lost)
+    with monkeypatch.context() as patch:
+        patch.setattr("dprl.privacy.client.write_whole", fails)
+        with pytest.raises(OSError, match="killed"):
+            dying.submit(records[2])
+    dying.close()
+    late = UserClient(plan, 3, lost)
+    assert (late.left, late.waiting) == (0, None)
+
+
+def test_what_does_not_fit_is_refused_and_not_counted(planned: Make, records: Records, tmp_path: Path) -> None:
+    plan, folder = planned(CentralPrivacy(1.0)), tmp_path / "server"
+    folder.mkdir()
+    good = made(plan, 1, records[0], tmp_path)
+    with serving(plan, folder) as server:
+        for value in (-1.0, 0.5, 5.0, 2.0**60):
+            values = good.values.copy()
+            values[0] = value
+            with pytest.raises(ValueError, match=r"must lie in 0\.\.4"):
+                server.receive_once(UserMessage(1, values, good.issuer))
+        with pytest.raises(ValueError, match="finite numbers"):
+            server.receive_once(UserMessage(1, good.values[:-1], good.issuer))
+        with pytest.raises(ValueError, match=r"must lie in 1\.\.21"):
+            server.receive_once(UserMessage(22, good.values, good.issuer))
+        with pytest.raises(LedgerError, match="must be of this run"):
+            server.receive_once(made(planned(LocalPrivacy(1.0)), 2, records[1], tmp_path))
+        with pytest.raises(LedgerError, match="no users' records"):
+            server.send(records[0], 1)
+        assert server.charged == 0
+        with pytest.raises(LedgerError, match="in use by another run"):
+            ServerPrivatizer(plan, folder)
+        server.receive_once(good)
+    for text in ("", "[]", '{"user": 1}', '{"user": 1, "issuer": "x", "values": [NaN]}'):
+        with pytest.raises(ValueError, match="a message must be JSON"):
+            UserMessage.from_json(text)
+
+
+@pytest.mark.parametrize("gone", ["charges", "state.npz", "messages"])
+@pytest.mark.parametrize("settings", [CentralPrivacy(1.0), LocalPrivacy(1.0)])
+def test_a_folder_that_lacks_a_part_is_refused(
+    gone: str, settings: Any, planned: Make, records: Records, tmp_path: Path
+) -> None:
+    plan, folder = planned(settings), tmp_path / "server"
+    folder.mkdir()
+    with serving(plan, folder) as server:
+        for user in (1, 2, 3):
+            server.receive_once(made(plan, user, records[user - 1], tmp_path))
+    needed = (folder / gone).exists() and (folder / gone).stat().st_size > 0
+    (folder / gone).unlink(missing_ok=True)
+    if needed:
+        with pytest.raises(LedgerError, match="of one moment"):
+            ServerPrivatizer(plan, folder)
+    else:
+        with serving(plan, folder) as server:
+            assert server.charged == 3
+
+
+def test_damaged_files_are_refused(planned: Make, records: Records, tmp_path: Path) -> None:
+    plan, folder = planned(LocalPrivacy(1.0)), tmp_path / "server"
+    folder.mkdir()
+    with serving(plan, folder) as server:
+        for user in (1, 2):
+            server.receive_once(made(plan, user, records[user - 1], tmp_path))
+    log = folder / "messages"
+    text = log.read_bytes()
+    log.write_bytes(text + b"unfinished")
+    with serving(plan, folder) as server:
+        assert server.charged == 2
+    log.write_bytes(text.replace(b"1", b"2", 1))
+    with pytest.raises(LedgerError, match="is damaged in line 1"):
+        ServerPrivatizer(plan, folder)
+
+
+SHUFFLED = ShufflePrivacy(1.0, 1e-6, smallest_block=1, mechanism="discrete_laplace")
+
+
+@pytest.mark.parametrize("settings", [SHUFFLED, LocalBitPrivacy(1.0)])
+def test_what_cannot_be_cut_is_refused(
+    settings: Any, tabular_families: Callable[..., CountFamilies], tmp_path: Path
+) -> None:
+    data = tabular_families(4) if isinstance(settings, ShufflePrivacy) else None
+    plan = settings.build(data, USERS, Streams(0, "x", NoiseConfig("fast", "os")))
+    with pytest.raises(LedgerError, match="client and server in two processes"):
+        ServerPrivatizer(plan, tmp_path)
+
+
+@pytest.mark.parametrize("part", ["write_whole", "apply", "charge"])
+def test_after_an_error_nothing_is_released_before_a_restart(
+    part: str, planned: Make, records: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a release without a state would be drawn again with other noise, or a message be logged twice."""
+
+    def fails(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    plan, folder = planned(CentralPrivacy(1.0)), tmp_path / "server"
+    folder.mkdir()
+    message = made(plan, 1, records[0], tmp_path)
+    with serving(plan, folder) as server, monkeypatch.context() as patch:
+        if part == "write_whole":
+            patch.setattr("dprl.privacy.resumable.write_whole", fails)
+        elif part == "apply":
+            patch.setattr(type(server.query), "receive_values", fails)
+        else:
+            patch.setattr(server, "charge", fails)
+        with pytest.raises(OSError, match="No space"):
+            server.receive_once(message)
+        patch.undo()
+        for late in (server.release, lambda: server.receive_once(message)):
+            with pytest.raises(LedgerError, match="open a new server"):
+                late()
+    with serving(plan, folder) as server:
+        assert (server.receive_once(message), server.charged, server.release().users) == (False, 1, 1)
