@@ -1,4 +1,4 @@
-"""DPPG: policy gradients of any environment's users, in rounds; one pass, with any trust model for gradients."""
+"""DPPG: private policy gradients from rounds of users, for any environment and any trust model for gradients."""
 
 from __future__ import annotations
 

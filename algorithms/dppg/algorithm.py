@@ -1,8 +1,8 @@
-"""DPPG: its settings and its learner in one process.
+"""DPPG: config and learner in one process.
 
-In round t, B users play one episode each with the same public parameters. Each sends one update, clipped and, in the
-local model, randomized; a trusted server adds noise to the sum. It is private gradient collection ([OT20] Algorithm 1)
-in rounds, for any environment and network, with updates that may have several local epochs.
+In each round, B users play one episode each with the same public parameters, and each sends one clipped update. In the
+local model users randomize their updates; in the central model a trusted server adds noise to the sum. This is private
+gradient collection ([OT20] Algorithm 1) in rounds, for any environment and network, with optional local epochs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Metric, Releases, check_choice, check_number, check_whole
 from dprl.algorithms.dppg.network import Network
 from dprl.algorithms.learner import Learner
-from dprl.algorithms.pgc.aggregator import Server, StepRule, aggregate, aggregator_state, newest
+from dprl.algorithms.pgc.aggregator import CompiledAggregator, StepRule, aggregate, aggregator_state, latest_parameters
 from dprl.algorithms.pgc.schedule import Schedule
 from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
 from dprl.compiled import no_alloc_kernel
@@ -53,17 +53,19 @@ EVALUATION = Metric(
     covered=False,
 )
 _EVALUATED, _LAST_EVALUATED = 10, 100
-"""Episodes of an evaluation: of a block, and of the end of the run."""
+"""Episodes of an evaluation after a block, and after the last episode."""
 _LARGEST_SEED = 2**31 - 1
 _SPARE = 4.0
-"""Standard deviations of the number of users of a sampled round: it always plays as many episodes more."""
+"""A sampled round plays its expected number of users plus so many standard deviations of episodes."""
 _MOST_USERS, _MOST_UNITS, _MOST_LAYERS, _MOST_EPOCHS = 10_000, 4096, 8, 100
-_FAILED = "users could not play, and nothing of them has left their side; run their environment without users"
+_FAILED = "users could not play, and none of their data has left their side; test their environment without users"
 
 
 @no_alloc_kernel
-def report(channel: GradientChannel, server: Server, gradients: Float64Array, scores: Float64Array, first: int) -> None:
-    """Let the users of slots first, first+1, ... send their updates float64[k, d], and aggregate them."""
+def report(
+    channel: GradientChannel, server: CompiledAggregator, gradients: Float64Array, scores: Float64Array, first: int
+) -> None:
+    """Send the updates float64[k, d] of the users of slots first, first+1, ..., and aggregate them."""
     state, schedule, step, estimate = server
     for i in range(gradients.shape[0]):
         submit(channel, gradients[i], scores[i], first + i)
@@ -71,8 +73,8 @@ def report(channel: GradientChannel, server: Server, gradients: Float64Array, sc
 
 
 @no_alloc_kernel
-def report_round(channel: SampledChannel, server: Server, gradients: Float64Array) -> None:
-    """Release the sum of the updates float64[m, d] of those who joined a round, in place of those expected to join."""
+def report_round(channel: SampledChannel, server: CompiledAggregator, gradients: Float64Array) -> None:
+    """Release the sum of the updates float64[m, d] of a sampled round, and count its expected number of users."""
     state, schedule, step, estimate = server
     estimate[:] = 0.0
     for _ in range(schedule.buffer_size - 1):
@@ -86,16 +88,16 @@ class DPPGConfig:
     """DPPG, a policy gradient in one pass over users: clipped updates, noise on their sum or on each (ours).
 
     Args:
-        learning_rate: eta >= 0, of the mean of a round's updates; these have norm clip / 2 at most.
-        users_per_update: B, the users of a round.
-        halving: users until the step has halved, eta / (1 + n / halving); 0 keeps it constant.
-        hidden: 'linear', or the tanh units of the hidden layers with commas between them.
-        discount: gamma. entropy_weight: of the policy's entropy in the loss.
-        critic: 'device': each user takes their own mean return off and never sends it; 'joint': a network of values is
-            learned from the same updates, with the same clip and noise; 'none'.
-        value_weight: of the error of the values, with critic 'joint'.
-        local_epochs: steps of a user on their own episode, on PPO's surrogate; 1 sends a gradient. local_rate: of these
-            steps. ratio_clip: of the surrogate.
+        learning_rate: eta >= 0, applied to the mean update of a round; updates have a norm of at most clip / 2.
+        users_per_update: B, the number of users in a round.
+        halving: users until the step size has halved, eta / (1 + n / halving); 0 keeps it constant.
+        hidden: 'linear', or the numbers of tanh units in the hidden layers, separated by commas.
+        discount: gamma. entropy_weight: weight of the policy's entropy in the loss.
+        critic: 'device': each user subtracts their own mean return and never sends it; 'joint': a value network is
+            trained from the same updates, with the same clipping and noise; 'none'.
+        value_weight: weight of the value loss, with critic 'joint'.
+        local_epochs: steps of a user on PPO's surrogate of their own episode; 1 sends a gradient. local_rate: step size
+            of these steps. ratio_clip: clipping of the surrogate's ratio.
         padded: whether every round takes as long as the longest episode; the results are the same.
 
     *Formal guarantee.* The privatizer's; updates depend on one episode and on public parameters.
@@ -117,6 +119,8 @@ class DPPGConfig:
     plays: ClassVar[type[Env]] = ControlTask
     releases: ClassVar[Releases] = "gradients"
     unit: ClassVar[Literal["episode", "submission"]] = "episode"
+    covered_by: ClassVar[str | None] = None
+    """No theorem covers learning; the certificate covers privacy."""
     metrics: ClassVar[tuple[Metric, ...]] = (SCORE, EVALUATION)
 
     def __post_init__(self) -> None:
@@ -131,13 +135,13 @@ class DPPGConfig:
         check_whole("local_epochs", self.local_epochs, 1, _MOST_EPOCHS)
         if self._layers is None:
             raise ValueError(
-                f"hidden must be linear, or at most {_MOST_LAYERS} numbers from 1 to {_MOST_UNITS} with commas between "
-                f"them, got {self.hidden!r}; write e.g. 64,64"
+                f"hidden must be linear, or at most {_MOST_LAYERS} numbers from 1 to {_MOST_UNITS} separated by "
+                f"commas, got {self.hidden!r}; write e.g. 64,64"
             )
 
     @property
     def _layers(self) -> tuple[int, ...] | None:
-        """The hidden layers; None if they cannot be made out."""
+        """Numbers of units of the hidden layers; None if `hidden` is invalid."""
         if self.hidden == "linear":
             return ()
         words = self.hidden.split(",") if isinstance(self.hidden, str) else [""]
@@ -147,13 +151,8 @@ class DPPGConfig:
         return layers if len(layers) <= _MOST_LAYERS and all(1 <= units <= _MOST_UNITS for units in layers) else None
 
     @property
-    def covered_by(self) -> str | None:
-        """None: no theorem covers learning; the certificate covers privacy."""
-        return None
-
-    @property
     def schedule(self) -> Schedule:
-        """Rounds: nobody starts before the last one has ended."""
+        """Schedule of rounds: a round starts after the last one has ended."""
         return Schedule(0, self.users_per_update).checked()
 
     @property
@@ -187,8 +186,8 @@ class DPPGConfig:
         """Return the privatizer of a simulated run with this number of users. Raises ValueError."""
         scores = () if privacy.release_scores == "simulator" else (SIMULATED_SCORES,)
         durations = TIMING_DETAILS if self.padded else DURATIONS
-        left_open = (*scores, durations, CARRIED)
-        layout = GradientLayout(self.network(env).dimension, self.users_per_update, left_open, draws=True)
+        uncovered = (*scores, durations, CARRIED)
+        layout = GradientLayout(self.network(env).dimension, self.users_per_update, uncovered, draws=True)
         return privacy.build(layout, episodes, streams)
 
     def build(self, env: ControlTask, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> DPPGLearner:
@@ -199,7 +198,7 @@ class DPPGConfig:
 class _Round(NamedTuple):
     """Users' side of a round: updates float64[n, d] and scores float64[n] of the users begin, begin + 1, ...
 
-    In a sampled round, of the users who were drawn for it; `begin` numbers the expected users of all rounds.
+    In a sampled round they belong to the users who joined, and `begin` counts the expected users of all rounds.
     """
 
     begin: int
@@ -227,17 +226,17 @@ class DPPGLearner(Learner):
         self._env, self._streams, self._network = env, streams, config.network(env)
         first = self._network.first(self._rng("first parameters", 0))
         state = aggregator_state(config.schedule, first)
-        self._server = Server(state, config.schedule, config.step, np.zeros(first.size))
-        self._vectors: dict[tuple[int, bool], VectorEnv[Any, Any, Any]] = {}  # no evaluation plays on users' copies
+        self._server = CompiledAggregator(state, config.schedule, config.step, np.zeros(first.size))
+        self._vectors: dict[tuple[int, bool], VectorEnv[Any, Any, Any]] = {}  # evaluations have copies of their own
         self._pending: _Round | None = None
         self._evaluated: tuple[tuple[int, int], float] | None = None
         if self._for_users:
-            self._evaluation(0)  # errors of the environment show here, before there are users
+            self._evaluation(0)  # raises errors of the environment before there are users
 
     @property
     def policy(self) -> Float64Array:
         """The parameters after the last update, a copy float64[d]."""
-        return newest(self._server.state).copy()
+        return latest_parameters(self._server.state).copy()
 
     @property
     def derived(self) -> dict[str, float]:
@@ -257,9 +256,9 @@ class DPPGLearner(Learner):
         return {SCORE.name: score, EVALUATION.name: self._evaluation(last)}
 
     def _run_sampled(self, first: int, last: int) -> float:
-        """Play the rounds of expected users first..last, and release those that end there; return their mean score.
+        """Play the rounds of expected users first..last, release the rounds that end there, and return the mean score.
 
-        A round without users has no score; if all are so, it is 0.
+        Rounds without users are left out of the mean; it is 0 if there are no others.
         """
         size, total, users, at = self.config.users_per_update, 0.0, 0, first
         while at <= last:
@@ -275,15 +274,18 @@ class DPPGLearner(Learner):
     def _round(self, begin: int) -> tuple[Float64Array, Float64Array]:
         """Return the updates float64[B, d] and scores float64[B] of the round of users begin, begin + 1, ...
 
-        They are played at once, so that a run is the same however it is cut; until a user is charged, their update
-        stays on their side. In a sampled round they are of those who joined. It plays a fixed number of episodes, and
-        more only if it must, so that its time hardly tells how many of them are of users.
+        A round is played at once, so that results do not depend on the calls of `learn`. An update stays on the users'
+        side until its user is charged. A sampled round returns the updates of the users who joined. It plays a fixed
+        number of episodes unless more users joined, so its duration reveals almost nothing about their number.
         """
-        from dprl.algorithms.dppg.updates import log_chances, updates  # noqa: PLC0415 - torch takes seconds to load
+        from dprl.algorithms.dppg.updates import log_probabilities, updates  # noqa: PLC0415 - torch takes seconds to load
 
         if self._pending is None or self._pending.begin != begin:
             self._pending = None
-            theta, n = newest(self._server.state), min(self.config.users_per_update, self.episodes + 1 - begin)
+            theta, n = (
+                latest_parameters(self._server.state),
+                min(self.config.users_per_update, self.episodes + 1 - begin),
+            )
             size, passes = n, 1
             if self._sampled:
                 size, n = n + math.ceil(_SPARE * math.sqrt(n)), draw_users(self.privatizer.channel).size
@@ -294,7 +296,7 @@ class DPPGLearner(Learner):
                     stack.enter_context(silent())
                 rng = self._rng("episodes", begin)
                 played = [self._play(size, theta, rng, sampled=True) for _ in range(passes)]
-                evaluate = partial(log_chances, self._network)
+                evaluate = partial(log_probabilities, self._network)
                 found = np.concatenate([updates(evaluate, theta, each, self.config.loss) for each in played])
                 scores = np.concatenate([each.scores for each in played])
                 self._pending = _Round(begin, found[:n], scores[:n])
@@ -304,7 +306,7 @@ class DPPGLearner(Learner):
 
     @property
     def _sampled(self) -> bool:
-        """Whether the users of each round are drawn from a population, all of it charged before the first round."""
+        """Whether each round samples its users from a population; all of it is charged before the first round."""
         return self.privatizer.query.sampled
 
     def _senders(self, done: int, episodes: int) -> int:
@@ -314,7 +316,7 @@ class DPPGLearner(Learner):
 
     @property
     def _for_users(self) -> bool:
-        """Whether users may be real: then nothing that their environments raise or print leaves them."""
+        """Whether users may be real; then errors and prints of their environments must not leave their side."""
         return self._streams.noise.entropy == "os"
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
@@ -323,7 +325,7 @@ class DPPGLearner(Learner):
         self._pending = self._evaluated = None
 
     def _evaluation(self, done: int) -> float:
-        """Return the mean score of a few episodes without users, of the most probable actions.
+        """Return the mean score of a few episodes of the most probable actions, without users.
 
         Blocks without an update between them share one evaluation.
         """

@@ -1,4 +1,4 @@
-"""Multilayer perceptrons as functions of one row of parameters; acting needs no torch."""
+"""Multilayer perceptrons as functions of a parameter vector; acting does not need torch."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 from dprl.algorithms.base import Float64Array
 
 LEAST_LOG, MOST_LOG = -5.0, 2.0
-"""Of log standard deviations."""
+"""Bounds of log standard deviations."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """Multilayer perceptrons with tanh units, as functions of one row of parameters.
+    """Multilayer perceptrons with tanh units, as functions of a parameter vector.
 
-    sizes: of the policy's layers, from observations to logits, or to means of continuous actions. continuous: whether a
-    log standard deviation per action follows. critic: whether a network of values with the same hidden layers follows.
+    sizes: of the policy's layers, from observations to logits, or to means of continuous actions. continuous: whether
+    actions are Gaussian, with one log standard deviation per action. critic: whether there is also a value network with
+    the same hidden layers.
     """
 
     sizes: tuple[int, ...]
@@ -45,7 +46,7 @@ class Network:
         return sum(rows * columns + rows for rows, columns in self.shapes) + (self.sizes[-1] if self.continuous else 0)
 
     def first(self, rng: np.random.Generator) -> Float64Array:
-        """Return public first parameters float64[d]: outputs are nearly 0, biases and logs are 0."""
+        """Return public initial parameters float64[d]: outputs near 0, biases and log standard deviations 0."""
         parts = list[Float64Array]()
         for i, (rows, columns) in enumerate(self.shapes):
             last = (i + 1) % self.policy_layers == 0

@@ -1,6 +1,6 @@
-"""The users' side in torch: every user's own update.
+"""Users' updates, in torch.
 
-A user's update depends on their episode and on public parameters alone. All users of a round are computed at once.
+An update depends on its user's episode and on public parameters only. The updates of a round are computed together.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from torch.func import grad, vmap
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.dppg.network import LEAST_LOG, MOST_LOG, Network
-from dprl.algorithms.pgc.torch_threads import one_thread
+from dprl.algorithms.pgc.user_code import one_thread
 from dprl.envs import Episodes
 
 Evaluate = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
 """Log probabilities, entropies and values [T] of parameters [d], observations [T, o] and actions [T] or [T, k]."""
 _CHUNK = 50
-"""Users whose updates are computed at once: it bounds the memory, and few fit into the cache."""
+"""Users whose updates are computed together; it bounds the memory."""
 
 
 def _outputs(
@@ -38,7 +38,7 @@ def _outputs(
     return _forward(policy, seen), value, theta[at:].clamp(LEAST_LOG, MOST_LOG)
 
 
-def log_chances(
+def log_probabilities(
     network: Network, theta: torch.Tensor, seen: torch.Tensor, actions: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return log probabilities, entropies and values [...] of actions [...], or [..., k] if they are continuous."""
@@ -75,7 +75,7 @@ class Loss(NamedTuple):
 def returns_to_go(episodes: Episodes, discount: float) -> Float64Array:
     """Return the discounted sums of the rewards from each step on, float64[n, T].
 
-    An episode that was cut by a limit of time is taken to go on with its own mean reward.
+    If a time limit truncated an episode, it is taken to continue with its mean reward.
     """
     n, steps = episodes.rewards.shape
     mean = episodes.scores / episodes.lengths
@@ -89,14 +89,14 @@ def returns_to_go(episodes: Episodes, discount: float) -> Float64Array:
 
 
 def updates(evaluate: Evaluate, theta: Float64Array, episodes: Episodes, loss: Loss) -> Float64Array:
-    """Return each user's update float64[n, d], not yet clipped: a gradient, or the mean one of several local epochs.
+    """Return each user's unclipped update float64[n, d]: a gradient, or the mean gradient of several local epochs.
 
-    evaluate: the policy as a function of parameters, e.g. `partial(log_chances, network)`.
+    evaluate: the policy as a function of parameters, e.g. `partial(log_probabilities, network)`.
     """
     steps = episodes.rewards.shape[1]
     inside = np.arange(steps) < episodes.lengths[:, None]
     returns = returns_to_go(episodes, loss.discount)
-    if loss.critic == "device":  # each user's own mean, which is never sent
+    if loss.critic == "device":  # the user's mean, which is never sent
         returns = np.where(inside, returns - returns.sum(axis=1, keepdims=True) / episodes.lengths[:, None], 0.0)
     weights = inside / episodes.lengths[:, None]
     data = (

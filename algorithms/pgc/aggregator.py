@@ -1,4 +1,6 @@
-"""Step 4, aggregate: parameters depend on agents only through their messages.
+"""Step 4, aggregate: messages become parameters.
+
+Parameters depend on agents only through their messages.
 
 Paper: [OT20] eq. (22) and Algorithm 1.
 """
@@ -28,11 +30,11 @@ APPLIED, UPDATES = range(2)
 
 
 class StepRule(NamedTuple):
-    """Step size of an update: a function of public numbers and of private messages.
+    """Step size of an update, computed from public numbers and private messages.
 
     Args:
         learning_rate: eta of eq. (22).
-        halving: submissions until the step has halved, as eta / (1 + n / halving); 0 keeps it constant, as printed.
+        halving: submissions until the step size has halved, eta / (1 + n / halving); 0 keeps it constant, as printed.
         success_memory: weight of each private score bit in the running estimate of the share of agents that succeed; 0
             disables it. The step shrinks as this share grows, to keep a policy that balances.
         success_full: share with step 0, in (0, 1].
@@ -56,21 +58,21 @@ class StepRule(NamedTuple):
 
 
 class AggregatorState(NamedTuple):
-    """State of the aggregator. All of it is post-processing of messages.
+    """State of the aggregator, all of it post-processing of messages.
 
-    versions float64[R, d]: the parameters after update u at row u mod R; gathered float64[d]: the sum of the estimates
-    in the buffer B; counts int64[2]: applied messages and updates; success float64[1]: the running estimate of the
-    share of agents that succeed.
+    versions float64[R, d]: the parameters after update u at row u mod R; buffer_sum float64[d]: the sum of the
+    estimates in the buffer B; counts int64[2]: applied messages and updates; success float64[1]: the running estimate
+    of the share of agents that succeed.
     """
 
     versions: Float64Array
-    gathered: Float64Array
+    buffer_sum: Float64Array
     counts: Int64Array
     success: Float64Array
 
 
-class Server(NamedTuple):
-    """Aggregator's side in a compiled loop: its state, its rules, and workspace for one estimate float64[d]."""
+class CompiledAggregator(NamedTuple):
+    """Aggregator in a compiled loop: state, settings, and workspace for one estimate float64[d]."""
 
     state: AggregatorState
     schedule: Schedule
@@ -79,20 +81,20 @@ class Server(NamedTuple):
 
 
 def aggregator_state(schedule: Schedule, parameters: Float64Array) -> AggregatorState:
-    """Return the state before the first message: `parameters` float64[d] are delivered first."""
+    """Return the state before the first message, with the initial `parameters` float64[d]."""
     versions = np.tile(np.asarray(parameters, dtype=np.float64), (schedule.versions_kept, 1))
     return AggregatorState(versions, np.zeros(versions.shape[1]), np.zeros(2, dtype=np.int64), np.zeros(1))
 
 
 @inlined
-def delivered(state: AggregatorState, schedule: Schedule, slot: int) -> Float64Array:
+def starting_parameters(state: AggregatorState, schedule: Schedule, slot: int) -> Float64Array:
     """Return the parameters float64[d] that the agent of `slot` starts from, a view; see `last_startable`."""
     version: Float64Array = state.versions[version_of(schedule, slot) % state.versions.shape[0]]
     return version
 
 
 @inlined
-def newest(state: AggregatorState) -> Float64Array:
+def latest_parameters(state: AggregatorState) -> Float64Array:
     """Return the parameters float64[d] after the last update, a view."""
     version: Float64Array = state.versions[state.counts[UPDATES] % state.versions.shape[0]]
     return version
@@ -111,15 +113,15 @@ def _step_size(state: AggregatorState, rule: StepRule) -> float:
 
 @inlined
 def aggregate(state: AggregatorState, schedule: Schedule, rule: StepRule, estimate: Float64Array, bit: float) -> None:
-    """Put the estimate float64[d] of the next message into the buffer; once it is full, update and clear it.
+    """Add the estimate float64[d] of the next message to the buffer; if it is full, update and clear it.
 
     bit: its private score bit; unused without success_memory.
 
     Paper: [OT20] eq. (22).
     """
-    counts, gathered, versions = state.counts, state.gathered, state.versions
-    for j in range(gathered.shape[0]):
-        gathered[j] += estimate[j]
+    counts, buffer_sum, versions = state.counts, state.buffer_sum, state.versions
+    for j in range(buffer_sum.shape[0]):
+        buffer_sum[j] += estimate[j]
     counts[APPLIED] += 1
     if rule.success_memory > 0.0:
         succeeded = (bit - (1.0 - rule.truth)) / rule.gain
@@ -127,9 +129,9 @@ def aggregate(state: AggregatorState, schedule: Schedule, rule: StepRule, estima
     if counts[APPLIED] % schedule.buffer_size == 0:
         step = _step_size(state, rule)
         old, new = versions[counts[UPDATES] % versions.shape[0]], versions[(counts[UPDATES] + 1) % versions.shape[0]]
-        for j in range(gathered.shape[0]):
-            new[j] = old[j] - step * (gathered[j] / schedule.buffer_size)
-            gathered[j] = 0.0
+        for j in range(buffer_sum.shape[0]):
+            new[j] = old[j] - step * (buffer_sum[j] / schedule.buffer_size)
+            buffer_sum[j] = 0.0
         counts[UPDATES] += 1
 
 
@@ -143,7 +145,7 @@ def _aggregate_all(
 
 
 class ReorderBuffer(Generic[_T]):
-    """Blocks of consecutive slots; a block is released once all slots before it have been.
+    """Buffer that releases blocks of consecutive slots in order.
 
     Args:
         taken: slots 1..taken were released before.
@@ -171,15 +173,15 @@ class ReorderBuffer(Generic[_T]):
 
 
 @dataclass(frozen=True)
-class Rules:
+class AggregatorConfig:
     """Settings of an aggregator, all public and fixed before the first message.
 
     Args:
         schedule: the starting parameters of each agent.
         step: the step size of updates.
-        ordered: whether messages are applied in the order of their slots, so that the run can be repeated; else on
-            arrival.
-        summed: whether a trusted server adds up the messages of each update: then they are read all at once.
+        ordered: whether messages are applied in the order of their slots, so that the run can be repeated; else as they
+            arrive.
+        summed: whether a trusted server adds up the messages of each update; they are then read all at once.
     """
 
     schedule: Schedule
@@ -189,30 +191,30 @@ class Rules:
 
 
 class Aggregator:
-    """The central aggregator of messages that arrive in batches, in any order.
+    """Aggregator of messages that arrive in batches, in any order.
 
-    It accepts sealed private messages only. In a compiled loop the kernels above do the same.
+    It accepts PrivateMessages only. In a compiled loop the kernels above do the same.
 
     Args:
-        rules: see `Rules`. parameters: float64[d], the first ones.
-        accept: reads any number of messages, each of them once, as `Privatizer.accept` does.
+        rules: see `AggregatorConfig`. parameters: float64[d], the initial ones.
+        accept: reads messages, each of them once; `Privatizer.accept`.
     """
 
-    def __init__(self, rules: Rules, parameters: Float64Array, accept: _Accept) -> None:
+    def __init__(self, rules: AggregatorConfig, parameters: Float64Array, accept: _Accept) -> None:
         self.rules = rules
         self._accept = accept
         self._state = aggregator_state(rules.schedule, parameters)
         self._clear(0)
 
     def _clear(self, applied: int) -> None:
-        """Forget the messages that wait for their turn, or for the rest of their sum."""
+        """Drop the messages that wait for earlier slots or for the rest of their sum."""
         self._arrived: ReorderBuffer[PrivateMessages] = ReorderBuffer(applied)
         self._parts: list[PrivateMessages] = []
 
     @property
     def parameters(self) -> Float64Array:
         """The parameters after the last update, a copy float64[d]."""
-        return newest(self._state).copy()
+        return latest_parameters(self._state).copy()
 
     @property
     def applied(self) -> int:
@@ -225,7 +227,7 @@ class Aggregator:
         return int(self._state.counts[UPDATES])
 
     def startable(self, begun: int) -> float:
-        """Return how many further slots can begin after slots 1..begun; all of them if messages are not ordered."""
+        """Return how many slots can begin after slots 1..begun; infinity if messages are not ordered."""
         return last_startable(self.rules.schedule, self.applied) - begun if self.rules.ordered else math.inf
 
     def batch(self, lease: SubmissionRange, slots: Int64Array) -> Batch:
@@ -240,10 +242,10 @@ class Aggregator:
     def receive(self, slots: Int64Array, messages: PrivateMessages) -> None:
         """Take the messages for consecutive slots int64[k]; apply the next ones in order.
 
-        Raises TypeError for anything but sealed messages, ValueError for a filled slot.
+        Raises TypeError for anything but PrivateMessages, ValueError for a filled slot.
         """
         if type(messages) is not PrivateMessages:
-            raise TypeError(f"messages must be PrivateMessages, got {type(messages).__name__}; send them by a sender")
+            raise TypeError(f"messages must be PrivateMessages, got {type(messages).__name__}; send them by a client")
         first, last = int(slots[0]), int(slots[-1])
         if not len(slots) == len(messages) == last - first + 1:
             raise ValueError(f"slots must be consecutive, one for each of {len(messages)} messages, got {len(slots)}")
@@ -258,7 +260,7 @@ class Aggregator:
                 _aggregate_all(self._state, self.rules.schedule, self.rules.step, estimates, bits)
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return the state for resuming; messages that wait for their turn count as lost."""
+        """Return the state for resuming; waiting messages count as lost."""
         return {name: array.copy() for name, array in self._state._asdict().items()}
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:

@@ -1,18 +1,18 @@
 """Messages and interfaces between the aggregator and the agents of private gradient collection.
 
-A learner implements LocalAgents: it turns parameters into a gradient on the agents' side. Scheduling and aggregation
-are the same for all learners.
+An algorithm implements LocalAgents. Scheduling and aggregation are the same for all algorithms.
 
 Paper: [OT20] sec. 3.1.1.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.privacy import PrivateMessages, SubmissionRange
+from dprl.privacy import GradientClient, PrivateMessages, SubmissionRange
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Batch:
     Args:
         lease: their submissions, already charged.
         slots: int64[k], consecutive: positions of the messages in the order of application, from 1 on.
-        parameters: float64[v, d], the versions for these agents.
+        parameters: float64[v, d], the versions that these agents start from.
         version: int64[k], the row of `parameters` of each agent.
     """
 
@@ -45,44 +45,50 @@ class Reply:
     scores: Float64Array | None = field(default=None, repr=False)
 
 
-class Answer(NamedTuple):
-    """Outcome of a batch: a reply, or None if it is lost.
-
-    slots: int64[k], the slots of the batch.
-    """
+class BatchOutcome(NamedTuple):
+    """Outcome of a batch: its slots int64[k], and the reply, or None if the batch is lost."""
 
     slots: Int64Array
     reply: Reply | None
 
 
-class LocalAgents(Protocol):
-    """The agents' side of a learner: steps 2 and 3, local update and private report.
+class LocalAgents(ABC):
+    """The agents' side of an algorithm: steps 2 and 3, local update and private report.
 
-    *Formal guarantee.* That of its sender; gradients and trajectories stay inside.
+    *Formal guarantee.* The client's: gradients and trajectories stay inside.
+
+    Args:
+        client: turns gradients into private messages.
+        shows_scores: whether a simulation reads the raw scores; its certificate then says so.
     """
 
-    @property
-    def n_parameters(self) -> int:
-        """d, of the parameters and of the gradients."""
+    def __init__(self, client: GradientClient, *, shows_scores: bool) -> None:
+        self._client, self._shows_scores = client, shows_scores
+
+    @abstractmethod
+    def _gradients(self, batch: Batch) -> tuple[Float64Array, Float64Array]:
+        """Let every agent of the batch play; return gradients float64[k, d] and scores float64[k]."""
 
     def report(self, batch: Batch) -> Reply:
         """Let every agent of the batch update locally, and return their private messages."""
+        gradients, scores = self._gradients(batch)
+        return Reply(self._client.send(batch.lease, gradients, scores), scores if self._shows_scores else None)
 
 
 class Runners(Protocol):
-    """Any number of runners with agents, asked one batch at a time; replies come in any order, or are lost."""
+    """Processes that play batches. Replies come in any order, and may be lost."""
 
     def free(self) -> dict[int, int]:
-        """Return the number of batches of each runner with room for another one, idle runners first."""
+        """Return each runner with room for a batch and its number of queued batches, idle runners first."""
 
     def send(self, runner: int, batch: Batch) -> None:
         """Let a runner play a batch."""
 
-    def answers(self) -> list[Answer]:
-        """Wait until a batch is played or lost; return all of these, each batch once."""
+    def outcomes(self) -> list[BatchOutcome]:
+        """Wait until a batch is played or lost; return all such batches, each once."""
 
     def restore(self) -> list[int]:
         """Take back restarted runners, and return them."""
 
     def abandon(self) -> None:
-        """Forget all batches under way and drop their replies."""
+        """Drop all pending batches and their replies."""

@@ -1,4 +1,4 @@
-"""One iteration of collection: lease, deliver, wait and aggregate until enough messages are applied."""
+"""Collection of messages: lease, deliver, wait and aggregate until enough messages are applied."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from dprl.algorithms.pgc.base import Runners
 from dprl.privacy import SubmissionRange
 
 _PAUSE_SECONDS = 0.02
+CHARGED_AT_ONCE = 240
+"""Most submissions of one line of the journal: each line waits for the disk, and a crash loses those not yet asked."""
 
 
 class Limits(NamedTuple):
     """Batch size and tolerated failures.
 
-    agents_per_call: most agents per batch. losses: most batches lost in a row. patience: most seconds without any
-    reply. fixed: whether batches are as large as they can be, for any number of runners.
+    agents_per_call: most agents per batch. losses: most batches lost in a row. patience: most seconds without a reply.
+    fixed: whether batches have their full size for any number of runners.
     """
 
     agents_per_call: int
@@ -35,9 +37,8 @@ class Collector:
     """Assigns every slot to an agent, and to a fresh one if the message is lost.
 
     Args:
-        aggregator: takes the messages. workers: play the batches. lease: charges submissions before they exist. limits:
-            see `Limits`.
-        tell: called with the scores float64[k] of the next k slots in order, if scores are shown.
+        aggregator: receives the messages. workers: play the batches. lease: charges submissions. limits: see `Limits`.
+        on_scores: called with the scores float64[k] of the next k slots in order, if agents report scores.
     """
 
     def __init__(
@@ -46,46 +47,48 @@ class Collector:
         workers: Runners,
         lease: Callable[[int], SubmissionRange],
         limits: Limits,
-        tell: Callable[[Float64Array], None],
+        on_scores: Callable[[Float64Array], None],
     ) -> None:
         self._aggregator, self._workers, self._lease, self._limits = aggregator, workers, lease, limits
-        self._tell = tell
+        self._on_scores = on_scores
         self._begun = 0
         self._again: list[tuple[int, int]] = []
+        self._charged: SubmissionRange | None = None
         self._scores: ReorderBuffer[Float64Array] = ReorderBuffer()
         self._lost_in_a_row = 0
 
     def until(self, goal: int) -> None:
-        """Collect until `goal` messages are applied in all; nothing is under way then.
+        """Collect until `goal` messages are applied in all; then no batch is pending.
 
         Raises RuntimeError if no runner is left, LedgerError if no agent is.
         """
-        # Batches under way at an error are lost, and their slots are assigned again.
+        # After an error, pending batches are lost, and their slots are assigned again.
         self._workers.abandon()
         self._aggregator.load_state_dict(self._aggregator.state_dict())
         self._begun = self._aggregator.applied
         self._again.clear()
+        self._charged = None
         self._scores = ReorderBuffer(self._begun)
         alive = time.monotonic()
         while self._aggregator.applied < goal:
             self._workers.restore()
             self._dispatch(goal)
-            answers = self._workers.answers()
-            for slots, reply in answers:
+            outcomes = self._workers.outcomes()
+            for slots, reply in outcomes:
                 if reply is None:
                     self._lose(slots)
                 else:
                     self._lost_in_a_row = 0
                     self._aggregator.receive(slots, reply.messages)
                     self._note(slots, reply.scores)
-            if any(reply is not None for _, reply in answers):
+            if any(reply is not None for _, reply in outcomes):
                 alive = time.monotonic()
             elif time.monotonic() - alive > self._limits.patience:
                 raise RuntimeError(
                     f"no runner has answered for {self._limits.patience:g} s; see why they do not start, or whether "
                     "episodes end"
                 )
-            elif not answers:
+            elif not outcomes:
                 time.sleep(_PAUSE_SECONDS)
 
     def _dispatch(self, goal: int) -> None:
@@ -96,18 +99,29 @@ class Collector:
             if lost + fresh <= 0:
                 return
             runner, load = next(iter(free.items()))
-            # A busy runner waits for a full batch, unless these are the last ones: small batches cost as much as large.
+            # Small batches cost as much as large ones, so a busy runner waits for a full batch.
             if load and lost + fresh < self._limits.agents_per_call and fresh < goal - self._begun:
                 return
-            # An equal share for each runner if there are too few agents to fill all batches.
+            # If there are too few agents to fill all batches, each runner gets an equal share.
             among = 1 if self._limits.fixed else list(free.values()).count(0) or len(free)
             share = math.ceil((lost + fresh) / among)
+            needed = lost + goal - self._begun
             first, last = self._next_slots(min(self._limits.agents_per_call, share), int(fresh))
             slots = np.arange(first, last + 1)
-            self._workers.send(runner, self._aggregator.batch(self._lease(len(slots)), slots))
+            self._workers.send(runner, self._aggregator.batch(self._next_submissions(len(slots), needed), slots))
+
+    def _next_submissions(self, k: int, needed: int) -> SubmissionRange:
+        """Return the next k of `needed` submissions, charged; charge later ones in the same line of the journal."""
+        left = self._charged
+        if left is None or len(left) < k:
+            have = 0 if left is None else len(left)
+            more = self._lease(max(k - have, min(needed - have, CHARGED_AT_ONCE)))
+            left = more if left is None else left.followed_by(more)
+        self._charged = left.part(k, len(left)) if k < len(left) else None
+        return left.part(0, k)
 
     def _next_slots(self, k: int, fresh: int) -> tuple[int, int]:
-        """Return the first and the last of at most k next slots, lost ones first; `fresh` new ones can start."""
+        """Return the first and last of the next k slots or fewer, lost slots first; `fresh` new slots can start."""
         if not self._again:
             first, last = self._begun + 1, self._begun + min(k, fresh)
             self._begun = last
@@ -128,4 +142,4 @@ class Collector:
         """Report the scores in the order of application."""
         if scores is not None:
             for block in self._scores.put(int(slots[0]), int(slots[-1]), scores):
-                self._tell(block)
+                self._on_scores(block)

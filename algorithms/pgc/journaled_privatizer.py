@@ -1,4 +1,4 @@
-"""Privatizer of a run with its journal on disk: no agent is asked twice, also after a crash."""
+"""Privatizer with a journal on disk, so that no agent is asked twice, even after a crash."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from dprl.privacy.queries.gradients import GradientEstimates
 JOURNAL = "submissions.journal"
 
 
-def folder_of_run(chosen: str | None, trial: Any) -> Path:  # noqa: ANN401 - Ray Tune's storage, None outside of it
+def journal_folder(chosen: str | None, trial: Any) -> Path:  # noqa: ANN401 - Ray Tune's storage, None outside of it
     """Return the folder of a new run's journal; nothing is created before the first charge.
 
-    chosen: the user's choice; each trial of a sweep has a folder below it. Default: the trial's own folder on the
-    sweep's storage, or else a new one in `./dprl_runs/ledgers`, or below `$DPRL_HOME`.
+    chosen: the user's choice; each trial of a sweep has a folder below it. By default it is the trial's folder on the
+    sweep's storage, or without Tune a new folder in `./dprl_runs/ledgers` or below `$DPRL_HOME`.
 
     Raises:
         ValueError: if the storage is not a file system that can append, or `chosen` is not an absolute path.
     """
     if chosen is not None:
         if not Path(chosen).is_absolute():
-            raise ValueError(f"folder must be an absolute path, got {chosen!r}; a trial has another working directory")
+            raise ValueError(f"folder must be an absolute path, got {chosen!r}; trials have other working directories")
         return Path(chosen) if trial is None else Path(chosen) / trial.trial_dir_name
     if trial is None:
         home = Path(os.environ.get("DPRL_HOME") or "dprl_runs").absolute()
         return home / "ledgers" / secrets.token_hex(8)
     if trial.storage_filesystem.type_name != "local":
         raise ValueError(
-            f"ledger must be on a file system that can append, got storage of type "
+            f"ledger must be on a file system that supports appending, got storage of type "
             f"{trial.storage_filesystem.type_name}; call ledger(folder=...) with a folder that all nodes share"
         )
     return Path(trial.trial_fs_path)
@@ -93,7 +93,7 @@ class JournaledPrivatizer:
         return self.privatizer.client_spec
 
     def accept(self, *messages: PrivateMessages) -> GradientEstimates:
-        """Return the content of messages, each of them once; a trusted server takes those of a sum at once."""
+        """Return the content of messages, each of them once; a trusted server reads all messages of a sum together."""
         found: GradientEstimates = self.privatizer.accept(*messages)
         return found
 
@@ -105,7 +105,7 @@ class JournaledPrivatizer:
         return _JournalReference(str(self.folder), self.privatizer.charged, self._journal.identity)
 
     def resume(self, reference: _JournalReference) -> None:
-        """Continue the journal of a checkpoint, here or in its old folder; without it nothing can be leased."""
+        """Continue the journal of a checkpoint, in this folder or its old one; without it nothing can be leased."""
         self.close()
         # A sweep's folder may have been moved as a whole, with checkpoints and journals.
         with suppress(LedgerError):
@@ -122,9 +122,9 @@ class JournaledPrivatizer:
                     "agents"
                 )
         except LedgerError as error:
-            # Without its journal a checkpoint can be used, but not trained.
+            # Without its journal a checkpoint can be evaluated but not trained.
             self._refused = (str(error), reference)
 
     def close(self) -> None:
-        """Let others write the journal."""
+        """Close the journal, so that others can write it."""
         self._journal.close()

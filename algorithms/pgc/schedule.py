@@ -1,4 +1,4 @@
-"""Schedule of starting parameters: a rule of public numbers, so that parallel and sequential runs are equal.
+"""Schedule of starting parameters, a rule on public numbers that makes parallel and sequential runs equal.
 
 Messages are applied in the order of their slots 1, 2, ... The agent of slot i starts from the parameters after the
 first max(0, i - 1 - staleness) messages, for any number of workers and any order of finishing.
@@ -16,7 +16,7 @@ AGENTS_PER_CALL, AGENTS_OF_ALL_CALLS = 9, 24
 
 
 class Schedule(NamedTuple):
-    """The deterministic schedule.
+    """Deterministic schedule of starting parameters.
 
     Args:
         staleness: s, the number of messages before its own that an agent does not wait for; 8 with the paper's 9
@@ -53,7 +53,7 @@ def version_of(schedule: Schedule, slot: int) -> int:
 
 @inlined
 def last_startable(schedule: Schedule, applied: int) -> int:
-    """Return the last slot that can start once the messages of slots 1..applied are in."""
+    """Return the last slot that can start after the messages of slots 1..applied."""
     return schedule.staleness + (applied // schedule.buffer_size + 1) * schedule.buffer_size
 
 
@@ -67,12 +67,12 @@ class CallPlan(NamedTuple):
 def call_plan(
     runners: int, calls_per_runner: int, buffer_size: int, agents_per_call: int | None, staleness: int | None
 ) -> CallPlan:
-    """Return the number of agents per call and the staleness; None: choose it.
+    """Return the number of agents per call and the staleness; None chooses a default.
 
-    A run without remote runners has one call under way, others `runners * calls_per_runner`. The default staleness is
-    the number of agents in all these calls but one. The default number of agents per call is AGENTS_PER_CALL, with
-    one or two runners AGENTS_OF_ALL_CALLS divided by their number, and never more than a given staleness allows:
-    without runners the staleness is 8, that of the paper's nine threads, and with one or two runners it is 47.
+    Without remote runners there is one pending call, else `runners * calls_per_runner`. The default staleness is the
+    number of agents in all pending calls minus 1. The default number of agents per call is AGENTS_PER_CALL, but with
+    one or two runners AGENTS_OF_ALL_CALLS divided by their number, and never more than a given staleness allows. So
+    the default staleness is 8 without runners, that of the paper's nine threads, and 47 with one or two runners.
 
     Raises ValueError if a given staleness leaves no room for a full call of every runner.
     """

@@ -1,6 +1,6 @@
 """Scores of a run as in [OT20]: averages, the first success, and the final score.
 
-Scores are raw facts about agents: only their simulator may read them, as the certificate says.
+Scores are raw data of agents, so only a simulator may read them, as the certificate says.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ AREA = Metric(
 METRICS = (SCORE, SCORE_LAST10, FINAL_SCORE, FIRST_SUCCESS, SUCCESS, AREA)
 
 
-class ScoreKeeper(NamedTuple):
-    """The scores of the last 5,000 submissions and the first success.
+class ScoreTracker(NamedTuple):
+    """Scores of the last 5,000 submissions, and the first success.
 
     target: Theta, of the mean over 10. last float64[5000]: score of submission n at (n - 1) mod 5000. counts int64[2]:
     submissions so far, and the first success or 0.
@@ -80,15 +80,15 @@ class ScoreKeeper(NamedTuple):
     counts: Int64Array
 
     @staticmethod
-    def of(target: float) -> ScoreKeeper:
-        """Return an empty keeper."""
-        return ScoreKeeper(target, np.zeros(FINAL), np.zeros(2, dtype=np.int64))
+    def empty(target: float) -> ScoreTracker:
+        """Return an empty tracker."""
+        return ScoreTracker(target, np.zeros(FINAL), np.zeros(2, dtype=np.int64))
 
     def __repr__(self) -> str:
-        return f"ScoreKeeper({int(self.counts[0])} submissions)"
+        return f"ScoreTracker({int(self.counts[0])} submissions)"
 
     def metrics(self, submissions: int) -> dict[str, float]:
-        """Return all metrics but the mean over the block, for a run of so many submissions."""
+        """Return all metrics except the mean over the block, for a run of this number of submissions."""
         seen, first = (int(number) for number in self.counts)
         recent = np.arange(max(0, seen - WINDOW), seen) % FINAL
         final = self.last[: min(seen, FINAL)]
@@ -102,24 +102,24 @@ class ScoreKeeper(NamedTuple):
 
 
 @inlined
-def record(keeper: ScoreKeeper, score: float) -> None:
-    """Note the score of the next submission.
+def record(tracker: ScoreTracker, score: float) -> None:
+    """Record the score of the next submission.
 
     The first success is the n with mean(score_n .. score_{n+9}) at or above the target, as eq. (25) has the window.
     """
-    keeper.last[keeper.counts[0] % FINAL] = score
-    keeper.counts[0] += 1
-    seen = keeper.counts[0]
-    if keeper.counts[1] == 0 and seen >= WINDOW:
+    tracker.last[tracker.counts[0] % FINAL] = score
+    tracker.counts[0] += 1
+    seen = tracker.counts[0]
+    if tracker.counts[1] == 0 and seen >= WINDOW:
         total = 0.0
         for n in range(seen - WINDOW, seen):
-            total += keeper.last[n % FINAL]
-        if total >= keeper.target * WINDOW:
-            keeper.counts[1] = seen - WINDOW + 1
+            total += tracker.last[n % FINAL]
+        if total >= tracker.target * WINDOW:
+            tracker.counts[1] = seen - WINDOW + 1
 
 
 @kernel
-def record_all(keeper: ScoreKeeper, scores: Float64Array) -> None:
-    """Note the scores float64[k] of the next k submissions."""
+def record_all(tracker: ScoreTracker, scores: Float64Array) -> None:
+    """Record the scores float64[k] of the next k submissions."""
     for i in range(scores.shape[0]):
-        record(keeper, scores[i])
+        record(tracker, scores[i])

@@ -1,4 +1,4 @@
-"""Environments and modules are users' own code: nothing that it raises or prints may leave their side."""
+"""Isolation of users' environments and modules: errors, output and torch threads."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from dprl.privacy import LedgerError
 class ErrorBarrier:
     """A `with` block that drops its errors, including those that would end the process.
 
-    Environments and modules are the user's own code: anything may be raised there. `failed` tells afterwards whether
-    there was an error; it is as private as the data.
+    Environments and modules are user code and may raise anything, and an error reveals private data. `failed` says
+    afterwards whether there was an error; it is as private as the data.
 
     Args:
-        refusals: whether a ledger's refusals are raised (they have public numbers only); not where agents play.
+        refusals: whether LedgerErrors pass. They contain public numbers only. Leave it False around an agent's episode.
     """
 
     failed = False
 
     def __init__(self, *, refusals: bool = False) -> None:
-        self._lets_out = (KeyboardInterrupt, LedgerError) if refusals else (KeyboardInterrupt,)
+        self._passing = (KeyboardInterrupt, LedgerError) if refusals else (KeyboardInterrupt,)
 
     def __enter__(self) -> ErrorBarrier:
         return self
@@ -35,13 +35,13 @@ class ErrorBarrier:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        self.failed = error is not None and not isinstance(error, self._lets_out)
+        self.failed = error is not None and not isinstance(error, self._passing)
         return self.failed
 
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Drop prints, warnings and logs of Python code: others than the agents read them."""
+    """Drop prints, warnings and logs of Python code: others than the agents could read them."""
     disabled = logging.root.manager.disable
     with Path(os.devnull).open("w") as nowhere, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -51,3 +51,16 @@ def silent() -> Iterator[None]:
                 yield
         finally:
             logging.disable(disabled)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run torch on one thread: networks are small, and results must not depend on the number of cores."""
+    import torch  # noqa: PLC0415 - it takes seconds to load
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

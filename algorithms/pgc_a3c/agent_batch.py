@@ -1,8 +1,8 @@
 """Batch of agents in lanes: each balances its own pole with its own copy of the parameters.
 
-One tick is one step of every lane. An agent's actions and gradient are a function of the parameters, its number,
-the submission's number, the exploration rate and the seed: the same bits for any number and state of the other
-lanes.
+One tick is one step of every lane. An agent's actions and gradient depend only on the parameters, its number, the
+submission's number, the exploration rate and the seed. They are equal bit for bit for any number and state of the
+other lanes.
 
 Paper: [OT20] Algorithm 1, the local process.
 """
@@ -42,13 +42,13 @@ from dprl.privacy.randomness.bits import fill_uniform, splitmix64
 
 UInt64Array = npt.NDArray[np.uint64]
 
-# Rows of a group: those of a trace; other data of an agent; theta, and the differences of its rows of p. They
-# lie in one array at constant distances, or compilers would not vectorise loops over lanes.
+# Rows of a group: those of a trace; other data of an agent; theta, and the differences of its rows of p. They are in
+# one array at constant distances, because compilers would not vectorise loops over lanes otherwise.
 GRAVITY, _EXPLORATION = TRACE, TRACE + 1
 DRAW = TRACE + 2
 """The number of the next exploration draw, as an unsigned integer."""
 _STEPS, _LEFT, _STANDING, _OVER = TRACE + 3, TRACE + 4, TRACE + 5, TRACE + 6
-"""Steps taken, ticks to the horizon, whether it has not fallen, and whether the episode ended with this tick."""
+"""Steps taken, ticks to the horizon, whether the pole stands, and whether the episode ended with this tick."""
 _COLUMN = TRACE + 7
 """The column of the trace for the next step, as an integer; without an agent, one of no step."""
 _THETA = TRACE + 8
@@ -57,10 +57,10 @@ _ROWS = _DIFFERENCES + UNITS
 
 
 class AgentBatch(NamedTuple):
-    """Users' side: the episodes under way, in groups of WIDTH lanes; lane l is in group l // WIDTH.
+    """Agents' side: the current episodes, in groups of WIDTH lanes; lane l is in group l // WIDTH.
 
     lanes float64[G, rows * WIDTH]: all about the agents, row by row; table float64[G, rows, WIDTH]: the same memory;
-    traces float64[lanes, 8, columns]: of the episodes under way, one column a step; begin int64[lanes]: the tick of the
+    traces float64[lanes, 8, columns]: of the current episodes, one column per step; begin int64[lanes]: the tick of the
     first step; ended int64[lanes]: whether an episode has ended and its gradient is pending;
     order int64[lanes]: the caller's number of the lane's agent; clock int64[1]: ticks so far;
     sampled, padded: see `batch`.
@@ -89,8 +89,8 @@ class AgentBatch(NamedTuple):
         return f"AgentBatch({self.n_lanes} lanes)"
 
 
-class Orders(NamedTuple):
-    """Public orders for k agents: agent j starts from parameters[version[j]].
+class Assignments(NamedTuple):
+    """Assignments of k agents, all of it public: agent j starts from parameters[version[j]].
 
     parameters float64[v, 112]; version, submissions, agents int64[k]; explorations float64[k], in [0, 1].
     """
@@ -107,8 +107,8 @@ def agent_batch(
 ) -> AgentBatch:
     """Return `n_lanes` idle lanes.
 
-    sampled: whether agents draw from the policy when they do not explore; else they take the likeliest action, as in
-    the paper. padded: whether every agent computes as long as for the longest episode; the results are the same.
+    sampled: whether agents that do not explore draw from the policy; else they take the most probable action, as in the
+    paper. padded: whether every agent computes as long as for the longest episode; the results are the same.
     Raises ValueError if n_lanes is not at least 1.
     """
     if n_lanes < 1:
@@ -140,7 +140,7 @@ def agent_batch(
 
 @no_alloc_kernel
 def deliver(batch: AgentBatch, lane: int, theta: Float64Array, submission: int, agent: int, exploration: float) -> None:
-    """Let `agent` begin an episode in a lane, with a copy of theta float64[112]; drop any episode under way there.
+    """Let `agent` begin an episode in a lane, with a copy of theta float64[112]; drop the lane's current episode.
 
     exploration: alpha in [0, 1], the probability of a random action.
     """
@@ -164,14 +164,14 @@ def deliver(batch: AgentBatch, lane: int, theta: Float64Array, submission: int, 
 
 @no_alloc_kernel
 def idle(batch: AgentBatch, lane: int) -> None:
-    """Empty a lane; drop any episode under way there."""
+    """Empty a lane and drop its current episode."""
     batch.table[lane // WIDTH, _LEFT, lane & (WIDTH - 1)] = 0.0
     batch.ended[lane] = 0
 
 
 @no_alloc_kernel
 def is_idle(batch: AgentBatch, lane: int) -> bool:
-    """Return whether a lane has no agent under way and no pending gradient."""
+    """Return whether a lane has neither a current episode nor a pending gradient."""
     return bool(batch.ended[lane] == 0 and batch.table[lane // WIDTH, _LEFT, lane & (WIDTH - 1)] == 0.0)
 
 
@@ -181,11 +181,11 @@ def tick(batch: AgentBatch) -> int:
     ended = 0
     for g in range(batch.lanes.shape[0]):
         lanes, table = batch.lanes[g], batch.table[g]
-        _look_ahead(lanes)
-        _choose(lanes, batch.exploration_key, batch.sampled)
-        _remember(batch.traces[g * WIDTH : (g + 1) * WIDTH], lanes)
+        _evaluate_networks(lanes)
+        _choose_actions(lanes, batch.exploration_key, batch.sampled)
+        _record_step(batch.traces[g * WIDTH : (g + 1) * WIDTH], lanes)
         step_lanes(table[:INPUTS], table[ACTION], table[GRAVITY])
-        over = _count(lanes, np.float64(batch.horizon), batch.padded)
+        over = _count_step(lanes, np.float64(batch.horizon), batch.padded)
         if over > 0:
             for at in range(WIDTH):
                 batch.ended[g * WIDTH + at] |= np.int64(lanes[_OVER * WIDTH + at])
@@ -196,7 +196,7 @@ def tick(batch: AgentBatch) -> int:
 
 @no_alloc_kernel
 def advance(batch: AgentBatch) -> int:
-    """Tick until an episode ends; return how many did, 0 if no agent is under way."""
+    """Tick until an episode ends; return how many ended, 0 if no lane has an episode."""
     under_way, ended = False, 0
     for lane in range(batch.n_lanes):
         under_way |= not is_idle(batch, lane)
@@ -206,7 +206,7 @@ def advance(batch: AgentBatch) -> int:
 
 
 @no_alloc_kernel
-def _look_ahead(lanes: Float64Array) -> None:
+def _evaluate_networks(lanes: Float64Array) -> None:
     """Write the outputs of the networks of a group for the states of their lanes."""
     signs = lanes.view(np.uint64)
     for at in range(WIDTH):
@@ -252,7 +252,7 @@ def _unit(lanes: Float64Array, i: int, at: int) -> float:
 
 
 @no_alloc_kernel
-def _choose(lanes: Float64Array, key: UInt64Array, sampled: bool) -> None:
+def _choose_actions(lanes: Float64Array, key: UInt64Array, sampled: bool) -> None:
     """Choose the action of every lane of a group: one draw decides whether to explore, and the action."""
     draws, words = lanes.view(np.uint64), (key[0], key[1], key[2])
     for at in range(WIDTH):
@@ -268,7 +268,7 @@ def _choose(lanes: Float64Array, key: UInt64Array, sampled: bool) -> None:
 
 
 @no_alloc_kernel
-def _remember(traces: Float64Array, lanes: Float64Array) -> None:
+def _record_step(traces: Float64Array, lanes: Float64Array) -> None:
     """Copy the start of a step into the traces of a group; without an agent, into an unused column."""
     places = lanes.view(np.uint64)
     for at in range(WIDTH):
@@ -278,7 +278,7 @@ def _remember(traces: Float64Array, lanes: Float64Array) -> None:
 
 
 @no_alloc_kernel
-def _count(lanes: Float64Array, horizon: float, padded: bool) -> int:
+def _count_step(lanes: Float64Array, horizon: float, padded: bool) -> int:
     """Count the step of every lane of a group; return how many episodes ended."""
     ends, total = 0.0 if padded else 1.0, 0
     draws, places = lanes.view(np.uint64), lanes.view(np.int64)
@@ -303,7 +303,7 @@ def _count(lanes: Float64Array, horizon: float, padded: bool) -> int:
 def local_update(batch: AgentBatch, lane: int, loss: LossTables, gradient: Float64Array) -> float:
     """Write the raw gradient float64[112] of the episode that has ended in a lane, and leave it idle; return its score.
 
-    Raises ValueError if no episode has ended there with the last tick: it has moved on with later ones.
+    Raises ValueError if no episode ended there with the last tick, because later ticks overwrite its state.
     """
     at = lane & (WIDTH - 1)
     lanes = batch.lanes[lane // WIDTH]
@@ -323,17 +323,17 @@ def local_update(batch: AgentBatch, lane: int, loss: LossTables, gradient: Float
 
 @no_alloc_kernel
 def run_agents(
-    batch: AgentBatch, loss: LossTables, orders: Orders, gradients: Float64Array, scores: Float64Array
+    batch: AgentBatch, loss: LossTables, assignments: Assignments, gradients: Float64Array, scores: Float64Array
 ) -> None:
     """Let k agents play, each as soon as a lane is free; write gradients float64[k, 112] and scores float64[k].
 
-    Episodes under way in the batch are dropped.
+    Current episodes of the batch are dropped.
     """
-    n, following = orders.version.shape[0], 0
+    n, following = assignments.version.shape[0], 0
     for lane in range(batch.n_lanes):
         idle(batch, lane)
         if following < n:
-            _start(batch, lane, orders, following)
+            _start(batch, lane, assignments, following)
             following += 1
     while advance(batch) > 0:
         for lane in range(batch.n_lanes):
@@ -342,13 +342,13 @@ def run_agents(
             j = batch.order[lane]
             scores[j] = local_update(batch, lane, loss, gradients[j])
             if following < n:
-                _start(batch, lane, orders, following)
+                _start(batch, lane, assignments, following)
                 following += 1
 
 
 @no_alloc_kernel
-def _start(batch: AgentBatch, lane: int, orders: Orders, j: int) -> None:
+def _start(batch: AgentBatch, lane: int, assignments: Assignments, j: int) -> None:
     """Deliver order j to a lane."""
     batch.order[lane] = j
-    theta = orders.parameters[orders.version[j]]
-    deliver(batch, lane, theta, orders.submissions[j], orders.agents[j], orders.explorations[j])
+    theta = assignments.parameters[assignments.version[j]]
+    deliver(batch, lane, theta, assignments.submissions[j], assignments.agents[j], assignments.explorations[j])

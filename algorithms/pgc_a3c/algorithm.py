@@ -1,7 +1,7 @@
-"""PGC-A3C: its settings and its learner in one process, with a compiled loop.
+"""PGC-A3C: config and learner in one process, with a compiled loop.
 
-With the same streams and the deterministic schedule, `on_rllib/` runs the same algorithm with workers and gives the
-same bits.
+`on_rllib/` runs the same algorithm with workers. With the same streams and the deterministic schedule, results are
+equal bit for bit.
 
 Paper: [OT20] Algorithm 1.
 """
@@ -15,9 +15,16 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array, Metric, Releases, check_choice, check_number
 from dprl.algorithms.learner import Learner
-from dprl.algorithms.pgc.aggregator import Server, StepRule, aggregate, aggregator_state, delivered, newest
+from dprl.algorithms.pgc.aggregator import (
+    CompiledAggregator,
+    StepRule,
+    aggregate,
+    aggregator_state,
+    latest_parameters,
+    starting_parameters,
+)
 from dprl.algorithms.pgc.schedule import Schedule, last_startable
-from dprl.algorithms.pgc.scores import METRICS, SCORE, ScoreKeeper, record
+from dprl.algorithms.pgc.scores import METRICS, SCORE, ScoreTracker, record
 from dprl.algorithms.pgc_a3c.agent_batch import AgentBatch, agent_batch, deliver, is_idle, local_update, tick
 from dprl.algorithms.pgc_a3c.gradient import Loss, LossTables, loss_tables
 from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
@@ -35,8 +42,8 @@ class _Behaviour(NamedTuple):
     """Behaviour of every agent.
 
     loss: of eq. (15). exploration: alpha of the first agents. fading: slots until it would be 0. floor: the least
-    alpha. n_agents: their number; submission n is of agent (n - 1) mod n_agents + 1. reports: 1, or 0 for the control
-    with zero gradients: only noise arrives.
+    alpha. n_agents: their number; submission n belongs to agent (n - 1) mod n_agents + 1. reports: 1, or 0 for the
+    control with zero gradients, so that messages are noise only.
     """
 
     loss: LossTables
@@ -48,9 +55,9 @@ class _Behaviour(NamedTuple):
 
 
 class _PendingGradients(NamedTuple):
-    """Gradients of finished agents that wait for their turn to report; on the agents' side.
+    """Agents' side: gradients of finished agents, to be reported in the order of slots.
 
-    gradients float64[W, d], scores float64[W]: of the slot i at row i mod W; slots int64[W]: the slot of each row.
+    gradients float64[W, d], scores float64[W]: those of slot i in row i mod W; slots int64[W]: the slot of each row.
     """
 
     gradients: Float64Array
@@ -62,7 +69,7 @@ class _PendingGradients(NamedTuple):
 
 
 class _Agents(NamedTuple):
-    """Agents' side: the acting agents, their pending gradients, and their behaviour."""
+    """Agents' side: lanes of acting agents, pending gradients, and behaviour."""
 
     batch: AgentBatch
     pending: _PendingGradients
@@ -72,28 +79,30 @@ class _Agents(NamedTuple):
         return f"Agents({self.behaviour.n_agents})"
 
 
-def no_pending_gradients(schedule: Schedule, n_parameters: int) -> _PendingGradients:
-    """Return an empty buffer with a place for every agent that can have begun."""
+def empty_pending_gradients(schedule: Schedule, n_parameters: int) -> _PendingGradients:
+    """Return an empty buffer with a row for every agent that can have begun."""
     places = schedule.most_waiting + 1
     return _PendingGradients(np.zeros((places, n_parameters)), np.zeros(places), np.zeros(places, dtype=np.int64))
 
 
 @inlined
 def exploration_rate(behaviour: _Behaviour, slot: int) -> float:
-    """Return alpha = max(floor, alpha_1 (1 - slot / fading)): with 0.5, 900 and 0 the paper's max(0, 0.5 - n/1800).
+    """Return alpha = max(floor, alpha_1 (1 - slot / fading)); 0, 0.5 and 900 give the paper's max(0, 0.5 - n/1800).
 
-    It depends on the slot, a public number; a dependence on agents would be another channel.
+    It depends on the slot, a public number. A dependence on agents would be another channel.
     """
     return max(behaviour.floor, behaviour.exploration * (1.0 - slot / behaviour.fading))
 
 
 def exploration_rates(behaviour: _Behaviour, slots: Int64Array) -> Float64Array:
-    """Return the rate of each of the slots int64[k], as `exploration_rate` does, bit for bit."""
+    """Return the rates of slots int64[k], equal bit for bit to those of `exploration_rate`."""
     return np.maximum(behaviour.floor, behaviour.exploration * (1.0 - slots / behaviour.fading))
 
 
 @no_alloc_kernel
-def run(agents: _Agents, channel: GradientChannel, server: Server, keeper: ScoreKeeper, first: int, last: int) -> float:
+def run(
+    agents: _Agents, channel: GradientChannel, server: CompiledAggregator, tracker: ScoreTracker, first: int, last: int
+) -> float:
     """Let the agents of slots first..last act and report, and aggregate; return the sum of their scores.
 
     The simulator reads the scores; the server does not. Slots first..last must be charged.
@@ -106,7 +115,7 @@ def run(agents: _Agents, channel: GradientChannel, server: Server, keeper: Score
             if is_idle(batch, lane) and begun < min(last, last_startable(schedule, applied)):
                 begun += 1
                 agent, alpha = (begun - 1) % behaviour.n_agents + 1, exploration_rate(behaviour, begun)
-                deliver(batch, lane, delivered(state, schedule, begun), begun, agent, alpha)
+                deliver(batch, lane, starting_parameters(state, schedule, begun), begun, agent, alpha)
                 batch.order[lane] = begun
         if tick(batch) == 0:
             continue
@@ -123,7 +132,7 @@ def run(agents: _Agents, channel: GradientChannel, server: Server, keeper: Score
             submit(channel, pending.gradients[place], pending.scores[place], applied)
             bit = receive(channel, estimate)
             aggregate(state, schedule, step, estimate, bit)
-            record(keeper, pending.scores[place])
+            record(tracker, pending.scores[place])
             total += pending.scores[place]
     return total
 
@@ -132,27 +141,27 @@ def run(agents: _Agents, channel: GradientChannel, server: Server, keeper: Score
 class PGCA3CConfig:
     """PGC-A3C, actor-critic from private gradients of many agents ([OT20] Algorithm 1; clipped ones with none).
 
-    Defaults of choices that the paper leaves open are the readings nearest to its tables.
+    Where the paper leaves choices open, the defaults are the readings nearest to its tables.
 
     Args:
         learning_rate: eta >= 0. buffer_size: |B|, messages for one update; the paper has 1 with the Laplace mechanism
             and 100 with projected random sign.
-        halving: submissions until the step has halved, eta / (1 + n / halving); 0 keeps it constant, as printed.
-        staleness: messages before its own that an agent does not wait for; 8 for the paper's 9 threads.
+        halving: submissions until the step size has halved, eta / (1 + n / halving); 0 keeps it constant, as printed.
+        staleness: preceding messages that an agent does not wait for; 8 for the paper's 9 threads.
         discount: gamma. value_weight: lambda. entropy_weight: beta.
         exploration: alpha of the first agents. fading: submissions until it would be 0, as printed.
         exploration_floor: the least alpha; 0 is the paper's.
-        success_memory: the weight of each private score bit in the aggregator's estimate of the share of agents that
-            succeed, with `privacy.release_scores: private`; the step shrinks to 0 as the share grows to `success_full`.
-            0 disables this, as printed.
+        success_memory: weight of each private score bit in the aggregator's estimate of the share of agents that
+            succeed, with `privacy.release_scores: private`; the step size falls to 0 as the share grows to
+            `success_full`. 0 disables this, as printed.
         acting: 'greedy' with probability 1 - alpha, as printed, or 'sampled' from the policy.
-        reward: 'terminal' is 0 but for the last step's -1 (the pole fell) or +1; 'literal' is 1 for every step.
+        reward: 'terminal' is 0 except for the last step, -1 if the pole fell or else +1; 'literal' is 1 in every step.
         bootstrap: V(s_T) in eqs. (12) and (18): 'discounted' by gamma^(T-t) in both, 'printed', or 'none'.
-        differentiate: whether the advantage and the target are differentiated, too, as printed.
+        differentiate: whether the advantage and the target are differentiated too, as printed.
         initial: 'normal' with standard deviation `initial_scale`, or 'glorot' uniform times `initial_scale`.
         target: Theta, the mean score over 10 submissions that counts as success.
         reports: 'gradient', or 'noise': the control with zero gradients from all agents.
-        padded: whether every agent computes as long as the longest episode takes; the results are the same.
+        padded: whether every agent computes as long as for the longest episode; the results are the same.
 
     Paper: [OT20] Algorithm 1 and sec. 4.
     """
@@ -182,6 +191,8 @@ class PGCA3CConfig:
     plays: ClassVar[type[Env]] = CartPole
     releases: ClassVar[Releases] = "gradients"
     unit: ClassVar[Literal["episode", "submission"]] = "submission"
+    covered_by: ClassVar[str | None] = None
+    """No theorem covers learning; the certificate covers privacy."""
     metrics: ClassVar[tuple[Metric, ...]] = METRICS
 
     def __post_init__(self) -> None:
@@ -199,11 +210,6 @@ class PGCA3CConfig:
         check_choice("bootstrap", self.bootstrap, ["discounted", "printed", "none"])
         check_choice("initial", self.initial, ["normal", "glorot"])
         check_choice("reports", self.reports, ["gradient", "noise"])
-
-    @property
-    def covered_by(self) -> str | None:
-        """None: no theorem covers learning; the certificate covers privacy."""
-        return None
 
     @property
     def schedule(self) -> Schedule:
@@ -231,7 +237,7 @@ class PGCA3CConfig:
             loss, self.exploration, self.fading, self.exploration_floor, n_agents, int(self.reports == "gradient")
         )
 
-    def first_parameters(self, streams: Streams) -> Float64Array:
+    def initial_parameters(self, streams: Streams) -> Float64Array:
         """Return the first parameters float64[112]; they are public."""
         return initial_parameters(self.initial, self.initial_scale, streams.key("exploration", "first parameters"))
 
@@ -279,23 +285,18 @@ class PGCA3CLearner(Learner):
     ) -> None:
         super().__init__(config, privatizer, episodes, streams, [repr(env)])
         _check_scores_are_named(privatizer)
-        schedule, first = config.schedule, config.first_parameters(streams)
-        people = agent_batch(_LANES, env, streams, sampled=config.acting == "sampled", padded=config.padded)
+        schedule, first = config.schedule, config.initial_parameters(streams)
+        agents = agent_batch(_LANES, env, streams, sampled=config.acting == "sampled", padded=config.padded)
         behaviour = config.behaviour(env.horizon, privatizer.n_users)
-        self._agents = _Agents(people, no_pending_gradients(schedule, DIMENSION), behaviour)
+        self._agents = _Agents(agents, empty_pending_gradients(schedule, DIMENSION), behaviour)
         step = config.step(privatizer)
-        self._server = Server(aggregator_state(schedule, first), schedule, step, np.zeros(DIMENSION))
-        self._keeper = ScoreKeeper.of(config.target)
-
-    @property
-    def parameters(self) -> Float64Array:
-        """The parameters after the last update, a copy float64[112]."""
-        return newest(self._server.state).copy()
+        self._server = CompiledAggregator(aggregator_state(schedule, first), schedule, step, np.zeros(DIMENSION))
+        self._score_tracker = ScoreTracker.empty(config.target)
 
     @property
     def policy(self) -> Float64Array:
         """The parameters after the last update, a copy float64[112]."""
-        return self.parameters
+        return latest_parameters(self._server.state).copy()
 
     @property
     def derived(self) -> dict[str, float]:
@@ -303,16 +304,16 @@ class PGCA3CLearner(Learner):
         return {"noise_norm": self.privatizer.query.noise_norm}
 
     def _run(self, first: int, last: int) -> dict[str, float]:
-        total = run(self._agents, self.privatizer.channel, self._server, self._keeper, first, last)
-        return {SCORE.name: total / (last - first + 1), **self._keeper.metrics(self.episodes)}
+        total = run(self._agents, self.privatizer.channel, self._server, self._score_tracker, first, last)
+        return {SCORE.name: total / (last - first + 1), **self._score_tracker.metrics(self.episodes)}
 
     def _arrays(self) -> dict[str, np.ndarray]:
         server = {_SERVER + name: array for name, array in self._server.state._asdict().items()}
-        return server | {_SCORES + "last": self._keeper.last, _SCORES + "counts": self._keeper.counts}
+        return server | {_SCORES + "last": self._score_tracker.last, _SCORES + "counts": self._score_tracker.counts}
 
 
 def _check_scores_are_named(privatizer: GradientPrivatizer) -> None:
-    """Raise ValueError unless the certificate names raw scores as read: this learner reads them."""
+    """Raise ValueError unless the certificate says that raw scores are read, as this learner does."""
     excluded = privatizer.query.threat_model(privatizer.trust_model, submissions=1).excluded
     if privatizer.trust_model != "none" and not {RAW_SCORES, SIMULATED_SCORES} & set(excluded):
-        raise ValueError("privatizer must name raw scores as a channel that is left open; take config.privatizer(...)")
+        raise ValueError("privatizer must name raw scores as a channel that is not covered; use config.privatizer(...)")

@@ -1,9 +1,9 @@
 """The gradient of an agent's loss over one episode, in closed form, several time steps at once.
 
-With m_i the steps where unit i is on, every part of the gradient follows from two sums for each unit,
-sum over m_i of z_t s_t and of y_t s_t, where z_t and y_t are the derivatives of the loss by the difference of the
-logits and by the value: theta's rows are multiples of them. So only signs of the hidden layer are stored. Steps are
-first added by the pattern of four units that are on ('the four Russians'): four additions instead of sixteen.
+Let m_i be the steps where unit i is on, and z_t and y_t the derivatives of the loss with respect to the difference of
+the logits and to the value. Every part of the gradient follows from two sums for each unit: of z_t s_t and of y_t s_t
+over m_i. So only the signs of the hidden layer are stored. Steps are first added by the on-off pattern of four units
+(the method of four Russians). This takes four additions instead of sixteen.
 
 Paper: [OT20] eqs. (12), (13) and (15)-(18).
 """
@@ -19,9 +19,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc_a3c.network import (
-    DIMENSION,
     INPUTS,
     POLICY,
     UNITS,
@@ -51,14 +50,14 @@ _Four = tuple[float, float, float, float]
 
 
 class Loss(NamedTuple):
-    """Reading of eq. (15); the paper's gamma, lambda and beta are 0.99, 0.5 and 0.01.
+    """Settings of the loss of eq. (15); the paper's gamma, lambda and beta are 0.99, 0.5 and 0.01.
 
     discount: gamma. value_weight: lambda. entropy_weight: beta.
-    reward: 'literal', 1 for each step; 'terminal', 0 but for the last step: 1 if the episode is of full length, or -1.
-    bootstrap: of the last state's value, also after a fall. 'discounted', gamma^(T-t) V(s_T) in (12) and in (18);
+    reward: 'literal', 1 for each step; 'terminal', 0 except for the last step: 1 after a full episode, else -1.
+    bootstrap: use of the last state's value, also after a fall. 'discounted', gamma^(T-t) V(s_T) in (12) and in (18);
         'printed', the same in (12) and V(s_T) in (18); 'none'.
     differentiate: whether the advantage and the values' targets are functions of theta, as printed, or constants.
-    Sums are over the steps t < T: none is averaged, and at s_T no action is taken.
+    Sums are over the steps t < T, without averaging; at s_T no action is taken.
     """
 
     discount: float
@@ -76,7 +75,7 @@ class LossTables(NamedTuple):
     contain, n steps before the end at H - n; zeros where n < 1. ends: whether the reward is at the end, and negative if
     that comes early. derivatives float64[2, columns]: z and y of each step; patterns float64[16, 4 * 8]: the sums of
     z s and y s over the steps with one of the 16 patterns of the four units of each group; sums float64[4, 4 * 8]:
-    those of each unit, the first ones of all groups in a row. These are scratch.
+    those of each unit, with the first units of all groups in one row. The last three are scratch memory.
     """
 
     value_weight: float
@@ -134,17 +133,6 @@ def loss_tables(loss: Loss, horizon: int) -> LossTables:
         patterns=np.zeros((_PATTERNS, _GROUPS * _SUMS)),
         sums=np.zeros((_TOGETHER, _GROUPS * _SUMS)),
     )
-
-
-def gradient_of(states: Float64Array, actions: Int64Array, theta: Float64Array, tables: LossTables) -> Float64Array:
-    """Return the gradient float64[112] of one given episode: states float64[T + 1, 4], actions int64[T] in {0, 1}."""
-    trace, out = np.zeros((TRACE, columns(tables.horizon))), np.empty(DIMENSION)
-    trace[:INPUTS, : len(states)] = states.T
-    trace[ACTION, : len(actions)] = actions
-    for t in range(len(actions)):
-        look(trace, t, theta)
-    write_gradient(out, theta, trace, len(actions), tables, False)
-    return out
 
 
 @no_alloc_kernel

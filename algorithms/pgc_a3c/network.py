@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from dprl.algorithms.base import Float64Array
-from dprl.compiled import kernel, no_alloc_kernel
+from dprl.compiled import kernel
 from dprl.privacy.mechanisms.logarithm import open_unit
 from dprl.privacy.randomness.bits import fill_bits
 
@@ -86,16 +86,3 @@ def probability_of_right(difference: float) -> float:
     e = exponential(-abs(difference))
     larger = 1.0 / (1.0 + e)
     return larger if difference > 0.0 else e * larger
-
-
-@no_alloc_kernel
-def forward(theta: Float64Array, state: Float64Array) -> tuple[float, float]:
-    """Return (logit 1 minus logit 0, value) of one state float64[4]."""
-    difference, value = 0.0, 0.0
-    for i in range(UNITS):
-        h = theta[4 * i] * state[0] + theta[4 * i + 1] * state[1]
-        h += theta[4 * i + 2] * state[2] + theta[4 * i + 3] * state[3]
-        h = h if h > 0.0 else 0.0
-        difference += (theta[POLICY + UNITS + i] - theta[POLICY + i]) * h
-        value += theta[VALUE + i] * h
-    return difference, value

@@ -1,6 +1,6 @@
-"""Random search on public scores: the control for claims of learning from private gradients.
+"""Random search on public scores, a control for claims of learning from private gradients.
 
-It uses no gradient and gives no privacy: it reads the raw scores; [OT20] declares them public.
+It uses no gradients and is not private, because it reads raw scores; [OT20] declares them public.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def first_successes(
 
 
 def _search(env: CartPole, streams: Streams, purpose: str, target: float, exploring: bool) -> float:
-    people = agent_batch(1, env, Streams(streams.seed, f"{streams.context}|{purpose}", streams.noise))
+    batch = agent_batch(1, env, Streams(streams.seed, f"{streams.context}|{purpose}", streams.noise))
     asked, candidate = 0, 0
     while asked < _MOST_SUBMISSIONS:
         key = streams.key("exploration", f"{purpose}, candidate {candidate}")
@@ -45,14 +45,14 @@ def _search(env: CartPole, streams: Streams, purpose: str, target: float, explor
         begun, missing = asked, 0.0
         while missing <= WINDOW * (env.horizon - target) and asked - begun < WINDOW:
             asked += 1
-            missing += env.horizon - _score(people, theta, asked, max(0.0, 0.5 - asked / 1800.0) * exploring)
+            missing += env.horizon - _score(batch, theta, asked, max(0.0, 0.5 - asked / 1800.0) * exploring)
         if missing <= WINDOW * (env.horizon - target):
             return float(begun + 1)
     return math.inf
 
 
-def _score(people: AgentBatch, theta: Float64Array, submission: int, exploration: float) -> float:
+def _score(batch: AgentBatch, theta: Float64Array, submission: int, exploration: float) -> float:
     """Return the number of steps of one agent's episode."""
-    deliver(people, 0, theta, submission, submission, exploration)
-    advance(people)
-    return local_update(people, 0, loss_tables(_ANY, people.horizon), np.empty(DIMENSION))
+    deliver(batch, 0, theta, submission, submission, exploration)
+    advance(batch)
+    return local_update(batch, 0, loss_tables(_ANY, batch.horizon), np.empty(DIMENSION))

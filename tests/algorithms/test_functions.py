@@ -130,7 +130,7 @@ def test_functions_that_do_not_fit_are_refused() -> None:
         (taken, "^beta of taken must have a name of its own"),
         (lambda counts: counts, "^an algorithm must be a named function, got '<lambda>'"),
         (enclosed, "^enclosed must not read variables of an enclosing function"),
-        (pucb, "^algorithm pucb must have a name of its own"),
+        (pucb, "^algorithm pucb must have a unique name"),
     ]
     for function, rule in refused:
         with pytest.raises(ValueError, match=rule):

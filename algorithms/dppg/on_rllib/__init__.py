@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dprl.algorithms.dppg.on_rllib.algorithm import DPPG
-from dprl.algorithms.dppg.on_rllib.config import DPPGConfig
+from dprl.algorithms.dppg.on_rllib.algorithm import DPPG, DPPGConfig
 
 __all__ = ["DPPG", "DPPGConfig"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
@@ -19,9 +19,9 @@ from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.aggregator import Aggregator
 from dprl.algorithms.pgc.collector import Collector, Limits
-from dprl.algorithms.pgc.journaled_privatizer import JournaledPrivatizer, folder_of_run
+from dprl.algorithms.pgc.journaled_privatizer import JournaledPrivatizer, journal_folder
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
-from dprl.algorithms.pgc.on_rllib.env_runner import Place
+from dprl.algorithms.pgc.on_rllib.env_runner import RolloutContext
 from dprl.algorithms.pgc.on_rllib.learner import PGCLearner
 from dprl.algorithms.pgc.on_rllib.workers import Workers
 from dprl.algorithms.pgc.scores import SCORE, record_all
@@ -34,42 +34,57 @@ _USE_THE_MODULE = (
 )
 
 
-class GradientCollection(Algorithm):
-    """Base of private gradient collection on RLlib: `CONFIG().privacy(...).build_algo().train()`.
+def _refused(name: str) -> Callable[..., NoReturn]:
+    """Return a method that raises NotImplementedError with the replacement."""
 
-    *Formal guarantee.* That of the privatizer, for every agent, also after crashes and restarts: a submission is
-    charged in a journal on disk before its agent is asked, and no agent is asked twice. A charged message that does not
-    arrive is lost, and a fresh agent takes its place.
+    def method(*_: object, **__: object) -> NoReturn:
+        raise NotImplementedError(_USE_THE_MODULE.format(name))
+
+    return method
+
+
+class GradientCollection(Algorithm):
+    """Base class of private gradient collection on RLlib: `CONFIG().privacy(...).build_algo().train()`.
+
+    *Formal guarantee.* The privatizer's, for every agent, also after crashes and restarts: a submission is charged in a
+    journal on disk before its agent is asked, and no agent is asked twice. A charged message that does not arrive is
+    lost, and a fresh agent takes its place.
 
     Paper: [OT20] Algorithm 1.
     """
 
     config: GradientCollectionConfig
-    own: ClassVar[str]
-    """Key of its metrics in results, and of its state."""
+    config_class: ClassVar[type[GradientCollectionConfig]]
+    results_key: ClassVar[str]
+    """Key of its metrics in results, and of its state in checkpoints."""
+
+    @classmethod
+    def get_default_config(cls) -> GradientCollectionConfig:
+        """Return the default settings; privacy has none and must be chosen."""
+        return cls.config_class()
 
     @classmethod
     def _should_create_evaluation_env_runners(cls, eval_config: object) -> bool:  # noqa: ARG003 - as RLlib's
-        # RLlib's would be runners of this algorithm, without episodes as output; see `evaluate`.
+        # RLlib would make runners of this algorithm, and they return no episodes; see `evaluate`.
         return False
 
     def setup(self, config: GradientCollectionConfig) -> None:
         """Start the runners and the aggregator; called by RLlib's constructor."""
         super().setup(config)
         if not self.config.compiled:
-            self._rehearse()
-        streams, first = self.config.streams(), self.config.first_parameters(self.get_module(), self.spaces)
-        trust, population, left_open = self.config.trust_model(), self.config.population, self.config.channels_left_open
+            self._dry_run()
+        streams, first = self.config.streams(), self.config.initial_parameters(self.get_module(), self.spaces)
+        trust, population, uncovered = self.config.trust_model(), self.config.population, self.config.uncovered_channels
 
         def privatizer() -> GradientPrivatizer:
-            layout = GradientLayout(len(first), self.config.box().schedule.buffer_size, left_open)
+            layout = GradientLayout(len(first), self.config.learning_config().schedule.buffer_size, uncovered)
             built: GradientPrivatizer = trust.build(layout, population, streams)
             return built
 
-        self._journaled = JournaledPrivatizer(privatizer, folder_of_run(self.config.ledger_folder, self._storage))
+        self._journaled = JournaledPrivatizer(privatizer, journal_folder(self.config.ledger_folder, self._storage))
         self._aggregator = Aggregator(self.config.rules(self._journaled.privatizer), first, self._journaled.accept)
         self.learner.start(self._aggregator)
-        self._keeper, self._score_sum = self.config.keeper(), 0.0
+        self._score_tracker, self._score_sum = self.config.score_tracker(), 0.0
         in_flight = self.config.max_requests_in_flight_per_env_runner
         self._workers = Workers(self.env_runner_group, self._journaled, in_flight, self.config.sample_timeout_s)
         limits = Limits(
@@ -114,7 +129,7 @@ class GradientCollection(Algorithm):
 
     def certificate(self) -> Certificate:
         """Return the certificate of the messages so far."""
-        certificate: Certificate = self._journaled.privatizer.certificate(self.config.box().name)
+        certificate: Certificate = self._journaled.privatizer.certificate(self.config.learning_config().name)
         return certificate
 
     def training_step(self) -> None:
@@ -149,8 +164,8 @@ class GradientCollection(Algorithm):
             self._evaluation_env = self._simulator(config.env_config)
         seeds = np.random.SeedSequence((self.config.seed, self.submissions)).generate_state(config.evaluation_duration)
         module = self.get_module()
-        place = Place(self._evaluation_env, module, lambda: self._simulator(config.env_config))
-        returns = self.config.greedy_returns(place, seeds.tolist())
+        context = RolloutContext(self._evaluation_env, module, lambda: self._simulator(config.env_config))
+        returns = self.config.greedy_returns(context, seeds.tolist())
         found = {"mean": float(np.mean(returns)), "min": min(returns), "max": max(returns)}
         results = {f"episode_return_{name}": value for name, value in found.items()}
         evaluated = {"env_runners": results | {"num_episodes": len(returns)}}
@@ -163,17 +178,9 @@ class GradientCollection(Algorithm):
         kwargs = {"algorithm": self, "metrics_logger": self.metrics, **given}
         make_callback(name, callbacks_objects=self.callbacks, callbacks_functions=functions, kwargs=kwargs)
 
-    def compute_single_action(self, *_: object, **__: object) -> NoReturn:
-        """Raise NotImplementedError with the replacement."""
-        raise NotImplementedError(_USE_THE_MODULE.format("compute_single_action"))
-
-    def compute_actions(self, *_: object, **__: object) -> NoReturn:
-        """Raise NotImplementedError with the replacement."""
-        raise NotImplementedError(_USE_THE_MODULE.format("compute_actions"))
-
-    def get_policy(self, *_: object, **__: object) -> NoReturn:
-        """Raise NotImplementedError with the replacement."""
-        raise NotImplementedError(_USE_THE_MODULE.format("get_policy"))
+    compute_single_action = _refused("compute_single_action")
+    compute_actions = _refused("compute_actions")
+    get_policy = _refused("get_policy")
 
     def restore_env_runners(self, env_runner_group: EnvRunnerGroup) -> list[int]:
         """Take back restarted runners; they need no state."""
@@ -192,21 +199,21 @@ class GradientCollection(Algorithm):
         not_components: str | Collection[str] | None = None,
         **kwargs: Any,  # noqa: ANN401 - as RLlib's
     ) -> dict[str, Any]:
-        """Return RLlib's state, and under `own` the ledger's place and least size, and the scores."""
+        """Return RLlib's state, and under `results_key` the ledger's folder and least size, and the scores."""
         state: dict[str, Any] = super().get_state(components, not_components=not_components, **kwargs)
-        if self._check_component(self.own, components, not_components):
-            scores = {"last": self._keeper.last.copy(), "counts": self._keeper.counts.copy()}
-            state[self.own] = {"ledger": self._journaled.reference(), "scores": scores}
+        if self._check_component(self.results_key, components, not_components):
+            scores = {"last": self._score_tracker.last.copy(), "counts": self._score_tracker.counts.copy()}
+            state[self.results_key] = {"ledger": self._journaled.reference(), "scores": scores}
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Continue from `get_state`, with agents that were not asked before."""
         super().set_state(state)
-        if self.own in state:
-            own = state[self.own]
-            for name, array in own["scores"].items():
-                getattr(self._keeper, name)[:] = array
-            self._journaled.resume(own["ledger"])
+        if self.results_key in state:
+            saved = state[self.results_key]
+            for name, array in saved["scores"].items():
+                getattr(self._score_tracker, name)[:] = array
+            self._journaled.resume(saved["ledger"])
 
     def save_to_path(self, path: str | Path | None = None, **kwargs: Any) -> str:  # noqa: ANN401 - as RLlib's
         """Save a checkpoint with certificate.json and the path of the ledger, not the ledger itself."""
@@ -215,19 +222,19 @@ class GradientCollection(Algorithm):
             (Path(saved) / _CERTIFICATE).write_text(json.dumps(self.certificate().to_dict(), indent=2) + "\n")
         return saved
 
-    def _rehearse(self) -> None:
-        """Raise the errors of environment and module before there are agents; later ones would reveal data."""
+    def _dry_run(self) -> None:
+        """Raise errors of environment and module before there are agents; later errors would reveal data."""
         env = self._simulator(self.config.env_config)
-        self.config.rehearse(Place(env, self.get_module(), lambda: self._simulator(self.config.env_config)))
+        self.config.dry_run(RolloutContext(env, self.get_module(), lambda: self._simulator(self.config.env_config)))
         env.close()
 
     def _simulator(self, settings: dict[str, Any]) -> Any:  # noqa: ANN401 - a gym.Env
-        """Return an environment without an agent, in this process."""
+        """Return an environment in this process, without an agent."""
         return self.env_creator(EnvContext(settings, worker_index=0, num_workers=0))
 
     def _note_scores(self, scores: Float64Array) -> None:
         self._score_sum += float(scores.sum())
-        record_all(self._keeper, scores)
+        record_all(self._score_tracker, scores)
 
     def _log(self, taken: int, seconds: float, waited: float) -> None:
         values = {
@@ -239,7 +246,7 @@ class GradientCollection(Algorithm):
             "agents_charged": self._journaled.privatizer.ledger.users_charged,
             "epsilon": self._journaled.privatizer.ledger.epsilon(self.config.privacy_settings.get("delta", 0.0)),
         }
-        if self._keeper.counts[0] > 0:
-            values |= self.config.score_metrics(self._keeper) | {SCORE.name: self._score_sum / taken}
+        if self._score_tracker.counts[0] > 0:
+            values |= self.config.score_metrics(self._score_tracker) | {SCORE.name: self._score_sum / taken}
         for name, value in values.items():
-            self.metrics.log_value((self.own, name), value, window=1)
+            self.metrics.log_value((self.results_key, name), value, window=1)

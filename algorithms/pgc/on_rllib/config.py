@@ -1,4 +1,4 @@
-"""Settings of private gradient collection on RLlib; unknown ones are refused."""
+"""Config of private gradient collection on RLlib."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.base import Float64Array, check_choice, check_number, check_whole
-from dprl.algorithms.pgc.aggregator import Rules
+from dprl.algorithms.pgc.aggregator import AggregatorConfig
 from dprl.algorithms.pgc.base import LocalAgents
-from dprl.algorithms.pgc.on_rllib.env_runner import Place, PrivateEnvRunner
+from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner, RolloutContext
 from dprl.algorithms.pgc.on_rllib.learner import PGCLearner
 from dprl.algorithms.pgc.on_rllib.parameters import read_parameters
 from dprl.algorithms.pgc.on_rllib.settings import check_settings
 from dprl.algorithms.pgc.schedule import CallPlan
-from dprl.algorithms.pgc.scores import ScoreKeeper
+from dprl.algorithms.pgc.scores import ScoreTracker
 from dprl.privacy import GradientClient, GradientPrivatizer, NoiseConfig, Streams, source_digest
 from dprl.privacy.threat_models import ARRIVALS, CARRIED, DURATIONS, ROUNDS, RUNNERS, TIMING_DETAILS
 from dprl.privacy.trust_models import TRUST_MODELS
@@ -46,12 +46,12 @@ class _ScheduleSettings(TypedDict, total=False):
 
 
 class GradientCollectionConfig(AlgorithmConfig):
-    """The settings of private gradient collection on RLlib.
+    """Settings of private gradient collection on RLlib.
 
     `environment`, `rl_module`, `evaluation`, `resources`, `fault_tolerance`, `callbacks` and `debugging(seed=)` are
     RLlib's. `training`, `privacy`, `schedule` and `ledger` are ours, and `env_runners` takes a few more settings. An
-    unknown setting is refused: TypeError from a method, AttributeError or ValueError from an attribute or a dict. A
-    setting of RLlib that would be ignored here is refused by `validate`; see `settings`.
+    unknown setting raises TypeError in a method, AttributeError as an attribute and ValueError in a dict. `validate`
+    refuses settings of RLlib that would be ignored here; see `settings`.
     """
 
     _algorithm_class: ClassVar[type | None] = None
@@ -61,9 +61,9 @@ class GradientCollectionConfig(AlgorithmConfig):
     _left_out: ClassVar[frozenset[str]] = frozenset()
     """Fields of it that are no settings here."""
     _models: ClassVar[tuple[str, ...]]
-    """Trust models. None has a shuffler: runners send messages to the server, without one between them."""
+    """Supported trust models. The shuffle model is not among them: runners send messages directly to the server."""
     fixed_calls: ClassVar[bool] = False
-    """Whether batches are as large as they can be, for any number of runners."""
+    """Whether batches have their full size for any number of runners."""
     _for_runners: ClassVar[tuple[str, ...]] = ("agents_per_call",)
     """Additional arguments of `env_runners`."""
 
@@ -93,12 +93,12 @@ class GradientCollectionConfig(AlgorithmConfig):
         return tuple(entry.name for entry in fields(cls._learning) if entry.name not in cls._left_out)
 
     def _leave_runners_alone(self) -> None:
-        """Turn off RLlib's weight syncing and restarts of runners: here parameters travel with every call."""
+        """Turn off RLlib's syncing of weights, because here parameters travel with every call, and set restarts."""
         self.env_runner_cls = PrivateEnvRunner
         self._dont_auto_sync_env_runner_states = True
         self.merge_env_runner_states = self.broadcast_env_runner_states = False
         self.restart_failed_env_runners = True
-        # RLlib sleeps for a minute before a restart, and waits half a minute for the dead: both would stop the living.
+        # By default RLlib sleeps for a minute before a restart and waits half a minute for dead runners.
         self.delay_between_env_runner_restarts_s, self.env_runner_health_probe_timeout_s = 0.0, 0.05
         self.max_requests_in_flight_per_env_runner = 2
         self.sample_timeout_s = 600.0
@@ -107,10 +107,10 @@ class GradientCollectionConfig(AlgorithmConfig):
         """Set the schedule of starting parameters and the release times of replies.
 
         deterministic: True applies messages in the order of their slots, so that runs can be repeated with any number
-        of runners; False applies each when it arrives. reserve: submissions beyond `n_submissions` that replace lost
-        ones; None: a tenth of it plus a thousand. round_seconds: replies leave at whole multiples of it; 0: at once. It
-        must exceed the time of the longest batch: then every reply leaves after one round and does not reveal the
-        length of episodes. A longer batch is visible by its second round, so the certificate names rounds.
+        of runners; False applies messages on arrival. reserve: submissions beyond `n_submissions` that replace lost
+        ones; None: a tenth of it plus a thousand. round_seconds: replies leave at whole multiples of it; 0: at once. If
+        it exceeds the time of the longest batch, every reply leaves after one round and does not reveal the length of
+        episodes. A longer batch visibly takes a second round, so the certificate names rounds.
         """
         return self._set("schedule", settings, _ScheduleSettings.__annotations__)
 
@@ -127,22 +127,22 @@ class GradientCollectionConfig(AlgorithmConfig):
         return {name: kind for name, kind in TRUST_MODELS["gradients"].items() if name in cls._models}
 
     def ledger(self, *, folder: str | None) -> Self:
-        """Set where charges are journaled: an absolute path on a disk that outlives the run; None for the default."""
+        """Set the folder of the journal: an absolute path on a disk that outlives the run; None for the default."""
         self.ledger_folder = folder
         return self
 
     def env_runners(self, **settings: Any) -> Self:  # noqa: ANN401 - RLlib's own
         """Set the number of runners and the agents per call; other settings are RLlib's.
 
-        agents_per_call: agents per message between processes, see `call_plan`. RLlib's sample_timeout_s: time limit of
-        a remote runner for a batch; then the batch is lost and the runner restarted.
+        agents_per_call: agents per call to a runner, see `call_plan`. RLlib's sample_timeout_s: time limit of a remote
+        runner for a batch; after it the batch is lost and the runner restarted.
         """
         own = {key: settings.pop(key) for key in self._for_runners if key in settings}
         super().env_runners(**settings)
         return self._set("env_runners", own, self._for_runners)
 
     def update_from_dict(self, config_dict: dict[str, Any]) -> Self:
-        """Set attributes by name, as RLlib does, but raise ValueError for an unknown name."""
+        """Set attributes by name, as RLlib does. Raises ValueError for an unknown name."""
         changes = dict(config_dict)
         for key in _THROUGH_TRAINING:
             if key in changes and changes.pop(key) != getattr(self, key, None):
@@ -189,7 +189,7 @@ class GradientCollectionConfig(AlgorithmConfig):
         """Raise ValueError for invalid settings of the algorithm."""
 
     def _validate_runners(self) -> None:
-        # RLlib changes some settings of the copy that it makes for evaluation.
+        # RLlib changes some settings of its copy for evaluation.
         if not self.in_evaluation:
             check_settings(self, type(self)(), frozenset(self.learning_names()))
         check_whole("evaluation_duration", self.evaluation_duration, 1, MOST_SUBMISSIONS)
@@ -200,7 +200,7 @@ class GradientCollectionConfig(AlgorithmConfig):
             raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}; call debugging(seed=0)")
 
     @abstractmethod
-    def box(self) -> Any:  # noqa: ANN401 - an instance of `_learning`
+    def learning_config(self) -> Any:  # noqa: ANN401 - an instance of `_learning`
         """Return the settings of the algorithm. Raises ValueError."""
 
     @property
@@ -209,30 +209,30 @@ class GradientCollectionConfig(AlgorithmConfig):
         """The number of agents per call and the staleness, a function of the settings; raises ValueError."""
 
     @abstractmethod
-    def rules(self, privatizer: GradientPrivatizer) -> Rules:
+    def rules(self, privatizer: GradientPrivatizer) -> AggregatorConfig:
         """Return the rules of the aggregator. Raises ValueError."""
 
     @abstractmethod
-    def agents(self, place: Place, sender: GradientClient) -> LocalAgents:
+    def agents(self, context: RolloutContext, client: GradientClient) -> LocalAgents:
         """Return the agents' side, for a runner. Raises ValueError."""
 
     @abstractmethod
-    def rehearse(self, place: Place) -> None:
-        """Raise the errors of environment and module before there are agents; later ones would reveal data."""
+    def dry_run(self, context: RolloutContext) -> None:
+        """Raise errors of environment and module before there are agents; later errors would reveal data."""
 
     @abstractmethod
-    def greedy_returns(self, place: Place, seeds: Sequence[int]) -> list[float]:
+    def greedy_returns(self, context: RolloutContext, seeds: Sequence[int]) -> list[float]:
         """Return the sum of rewards of an episode of the most probable actions for each seed, without agents."""
 
-    def keeper(self) -> ScoreKeeper:
-        """Return the keeper of the scores of a simulation."""
-        return ScoreKeeper.of(float("inf"))
+    def score_tracker(self) -> ScoreTracker:
+        """Return the tracker of the scores of a simulation."""
+        return ScoreTracker.empty(float("inf"))
 
-    def score_metrics(self, keeper: ScoreKeeper) -> dict[str, float]:  # noqa: ARG002
+    def score_metrics(self, tracker: ScoreTracker) -> dict[str, float]:  # noqa: ARG002
         """Return metrics of scores, besides their mean."""
         return {}
 
-    def first_parameters(self, module: TorchRLModule, spaces: Any) -> Float64Array:  # noqa: ANN401 - RLlib's
+    def initial_parameters(self, module: TorchRLModule, spaces: Any) -> Float64Array:  # noqa: ANN401 - RLlib's
         """Return the first parameters float64[d]: those of the module's checkpoint, or drawn with the seed."""
         spec = self.get_rl_module_spec(spaces=spaces, inference_only=False)
         if spec.load_state_path is not None:
@@ -273,7 +273,7 @@ class GradientCollectionConfig(AlgorithmConfig):
 
     @property
     def compiled(self) -> bool:
-        """Whether agents play in a compiled lane, without environments and modules of a user's."""
+        """Whether agents play in a compiled lane, without the user's environment and module."""
         return False
 
     @property
@@ -282,29 +282,32 @@ class GradientCollectionConfig(AlgorithmConfig):
         return bool(self.trust_model().release_scores == "simulator")
 
     @property
-    def channels_left_open(self) -> tuple[str, ...]:
+    def uncovered_channels(self) -> tuple[str, ...]:
         """Observable channels besides messages and scores; the certificate names them."""
         at_once = TIMING_DETAILS if self.padded else DURATIONS
         duration = ROUNDS if self.round_seconds > 0.0 else at_once
-        # Wrappers of environments, e.g. normalisation, carry data of one agent to the next.
+        # Wrappers of environments, e.g. for normalisation, may carry data from one agent to the next.
         carried = () if self.compiled else (CARRIED,)
         processes = (RUNNERS,) if self.privacy_settings.get("model") == "jdp" else ()
         return (duration, *carried, *processes, *(() if self.deterministic else (ARRIVALS,)))
 
     def streams(self) -> Streams:
         """Return the random streams of the run: a function of its settings, not of the number of processes."""
-        box, place = replace(self.box(), padded=False), (str(self.env), sorted(self.env_config.items()))
+        learning, env = (
+            replace(self.learning_config(), padded=False),
+            (str(self.env), sorted(self.env_config.items())),
+        )
         # The agent of a submission depends on the number of agents.
         agents = (self.compiled, self._module_text(), self.population, self.deterministic, *self._further_identity())
-        what = repr((source_digest(), box, self.trust_model(), self.n_submissions, place, agents))
+        what = repr((source_digest(), learning, self.trust_model(), self.n_submissions, env, agents))
         return Streams(self.seed, hashlib.sha256(what.encode()).hexdigest(), self.noise())
 
     def _further_identity(self) -> tuple[object, ...]:
-        """Return other settings that change episodes: none of their noise may be drawn for the same sums."""
+        """Return other settings that change episodes, because different data need different noise."""
         return ()
 
     def _module_text(self) -> str:
-        """Return the module settings as text, equal in every process: no addresses, no marks of RLlib's."""
+        """Return the module settings as text that is equal in every process, without addresses."""
         spec = self._rl_module_spec
         said = [getattr(spec, name, None) for name in ("module_class", "model_config", "load_state_path")]
         with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
@@ -344,7 +347,7 @@ _RLLIB_NAMES = {
 
 
 def unknown(kind: str, key: str, known: Collection[str]) -> str:
-    """Return the text of a refusal, with the nearest known name."""
+    """Return the message for an unknown name, with the nearest known one."""
     nearest = difflib.get_close_matches(key, sorted(known), 1)
     nearest = [_RLLIB_NAMES[key]] if key in _RLLIB_NAMES else nearest
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"choose one of {', '.join(sorted(known)[:30])}"

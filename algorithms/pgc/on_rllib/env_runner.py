@@ -1,4 +1,4 @@
-"""RLlib worker with simulated agents; its only output is private messages."""
+"""RLlib env runner with simulated agents; its only output is private messages."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, NoReturn
 
 import gymnasium as gym
+from gymnasium import spaces
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
@@ -16,47 +17,55 @@ from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.checkpoints import Checkpointable
 
 from dprl.algorithms.pgc.base import Batch, LocalAgents, Reply
-from dprl.algorithms.pgc.torch_threads import one_thread
-from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
+from dprl.algorithms.pgc.user_code import ErrorBarrier, one_thread, silent
 from dprl.privacy import ClientSpec, GradientClient, GradientQuery
 
-_FAILED = "agents could not report, and nothing of them has left the runner; run their environment and module alone"
+_FAILED = "agents could not report, and none of their data has left the runner; test the environment and module alone"
 
 
-class Place(NamedTuple):
-    """Place of episodes: an environment and a module of a process, and a function that creates more environments."""
+class RolloutContext(NamedTuple):
+    """Environment and module of a process, and a function that creates more environments."""
 
     env: gym.Env[Any, Any]
     module: TorchRLModule
     create: Callable[[], gym.Env[Any, Any]]
 
 
+def check_playable(env: gym.Env[Any, Any], module: TorchRLModule, *observed: type[spaces.Space[Any]]) -> None:
+    """Raise ValueError unless observations are in a space of these types, and actions and module are supported."""
+    if not isinstance(env.observation_space, observed):
+        raise ValueError(f"env must observe arrays, got {env.observation_space}; wrap it in FlattenObservation")
+    if not isinstance(env.action_space, spaces.Discrete | spaces.Box):
+        raise ValueError(f"env must have actions in Discrete or Box, got {env.action_space}; wrap the environment")
+    if module.is_stateful():
+        raise ValueError("rl_module must have no state, got a recurrent one; put the history into the observation")
+
+
 class PrivateEnvRunner(EnvRunner, Checkpointable):
     """Plays the agents of a batch and replies with their messages. It keeps no parameters and no results.
 
-    *Formal guarantee.* Its output is the sender's messages: with noise in the local model; in the central one clipped,
-    for the trusted server, so that a compromised runner sees the episodes of its own agents, and nothing else's. Raw
-    scores leave it only if a simulation reads them; the
-    certificate then says so. Its state and metrics are empty, its errors have a fixed text; with round_seconds the
-    moment of a reply is a whole multiple of it. The constructors of environment and module must not
-    touch private data: their errors and prints reach the driver. Data of an agent must come with env.reset, not before.
+    *Formal guarantee.* Its only output is the client's messages: randomized in the local model, clipped in the central
+    model. A compromised runner sees the episodes of its own agents only. Raw scores leave it only if a simulation reads
+    them; the certificate then says so. State and metrics are empty, and errors have a fixed text. With round_seconds
+    every reply leaves at a whole multiple of it. The constructors of environment and module must not read private data,
+    because their errors and prints reach the driver. An agent's data must arrive in env.reset, not before.
     """
 
     def __init__(self, *, config: AlgorithmConfig, **kwargs: Any) -> None:  # noqa: ANN401 - as RLlib's
         super().__init__(config=config, **kwargs)
-        self._create_env = kwargs["env_creator"]
+        self._env_creator = kwargs["env_creator"]
         self._issuer = ""
         self._agents: LocalAgents | None = None
         self.make_env()
         self.make_module()
 
     def make_env(self) -> None:
-        """Create the environment of the torch lane; the compiled lane uses its spaces."""
-        self.env = self._created()
+        """Create the environment of the torch lane; the compiled lane uses only its spaces."""
+        self.env = self._create()
 
-    def _created(self) -> Any:  # noqa: ANN401 - a gym.Env
+    def _create(self) -> Any:  # noqa: ANN401 - a gym.Env
         context = EnvContext(self.config.env_config, worker_index=self.worker_index or 0, num_workers=self.num_workers)
-        return self._create_env(context)
+        return self._env_creator(context)
 
     def make_module(self) -> None:
         """Create the module of the torch lane; parameters are written into it."""
@@ -104,24 +113,24 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         RuntimeError with a fixed text for all else.
         """
         started, reply = time.monotonic(), None
-        # Not sealed: faults of settings, environment or module are no secret.
+        # Outside of the barrier: errors of settings, environment and module constructors are public.
         agents = self._agents_of(spec)
         with ErrorBarrier(refusals=True), silent(), one_thread():
             reply = agents.report(batch)
-        _hold(started, self.config.round_seconds)
+        _wait_for_round(started, self.config.round_seconds)
         if reply is None:
             raise RuntimeError(_FAILED)
         return reply
 
     def _agents_of(self, spec: ClientSpec[GradientQuery]) -> LocalAgents:
-        """Return the agents' side, with one sender that remembers its submissions."""
+        """Return the agents' side; its one client remembers the submissions that it has sent."""
         if self._agents is None or self._issuer != spec.issuer:
-            self._agents = self.config.agents(Place(self.env, self.module, self._created), GradientClient(spec))
+            self._agents = self.config.agents(RolloutContext(self.env, self.module, self._create), GradientClient(spec))
             self._issuer = spec.issuer
         return self._agents
 
 
-def _hold(started: float, seconds: float) -> None:
+def _wait_for_round(started: float, seconds: float) -> None:
     """Sleep until a whole multiple of `seconds` has passed since `started`."""
     if seconds > 0.0:
         passed = time.monotonic() - started

@@ -1,7 +1,7 @@
-"""Assignment of batches to RLlib's runners, called directly, each batch once.
+"""Assignment of batches to RLlib's runners; each batch is sent once.
 
-RLlib's own asynchronous requests cannot wait for the first reply, do not report the lost request, and may pass an
-argument to another runner than intended; so this module tracks the calls.
+This module calls the runners directly. RLlib's asynchronous requests cannot wait for the first reply, do not
+report the lost request, and may pass an argument to the wrong runner.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from dprl.algorithms.base import Int64Array
-from dprl.algorithms.pgc.base import Answer, Batch, Reply
+from dprl.algorithms.pgc.base import Batch, BatchOutcome, Reply
 from dprl.algorithms.pgc.journaled_privatizer import JournaledPrivatizer
 
 _LOCAL = 0
@@ -22,23 +22,23 @@ _PROBE_SECONDS = 0.2
 
 
 class Workers:
-    """The runners of an algorithm: sends batches and returns every reply once.
+    """Runners of an algorithm; sends batches and returns every reply once.
 
     A dead runner gets no batch until RLlib has restarted it; its batches are lost and not repeated.
 
     Args:
-        group: RLlib's runners; without remote ones the local one plays, at once.
-        book: has the spec of the runners' sender. in_flight: most batches per runner.
-        limit: seconds per batch of a remote runner. After that it is killed and restarted, because its environment may
-            have an endless episode; the batch is lost.
+        group: RLlib's runners; without remote runners the local one plays.
+        journaled: has the spec of the runners' clients. in_flight: most batches per runner.
+        limit: seconds per batch of a remote runner. After that the runner is killed and restarted, because an episode
+            may be endless, and the batch is lost.
     """
 
-    def __init__(self, group: EnvRunnerGroup, book: JournaledPrivatizer, in_flight: int, limit: float) -> None:
-        self._group, self._journaled, self._in_flight, self._limit = group, book, in_flight, limit
+    def __init__(self, group: EnvRunnerGroup, journaled: JournaledPrivatizer, in_flight: int, limit: float) -> None:
+        self._group, self._journaled, self._in_flight, self._limit = group, journaled, in_flight, limit
         self._pending: dict[Any, tuple[int, Int64Array]] = {}
         # Start time of each busy runner's last batch.
         self._begun: dict[int, float] = {}
-        self._played: list[Answer] = []
+        self._played: list[BatchOutcome] = []
         self._probed = 0.0
         self.waited = 0.0
 
@@ -59,15 +59,15 @@ class Workers:
             started = time.perf_counter()
             reply = self._group.local_env_runner.report(batch, spec)
             self.waited += time.perf_counter() - started
-            self._played.append(Answer(batch.slots, reply))
+            self._played.append(BatchOutcome(batch.slots, reply))
             return
         actor = self._group._worker_manager.actors()[runner]
         if all(busy != runner for busy, _ in self._pending.values()):
             self._begun[runner] = time.monotonic()
         self._pending[actor.report.remote(batch, spec)] = (runner, batch.slots)
 
-    def answers(self) -> list[Answer]:
-        """Wait until a batch is played or lost; return all of these.
+    def outcomes(self) -> list[BatchOutcome]:
+        """Wait until a batch is played or lost; return all such batches.
 
         Raises RuntimeError if a runner refused a batch for a reason unrelated to agents.
         """
@@ -77,10 +77,10 @@ class Workers:
         started, pending = time.perf_counter(), list(self._pending)
         ready, _ = ray.wait(pending, num_returns=1, timeout=self._remaining())
         self.waited += time.perf_counter() - started
-        answers = [self._answer(reference) for reference in ready]
-        return answers + self._give_up_late_ones()
+        outcomes = [self._outcome(reference) for reference in ready]
+        return outcomes + self._give_up_late_ones()
 
-    def _answer(self, reference: Any) -> Answer:  # noqa: ANN401 - Ray's
+    def _outcome(self, reference: Any) -> BatchOutcome:  # noqa: ANN401 - Ray's
         runner, slots = self._pending.pop(reference)
         self._begun[runner] = time.monotonic()
         refusal = ""
@@ -90,17 +90,17 @@ class Workers:
             refusal = _reason(error)
         except RayError:
             self._group._worker_manager.set_actor_state(runner, healthy=False)
-            return Answer(slots, None)
+            return BatchOutcome(slots, None)
         if refusal:
             raise RuntimeError(f"runner {runner} refused a batch: {refusal}")
-        return Answer(slots, reply)
+        return BatchOutcome(slots, reply)
 
     def _remaining(self) -> float:
         """Return the seconds until the first runner is late."""
         first = min(self._begun[runner] for runner, _ in self._pending.values())
         return max(0.0, first + self._limit - time.monotonic())
 
-    def _give_up_late_ones(self) -> list[Answer]:
+    def _give_up_late_ones(self) -> list[BatchOutcome]:
         """Restart late runners; return their lost batches."""
         now, lost = time.monotonic(), []
         late = {runner for runner, _ in self._pending.values() if now - self._begun[runner] > self._limit}
@@ -108,7 +108,7 @@ class Workers:
             ray.kill(self._group._worker_manager.actors()[runner], no_restart=False)
             self._group._worker_manager.set_actor_state(runner, healthy=False)
         for reference in [each for each, (runner, _) in self._pending.items() if runner in late]:
-            lost.append(Answer(self._pending.pop(reference)[1], None))
+            lost.append(BatchOutcome(self._pending.pop(reference)[1], None))
         return lost
 
     def restore(self) -> list[int]:
@@ -123,7 +123,7 @@ class Workers:
         return restored
 
     def abandon(self) -> None:
-        """Drop all batches under way, after an error."""
+        """Drop all pending batches after an error."""
         self._pending.clear()
         self._played.clear()
 

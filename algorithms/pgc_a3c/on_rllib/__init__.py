@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
-from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
+from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC, PGCConfig
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
 
 __all__ = ["PGC", "ActorCriticModule", "PGCConfig"]

@@ -17,12 +17,14 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from dprl.algorithms.base import Float64Array
 
 _LARGEST_SEED = 2**31
-_REHEARSED_STEPS = 20
+_DRY_RUN_STEPS = 20
+OBSERVED = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+"""Supported spaces of observations."""
 
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """Trajectory of an agent in T steps. It is private: only messages of a sender may leave.
+    """Trajectory of an agent in T steps. It is private: only a client's messages may leave.
 
     Args:
         observations: [T + 1, ...], with the final one. actions: [T, ...]. rewards: float64[T].
@@ -35,16 +37,6 @@ class Episode:
     fallen: bool = field(repr=False)
 
 
-def check_playable(env: gym.Env[Any, Any], module: TorchRLModule) -> None:
-    """Raise ValueError for an unsupported environment or module."""
-    if not isinstance(env.observation_space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-        raise ValueError(f"env must observe arrays, got {env.observation_space}; wrap it in FlattenObservation")
-    if not isinstance(env.action_space, spaces.Discrete | spaces.Box):
-        raise ValueError(f"env must have actions in Discrete or Box, got {env.action_space}; wrap the environment")
-    if module.is_stateful():
-        raise ValueError("rl_module must have no state, got a recurrent one; put the history into the observation")
-
-
 def play(
     env: gym.Env[Any, Any],
     module: TorchRLModule,
@@ -53,24 +45,23 @@ def play(
     rng: np.random.Generator,
     options: Mapping[str, Any],
 ) -> Episode:
-    """Play one episode with all randomness from `rng`.
+    """Play one episode; all random draws come from `rng`.
 
-    explore: alpha, the probability of a uniform random action. sampled: other actions are drawn from the policy, else
-    they are its most probable ones.
+    The module gets one observation at a time, so its bits do not depend on other agents.
 
-    The module gets one observation at a time, so its bits do not depend on other agents. options: passed to env.reset;
-    {'agent': n} has the agent's number.
+    explore: alpha, the probability of a uniform random action. sampled: whether other actions are drawn from the
+    policy; else they are its most probable ones. options: passed to env.reset; {'agent': n} has the agent's number.
     """
     observation, _ = env.reset(seed=int(rng.integers(_LARGEST_SEED)), options=dict(options))
-    evenly = env.action_space
-    evenly.seed(int(rng.integers(_LARGEST_SEED)))
+    action_space = env.action_space
+    action_space.seed(int(rng.integers(_LARGEST_SEED)))
     observations, actions, rewards = [np.asarray(observation)], [], []
     while True:
         if explore > 0.0 and rng.random() < explore:
-            action = _any_action(evenly)
+            action = _any_action(action_space)
         else:
             action = _own_action(module, observations[-1], rng if sampled else None)
-        observation, reward, terminated, truncated, _ = env.step(_to_env(evenly, action))
+        observation, reward, terminated, truncated, _ = env.step(_to_env(action_space, action))
         observations.append(np.asarray(observation))
         actions.append(action)
         rewards.append(float(reward))
@@ -78,13 +69,13 @@ def play(
             return Episode(np.stack(observations), np.stack(actions), np.array(rewards), bool(terminated))
 
 
-def rehearse(env: gym.Env[Any, Any], module: TorchRLModule) -> None:
-    """Take a few steps without an agent, before there are agents: errors with agents are never shown.
+def dry_run(env: gym.Env[Any, Any], module: TorchRLModule) -> None:
+    """Take a few steps without an agent, and raise errors of environment and module unchanged.
 
-    Errors of environment and module are raised unchanged.
+    Later, when agents play, such errors are hidden.
     """
     observation, _ = env.reset(seed=0, options={})
-    for _ in range(_REHEARSED_STEPS):
+    for _ in range(_DRY_RUN_STEPS):
         seen = np.asarray(observation)
         if isinstance(module, ValueFunctionAPI):
             with torch.no_grad():
@@ -97,7 +88,7 @@ def rehearse(env: gym.Env[Any, Any], module: TorchRLModule) -> None:
 
 
 def greedy_return(env: gym.Env[Any, Any], module: TorchRLModule, seed: int) -> float:
-    """Return the sum of the rewards of one episode of the most probable actions, on an environment without agents."""
+    """Return the sum of rewards of one episode of the most probable actions, without an agent."""
     episode = play(env, module, 0.0, False, np.random.default_rng(seed), {})
     return float(episode.rewards.sum())
 
@@ -113,14 +104,14 @@ def _own_action(module: TorchRLModule, observation: np.ndarray, rng: np.random.G
     """Return the module's action: drawn from its distribution with `rng`, or else the most probable one."""
     with torch.no_grad():
         inputs = module.forward_inference(as_batch(observation[np.newaxis], module))[Columns.ACTION_DIST_INPUTS]
-        chosen_from = module.get_exploration_action_dist_cls().from_logits(inputs)
+        distribution = module.get_exploration_action_dist_cls().from_logits(inputs)
         if rng is None:
-            action = chosen_from.to_deterministic().sample()
+            action = distribution.to_deterministic().sample()
         else:
             # Torch draws from its global generator only; its state is restored.
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(int(rng.integers(_LARGEST_SEED)))
-                action = chosen_from.sample()
+                action = distribution.sample()
         return np.asarray(action[0].numpy())
 
 

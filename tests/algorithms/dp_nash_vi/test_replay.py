@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from benchmarks.naive_dp_nash_vi import (
-    CheckedNashVI,
     Game,
     NaiveNashVI,
     PureFirstNashVI,
@@ -22,6 +21,7 @@ from dprl.envs.games import MarkovGame, RandomGame
 from dprl.privacy import CentralPrivacy, LocalPrivacy, Streams
 from dprl.privacy.randomness.bits import fill_uniform
 from tests.algorithms.cases import Learner
+from tests.algorithms.dp_nash_vi.oracle import CheckedNashVI
 
 SETTINGS: dict[str, Any] = {"bonus_scale": 0.003, "precision_scale": 0.05, "c1": 0.7, "c2": 1.3}
 

@@ -14,7 +14,7 @@ import pytest
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.dppg import DPPGConfig
 from dprl.algorithms.dppg.algorithm import DPPGLearner
-from dprl.algorithms.pgc.aggregator import StepRule, newest
+from dprl.algorithms.pgc.aggregator import StepRule, latest_parameters
 from dprl.envs import Control, Episodes
 from dprl.privacy import CentralGradientPrivacy, Streams
 from dprl.privacy.audits.bounds import clopper_pearson_lower, clopper_pearson_upper, epsilon_lower_bound
@@ -75,12 +75,12 @@ class AdaptiveStep(Careful):
 
     def carelessly(self, episodes: Episodes) -> Episodes:
         if self.before is not None:
-            moved = newest(self._server.state) - self.first
+            moved = latest_parameters(self._server.state) - self.first
             outputs, _ = self._network.outputs(moved, self.before[:, 0])
             step = self._server.step.learning_rate * (1e-3 if np.abs(outputs).max() > 100.0 else 1.0)
             self._server = self._server._replace(step=StepRule(step))
         else:
-            self.first = newest(self._server.state).copy()
+            self.first = latest_parameters(self._server.state).copy()
         self.before = episodes.observations
         return episodes
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from dprl.algorithms.dppg.network import Network
-from dprl.algorithms.dppg.updates import Loss, log_chances, returns_to_go, updates
+from dprl.algorithms.dppg.updates import Loss, log_probabilities, returns_to_go, updates
 from dprl.envs import Control, Episodes
 
 LOSS = Loss(0.9, "device", 0.0, 0.01, 1, 0.1, 0.2)
@@ -41,15 +41,15 @@ def test_an_update_depends_on_its_own_user_only(case: str) -> None:
     """Sensitivity rests on this: replacing one user changes one row."""
     env_id, critic, loss = CASES[case]
     network, theta, episodes = played(env_id, critic)
-    together = updates(partial(log_chances, network), theta, episodes, loss)
+    together = updates(partial(log_probabilities, network), theta, episodes, loss)
     for user in range(len(episodes.lengths)):
         assert together[user] == pytest.approx(
-            updates(partial(log_chances, network), theta, of_user(episodes, user), loss)[0], abs=1e-5
+            updates(partial(log_probabilities, network), theta, of_user(episodes, user), loss)[0], abs=1e-5
         )
     copies: Any = [array.copy() for array in episodes]
     other = Episodes(*copies)
     other.rewards[3], other.observations[3] = -other.rewards[3], 2.0 * other.observations[3]
-    changed = np.abs(updates(partial(log_chances, network), theta, other, loss) - together).max(axis=1) > 0.0
+    changed = np.abs(updates(partial(log_probabilities, network), theta, other, loss) - together).max(axis=1) > 0.0
     assert np.flatnonzero(changed).tolist() == [3]
 
 
@@ -58,7 +58,7 @@ def test_a_gradient_is_that_of_policy_gradients(case: str) -> None:
     """Sum over steps of -(advantage) grad log pi, of the value's error and of the entropy, by autograd step by step."""
     env_id, critic, loss = CASES[case]
     network, theta, episodes = played(env_id, critic)
-    found = updates(partial(log_chances, network), theta, episodes, loss)
+    found = updates(partial(log_probabilities, network), theta, episodes, loss)
     gains = returns_to_go(episodes, loss.discount)
     for user in range(2):
         length, point = int(episodes.lengths[user]), torch.tensor(theta, dtype=torch.float32, requires_grad=True)
@@ -66,7 +66,9 @@ def test_a_gradient_is_that_of_policy_gradients(case: str) -> None:
         total = torch.zeros(())
         for t in range(length):
             action: Any = torch.as_tensor(episodes.actions[user, t])
-            log, entropy, value = log_chances(network, point, torch.as_tensor(episodes.observations[user, t]), action)
+            log, entropy, value = log_probabilities(
+                network, point, torch.as_tensor(episodes.observations[user, t]), action
+            )
             advantage = float(own[t]) - (float(value.detach()) if loss.critic == "joint" else 0.0)
             error = loss.value_weight * (value - float(own[t])) ** 2
             total = total + error - advantage * log - loss.entropy_weight * entropy
@@ -81,7 +83,7 @@ def test_networks_of_numpy_and_torch_are_the_same() -> None:
         seen, rng = episodes.observations[:, 0], np.random.default_rng(0)
         outputs, logs = network.outputs(theta, seen)
         actions = outputs if network.continuous else np.arange(network.sizes[-1])
-        log, *_ = log_chances(
+        log, *_ = log_probabilities(
             network, torch.as_tensor(theta), torch.as_tensor(seen[: len(actions)]).double(), torch.as_tensor(actions)
         )
         if network.continuous:
@@ -115,6 +117,8 @@ def test_returns_go_on_with_the_mean_reward_where_time_ran_out() -> None:
 
 def test_one_local_epoch_of_a_small_step_is_the_gradient() -> None:
     network, theta, episodes = played("CartPole-v1", critic=False)
-    gradient = updates(partial(log_chances, network), theta, episodes, LOSS)
-    several = updates(partial(log_chances, network), theta, episodes, LOSS._replace(local_epochs=4, local_rate=1e-3))
+    gradient = updates(partial(log_probabilities, network), theta, episodes, LOSS)
+    several = updates(
+        partial(log_probabilities, network), theta, episodes, LOSS._replace(local_epochs=4, local_rate=1e-3)
+    )
     assert several == pytest.approx(gradient, rel=0.05, abs=0.02 * np.abs(gradient).max())

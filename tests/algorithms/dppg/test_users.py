@@ -39,7 +39,7 @@ def test_errors_and_prints_of_users_stay_with_them(
     shown = capsys.readouterr()
     said = f"{caught.value!r} {caught.value.__context__!r} {caught.value.__cause__!r} {shown.out} {shown.err}"
     assert (SECRET in said) is not fit
-    assert fit == ("nothing of them has left their side" in said)
+    assert fit == ("none of their data has left their side" in said)
 
 
 def test_what_an_environment_carries_is_named_and_reaches_no_evaluation() -> None:

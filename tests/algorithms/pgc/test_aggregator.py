@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dprl.algorithms.pgc import Aggregator, Schedule, StepRule
-from dprl.algorithms.pgc.aggregator import Rules
+from dprl.algorithms.pgc.aggregator import AggregatorConfig
 from dprl.privacy import GradientClient, GradientPrivatizer, LocalGradientPrivacy, PrivateMessages, Streams
 from dprl.privacy.queries.gradient_calibration import GradientLayout
 
@@ -54,7 +54,7 @@ def test_updates_are_equation_22_whatever_the_order_of_arrival(rule: StepRule, b
     agents = privatizer(40, **private)
     sender = GradientClient(agents.client_spec)
     batches = [(np.arange(first, first + 5), sent(agents, 5, sender)) for first in range(1, 41, 5)]
-    aggregator = Aggregator(Rules(schedule, rule), FIRST, agents.accept)
+    aggregator = Aggregator(AggregatorConfig(schedule, rule), FIRST, agents.accept)
     arriving = batches if order == "in order" else [batches[i] for i in np.random.default_rng(0).permutation(8)]
     for slots, messages in arriving:
         aggregator.receive(slots, messages)
@@ -68,7 +68,7 @@ def test_a_message_waits_for_its_turn() -> None:
     agents = privatizer(4)
     sender = GradientClient(agents.client_spec)
     first, second = sent(agents, 1, sender), sent(agents, 1, sender)
-    aggregator = Aggregator(Rules(Schedule(8, 1), StepRule(0.5)), FIRST, agents.accept)
+    aggregator = Aggregator(AggregatorConfig(Schedule(8, 1), StepRule(0.5)), FIRST, agents.accept)
     aggregator.receive(np.array([2]), second)
     assert aggregator.applied == 0
     assert aggregator.parameters.tolist() == FIRST.tolist()
@@ -80,7 +80,7 @@ def test_without_an_order_messages_are_applied_as_they_come() -> None:
     agents = privatizer(4)
     sender = GradientClient(agents.client_spec)
     _, second = sent(agents, 1, sender), sent(agents, 1, sender)
-    aggregator = Aggregator(Rules(Schedule(8, 1), StepRule(0.5), ordered=False), FIRST, agents.accept)
+    aggregator = Aggregator(AggregatorConfig(Schedule(8, 1), StepRule(0.5), ordered=False), FIRST, agents.accept)
     aggregator.receive(np.array([2]), second)
     assert aggregator.applied == 1
     np.testing.assert_allclose(aggregator.parameters, FIRST - 0.5 * second.values[0])
@@ -89,7 +89,7 @@ def test_without_an_order_messages_are_applied_as_they_come() -> None:
 def test_agents_get_the_version_that_the_schedule_says() -> None:
     schedule, agents = Schedule(3, 2), privatizer(20)
     sender = GradientClient(agents.client_spec)
-    aggregator = Aggregator(Rules(schedule, StepRule(0.5)), FIRST, agents.accept)
+    aggregator = Aggregator(AggregatorConfig(schedule, StepRule(0.5)), FIRST, agents.accept)
     versions = [FIRST]
     for slot in range(1, 13):
         assert aggregator.startable(slot - 1) >= 1
@@ -105,7 +105,7 @@ def test_agents_get_the_version_that_the_schedule_says() -> None:
 
 def test_only_sealed_messages_get_in() -> None:
     agents = privatizer(4)
-    aggregator = Aggregator(Rules(Schedule(0, 1), StepRule(0.5)), FIRST, agents.accept)
+    aggregator = Aggregator(AggregatorConfig(Schedule(0, 1), StepRule(0.5)), FIRST, agents.accept)
     with pytest.raises(TypeError, match="messages must be PrivateMessages, got ndarray"):
         aggregator.receive(np.array([1]), np.zeros((1, DIMENSION)))  # type: ignore[arg-type]
 
@@ -113,7 +113,7 @@ def test_only_sealed_messages_get_in() -> None:
 def test_a_slot_is_filled_once() -> None:
     agents = privatizer(4)
     sender = GradientClient(agents.client_spec)
-    aggregator = Aggregator(Rules(Schedule(8, 1), StepRule(0.5)), FIRST, agents.accept)
+    aggregator = Aggregator(AggregatorConfig(Schedule(8, 1), StepRule(0.5)), FIRST, agents.accept)
     aggregator.receive(np.array([1]), sent(agents, 1, sender))
     again = sent(agents, 1, sender)
     with pytest.raises(ValueError, match="slots must be filled once"):
@@ -124,20 +124,22 @@ def test_a_slot_is_filled_once() -> None:
 
 def test_a_state_continues() -> None:
     agents, others = privatizer(12), privatizer(12)
-    whole = Aggregator(Rules(Schedule(4, 3), StepRule(0.5)), FIRST, agents.accept)
-    half = Aggregator(Rules(Schedule(4, 3), StepRule(0.5)), FIRST, others.accept)
+    whole = Aggregator(AggregatorConfig(Schedule(4, 3), StepRule(0.5)), FIRST, agents.accept)
+    half = Aggregator(AggregatorConfig(Schedule(4, 3), StepRule(0.5)), FIRST, others.accept)
     one, other = GradientClient(agents.client_spec), GradientClient(others.client_spec)
     for slot in range(1, 8):
         whole.receive(np.array([slot]), sent(agents, 1, one))
         half.receive(np.array([slot]), sent(others, 1, other))
-    resumed = Aggregator(Rules(Schedule(4, 3), StepRule(0.5)), np.zeros(DIMENSION), others.accept)
+    resumed = Aggregator(AggregatorConfig(Schedule(4, 3), StepRule(0.5)), np.zeros(DIMENSION), others.accept)
     resumed.load_state_dict(half.state_dict())
     for slot in range(8, 13):
         whole.receive(np.array([slot]), sent(agents, 1, one))
         resumed.receive(np.array([slot]), sent(others, 1, other))
     assert resumed.parameters.tobytes() == whole.parameters.tobytes()
     with pytest.raises(ValueError, match="'versions' is missing or of another shape"):
-        Aggregator(Rules(Schedule(0, 3), StepRule(0.5)), FIRST, agents.accept).load_state_dict(half.state_dict())
+        Aggregator(AggregatorConfig(Schedule(0, 3), StepRule(0.5)), FIRST, agents.accept).load_state_dict(
+            half.state_dict()
+        )
 
 
 @pytest.mark.parametrize(

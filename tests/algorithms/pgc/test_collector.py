@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from dprl.algorithms.base import Float64Array
-from dprl.algorithms.pgc.aggregator import Aggregator, Rules
-from dprl.algorithms.pgc.base import Answer, Batch, LocalAgents
+from dprl.algorithms.pgc.aggregator import Aggregator, AggregatorConfig
+from dprl.algorithms.pgc.base import Batch, BatchOutcome, LocalAgents
 from dprl.algorithms.pgc.collector import Collector, Limits
-from dprl.algorithms.pgc.journaled_privatizer import JournaledPrivatizer
+from dprl.algorithms.pgc.journaled_privatizer import JOURNAL, JournaledPrivatizer
 from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.on_rllib.agents import CompiledAgents
@@ -49,15 +49,15 @@ class Pretended:
         self.leased += batch.lease.submissions.tolist()
         self.sizes.append(len(batch.slots))
 
-    def answers(self) -> list[Answer]:
+    def outcomes(self) -> list[BatchOutcome]:
         if not self.under_way:
             return []
         runner, batch = self.under_way.pop(self.order.randrange(len(self.under_way)))
         self.sent += 1
         if self.lost(self.sent):
             self.gone += len(batch.slots)
-            return [Answer(batch.slots, None)]
-        return [Answer(batch.slots, self.runners[runner].report(batch))]
+            return [BatchOutcome(batch.slots, None)]
+        return [BatchOutcome(batch.slots, self.runners[runner].report(batch))]
 
     def restore(self) -> list[int]:
         return []
@@ -74,8 +74,8 @@ class Run:
             return TRUST.build(GradientLayout(112), n, STREAMS)
 
         self.box, self.journaled = box, JournaledPrivatizer(build, folder)
-        rules = Rules(box.schedule, box.step(self.journaled.privatizer), options.get("ordered", True))
-        self.aggregator = Aggregator(rules, box.first_parameters(STREAMS), self.journaled.accept)
+        rules = AggregatorConfig(box.schedule, box.step(self.journaled.privatizer), options.get("ordered", True))
+        self.aggregator = Aggregator(rules, box.initial_parameters(STREAMS), self.journaled.accept)
         agents = [self.agents(lanes) for lanes in options.get("lanes", [8])]
         self.workers = Pretended(agents, random.Random(options.get("order", 0)), options.get("lost", lambda _: False))
         self.scores: list[float] = []
@@ -98,7 +98,7 @@ def in_one_process(box: PGCA3CConfig, n: int) -> tuple[Float64Array, float]:
     """Return parameters and mean score of the learner without runners."""
     learner = box.build(ENV, TRUST.build(GradientLayout(112), n, STREAMS), n, STREAMS)
     mean = learner.learn(n).metrics["score"]
-    return learner.parameters, mean
+    return learner.policy, mean
 
 
 @pytest.mark.parametrize("staleness", [0, 8])
@@ -125,6 +125,16 @@ def test_batches_are_as_large_as_allowed_and_shared_among_runners(tmp_path: Path
     shared.collector.until(40)
     assert alone.workers.sizes[0] == 30
     assert shared.workers.sizes[0] == 20
+
+
+def test_an_iteration_is_charged_in_few_lines_of_the_journal(tmp_path: Path) -> None:
+    run = Run(tmp_path, PGCA3CConfig(), 500, lanes=[8, 8], agents_per_call=7)
+    for goal in (10, 500):
+        run.collector.until(goal)
+        assert run.lost == 0
+    ranges = [line.split()[:2] for line in (tmp_path / JOURNAL).read_text().splitlines()[2:]]
+    assert len(ranges) <= 1 + 3
+    assert run.workers.leased == list(range(1, 501))
 
 
 def test_a_busy_runner_gets_full_batches_only(tmp_path: Path) -> None:

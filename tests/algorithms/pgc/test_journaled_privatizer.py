@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dprl.algorithms.pgc.journaled_privatizer import JOURNAL, JournaledPrivatizer, folder_of_run
+from dprl.algorithms.pgc.journaled_privatizer import JOURNAL, JournaledPrivatizer, journal_folder
 from dprl.privacy import LedgerError, Streams
 from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.randomness.settings import NoiseConfig
@@ -167,23 +167,27 @@ def trial(kind: str, path: str = "/storage/sweep/trial_7") -> Any:
 def test_where_ledgers_belong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("DPRL_HOME", raising=False)
     monkeypatch.chdir(tmp_path)
-    assert folder_of_run("/kept", None) == Path("/kept")
-    assert folder_of_run("/kept", trial("local")) == Path("/kept/trial_7")
-    assert folder_of_run(None, trial("local")) == Path("/storage/sweep/trial_7")
-    first, second = folder_of_run(None, None), folder_of_run(None, None)
+    assert journal_folder("/kept", None) == Path("/kept")
+    assert journal_folder("/kept", trial("local")) == Path("/kept/trial_7")
+    assert journal_folder(None, trial("local")) == Path("/storage/sweep/trial_7")
+    first, second = journal_folder(None, None), journal_folder(None, None)
     assert first != second
     assert first.parent == tmp_path / "dprl_runs" / "ledgers"
     monkeypatch.setenv("DPRL_HOME", "/home/of/runs")
-    assert folder_of_run(None, None).parent == Path("/home/of/runs/ledgers")
+    assert journal_folder(None, None).parent == Path("/home/of/runs/ledgers")
 
 
 @pytest.mark.parametrize(
     ("folder", "storage", "message"),
     [
         ("runs/ledger", None, "^folder must be an absolute path, got 'runs/ledger'"),
-        (None, "s3", r"^ledger must be on a file system that can append, got storage of type s3; call ledger\(folder"),
+        (
+            None,
+            "s3",
+            r"^ledger must be on a file system that supports appending, got storage of type s3; call ledger\(folder",
+        ),
     ],
 )
 def test_where_ledgers_cannot_be(folder: str | None, storage: str | None, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        folder_of_run(folder, None if storage is None else trial(storage))
+        journal_folder(folder, None if storage is None else trial(storage))

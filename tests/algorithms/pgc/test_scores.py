@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from dprl.algorithms.pgc.scores import FINAL, METRICS, WINDOW, ScoreKeeper, record
+from dprl.algorithms.pgc.scores import FINAL, METRICS, WINDOW, ScoreTracker, record
 
 
-def kept(scores: np.ndarray, target: float = 195.0) -> ScoreKeeper:
-    keeper = ScoreKeeper.of(target)
+def kept(scores: np.ndarray, target: float = 195.0) -> ScoreTracker:
+    tracker = ScoreTracker.empty(target)
     for score in scores:
-        record(keeper, float(score))
-    return keeper
+        record(tracker, float(score))
+    return tracker
 
 
 def first_success(scores: np.ndarray, target: float) -> float:
@@ -51,14 +51,14 @@ def test_nine_perfect_scores_are_no_success() -> None:
 
 
 def test_before_the_first_submission_nothing_is_known() -> None:
-    found = ScoreKeeper.of(195.0).metrics(10)
+    found = ScoreTracker.empty(195.0).metrics(10)
     assert math.isnan(found["final_score"])
     assert found["first_success"] == math.inf
 
 
 def test_every_metric_but_the_blocks_mean_is_reported() -> None:
-    assert {metric.name for metric in METRICS} == {"score", *ScoreKeeper.of(195.0).metrics(1)}
+    assert {metric.name for metric in METRICS} == {"score", *ScoreTracker.empty(195.0).metrics(1)}
 
 
 def test_scores_are_not_shown() -> None:
-    assert repr(kept(np.array([123.0]))) == "ScoreKeeper(1 submissions)"
+    assert repr(kept(np.array([123.0]))) == "ScoreTracker(1 submissions)"

@@ -10,7 +10,7 @@ from dprl.algorithms.pgc_a3c.agent_batch import (
     DRAW,
     GRAVITY,
     AgentBatch,
-    Orders,
+    Assignments,
     advance,
     agent_batch,
     deliver,
@@ -25,12 +25,12 @@ from dprl.algorithms.pgc_a3c.network import (
     DIMENSION,
     INPUTS,
     WIDTH,
-    forward,
     initial_parameters,
     probability_of_right,
 )
 from dprl.envs.cartpole import CartPole, CartPoleGravity
 from dprl.privacy import Streams
+from tests.algorithms.pgc_a3c.cases import forward
 from tests.without_compiler import printed_both_ways
 
 TASK = CartPoleGravity().build()
@@ -52,13 +52,13 @@ def balancing() -> np.ndarray:
     return found
 
 
-def orders(k: int, parameters: np.ndarray, exploration: float = 0.2, agents: np.ndarray | None = None) -> Orders:
+def orders(k: int, parameters: np.ndarray, exploration: float = 0.2, agents: np.ndarray | None = None) -> Assignments:
     numbers = np.arange(1, k + 1)
     version = (numbers * 7) % len(parameters)
-    return Orders(parameters, version, numbers, numbers if agents is None else agents, np.full(k, exploration))
+    return Assignments(parameters, version, numbers, numbers if agents is None else agents, np.full(k, exploration))
 
 
-def played(lanes: AgentBatch, tables: LossTables, given: Orders) -> tuple[np.ndarray, np.ndarray]:
+def played(lanes: AgentBatch, tables: LossTables, given: Assignments) -> tuple[np.ndarray, np.ndarray]:
     k = len(given.version)
     gradients, scores = np.full((k, DIMENSION), np.nan), np.full(k, np.nan)
     run_agents(lanes, tables, given, gradients, scores)
@@ -112,7 +112,7 @@ def test_neither_lanes_nor_neighbours_change_a_bit(n_lanes: int) -> None:
     tables, parameters = loss_tables(LOSS, TASK.horizon), np.stack([theta(1), balancing(), theta(2)])
     given = orders(25, parameters)
     expected = [
-        played(agent_batch(8, TASK, STREAMS), tables, Orders(parameters, *(a[j : j + 1] for a in given[1:])))  # type: ignore[arg-type]
+        played(agent_batch(8, TASK, STREAMS), tables, Assignments(parameters, *(a[j : j + 1] for a in given[1:])))  # type: ignore[arg-type]
         for j in range(25)
     ]
     gradients, scores = played(agent_batch(n_lanes, TASK, STREAMS), tables, given)
@@ -293,7 +293,7 @@ def test_a_crowd_prints_nothing_of_its_users() -> None:
 FINGERPRINT = """
 import hashlib
 import numpy as np
-from dprl.algorithms.pgc_a3c.agent_batch import Orders, agent_batch, run_agents
+from dprl.algorithms.pgc_a3c.agent_batch import Assignments, agent_batch, run_agents
 from dprl.algorithms.pgc_a3c.gradient import Loss, loss_tables
 from dprl.algorithms.pgc_a3c.network import initial_parameters
 from dprl.envs.cartpole import CartPoleGravity
@@ -301,7 +301,7 @@ from dprl.privacy import Streams
 task, streams, digest = CartPoleGravity(horizon=12).build(), Streams(0, "bits"), hashlib.sha256()
 theta = np.stack([initial_parameters("glorot", 1.0, streams.key("env", str(n))) for n in range(2)])
 numbers = np.arange(1, 4)
-given = Orders(theta, numbers % 2, numbers, numbers, np.full(3, 0.3))
+given = Assignments(theta, numbers % 2, numbers, numbers, np.full(3, 0.3))
 for sampled, differentiate in ((False, False), (True, True)):
     gradients, scores = np.zeros((3, 112)), np.zeros(3)
     tables = loss_tables(Loss(0.99, 0.5, 0.01, "terminal", "printed", differentiate), task.horizon)

@@ -14,12 +14,12 @@ from dprl.algorithms.pgc_a3c.gradient import (
     Loss,
     LossTables,
     columns,
-    gradient_of,
     look,
     loss_tables,
     write_gradient,
 )
 from dprl.algorithms.pgc_a3c.network import DIMENSION, INPUTS, POLICY, UNITS, VALUE
+from tests.algorithms.pgc_a3c.cases import gradient_of
 
 HORIZON = 21
 READINGS = [

@@ -82,14 +82,14 @@ def test_lanes_change_no_bit(lanes: int, buffer_size: int, staleness: int, monke
 def test_padding_changes_no_bit_of_what_is_learned() -> None:
     usual, padded = (learner(PRIVACY["clipped_laplace"], padded=padded) for padded in (False, True))
     assert usual.learn(N) == padded.learn(N)
-    assert usual.parameters.tobytes() == padded.parameters.tobytes()
+    assert usual.policy.tobytes() == padded.policy.tobytes()
 
 
 def test_seeds_and_staleness_matter() -> None:
     runs = [learner(PRIVACY["none"], seed=seed, staleness=stale) for seed, stale in ((0, 8), (1, 8), (0, 0))]
     for run in runs:
         run.learn(N)
-    assert len({run.parameters.tobytes() for run in runs}) == 3
+    assert len({run.policy.tobytes() for run in runs}) == 3
 
 
 def test_noise_alone_does_not_depend_on_what_agents_do() -> None:
@@ -99,7 +99,7 @@ def test_noise_alone_does_not_depend_on_what_agents_do() -> None:
     ]
     for run in runs:
         run.learn(N)
-    moved = [run.parameters - learner(LocalGradientPrivacy(5.0)).parameters for run in runs]
+    moved = [run.policy - learner(LocalGradientPrivacy(5.0)).policy for run in runs]
     assert moved[0].tobytes() == moved[1].tobytes()
     assert np.abs(moved[0]).max() > 0
 
@@ -115,7 +115,7 @@ def test_a_state_of_another_run_is_refused() -> None:
         with pytest.raises(ValueError, match="same settings"):
             other.load_state_dict(state)
     changed = dict(state)
-    changed["server.gathered"] = state["server.gathered"] + 1.0
+    changed["server.buffer_sum"] = state["server.buffer_sum"] + 1.0
     with pytest.raises(ValueError, match="same settings"):
         learner(PRIVACY["clipped_laplace"]).load_state_dict(changed)
 

@@ -13,11 +13,11 @@ from dprl.algorithms.pgc_a3c.network import (
     POLICY,
     VALUE,
     exponential,
-    forward,
     initial_parameters,
     probability_of_right,
 )
 from dprl.privacy import Streams
+from tests.algorithms.pgc_a3c.cases import forward
 
 KEY = Streams(3, "test").key("env", "theta")
 # P(|Z| > 5) < 6e-7 for each of the few statistics below.

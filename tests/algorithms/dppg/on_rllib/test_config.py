@@ -9,7 +9,7 @@ import gymnasium as gym
 import pytest
 
 from dprl.algorithms.dppg.algorithm import DPPGConfig as Learning
-from dprl.algorithms.dppg.on_rllib.config import DPPGConfig, _TrainingSettings
+from dprl.algorithms.dppg.on_rllib.algorithm import DPPGConfig, _TrainingSettings
 from dprl.privacy.threat_models import CARRIED, DURATIONS, RUNNERS, TIMING_DETAILS
 
 CENTRAL: dict[str, Any] = {"model": "jdp", "epsilon": 1.0, "delta": 1e-6, "mechanism": "clipped_gaussian"}
@@ -22,7 +22,7 @@ def config(privacy: dict[str, Any] | None = None, env: Any = "CartPole-v1", **tr
 
 def test_training_takes_every_setting_but_the_network() -> None:
     config().validate()
-    assert config().box() == Learning()
+    assert config().learning_config() == Learning()
     config(users_per_update=30, n_submissions=3000).validate()
     names = {entry.name for entry in fields(Learning)} - {"hidden"}
     assert set(_TrainingSettings.__annotations__) == names | {"horizon", "n_submissions", "submissions_per_iteration"}
@@ -67,8 +67,8 @@ def test_a_local_run_may_end_within_a_round() -> None:
 
 
 def test_the_certificate_tells_where_updates_without_noise_are() -> None:
-    assert config().channels_left_open == (DURATIONS, CARRIED, RUNNERS)
-    assert config({"model": "ldp", "epsilon": 1.0}, padded=True).channels_left_open == (TIMING_DETAILS, CARRIED)
+    assert config().uncovered_channels == (DURATIONS, CARRIED, RUNNERS)
+    assert config({"model": "ldp", "epsilon": 1.0}, padded=True).uncovered_channels == (TIMING_DETAILS, CARRIED)
 
 
 def test_runners_change_no_random_stream_and_settings_do() -> None:

@@ -27,8 +27,7 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.dppg.on_rllib import DPPG, DPPGConfig
 from dprl.algorithms.pgc.on_rllib.algorithm import GradientCollection
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
-from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
-from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
+from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC, PGCConfig
 from dprl.privacy import PrivateMessages, SubmissionRange
 from tests.on_ray import start_ray
 
@@ -99,7 +98,8 @@ class _Watching(GradientCollection):
         def received(slots: Int64Array, messages: PrivateMessages) -> None:
             receive(slots, messages)
             append(folder / _APPLIED, *map(str, messages.submissions.tolist()))
-            with (folder / _VALUES).open("ab") as file:
+            values = folder / f"{_VALUES}.{os.getpid()}.{messages.values.shape[1]}"  # may end in half a row
+            with values.open("ab") as file:
                 file.write(messages.values.tobytes())
 
         collecting._lease = leased
@@ -155,10 +155,17 @@ def record(folder: Path, journal: Path) -> Record:
     charged = np.zeros(int(lines(journal)[0].split()[4]), dtype=np.int64)
     for first, last in charges(journal):
         np.add.at(charged, np.arange(first - 1, last) % len(charged), 1)
-    values = np.fromfile(folder / _VALUES)
-    found = values.reshape(len(applied), -1) if len(applied) else values.reshape(0, 1)
     agents, processes = [int(agent) for agent, _ in asked], {int(process) for _, process in asked}
-    return Record(agents, leased, applied, charged, found, processes)
+    return Record(agents, leased, applied, charged, _values(folder), processes)
+
+
+def _values(folder: Path) -> Float64Array:
+    """Return float64[messages, m], all whole rows that the processes of a run wrote."""
+    found = [np.zeros((0, 1))]
+    for path in sorted(folder.glob(f"{_VALUES}.*")):
+        numbers, width = np.fromfile(path), int(path.suffix[1:])
+        found.append(numbers[: len(numbers) // width * width].reshape(-1, width))
+    return np.concatenate(found[1:] or found)
 
 
 def repeats(values: Float64Array, width: int = 4) -> int:

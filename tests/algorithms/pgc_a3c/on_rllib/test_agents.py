@@ -16,8 +16,8 @@ from dprl.algorithms.pgc.base import Batch
 from dprl.algorithms.pgc.on_rllib.parameters import n_parameters, read_parameters, write_parameters
 from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
-from dprl.algorithms.pgc_a3c.gradient import Loss, gradient_of, loss_tables
-from dprl.algorithms.pgc_a3c.on_rllib.agents import CompiledAgents, TorchAgents, World, episode_loss, loss_gradient
+from dprl.algorithms.pgc_a3c.gradient import Loss, loss_tables
+from dprl.algorithms.pgc_a3c.on_rllib.agents import CompiledAgents, Rollout, TorchAgents, episode_loss, loss_gradient
 from dprl.algorithms.pgc_a3c.on_rllib.episodes import Episode, play
 from dprl.envs import CartPoleGravity
 from dprl.envs.cartpole_episodes import CartPoleGravityEnv
@@ -31,6 +31,7 @@ from dprl.privacy import (
 )
 from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.randomness.bits import splitmix64
+from tests.algorithms.pgc_a3c.cases import gradient_of
 from tests.algorithms.pgc_a3c.on_rllib.cases import Broken, Corridor, TwoHeads, actor_critic
 
 STREAMS = Streams(0, "test")
@@ -115,7 +116,7 @@ def torch_agents(
     config = PGCA3CConfig(**{"reward": "literal"} | box)
     sender = GradientClient(privatizer.client_spec)
     return TorchAgents(
-        config, World(env, module, (1, 2), Streams(0, "agents").key("env", "gravity")), sender, shows_scores=True
+        config, Rollout(env, module, (1, 2), Streams(0, "agents").key("env", "gravity")), sender, shows_scores=True
     )
 
 

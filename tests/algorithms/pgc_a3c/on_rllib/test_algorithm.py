@@ -78,11 +78,11 @@ def parameters_of(settings: PGCConfig) -> Float64Array:
 
 def in_one_process(settings: PGCConfig) -> Float64Array:
     """Return the parameters of the learner without Ray."""
-    box, task, streams = settings.box(), settings.cart_pole().build(), settings.streams()
+    box, task, streams = settings.learning_config(), settings.cart_pole().build(), settings.streams()
     privatizer = box.privatizer(task, settings.trust_model(), settings.n_submissions, streams)
     learner = box.build(task, privatizer, settings.n_submissions, streams)
     learner.learn(settings.n_submissions)
-    return learner.parameters
+    return learner.policy
 
 
 @pytest.mark.parametrize("staleness", [0, 8])

@@ -17,8 +17,7 @@ from ray.tune.registry import register_env
 from dprl.algorithms.pgc.on_rllib import env_runner
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc.user_code import ErrorBarrier
-from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
-from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
+from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC, PGCConfig
 from dprl.envs.cartpole_episodes import CartPoleGravityEnv
 from dprl.privacy.audits.recorder import ORDER, Message, differing_channels
 from tests.algorithms.pgc_a3c.on_rllib.worlds import (

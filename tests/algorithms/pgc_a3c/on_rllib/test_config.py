@@ -12,7 +12,7 @@ from ray import tune
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
-from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig, _TrainingSettings
+from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGCConfig, _TrainingSettings
 from dprl.privacy import Streams
 from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.threat_models import ARRIVALS, CARRIED, DURATIONS, ROUNDS, TIMING_DETAILS
@@ -32,18 +32,20 @@ def other_place() -> PGCConfig:
 def test_the_defaults_are_those_of_the_box() -> None:
     ready = config()
     ready.validate()
-    assert ready.box() == PGCA3CConfig()
+    assert ready.learning_config() == PGCA3CConfig()
 
 
 def test_training_takes_every_setting_of_the_box() -> None:
     box = {entry.name for entry in fields(PGCA3CConfig)}
     assert box < set(_TrainingSettings.__annotations__)
-    assert config(learning_rate=0.25, buffer_size=7).box() == PGCA3CConfig(learning_rate=0.25, buffer_size=7)
+    assert config(learning_rate=0.25, buffer_size=7).learning_config() == PGCA3CConfig(
+        learning_rate=0.25, buffer_size=7
+    )
 
 
 def test_elsewhere_rewards_are_the_environments_own() -> None:
-    assert other_place().box().reward == "literal"
-    assert other_place().training(reward="terminal").box().reward == "terminal"
+    assert other_place().learning_config().reward == "literal"
+    assert other_place().training(reward="terminal").learning_config().reward == "terminal"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_a_dict_of_a_config_makes_it_again() -> None:
     one = config(learning_rate=0.125).env_runners(agents_per_call=9).schedule(deterministic=False)
     again = PGCConfig().update_from_dict(one.to_dict())
     again.validate()
-    assert again.box() == one.box()
+    assert again.learning_config() == one.learning_config()
     assert (again.agents_per_call, again.deterministic) == (9, False)
     assert again.streams() == one.streams()
 
@@ -164,7 +166,7 @@ def test_agents_per_call_and_staleness_fit_together(
     made = config(buffer_size=buffer_size, staleness=staleness)
     made.env_runners(num_env_runners=runners, agents_per_call=agents_per_call).validate()
     assert made.call_plan == plan
-    assert made.box().staleness == plan[1]
+    assert made.learning_config().staleness == plan[1]
 
 
 def test_agents_per_call_that_a_given_staleness_cannot_fill_are_refused() -> None:
@@ -235,8 +237,8 @@ def test_the_certificate_names_what_is_left_open(
     expected = {ROUNDS if round_seconds else TIMING_DETAILS if padded else DURATIONS}
     expected |= set() if deterministic else {ARRIVALS}
     expected |= {CARRIED} if lane == "torch" else set()
-    assert set(ready.channels_left_open) == expected
-    privatizer = ready.trust_model().build(GradientLayout(112, 1, ready.channels_left_open), 10, ready.streams())
+    assert set(ready.uncovered_channels) == expected
+    privatizer = ready.trust_model().build(GradientLayout(112, 1, ready.uncovered_channels), 10, ready.streams())
     excluded = privatizer.planned_certificate("pgc_a3c").to_dict()["excluded_channels"]
     timed = {ROUNDS, TIMING_DETAILS, DURATIONS, ARRIVALS, CARRIED}
     assert timed & set(excluded) == expected

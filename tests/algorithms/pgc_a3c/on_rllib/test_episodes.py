@@ -10,12 +10,13 @@ import torch
 from gymnasium import spaces
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
+from dprl.algorithms.pgc.on_rllib.env_runner import check_playable
 from dprl.algorithms.pgc_a3c.on_rllib.episodes import (
+    OBSERVED,
     Episode,
-    check_playable,
+    dry_run,
     greedy_return,
     play,
-    rehearse,
 )
 from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads, actor_critic
 
@@ -165,7 +166,7 @@ def build(kind: type[TorchRLModule]) -> TorchRLModule:
 )
 def test_what_cannot_be_played_is_refused(env: type[Corridor], kind: type[TorchRLModule], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        check_playable(env(), build(kind))
+        check_playable(env(), build(kind), *OBSERVED)
 
 
 class Faulty(Corridor):
@@ -188,13 +189,13 @@ class Endless(Corridor):
 
 
 def test_what_no_episode_could_do_comes_out_before_there_are_agents() -> None:
-    rehearse(Corridor(), actor_critic(Corridor()))
-    rehearse(Corridor(box=True), actor_critic(Corridor(box=True)))
+    dry_run(Corridor(), actor_critic(Corridor()))
+    dry_run(Corridor(box=True), actor_critic(Corridor(box=True)))
     with pytest.raises(AttributeError, match="positon"):
-        rehearse(Faulty(), actor_critic(Corridor()))
+        dry_run(Faulty(), actor_critic(Corridor()))
     with pytest.raises(TypeError, match="options"):
-        rehearse(WithoutOptions(), actor_critic(Corridor()))
+        dry_run(WithoutOptions(), actor_critic(Corridor()))
     endless = Endless()
-    rehearse(endless, actor_critic(Corridor()))
+    dry_run(endless, actor_critic(Corridor()))
     assert 5 < endless.steps_taken < 100
     assert "agent" not in endless.options

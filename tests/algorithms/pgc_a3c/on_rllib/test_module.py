@@ -12,8 +12,8 @@ from gymnasium import spaces
 from ray.rllib.core.rl_module.rl_module import RLModule
 
 from dprl.algorithms.pgc.on_rllib.parameters import n_parameters, read_parameters, write_parameters
-from dprl.algorithms.pgc_a3c.network import forward
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
+from tests.algorithms.pgc_a3c.cases import forward
 
 FOUR = spaces.Box(-1.0, 1.0, (4,), np.float32)
 THETA = np.random.default_rng(1).normal(size=112)

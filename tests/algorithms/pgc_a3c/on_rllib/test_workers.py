@@ -80,7 +80,7 @@ def test_a_refusal_is_one_line_and_hides_where_it_was(monkeypatch: pytest.Monkey
     _, here = started(monkeypatch, ValueError(text))
     here.send(1, batch(1, 2))
     with pytest.raises(RuntimeError) as refused:
-        here.answers()
+        here.outcomes()
     assert str(refused.value) == f"runner 1 refused a batch: {text.strip() or 'ValueError'}"
     assert refused.value.__context__ is None
     assert refused.value.__cause__ is None
@@ -91,14 +91,14 @@ def test_a_runner_that_takes_too_long_is_given_up_and_its_batches_are_lost(monke
     here.send(2, batch(1, 2))
     here.send(2, batch(3))
     here.send(1, batch(4))
-    assert [str(answer.reply) for answer in here.answers()] == ["1: 3"]
+    assert [str(answer.reply) for answer in here.outcomes()] == ["1: 3"]
     assert runners.killed == []
-    lost = here.answers()
+    lost = here.outcomes()
     assert [(answer.slots.tolist(), answer.reply) for answer in lost] == [([1, 2], None), ([3], None)]
     assert runners.now == pytest.approx(10.0, abs=3.0)
     assert runners.killed == ["runner 2"]
     assert list(here.free()) == [1]
-    assert here.answers() == []
+    assert here.outcomes() == []
 
 
 def test_others_who_answer_do_not_hide_who_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_others_who_answer_do_not_hide_who_does_not(monkeypatch: pytest.MonkeyPa
     lost: list[list[int]] = []
     for slot in range(2, 14):
         here.send(1, batch(slot))
-        lost += [answer.slots.tolist() for answer in here.answers() if answer.reply is None]
+        lost += [answer.slots.tolist() for answer in here.outcomes() if answer.reply is None]
     assert lost == [[1]]
     assert runners.killed == ["runner 2"]
 

@@ -32,7 +32,7 @@ from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.base import Batch, Reply
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc.on_rllib.parameters import n_parameters
-from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
+from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGCConfig
 from dprl.privacy import GradientPrivatizer, LedgerError, PrivateMessages
 from dprl.privacy.audits.recorder import Message
 from dprl.privacy.queries.gradient_calibration import GradientLayout
@@ -290,7 +290,7 @@ class TellsScores(PrivateEnvRunner):
 
     def report(self, batch: Batch, spec: Any) -> Reply:
         agents = self._agents_of(spec)
-        agents._shows_scores = True  # type: ignore[attr-defined]
+        agents._shows_scores = True
         return super().report(batch, spec)
 
 
@@ -301,14 +301,14 @@ class TellsNorms(PrivateEnvRunner):
 
     def report(self, batch: Batch, spec: Any) -> Reply:
         agents = self._agents_of(spec)
-        sender = agents._sender  # type: ignore[attr-defined]
-        send = sender.send
+        client: Any = agents._client
+        send = client.send
 
         def measured(lease: Any, gradients: Float64Array, scores: Float64Array) -> Any:
             self.norm += math.fsum(abs(gradients.ravel()))
             return send(lease, gradients, scores)
 
-        sender.send = measured
+        client.send = measured
         return super().report(batch, spec)
 
     def get_metrics(self) -> dict[str, Any]:
