@@ -29,14 +29,17 @@ from dprl.platform.configs.config import cells_of, read_config, require_one_rele
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.configs.grid import GRID
 from dprl.platform.configs.memory import require_memory
+from dprl.platform.configs.planned import planned_certificate
 from dprl.platform.environment_variables import tracking_uri as tracking_uri_of
 from dprl.platform.environments import from_gymnasium, register_env
 from dprl.platform.errors import UserError, broken_rule, suggestion
 from dprl.platform.plugins import register_function
 from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.certificates import CertificateSource, certificates_in, composed, verified
 from dprl.platform.results.home import home_folder
 from dprl.platform.results.layout import SweepLayout, nothing_finished, sweep_layout
 from dprl.privacy import Certificate
+from dprl.privacy.verification import Verification
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,6 +56,7 @@ __all__ = [
     "algorithm",
     "audit",
     "certify",
+    "compose",
     "experiments",
     "from_gymnasium",
     "grid",
@@ -61,6 +65,7 @@ __all__ = [
     "register_env",
     "run",
     "sweep",
+    "verify",
 ]
 
 algorithm = register_function
@@ -123,11 +128,41 @@ def content_of(config: str | Path | Mapping[str, Any] | None, settings: Mapping[
 def certify(config: Config | None = None, /, **settings: Any) -> list[Certificate]:  # noqa: ANN401
     """Return the certificate of each experiment, computed from the noise that a run would draw; nothing is run.
 
-    Arguments as those of `experiments`. Raises UserError, also for settings that do not fit together.
+    Arguments as those of `experiments`. Without a config, and with `users` and `horizon`, it is one certificate of
+    planned counts, see `planned_certificate`. Raises UserError, also for settings that do not fit together.
+
+    Examples:
+        >>> [plan] = certify(mechanism="gaussian", epsilon=1.0, delta=1e-6, users=1000, horizon=5)
+        >>> plan.verdict, round(plan.epsilon_at_delta[1e-6], 6)
+        ('holds', 1.0)
     """
+    if config is None and "users" in settings:
+        return [planned_certificate(settings)]
     cells = experiments(config, **{"seeds": 1, **settings} if config is None else settings)
     require_memory(cells, run=False)
     return certificates_of(cells)
+
+
+def verify(certificate: CertificateSource) -> Verification:
+    """Compute a certificate again from its own fields; `stands` and `differences` have the result.
+
+    certificate: the path of a certificate.json or of a cell's folder, its content, or a `Certificate`. Raises UserError
+    for a damaged certificate, and for one of an earlier schema.
+    """
+    found = certificates_in(certificate)
+    if len(found) != 1:
+        raise broken_rule("certificate", "must be one certificate", len(found), "verify them one by one")
+    [(label, one)] = found.items()
+    return verified(label, one)
+
+
+def compose(*certificates: CertificateSource, disjoint: bool = False) -> Certificate:
+    """Return the joint certificate of several runs about one user, by one joint curve.
+
+    certificates: as for `verify`. disjoint: whether no user is in two of them; then the worst run counts. Raises
+    UserError if one does not stand, or if trust model, adjacency or unit differ.
+    """
+    return composed(certificates, disjoint)
 
 
 def audit(config: Config | None = None, /, *, runs: int | None = None, audit_seed: int = 0, **settings: Any) -> Any:  # noqa: ANN401

@@ -63,7 +63,7 @@ COUNT_PROBES = ((1, 3), (2, 5))
 """(H, K) of the probes of counts."""
 STATISTICS_PROBES = ((2, 2, 1), (3, 4, 2))
 """(H, D, n) of the probes of statistics."""
-_CHECK_TOLERANCE = 1e-6
+_CHECK_TOLERANCE = 1e-4
 _LONG = 1000.0
 """Length of features that no device clips, in units of the bound."""
 _MOST_SUBMISSIONS = 16
@@ -155,7 +155,8 @@ def _proof(cell: _Cell) -> NoiseProof:
 def _subject(cell: _Cell) -> str:
     """Return the noise of a cell in a few words."""
     if isinstance(cell.privatizer.query, CountQuery):
-        report, counter, _ = cell.privatizer.query.noise
+        noise = cell.privatizer.query.noise
+        report, counter = noise.law, noise.counter
         families = len(cell.privatizer.query.encoding.released.families)
         if report is not None:
             return f"{report.name} reports, scale {report.scale:.4g}, released families: {families}"

@@ -46,7 +46,7 @@ def set_environment(prefix: str = "") -> None:
 
 
 def worker_environment() -> dict[str, str]:
-    """Return the variables of processes that run one cell on one CPU, and find the same plugins."""
+    """Return the variables of processes that run one cell, and find the same plugins."""
     found = dict(_WORKER_ENVIRONMENT)
     if os.environ.get(PLUGINS_VARIABLE):
         folders = [

@@ -1,4 +1,4 @@
-"""Parts of one's own: how they are registered, and who is loaded to register them."""
+"""Registration of plugins' algorithms, environments and mechanisms, and loading of plugins."""
 
 from __future__ import annotations
 
@@ -23,73 +23,71 @@ from dprl.sources import source_digest, sources_are_unchanged
 
 __all__ = [
     "PLUGIN_ERRORS",
-    "digest_with",
+    "digest_of_parts",
     "load_plugins",
     "register_algorithm",
     "register_environment",
     "register_function",
     "register_mechanism",
-    "require_counted_modules",
+    "require_digested_modules",
 ]
 
 PLUGIN_ERRORS = (
     *(ValueError, ArithmeticError, LookupError, OSError, RuntimeError, MemoryError),
     *(TypeError, AttributeError, NameError, AssertionError, ImportError, SyntaxError),
-    NumbaError,  # of a kernel that does not compile; below Exception alone
+    NumbaError,  # for a kernel that does not compile; a direct subclass of Exception
 )
-"""Errors that a mistake in a plugin or another part raises, in an import or in one cell."""
+"""Errors that a mistake in a plugin may raise, in an import or in a cell."""
 
 T = TypeVar("T", bound=type[Any])
-_OWN = "dprl"
+_PACKAGE = "dprl"
 _INSTALLED = {"site-packages", "dist-packages"}
 _AT_IMPORT = frozenset(sys.modules)
-_counted: set[str] = set()
+_digested: set[str] = set()
 
 
 def register_algorithm(config: T) -> T:
-    """Enter the config class of an algorithm under its `name`; returns it, so this can decorate the class.
+    """Register the config class of an algorithm under its `name`, and return it; usable as a decorator.
 
-    It is `dprl.algorithms.AlgorithmConfig`; a tabular one is a subclass of `TabularMDPConfig`. Raises ValueError for
-    a name that is taken, and for a class of a module that is no plugin.
+    The class implements `dprl.algorithms.AlgorithmConfig`; a tabular one is a subclass of `TabularMDPConfig`. Raises
+    ValueError for a name that is taken, and for a class outside of a plugin.
     """
-    _check(config, algorithms.ALGORITHMS, "algorithm")
+    _check_part(config, algorithms.ALGORITHMS, "algorithm")
     algorithms.ALGORITHMS[config.name] = config
     return config
 
 
 def register_function(function: Planner) -> type[TabularMDPConfig]:
-    """Enter the algorithm that is one Python function of private counts, see `algorithm_of`; return its settings.
+    """Register an algorithm given by one Python function of private counts, and return its config class.
 
-    It may be defined anywhere, also again in a notebook: the digest of its source is one of its settings. Raises
-    ValueError for a name that is taken by another part, and for a function that does not fit.
+    See `algorithm_of`. The function may be defined anywhere and redefined in a notebook, because the digest of its
+    source is one of its settings. Raises ValueError for a name that another algorithm has, and for a function with
+    other arguments.
     """
     config = algorithm_of(function)
     there = algorithms.ALGORITHMS.get(config.name)
     if there is not None and not hasattr(there, "source"):
-        raise ValueError(
-            f"algorithm {config.name} must have a name of its own, got that of {there.__name__}; rename it"
-        )
+        raise ValueError(f"algorithm {config.name} must have a unique name, got that of {there.__name__}; rename it")
     algorithms.ALGORITHMS[config.name] = config
     return config
 
 
 def register_environment(spec: T) -> T:
-    """Enter the spec of an environment, a `dprl.envs.EnvConfig`, under its `name`; returns it.
+    """Register the spec of an environment, a `dprl.envs.EnvConfig`, under its `name`, and return it.
 
-    Raises ValueError as `register_algorithm`, and for a kind of environment that no algorithm plays.
+    Raises ValueError like `register_algorithm`, and for a kind of environment that no algorithm plays.
     """
-    _check(spec, envs.ENVIRONMENTS, "environment")
+    _check_part(spec, envs.ENVIRONMENTS, "environment")
     envs.enter(spec)
     return spec
 
 
 def register_mechanism(mechanism: T) -> T:
-    """Enter a subclass of `TabulatedMechanism` under its `name`, as noise of local reports of counts; returns it.
+    """Register a subclass of `TabulatedMechanism` under its `name` as noise of local counts, and return it.
 
-    Raises ValueError as `register_algorithm`, and for other classes: no other sampler can be added from
-    outside.
+    Raises ValueError like `register_algorithm`, and for other classes, because plugins cannot add other samplers.
     """
-    _check(mechanism, MECHANISMS, "mechanism")
+    _check_part(mechanism, MECHANISMS, "mechanism")
     if not issubclass(mechanism, TabulatedMechanism):
         got = mechanism.__qualname__
         raise ValueError(f"mechanism {mechanism.name} must be a subclass of TabulatedMechanism, got {got}")
@@ -100,9 +98,9 @@ def register_mechanism(mechanism: T) -> T:
 
 @cache
 def load_plugins() -> tuple[str, ...]:
-    """Import every plugin, so that it registers its parts, and return their names.
+    """Import all plugins to register their parts, and return their names.
 
-    Raises UserError, also if some code would run that is not part of a cell's digest.
+    Raises UserError for an invalid plugin, and if code would run that is not part of a cell's digest.
     """
     before = set(sys.modules)
     for name in plugin_modules():
@@ -110,7 +108,7 @@ def load_plugins() -> tuple[str, ...]:
             remedy = "write e.g. my_package.my_module"
             raise broken_rule(VARIABLE, "must be names of modules, with commas between them", name, remedy)
         if package_of(name) in sys.stdlib_module_names:
-            raise broken_rule(VARIABLE, "must be modules of yours, none of Python's own", name, "rename it")
+            raise broken_rule(VARIABLE, "must be your own modules, not Python's", name, "rename it")
         try:
             importlib.import_module(name)
         except PLUGIN_ERRORS as error:
@@ -118,57 +116,57 @@ def load_plugins() -> tuple[str, ...]:
             remedy = f"correct it, put its folder on PYTHONPATH, or remove the name (entry points: group {GROUP})"
             raise broken_rule(VARIABLE, rule, name, remedy) from error
     if plugin_modules():
-        _require_counted(sys.modules.keys() - before)
+        _require_digested(sys.modules.keys() - before)
         if not sources_are_unchanged():
-            rule, remedy = "must find the same sources as when the program began", "start it again"
+            rule, remedy = "must find the same sources as at the start of the program", "start it again"
             raise broken_rule(VARIABLE, rule, ",".join(plugin_modules()), remedy)
     return plugin_modules()
 
 
-def require_counted_modules() -> None:
-    """Raise UserError if code ran that is part of no cell's digest: a plugin may import when it is used."""
+def require_digested_modules() -> None:
+    """Raise UserError if code ran that is not part of a cell's digest: plugins may import modules during a run."""
     if plugin_modules():
-        loaded = sys.modules.keys() - _AT_IMPORT - _counted
-        _require_counted(loaded)
-        _counted.update(loaded)
+        loaded = sys.modules.keys() - _AT_IMPORT - _digested
+        _require_digested(loaded)
+        _digested.update(loaded)
 
 
-def digest_with(algorithm: type, env: type, mechanism: str) -> str:
-    """Return the digest of the sources of this program, and of the plugins that these parts are of or use."""
+def digest_of_parts(algorithm: type, env: type, mechanism: str) -> str:
+    """Return the digest of the sources of dprl and of the plugins that these parts belong to or use."""
     parts = (algorithm, env, MECHANISMS.get(mechanism))
     return source_digest(used_packages(frozenset(part.__module__ for part in parts if part is not None)))
 
 
-def _require_counted(loaded: Collection[str]) -> None:
-    """Raise UserError if a module that a plugin has loaded is neither of a plugin nor of an installed package."""
-    counted = {file for _, file in plugin_files()}
+def _require_digested(loaded: Collection[str]) -> None:
+    """Raise UserError if a loaded module belongs neither to a plugin nor to an installed package."""
+    digested = {file for _, file in plugin_files()}
     for name in sorted(loaded):
         origin = getattr(getattr(sys.modules.get(name), "__spec__", None), "origin", None)
         file = Path(origin).resolve() if origin is not None and Path(origin).is_file() else None
-        if file is None or file in counted or package_of(name) == _OWN or _is_installed(file):
+        if file is None or file in digested or package_of(name) == _PACKAGE or _is_installed(file):
             continue
-        rule = "must name every module of yours that its plugins use: its source is part of no cell's digest"
+        rule = "must name every module of yours that plugins use, because cells' digests must cover its source"
         raise broken_rule(VARIABLE, rule, name, "add its name, or move it into the plugin's package")
 
 
 def _is_installed(file: Path) -> bool:
-    """Whether the file is of the standard library or of a package that an installer has put in its place."""
+    """Whether the file belongs to the standard library or to an installed package."""
     standard = [Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib")]
     return bool(_INSTALLED & set(file.parts)) or any(file.is_relative_to(folder) for folder in standard)
 
 
-def _check(part: type[Any], registry: Mapping[str, type[Any]], kind: str) -> None:
-    """Raise ValueError unless a part of a plugin may be entered in `registry` under its name."""
+def _check_part(part: type[Any], registry: Mapping[str, type[Any]], kind: str) -> None:
+    """Raise ValueError unless a plugin's part may be registered in `registry` under its name."""
     name = getattr(part, "name", None)
     if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(f"name must be one word, got {name!r}; give {part.__qualname__} a class variable `name`")
-    packages = {package_of(module) for module in plugin_modules()} | {_OWN}
+    packages = {package_of(module) for module in plugin_modules()} | {_PACKAGE}
     if package_of(part.__module__) not in packages:
-        # Its source would not count in the digest of a cell: another version of it would pass for the same cell.
+        # Its source would not be part of a cell's digest, so another version of it would count as the same cell.
         raise ValueError(
-            f"{kind} {name} must be of a plugin, got module {part.__module__}; name it in ${VARIABLE}, or in an entry "
-            f"point of group {GROUP}"
+            f"{kind} {name} must belong to a plugin, got module {part.__module__}; name it in ${VARIABLE}, or in an "
+            f"entry point of group {GROUP}"
         )
     there = registry.get(name, part)
     if (there.__module__, there.__qualname__) != (part.__module__, part.__qualname__):
-        raise ValueError(f"{kind} {name} must have a name of its own, got that of {there.__module__}; rename it")
+        raise ValueError(f"{kind} {name} must have a unique name, got that of {there.__module__}; rename it")

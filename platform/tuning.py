@@ -1,5 +1,5 @@
-"""Experiments as trials of one's own `ray.tune.Tuner`, with the certificates and MLflow runs of a sweep."""
-# ruff: noqa: ARG002, PLC0415 - Tune calls hooks with all arguments; workers load neither MLflow nor Optuna
+"""Trainables and callbacks for a user's own `ray.tune.Tuner`, with the certificates and MLflow runs of a sweep."""
+# ruff: noqa: ARG002, PLC0415 - Tune passes all arguments to hooks; workers load neither MLflow nor Optuna
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ _STATE = "state.npz"
 
 
 def trainable(config: Config | None = None, /, **settings: Any) -> type[tune.Trainable]:  # noqa: ANN401
-    """Return the class of a `ray.tune.Tuner`'s trials: an experiment that `param_space` changes by dotted keys.
+    """Return a trainable for `ray.tune.Tuner`: an experiment that `param_space` overrides by dotted keys.
 
-    A trial is one run, with the config's `seed`; vary `seed` for more. It reports the columns of a sweep's records
-    after each block of episodes, `episode` among them, and saves its state as a Tune checkpoint. At its end, or
-    if a scheduler stops it, its folder has the files of a sweep's cell: certificate.json, records.parquet, policy.npz.
+    A trial is one run with the config's `seed`; vary `seed` for more runs. After each block of episodes it reports the
+    columns of a sweep's records, including `episode`, and it saves its state as a Tune checkpoint. When it ends or a
+    scheduler stops it, its folder has the files of a sweep's cell: certificate.json, records.parquet, policy.npz.
 
-    Metrics that its guarantee does not cover are named in the certificate: choosing or stopping trials by them is not
-    private at any epsilon. With `release: true` only covered metrics are reported.
+    The certificate names metrics that its guarantee does not cover. Choosing or stopping trials by them is not private
+    at any epsilon. With `release: true` only covered metrics are reported.
 
-    config, settings: as those of `dprl.experiments`; grids must be overridden by `param_space`. Tuner.fit raises
-    UserError for unknown keys and other mistakes of the first trial; a later trial with a mistake fails alone.
-    Checkpoints continue in the same settings only, so population-based training is refused, and a run with
-    `noise.entropy: os` is never continued.
+    config, settings: as for `dprl.experiments`; `param_space` must override grids. Tuner.fit raises UserError for
+    unknown keys and other mistakes in the first trial. If a later trial has a mistake, only that trial fails. A
+    checkpoint cannot be loaded with other settings, so population-based training is refused. A run with
+    `noise.entropy: os` cannot be resumed.
     """
     if isinstance(config, Experiment):
         config = {**config.as_mapping(), **({} if config.memory is None else {"memory": config.memory})}
@@ -77,23 +77,23 @@ def optuna_search(**settings: Any) -> Any:  # noqa: ANN401
 def mlflow_callback(name: str, *, storage: str | None = None, tracking_uri: str | None = None) -> tune.Callback:
     """Return the callback for `tune.RunConfig` that writes MLflow runs: one parent, and one nested run per trial.
 
-    A trial's run has the content of a sweep's cell. Trials with equal settings share one.
+    A trial's run has the content of a sweep's cell. Trials with equal settings share one run.
 
     name: of the parent run. storage: folder of all results, by default $DPRL_HOME or ./dprl_runs. tracking_uri: of
     MLflow, by default $MLFLOW_TRACKING_URI or a database in `storage`. Raises UserError for an unusable store.
     """
-    set_environment("MLFLOW_")  # Tune's variables are the user's
+    set_environment("MLFLOW_")  # users set Tune's variables themselves
     store = TrackingStore.choose(home_folder(storage), tracking_uri_of(tracking_uri))
     store.require_reachable()
-    return _TrialsInMLflow(name, store)
+    return _MLflowCallback(name, store)
 
 
 class _Trial(tune.Trainable):
-    """Ray Tune trial of one run of a dprl experiment."""
+    """Ray Tune trial that runs one experiment."""
 
     base: ClassVar[Mapping[str, Any]]
     functions: ClassVar[list[Any]]
-    """Algorithms of this session that are one function: no worker has them in its registry."""
+    """Algorithms registered as functions in this session; workers do not have them in their registry."""
     _checked: ClassVar[bool] = False
     _run: CellRun
 
@@ -105,7 +105,9 @@ class _Trial(tune.Trainable):
         raw = copy.deepcopy(dict(cls.base))
         for path, value in config.items():
             if path == "seeds":
-                raise broken_rule("seeds", "must not be in param_space: a trial has one", value, "vary seed instead")
+                raise broken_rule(
+                    "seeds", "must not be in param_space: a trial has one seed", value, "vary seed instead"
+                )
             set_value(raw, path.split("."), plain(value, path), path)
         cells = cells_of({**raw, "seeds": 1})
         if len(cells) != 1:
@@ -121,7 +123,7 @@ class _Trial(tune.Trainable):
         except UserError:
             if not cls._checked:
                 raise
-            return resources_of(None)  # the trial itself will fail, and no other
+            return resources_of(None)  # only this trial will fail
         cls._checked = True
         return resources_of(memory)
 
@@ -135,13 +137,13 @@ class _Trial(tune.Trainable):
             folder = Path(self._storage.trial_fs_path)
             if self._storage.storage_filesystem.type_name != "local":
                 raise broken_rule("storage_path", "must be a folder that every node sees", str(folder), "mount it")
-        # Checkpoints may hold exact sums, and Tune copies them without their mode.
+        # Checkpoints may contain exact sums, and Tune copies them without their permissions.
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
-        # With its marker a trial that was stopped would be finished, and a restart would not be noticed.
+        # With the marker of a stopped trial, its restart would go unnoticed.
         CellFolder(folder).marker_file.unlink(missing_ok=True)
-        raw = [metric.name for metric in experiment.metrics if not metric.covered]
-        channels = of_trials(raw) if experiment.privacy.model != "none" else ()
+        uncovered = [metric.name for metric in experiment.metrics if not metric.covered]
+        channels = of_trials(uncovered) if experiment.privacy.model != "none" else ()
         self._run = CellRun(experiment, CellFolder(folder), channels)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -152,14 +154,14 @@ class _Trial(tune.Trainable):
 
     def step(self) -> dict[str, Any]:
         """Run one block of episodes; return the last row of the records."""
-        # The artifacts of a checkpoint do not end the run.
+        # The last checkpoint wrote artifacts with a marker, but the run goes on.
         self._run.folder.marker_file.unlink(missing_ok=True)
         progress = self._run.advance(0.0, keep=False)
         newest = {name: column[-1].item() for name, column in self._run.records().items()}
         return {**newest, "done": progress.finished}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write the state, and the certificate so far: Tune saves before it stops a trial."""
+        """Write the state and the certificate so far, because Tune saves before it stops a trial."""
         self._run.save(Path(checkpoint_dir) / _STATE)
         self._run.write_partial()
 
@@ -167,8 +169,8 @@ class _Trial(tune.Trainable):
         """Continue from a checkpoint of the same experiment. Raises UserError."""
         self._open(self.config)
         if not self._run.experiment.resumable:
-            rule = "must be 'seed' to continue a trial: noise from the operating system is not written down"
-            raise broken_rule("noise.entropy", rule, "os", "take a scheduler that never pauses, e.g. ASHAScheduler")
+            rule = "must be 'seed' to continue a trial: noise from the operating system is not stored"
+            raise broken_rule("noise.entropy", rule, "os", "use a scheduler that never pauses, e.g. ASHAScheduler")
         self._run.resume(Path(checkpoint) / _STATE)
 
     def cleanup(self) -> None:
@@ -176,7 +178,7 @@ class _Trial(tune.Trainable):
         self._run.write_partial()
 
 
-class _TrialsInMLflow(ObserverCallback):
+class _MLflowCallback(ObserverCallback):
     """Tune callback that writes trials to MLflow as cells of a sweep."""
 
     def __init__(self, name: str, store: TrackingStore) -> None:
@@ -202,29 +204,29 @@ class _TrialsInMLflow(ObserverCallback):
         return self._trials[trial.trial_id]
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
-        """Pass on that a trial failed; refused settings are no cell."""
+        """Record that a trial failed, unless its settings were refused, because it then has no cell."""
         with suppress(UserError):
             super().on_trial_error(iteration, trials, trial, **info)
 
     def on_experiment_end(self, trials: list[Trial], **info: object) -> None:
-        """End all runs, after the files of stopped trials have come."""
+        """Wait for the files of stopped trials, then end all runs."""
         self.wait()
         self.flush()
         counts = {"cells": len(trials), **self.ended}
         status = "FAILED" if self.ended["cells_failed"] else "FINISHED"
         missed = self._tracker.close([], counts, status, patient=not self._store.local)
         if missed is not None:
-            print_error(f"MLflow: {missed}; the trials' folders have all results")
+            print_error(f"MLflow: {missed}; all results are in the trials' folders")
 
     def started(self, cell: SweepCell) -> None:
         """Begin the trial's run."""
         self._tracker.begin(cell)
 
     def advanced(self, cell: SweepCell, progress: CellProgress) -> None:
-        """Write nothing before the trial ends."""
+        """Do nothing: results are written when the trial ends."""
 
     def interrupted(self, cell: SweepCell, cause: str) -> None:
-        """Leave the run open: the trial starts again."""
+        """Do nothing: the trial starts again in the same run."""
 
     def finished(self, cell: SweepCell) -> None:
         """Record the trial's results."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dprl.compiled import kernel
 from dprl.privacy.base import Guarantee, LedgerError, Precision
 from dprl.privacy.certificate import Certificate, PrivacyRequest, certify
+from dprl.privacy.client import UserClient
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.ledger import Journal, Ledger, LedgerSpec, ReleaseEvent
@@ -24,6 +25,7 @@ from dprl.privacy.queries.linear_statistics_kernels import add_statistics, aggre
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.resumable import ServerPrivatizer
 from dprl.privacy.threat_models import ThreatModel
 from dprl.privacy.trust_models import TRUST_MODELS
 from dprl.privacy.trust_models.base import GradientSettings, Placed, TrustModelSettings
@@ -99,6 +101,7 @@ __all__ = [
     "Privatizer",
     "Query",
     "ReleaseEvent",
+    "ServerPrivatizer",
     "ShuffleBitPrivacy",
     "ShuffleGradientPrivacy",
     "ShufflePrivacy",
@@ -111,6 +114,7 @@ __all__ = [
     "SubmissionRange",
     "ThreatModel",
     "TrustModelSettings",
+    "UserClient",
     "UserMessage",
     "UserRecord",
     "WeightedSums",

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from dprl import __version__
 from dprl.privacy.base import Guarantee, LedgerError, TrustModel
+from dprl.privacy.certificate_json import release_in_json, sealed
+from dprl.privacy.derivation import Terms
+from dprl.privacy.derived_fields import derived_fields
 from dprl.privacy.ledger import Ledger, ReleaseEvent
 from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.threat_models import ThreatModel
 from dprl.privacy.verdicts import Tightness, Verdict, in_json, tightness_of, verdict
 
-SCHEMA = "dprl.certificate/2"
+SCHEMA = "dprl.certificate/3"
 DELTAS = (1e-5, 1e-6)
 SEEDED = "seeded"
 ENTROPY = {"seed": SEEDED, "os": "os"}
@@ -25,6 +29,8 @@ _SEED = (
     "os has a cryptographic one)"
 )
 _ROUNDING = "the last bits of floating-point noise: the proof is for real numbers (arithmetic: exact has none)"
+OPEN_CHANNELS = (_SEED, _ROUNDING)
+"""Channels that noise may leave open, in words."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,7 @@ class Certificate:
     factor: float | None
     details: Mapping[str, Any] = field(default_factory=dict)
     audit: dict[str, Any] | None = field(default=None)
+    groups: tuple[tuple[int, ...], ...] = ()
 
     @property
     def claimed_epsilon(self) -> float | None:
@@ -103,16 +110,24 @@ class Certificate:
         """The proved epsilon at each of DELTAS."""
         return self.proof.epsilon_at_delta
 
+    @property
+    def _terms(self) -> Terms:
+        request, proved = self.request, self.proof.epsilon_at_claimed_delta
+        claim = (request.claimed, request.calibration, request.source)
+        return Terms(*claim, self.submissions, self.attempts, proved, self.groups)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as JSON-ready data; infinity is written as the string 'inf'."""
-        request, proof = self.request, self.proof
-        return {
+        request, proof, steps = self.request, self.proof, self.details.get("derivation", ())
+        fields = {
             "schema": SCHEMA,
+            "version": __version__,
             "algorithm": self.algorithm,
             "trust_model": self.trust_model,
             "unit": self.threat_model.unit,
             "adjacency": self.threat_model.adjacency,
             "observer": self.threat_model.observer,
+            "attained_by": self.threat_model.attained_by,
             "requested": _epsilon_and_delta(request.requested),
             "claimed": {
                 **_epsilon_and_delta(request.claimed),
@@ -128,13 +143,15 @@ class Certificate:
                 "delta_at_requested_epsilon": proof.delta_at_requested_epsilon,
                 "method": proof.method,
             },
-            "noise": [_noise(release) for release in self.releases],
+            "noise": [release_in_json(release) for release in self.releases],
+            "groups": [list(group) for group in self.groups] or None,
             "users": self.users,
             "submissions": self.submissions,
             "attempts": self.attempts,
             "users_asked_again": self.users_asked_again,
             "covered_channels": list(self.threat_model.covered),
             "excluded_channels": [*self.threat_model.excluded, *_left_open(self.releases)],
+            "composition": self.details.get("composition"),
             "choice": request.choice,
             "error": self.details.get("error"),
             "per_user": self.details.get("per_user"),
@@ -142,10 +159,12 @@ class Certificate:
             "simulation": self.details.get("simulation", "users"),
             "assumption": self.details.get("assumption"),
             "best_available": self.details.get("best_available"),
+            **derived_fields(self.trust_model, self.threat_model.adjacency, self.releases, self._terms, steps),
             "verdict": self.verdict,
             "factor": None if self.factor is None else in_json(self.factor),
             "audit": self.audit,
         }
+        return sealed(fields)
 
 
 def certify(
@@ -154,7 +173,7 @@ def certify(
     """Compute the certificate of a ledger; the request is only compared with it, never believed.
 
     `details` are facts about the same noise that say nothing about privacy, or say it user by user: 'error',
-    'per_user', 'best_available'.
+    'per_user', 'best_available', 'composition'.
 
     Verdicts: `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` when
     something leaves without noise. `factor` is the proved epsilon over the claimed one, at the claimed delta.
@@ -190,6 +209,7 @@ def certify(
         told,
         factor,
         details=details or {},
+        groups=spec.groups,
     )
 
 
@@ -220,33 +240,3 @@ def _left_open(releases: tuple[ReleaseEvent, ...]) -> list[str]:
     seeded = any(release.entropy == SEEDED for release in noisy)
     idealised = any(release.mechanism.arithmetic == IDEALISED for release in noisy if release.mechanism)
     return [*([_SEED] if seeded else []), *([_ROUNDING] if idealised else [])]
-
-
-def _noise(release: ReleaseEvent) -> dict[str, Any]:
-    mechanism = release.mechanism
-    return {
-        "release": release.channel,
-        "mechanism": "raw" if mechanism is None else mechanism.name,
-        "scale": 0.0 if mechanism is None else getattr(mechanism, "scale", None),
-        "parameters": {} if mechanism is None else _parameters(mechanism),
-        "nodes_per_user": release.nodes_per_user,
-        "arithmetic": "none" if mechanism is None else mechanism.arithmetic,
-        "cells": release.cells,
-        "entropy": release.entropy,
-    }
-
-
-def _parameters(described: object) -> dict[str, Any]:
-    """Return the numbers that a dataclass object is made of, by field; those of a part `x` as 'x.field'."""
-    found: dict[str, Any] = {}
-    for name in (entry.name for entry in fields(described)) if is_dataclass(described) else ():
-        value = getattr(described, name)
-        if isinstance(value, int | float):
-            found[name] = in_json(value)
-        elif isinstance(value, tuple) and all(isinstance(number, int | float) for number in value):
-            found[name] = [in_json(number) for number in value]
-        else:
-            parts = {f"{name}.{i}": part for i, part in enumerate(value)} if isinstance(value, tuple) else {name: value}
-            for key, part in parts.items():
-                found |= {f"{key}.{inner}": number for inner, number in _parameters(part).items()}
-    return found

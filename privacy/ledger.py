@@ -6,12 +6,14 @@ import hashlib
 import math
 import operator
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple, NoReturn, Protocol, cast
 
 from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded
+from dprl.privacy.accounting.disjoint_users import maximum
 from dprl.privacy.base import LedgerError, TrustModel
 from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, BitMechanism, MessageMechanism
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
@@ -49,6 +51,8 @@ class ReleaseEvent:
         nodes_per_user: how many randomized numbers of a cell a user enters at most.
         cells: how many numbers the channel has.
         entropy: 'seeded' or 'os'.
+        unit: of the randomized numbers and their noise, in units of the released ones.
+        times: how often a submission takes part in it; above 1 for runs that were composed.
     """
 
     channel: str
@@ -59,12 +63,14 @@ class ReleaseEvent:
     nodes_per_user: int
     cells: int
     entropy: str
+    unit: float = 1.0
+    times: int = 1
 
     def __post_init__(self) -> None:
         laws = _before_shuffling(self.mechanism)
         if self.mechanism is not None and not (accounted(type(self.mechanism)) and all(map(accounted, laws))):
             raise LedgerError(f"the ledger cannot account for a release by {self.mechanism!r}; give it a privacy curve")
-        if min(self.nodes_per_user, self.cells) < 1:
+        if min(self.nodes_per_user, self.cells, self.times) < 1:
             raise LedgerError(f"a release has at least 1 node and 1 cell, got {self}")
         whole, part = self.sensitivity, self.public_start
         if (whole is None) != (self.mechanism is None or laws <= _MESSAGES):
@@ -118,8 +124,14 @@ class ReleaseEvent:
         if mechanism is None:
             return Unbounded()
         if sensitivity is None:
-            return cast("MessageMechanism", mechanism).curve()
-        return cast("Mechanism", mechanism).curve(sensitivity)
+            return repeat(cast("MessageMechanism", mechanism).curve(), self.times)
+        return repeat(cast("Mechanism", mechanism).curve(sensitivity), self.times)
+
+
+def curve_of(releases: Sequence[ReleaseEvent], times: int, groups: Sequence[Sequence[int]] = ()) -> PrivacyCurve:
+    """Return the privacy curve of all releases together, so many times; that of the worst of disjoint `groups`."""
+    together = groups or [range(len(releases))]
+    return maximum([repeat(compose([releases[i].curve() for i in group]), times) for group in together])
 
 
 class Charged(NamedTuple):
@@ -155,6 +167,8 @@ class LedgerSpec:
         threat_model: people, observers and channels of the guarantee.
         users: how many there are at most.
         submissions: how often one user submits at most.
+        groups: numbers of the releases that one user takes part in, for runs with disjoint users: each user is in one
+            group; () if everybody is in all releases.
     """
 
     trust_model: TrustModel
@@ -162,6 +176,7 @@ class LedgerSpec:
     threat_model: ThreatModel
     users: int
     submissions: int = 1
+    groups: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.releases:
@@ -214,6 +229,13 @@ class Ledger:
         if journal is not None:
             self._include(journal.recorded(spec.terms, spec.users))
 
+    @classmethod
+    def of_charges(cls, spec: LedgerSpec, charged: Charged) -> Ledger:
+        """Return the ledger of charges that a certificate states."""
+        ledger = cls(spec)
+        ledger._include(charged)
+        return ledger
+
     @property
     def charged(self) -> int:
         """Number of submissions that the current attempt has charged; the next one has the number after that."""
@@ -245,7 +267,7 @@ class Ledger:
         """Privacy curve of all submissions of one user to all releases, in all attempts."""
         times = self.spec.submissions * self.attempts
         if times not in self._curves:
-            self._curves[times] = repeat(compose([release.curve() for release in self.spec.releases]), times)
+            self._curves[times] = curve_of(self.spec.releases, times, self.spec.groups)
         return self._curves[times]
 
     @property
@@ -264,8 +286,9 @@ class Ledger:
 
     def pure_epsilon_public_start(self) -> float:
         """Return the same when the first state and the first action of every user are public."""
-        each = sum(release.pure_epsilon_public_start() for release in self.spec.releases)
-        return each * self.spec.submissions * self.attempts
+        each = [release.pure_epsilon_public_start() for release in self.spec.releases]
+        worst = max((math.fsum(each[i] for i in group) for group in self.spec.groups), default=sum(each))
+        return worst * self.spec.submissions * self.attempts
 
     def epsilon(self, delta: float) -> float:
         """Return an epsilon that holds at `delta`; inf if none is known."""

@@ -5,6 +5,7 @@ All are immutable and can be pickled: clients may live in other processes.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -48,6 +49,12 @@ class SubmissionRange:
             raise ValueError(f"start and stop must lie in 0..{len(self)}, start first, got {start} and {stop}")
         return SubmissionRange(self.first + start, self.first + stop - 1, self.users, self.issuer)
 
+    def followed_by(self, more: SubmissionRange) -> SubmissionRange:
+        """Return this range and the next one; raise ValueError if that begins elsewhere or is another privatizer's."""
+        if more.first != self.last + 1 or more.issuer != self.issuer:
+            raise ValueError(f"more must begin at {self.last + 1}, of the same privatizer, got {more}")
+        return SubmissionRange(self.first, more.last, self.users, self.issuer)
+
 
 @dataclass(frozen=True, eq=False)
 class UserMessage:
@@ -67,6 +74,22 @@ class UserMessage:
     def __reduce__(self) -> tuple[object, ...]:
         # A copy must be as immutable as the original.
         return UserMessage, (self.user, self.values, self.issuer)
+
+    def to_json(self) -> str:
+        """Return the message as one line of JSON; `from_json` reads back the same bits."""
+        return json.dumps({"user": self.user, "issuer": self.issuer, "values": self.values.tolist()})
+
+    @staticmethod
+    def from_json(text: str | bytes) -> UserMessage:
+        """Return the message that `to_json` wrote. Raises ValueError for anything else, and for infinite numbers."""
+        try:
+            found = json.loads(text)
+            user, issuer, values = found["user"], found["issuer"], np.asarray(found["values"], dtype=np.float64)
+        except (ValueError, TypeError, KeyError, OverflowError):
+            user, issuer, values = None, None, np.zeros(0)
+        if type(user) is not int or not isinstance(issuer, str) or values.ndim != 1 or not np.isfinite(values).all():
+            raise ValueError("a message must be JSON with user, issuer and finite values, got another; see to_json")
+        return UserMessage(user, values, issuer)
 
 
 @dataclass(frozen=True, eq=False)

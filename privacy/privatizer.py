@@ -27,7 +27,7 @@ from dprl.privacy.ranges import RangeSet
 from dprl.privacy.threat_models import NOISY_SIDES, SHUFFLE
 
 Q = TypeVar("Q", bound=Query)
-_NOBODY, _LOOP, _CLIENTS = range(3)
+_NOBODY, LOOP, _CLIENTS = range(3)
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Privatizer(Generic[Q]):
                 there are clients.
             ValueError: for more submissions than there can be.
         """
-        self._take(_LOOP)
+        self._take(LOOP)
         self._ledger.charge(first, last)
         self.channel.cursor[CHARGED] = self.charged
 
@@ -360,8 +360,8 @@ class Privatizer(Generic[Q]):
 
     @cached_property
     def _details(self) -> Mapping[str, Any]:
-        found = self.query.details(self.request, self._spec.releases, self._streams.noise.arithmetic)
-        return {**found, "simulation": "blocks" if self._in_blocks else "users"}
+        found = {"simulation": "blocks" if self._in_blocks else "users", "derivation": self.query.derivation()}
+        return {**self.query.details(self.request, self._spec.releases, self._streams.noise.arithmetic), **found}
 
     def _changing(self) -> dict[str, np.ndarray]:
         counts = np.array([self.charged, self._source], dtype=np.int64)

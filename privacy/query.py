@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dprl.privacy.base import Float64Array, LedgerError, Precision, TrustModel
+from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Precision, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.channel import Channel
+from dprl.privacy.derivation import Step
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.schedule import ReleaseSchedule
@@ -90,6 +91,10 @@ class Query(ABC):
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases that one submission takes part in, described by the objects that make the noise."""
 
+    def derivation(self) -> tuple[Step, ...]:
+        """Return the steps from one user's record to the change of the numbers that get noise."""
+        return ()
+
     @abstractmethod
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model under a trust model, for users with so many submissions each."""
@@ -131,6 +136,33 @@ class Query(ABC):
     def released(self, channel: Any) -> Any:  # noqa: ANN401, ARG002
         """Server side: return the release of all messages received so far."""
         raise TypeError(_KERNELS_ONLY.format(self.name))
+
+    @property
+    def client_side(self) -> Self:
+        """The same query for a client in another process, which must not open the server's noise."""
+        return self
+
+    def check_message(self, channel: Any, values: Float64Array) -> None:  # noqa: ANN401
+        """Raise ValueError unless a client could have sent these values: they come from outside."""
+        if values.shape != channel.message.shape or not np.isfinite(values).all():
+            raise ValueError(
+                f"a message has {channel.message.size} finite numbers, got {values.size}; build both alike"
+            )
+
+    def receive_values(self, channel: Any, values: Float64Array) -> Any:  # noqa: ANN401, ARG002
+        """Server side: add a message from another process; return its content, None for sums that are released."""
+        raise LedgerError(f"client and server in two processes send counts or gradients, got {self.name}; simulate")
+
+    def last_release(self, channel: Any) -> dict[str, np.ndarray]:  # noqa: ANN401, ARG002
+        """Return the arrays of the last release of sums; a server that restarts goes on from there."""
+        return {}
+
+    def restart(self, channel: Any, earlier: Int64Array) -> Self:  # noqa: ANN401, ARG002
+        """Go on from the arrays of `last_release`; return the query of the releases to come.
+
+        earlier: numbers of submissions in the last releases of earlier processes, int64[r].
+        """
+        return self
 
     def read(self, channel: Any, messages: Float64Array, last: int) -> Any:  # noqa: ANN401, ARG002
         """Server side: return the content of messages float64[k, m] from clients in other processes.

@@ -12,6 +12,7 @@ from dprl.platform.commands import (
     audit,
     certify,
     completion,
+    compose,
     list_parts,
     new,
     plot,
@@ -21,6 +22,7 @@ from dprl.platform.commands import (
     submit,
     sweep,
     ui,
+    verify,
 )
 
 
@@ -40,7 +42,7 @@ class _Command(Protocol):
 GROUPS: dict[str, dict[str, _Command]] = {
     "run experiments": {"run": run, "sweep": sweep, "submit": submit, "reproduce": reproduce},
     "look at results": {"report": report, "plot": plot, "ui": ui},
-    "check privacy": {"certify": certify, "audit": audit},
+    "check privacy": {"certify": certify, "verify": verify, "compose": compose, "audit": audit},
     "write configs and parts": {"list": list_parts, "new": new, "completion": completion},
 }
 """Commands by their headings in the help."""

@@ -27,7 +27,7 @@ from dprl.platform.configs.sections import (
 from dprl.platform.configs.trust_models import check_model, example_for
 from dprl.platform.configs.varying import needed_keys, varies
 from dprl.platform.errors import UserError, broken_rule, shortened, shown
-from dprl.platform.plugins import PLUGIN_ERRORS, digest_with
+from dprl.platform.plugins import PLUGIN_ERRORS, digest_of_parts
 from dprl.privacy import TRUST_MODELS, Certificate, Journal, NoiseConfig, Privatizer, Streams
 from dprl.privacy.trust_models.base import TrustModelSettings
 
@@ -158,7 +158,7 @@ class Experiment:
     @property
     def sources(self) -> str:
         """Digest of the sources of this program, and of the plugins that the cell has parts of."""
-        return digest_with(type(self.algorithm), type(self.env), getattr(self.privacy, "mechanism", ""))
+        return digest_of_parts(type(self.algorithm), type(self.env), getattr(self.privacy, "mechanism", ""))
 
     def short_name(self, varying: Sequence[str]) -> str:
         """Return a short name of the cell among others: its label, or its values of the `varying` dotted keys."""

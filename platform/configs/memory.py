@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from dprl.algorithms.tabular.simulator import count_families
+from dprl.envs import ControlTask
 from dprl.platform.configs.experiment import Experiment, varying_keys
 from dprl.platform.errors import UserError, broken_rule
 from dprl.privacy import COUNTERS, TRUST_MODELS, Streams
@@ -75,6 +76,20 @@ def require_memory(cells: Sequence[Experiment], *, run: bool, here: bool = True)
             f"{limit / GB:.3g} GB that {where}; choose a smaller environment, another privacy.counter, fewer episodes "
             f"or {more}"
         )
+
+
+def seeds_at_once(cell: Experiment, cpus: int) -> int:
+    """Return how many seeds of a cell can learn at once on threads: one per CPU, and as many as fit into memory.
+
+    Only compiled loops run at once: plugins, and environments of Gymnasium, are Python code that may share state. Seeds
+    with noise from the operating system run one after the other: a cell keeps the journal of one cut seed.
+    """
+    ours = type(cell.algorithm).__module__.startswith("dprl.") and not hasattr(cell.algorithm, "source")
+    if not ours or cell.algorithm.plays is ControlTask or not cell.resumable:
+        return 1
+    limit = machine_bytes() if cell.memory is None else min(cell.memory * GB, machine_bytes())
+    fitting = (limit - _PROCESS) // max(run_bytes(cell) - _PROCESS, 1.0)
+    return max(1, min(cpus, cell.seeds, int(fitting)))
 
 
 def machine_bytes(*, free: bool = True) -> float:

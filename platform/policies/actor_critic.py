@@ -22,8 +22,8 @@ Floats = NDArray[np.float64]
 class ActorCriticPolicy(GymnasiumPolicy):
     """An actor-critic as a function: `policy(observation)` is the action with the largest logit.
 
-    parameters: float64 [d], one after the other the shared layer c [units, observations], the logits p [actions, units]
-    and the value v [units], each row by row; there are no biases, and the units are rectified. env: its task.
+    parameters: float64 [d], the concatenation of the shared layer c [units, observations], the logits p [actions,
+    units] and the value v [units], each row-major; ReLU units without biases. env: its task.
     generator: random generator of `sample`; by default a new one with a seed from the operating system. Raises
     ValueError if `parameters` do not fit such a network.
     """
@@ -37,11 +37,11 @@ class ActorCriticPolicy(GymnasiumPolicy):
         a_unit = self.task.observation_size + self.task.n_actions + 1
         if parameters.ndim != 1 or parameters.dtype.kind != "f" or not parameters.size or parameters.size % a_unit:
             raise ValueError(
-                f"parameters must be one row of floats, {a_unit} per unit, got {parameters.dtype} "
+                f"parameters must be a vector of floats, {a_unit} per unit, got {parameters.dtype} "
                 f"{parameters.shape}; pass c, p and v of one network"
             )
         if not np.isfinite(parameters).all():
-            raise ValueError("parameters must be finite, got infinite ones or NaN; the run that made them has diverged")
+            raise ValueError("parameters must be finite, got infinity or NaN; the run has diverged")
         parameters.setflags(write=False)
         object.__setattr__(self, "parameters", parameters)
 

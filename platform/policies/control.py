@@ -1,4 +1,4 @@
-"""Learned parameters of a network as a plain callable, for any environment of Gymnasium."""
+"""Learned network as a plain callable, for any environment of Gymnasium."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learned joint policy of a Markov game, and each player's policy as a plain callable."""
+"""Learned joint policy of a Markov game, and the policy of each player, as plain callables."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class GamePolicy:
 
     def __post_init__(self) -> None:
         table = np.array(self.table)
-        self.game.marginals(table)  # says what is wrong with it
+        self.game.marginals(table)  # raises ValueError for an invalid table
         table.setflags(write=False)
         object.__setattr__(self, "table", table)
 
     def __call__(self, observation: ArrayLike) -> tuple[int, int]:
-        """Return a pair of actions, as `act`; the players' own policies are `max_player` and `min_player`."""
+        """Return a pair of actions like `act`; `max_player` and `min_player` are the players' own policies."""
         return self.act(observation)
 
     def act(self, observation: ArrayLike) -> tuple[int, int]:

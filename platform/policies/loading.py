@@ -33,8 +33,8 @@ POLICIES: dict[type[Env], Callable[..., Policy]] = {
 def load_policy(path: str | Path, seed: int | None = None, generator: np.random.Generator | None = None) -> Policy:
     """Return the policy of one seed of a finished cell.
 
-    It is a GamePolicy if the cell played a Markov game, a TeamPolicy if it played a linear mixture MDP of cooperating
-    agents, an ActorCriticPolicy for a control task, and a ControlPolicy for one of Gymnasium.
+    The class depends on the environment: TabularPolicy (finite MDP), GamePolicy (Markov game), TeamPolicy (linear
+    mixture MDP), ActorCriticPolicy (CartPole with gravity) or ControlPolicy (any Gymnasium environment).
 
     path: the cell's folder, or the policy.npz in it; experiment.yaml beside it names the environment.
         seed: of the run, by default its first. generator: see TabularPolicy. Raises UserError.
@@ -48,8 +48,8 @@ def load_policy(path: str | Path, seed: int | None = None, generator: np.random.
         return _checked(folder, lambda: ControlPolicy(table, env, drawn, algorithm.network(env.build())))
     if env.builds not in POLICIES:
         raise UserError(
-            f"{folder.policy_file}: must be a cell with a simulated environment, got {env.name}, a {env.builds.kind}; "
-            "read the table 'policy' with numpy.load"
+            f"{folder.policy_file}: must be a cell with a simulated environment, got {env.name}, a "
+            f"{env.builds.kind}; read the table 'policy' with numpy.load"
         )
     return _checked(folder, lambda: POLICIES[env.builds](table, env, drawn))
 

@@ -1,6 +1,6 @@
-"""Markov games and linear mixture MDPs as multi-agent environments of RLlib; importing this registers them.
+"""Markov games and linear mixture MDPs as multi-agent environments of RLlib.
 
-Their names there are 'dprl/MarkovGame' and 'dprl/LinearMixture'.
+Importing this module registers them as 'dprl/MarkovGame' and 'dprl/LinearMixture'.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ByAgent = dict[Any, Any]
 
 
 class _ParallelMultiAgentEnv(MultiAgentEnv):
-    """One of our PettingZoo environments for RLlib: agents, observations, actions and rewards are the same."""
+    """RLlib wrapper of a PettingZoo environment; agents, observations, actions and rewards are unchanged."""
 
     # RLlib's ParallelPettingZooEnv lists agents in another order in every process, keeps them after the end of an
     # episode and has no dictionary of spaces.
@@ -56,7 +56,7 @@ class _ParallelMultiAgentEnv(MultiAgentEnv):
 class MarkovGameMultiAgentEnv(_ParallelMultiAgentEnv):
     """MarkovGameEnv for RLlib.
 
-    env_config: {"game": registry name, and the fields of its spec}. Raises ValueError on another one.
+    env_config: {"game": registry name, and the fields of its spec}. Raises ValueError for other keys.
     """
 
     def __init__(self, env_config: Mapping[str, Any]) -> None:
@@ -67,7 +67,7 @@ class MarkovGameMultiAgentEnv(_ParallelMultiAgentEnv):
 class LinearMixtureMultiAgentEnv(_ParallelMultiAgentEnv):
     """LinearMixtureEnv for RLlib.
 
-    env_config: {"mixture": registry name, and the fields of its spec}. Raises ValueError on another one.
+    env_config: {"mixture": registry name, and the fields of its spec}. Raises ValueError for other keys.
     """
 
     def __init__(self, env_config: Mapping[str, Any]) -> None:
@@ -92,7 +92,7 @@ def one_hot_observations(*_: object, agent_ids: list[str] | None = None) -> Conn
 
 
 def register_environments() -> None:
-    """Register the names with RLlib. Importing this module does so too; `ray.shutdown()` removes them."""
+    """Register both names with RLlib, as importing this module does; `ray.shutdown()` removes them."""
     register_env(ENV_ID, MarkovGameMultiAgentEnv)
     register_env(MIXTURE_ENV_ID, LinearMixtureMultiAgentEnv)
 

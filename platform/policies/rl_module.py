@@ -1,4 +1,4 @@
-"""Learned table as an RLModule of RLlib, and its evaluation config."""
+"""Policy tables as RLModules, and the RLlib config that evaluates them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _MOST_ENVIRONMENTS = 100
 
 
 class _PolicyDistribution(TorchCategorical):
-    """Actions drawn with the policy's own probabilities, whether RLlib explores or not.
+    """Categorical distribution that also draws actions when RLlib does not explore.
 
-    Without exploration RLlib would take the most probable action: another policy.
+    RLlib would otherwise take the most probable action: another policy.
     """
 
     def to_deterministic(self) -> Self:
@@ -43,7 +43,7 @@ class _PolicyDistribution(TorchCategorical):
 
 
 class TabularRLModule(TorchRLModule):
-    """A policy [H, S, A] that RLlib runs, checkpoints and evaluates; it is frozen and cannot be trained.
+    """Frozen policy [H, S, A] for RLlib; it can be run, checkpointed and evaluated, but not trained.
 
     model_config: {"probabilities": floats [H, S, A]}. Observations: integers [..., 2], (steps taken, state).
     Output: action_dist_inputs float32 [..., A], the logarithms of the probabilities.
@@ -51,7 +51,7 @@ class TabularRLModule(TorchRLModule):
 
     @classmethod
     def from_policy(cls, policy: ActionTable) -> Self:
-        """Return the module that acts like `policy`: a TabularPolicy, one player of a GamePolicy or one agent's."""
+        """Return the module of a TabularPolicy, of a player of a GamePolicy, or of an agent of a TeamPolicy."""
         probabilities = policy.probability_table
         horizon, n_states, n_actions = probabilities.shape
         return cls(
@@ -66,12 +66,12 @@ class TabularRLModule(TorchRLModule):
         return cls.from_policy(_load_mdp_policy(path, seed))
 
     def setup(self) -> None:
-        """Lay out the table; called by RLlib's constructor."""
+        """Build the table; called by RLlib's constructor."""
         config: dict[str, Any] = self.model_config
         probabilities = torch.as_tensor(config["probabilities"], dtype=torch.float32)
-        # With several environments RLlib also asks at the end of an episode, and drops the answer.
+        # With several environments RLlib also requests an action after the last step, and drops it.
         end = torch.full_like(probabilities[:1], 1.0 / probabilities.shape[-1])
-        # A parameter, not a buffer: the optimizer of RLlib's learners refuses an empty list.
+        # A parameter and not a buffer, because the optimizers of RLlib's learners refuse an empty list.
         self.log_probabilities = torch.nn.Parameter(torch.cat([probabilities, end]).log(), requires_grad=False)
         self.action_dist_cls = _PolicyDistribution
 
@@ -86,9 +86,9 @@ class TabularRLModule(TorchRLModule):
 def evaluation_config(path: str | Path, seed: int | None = None, episodes: int = 1000) -> PPOConfig:
     """Return the RLlib config for `build_algo().evaluate()` of the policy of a finished cell of an MDP.
 
-    RLlib evaluates through some algorithm, so this is PPO; nothing of it is used, and train()
-    fails. path, seed: see `load_policy`. episodes: of one evaluation; `episode_return_mean` is over all of them.
-    Raises ValueError if episodes < 1, UserError for anything but a finished cell of an MDP.
+    RLlib needs some algorithm for an evaluation, so this is a PPO config; PPO does not run, and train() fails.
+    path, seed: see `load_policy`. episodes: per evaluation; `episode_return_mean` is their mean. Raises ValueError if
+    episodes < 1, and UserError for anything but a finished cell of an MDP.
     """
     if episodes < 1:
         raise ValueError(f"episodes must be at least 1, got {episodes}; 1000 give a mean to about 3 % of its spread")

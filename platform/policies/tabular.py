@@ -1,4 +1,4 @@
-"""Policies given by a table with one action, or one row of probabilities, per step and state."""
+"""Policies as tables: one action, or the probabilities of all actions, per step and state."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class GymnasiumPolicy:
 
 
 class ActionTable(ABC):
-    """Actions of one player as a function: `policy(observation)` is an action.
+    """Policy table of one player or agent as a function: `policy(observation)` is an action.
 
     table: integers [H, S], one action per step and state, or floats [H, S, A] with rows of probabilities.
     generator: random generator for stochastic tables.
@@ -78,9 +78,9 @@ class ActionTable(ABC):
 
 @dataclass(frozen=True, eq=False)
 class AgentPolicy(ActionTable):
-    """Part of a joint policy as a function: `policy(observation)` is the action of one player or agent.
+    """One player's or agent's part of a joint policy: `policy(observation)` is its action.
 
-    table: floats [H, S, A], A the number of its own actions; rows are probabilities. generator: draws its actions.
+    table: floats [H, S, A], the probability of each of its A actions. generator: draws its actions.
     """
 
     table: NDArray[np.float64] = field(repr=False)
@@ -107,7 +107,7 @@ class TabularPolicy(ActionTable, GymnasiumPolicy):
 
     def __post_init__(self) -> None:
         table = np.array(self.table)
-        self.mdp.value(table)  # says what is wrong with it
+        self.mdp.value(table)  # raises ValueError for an invalid table
         table.setflags(write=False)
         object.__setattr__(self, "table", table)
 
@@ -128,7 +128,7 @@ class TabularPolicy(ActionTable, GymnasiumPolicy):
 
 
 def observation_index(observation: ArrayLike, table: NDArray[Any]) -> tuple[int, int]:
-    """Return (steps taken, state), an index of `table` [H, S, ...]; after H steps there is no action."""
+    """Return (steps taken, state), an index of `table` [H, S, ...]; raises ValueError after H steps."""
     found = np.asarray(observation)
     sizes = table.shape[:2]
     whole = found.shape == (2,) and np.issubdtype(found.dtype, np.integer)

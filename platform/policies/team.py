@@ -1,4 +1,4 @@
-"""Learned policies of cooperating agents with independent actions, and each agent's policy as a plain callable."""
+"""Learned policies of cooperating agents with independent actions, as plain callables."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dprl.platform.policies.tabular import AgentPolicy
 
 @dataclass(frozen=True, eq=False)
 class TeamPolicy:
-    """Policy of the agents of a linear mixture MDP: `policy(observation)` has an independent action of each agent.
+    """Policies of all agents of a linear mixture MDP: `policy(observation)` is a tuple with each agent's action.
 
     table: floats [H, S, n, A], each agent's probabilities of its actions at every step and state. env: its
     environment. generator: random generator of actions; by default a new one with a seed from the operating system.
-    Raises ValueError if `table` is not such a policy of `env`.
+    Raises ValueError if `table` does not fit `env`.
     """
 
     table: NDArray[np.float64] = field(repr=False)
@@ -31,12 +31,12 @@ class TeamPolicy:
         table, mdp = np.array(self.table), self.mdp
         shape = (mdp.horizon, mdp.n_states, mdp.n_agents, mdp.n_actions)
         if table.dtype.kind != "f" or table.shape != shape:
-            # The environment also accepts integers and joint actions, but these are not one policy per agent.
+            # The environment also accepts integers and joint actions, which are not one policy per agent.
             raise ValueError(
                 f"policy must be floats of shape {shape}, got {table.dtype} {table.shape}; pass the probabilities of "
                 "each agent's actions at every step and state"
             )
-        mdp.value(table)  # says what else is wrong with it
+        mdp.value(table)  # raises ValueError for other mistakes
         table.setflags(write=False)
         object.__setattr__(self, "table", table)
 

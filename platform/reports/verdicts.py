@@ -86,12 +86,9 @@ def certificate_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
     if claimed["epsilon"] is not None:
         text = f"epsilon {number(claimed['epsilon'])}, delta {claimed['delta']:g}, by {claimed['source']}"
         facts.append(("claimed", f"{text}; calibration {claimed['calibration']}"))
-    facts.append(
-        (
-            "proved",
-            _pure_text(proved, certificate["verdict"]),
-        )
-    )
+    if certificate.get("composition"):
+        facts.append(("composed", _composition_text(certificate["composition"])))
+    facts.append(("proved", _pure_text(proved, certificate["verdict"])))
     if certificate["verdict"] != "unbounded":
         facts += _approximate_facts(proved, claimed["epsilon"] or requested["epsilon"])
     facts += _user_facts(certificate, claimed["delta"]) + _attempt_facts(certificate)
@@ -102,6 +99,15 @@ def certificate_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts += [("covered", name) for name in certificate["covered_channels"]]
     facts += [("not covered", name) for name in certificate["excluded_channels"]]
     return facts
+
+
+def _composition_text(composition: Mapping[str, Any]) -> str:
+    """Return the runs that a certificate is of, and how they are composed."""
+    who = "a user is in one of them" if composition["kind"] == "disjoint" else "a user may be in all of them"
+    runs = ", ".join(
+        f"{each['algorithm']} ({each['users']:,} users, checksum {each['checksum']})" for each in composition["of"]
+    )
+    return f"{who}: {runs}"
 
 
 def _block_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:

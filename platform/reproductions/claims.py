@@ -12,19 +12,7 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.inference.pairs import LEVEL, holm
-from dprl.platform.reproductions.resampling import (
-    Difference,
-    Statistic,
-    compared,
-    estimate,
-    mean,
-    permutation_p,
-    ratio,
-    ratio_range,
-    resampled,
-    share,
-    trial_range,
-)
+from dprl.platform.reproductions import resampling
 from dprl.platform.results.summary import standing
 
 Verdict = Literal["holds", "open", "fails", "not run"]
@@ -90,14 +78,14 @@ class Measure(NamedTuple):
 
     name: str
     values: str
-    statistic: Statistic = mean
+    statistic: resampling.Statistic = resampling.mean
     decimals: int = 3
     ones: bool = False
 
     def estimate(self, cell: Cell) -> Estimate:
         """Return the statistic of all runs with its 95 % interval."""
         values = cell.values[self.values]
-        return share(values) if self.ones else estimate(values, self.statistic)
+        return resampling.share(values) if self.ones else resampling.estimate(values, self.statistic)
 
 
 class Side(NamedTuple):
@@ -152,7 +140,7 @@ class Outcome(NamedTuple):
 
     claim: Inequality
     verdict: Verdict
-    difference: Difference
+    difference: resampling.Difference
     ratio: Estimate = _UNKNOWN
     p: float = math.nan
     adjusted: float = math.nan
@@ -203,25 +191,31 @@ def _by_interval(claim: Inequality, values: Sequence[Float64Array], runs: int) -
     if claim.smaller is None:
         return _every_run(claim, values[0], runs)
     larger, smaller = values
-    found = compared(larger, smaller, claim.measure.statistic, runs)
+    found = resampling.compared(larger, smaller, claim.measure.statistic, runs)
     return Outcome(claim, "holds" if found.lower > 0.0 else "fails" if found.upper < 0.0 else "open", found)
 
 
 def _every_run(claim: Inequality, ones: Float64Array, runs: int) -> Outcome:
     """Return whether all runs have a 1; it fails if as many as the paper has would not, but in 2.5 % of cases."""
-    ours, (_, highest) = share(ones), trial_range(ones, mean, runs)
+    ours, (_, highest) = resampling.share(ones), resampling.trial_range(ones, resampling.mean, runs)
     verdict: Verdict = "holds" if ours.value == 1.0 else "open" if highest == 1.0 else "fails"
-    return Outcome(claim, verdict, Difference(ours.value, ours.lower, ours.upper, ours.value**runs))
+    return Outcome(claim, verdict, resampling.Difference(ours.value, ours.lower, ours.upper, ours.value**runs))
 
 
 def _permuted(claims: Sequence[Inequality], values: Sequence[Sequence[Float64Array]], runs: int) -> tuple[Outcome, ...]:
-    p_values = [permutation_p(larger, smaller) for larger, smaller in values]
-    adjusted, opposite = holm(p_values), holm([permutation_p(smaller, larger) for larger, smaller in values])
+    p_values = [resampling.permutation_p(larger, smaller) for larger, smaller in values]
+    adjusted, opposite = holm(p_values), holm([resampling.permutation_p(smaller, larger) for larger, smaller in values])
     verdicts: list[Verdict] = [
         "holds" if p < LEVEL else "fails" if q < LEVEL else "open" for p, q in zip(adjusted, opposite, strict=True)
     ]
     return tuple(
-        Outcome(claim, verdict, compared(one, other, claim.measure.statistic, runs), ratio(one, other), *found)
+        Outcome(
+            claim,
+            verdict,
+            resampling.compared(one, other, claim.measure.statistic, runs),
+            resampling.ratio(one, other),
+            *found,
+        )
         for claim, verdict, (one, other), *found in zip(
             claims, verdicts, values, p_values, adjusted, opposite, strict=True
         )
@@ -236,7 +230,7 @@ def all_seen(claims: Sequence[Inequality], group: str, cells: Cells, runs: int) 
         return math.nan
     (measure,) = {claim.measure for claim in claims}
     drawn = {
-        key: resampled(cells[key].values[measure.values], measure.statistic, runs, stream)
+        key: resampling.resampled(cells[key].values[measure.values], measure.statistic, runs, stream)
         for stream, key in enumerate(keys)
     }
     return float(np.mean(np.all([drawn[larger] > drawn[smaller] for larger, smaller in pairs], axis=0)))
@@ -290,12 +284,12 @@ class PublishedTable:
         values, statistic, ours = cell.values[self.measure.values], self.measure.statistic, self.measure.estimate(cell)
         if not self.references:
             first = float(statistic(values[:runs]))
-            return NumberEntry(key, published, ours, first, trial_range(values, statistic, runs))
+            return NumberEntry(key, published, ours, first, resampling.trial_range(values, statistic, runs))
         if self.references[row].of(group) not in cells:
             return NumberEntry(key, published, _UNKNOWN, math.nan, (math.nan, math.nan), ours)
         reference = cells[self.references[row].of(group)].values[self.measure.values]
-        relative, first = ratio(values, reference), ratio(values[:runs], reference[:runs]).value
-        return NumberEntry(key, published, relative, first, ratio_range(values, reference, runs), ours)
+        relative, first = resampling.ratio(values, reference), resampling.ratio(values[:runs], reference[:runs]).value
+        return NumberEntry(key, published, relative, first, resampling.ratio_range(values, reference, runs), ours)
 
 
 def inside(entries: Sequence[NumberEntry]) -> tuple[int, int]:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dprl.platform.reproductions.engine import Group
-from dprl.platform.reproductions.theory import FINAL, MODELS, Term, TheoryPaper, blocks_of, figures_of, key_of, read
+from dprl.platform.reproductions.theory import Term, theory_paper
 
 AXES = {"H": "env.horizon", "S": "env.n_states", "A": "env.n_actions"}
 BASE = {"H": 4, "S": 3, "A": 2}
@@ -33,21 +32,5 @@ NAMES = {
     "ldp_obi": "LDP-OBI",
     "bernstein_vi": "bernstein_vi (ours)",
 }
-GROUPS = tuple(Group(name, words, {"algorithm.name": name}) for name, words in NAMES.items())
 
-PAPER: TheoryPaper = TheoryPaper(
-    name="cz22",
-    config="cz22",
-    runs=3,
-    groups=GROUPS,
-    names={**MODELS, **NAMES},
-    key=key_of(AXES),
-    read=read,
-    measures=(FINAL,),
-    blocks=lambda found: blocks_of(PAPER, found),
-    figures=lambda found: figures_of(PAPER, found),
-    axes=AXES,
-    base=BASE,
-    terms=TERMS,
-    least=LEAST,
-)
+PAPER = theory_paper("cz22", NAMES, AXES, BASE, TERMS, LEAST)

@@ -14,30 +14,7 @@ from typing import Any, NamedTuple
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, Scalar
 from dprl.platform.errors import UserError, counted
-from dprl.platform.reproductions.claims import (
-    Cell,
-    Cells,
-    Decided,
-    Key,
-    Measure,
-    PublishedTable,
-    Sentence,
-    cell_data,
-    decide,
-    entry_data,
-    finite_epsilon,
-    inside,
-    sentence_data,
-)
-from dprl.platform.reproductions.tables import (
-    claim_table,
-    left_open,
-    longest,
-    privacy_table,
-    published_table,
-    run_counts,
-    sentence_table,
-)
+from dprl.platform.reproductions import claims, tables
 from dprl.platform.results.atomic_files import write_bytes, write_text
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.home import Home
@@ -107,7 +84,7 @@ class Findings:
     cells: the finished ones. made: lines on the runs. extra: findings of the paper that are no cells.
     """
 
-    cells: Mapping[Key, Cell]
+    cells: Mapping[claims.Key, claims.Cell]
     made: Sequence[str] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
 
@@ -133,8 +110,8 @@ def _nothing(*_: object) -> dict[str, Any]:
     return {}
 
 
-def _named(key: Key) -> dict[str, Any]:
-    return {**key._asdict(), "epsilon": finite_epsilon(key)}
+def _named(key: claims.Key) -> dict[str, Any]:
+    return {**key._asdict(), "epsilon": claims.finite_epsilon(key)}
 
 
 @dataclass(frozen=True)
@@ -165,16 +142,16 @@ class Paper:
     runs: int
     groups: tuple[Group, ...]
     names: Mapping[str, str]
-    key: Callable[[str, Mapping[str, Scalar]], Key | None]
-    read: Callable[[CellResults], Cell]
-    measures: tuple[Measure, ...]
-    tables: tuple[PublishedTable, ...] = ()
-    sentences: tuple[Sentence, ...] = ()
+    key: Callable[[str, Mapping[str, Scalar]], claims.Key | None]
+    read: Callable[[CellResults], claims.Cell]
+    measures: tuple[claims.Measure, ...]
+    tables: tuple[claims.PublishedTable, ...] = ()
+    sentences: tuple[claims.Sentence, ...] = ()
     extra: Callable[[Request, Sequence[Ran]], Mapping[str, Any]] = _nothing
     blocks: Callable[[Findings], Mapping[str, str]] = _nothing
     figures: Callable[[Findings], Mapping[str, bytes]] = _nothing
     more: Callable[[Findings], Mapping[str, Any]] = _nothing
-    named: Callable[[Key], dict[str, Any]] = _named
+    named: Callable[[claims.Key], dict[str, Any]] = _named
     units: tuple[str, str] = ("runs", "episodes")
     further: tuple[str, ...] = ()
 
@@ -193,21 +170,23 @@ class Paper:
         page = _write(ran.page_folder, f"reproduction_{self.name}.md", self.page(found), self.figures(found))
         return Reproduced(self.name, page, ran.folder, self.verdicts(found), self.data(found), failed)
 
-    def key_of(self, experiment: Experiment) -> Key | None:
+    def key_of(self, experiment: Experiment) -> claims.Key | None:
         """Return the key of an experiment, None if it is none of the paper's."""
         flat = experiment.parameters()
         group = next((group.name for group in self.groups if group.has(flat)), None)
         return None if group is None else self.key(group, flat)
 
-    def present(self, cells: Cells) -> list[str]:
+    def present(self, cells: claims.Cells) -> list[str]:
         """Return the names of the groups that have cells, in order."""
         found = {key.group for key in cells}
         return [group.name for group in self.groups if group.name in found]
 
-    def decided(self, cells: Cells) -> Decided:
+    def decided(self, cells: claims.Cells) -> claims.Decided:
         """Return the decision on each sentence, by group."""
         groups = self.present(cells)
-        return [(one, {group: decide(one, group, cells, self.runs) for group in groups}) for one in self.sentences]
+        return [
+            (one, {group: claims.decide(one, group, cells, self.runs) for group in groups}) for one in self.sentences
+        ]
 
     def page(self, found: Findings) -> str:
         """Return the page: the template with its places filled; paragraphs that become empty are left out."""
@@ -219,23 +198,26 @@ class Paper:
     def _standard_blocks(self, found: Findings) -> dict[str, str]:
         """Return the text of the places that every template may have."""
         cells, groups, decided = found.cells, self.present(found.cells), self.decided(found.cells)
+        runs, users = self.units
         entries = {one: {group: one.entries(group, cells, self.runs) for group in groups} for one in self.tables}
         return {
             "made": "  \n".join(found.made),
-            "counted": f"{run_counts(cells)} {self.units[0]} of {longest(cells):,} {self.units[1]} for each cell.",
+            "counted": f"{tables.run_counts(cells)} {runs} of {tables.longest(cells):,} {users} for each cell.",
             "groups": "\n".join(f"* **{one.name}**: {one.words}" for one in self.groups if one.name in groups),
-            "tables": "\n\n".join(published_table(one, by_group, self.names) for one, by_group in entries.items()),
-            "sentences": sentence_table(decided, groups),
-            "claims": claim_table(decided, groups, self.runs),
-            "privacy": privacy_table(cells, self.names),
-            "left_open": left_open(list(cells.values())),
+            "tables": "\n\n".join(
+                tables.published_table(one, by_group, self.names) for one, by_group in entries.items()
+            ),
+            "sentences": tables.sentence_table(decided, groups),
+            "claims": tables.claim_table(decided, groups, self.runs),
+            "privacy": tables.privacy_table(cells, self.names),
+            "left_open": tables.left_open(list(cells.values())),
         }
 
     def verdicts(self, found: Findings) -> list[list[str]]:
         """Return a table for a terminal: published numbers and sentences by group. The first row are headers."""
         groups, rows = self.present(found.cells), []
         for one in self.tables:
-            counts = (inside(one.entries(group, found.cells, self.runs)) for group in groups)
+            counts = (claims.inside(one.entries(group, found.cells, self.runs)) for group in groups)
             rows.append([f"{one.name}: inside our range", *(f"{hits} of {asked}" for hits, asked in counts)])
         for sentence, by_group in self.decided(found.cells):
             words = (by_group[group].verdict for group in groups)
@@ -246,13 +228,15 @@ class Paper:
         """Return all numbers of the page as plain data."""
         cells, groups = found.cells, self.present(found.cells)
         entries = [
-            {"table": place, **self.named(entry.key), **entry_data(entry, self.runs)}
+            {"table": place, **self.named(entry.key), **claims.entry_data(entry, self.runs)}
             for place, one in enumerate(self.tables, 1)
             for group in groups
             for entry in one.entries(group, cells, self.runs)
         ]
-        sentences = [sentence_data(sentence, by_group) for sentence, by_group in self.decided(cells)]
-        every = [{**self.named(key), **cell_data(cell, self.measures, self.units)} for key, cell in cells.items()]
+        sentences = [claims.sentence_data(sentence, by_group) for sentence, by_group in self.decided(cells)]
+        every = [
+            {**self.named(key), **claims.cell_data(cell, self.measures, self.units)} for key, cell in cells.items()
+        ]
         return {"tables": entries, "sentences": sentences, "cells": every, **self.more(found)}
 
 

@@ -9,52 +9,27 @@ import numpy as np
 
 from dprl.platform.reports.inference.intervals import bands
 from dprl.platform.reports.verdicts import epsilon_sign
+from dprl.platform.reproductions import figures as plots
+from dprl.platform.reproductions import ma_ldp
 from dprl.platform.reproductions.claims import Cell, Cells, Key, Side
 from dprl.platform.reproductions.engine import Findings
-from dprl.platform.reproductions.figures import (
-    COLOURS,
-    DASHED,
-    DOTTED,
-    SOLID,
-    Line,
-    Panel,
-    Point,
-    draw_panels,
-    draw_points,
-)
-from dprl.platform.reproductions.ma_ldp import (
-    BOUNDED,
-    FIGURE,
-    GAUSSIAN,
-    GROUPS,
-    ILLUSTRATIONS,
-    LAPLACE,
-    NAMES,
-    NO_NOISE,
-    ONE_BIT,
-    PRINTED,
-    R_K,
-    UNIFORM,
-    VOTES,
-    Levels,
-)
 from dprl.platform.reproductions.tables import longest, run_counts
 from dprl.platform.results.summary import standing
 
 FIGURES = ("ma_ldp_figure_1.png", "ma_ldp_cells.png")
 _MARKERS = {
-    LAPLACE: "o",
-    GAUSSIAN: "s",
-    UNIFORM: "D",
-    BOUNDED: "^",
-    NO_NOISE: "x",
-    ONE_BIT: "P",
+    ma_ldp.LAPLACE: "o",
+    ma_ldp.GAUSSIAN: "s",
+    ma_ldp.UNIFORM: "D",
+    ma_ldp.BOUNDED: "^",
+    ma_ldp.NO_NOISE: "x",
+    ma_ldp.ONE_BIT: "P",
 }
 _MARKER_COLOURS = dict(zip(_MARKERS, (0, 1, 2, 3, 6, 4), strict=True))
 _BIT_STYLES = [
-    {"color": COLOURS[colour], "ls": dashes, "lw": 1.6}
+    {"color": plots.COLOURS[colour], "ls": dashes, "lw": 1.6}
     for colour, dashes in zip(
-        (6, 1, 0, 2, 3), (SOLID, DASHED, (0, (3, 1, 1, 1)), DOTTED, (0, (8, 2, 1, 2))), strict=True
+        (6, 1, 0, 2, 3), (plots.SOLID, plots.DASHED, (0, (3, 1, 1, 1)), plots.DOTTED, (0, (8, 2, 1, 2))), strict=True
     )
 ]
 
@@ -67,26 +42,26 @@ def weak_label(side: Side, cell: Cell) -> str:
 
 def row_label(name: Key, cell: Cell) -> str:
     """Return the name of a cell within its group."""
-    if name.mechanism == NO_NOISE:
+    if name.mechanism == ma_ldp.NO_NOISE:
         return f"c = {name.setting:g}"
-    bound = f" B={name.setting:g}b" if name.mechanism == BOUNDED else ""
-    label = f"{NAMES.get(name.mechanism, 'one bit')}{bound} \u03b5={name.epsilon:g}"
-    return weak_label(Side(label, name), cell) if name.group in ILLUSTRATIONS else label
+    bound = f" B={name.setting:g}b" if name.mechanism == ma_ldp.BOUNDED else ""
+    label = f"{ma_ldp.NAMES.get(name.mechanism, 'one bit')}{bound} \u03b5={name.epsilon:g}"
+    return weak_label(Side(label, name), cell) if name.group in ma_ldp.ILLUSTRATIONS else label
 
 
 def figures(found: Findings) -> dict[str, bytes]:
     """Return Figure 1, the regret over users, and R_K of every cell."""
-    cells, levels = found.cells, Levels.of(longest(found.cells))
-    grouped = [(group, [name for name in cells if name.group == group.name]) for group in GROUPS]
+    cells, levels = found.cells, ma_ldp.Levels.of(longest(found.cells))
+    grouped = [(group, [name for name in cells if name.group == group.name]) for group in ma_ldp.GROUPS]
     points = [(group.words, group.private, [_point(name, cells[name]) for name in names]) for group, names in grouped]
     return {
-        FIGURES[0]: draw_panels(
+        FIGURES[0]: plots.draw_panels(
             [_regret_panels(cells, levels)],
             f"Mean of {run_counts(cells)} runs; bands: 95 % t intervals over runs (pointwise)",
             ("users", "regret summed over users (reward)"),
             (-0.02 * levels.worst, 1.02 * levels.worst),
         ),
-        FIGURES[1]: draw_points(
+        FIGURES[1]: plots.draw_points(
             [group for group in points if group[2]],
             [(levels.uniform, "at random"), (levels.half, "half of random's"), (0.0, "best")],
             "Regret of all cells; grey: NOT PRIVATE. Labels have the \u03b5 that is claimed",
@@ -95,51 +70,55 @@ def figures(found: Findings) -> dict[str, bytes]:
     }
 
 
-def _regret_panels(cells: Cells, levels: Levels) -> list[Panel]:
+def _regret_panels(cells: Cells, levels: ma_ldp.Levels) -> list[plots.Panel]:
     """Return Figure 1 as printed, of one bit a user, and of the illustrations."""
-    votes = sorted((name for name in cells if name.group == VOTES), key=lambda name: name.epsilon)
+    votes = sorted((name for name in cells if name.group == ma_ldp.VOTES), key=lambda name: name.epsilon)
     bits = [
         _regret_line(cells[name], f"\u03b5={name.epsilon:g}, proved", style)
         for name, style in zip(votes, _BIT_STYLES, strict=False)
     ]
     panels = [
-        Panel("Figure 1: MA-LDP as printed\n(\u03b5 is claimed; none is proved)", _figure_lines(PRINTED, cells)),
-        Panel("Ours: one randomized bit a user\n(\u03b5 is proved)", bits),
+        plots.Panel(
+            "Figure 1: MA-LDP as printed\n(\u03b5 is claimed; none is proved)", _figure_lines(ma_ldp.PRINTED, cells)
+        ),
+        plots.Panel("Ours: one randomized bit a user\n(\u03b5 is proved)", bits),
     ]
-    for group, value in zip(ILLUSTRATIONS, ("joint actions", "maxmin"), strict=True):
+    for group, value in zip(ma_ldp.ILLUSTRATIONS, ("joint actions", "maxmin"), strict=True):
         title = f"NOT PRIVATE, an illustration, V of {value}:\nhardly any noise, bonus and shift"
-        panels.append(Panel(title, _figure_lines(group, cells), "NOT PRIVATE"))
+        panels.append(plots.Panel(title, _figure_lines(group, cells), "NOT PRIVATE"))
     episodes = longest(cells)
     known = [
         # Above curves that lie on it, but for those near zero.
-        Line(label, [0, episodes], [0.0, level], {"color": "0.2", "lw": 1.2, "ls": dashes, "zorder": above})
+        plots.Line(label, [0, episodes], [0.0, level], {"color": "0.2", "lw": 1.2, "ls": dashes, "zorder": above})
         for level, label, dashes, above in (
             (levels.worst, "the worst policy", (0, (1, 2)), 2.5),
             (levels.uniform, "actions at random", (0, (4, 2, 1, 2)), 2.5),
-            (0.0, "the best policy", SOLID, 1.5),
+            (0.0, "the best policy", plots.SOLID, 1.5),
         )
     ]
     return [panel._replace(lines=[*panel.lines, *known]) for panel in panels]
 
 
-def _figure_lines(group: str, cells: Cells) -> list[Line]:
+def _figure_lines(group: str, cells: Cells) -> list[plots.Line]:
     """Return the cells of Figure 1: colour and width tell the mechanism, also in grey; dashes the larger epsilon."""
     lines = []
-    for side in FIGURE:
-        cell, laplace = cells.get(side.key.of(group)), side.key.mechanism == LAPLACE
+    for side in ma_ldp.FIGURE:
+        cell, laplace = cells.get(side.key.of(group)), side.key.mechanism == ma_ldp.LAPLACE
         if cell is not None:
-            dashes = DASHED if side.key.epsilon == 0.2 else SOLID
-            style = {"color": COLOURS[0 if laplace else 1], "ls": dashes, "lw": 1.2 if laplace else 2.2}
-            lines.append(_regret_line(cell, weak_label(side, cell) if group in ILLUSTRATIONS else side.label, style))
+            dashes = plots.DASHED if side.key.epsilon == 0.2 else plots.SOLID
+            style = {"color": plots.COLOURS[0 if laplace else 1], "ls": dashes, "lw": 1.2 if laplace else 2.2}
+            lines.append(
+                _regret_line(cell, weak_label(side, cell) if group in ma_ldp.ILLUSTRATIONS else side.label, style)
+            )
     return lines
 
 
-def _regret_line(cell: Cell, label: str, style: Mapping[str, Any]) -> Line:
+def _regret_line(cell: Cell, label: str, style: Mapping[str, Any]) -> plots.Line:
     middle, half = (np.r_[0.0, part] for part in bands(cell.curves.T))
     band = None if np.isnan(half).any() else np.array([np.maximum(0.0, middle - half), middle + half])
-    return Line(label, np.r_[0, cell.ends], middle, style, band)
+    return plots.Line(label, np.r_[0, cell.ends], middle, style, band)
 
 
-def _point(name: Key, cell: Cell) -> Point:
-    colour = COLOURS[_MARKER_COLOURS[name.mechanism]]
-    return Point(row_label(name, cell), R_K.estimate(cell), colour, _MARKERS[name.mechanism])
+def _point(name: Key, cell: Cell) -> plots.Point:
+    colour = plots.COLOURS[_MARKER_COLOURS[name.mechanism]]
+    return plots.Point(row_label(name, cell), ma_ldp.R_K.estimate(cell), colour, _MARKERS[name.mechanism])

@@ -19,48 +19,10 @@ from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reports.verdicts import epsilon_sign
-from dprl.platform.reproductions import robustness
-from dprl.platform.reproductions.claims import (
-    Cell,
-    Cells,
-    Key,
-    estimate_data,
-    finite_epsilon,
-)
+from dprl.platform.reproductions import claims, pgc_a3c, robustness, tables
 from dprl.platform.reproductions.engine import Findings, Paper, Ran, Request
 from dprl.platform.reproductions.figures import COLOURS, DASHED, DOTTED, SOLID, Line, Panel, draw_panels
-from dprl.platform.reproductions.pgc_a3c import (
-    AREA_UNDER,
-    BUFFERS,
-    CONFIG,
-    ELEMENTWISE,
-    EPSILONS,
-    FINAL,
-    FIRST,
-    LAPLACE,
-    LAPLACE_BUFFERING,
-    MEAN_SCORE,
-    NAMES,
-    NOISE,
-    PROJECTED,
-    PROJECTED_BUFFERING,
-    READINGS,
-    RUNS,
-    SENTENCES,
-    SUCCESS,
-    TABLES,
-    TARGET,
-    key,
-    read,
-)
 from dprl.platform.reproductions.resampling import compared, estimate, mean, median, share
-from dprl.platform.reproductions.tables import (
-    epsilon_text,
-    interval,
-    longest,
-    number,
-    run_counts,
-)
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.summary import standing
 from dprl.privacy import Streams
@@ -79,14 +41,14 @@ median at its \u03b5, chosen after seeing the rows of this table.
 """
 _TEXTS = ("reading", "mechanism", "settings", "verdict", "inside", "search")
 _STYLES: dict[str, dict[str, Any]] = {
-    LAPLACE: {"color": COLOURS[0], "ls": SOLID, "lw": 1.8},
-    PROJECTED: {"color": COLOURS[1], "ls": DASHED, "lw": 1.8},
-    ELEMENTWISE: {"color": COLOURS[6], "ls": (0, (1, 1.2)), "lw": 1.4},
+    pgc_a3c.LAPLACE: {"color": COLOURS[0], "ls": SOLID, "lw": 1.8},
+    pgc_a3c.PROJECTED: {"color": COLOURS[1], "ls": DASHED, "lw": 1.8},
+    pgc_a3c.ELEMENTWISE: {"color": COLOURS[6], "ls": (0, (1, 1.2)), "lw": 1.4},
 }
 """Dashes and widths tell the lines apart in grey, too."""
 _NOISE_STYLES: dict[str, dict[str, Any]] = {
-    LAPLACE: {"color": COLOURS[0], "ls": (0, (8, 2, 1.5, 2)), "lw": 0.9},
-    PROJECTED: {"color": COLOURS[1], "ls": (0, (2.5, 2.5)), "lw": 0.9},
+    pgc_a3c.LAPLACE: {"color": COLOURS[0], "ls": (0, (8, 2, 1.5, 2)), "lw": 0.9},
+    pgc_a3c.PROJECTED: {"color": COLOURS[1], "ls": (0, (2.5, 2.5)), "lw": 0.9},
 }
 _BUFFER_STYLES: dict[int, dict[str, Any]] = {
     1: {"color": COLOURS[0], "ls": SOLID, "lw": 1.6},
@@ -105,10 +67,10 @@ class BestCell:
     proved: str
     mechanism: str
     settings: str
-    cell: Cell
+    cell: claims.Cell
 
     @classmethod
-    def of(cls, flat: Mapping[str, Scalar], keys: Sequence[str], cell: Cell) -> BestCell:
+    def of(cls, flat: Mapping[str, Scalar], keys: Sequence[str], cell: claims.Cell) -> BestCell:
         """Return the cell with these parameters; `keys` are those that tell it from the others."""
         epsilon, delta = float(flat["privacy.epsilon"]), float(flat.get("privacy.delta", 0.0))
         proved = epsilon_sign(standing(cell.certificate).proved) + (f", \u03b4={delta:g}" if delta else "")
@@ -125,8 +87,8 @@ def extra(request: Request, further: Sequence[Ran]) -> dict[str, Any]:
     (ran,) = further
     env, runs, streams = CartPoleGravity().build(), request.searches or _SEARCHES, Streams(0, "random search")
     return {
-        "greedy": first_successes(env, runs, streams, TARGET),
-        "exploring": first_successes(env, runs, streams, TARGET, exploring=True),
+        "greedy": first_successes(env, runs, streams, pgc_a3c.TARGET),
+        "exploring": first_successes(env, runs, streams, pgc_a3c.TARGET, exploring=True),
         "robustness": robustness.scored(ran.cells),
         "robustness_made": ran.made,
         "best": _best_cells(request.home.resolve()),
@@ -144,8 +106,8 @@ def _best_cells(home: Path) -> list[BestCell]:
     for cell in cells:
         flat = cell.experiment.parameters()
         if cell.finished and flat["privacy.model"] != "none":
-            found.append(BestCell.of(flat, keys, read(cell.folder.results())))
-    return sorted(found, key=lambda one: (one.epsilon, FIRST.estimate(one.cell).value))
+            found.append(BestCell.of(flat, keys, pgc_a3c.read(cell.folder.results())))
+    return sorted(found, key=lambda one: (one.epsilon, pgc_a3c.FIRST.estimate(one.cell).value))
 
 
 def blocks(found: Findings) -> dict[str, str]:
@@ -155,10 +117,10 @@ def blocks(found: Findings) -> dict[str, str]:
     few = f" With {least} trials the column `as many runs` is resampled from no more than these; --full runs 100."
     literal = "The literal reading has the noise-only controls of R2: without gradients they are the same runs."
     return {
-        "counted": f"{run_counts(cells)} trials of {longest(cells):,} submissions for each cell."
-        + ("" if least > RUNS else few),
-        "laplace_buffering": LAPLACE_BUFFERING.text,
-        "projected_buffering": PROJECTED_BUFFERING.text,
+        "counted": f"{tables.run_counts(cells)} trials of {tables.longest(cells):,} submissions for each cell."
+        + ("" if least > pgc_a3c.RUNS else few),
+        "laplace_buffering": pgc_a3c.LAPLACE_BUFFERING.text,
+        "projected_buffering": pgc_a3c.PROJECTED_BUFFERING.text,
         "controls": _control_table(cells),
         "literal": literal if "literal" in PAPER.present(cells) else "",
         "search": _search_table(found.extra),
@@ -169,25 +131,33 @@ def blocks(found: Findings) -> dict[str, str]:
     }
 
 
-def _control_table(cells: Cells) -> str:
+def _control_table(cells: claims.Cells) -> str:
     lines = []
     for name, cell in cells.items():
-        control = cells.get(name._replace(control=NOISE))
-        if not name.control and control is not None and name.setting == BUFFERS.get(name.mechanism):
-            difference = compared(cell.values["area"], control.values["area"], mean, RUNS)
+        control = cells.get(name._replace(control=pgc_a3c.NOISE))
+        if not name.control and control is not None and name.setting == pgc_a3c.BUFFERS.get(name.mechanism):
+            difference = compared(cell.values["area"], control.values["area"], mean, pgc_a3c.RUNS)
             gained = Estimate(difference.difference, difference.lower, difference.upper, "linear")
             shares = [
-                number(float(mean(one.values[kind])), 3) for kind in ("success", "area") for one in (cell, control)
+                tables.number(float(mean(one.values[kind])), 3)
+                for kind in ("success", "area")
+                for one in (cell, control)
             ]
-            row = [name.group, NAMES[name.mechanism], epsilon_text(name.epsilon), *shares, interval(gained, 3)]
+            row = [
+                name.group,
+                pgc_a3c.NAMES[name.mechanism],
+                tables.epsilon_text(name.epsilon),
+                *shares,
+                tables.interval(gained, 3),
+            ]
             lines.append((_place(name), row))
     headers = ["reading", "mechanism", "\u03b5", "success", "noise only", "area", "noise only", "area gained [95 %]"]
     return markdown_table(headers, [row for _, row in sorted(lines)], _TEXTS)
 
 
-def _place(name: Key) -> tuple[int, int, float]:
-    order = [reading.name for reading in READINGS]
-    return order.index(name.group), [*NAMES].index(name.mechanism), name.epsilon
+def _place(name: claims.Key) -> tuple[int, int, float]:
+    order = [reading.name for reading in pgc_a3c.READINGS]
+    return order.index(name.group), [*pgc_a3c.NAMES].index(name.mechanism), name.epsilon
 
 
 def _search_table(found: Mapping[str, Any]) -> str:
@@ -195,16 +165,16 @@ def _search_table(found: Mapping[str, Any]) -> str:
     for name, words in (("greedy", "greedy"), ("exploring", "with the agents' exploration")):
         successes: Float64Array = found[name]
         ratio = share((successes < math.inf).astype(np.float64))
-        shown = interval(estimate(successes, median)), interval(ratio, 3)
+        shown = tables.interval(estimate(successes, median)), tables.interval(ratio, 3)
         lines.append([words, str(len(successes)), *shown])
     return markdown_table(["search", "runs", "median first success [95 %]", "success [95 %]"], lines, _TEXTS)
 
 
-def _score_table(cells: Cells) -> str:
-    order = [reading.name for reading in READINGS]
+def _score_table(cells: claims.Cells) -> str:
+    order = [reading.name for reading in pgc_a3c.READINGS]
     lines = [
-        [name.group, NAMES[name.mechanism], epsilon_text(name.epsilon), f"{name.setting:g}"]
-        + [interval(one.estimate(cell), one.decimals) for one in (MEAN_SCORE, FINAL)]
+        [name.group, pgc_a3c.NAMES[name.mechanism], tables.epsilon_text(name.epsilon), f"{name.setting:g}"]
+        + [tables.interval(one.estimate(cell), one.decimals) for one in (pgc_a3c.MEAN_SCORE, pgc_a3c.FINAL)]
         for name, cell in cells.items()
         if not name.control
     ]
@@ -214,7 +184,7 @@ def _score_table(cells: Cells) -> str:
     )
 
 
-def _noise(cells: Cells) -> list[str]:
+def _noise(cells: claims.Cells) -> list[str]:
     """Return how noise is drawn, each way once."""
     every = (noise for cell in cells.values() for noise in cell.certificate["noise"])
     drawn = (f"{one['arithmetic']}, {one['entropy']}" for one in every if one.get("mechanism") != "raw")
@@ -227,11 +197,14 @@ def _best_table(best: Sequence[BestCell]) -> str:
         return ""
     lines, seen = [], set()
     for one in best:
-        first = interval(FIRST.estimate(one.cell))
+        first = tables.interval(pgc_a3c.FIRST.estimate(one.cell))
         bold = f"**{first}**" if one.epsilon not in seen else first
         seen.add(one.epsilon)
-        others = [interval(each.estimate(one.cell), each.decimals) for each in (SUCCESS, AREA_UNDER, MEAN_SCORE)]
-        settings = [epsilon_text(one.epsilon), one.proved, one.mechanism, one.settings]
+        others = [
+            tables.interval(each.estimate(one.cell), each.decimals)
+            for each in (pgc_a3c.SUCCESS, pgc_a3c.AREA_UNDER, pgc_a3c.MEAN_SCORE)
+        ]
+        settings = [tables.epsilon_text(one.epsilon), one.proved, one.mechanism, one.settings]
         lines.append([*settings, bold, *others, str(one.cell.count)])
     headers = ["\u03b5", "proved", "mechanism", "settings", "median first success [95 %]"]
     headers += ["success [95 %]", "area [95 %]", "mean score [95 %]", "trials"]
@@ -242,10 +215,10 @@ def figures(found: Findings) -> dict[str, bytes]:
     """Return Figures 2 and 3 of the paper from our trials."""
     cells = found.cells
     readings = [name for name in ("R1", "R2") if name in PAPER.present(cells)]
-    trials = f"{run_counts(cells)} trials"
+    trials = f"{tables.run_counts(cells)} trials"
     stretch = max(int(np.diff(cell.ends, prepend=0).max()) for cell in cells.values())
-    scores = [[_score_panel(reading, mechanism, cells) for mechanism in BUFFERS] for reading in readings]
-    successes = [[_success_panel(reading, epsilon, cells) for epsilon in EPSILONS] for reading in readings]
+    scores = [[_score_panel(reading, mechanism, cells) for mechanism in pgc_a3c.BUFFERS] for reading in readings]
+    successes = [[_success_panel(reading, epsilon, cells) for epsilon in pgc_a3c.EPSILONS] for reading in readings]
     return {
         FIGURES[0]: draw_panels(
             scores,
@@ -263,32 +236,37 @@ def figures(found: Findings) -> dict[str, bytes]:
     }
 
 
-def _score_panel(reading: str, mechanism: str, cells: Cells) -> Panel:
+def _score_panel(reading: str, mechanism: str, cells: claims.Cells) -> Panel:
     """Return mean scores over submissions at epsilon 1 with and without buffering."""
     lines = []
     for size, style in _BUFFER_STYLES.items():
-        cell = cells.get(Key(reading, mechanism, 1.0, size))
+        cell = cells.get(claims.Key(reading, mechanism, 1.0, size))
         if cell is not None:
             band = np.quantile(cell.curves, (0.25, 0.75), axis=0) if cell.count >= FEWEST_SEEDS else None
             lines.append(Line(f"|B| = {size}", cell.ends, cell.curves.mean(axis=0), style, band))
-    target = Line(f"target {TARGET:g}", [0, longest(cells)], [TARGET] * 2, {"color": "0.4", "lw": 0.8, "ls": DOTTED})
-    return Panel(f"{reading}: {NAMES[mechanism]}", [*lines, target])
+    target = Line(
+        f"target {pgc_a3c.TARGET:g}",
+        [0, tables.longest(cells)],
+        [pgc_a3c.TARGET] * 2,
+        {"color": "0.4", "lw": 0.8, "ls": DOTTED},
+    )
+    return Panel(f"{reading}: {pgc_a3c.NAMES[mechanism]}", [*lines, target])
 
 
-def _success_panel(reading: str, epsilon: float, cells: Cells) -> Panel:
+def _success_panel(reading: str, epsilon: float, cells: claims.Cells) -> Panel:
     """Return success ratios over submissions, beside those of noise alone and those without privacy."""
-    found: list[tuple[Key, str, dict[str, Any], bool]] = []
-    for mechanism, size in BUFFERS.items():
-        name, label = Key(reading, mechanism, epsilon, size), NAMES[mechanism]
+    found: list[tuple[claims.Key, str, dict[str, Any], bool]] = []
+    for mechanism, size in pgc_a3c.BUFFERS.items():
+        name, label = claims.Key(reading, mechanism, epsilon, size), pgc_a3c.NAMES[mechanism]
         found.append((name, label, _STYLES[mechanism], True))
-        found.append((name._replace(control=NOISE), f"{label}, noise only", _NOISE_STYLES[mechanism], False))
-    free = Key(reading, ELEMENTWISE, math.inf, BUFFERS[LAPLACE])
-    found.append((free, "no privacy, |B| = 1", _STYLES[ELEMENTWISE], False))
+        found.append((name._replace(control=pgc_a3c.NOISE), f"{label}, noise only", _NOISE_STYLES[mechanism], False))
+    free = claims.Key(reading, pgc_a3c.ELEMENTWISE, math.inf, pgc_a3c.BUFFERS[pgc_a3c.LAPLACE])
+    found.append((free, "no privacy, |B| = 1", _STYLES[pgc_a3c.ELEMENTWISE], False))
     lines = [_success_line(cells[name], label, style, band) for name, label, style, band in found if name in cells]
     return Panel(f"{reading}: \u03b5 = {epsilon:g}", lines)
 
 
-def _success_line(cell: Cell, label: str, style: Mapping[str, Any], band: bool) -> Line:
+def _success_line(cell: claims.Cell, label: str, style: Mapping[str, Any], band: bool) -> Line:
     """Return a step at every first success, with pointwise 95 % intervals."""
     first = cell.values["first_success"]
     times = np.unique(np.r_[0.0, first[np.isfinite(first)], cell.episodes])
@@ -302,18 +280,21 @@ def more(found: Findings) -> dict[str, Any]:
     return {
         "robustness": robustness.data(found.extra["robustness"]),
         "random_search": {
-            name: {"runs": len(found.extra[name]), "first_success": estimate_data(estimate(found.extra[name], median))}
+            name: {
+                "runs": len(found.extra[name]),
+                "first_success": claims.estimate_data(estimate(found.extra[name], median)),
+            }
             for name in ("greedy", "exploring")
         },
     }
 
 
-def named(name: Key) -> dict[str, Any]:
+def named(name: claims.Key) -> dict[str, Any]:
     """Return the key of a cell as plain data."""
     return {
         "reading": name.group,
         "mechanism": name.mechanism,
-        "epsilon": finite_epsilon(name),
+        "epsilon": claims.finite_epsilon(name),
         "buffer_size": name.setting,
         "reports": name.control or "gradient",
     }
@@ -321,15 +302,15 @@ def named(name: Key) -> dict[str, Any]:
 
 PAPER = Paper(
     name="pgc_a3c",
-    config=CONFIG,
-    runs=RUNS,
-    groups=READINGS,
-    names=NAMES,
-    key=key,
-    read=read,
-    measures=(FIRST, SUCCESS, AREA_UNDER, MEAN_SCORE, FINAL),
-    tables=TABLES,
-    sentences=SENTENCES,
+    config=pgc_a3c.CONFIG,
+    runs=pgc_a3c.RUNS,
+    groups=pgc_a3c.READINGS,
+    names=pgc_a3c.NAMES,
+    key=pgc_a3c.key,
+    read=pgc_a3c.read,
+    measures=(pgc_a3c.FIRST, pgc_a3c.SUCCESS, pgc_a3c.AREA_UNDER, pgc_a3c.MEAN_SCORE, pgc_a3c.FINAL),
+    tables=pgc_a3c.TABLES,
+    sentences=pgc_a3c.SENTENCES,
     extra=extra,
     blocks=blocks,
     figures=figures,

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dprl.platform.reproductions.engine import Group
-from dprl.platform.reproductions.theory import FINAL, MODELS, Term, TheoryPaper, blocks_of, figures_of, key_of, read
+from dprl.platform.reproductions.theory import Term, theory_paper
 
 AXES = {"H": "env.horizon", "S": "env.n_states", "A": "env.n_max_actions", "B": "env.n_min_actions"}
 BASE = {"H": 3, "S": 3, "A": 2, "B": 2}
@@ -28,21 +27,5 @@ LEAST: Mapping[str, Term] = {
     "ldp": {"S": 0.5, "A+B": 0.5, "H": 1.0, "K": 0.5, "epsilon": -1.0},
 }
 NAMES = {"dp_nash_vi": "DP-Nash-VI"}
-GROUPS = tuple(Group(name, words, {"algorithm.name": name}) for name, words in NAMES.items())
 
-PAPER: TheoryPaper = TheoryPaper(
-    name="qw24",
-    config="qw24",
-    runs=3,
-    groups=GROUPS,
-    names={**MODELS, **NAMES},
-    key=key_of(AXES),
-    read=read,
-    measures=(FINAL,),
-    blocks=lambda found: blocks_of(PAPER, found),
-    figures=lambda found: figures_of(PAPER, found),
-    axes=AXES,
-    base=BASE,
-    terms=TERMS,
-    least=LEAST,
-)
+PAPER = theory_paper("qw24", NAMES, AXES, BASE, TERMS, LEAST)

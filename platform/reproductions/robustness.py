@@ -25,19 +25,7 @@ from dprl.platform.policies.loading import load_policy
 from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.verdicts import epsilon_sign
-from dprl.platform.reproductions.claims import (
-    Cell,
-    Cells,
-    Inequality,
-    Key,
-    Measure,
-    Outcome,
-    Sentence,
-    Side,
-    decide,
-    estimate_data,
-    finite_epsilon,
-)
+from dprl.platform.reproductions import claims
 from dprl.platform.reproductions.tables import interval, p_value
 from dprl.platform.results.layout import SweepCell
 from dprl.platform.results.summary import standing
@@ -93,12 +81,12 @@ def _list(values: Any) -> str:  # noqa: ANN401 - any iterable of numbers
     return ", ".join(f"{value:g}" for value in values)
 
 
-def scored(cells: Sequence[SweepCell]) -> dict[Key, Cell]:
+def scored(cells: Sequence[SweepCell]) -> dict[claims.Key, claims.Cell]:
     """Return scores of the last policies of finished cells in all environments of their families, and of controls.
 
     Key.control is the list of training environments, or the name of a control.
     """
-    found: dict[Key, Cell] = {}
+    found: dict[claims.Key, claims.Cell] = {}
     for cell in cells:
         experiment, flat = cell.experiment, cell.experiment.parameters()
         group = "CartPole" if experiment.env.builds is CartPole else "Acrobot"
@@ -109,17 +97,17 @@ def scored(cells: Sequence[SweepCell]) -> dict[Key, Cell]:
         ends = np.array([experiment.episodes])
         scores = partial(_cell, group, ends, results.certificate)
         found[_key(group, flat, control)] = scores([_actor(policy) for policy in policies])
-        untrained = Key(group, "none", math.inf, control=UNTRAINED)
+        untrained = claims.Key(group, "none", math.inf, control=UNTRAINED)
         if untrained not in found:
             first = [_first(policy, experiment, seed) for policy, seed in zip(policies, seeds, strict=True)]
             found[untrained] = scores([_actor(policy) for policy in first])
     return found
 
 
-def _key(group: str, flat: Mapping[str, Scalar], control: str) -> Key:
+def _key(group: str, flat: Mapping[str, Scalar], control: str) -> claims.Key:
     if flat["privacy.model"] == "none":
-        return Key(group, "none", math.inf, control=control)
-    return Key(group, str(flat["privacy.mechanism"]), float(flat["privacy.epsilon"]), control=control)
+        return claims.Key(group, "none", math.inf, control=control)
+    return claims.Key(group, str(flat["privacy.mechanism"]), float(flat["privacy.epsilon"]), control=control)
 
 
 def _actor(policy: object) -> Actor:
@@ -135,14 +123,14 @@ def _first(policy: object, experiment: Experiment, seed: int) -> object:
     """Return the policy with first parameters, drawn as those of a run are."""
     if isinstance(policy, ControlPolicy):
         return dataclasses.replace(policy, parameters=policy.network.first(np.random.default_rng(seed)))
-    first = experiment.algorithm.first_parameters(Streams(seed, UNTRAINED))  # type: ignore[attr-defined]
+    first = experiment.algorithm.initial_parameters(Streams(seed, UNTRAINED))  # type: ignore[attr-defined]
     return dataclasses.replace(policy, parameters=first)  # type: ignore[type-var]
 
 
-def _cell(group: str, ends: NDArray[np.int64], certificate: Mapping[str, Any], actors: Sequence[Actor]) -> Cell:
+def _cell(group: str, ends: NDArray[np.int64], certificate: Mapping[str, Any], actors: Sequence[Actor]) -> claims.Cell:
     family = FAMILIES[group]
     scores = {f"{value:g}": _scores(family, value, actors, _EPISODES[group]) for value in family.values}
-    return Cell(scores, ends, np.mean([*scores.values()], axis=0)[:, np.newaxis], certificate)
+    return claims.Cell(scores, ends, np.mean([*scores.values()], axis=0)[:, np.newaxis], certificate)
 
 
 def _scores(family: _Family, value: float, actors: Sequence[Actor], episodes: int) -> Float64Array:
@@ -157,26 +145,26 @@ def _scores(family: _Family, value: float, actors: Sequence[Actor], episodes: in
     return found
 
 
-def compared(group: str, cells: Cells) -> Sequence[Outcome]:
+def compared(group: str, cells: claims.Cells) -> Sequence[claims.Outcome]:
     """Return tests that training on several environments beats one, in each environment that neither has seen."""
-    claims = []
+    inequalities = []
     for key in cells:
         several = [float(value) for value in key.control.split(", ")] if "," in key.control else []
         alone = [one for one in cells if one[:3] == key[:3] and one.control.replace(".", "").isdigit()]
         if key.group == group and several:
             (nominal,) = alone
             unseen = [value for value in FAMILIES[group].values if value not in (*several, float(nominal.control))]
-            sides = Side(key.control, key), Side(nominal.control, nominal)
-            claims += [Inequality(_measure(value), *sides) for value in unseen]
+            sides = claims.Side(key.control, key), claims.Side(nominal.control, nominal)
+            inequalities += [claims.Inequality(_measure(value), *sides) for value in unseen]
     runs = min(cell.count for cell in cells.values())
-    return decide(Sentence("", "", tuple(claims), "permutations"), group, cells, runs).outcomes
+    return claims.decide(claims.Sentence("", "", tuple(inequalities), "permutations"), group, cells, runs).outcomes
 
 
-def _measure(value: float) -> Measure:
-    return Measure(f"{value:g}", f"{value:g}", decimals=1)
+def _measure(value: float) -> claims.Measure:
+    return claims.Measure(f"{value:g}", f"{value:g}", decimals=1)
 
 
-def blocks(cells: Cells, made: Sequence[str]) -> dict[str, str]:
+def blocks(cells: claims.Cells, made: Sequence[str]) -> dict[str, str]:
     """Return the text of the places of this section."""
     found = {"robustness_made": "  \n".join(made)}
     for group in FAMILIES:
@@ -192,7 +180,7 @@ def blocks(cells: Cells, made: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _score_table(group: str, cells: Cells) -> str:
+def _score_table(group: str, cells: claims.Cells) -> str:
     values = FAMILIES[group].values
     rows = []
     for key, cell in cells.items():
@@ -206,7 +194,7 @@ def _score_table(group: str, cells: Cells) -> str:
     return markdown_table(headers, rows, ["trained on"])
 
 
-def _privacy(key: Key, cell: Cell) -> str:
+def _privacy(key: claims.Key, cell: claims.Cell) -> str:
     """Return the proved epsilon, and delta where there is one."""
     if math.isinf(key.epsilon):
         return "no users" if key.control == UNTRAINED else "none"
@@ -214,7 +202,7 @@ def _privacy(key: Key, cell: Cell) -> str:
     return epsilon_sign(standing(cell.certificate).proved) + (f", \u03b4={delta:g}" if delta else "")
 
 
-def _comparison_table(group: str, outcomes: Sequence[Outcome]) -> str:
+def _comparison_table(group: str, outcomes: Sequence[claims.Outcome]) -> str:
     rows = []
     for claim, verdict, found, _, _, higher, lower in outcomes:
         told = interval(Estimate(found.difference, found.lower, found.upper, "linear"), 1)
@@ -225,16 +213,16 @@ def _comparison_table(group: str, outcomes: Sequence[Outcome]) -> str:
     return markdown_table(headers, rows, ["trained on", "verdict"])
 
 
-def data(cells: Cells) -> list[dict[str, Any]]:
+def data(cells: claims.Cells) -> list[dict[str, Any]]:
     """Return the scores as plain data."""
     return [
         {
             "family": key.group,
             "mechanism": key.mechanism,
-            "epsilon": finite_epsilon(key),
+            "epsilon": claims.finite_epsilon(key),
             "trained_on": key.control,
             "runs": cell.count,
-            "scores": {name: estimate_data(_measure(float(name)).estimate(cell)) for name in cell.values},
+            "scores": {name: claims.estimate_data(_measure(float(name)).estimate(cell)) for name in cell.values},
         }
         for key, cell in cells.items()
     ]

@@ -14,7 +14,7 @@ from dprl.platform.configs.experiment import Scalar
 from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import estimate
 from dprl.platform.reproductions.claims import Cell, Cells, Key, Measure
-from dprl.platform.reproductions.engine import Findings, Paper
+from dprl.platform.reproductions.engine import Findings, Group, Paper
 from dprl.platform.reproductions.figures import COLOURS, LogLine, LogPanel, draw_log_panels
 from dprl.platform.reproductions.slopes import Fit, fit
 from dprl.platform.reproductions.tables import INFINITE, epsilon_text
@@ -180,7 +180,7 @@ def _across(pairs: Mapping[Key, tuple[Cell, Cell]], x: Sequence[float], predicte
     return fit(np.array(x), excess, bent, predicted)
 
 
-def blocks_of(paper: TheoryPaper, found: Findings) -> dict[str, str]:
+def _blocks_of(paper: TheoryPaper, found: Findings) -> dict[str, str]:
     """Return the tables of a page: slopes, and algorithms at equal noise at the base sizes."""
     rows = paper.slopes(found.cells)
     ranges: dict[tuple[str, str, str], list[Fit]] = {}
@@ -220,7 +220,7 @@ def _noise_table(paper: TheoryPaper, cells: Cells) -> str:
     return markdown_table(headers, lines, headers[:1] + headers[3:4])
 
 
-def figures_of(paper: TheoryPaper, found: Findings) -> dict[str, bytes]:
+def _figures_of(paper: TheoryPaper, found: Findings) -> dict[str, bytes]:
     """Return the figure of the first algorithm: regret over episodes, excess over epsilon, and the bounds."""
     algorithm = next(iter(paper.terms))
     cells, terms = found.cells, paper.terms[algorithm]
@@ -255,7 +255,35 @@ def figures_of(paper: TheoryPaper, found: Findings) -> dict[str, bytes]:
     return {f"{paper.name}_slopes.png": draw_log_panels(panels, title)}
 
 
-def key_of(axes: Mapping[str, str]) -> Callable[[str, Mapping[str, Scalar]], Key]:
+def theory_paper(
+    name: str,
+    names: Mapping[str, str],
+    axes: Mapping[str, str],
+    base: Mapping[str, int],
+    terms: Mapping[str, Mapping[str, Term]],
+    least: Mapping[str, Term],
+) -> TheoryPaper:
+    """Return the paper of the sweep `name`; names: of the algorithms on its page; see `TheoryPaper` for the others."""
+    paper = TheoryPaper(
+        name=name,
+        config=name,
+        runs=3,
+        groups=tuple(Group(algorithm, words, {"algorithm.name": algorithm}) for algorithm, words in names.items()),
+        names={**MODELS, **names},
+        key=_key_of(axes),
+        read=read,
+        measures=(FINAL,),
+        blocks=lambda found: _blocks_of(paper, found),
+        figures=lambda found: _figures_of(paper, found),
+        axes=axes,
+        base=base,
+        terms=terms,
+        least=least,
+    )
+    return paper
+
+
+def _key_of(axes: Mapping[str, str]) -> Callable[[str, Mapping[str, Scalar]], Key]:
     """Return the function that names a cell: by algorithm, trust model, epsilon, episodes and sizes."""
 
     def key(group: str, flat: Mapping[str, Scalar]) -> Key:

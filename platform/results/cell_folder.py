@@ -105,6 +105,11 @@ class CellFolder:
         return self.path / name
 
     @property
+    def certificate_page(self) -> Path:
+        """The same as a page for people."""
+        return self.path / "certificate.html"
+
+    @property
     def versions_file(self) -> Path:
         """Versions of the software that made the results."""
         return self.path / "versions.json"

@@ -6,6 +6,7 @@ import json
 import time
 import zipfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,12 @@ import pandas as pd
 from dprl.algorithms import Algorithm
 from dprl.platform.audits import attached_audit
 from dprl.platform.configs.experiment import Experiment
+from dprl.platform.configs.memory import seeds_at_once
 from dprl.platform.errors import UserError, broken_rule
-from dprl.platform.plugins import require_counted_modules
+from dprl.platform.plugins import require_digested_modules
 from dprl.platform.reports.figures.of_cell import cell_figures
+from dprl.platform.reports.pages.certificate import certificate_page
+from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.atomic_files import (
     remove_leftovers,
     write_arrays,
@@ -31,13 +35,17 @@ from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.summary import columns, per_episode
 from dprl.platform.sweeps.versions import versions
 from dprl.privacy import ChargeJournal, LedgerError
+from dprl.privacy.certificate_json import sealed
 
 BLOCKS = 200
 """Records per seed at most; a block is also the unit of work, so that where a run is cut changes no sum."""
 
 _LEARNER, _POLICIES = "learner/", "policies/"
 _LONGEST_DAMAGE = 100
-_OF_ATTEMPTS = {"attempts", "users_asked_again", "users", "proved", "verdict", "factor", "per_user"}
+_OF_ATTEMPTS = {
+    *("attempts", "users_asked_again", "users", "proved", "verdict", "factor", "per_user"),
+    *("trade_off", "renyi", "episodes_per_user", "derivation"),
+}
 """Fields of a certificate that depend on how often a seed was started again."""
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile)
 """Errors of reading a damaged checkpoint."""
@@ -78,25 +86,28 @@ def block_ends(episodes: int) -> np.ndarray:
 
 
 class CellRun:
-    """Runs the seeds of an experiment one after the other in `folder`, from where the last process stopped.
+    """Runs the seeds of an experiment in `folder` on up to `cpus` threads, from where the last process stopped.
 
-    The same experiment gives the same records bit for bit, however often it is cut. `state.npz` holds the
-    records so far and the learner of the current seed; it is replaced as a whole, so a kill loses work but
-    never consistency. A repeated stretch draws the same noise: it repeats a release, and makes no second one. So does
-    a cell that starts again because its checkpoint is damaged; `progress` says so. Where noise comes from the operating
-    system, starting again is a second release to the same users: every charge is on disk before it is released, in a
-    journal beside the cell's folder, and the certificate composes all attempts. Raises UserError for a checkpoint or a
-    journal of such a cell that is damaged, missing or not this run's.
+    The same experiment gives the same records bit for bit, however often it is cut and on however many threads.
+    `state.npz` holds the records so far and the learners of the running seeds; it is replaced as a whole, so a kill
+    loses work but never consistency. A repeated stretch draws the same noise: it repeats a release, and makes no second
+    one. So does a cell that starts again because its checkpoint is damaged; `progress` says so. Where noise comes from
+    the operating system, starting again is a second release to the same users: every charge is on disk before it is
+    released, in a journal beside the cell's folder, and the certificate composes all attempts. Raises UserError for a
+    checkpoint or a journal of such a cell that is damaged, missing or not this run's.
 
-    excluded: channels that the certificate names as not covered, beside those of the run.
+    excluded: channels that the certificate names as not covered, beside those of the run. cpus: at least 1; how many
+    seeds learn at once is `seeds_at_once`.
     """
 
-    def __init__(self, experiment: Experiment, folder: CellFolder, excluded: Sequence[str] = ()) -> None:
+    def __init__(self, experiment: Experiment, folder: CellFolder, excluded: Sequence[str] = (), cpus: int = 1) -> None:
         self.experiment = experiment
         self.folder = folder
         self._excluded = excluded
+        self._threads = seeds_at_once(experiment, cpus)
+        self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
         self.ends = block_ends(experiment.episodes)
-        self._rows: list[list[float]] = []  # of a seed's block: its metrics, in the order of `_names`
+        self._rows: list[list[list[float]]] = []  # of a seed: for each block its metrics, in the order of `_names`
         self._names = [metric.name for metric in experiment.metrics]
         self._policies: list[dict[str, np.ndarray]] = []
         self._certificates: list[dict[str, Any]] = []
@@ -104,7 +115,7 @@ class CellRun:
         self._seconds = 0.0
         self.saving = 0.0
         """Seconds that the last checkpoint took."""
-        self._learner: Algorithm | None = None
+        self._learners: dict[int, Algorithm] = {}
         self._journal: ChargeJournal | None = None
         self._identity: str | None = None  # of the journal that a cut seed began
         self._restarted = ""
@@ -124,9 +135,8 @@ class CellRun:
         total = self.experiment.episodes * self.experiment.seeds
         if self.finished:
             return CellProgress(total, total, self.experiment.seeds - 1, True, self._restarted)
-        seed, block = divmod(len(self._rows), len(self.ends))
-        done = seed * self.experiment.episodes + (int(self.ends[block - 1]) if block else 0)
-        return CellProgress(done, total, min(seed, self.experiment.seeds - 1), False, self._restarted)
+        done = sum(int(self.ends[len(rows) - 1]) for rows in self._rows if rows)
+        return CellProgress(done, total, min(len(self._policies), self.experiment.seeds - 1), False, self._restarted)
 
     def advance(self, seconds: float, keep: bool = True) -> CellProgress:
         """Run for about `seconds`, at least one block; leave a checkpoint or, at the end, the artifacts.
@@ -137,13 +147,13 @@ class CellRun:
             return self.progress
         started = time.perf_counter()
         while not self._complete:
-            self._run_block()
+            self._run_blocks()
             if time.perf_counter() - started >= seconds:
                 break
         ended = time.perf_counter()
         self._seconds += ended - started
         # A plugin may have imported late: what ran must be what the cell's digest says before any of it is kept.
-        require_counted_modules()
+        require_digested_modules()
         if not self.experiment.resumable or (keep and not self._complete):
             # Noise that cannot be drawn again is kept before artifacts, too: a cut there must be no second release.
             self.save(self.folder.state_file)
@@ -154,25 +164,36 @@ class CellRun:
 
     @property
     def _complete(self) -> bool:
-        return len(self._rows) == self.experiment.seeds * len(self.ends)
+        return len(self._policies) == self.experiment.seeds and not self._learners
 
-    def _run_block(self) -> None:
-        seed, block = divmod(len(self._rows), len(self.ends))
-        if self._learner is None:
-            self._learner = self._built(seed)
-        algorithm = self._learner
-        length = int(self.ends[block]) - (int(self.ends[block - 1]) if block else 0)
-        try:
-            segment = algorithm.learn(length)
-        except LedgerError as error:
-            raise UserError(str(error)) from error
-        self._rows.append([segment.metrics[name] for name in self._names])
-        if block == len(self.ends) - 1:
-            self._add_outputs(algorithm)
-            self._learner = None
+    def _run_blocks(self) -> None:
+        """Run the next block of each of the first seeds that have not finished, one thread for each."""
+        first = len(self._policies)
+        running = range(first, min(first + self._threads, self.experiment.seeds))
+        for seed in running:
+            if seed not in self._learners:
+                self._learners[seed] = self._built(seed)
+                self._rows.append([])
+        unfinished = [seed for seed in running if len(self._rows[seed]) < len(self.ends)]
+        each = map if self._pool is None else self._pool.map
+        for seed, row in zip(unfinished, each(self._block, unfinished), strict=True):
+            self._rows[seed].append(row)
+        while first in self._learners and len(self._rows[first]) == len(self.ends):
+            self._add_outputs(self._learners.pop(first))
+            first += 1
             if self._journal is not None:
                 self._journal.close()
                 self._journal = None
+
+    def _block(self, seed: int) -> list[float]:
+        """Run the next block of a seed and return its metrics."""
+        block = len(self._rows[seed])
+        length = int(self.ends[block]) - (int(self.ends[block - 1]) if block else 0)
+        try:
+            segment = self._learners[seed].learn(length)
+        except LedgerError as error:
+            raise UserError(str(error)) from error
+        return [segment.metrics[name] for name in self._names]
 
     def _add_outputs(self, algorithm: Algorithm) -> None:
         self._policies = [*self._policies, algorithm.policies]
@@ -184,8 +205,8 @@ class CellRun:
         if self.finished or not self._rows:
             return
         before = self._policies, self._basis, self._certificates
-        if self._learner is not None and not self._policies:
-            self._add_outputs(self._learner)
+        if self._learners and not self._policies:
+            self._add_outputs(self._learners[0])
         try:
             self._write_artifacts()
         finally:
@@ -211,20 +232,22 @@ class CellRun:
             "seconds": self._seconds,
             "certificates": self._certificates,
             "basis": self._basis,
-            "cut": self._learner is not None,
+            "cut": bool(self._learners),
             "journal": None if self._journal is None else self._journal.identity,
         }
         # A learner whose noise must not be written down cannot be continued: its seed starts over, with other noise.
         resumable = self.experiment.resumable
-        kept = self._rows if resumable else self._rows[: len(self._policies) * len(self.ends)]
+        kept = self._rows if resumable else self._rows[: len(self._policies)]
+        flat = [row for rows in kept for row in rows]
         arrays = {
             "about": np.array(json.dumps(about)),
             "ends": self.ends,
-            "rows": np.array(kept, dtype=np.float64).reshape(len(kept), len(self._names)),
+            "blocks": np.array([len(rows) for rows in kept], dtype=np.int64),
+            "rows": np.array(flat, dtype=np.float64).reshape(len(flat), len(self._names)),
         }
         arrays |= {_POLICIES + name: table for name, table in self._tables().items()}
-        if self._learner is not None and resumable:
-            arrays |= {_LEARNER + key: array for key, array in self._learner.state_dict().items()}
+        for seed, learner in self._learners.items() if resumable else ():
+            arrays |= {f"{_LEARNER}{seed}/{key}": array for key, array in learner.state_dict().items()}
         # Under jdp the learner's state holds exact counts, which the certificate says stay with the server.
         write_arrays(file, arrays, private=True)
 
@@ -251,7 +274,7 @@ class CellRun:
                 raise UserError(second_release(damage, self.folder.path)) from None
             self._restarted = f"starts again, its checkpoint cannot be read ({damage})"
             self._rows, self._policies, self._certificates = [], [], []
-            self._basis, self._seconds, self._learner = {}, 0.0, None
+            self._basis, self._seconds, self._learners = {}, 0.0, {}
 
     def _continue(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from the arrays of a checkpoint. Raises ValueError, KeyError, TypeError if they do not fit."""
@@ -260,7 +283,8 @@ class CellRun:
             raise ValueError(f"it is of cell {about['digest']}")
         if not np.array_equal(arrays["ends"], self.ends):
             raise ValueError("its blocks are those of another version")
-        self._rows = arrays["rows"].tolist()
+        ends = np.cumsum(arrays["blocks"])
+        self._rows = [arrays["rows"][end - n : end].tolist() for n, end in zip(arrays["blocks"], ends, strict=True)]
         tables = _below(_POLICIES, arrays)
         self._policies = [dict(zip(tables, each, strict=True)) for each in zip(*tables.values(), strict=True)]
         self._certificates = about["certificates"]
@@ -278,19 +302,19 @@ class CellRun:
                     f"{self.folder.charges_file(seed - 1)} must hold the users that seed {seed} has asked, got no such "
                     "file: it is unknown who was asked; restore it, or run under another name with new users"
                 )
-        learner = _below(_LEARNER, arrays)
-        if learner:
-            self._learner = self.experiment.build(len(self._policies))
-            self._learner.load_state_dict(learner)
+        for seed in range(len(self._policies), len(self._rows)):
+            self._learners[seed] = self.experiment.build(seed)
+            self._learners[seed].load_state_dict(_below(f"{_LEARNER}{seed}/", arrays))
 
     def records(self) -> dict[str, np.ndarray]:
         """Return the records of the finished seeds, or else of the first so far, in the order of `columns`."""
-        blocks, n_metrics = min(len(self._rows) or len(self.ends), len(self.ends)), len(self._names)
-        seeds, ends = len(self._rows) // blocks, self.ends[:blocks]
-        rows = np.array(self._rows[: seeds * blocks], dtype=np.float64).reshape(seeds, blocks, n_metrics)
+        n_metrics = len(self._names)
+        seeds = self._rows[: len(self._policies)] or self._rows[:1]
+        blocks = len(seeds[0]) if seeds else len(self.ends)
+        ends, rows = self.ends[:blocks], np.array(seeds, dtype=np.float64).reshape(len(seeds), blocks, n_metrics)
         found = {
-            "seed": np.repeat(np.arange(seeds, dtype=np.int64) + self.experiment.seed, blocks),
-            "episode": np.tile(ends, seeds),
+            "seed": np.repeat(np.arange(len(seeds), dtype=np.int64) + self.experiment.seed, blocks),
+            "episode": np.tile(ends, len(seeds)),
         }
         for i, metric in enumerate(self.experiment.metrics):
             values = rows[:, :, i]
@@ -310,21 +334,23 @@ class CellRun:
         """Return the worst certificate of all seeds; seeds with equally many attempts must have equal ones."""
         worst = max(self._certificates, key=lambda one: (one["attempts"], one["users_asked_again"]))
         for other in self._certificates:
-            differing = {key for key in worst if other[key] != worst[key]}
+            differing = {key for key in worst if other[key] != worst[key]} - {"checksum"}
             same = differing <= ({"users_asked_again"} if other["attempts"] == worst["attempts"] else _OF_ATTEMPTS)
             if not same:
                 raise RuntimeError("the seeds of one cell released different things; their ledgers must agree")
-        return {**worst, "excluded_channels": [*worst["excluded_channels"], *self._excluded]}
+        return sealed({**worst, "excluded_channels": [*worst["excluded_channels"], *self._excluded]})
 
     def _write_artifacts(self) -> None:
         """Write everything, the marker last: a folder with the marker is complete."""
         folder, records, certificate = self.folder, pd.DataFrame(self.records()), self.certificate()
         if self.experiment.audit and self._complete:
-            certificate = certificate | {"audit": attached_audit(self.experiment)}
+            certificate = sealed(certificate | {"audit": attached_audit(self.experiment)})
         # Under a name of its own: `dprl run` on it then repeats this cell beside its sweep, not in it.
         own = replace(self.experiment, name=f"{self.experiment.name[:80]}-{self.experiment.digest}")
         write_text(folder.experiment_file, own.to_yaml())
         write_json(folder.certificate_file, certificate)
+        title = f"{self.experiment.algorithm.name}, {privacy_text(certificate)}, {own.name}"
+        write_text(folder.certificate_page, certificate_page(certificate, versions(), title))
         write_atomically(folder.records_file, lambda file: records.to_parquet(file, index=False))
         seeds = np.unique(records["seed"])
         tables = self._tables()

@@ -118,22 +118,25 @@ def _end_half_started(error: BaseException) -> None:
     ray.shutdown()
 
 
-def _trainable(cells: Mapping[str, SweepCell]) -> Any:  # noqa: ANN401
-    """Return the trial of Tune, with the memory that some cells ask for."""
-    trial = tune.with_parameters(CellTrial, cells=cells)
-    asked = {digest: cell.experiment.memory for digest, cell in cells.items() if cell.experiment.memory is not None}
-    if not asked:
+def _trainable(cells: Mapping[str, SweepCell], cpus: int) -> Any:  # noqa: ANN401
+    """Return the trial of Tune, with `cpus` CPUs at most and the memory that some cells ask for."""
+    trial = tune.with_parameters(CellTrial, cells=cells, cpus=cpus)
+    asked = {
+        digest: resources_of(cell.experiment.memory, min(cpus, cell.experiment.seeds)) for digest, cell in cells.items()
+    }
+    if cpus == 1 and all(cell.experiment.memory is None for cell in cells.values()):
         return trial
-    return tune.with_resources(trial, lambda config: resources_of(asked.get(config["cell"])))
+    return tune.with_resources(trial, lambda config: asked[config["cell"]])
 
 
 def run_on_ray(cluster: _Cluster, how: TrialOptions, cells: Sequence[SweepCell], observer: SweepObserver) -> None:
-    """Run every cell as one Tune trial on one CPU; a failed cell does not stop the others.
+    """Run every cell as one Tune trial on its share of the CPUs; a failed cell does not stop the others.
 
     Raises RayLost if Ray was started here and one of its servers dies, UserError for a cell that no node has the memory
     for, for which Ray would wait.
     """
-    largest = max((node["Resources"].get("memory", 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    largest = max((node.get("memory", 0.0) for node in nodes), default=0.0)
     for cell in cells:
         if (cell.experiment.memory or 0.0) * GB > largest:
             rule = f"must be at most {largest / GB:.3g} GB, what the largest node has"
@@ -144,9 +147,10 @@ def run_on_ray(cluster: _Cluster, how: TrialOptions, cells: Sequence[SweepCell],
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     by_digest = {cell.digest: cell for cell in cells}
     at_once = min(cluster.n_cpus, how.most_cpus or cluster.n_cpus)
+    cpus = max(1, min(at_once // max(1, len(cells)), int(max((node.get("CPU", 1) for node in nodes), default=1))))
     told = ObserverCallback(by_digest, observer)
     tuner = tune.Tuner(
-        _trainable(by_digest),
+        _trainable(by_digest, cpus),
         param_space={"cell": tune.grid_search(list(by_digest))},
         tune_config=tune.TuneConfig(reuse_actors=True, max_concurrent_trials=at_once),
         run_config=tune.RunConfig(

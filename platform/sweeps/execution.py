@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import traceback
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import Protocol
 
 from numba.core.errors import NumbaError
 
+from dprl.platform.environment_variables import cpu_limit
 from dprl.platform.errors import UserError
 from dprl.platform.plugins import PLUGIN_ERRORS
 from dprl.platform.results.layout import SweepCell
@@ -71,10 +73,11 @@ class SweepObserver(Protocol):
 
 
 class LockedCell:
-    """Runs one cell of a sweep, holding its lock from the first step until `close`."""
+    """Runs one cell of a sweep on `cpus` CPUs at most, holding its lock from the first step until `close`."""
 
-    def __init__(self, cell: SweepCell) -> None:
+    def __init__(self, cell: SweepCell, cpus: int = 1) -> None:
         self.cell = cell
+        self._cpus = cpus
         self._lock = cell.lock()
         self._run: CellRun | None = None
 
@@ -93,7 +96,7 @@ class LockedCell:
                 )
             # In this order: what the previous holder wrote is read only after it has let go.
             self._lock.acquire()
-            self._run = CellRun(self.cell.experiment, self.cell.folder)
+            self._run = CellRun(self.cell.experiment, self.cell.folder, cpus=self._cpus)
         return self._run.advance(max(seconds, _WORK_PER_SAVING * self._run.saving))
 
     def close(self) -> None:
@@ -123,10 +126,11 @@ def _cause_in_kernel(text: str) -> str:
 
 
 def run_in_process(cells: Sequence[SweepCell], observer: SweepObserver) -> None:
-    """Run the cells one after the other in this process; a failed cell does not stop the others."""
+    """Run the cells one after the other in this process, seeds on all its CPUs; a failed cell stops no other."""
+    cpus = cpu_limit() or len(os.sched_getaffinity(0))
     for cell in cells:
         observer.started(cell)
-        locked = LockedCell(cell)
+        locked = LockedCell(cell, cpus)
         try:
             finished = False
             while not finished:

@@ -343,7 +343,10 @@ class _Sweep:
             if self.files.entries is not None:
                 self.tracker.describe(self.files.entries)
             # Whatever the report came to, no run stays running.
-            missed = self.tracker.close(files, counts, status, patient=status != "KILLED" and not self.store.local)
+            pages = [page for cell in finished if files and (page := cell.folder.certificate_page).is_file()]
+            missed = self.tracker.close(
+                [*files, *pages], counts, status, patient=status != "KILLED" and not self.store.local
+            )
         again = f"nothing is lost, the same command writes it later: {self.options.command}"
         lacking = [*self.files.problems, *([f"MLflow: {missed}"] if missed is not None else [])]
         self._say_where(files)

@@ -40,12 +40,13 @@ class CellTrial(tune.Trainable):
     """
 
     cells: Mapping[str, SweepCell]
+    cpus: int
     cell: LockedCell
 
-    def setup(self, config: dict[str, Any], cells: Mapping[str, SweepCell] | None = None) -> None:
-        """Choose the cell `config["cell"]`; nothing is read or locked before the first step."""
-        self.cells = cells if cells is not None else {}
-        self.cell = LockedCell(self.cells[config["cell"]])
+    def setup(self, config: dict[str, Any], cells: Mapping[str, SweepCell] | None = None, cpus: int = 1) -> None:
+        """Choose the cell `config["cell"]`, for `cpus` CPUs; nothing is read or locked before the first step."""
+        self.cells, self.cpus = cells if cells is not None else {}, cpus
+        self.cell = LockedCell(self.cells[config["cell"]], cpus)
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
@@ -55,7 +56,7 @@ class CellTrial(tune.Trainable):
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Choose another cell in the same process."""
         self.cell.close()
-        self.cell = LockedCell(self.cells[new_config["cell"]])
+        self.cell = LockedCell(self.cells[new_config["cell"]], self.cpus)
         return True
 
     def step(self) -> dict[str, Any]:
@@ -77,9 +78,9 @@ class CellTrial(tune.Trainable):
         self.cell.close()
 
 
-def resources_of(memory: float | None) -> tune.PlacementGroupFactory:
-    """Return a trial's resources in Ray: one CPU, as compiled loops use one thread, and the cell's `memory` in GB."""
-    return tune.PlacementGroupFactory([{"CPU": 1} | ({} if memory is None else {"memory": int(memory * GB)})])
+def resources_of(memory: float | None, cpus: int = 1) -> tune.PlacementGroupFactory:
+    """Return a trial's resources in Ray: CPUs, one per seed that learns at once, and the cell's `memory` in GB."""
+    return tune.PlacementGroupFactory([{"CPU": cpus} | ({} if memory is None else {"memory": int(memory * GB)})])
 
 
 class ObserverCallback(tune.Callback):

@@ -268,8 +268,10 @@ class Tracker:
         self._running.discard(run)
 
     def _upload(self, run: str, files: Sequence[Path]) -> None:
+        """Upload files; those below the folder of the first one keep their places beside it."""
         for file in files:
-            self.client.log_artifact(run, str(file))
+            inside = file.parent.relative_to(files[0].parent).as_posix()
+            self.client.log_artifact(run, str(file), None if inside == "." else inside)
 
     def _rename(self, run: str, name: str) -> None:
         self.client.update_run(run, name=name)

@@ -10,6 +10,7 @@ import numpy as np
 from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
 from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent, new_cursor
+from dprl.privacy.derivation import Step, code_of
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import Noise, Sensitivity
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
@@ -130,6 +131,11 @@ class BitQuery(Query):
             return (ReleaseEvent.without_noise("bit", 1, entropy),)
         law = ShuffledReports(self.law, self.block) if self.block else self.law
         return (ReleaseEvent("bit", law, _ONE_BIT, _ONE_BIT, not self.block, 1, 1, entropy),)
+
+    def derivation(self) -> tuple[Step, ...]:
+        """Return that one bit changes."""
+        place, code = "docs/privacy_model.md#who-is-protected", code_of(BitQuery.events)
+        return (Step("bits of one user that change", "1", {}, 1.0, "One user sends one bit", place, code),)
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model. Raises LedgerError unless bits are shuffled in that trust model and no other."""

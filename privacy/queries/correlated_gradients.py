@@ -14,6 +14,7 @@ from dprl.privacy.base import LedgerError, TrustModel
 from dprl.privacy.counters import COUNTERS, AnyCounter, BinaryTree
 from dprl.privacy.counters.base import ROWS, Tree, node_of
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
+from dprl.privacy.derivation import Step, step_of_counter
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.gaussian import Gaussian
@@ -97,6 +98,12 @@ class CorrelatedGradientQuery(GradientQuery):
             ),
         )
 
+    def derivation(self) -> tuple[Step, ...]:
+        """Return the distance of two clipped gradients, and the change of the counter's noised numbers."""
+        if not isinstance(self.law, ClippedGaussian):  # __post_init__ refuses others
+            return ()
+        return (*super().derivation(), step_of_counter(self.counter, self.law.sensitivity, self.law.norm))
+
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model, with the counter among the covered channels."""
         found, n = super().threat_model(model, submissions), self.counter.n_items
@@ -132,8 +139,8 @@ def counted_gradients(
     """
     clip = PAPER_CLIP if clip is None else clip
     law, tree = ClippedGaussian.with_scale(1.0, budget.dimension, clip), counter
+    whole = [name for name, cls in COUNTERS.items() if cls.keeps_integers]
     if budget.exact:
-        whole = [name for name, cls in COUNTERS.items() if cls.keeps_integers]
         if counter not in (*whole, AUTO):
             raise ValueError(
                 f"counter must be one of {', '.join(whole)} with arithmetic: exact, got {counter!r}; other counters do "
@@ -145,5 +152,5 @@ def counted_gradients(
     if budget.exact:
         # The grid is that of the continuous noise.
         law = ClippedGaussian.with_scale(node_of(found).scale, budget.dimension, clip, exact=True)
-        found, why = calibrated_of(counter, DiscreteGaussian, replace(wanted, row=law.sensitivity, exact=True))
+        found, why = calibrated_of(counter, DiscreteGaussian, replace(wanted, row=law.sensitivity, exact=True), whole)
     return replace(law, additive=node_of(found)), found, why

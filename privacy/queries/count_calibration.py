@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dprl.privacy.counters import COUNTERS
+from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of, choose
 from dprl.privacy.mechanisms import ADDITIVE, laws_for
@@ -81,8 +81,8 @@ def calibrated_counter(counter: str, mechanism: str, budget: CountBudget) -> tup
     """
     _check_delta(mechanism, budget)
     laws = budget.laws(mechanism)
-    if budget.exact and counter != AUTO and not COUNTERS[counter].keeps_integers:
-        whole = ", ".join(name for name, cls in COUNTERS.items() if cls.keeps_integers)
+    if budget.exact and counter not in (*EXACT_COUNTERS, AUTO):
+        whole = ", ".join(EXACT_COUNTERS)
         raise ValueError(f"counter must be one of {whole}, got {counter!r}; arithmetic: exact needs whole numbers")
     if AUTO not in (counter, mechanism):
         return calibrated_of(counter, laws[0], budget.wanted(laws))

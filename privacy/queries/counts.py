@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Precision, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.channel import RECEIVED, RELEASED, advance_block, new_cursor
-from dprl.privacy.counters import COUNTERS, ExactCounter
+from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS, ExactCounter
 from dprl.privacy.counters.base import EXACT, ROWS, Counter, Tree
+from dprl.privacy.derivation import Step, code_of, step_of_counter
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
@@ -68,7 +69,7 @@ class CountQuery(Query):
     name: ClassVar[str] = "counts"
 
     def __post_init__(self) -> None:
-        if type(self.noise.counter) not in (ExactCounter, *COUNTERS.values()):
+        if type(self.noise.counter) not in (ExactCounter, *COUNTERS.values(), *EXACT_COUNTERS.values()):
             raise LedgerError(
                 f"the kernels cannot run a counter of type {type(self.noise.counter).__name__}; add its release"
             )
@@ -129,6 +130,24 @@ class CountQuery(Query):
             return tuple(ReleaseEvent.without_noise(name, number, entropy) for name, number in cells)
         return tuple(self._event(family, noise, entropy) for family in families.families)
 
+    def derivation(self) -> tuple[Step, ...]:
+        """Return the change of one user's row, and that of the counter's noised numbers."""
+        noise, counter, families = self.noise.on_either_side, self.noise.counter, self.encoding.released
+        if noise is None:
+            return ()
+        place, lemma = "docs/paper_map.md#deviations", "Replacing a trajectory changes two cells a step (D3)"
+        if isinstance(noise, UnaryEncoder):
+            cells, code = float(noise.sensitivity.cells), code_of(noise, "sensitivity")
+            told = "cells of one report that change"
+            return (Step(told, "2 * steps", {"steps": cells / 2.0}, cells, lemma, place, code),)
+        row, code = families.row(), code_of(families, "row")
+        told, norm = f"change of one user's row in one family, {noise.norm.upper()}", noise.norm
+        if norm == "l2":
+            step = Step(told, "sqrt(2 * squares)", {"squares": row.l2**2 / 2.0}, row.l2, lemma, place, code)
+        else:
+            step = Step(told, "2 * steps", {"steps": row.l1 / 2.0}, row.l1, lemma, place, code)
+        return (step,) if counter.node is None else (step, step_of_counter(counter, row, norm))
+
     def _event(self, family: CountFamily, noise: Mechanism | UnaryEncoder, entropy: str) -> ReleaseEvent:
         families, counter = self.encoding.released, self.noise.counter
         if isinstance(self.noise.law, UnaryEncoder):
@@ -145,6 +164,7 @@ class CountQuery(Query):
             nodes_per_user=_nodes_per_user(counter),
             cells=families.layers * family.width,
             entropy=entropy,
+            unit=counter.unit,
         )
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
@@ -223,6 +243,41 @@ class CountQuery(Query):
         add_message(channel)
 
     @property
+    def client_side(self) -> Self:
+        """The query without the server's counter and schedule."""
+        return replace(self, noise=NoiseSpec(self.noise.law, ExactCounter(self.noise.counter.n_items)), schedule=None)
+
+    def check_message(self, channel: CountChannel, values: Float64Array) -> None:
+        """Raise ValueError unless a client could have sent these values.
+
+        A server that adds the noise takes no number above H, and whole ones if all users send such: in rounded sums,
+        one user could change others' digits.
+        """
+        super().check_message(channel, values)
+        whole = not self.encoding.integral or bool((values == np.rint(values)).all())
+        if self.noise.law is None and not (whole and values.min() >= 0.0 and values.max() <= channel.n_steps):
+            raise ValueError(
+                f"counts of an episode must lie in 0..{channel.n_steps}, got others; send a record's counts"
+            )
+
+    def receive_values(self, channel: CountChannel, values: Float64Array) -> None:
+        """Server side: add a message from another process; release if the schedule says so."""
+        channel.message[:] = values
+        add_message(channel)
+        self.catch_up(channel)
+
+    def last_release(self, channel: CountChannel) -> dict[str, np.ndarray]:
+        """Return the released sums."""
+        return {"noisy": channel.server.noisy}
+
+    def restart(self, channel: CountChannel, earlier: Int64Array) -> Self:
+        """Count on from the released sums: their noise stays in all later releases, see `NoiseSpec.frozen`."""
+        channel.server.totals[:] = channel.server.noisy
+        self.restored(channel)
+        frozen = tuple(release_number(channel.times, users) for users in earlier.tolist() if self.noisy_sides[1])
+        return replace(self, noise=self.noise._replace(frozen=frozen))
+
+    @property
     def draws_blocks(self) -> bool:
         """Whether the sum of many users' messages has a law that can be drawn at once."""
         return draws_blocks(self.encoding, self.noise.law)
@@ -272,11 +327,11 @@ class CountQuery(Query):
         if law is not None or counter.node is None:
             one = 0.0 if law is None else math.sqrt(report_variance(law, self.encoding.released))
             return np.zeros(0, dtype=np.int64), np.zeros(0), one
-        node = math.sqrt(counter.node.variance)
+        node, frozen = math.sqrt(counter.node.variance), math.sqrt(self.noise.frozen_nodes)
         if counter.n_items > _MOST_PROFILE_ITEMS:
-            return np.array([self.noise.counter.n_items]), np.array([node * counter.errors()[1]]), 0.0
+            return np.array([counter.n_items]), np.array([node * math.hypot(counter.errors()[1], frozen)]), 0.0
         times = np.arange(1, counter.n_items + 1) if self.schedule is None else self.schedule.times
-        return times, node * counter.profile(), 0.0
+        return times, node * np.hypot(counter.profile(), frozen), 0.0
 
     def details(self, request: PrivacyRequest, events: tuple[ReleaseEvent, ...], arithmetic: str) -> Mapping[str, Any]:
         """Return the size of the error, its spread over users, and the best noise for the same request."""

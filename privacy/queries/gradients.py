@@ -15,7 +15,8 @@ import numpy as np
 
 from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
-from dprl.privacy.channel import SENT, advance_received, advance_sent, new_cursor
+from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent, new_cursor
+from dprl.privacy.derivation import Step, code_of
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import Noise, Sensitivity
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
@@ -269,6 +270,14 @@ class GradientQuery(Query):
         bit = Sensitivity.of_cells(1)
         return gradient, ReleaseEvent("score bit", self.response, bit, bit, True, 1, 1, entropy)
 
+    def derivation(self) -> tuple[Step, ...]:
+        """Return the largest distance of two clipped gradients, where the law clips."""
+        if not isinstance(self.law, ClippedGaussian | ClippedLaplace):
+            return ()
+        name, clip = f"distance of two clipped gradients, {self.law.norm.upper()}", self.law.clip
+        lemma, code = "Gradients are shrunk into a ball of radius C / 2", code_of(self.law, "sensitivity")
+        return (Step(name, "2 * radius", {"radius": clip / 2.0}, clip, lemma, "docs/paper_map.md#ot20", code),)
+
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model. Raises LedgerError unless messages are shuffled in that trust model and no other."""
         check_shuffled(self.shuffled, model)
@@ -304,6 +313,30 @@ class GradientQuery(Query):
         coins = SILENT._replace(key=streams.key("user_coins", self.identity), table=table)
         score = _ScoreNoise(coins, self.target_score, np.zeros(1))
         return self.law.vector_noise(streams.key("user_noise", self.identity)), score
+
+    def check_record(self, record: tuple[Float64Array, float]) -> None:
+        """Raise ValueError unless a record is a gradient float64[d] and a score; nothing of its content is told."""
+        shape = np.shape(record[0])
+        if shape != (self.dimension,):
+            raise ValueError(
+                f"a gradient must have shape ({self.dimension},), got {shape}; send one for each submission"
+            )
+
+    def send(self, channel: GradientChannel, record: tuple[Float64Array, float], user: int) -> None:
+        """Client side: send the gradient float64[d] and the score of submission `user`."""
+        submit(channel, np.ascontiguousarray(record[0], dtype=np.float64), float(record[1]), user)
+
+    def receive_values(self, channel: GradientChannel, values: Float64Array) -> GradientEstimates:
+        """Server side: return the content of a message from another process; a trusted server clips it again first."""
+        out = np.zeros((1, self.dimension))
+        if self.noisy_sides[1]:
+            fill_shrunk(channel.message, values, channel.noise)
+        else:
+            channel.message[:] = values
+        bit = receive(channel, out[0])
+        if not self.window:
+            channel.cursor[RELEASED] = channel.cursor[RECEIVED]
+        return GradientEstimates(out, None if self.response is None else np.array([bit]))
 
     @property
     def adds_up_messages(self) -> bool:

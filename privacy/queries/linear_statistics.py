@@ -18,6 +18,7 @@ from dprl.privacy.base import Float64Array, LedgerError, TrustModel
 from dprl.privacy.channel import new_cursor
 from dprl.privacy.counters import COUNTERS, ExactCounter
 from dprl.privacy.counters.base import EXACT, ROWS, Counter, Tree, node_of
+from dprl.privacy.derivation import Step, code_of, step_of_counter
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
 from dprl.privacy.mechanisms.base import Sensitivity
@@ -25,6 +26,7 @@ from dprl.privacy.mechanisms.clipping import NORMS
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram import GramRelease, gram_sensitivity
 from dprl.privacy.mechanisms.gram_base import RawGram
+from dprl.privacy.mechanisms.gram_laws import GramGaussian
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.shuffled import MessageInParts, ShuffledReports
 from dprl.privacy.mechanisms.vectors import RawVector
@@ -280,6 +282,23 @@ class StatisticsQuery(Query):
         elif self.reward_law is not None:
             found.append(ReleaseEvent.of_message(channel, self.reward_law, False, numbers, entropy))
         return tuple(found)
+
+    def derivation(self) -> tuple[Step, ...]:
+        """Return the change of one message at the first stage, and that of the counter's noised numbers."""
+        release, central = self.law.release, self.central
+        if not release.clipped:
+            return ()
+        norm = "l2" if isinstance(self.law, GramGaussian) else "l1"
+        if central is not None:
+            norm = node_of(central.counter).norm
+        m, name = release.bounds[0], f"change of a Gram matrix and its vector at the first stage, {norm.upper()}"
+        change = gram_sensitivity(release.dimension, m)
+        lemma, place, code = "Clipped features and values", "docs/ma_ldp.md#privacy", code_of(gram_sensitivity)
+        if norm == "l2":
+            step = Step(name, "sqrt(4.5) * m**2", {"m": m}, change.l2, lemma, place, code)
+        else:
+            step = Step(name, "c * m**2", {"c": change.l1 / m**2, "m": m}, change.l1, lemma, place, code)
+        return (step,) if central is None else (step, step_of_counter(central.counter, self.row, norm))
 
     def _shuffled_event(self, cells: int, entropy: str) -> ReleaseEvent:
         """Return the release of one message among the others of its block; both parts are in one message."""

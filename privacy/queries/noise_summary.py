@@ -29,7 +29,8 @@ def count_error(encoding: CountEncoding, noise: NoiseSpec) -> tuple[float, float
             math.sqrt(users),
         )
     elif noise.counter.node is not None:
-        node, (rms, largest) = noise.counter.node.variance, noise.counter.errors()
+        node = noise.counter.node.variance
+        rms, largest = (math.hypot(error, math.sqrt(noise.frozen_nodes)) for error in noise.counter.errors())
     else:
         return 0.0, 0.0
     deviation = math.sqrt(node) * math.sqrt(summands)
@@ -54,6 +55,7 @@ def noise_summary(
         return {}
     rms, largest = count_error(encoding, noise)
     error = {"family": encoding.needed.families[0].name, "rms": rms, "max": largest}
+    error |= {"restarts": len(noise.frozen)} if noise.frozen else {}
     budget = CountBudget(guarantee.epsilon, guarantee.delta, encoding, noise.counter.n_items, arithmetic)
     row = encoding.released.row()
     best = best_of_all(budget, local=noise.law is not None)

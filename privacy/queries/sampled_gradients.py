@@ -18,6 +18,7 @@ from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.channel import CHARGED, new_cursor
+from dprl.privacy.derivation import Step, code_of
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.gradients import ClippedGaussian
 from dprl.privacy.mechanisms.sampled import SampledGaussian
@@ -152,6 +153,16 @@ class SampledGradientQuery(GradientQuery):
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the one release of all rounds."""
         return (ReleaseEvent.of_message("gradient", self.mechanism, False, self.law.message_length, entropy),)
+
+    def derivation(self) -> tuple[Step, ...]:
+        """Return the longest clipped gradient: a user is in a sum or not."""
+        clip, place, code = (
+            self.mechanism.law.clip,
+            "docs/dppg.md#users-who-return-by-chance",
+            code_of(self.mechanism, "curve"),
+        )
+        lemma = "Adding or removing a user moves a sum by one gradient"
+        return (Step("longest clipped gradient, L2", "clip / 2", {"clip": clip}, clip / 2.0, lemma, place, code),)
 
     def details(self, request: PrivacyRequest, events: tuple[ReleaseEvent, ...], arithmetic: str) -> Mapping[str, Any]:
         """Return the sampling, in words for the certificate."""

@@ -55,8 +55,14 @@ def test_they_run_and_hand_over_policies_that_load(user: Path) -> None:
         assert len(summary) == len(json.loads(dprl(user, "certify", f"{name}.yaml", "--json")))
         assert np.isfinite(summary["regret"]).all()
         cell = folder / "cells" / summary["cell"].iloc[0]
-        code = f"from dprl.platform.policies import load_policy; print(load_policy({str(cell)!r}).start_value)"
-        assert float(python(user, ["-c", code])) > 0.0
+        code = (
+            f"from dprl.platform.policies import load_policy; policy = load_policy({str(cell)!r}); "
+            "print(policy.mdp.optimal_start_value() - policy.start_value)"
+        )
+        loss = float(python(user, ["-c", code]))
+        records = pd.read_parquet(cell / "records.parquet")
+        regret = records[records["seed"] == records["seed"].iloc[0]].sort_values("episode")["regret"]
+        assert loss == pytest.approx(regret.iloc[-1] - regret.iloc[-2], abs=1e-9)  # the policy of the last episode
 
 
 @pytest.mark.slow

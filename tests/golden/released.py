@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from dprl.algorithms.pgc.aggregator import latest_parameters
+
 
 def released(learner: Any) -> np.ndarray:
     """Return counts, sums of statistics or votes, or parameters made of gradients."""
@@ -13,7 +15,7 @@ def released(learner: Any) -> np.ndarray:
     if kind == "counts":
         return np.asarray(learner.privatizer.release().values)
     if kind == "gradients":
-        return np.asarray(learner.parameters)
+        return latest_parameters(learner._server.state)
     if kind == "statistics":
         sums = learner._server.sums
         return np.concatenate([sums.matrices.ravel(), sums.vectors.ravel()])

@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from dprl.platform.configs.config import config_files, load_cells
 from dprl.platform.configs.experiment import Experiment
+from dprl.privacy import Certificate
+from dprl.privacy.verification import verify
 from tests.privacy.conftest import KINDS, _privatizer
 from tests.privacy.gradients.test_privatizers import CONFIGS as GRADIENTS
 from tests.privacy.gradients.test_privatizers import built as of_gradients
@@ -25,7 +28,9 @@ from tests.privacy.linear_statistics.test_privatizers import CONFIGS as STATISTI
 from tests.privacy.linear_statistics.test_privatizers import built as of_statistics
 from tests.privacy.test_bits import built as of_bits
 
+ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).with_name("certificates.json")
+SCHEMA = Draft202012Validator(json.loads((ROOT / "docs" / "certificate.schema.json").read_text()))
 WRITES = os.environ.get("DPRL_WRITE_GOLDEN") == "1"
 MOST_CELLS, LONGEST_WORD = 12, 24
 Leaf = float | str | bool | None
@@ -35,7 +40,8 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Leaf]]:
     """Yield the numbers and words of a certificate by their paths, no sentences."""
     if isinstance(value, Mapping):
         for key, each in value.items():
-            yield from leaves(each, f"{path}.{key}".lstrip("."))
+            if key not in ("version", "checksum"):  # each version of dprl has others
+                yield from leaves(each, f"{path}.{key}".lstrip("."))
     elif isinstance(value, list | tuple):
         for i, each in enumerate(value):
             yield from leaves(each, f"{path}[{i}]")
@@ -53,13 +59,21 @@ def of_config(name: str) -> dict[str, dict[str, Leaf]]:
     """Return the certificates of a config's cells, by what is varied in them."""
     found = {}
     for i, cell in enumerate(spread(load_cells(config_files()[name]))):
-        found[f"{i} {cell.algorithm.name} {cell.privacy.model}"] = dict(leaves(cell.certificate().to_dict()))
+        found[f"{i} {cell.algorithm.name} {cell.privacy.model}"] = leaves_of(cell.certificate())
     return found
 
 
 def planned(privatizers: Mapping[str, Any]) -> dict[str, dict[str, Leaf]]:
     """Return the certificates of privatizers whose users have all submitted."""
-    return {name: dict(leaves(each.planned_certificate("x").to_dict())) for name, each in privatizers.items()}
+    return {name: leaves_of(each.planned_certificate("x")) for name, each in privatizers.items()}
+
+
+def leaves_of(certificate: Certificate) -> dict[str, Leaf]:
+    """Return the leaves of a certificate in JSON that fits its schema and can be computed again from its fields."""
+    written = json.loads(json.dumps(certificate.to_dict()))
+    SCHEMA.validate(written)
+    assert verify(written).differences == ()
+    return dict(leaves(written))
 
 
 SOURCES: dict[str, Callable[[], dict[str, dict[str, Leaf]]]] = {

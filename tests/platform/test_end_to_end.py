@@ -40,6 +40,7 @@ def test_a_sweep_goes_through_tune_to_mlflow(swept: tuple[Path, str]) -> None:
     assert all(cell.data.metrics["cell/regret"] > 0 for cell in cells)
     client = MlflowClient(f"sqlite:///{home}/mlflow.db")
     assert {file.path for file in client.list_artifacts(parents[0].info.run_id)} == {
+        "cells",
         "command.txt",
         "summary.csv",
         "report.html",

@@ -24,7 +24,7 @@ from dprl.platform.plugins import (
     register_algorithm,
     register_environment,
     register_mechanism,
-    require_counted_modules,
+    require_digested_modules,
 )
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
@@ -87,7 +87,9 @@ def test_a_part_of_a_plugin_is_registered(named: Callable[..., None]) -> None:
 def test_a_part_whose_source_would_not_count_is_refused(named: Callable[..., None]) -> None:
     named("other")
     for register, below in ((register_algorithm, PUCBConfig), (register_environment, RiverSwim)):
-        with pytest.raises(ValueError, match=r"mine must be of a plugin, got module ours; name it in \$DPRL_PLUGINS"):
+        with pytest.raises(
+            ValueError, match=r"mine must belong to a plugin, got module ours; name it in \$DPRL_PLUGINS"
+        ):
             register(part(below, "mine"))
     assert "mine" not in ALGORITHMS
     assert "mine" not in ENVIRONMENTS
@@ -95,9 +97,7 @@ def test_a_part_whose_source_would_not_count_is_refused(named: Callable[..., Non
 
 def test_a_name_that_is_taken_or_none_is_refused(named: Callable[..., None]) -> None:
     named("ours")
-    with pytest.raises(
-        ValueError, match=r"algorithm pucb must have a name of its own, got that of dprl.algorithms.pucb"
-    ):
+    with pytest.raises(ValueError, match=r"algorithm pucb must have a unique name, got that of dprl.algorithms.pucb"):
         register_algorithm(part(PUCBConfig, "pucb"))
     for name in ("", "two words", None, 7):
         with pytest.raises(ValueError, match="name must be one word, got"):
@@ -176,7 +176,7 @@ def test_a_package_with_compiled_files_uses_all_plugins(
     named("ours_a", "ours_b")
     assert used_packages(frozenset(["ours_a.part"])) == {"ours_a", "ours_b"}
     monkeypatch.setattr(plugins, "source_digest", lambda packages="all": str(packages))
-    assert plugins.digest_with(PUCBConfig, RiverSwim, "laplace") == str(frozenset())
+    assert plugins.digest_of_parts(PUCBConfig, RiverSwim, "laplace") == str(frozenset())
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_a_module_beside_a_plugin_must_be_named_too(named: Callable[..., None], 
         load_plugins()
     del sys.modules["ours"], sys.modules["ours_helper"]
     named("ours", "ours_helper")
-    with pytest.raises(UserError, match="same sources as when the program began"):
+    with pytest.raises(UserError, match="same sources as at the start of the program"):
         load_plugins()  # they were written after the digest of this process was made
 
 
@@ -233,12 +233,12 @@ def test_a_module_that_a_plugin_imports_late_is_refused(
     """Before anything is kept: otherwise another version of it would draw other noise for the same cell."""
     monkeypatch.setattr(plugins, "_AT_IMPORT", frozenset(sys.modules))
     (tmp_path / "ours_late.py").write_text("scale = 1.0\n")
-    require_counted_modules()
+    require_digested_modules()
     importlib.import_module("ours_late")
-    require_counted_modules()  # of no plugin
+    require_digested_modules()  # of no plugin
     named("json")
     with pytest.raises(UserError, match=r"must name every module of yours .* got 'ours_late'"):
-        require_counted_modules()
+        require_digested_modules()
     run = CellRun(read_experiment(SMALL), CellFolder(tmp_path / "cell"))
     with pytest.raises(UserError, match="ours_late"):
         run.advance(60.0)
@@ -306,7 +306,7 @@ def test_an_error_in_a_plugins_build_is_one_line(
 
 def test_a_module_of_python_itself_is_no_plugin(named: Callable[..., None]) -> None:
     named("json")
-    with pytest.raises(UserError, match=r"^DPRL_PLUGINS: must be modules of yours, none of Python's own, got 'json'"):
+    with pytest.raises(UserError, match=r"^DPRL_PLUGINS: must be your own modules, not Python's, got 'json'"):
         load_plugins()
 
 

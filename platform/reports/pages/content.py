@@ -39,7 +39,7 @@ class Content:
     title: by default the heading. groups: its cells. charts: its figures, the one that answers most first. sweeps:
     their names, and how far they are. missing: one line for each sweep that is not finished. made: how it was made,
     line by line. command: that writes it again. preface: stands at the top. compared: two algorithms for a
-    comparison of the episodes to half regret.
+    comparison of the episodes to half regret. certificates: labels and places of the cells' pages, beside this one.
     """
 
     title: str | None
@@ -51,6 +51,7 @@ class Content:
     command: str
     preface: str = ""
     compared: tuple[str, str] | None = None
+    certificates: Sequence[tuple[str, str]] = ()
 
     def document(self) -> Document:
         """Return the report as a document."""
@@ -90,6 +91,10 @@ class Content:
             further = [Section([figure], folded=figure.chart.title) for figure in folded]
             yield Section([Heading(first.chart.title), first, *further], "curves")
         yield from CellTables(self.groups, self.names).blocks()
+        if self.certificates:
+            links = (Markup('<a href="{}">{}</a>').format(place, label) for label, place in self.certificates)
+            lines = [Paragraph(Rich(str(link.striptags()), link)) for link in links]
+            yield Section(lines, "certificates", folded="Certificates to read, print and sign")
 
     def _methods(self) -> Section:
         again = Rich(f"`{self.command}`", styled(self.command, "code").html)

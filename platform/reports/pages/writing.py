@@ -13,7 +13,7 @@ import pandas as pd
 
 from dprl.platform.configs.varying import varies
 from dprl.platform.errors import UserError, broken_rule, counted
-from dprl.platform.reports.cell_texts import rows_of, setting_text, shared_settings
+from dprl.platform.reports.cell_texts import algorithm_name, rows_of, setting_text, shared_settings
 from dprl.platform.reports.comparing.answers import answers_of
 from dprl.platform.reports.comparing.frames import cell_frame, comparison_frame, finding_rows
 from dprl.platform.reports.comparing.groups import Group, groups_of
@@ -25,6 +25,7 @@ from dprl.platform.reports.figures.catalogue import chart_files, report_charts
 from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.figures.styles import FORMATS
 from dprl.platform.reports.pages.content import Content
+from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.atomic_files import write_bytes, write_json, write_text
 from dprl.platform.results.layout import SweepLayout, nothing_finished, sweep_layout
 from dprl.platform.results.sweep_identity import Grid, Stages
@@ -103,7 +104,7 @@ class SweepReport:
         """
         charts = report_charts(self.cells)
         figures = {chart.name: chart_files(chart) for chart in charts}
-        content = self._content(charts, command, title)
+        content = replace(self._content(charts, command, title), certificates=self._certificates(folder))
         frame = cell_frame(self.groups)
         files: dict[str, bytes] = {
             PAGE_FILE: html(content.document(), content.names.shades).encode(),
@@ -139,6 +140,16 @@ class SweepReport:
     def _content(self, charts: Sequence[Chart], command: str, title: str | None) -> Content:
         about = self._sweeps(), self.missing, self._made()
         return Content(title, self.groups, charts, *about, command, compared=self.compared)
+
+    def _certificates(self, folder: Path) -> list[tuple[str, str]]:
+        """Return the label of each cell with a certificate page below `folder`, and the page's place there."""
+        found = []
+        for cell in self.cells:
+            pages = (each.certificate_page for each in cell.folders)
+            inside = [page.relative_to(folder) for page in pages if page.is_file() and page.is_relative_to(folder)]
+            label = f"{algorithm_name(cell.row)}, {privacy_text(cell.certificate)}"
+            found += [(label, page.as_posix()) for page in inside]
+        return found
 
     def _sweeps(self) -> list[str]:
         """Return each sweep's name and how far it is."""

@@ -155,7 +155,7 @@ def test_the_driver_is_killed_again_and_again(tmp_path: Path) -> None:
     dprl(calm, "run", config)
     cut = 0
     with ExitStack() as started:
-        for seconds in (0.0, *(moments.uniform(0.0, 3.0) for _ in range(3))):
+        for seconds in (0.0, *(moments.uniform(0.0, 3.0) for _ in range(2))):
             before = last_holders(home)
             driver = started.enter_context(start(home, "sweep", config, DPRL_NUM_CPUS="2"))
             if ends_within(seconds, driver, home, before):

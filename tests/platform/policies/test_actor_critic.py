@@ -65,8 +65,8 @@ def test_it_plays_an_episode(policy: ActorCriticPolicy) -> None:
     ("parameters", "told"),
     [
         (np.zeros(111), "7 per unit"),
-        (np.zeros((7, 16)), "one row of floats"),
-        (np.zeros(112, dtype=np.int64), "one row of floats"),
+        (np.zeros((7, 16)), "a vector of floats"),
+        (np.zeros(112, dtype=np.int64), "a vector of floats"),
         (np.full(112, np.nan), "must be finite"),
         (np.zeros(0), "7 per unit"),
     ],

@@ -184,7 +184,7 @@ def test_the_guides_lines_of_plain_numpy_play_a_game(root: Path, tmp_path: Path)
     env = GAMES["rock_paper_scissors"]()
     folder = run_cell(tmp_path, env)
     (block,) = re.findall(
-        r"## NumPy alone\n.*?```python\n(.*?)```", (root / "docs" / "policies.md").read_text(), re.DOTALL
+        r"## With NumPy alone\n.*?```python\n(.*?)```", (root / "docs" / "policies.md").read_text(), re.DOTALL
     )
     assert "dprl." not in block
     found = re.sub(r'"dprl_runs/[^"]*"', repr(str(folder / "policy.npz")), block)

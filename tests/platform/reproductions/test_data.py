@@ -21,7 +21,7 @@ KEPT = {
         "orders": "a4fed9f8b23a0b77",
         "all_seen_in_10_runs": "8e49c98fbae86efb",
         "cells": "f6fc525f31a0a31d",
-        "guarantees": "389e96e6401420e7",
+        "guarantees": "99e558cf99a479d4",
     },
     "pgc_a3c": {
         "tables": "3fc44b55777e78af",

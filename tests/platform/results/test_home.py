@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dprl.algorithms.pgc.journaled_privatizer import folder_of_run
+from dprl.algorithms.pgc.journaled_privatizer import journal_folder
 from dprl.platform.results.home import home_folder
 
 
@@ -19,4 +19,4 @@ def test_ledgers_of_runs_on_rllib_lie_in_the_folder_of_all_results(
     monkeypatch.delenv("DPRL_HOME", raising=False)
     if chosen is not None:
         monkeypatch.setenv("DPRL_HOME", chosen)
-    assert folder_of_run(None, None).parents[1] == home_folder(None) == tmp_path / (chosen or "dprl_runs")
+    assert journal_folder(None, None).parents[1] == home_folder(None) == tmp_path / (chosen or "dprl_runs")

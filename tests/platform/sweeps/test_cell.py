@@ -21,6 +21,7 @@ import pytest
 from dprl.algorithms import TabularMDPConfig
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.configs.memory import run_bytes, seeds_at_once
 from dprl.platform.errors import UserError
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.summary import columns
@@ -29,6 +30,7 @@ from dprl.privacy import NoiseConfig
 
 ARTIFACTS = {
     "experiment.yaml",
+    "certificate.html",
     "certificate.json",
     "records.parquet",
     "policy.npz",
@@ -84,6 +86,27 @@ def test_a_new_process_for_every_block_changes_no_bit(privacy: dict[str, Any], t
     while not CellRun(one, CellFolder(tmp_path / "cut")).advance(0.0).finished:
         pass
     assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("privacy", MODELS[::3], ids=("none", "ldp"))
+def test_threads_change_no_bit_however_many_and_wherever_the_run_is_cut(
+    privacy: dict[str, Any], tmp_path: Path
+) -> None:
+    one = experiment(privacy, episodes=41, seeds=5)
+    finish(CellRun(one, CellFolder(tmp_path / "whole")))
+    finish(CellRun(one, CellFolder(tmp_path / "threads"), cpus=3))
+    blocks, threads = 0, iter([2, 4, 1, 3] * 100)
+    while not CellRun(one, CellFolder(tmp_path / "cut"), cpus=next(threads)).advance(0.0).finished:
+        blocks += 1
+    assert blocks < len(block_ends(41)) * one.seeds - 1
+    assert numbers(tmp_path / "cut") == numbers(tmp_path / "threads") == numbers(tmp_path / "whole")
+
+
+def test_seeds_learn_at_once_where_they_are_compiled_and_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [seeds_at_once(experiment(seeds=3), cpus) for cpus in (1, 2, 8)] == [1, 2, 3]
+    assert seeds_at_once(dataclasses.replace(experiment(), noise=NoiseConfig(entropy="os")), 8) == 1
+    monkeypatch.setattr("dprl.platform.configs.memory.machine_bytes", lambda: run_bytes(experiment(seeds=8)))
+    assert seeds_at_once(experiment(seeds=8), 8) == 1
 
 
 def test_every_advance_runs_one_block_at_least_and_tells_how_far_it_is(tmp_path: Path) -> None:

@@ -199,10 +199,10 @@ def test_a_run_that_is_refused_is_reported_and_the_sweep_is_ended(home: Path, mo
     boto3.Boto3Error = type("Boto3Error", (Exception,), {})  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "boto3.exceptions", boto3)
 
-    def refused(run: str, file: str) -> None:
+    def refused(run: str, file: str, *where: str | None) -> None:
         if cells[0].digest in file:
             raise boto3.Boto3Error("no such bucket")
-        upload(run, file)
+        upload(run, file, *where)
 
     monkeypatch.setattr(tracker.client, "log_artifact", refused)
     for cell in cells:

@@ -75,11 +75,15 @@ def test_noise_and_error_bounds_are_those_of_so_many_releases(
     assert certificate["verdict"] == "holds"
 
 
-@pytest.fixture(params=[*COUNTERS, "ldp"])
+@pytest.fixture(params=[*COUNTERS, "whole numbers", "ldp"])
 def built(request: pytest.FixtureRequest, privatizer_of: Maker) -> Callable[[], CountPrivatizer]:
     """A privatizer for N_USERS users and the releases in TIMES; local reports have no schedule."""
     name, families = request.param, privatizer_of("none").query.families
-    privacy = LocalPrivacy(1.0) if name == "ldp" else CentralPrivacy(1.0, delta=1e-6, counter=name)
+    privacy: LocalPrivacy | CentralPrivacy = LocalPrivacy(1.0)
+    if name == "whole numbers":
+        privacy = CentralPrivacy(1.0, 1e-6, families="one_hot", counter="auto", mechanism="discrete_gaussian")
+    elif name != "ldp":
+        privacy = CentralPrivacy(1.0, delta=1e-6, counter=name)
 
     def build() -> CountPrivatizer:
         return privacy.build(families, N_USERS, Streams(3, name), growth=GROWTH)

@@ -57,9 +57,9 @@ def test_what_the_printed_gaussian_scale_proves() -> None:
 
 def test_what_the_printed_laplace_scale_proves() -> None:
     small, large = printed("gram_laplace"), printed("gram_laplace", LARGE)
-    assert small.proved_epsilon == pytest.approx(0.4645, abs=1e-4)
+    assert small.proved_epsilon == pytest.approx(0.3932, abs=1e-4)
     assert (small.verdict, small.request.source) == ("holds", "[TH23] Theorem 3")
-    assert large.proved_epsilon == pytest.approx(4.2849, abs=1e-4)
+    assert large.proved_epsilon == pytest.approx(3.9607, abs=1e-4)
     # The pair that the audit attains loses 3.84: the upper bound is not what makes the claim fail.
     assert (large.verdict, large.proof.tightness) == ("holds_approximately", "upper")
     # A delta that was asked for is no part of what Theorem 3 claims.
@@ -69,7 +69,7 @@ def test_what_the_printed_laplace_scale_proves() -> None:
 def test_what_the_printed_uniform_bound_proves() -> None:
     found = printed("gram_uniform", delta=DELTA)
     # The audit attains 0.0946; 0.125 bounds the sum of the masses, and their product is less.
-    assert found.proof.delta_at_requested_epsilon == pytest.approx(0.1178, abs=1e-4)
+    assert found.proof.delta_at_requested_epsilon == pytest.approx(0.1007, abs=1e-4)
     assert found.proved_epsilon == found.proof.epsilon_at_claimed_delta == math.inf
     assert (found.verdict, found.factor) == ("fails", math.inf)
     assert "[TH23] Theorem 5, which claims (0, delta)" in found.request.source
@@ -161,7 +161,9 @@ def test_noisy_rewards_share_the_budget(mechanism: str, delta: float, share: flo
     privatizer = built(noise=noise, mechanism=mechanism, delta=delta, reward_share=share)
     found = privatizer.planned_certificate("x")
     assert found.verdict == "holds"
-    assert 0.98 < found.proof.epsilon_at_claimed_delta <= 1.0 or delta * (mechanism == "gram_laplace") > 0
+    # Integer noise of both is calibrated by zCDP, which is looser than the curve of the rewards.
+    least = 0.98 if noise.arithmetic == "fast" else 0.96
+    assert least < found.proof.epsilon_at_claimed_delta <= 1.0 or delta * (mechanism == "gram_laplace") > 0
     statistics, rewards = found.releases
     assert (statistics.cells, rewards.cells) == (2 * 4 * 14, 2 * 5 * 3)
     alone = built(noise=noise, mechanism=mechanism, delta=delta, rewards="public")
@@ -183,8 +185,8 @@ def test_the_scales_are_the_formulas() -> None:
     assert isinstance(mechanism, GramGaussian)
     assert mechanism.isotropic
     laplace = built(rewards="public", stage_scales=False)
-    assert laplace.query.deviations == pytest.approx([464.5 * math.sqrt(2)] * 4 + [0.0], rel=2e-4)
-    assert laplace.query.noise_ratio == pytest.approx(464.5 / printed_laplace_scale(5, 4, 1.0), rel=2e-4)
+    assert laplace.query.deviations == pytest.approx([393.16 * math.sqrt(2)] * 4 + [0.0], rel=2e-4)
+    assert laplace.query.noise_ratio == pytest.approx(393.16 / printed_laplace_scale(5, 4, 1.0), rel=2e-4)
     as_printed = built(calibration="printed", noise_scale=0.25)
     assert (as_printed.query.noise_ratio, as_printed.query.law.name, as_printed.query.clipped) == (
         0.25,

@@ -1,0 +1,42 @@
+"""`dprl compose`: the joint certificate of several runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from dprl.platform.commands.base import add_json, as_json, say
+from dprl.platform.commands.verify import CERTIFICATES
+from dprl.platform.errors import EXIT_DONE, broken_rule
+
+HELP = "compose the certificates of several runs on the same or on disjoint users into one"
+EXAMPLE = "compose first/certificate.json second/certificate.json --out both.json"
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("certificates", metavar="CERT", nargs="+", help=CERTIFICATES)
+    parser.add_argument("--disjoint", action="store_true", help="no user is in two of them: the worst run counts")
+    parser.add_argument("--out", metavar="FILE", help="write the certificate, for verify and for compose")
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the certificate of several runs together."""
+    from dprl.platform.reports.verdicts import certificate_text
+    from dprl.platform.results.atomic_files import write_json
+    from dprl.platform.results.certificates import composed
+
+    certificate = composed(options.certificates, options.disjoint).to_dict()
+    if options.out is not None:
+        try:
+            write_json(Path(options.out), certificate)
+        except OSError as error:
+            rule = f"must be a file that can be written ({error.strerror})"
+            raise broken_rule("--out", rule, options.out, "choose another") from None
+    if options.json:
+        say(as_json(json.loads(json.dumps(certificate))))
+    else:
+        say(certificate_text(f"{len(options.certificates)} together", certificate))
+    return EXIT_DONE

@@ -1,0 +1,45 @@
+"""Certificates of planned counts: of users, a horizon and privacy settings, without an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dprl.algorithms.tabular.simulator import families_of_size
+from dprl.platform.configs.sections import read_registered
+from dprl.platform.configs.trust_models import COUNTS
+from dprl.platform.errors import UserError, broken_rule
+from dprl.privacy import TRUST_MODELS, Certificate, Streams
+
+_MOST = 10**9
+_SIZES = {"users": None, "horizon": None, "states": 2, "actions": 2}
+"""Settings that are no privacy settings, with their defaults; None: required."""
+
+
+def planned_certificate(settings: Mapping[str, Any]) -> Certificate:
+    """Return the certificate of counts of transitions, visits and rewards of an MDP, one episode per user.
+
+    settings: `users`, `horizon` H, and by choice `states` and `actions`, 2 each, for the number of cells; the others
+    are keys of `privacy` of a config, with `model: jdp` by default, then with `counter: auto`.
+
+    Raises UserError.
+    """
+    sizes = {name: _size(name, settings.get(name, default)) for name, default in _SIZES.items()}
+    section = {"model": "jdp"} | {key: value for key, value in settings.items() if key not in _SIZES}
+    section = {**({"counter": "auto"} if section["model"] == "jdp" else {}), **section}
+    privacy: Any = read_registered(section, "privacy", "model", TRUST_MODELS[COUNTS])
+    families = families_of_size(sizes["horizon"], sizes["states"], sizes["actions"])
+    try:
+        built = privacy.build(families, sizes["users"], Streams(0, "planned"))
+    except ValueError as error:
+        raise UserError(f"privacy.{error}") from None
+    found: Certificate = built.planned_certificate("planned counts")
+    return found
+
+
+def _size(name: str, value: object) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if type(value) is not int or not 1 <= value <= _MOST:
+        raise broken_rule(name, f"must be a whole number from 1 to {_MOST}", value, f"give e.g. {name} 10")
+    return value

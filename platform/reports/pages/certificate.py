@@ -1,0 +1,308 @@
+"""Page of one certificate, for whoever signs it: claim, proof, attack, derivation, limits, and how to check it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from dprl.platform.reports.documents.blocks import (
+    Block,
+    Card,
+    Column,
+    Document,
+    Heading,
+    Inline,
+    Paragraph,
+    Rich,
+    Table,
+    beside,
+)
+from dprl.platform.reports.documents.web_page import html
+from dprl.platform.reports.number_texts import delta_number
+from dprl.platform.reports.pages.markup import BADGES
+from dprl.platform.reports.pages.remedies import remedy_of
+from dprl.platform.reports.verdicts import audit_text, certificate_facts, verdict_line
+from dprl.platform.results.summary import standing
+from dprl.privacy.certificate import OPEN_CHANNELS, SEEDED
+
+_LARGEST = 20.0
+"""Epsilon with a factor that means anything."""
+VERIFIES = (
+    "computes epsilon, delta, the trade-off and the table for several episodes again from the scales and sensitivities "
+    "in the file. It does not show that the sensitivities fit the config, nor that this noise was drawn. The checksum "
+    "finds accidents, not forgery."
+)
+AUDITS = (
+    "attacks the same code on small problems with noise set for the same epsilon; it can refute a claim, not prove it."
+)
+_MODELS = {"jdp": "joint differential privacy (JDP)", "ldp": "local differential privacy (LDP)"}
+_WORDS = {
+    "released counts": "released noisy counts",
+    "float64-idealised": "float64 (the proof is for real numbers)",
+    "joint sensitivity": "all episodes at once",
+    OPEN_CHANNELS[0]: "whoever has, or computes, the random seed: the noise can then be removed (the generator is not "
+    "cryptographic), and two runs that share a seed share their noise",
+}
+"""Words of certificates, and those that a page has in their place."""
+_WIDE, _HIGH, _LEFT, _TOP = 520, 300, 56, 12
+_VERDICTS = {
+    "holds": "The claim {} holds.",
+    "simulated": "The claim {} holds for the noise of this simulation, which protects nobody.",
+    "delta": "The pure claim fails; the same epsilon holds up to a probability of one in a million.",
+    "fails": "The claim fails: the noise that ran proves only a larger epsilon. Do not sign it.",
+    "nothing": "There is no privacy: no finite epsilon is proved. Do not sign it.",
+    "refuted": "An audit refutes this certificate. Do not sign it.",
+    "reference": "This run protects nobody: it was run without privacy, for comparison.",
+}
+
+
+def certificate_page(certificate: Mapping[str, Any], versions: Mapping[str, Any], title: str) -> str:
+    """Return a certificate, as `Certificate.to_dict` gives it, as a self-contained page to read, print and sign.
+
+    versions: of the software that made it. title: names the cell. Certificates of earlier versions have no trade-off
+    and no derivation; their page leaves these out.
+    """
+    blocks = [*_answer(certificate, title), *_attack(certificate), *_users(certificate), *_derivation(certificate)]
+    blocks += [*_limits(certificate), *_details(certificate), *_check(certificate, versions)]
+    return html(Document(f"Privacy certificate: {title}", blocks), [])
+
+
+def _answer(certificate: Mapping[str, Any], title: str) -> Iterator[Block]:
+    badge, claimed = _badge(certificate), certificate["claimed"]
+    simulated, line = badge == "holds" and _seeded(certificate), [f"{verdict_line(certificate)}."]
+    yield Paragraph(f"Privacy certificate \u00b7 {title}", "eyebrow")
+    at = f" at \u03b4 = {delta_number(claimed['delta'])}" if claimed["delta"] else ""
+    claim = "" if claimed["epsilon"] is None else f"\u03b5 = {_number(claimed['epsilon'])}{at}"
+    yield Heading(_VERDICTS["simulated" if simulated else badge].format(claim), 1)
+    yield Paragraph(" ".join([*(line if badge != "holds" else []), *_plain_words(certificate)]), "lead")
+    if claimed["epsilon"] is None:
+        return
+    asked = f"the config asked for {claim}; the noise was set to it"
+    model = certificate["trust_model"]
+    facts = [
+        ("Claimed by", asked if claimed["calibration"] == "certified" else claimed["source"]),
+        ("Trust model", _MODELS.get(model, model)),
+        ("Who is protected", certificate["unit"]),
+        ("Neighbours", certificate["adjacency"]),
+        ("Against", _plain(certificate["observer"])),
+        *_same_noise(certificate),
+        ("Audited", audit_text(certificate["audit"]) if certificate["audit"] else "no"),
+    ]
+    seal = beside(BADGES[badge].inline, "in simulation" if simulated else "")
+    pure = "pure (\u03b4 = 0)"
+    sub = f"{at.strip() or pure}; claimed: \u03b5 = {_number(claimed['epsilon'])}"
+    yield Card("Proved", f"\u03b5 = {_up(standing(certificate).proved)}", sub, "", facts, seal)
+    yield Paragraph("Bounds are rounded up.", "note")
+
+
+def _same_noise(certificate: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the epsilon of the same noise at other deltas, and by user."""
+    found = certificate["proved"]["epsilon_at_delta"].items()
+    if bounds := [f"\u03b5 \u2264 {_up(value)} at \u03b4 = {delta_number(float(delta))}" for delta, value in found]:
+        yield "Same noise", ", ".join(bounds)
+    users = certificate.get("per_user")
+    if users and users["least"] != users["most"]:
+        spread = f"\u03b5 from {_up(users['least'])} to {_up(users['most'])}, median {_up(users['median'])}"
+        sums = max(noise.get("nodes_per_user", 1) for noise in certificate["noise"])
+        why = f": they are in all {sums} noisy sums, most users are in fewer" if sums > 1 else ""
+        yield "By user", f"{spread}; the largest holds for {users['at_most']:,} of {users['users']:,}{why}"
+
+
+def _seeded(certificate: Mapping[str, Any]) -> bool:
+    """Return whether noise can be drawn again from the seed."""
+    return any(noise["entropy"] == SEEDED for noise in certificate["noise"] if noise["mechanism"] != "raw")
+
+
+def _plain(text: str) -> str:
+    """Return a text of a certificate in words for a reader who does not know the code."""
+    for code, words in _WORDS.items():
+        text = text.replace(code, words)
+    return text
+
+
+def _plain_words(certificate: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the meaning of the proof, and a warning for noise that can be drawn again."""
+    epsilon, delta = standing(certificate).proved, certificate["claimed"]["delta"]
+    if epsilon < _LARGEST:
+        but = f", but for a probability of {delta_number(delta)}" if delta else ""
+        factor = f"{_up(math.exp(epsilon))} times as likely (e^{_up(epsilon)}){but}"
+        yield f"Whatever one user's data are, no outcome that is covered becomes more than {factor}."
+    if _seeded(certificate):
+        yield "The noise of this run can be drawn again from its seed, so do not use it for real people."
+
+
+def _badge(certificate: Mapping[str, Any]) -> str:
+    stands = standing(certificate)
+    if stands.refuted:
+        return "refuted"
+    if certificate["claimed"]["epsilon"] is None:
+        return "reference"
+    if stands.proved == math.inf:
+        return "nothing"
+    return {"holds": "holds", "holds_approximately": "delta"}.get(stands.verdict, "fails")
+
+
+def _attack(certificate: Mapping[str, Any]) -> Iterator[Block]:
+    trade_off = certificate.get("trade_off")
+    if not trade_off:
+        return
+    detected = trade_off["detected_at_5_percent"]
+    yield Heading("What an attacker can find out")
+    told = f"at most {_up(100.0 * detected, 3)}\u00a0%"
+    unseeded = " without the seed" if _seeded(certificate) else ""
+    yield Paragraph(
+        f"Suppose that an attacker{unseeded} knows everything but the user's data, and has two candidates for them. "
+        "If the attacker raises a false alarm in 5\u00a0% of cases, it recognises the true candidate in "
+        f"{told} (random guessing: 5\u00a0%), whatever the attack and its computing power."
+    )
+    yield Paragraph(Rich(told, _curve(trade_off)))
+
+
+def _curve(trade_off: Mapping[str, Any]) -> Markup:
+    """Return the trade-off curve as SVG: detections over false alarms, random guessing as a dashed line."""
+    rates = [0.0, *trade_off["false_positive_rate"], 1.0]
+    missed = [*trade_off["false_negative_rate"], 0.0]
+    # At no false alarms nobody detects more than at the smallest listed rate.
+    points = " ".join(f"{_x(a)},{_y(1.0 - b)}" for a, b in zip(rates, [missed[0], *missed], strict=True))
+    detected = trade_off["detected_at_5_percent"]
+    ticks = "".join(
+        f'<text x="{_x(t)}" y="{_y(0) + 18}" text-anchor="middle">{t:.0%}</text>'
+        f'<text x="{_LEFT - 8}" y="{_y(t) + 4}" text-anchor="end">{t:.0%}</text>'
+        f'<path d="M{_x(0)} {_y(t)}H{_x(1)}" stroke="var(--rule)"/>'
+        for t in (0.0, 0.25, 0.5, 0.75, 1.0)
+    )
+    return Markup(
+        f'<svg role="img" aria-label="Detections over false alarms" viewBox="0 0 {_WIDE} {_HIGH + 60}" '
+        'style="width:100%;max-width:560px;height:auto;display:block" font-family="sans-serif" font-size="12" '
+        f'fill="var(--muted)">{ticks}'
+        f'<polygon points="{_x(0)},{_y(0)} {points} {_x(1)},{_y(0)}" fill="var(--panel)"/>'
+        f'<path d="M{_x(0)} {_y(0)}L{_x(1)} {_y(1)}" stroke="var(--axis)" stroke-dasharray="5 4" fill="none"/>'
+        f'<polyline points="{points}" fill="none" stroke="#0072B2" stroke-width="2"/>'
+        f'<path d="M{_x(0.05)} {_y(0)}V{_y(detected)}" stroke="#D55E00" stroke-width="1.5"/>'
+        f'<circle cx="{_x(0.05)}" cy="{_y(detected)}" r="4.5" fill="#D55E00"/>'
+        f'<text x="{_x(0.05) + 10}" y="{_y(0) - 6}" fill="var(--ink)">'
+        f"at most {_up(100.0 * detected, 3)}\u00a0% detected</text>"
+        f'<text x="{_x(0.62)}" y="{_y(0.62) + 22}">random guessing</text>'
+        f'<text x="{(_x(0) + _x(1)) / 2}" y="{_y(0) + 42}" text-anchor="middle">False alarms</text>'
+        f'<text transform="translate(13 {_y(0.5)}) rotate(-90)" text-anchor="middle">Detections, at most</text></svg>'
+    )
+
+
+def _x(rate: float) -> float:
+    return round(_LEFT + rate * (_WIDE - _LEFT - 20), 1)
+
+
+def _y(rate: float) -> float:
+    return round(_TOP + (1.0 - rate) * (_HIGH - _TOP), 1)
+
+
+def _users(certificate: Mapping[str, Any]) -> Iterator[Block]:
+    users = certificate.get("episodes_per_user")
+    if not users:
+        return
+    yield Heading("People who take part more than once")
+    yield Paragraph(f"The number above is for: {certificate['unit']}. For people with more episodes it grows.")
+    body = [
+        [str(b["episodes"]), delta_number(b["delta"]) if b["delta"] else "0", _up(b["epsilon"]), _plain(b["by"])]
+        for b in users["bounds"]
+    ]
+    columns = [
+        Column("Episodes, up to", "n"),
+        Column("\u03b4", "n"),
+        Column("Proved \u03b5", "n"),
+        Column("Proved by", "wrap"),
+    ]
+    yield Table(columns, body)
+
+
+def _derivation(certificate: Mapping[str, Any]) -> Iterator[Block]:
+    steps = certificate.get("derivation")
+    if not steps:
+        return
+    yield Heading("How the noise follows from the request")
+    yield Paragraph("Every line can be computed again from its numbers; the code that does so is named beside it.")
+    columns = [
+        Column("Step", "wrap"),
+        Column("Formula and numbers", "wrap"),
+        Column("Value", "n"),
+        Column("Proof and code", "wrap"),
+    ]
+    body: list[Sequence[Inline]] = []
+    for number, step in enumerate(steps, start=1):
+        numbers = ", ".join(f"{name} = {_number(value)}" for name, value in step["numbers"].items())
+        shown = Rich(f"{step['formula']}; {numbers}", Markup("<code>{}</code><br>{}").format(step["formula"], numbers))
+        proof = f"{step['lemma']} ({step['place']})"
+        where = Rich(f"{proof}; {step['code']}", Markup("{}<br><code>{}</code>").format(proof, step["code"]))
+        body.append([f"{number}. {step['name']}", shown, _number(step["value"]), where])
+    yield Table(columns, body, "steps")
+
+
+def _limits(certificate: Mapping[str, Any]) -> Iterator[Block]:
+    yield Heading("What is not covered, and what to do about it")
+    yield Paragraph(f"{'; '.join(map(_plain, certificate['covered_channels'])) or 'nothing'}.", "", "Covered")
+    columns = [Column("Not covered", "wrap"), Column("Remedy", "wrap")]
+    # Noise that can be removed opens everything else, so it comes first.
+    gaps = sorted(certificate["excluded_channels"], key=lambda gap: gap not in OPEN_CHANNELS)
+    yield Table(columns, [[_plain(gap), _remedy(gap)] for gap in gaps])
+    attempts, again = certificate.get("attempts", 1), certificate.get("users_asked_again", 0)
+    told = (
+        f"Started {attempts} times; {again:,} users were asked again, and the proof counts all attempts."
+        if attempts > 1
+        else "Started once; a restart would cost epsilon again."
+    )
+    yield Paragraph(told)
+
+
+def _remedy(gap: str) -> Rich:
+    """Return the remedy for a gap, settings in the font of code."""
+    remedy = remedy_of(gap)
+    parts = (Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(remedy.split("`")))
+    return Rich(remedy, Markup("").join(parts))
+
+
+def _details(certificate: Mapping[str, Any]) -> Iterator[Block]:
+    yield Heading("In detail")
+    facts = [(name, text) for name, text in certificate_facts(certificate) if name in ("noise", "requested", "proved")]
+    body = [[name.capitalize(), _plain(text)] for name, text in facts if not text.startswith("delta 0 at")]
+    renyi = certificate.get("renyi") or {}
+    found = renyi.get("divergence_at_order") or {}
+    pairs = ", ".join(f"{order}: {_up(value)}" for order, value in found.items())
+    if renyi:
+        told = f"by order: {pairs} (upper bounds, not tight)" if found else f"not stated: {renyi.get('absent')}"
+        body.append(["R\u00e9nyi divergence", told])
+    yield Table([Column("Subject"), Column("Value", "wrap")], body)
+
+
+def _check(certificate: Mapping[str, Any], versions: Mapping[str, Any]) -> Iterator[Block]:
+    yield Heading("Check it yourself")
+    for command, told in (
+        ("dprl verify certificate.json", VERIFIES),
+        ("dprl certify CONFIG", "computes it from the config, before anything is run."),
+        ("dprl audit CONFIG", AUDITS),
+    ):
+        yield Paragraph(Rich(f"`{command}` {told}", Markup("<code>{}</code> {}").format(command, told)))
+    found = ", ".join(f"{name} {value}" for name, value in versions.items() if isinstance(value, str | int | float))
+    yield Paragraph(f"schema {certificate['schema']}{f', {found}' if found else ''}.", "note", "Made with")
+    yield Paragraph("Signed: ______________________________   Date: ______________", "note")
+
+
+def _number(value: Any) -> str:  # noqa: ANN401 - a number of a certificate, infinity as 'inf'
+    found = float(value)
+    if found == float("inf"):
+        return "\u221e"
+    return f"{found:,.0f}" if found == int(found) and abs(found) < 1e9 else f"{found:.4g}"
+
+
+def _up(value: Any, digits: int = 4) -> str:  # noqa: ANN401 - as for `_number`
+    """Return a bound rounded up to `digits` significant digits, or to its whole part if that is longer.
+
+    A part of 1e-12 is the rounding error of the sums before, and is not rounded up.
+    """
+    found = float(value)
+    if not math.isfinite(found) or found <= 0.0:
+        return _number(found)
+    unit = min(10.0 ** (math.floor(math.log10(found)) + 1 - digits), 1.0)
+    return f"{float(f'{math.ceil(found / unit * (1.0 - 1e-12)) * unit:.12g}'):,.12g}"

@@ -1,0 +1,61 @@
+"""Certificate files, wherever they are: read, verified and composed, with errors for users."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dprl.platform.errors import UserError, broken_rule, shown
+from dprl.privacy import Certificate, LedgerError
+from dprl.privacy.verification import Verification, compose_certificates, verify
+
+NAME = "certificate.json"
+CertificateSource = str | Path | Mapping[str, Any] | Certificate
+"""The path of a certificate or of a folder that holds one, its content, or the certificate itself."""
+
+
+def certificates_in(source: CertificateSource) -> dict[str, Mapping[str, Any]]:
+    """Return the certificates of a source by their labels: one, or all of a file from `dprl certify --json`.
+
+    Raises UserError for a file that cannot be read.
+    """
+    if isinstance(source, Certificate):
+        return {source.algorithm: json.loads(json.dumps(source.to_dict()))}
+    if isinstance(source, Mapping):
+        return {str(source.get("algorithm", "certificate")): source}
+    path = Path(source)
+    file = path / NAME if path.is_dir() else path
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        why = getattr(error, "strerror", None) or "it is no JSON"
+        rule = f"must be a {NAME} that can be read, or a cell's folder ({why})"
+        raise broken_rule("CERT", rule, str(source), "name one, or restore the file") from None
+    if not isinstance(found, list):
+        return {str(source): found}
+    return {f"{source}[{i}]": each for i, each in enumerate(found)}
+
+
+def verified(label: str, certificate: Mapping[str, Any]) -> Verification:
+    """Return the result of computing a certificate again. Raises UserError if it is damaged or of an old schema."""
+    try:
+        return verify(certificate)
+    except LedgerError as error:
+        raise UserError(f"{label}: {error}") from None
+
+
+def composed(sources: Sequence[CertificateSource], disjoint: bool) -> Certificate:
+    """Return the joint certificate of several runs. Raises UserError if they cannot be composed."""
+    found = {i: each for i, source in enumerate(sources) for each in [certificates_in(source)]}
+    labelled = [(label, one) for each in found.values() for label, one in each.items()]
+    for label, one in labelled:
+        result = verified(label, one)
+        if not result.stands:
+            rule = f"must stand to be composed ({shown(str(result.differences[0]))})"
+            raise broken_rule("CERT", rule, label, "see `dprl verify`, or leave it out")
+    try:
+        return compose_certificates([one for _, one in labelled], disjoint)
+    except LedgerError as error:
+        raise UserError(f"CERT: {error}") from None

@@ -1,0 +1,125 @@
+"""Fields of a certificate that follow from its releases: trade-off, Renyi divergences, several episodes, derivation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from dprl.privacy.accounting.composition import repeat
+from dprl.privacy.accounting.conversions import FALSE_POSITIVE_RATES, GUESSING, false_negative_rate, renyi
+from dprl.privacy.accounting.curves import PrivacyCurve
+from dprl.privacy.accounting.groups import group_epsilon
+from dprl.privacy.derivation import Step, Terms, steps_from_ledger
+from dprl.privacy.ledger import ReleaseEvent, curve_of
+from dprl.privacy.mechanisms.sampled import SampledGaussian
+from dprl.privacy.threat_models import NOISY_SIDES, SHUFFLE
+from dprl.privacy.verdicts import APPROXIMATE_DELTA, in_json
+
+EPISODES_PER_USER = (2, 5, 10)
+_GROUP, _COMPOSED, _JOINT = "group privacy", "composition", "joint sensitivity"
+
+
+def derived_fields(
+    model: str,
+    relation: str,
+    releases: tuple[ReleaseEvent, ...],
+    terms: Terms,
+    steps: Sequence[Step] | Sequence[dict[str, Any]],
+) -> dict[str, Any]:
+    """Return 'trade_off', 'renyi', 'episodes_per_user' and 'derivation', JSON-ready; empty without noise.
+
+    Args:
+        model: the trust model. relation: of neighbours; a bound for one relation says nothing about another.
+        releases: of one submission. terms: the claim, and how often all of them happen to one user.
+        steps: of the derivation, from one user's record to the numbers that get noise; or all of a stated certificate,
+            of which those that follow from the releases are computed again.
+    """
+    if not any(NOISY_SIDES[model]) or terms.claimed is None:
+        return {"trade_off": None, "renyi": None, "episodes_per_user": None, "derivation": []}
+    times = terms.submissions * terms.attempts
+    curve = curve_of(releases, times, terms.groups)
+    divergences, absent = renyi(curve)
+    rates = [false_negative_rate(curve, rate) for rate in FALSE_POSITIVE_RATES]
+    return {
+        "trade_off": {
+            "relation": relation,
+            "false_positive_rate": list(FALSE_POSITIVE_RATES),
+            "false_negative_rate": rates,
+            "detected_at_5_percent": 1.0 - rates[FALSE_POSITIVE_RATES.index(GUESSING)],
+        },
+        "renyi": {
+            "relation": relation,
+            "divergence_at_order": {str(a): value for a, value in divergences.items()},
+            "absent": absent,
+        },
+        "episodes_per_user": _episodes(model, relation, _Charged(releases, times, terms.groups), terms.claimed.delta),
+        "derivation": _derivation(steps, [step.to_dict() for step in steps_from_ledger(releases, terms)]),
+    }
+
+
+class _Charged(NamedTuple):
+    """Releases of one submission, the number of submissions in all attempts, and disjoint groups of releases."""
+
+    releases: tuple[ReleaseEvent, ...]
+    times: int
+    groups: tuple[tuple[int, ...], ...]
+
+    @property
+    def curve(self) -> PrivacyCurve:
+        """Privacy curve of one user with one episode."""
+        return curve_of(*self)
+
+
+def _derivation(
+    steps: Sequence[Step] | Sequence[dict[str, Any]], from_ledger: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    first = [step.to_dict() if isinstance(step, Step) else step for step in steps]
+    stated = any(isinstance(step, dict) for step in steps)
+    return [*(first[: max(0, len(first) - len(from_ledger))] if stated else first), *from_ledger]
+
+
+@lru_cache(maxsize=64)  # every seed of a cell asks for the same ones; nobody changes the result
+def _episodes(model: str, relation: str, charged: _Charged, delta: float) -> dict[str, Any]:
+    bounds: list[dict[str, Any]] = []
+    for episodes in EPISODES_PER_USER:
+        joint, how = _joint_curve(model, charged, episodes)
+        for at in sorted({delta, APPROXIMATE_DELTA}):
+            group = group_epsilon(charged.curve, episodes, at)
+            together = None if joint is None else joint.epsilon(at)
+            composed = together is not None and together < group * (1.0 - 1e-9)
+            bounds.append(
+                {
+                    "episodes": episodes,
+                    "delta": at,
+                    "epsilon": in_json(min(group, group if together is None else together)),
+                    "by": how if composed else _GROUP,
+                    "group": in_json(group),
+                    "joint": None if together is None else in_json(together),
+                }
+            )
+    return {"relation": relation, "bounds": bounds, "joint": how}
+
+
+def _joint_curve(model: str, charged: _Charged, episodes: int) -> tuple[PrivacyCurve | None, str]:
+    """Return the curve of so many episodes of one user by their joint distribution, and its name; None with a reason.
+
+    *Formal guarantee.* Messages with noise of their own are adaptive releases about one user: they compose. Rows of a
+    counter share nodes; together they move the noised numbers by at most the sum of their distances, in every norm.
+    """
+    if model == SHUFFLE:
+        return None, "none: several reports of a user may be in one block"
+    client, _ = NOISY_SIDES[model]
+    if client:
+        return repeat(charged.curve, episodes), _COMPOSED
+    if any(isinstance(release.mechanism, SampledGaussian) for release in charged.releases):
+        return None, "none: no bound is proved for several places of one user in the population"
+    if any(release.sensitivity is None for release in charged.releases):
+        return None, "none: several messages of a user may be in one sum"
+    grown = tuple(
+        replace(release, sensitivity=release.sensitivity.scaled(episodes), public_start=None)
+        for release in charged.releases
+        if release.sensitivity is not None
+    )
+    return charged._replace(releases=grown).curve, _JOINT

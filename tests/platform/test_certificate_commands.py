@@ -1,0 +1,124 @@
+"""`dprl verify`, `dprl compose` and planned counts, on the command line and in Python."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+import dprl
+from dprl.platform.command_line import main
+from dprl.privacy.certificate_json import sealed
+
+PLAN = ["certify", "--mechanism", "gaussian", "--epsilon", "1", "--delta", "1e-6", "--users", "1000", "--horizon", "5"]
+OLD = Path(__file__).parent / "reports/recorded_0_1/sweeps/recorded/cells/841ca29dc165"
+
+
+def planned(**changes: Any) -> dict[str, Any]:
+    settings = {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-6, "users": 1000, "horizon": 5}
+    [found] = dprl.certify(**settings | changes)
+    return found.to_dict()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """Return the path of a certificate in a cell's folder."""
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps(planned()))
+    return str(path)
+
+
+def test_a_plan_is_the_certificate_of_its_noise(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(PLAN) == 0
+    assert "certified noise proves 1 at delta 1e-06, claimed 1" in capsys.readouterr().out
+    assert main([*PLAN, "--json"]) == 0
+    text = capsys.readouterr().out
+    assert json.loads(text) == [planned()]
+    (tmp_path / "plan.json").write_text(text)
+    assert main(["verify", str(tmp_path / "plan.json")]) == 0
+    assert "plan.json[0]: stands. HOLDS" in capsys.readouterr().out
+    local = planned(model="ldp", mechanism="optimized_unary_encoding", families="one_hot", delta=0.0)
+    assert (local["trust_model"], local["verdict"]) == ("ldp", "holds")
+    assert local["proved"]["pure_epsilon"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["certify"], "CONFIG: is required, got nothing"),
+        (["certify", "smoke", "--users", "5"], "--users: is for planned counts, without CONFIG, got '5'"),
+        (["certify", "--epsilon", "1", "--users", "5"], "horizon: must be a whole number from 1 to .*, got None"),
+        (["certify", "--users", "1.5", "--horizon", "5"], "users: must be a whole number"),
+        (["certify", "--users", "5", "--horizon", "5"], "privacy.epsilon: is required"),
+        (["certify", "--users", "5", "--horizon", "5", "--epsilon", "x"], "privacy.epsilon: must be a number"),
+        (["certify", "--set", "a=1", "--users", "5"], "--set: is for a config"),
+        ([*PLAN, "--model", "jpd"], "privacy.model: must be a registered name, got 'jpd'; did you mean 'jdp'"),
+        (["verify", "missing.json"], r"CERT: must be a certificate.json .*No such file.*, got 'missing.json'"),
+        (["verify", "broken.json"], "CERT: .*it is no JSON"),
+        (["verify", "list.json"], r"list.json\[0\]: a certificate must be a mapping"),
+        (["verify", str(OLD)], "got dprl.certificate/2, which lacks the fields"),
+        (["compose", str(OLD)], "got dprl.certificate/2, which lacks the fields"),
+        (["compose", "changed.json"], "CERT: must stand to be composed .*checksum"),
+        (["compose", "one.json", "ldp.json"], "CERT: trust_model must be the same in all of them, got 'jdp' and 'ldp'"),
+        (["compose", "one.json", "--out", "no/where/x.json"], "--out: must be a file that can be written"),
+    ],
+)
+def test_bad_input_is_one_line(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("no").write_text("")
+    Path("broken.json").write_text("{")
+    Path("list.json").write_text("[3]")
+    Path("one.json").write_text(json.dumps(planned()))
+    Path("changed.json").write_text(json.dumps(planned() | {"users": 3}))
+    Path("ldp.json").write_text(json.dumps(planned(model="ldp", mechanism="laplace", delta=0.0)))
+    assert main(words) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    assert re.search(message, shown.err), shown.err
+
+
+def test_a_folder_is_verified_and_a_changed_number_found(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", str(Path(file).parent)]) == 0
+    other = planned()
+    other["proved"]["epsilon_at_delta"]["1e-06"] = 0.5
+    Path(file).write_text(json.dumps(sealed(other)))
+    capsys.readouterr()
+    assert main(["verify", file]) == 1
+    assert f"{file}: DOES NOT STAND\n  proved.epsilon_at_delta.1e-06 is 0.5, recomputed " in capsys.readouterr().out
+    assert main(["verify", file, "--json"]) == 1
+    [told] = json.loads(capsys.readouterr().out)
+    assert (told["certificate"], told["stands"]) == (file, False)
+    assert [each["field"] for each in told["differences"]] == ["proved.epsilon_at_delta.1e-06"]
+
+
+def test_what_runs_prove_together_is_a_certificate(
+    file: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, root: Path
+) -> None:
+    both = str(tmp_path / "both.json")
+    assert main(["compose", file, file, "--out", both]) == 0
+    text = capsys.readouterr().out
+    assert "composed noise proves 1.403 at delta 2e-06, claimed 2" in text
+    assert "epsilon 1.455 at delta 1e-06" in text
+    assert main(["verify", both]) == 0
+    assert main(["compose", both, file, "--disjoint", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out.partition("\n")[2])
+    Draft202012Validator(json.loads((root / "docs" / "certificate.schema.json").read_text())).validate(told)
+    assert told["composition"]["kind"] == "disjoint"
+    assert told["users"] == 2000
+    assert dprl.verify(told).stands
+
+
+def test_python_takes_paths_contents_and_certificates(file: str) -> None:
+    [plan] = dprl.certify(mechanism="gaussian", epsilon=1.0, delta=1e-6, users=1000, horizon=5)
+    together = dprl.compose(plan, file, plan.to_dict())
+    assert dprl.verify(together).stands
+    assert together.proof.epsilon_at_claimed_delta < 3.0
+    with pytest.raises(dprl.UserError, match="must stand to be composed"):
+        dprl.compose(plan.to_dict() | {"users": 3})

@@ -1,0 +1,71 @@
+"""Derived fields of certificates of every query: the derivation is recomputed, bounds are those of the ledger."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any
+
+import pytest
+
+from dprl.privacy.derivation import SOLVED
+from tests.privacy.conftest import KINDS, _privatizer
+from tests.privacy.gradients.test_privatizers import CONFIGS as GRADIENTS
+from tests.privacy.gradients.test_privatizers import built as of_gradients
+from tests.privacy.linear_statistics.test_privatizers import CONFIGS as STATISTICS
+from tests.privacy.linear_statistics.test_privatizers import built as of_statistics
+from tests.privacy.test_bits import built as of_bits
+
+
+def privatizers() -> Iterator[Any]:
+    for kind in KINDS:
+        yield pytest.param(lambda kind=kind: _privatizer(kind), id=f"counts {kind}")
+    for name in GRADIENTS:
+        yield pytest.param(lambda name=name: of_gradients(name), id=f"gradients {name}")
+    for name in STATISTICS:
+        yield pytest.param(lambda name=name: of_statistics(name), id=f"statistics {name}")
+    for epsilon in (None, 0.1, 1.0):
+        yield pytest.param(lambda epsilon=epsilon: of_bits(epsilon), id=f"bits {epsilon}")
+
+
+@pytest.mark.parametrize("make", list(privatizers()))
+def test_every_step_can_be_computed_again(make: Any) -> None:
+    certificate = make().planned_certificate("x")
+    found = certificate.to_dict()
+    steps = found["derivation"]
+    if certificate.request.claimed is None:
+        assert steps == []
+        return
+    assert float(steps[-1]["value"]) == pytest.approx(float(found["factor"]))
+    assert float(steps[-2]["value"]) == float(found["proved"]["epsilon_at_claimed_delta"])
+    for step in steps:
+        module, _, name = step["code"].partition(":")
+        attrgetter(name)(importlib.import_module(module))
+        if not step["formula"].startswith(SOLVED):
+            numbers = {key: float(value) for key, value in step["numbers"].items()}
+            value = eval(step["formula"], {"sqrt": math.sqrt, "min": min}, numbers)
+            assert value == pytest.approx(float(step["value"]), rel=1e-9), step
+
+
+@pytest.mark.parametrize("make", list(privatizers()))
+def test_bounds_are_those_of_the_ledger(make: Any) -> None:
+    privatizer = make()
+    found = privatizer.planned_certificate("x").to_dict()
+    ledger, trade_off, users = privatizer.planned_ledger(), found["trade_off"], found["episodes_per_user"]
+    if trade_off is None:
+        assert (found["renyi"], users) == (None, None)
+        return
+    relation = found["adjacency"]
+    assert {trade_off["relation"], users["relation"], found["renyi"]["relation"]} == {relation}
+    for alpha, beta in zip(trade_off["false_positive_rate"], trade_off["false_negative_rate"], strict=True):
+        for epsilon in (0.0, 0.1, 1.0, 3.0):
+            assert beta >= 1.0 - ledger.delta(epsilon) - math.exp(epsilon) * alpha - 5e-3
+    betas = trade_off["false_negative_rate"]
+    assert betas == sorted(betas, reverse=True)
+    assert 0.05 - 1e-9 <= trade_off["detected_at_5_percent"] <= 1.0
+    for bound in users["bounds"]:
+        one = ledger.epsilon(bound["delta"])
+        assert float(bound["epsilon"]) >= one * (1.0 - 1e-9)
+        assert float(bound["epsilon"]) == min(float(bound["group"]), float(bound["joint"] or math.inf))
