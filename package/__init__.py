@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         algorithm,
         audit,
         certify,
+        compose,
         experiments,
         from_gymnasium,
         grid,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         register_env,
         run,
         sweep,
+        verify,
     )
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "algorithm",
     "audit",
     "certify",
+    "compose",
     "experiments",
     "from_gymnasium",
     "grid",
@@ -41,6 +44,7 @@ __all__ = [
     "register_env",
     "run",
     "sweep",
+    "verify",
 ]
 _MODULES = ["tune"]
 """Public modules that need an extra of the project."""

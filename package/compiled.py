@@ -279,6 +279,7 @@ def _compiled(function: F, inline: Literal["never", "always"], *, counted: bool 
     with _our_cache():
         # Said each time: a kernel that is first compiled for a caller would take over what that one has.
         options: dict[str, Any] = {"error_model": "numpy", "fastmath": False, "inline": inline, "_nrt": counted}
+        options["nogil"] = True  # seeds of one cell learn on threads
         dispatcher: Any = njit(cache=True, **options)(function)
     if JIT_DISABLED:
         return cast("F", dispatcher)

@@ -40,14 +40,19 @@ def count_families(mdp: FiniteMDP, losses: bool = False) -> CountFamilies:
 
     Paper: [CZ22] sec. 3.
     """
+    return families_of_size(mdp.horizon, mdp.n_states, mdp.n_actions, losses)
+
+
+def families_of_size(horizon: int, n_states: int, n_actions: int, losses: bool = False) -> CountFamilies:
+    """Return the same for an MDP of that size."""
     third = CountFamily(
         "losses" if losses else "rewards",
-        mdp.n_states * mdp.n_actions,
+        n_states * n_actions,
         public_start_change=1,
         marginal_of="transitions",
         indicator=False,
     )
-    return CountFamilies(mdp.horizon, (*visit_families(mdp.n_states, mdp.n_actions), third), paper="[CZ22]")
+    return CountFamilies(horizon, (*visit_families(n_states, n_actions), third), paper="[CZ22]")
 
 
 def possible_successors(mdp: FiniteMDP, layers: int) -> Int64Array:

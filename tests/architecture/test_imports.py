@@ -56,15 +56,15 @@ LIBRARIES = {
 ORDER = {
     "privacy": (
         *("base", "verdicts", "validation", "checkpoints", "threat_models", "ranges", "messages", "randomness"),
-        *("accounting", "mechanisms", "counters", "ledger", "journal", "certificate", "channel", "schedule"),
-        *("query",),
-        *("privatizer", "queries", "trust_models", "audits"),
+        *("accounting", "mechanisms", "counters", "ledger", "journal", "certificate_json", "derivation"),
+        *("derived_fields", "certificate", "verification", "channel", "schedule", "query"),
+        *("privatizer", "client", "resumable", "queries", "trust_models", "audits"),
     ),
     "platform": (
         *("errors", "program", "environment_variables", "environments", "plugins", "configs"),
         *("results", "policies", "reports"),
         *("audits", "tracking", "ray_token", "sweeps", "reproductions", "submission", "commands"),
-        *("api", "tuning", "command_line"),
+        *("api", "deployment", "tuning", "command_line"),
         "submitted_job",
     ),
 }
