@@ -63,6 +63,10 @@ class DPPGConfig(GradientCollectionConfig):
     _models: ClassVar[tuple[str, ...]] = ("none", "jdp", "ldp")
     fixed_calls: ClassVar[bool] = True
 
+    @classmethod
+    def _algorithm_class(cls) -> type:
+        return DPPG
+
     def _set_defaults(self) -> None:
         self.n_submissions, self.submissions_per_iteration = 10_000, self.users_per_update
         self.horizon: int | None = None
@@ -188,6 +192,3 @@ class DPPG(GradientCollection):
 
     config_class = DPPGConfig
     results_key = "dppg"
-
-
-DPPGConfig._algorithm_class = DPPG

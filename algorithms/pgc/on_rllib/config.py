@@ -54,8 +54,6 @@ class GradientCollectionConfig(AlgorithmConfig):
     refuses settings of RLlib that would be ignored here; see `settings`.
     """
 
-    _algorithm_class: ClassVar[type | None] = None
-    """Set by the algorithm's file, which imports this one."""
     _learning: ClassVar[Any]
     """The dataclass of the algorithm's own settings."""
     _left_out: ClassVar[frozenset[str]] = frozenset()
@@ -69,7 +67,7 @@ class GradientCollectionConfig(AlgorithmConfig):
 
     def __init__(self, algo_class: type | None = None) -> None:
         self._complete = False
-        super().__init__(algo_class=algo_class or self._algorithm_class)
+        super().__init__(algo_class=algo_class or self._algorithm_class())
         learning = self._learning()
         for name in self.learning_names():
             setattr(self, name, getattr(learning, name))
@@ -82,6 +80,11 @@ class GradientCollectionConfig(AlgorithmConfig):
         self._set_defaults()
         self._leave_runners_alone()
         self._complete = True
+
+    @classmethod
+    @abstractmethod
+    def _algorithm_class(cls) -> type:
+        """Return the algorithm; a method, because Ray takes classes apart and would never leave a cycle of them."""
 
     @abstractmethod
     def _set_defaults(self) -> None:

@@ -70,6 +70,10 @@ class PGCConfig(GradientCollectionConfig):
     _models: ClassVar[tuple[str, ...]] = ("none", "ldp")
     _for_runners: ClassVar[tuple[str, ...]] = ("agents_per_call", "lane")
 
+    @classmethod
+    def _algorithm_class(cls) -> type:
+        return PGC
+
     def _set_defaults(self) -> None:
         self.reward: str | None = None
         self.staleness: int | None = None
@@ -194,6 +198,3 @@ class PGC(GradientCollection):
 
     config_class = PGCConfig
     results_key = "pgc"
-
-
-PGCConfig._algorithm_class = PGC
