@@ -16,8 +16,6 @@ from dprl.algorithms.pgc.base import Runners
 from dprl.privacy import SubmissionRange
 
 _PAUSE_SECONDS = 0.02
-CHARGED_AT_ONCE = 240
-"""Most submissions of one line of the journal: each line waits for the disk, and a crash loses those not yet asked."""
 
 
 class Limits(NamedTuple):
@@ -37,7 +35,8 @@ class Collector:
     """Assigns every slot to an agent, and to a fresh one if the message is lost.
 
     Args:
-        aggregator: receives the messages. workers: play the batches. lease: charges submissions. limits: see `Limits`.
+        aggregator: receives the messages. workers: play the batches. lease: returns k
+            charged submissions of as many as will be needed. limits: see `Limits`.
         on_scores: called with the scores float64[k] of the next k slots in order, if agents report scores.
     """
 
@@ -45,7 +44,7 @@ class Collector:
         self,
         aggregator: Aggregator,
         workers: Runners,
-        lease: Callable[[int], SubmissionRange],
+        lease: Callable[[int, int], SubmissionRange],
         limits: Limits,
         on_scores: Callable[[Float64Array], None],
     ) -> None:
@@ -53,7 +52,6 @@ class Collector:
         self._on_scores = on_scores
         self._begun = 0
         self._again: list[tuple[int, int]] = []
-        self._charged: SubmissionRange | None = None
         self._scores: ReorderBuffer[Float64Array] = ReorderBuffer()
         self._lost_in_a_row = 0
 
@@ -67,7 +65,6 @@ class Collector:
         self._aggregator.load_state_dict(self._aggregator.state_dict())
         self._begun = self._aggregator.applied
         self._again.clear()
-        self._charged = None
         self._scores = ReorderBuffer(self._begun)
         alive = time.monotonic()
         while self._aggregator.applied < goal:
@@ -108,17 +105,7 @@ class Collector:
             needed = lost + goal - self._begun
             first, last = self._next_slots(min(self._limits.agents_per_call, share), int(fresh))
             slots = np.arange(first, last + 1)
-            self._workers.send(runner, self._aggregator.batch(self._next_submissions(len(slots), needed), slots))
-
-    def _next_submissions(self, k: int, needed: int) -> SubmissionRange:
-        """Return the next k of `needed` submissions, charged; charge later ones in the same line of the journal."""
-        left = self._charged
-        if left is None or len(left) < k:
-            have = 0 if left is None else len(left)
-            more = self._lease(max(k - have, min(needed - have, CHARGED_AT_ONCE)))
-            left = more if left is None else left.followed_by(more)
-        self._charged = left.part(k, len(left)) if k < len(left) else None
-        return left.part(0, k)
+            self._workers.send(runner, self._aggregator.batch(self._lease(len(slots), needed), slots))
 
     def _next_slots(self, k: int, fresh: int) -> tuple[int, int]:
         """Return the first and last of the next k slots or fewer, lost slots first; `fresh` new slots can start."""

@@ -22,6 +22,8 @@ from dprl.privacy import (
 from dprl.privacy.queries.gradients import GradientEstimates
 
 JOURNAL = "submissions.journal"
+CHARGED_AT_ONCE = 240
+"""Each line of the journal waits for the disk, so it charges up to so many submissions."""
 
 
 def journal_folder(chosen: str | None, trial: Any) -> Path:  # noqa: ANN401 - Ray Tune's storage, None outside of it
@@ -76,9 +78,17 @@ class JournaledPrivatizer:
         self.folder, self._journal = folder, ChargeJournal(folder / JOURNAL, identity=identity)
         self.privatizer = self._build()
         self.privatizer.persist(self._journal)
+        self._unasked: SubmissionRange | None = None
 
-    def lease(self, k: int) -> SubmissionRange:
-        """Charge the next k submissions, first in the journal, and return the lease on them.
+    @property
+    def unasked(self) -> int:
+        """Number of submissions that are charged and not leased yet; if the process dies, they are lost."""
+        return 0 if self._unasked is None else len(self._unasked)
+
+    def lease(self, k: int, needed: int = 0) -> SubmissionRange:
+        """Return the lease on the next k submissions, charged in the journal first.
+
+        needed: k or more submissions that will be leased in all; as many of them as one line takes are charged.
 
         Raises LedgerError if fewer agents are left, another run has the journal, or it is gone.
         """
@@ -86,7 +96,12 @@ class JournaledPrivatizer:
             raise LedgerError(self._refused[0])
         if self.privatizer.charged == 0:
             self.folder.mkdir(parents=True, exist_ok=True)
-        return self.privatizer.lease(k)
+        charged = self._unasked
+        if charged is None or len(charged) < k:
+            more = self.privatizer.lease(max(k - self.unasked, min(needed - self.unasked, CHARGED_AT_ONCE)))
+            charged = more if charged is None else charged.followed_by(more)
+        self._unasked = charged.part(k, len(charged)) if k < len(charged) else None
+        return charged.part(0, k)
 
     def client_spec(self) -> ClientSpec[GradientQuery]:
         """Return the spec from which runners build their client."""

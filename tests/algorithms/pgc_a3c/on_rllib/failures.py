@@ -90,8 +90,8 @@ class _Watching(GradientCollection):
         collecting, aggregator = self._collector, self._aggregator
         lease, receive = collecting._lease, aggregator.receive
 
-        def leased(k: int) -> SubmissionRange:
-            found = lease(k)
+        def leased(k: int, needed: int) -> SubmissionRange:
+            found = lease(k, needed)
             append(folder / _LEASED, *map(str, found.submissions.tolist()))
             return found
 
