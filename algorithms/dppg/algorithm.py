@@ -56,7 +56,7 @@ _EVALUATED, _LAST_EVALUATED = 10, 100
 """Episodes of an evaluation after a block, and after the last episode."""
 _LARGEST_SEED = 2**31 - 1
 _SPARE = 4.0
-"""A sampled round plays its expected number of users plus so many standard deviations of episodes."""
+"""Standard deviations by which the episodes of a sampled round exceed its expected number of users."""
 _MOST_USERS, _MOST_UNITS, _MOST_LAYERS, _MOST_EPOCHS = 10_000, 4096, 8, 100
 _FAILED = "users could not play, and none of their data has left their side; test their environment without users"
 

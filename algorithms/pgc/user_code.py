@@ -41,7 +41,7 @@ class ErrorBarrier:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Drop prints, warnings and logs of Python code: others than the agents could read them."""
+    """Drop prints, warnings and logs of Python code, because others could read an agent's data in them."""
     disabled = logging.root.manager.disable
     with Path(os.devnull).open("w") as nowhere, warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -59,11 +59,11 @@ _ROWS = _DIFFERENCES + UNITS
 class AgentBatch(NamedTuple):
     """Agents' side: the current episodes, in groups of WIDTH lanes; lane l is in group l // WIDTH.
 
-    lanes float64[G, rows * WIDTH]: all about the agents, row by row; table float64[G, rows, WIDTH]: the same memory;
+    lanes float64[G, rows * WIDTH]: all state of the agents, row by row; table float64[G, rows, WIDTH]: the same memory;
     traces float64[lanes, 8, columns]: of the current episodes, one column per step; begin int64[lanes]: the tick of the
     first step; ended int64[lanes]: whether an episode has ended and its gradient is pending;
     order int64[lanes]: the caller's number of the lane's agent; clock int64[1]: ticks so far;
-    sampled, padded: see `batch`.
+    sampled, padded: see `agent_batch`.
     """
 
     lanes: Float64Array

@@ -25,7 +25,7 @@ from dprl.platform.policies.loading import load_policy
 from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.verdicts import epsilon_sign
-from dprl.platform.reproductions import claims
+from dprl.platform.reproductions import claims, tables
 from dprl.platform.reproductions.tables import interval, p_value
 from dprl.platform.results.layout import SweepCell
 from dprl.platform.results.summary import standing
@@ -166,7 +166,8 @@ def _measure(value: float) -> claims.Measure:
 
 def blocks(cells: claims.Cells, made: Sequence[str]) -> dict[str, str]:
     """Return the text of the places of this section."""
-    found = {"robustness_made": "  \n".join(made)}
+    runs = f"{tables.run_counts(cells)} runs of {tables.longest(cells):,} users"
+    found = {"robustness_made": "  \n".join(made), "robustness_runs": runs}
     for group in FAMILIES:
         outcomes = compared(group, cells)
         verdicts = [one.verdict for one in outcomes]

@@ -92,7 +92,7 @@ class ModulePolicy:
 class VectorRollout(NamedTuple):
     """Vectorised episodes of one call: the task, copies of its environment, the policy, and random keys.
 
-    key: words that seed the episodes. agent_key uint64[5]: keys the numbers that environments get of their users.
+    key: words that seed the episodes. agent_key uint64[5]: key from which environments' numbers of users are computed.
     """
 
     task: ControlTask
@@ -102,7 +102,7 @@ class VectorRollout(NamedTuple):
     agent_key: NDArray[np.uint64] = np.zeros(5, dtype=np.uint64)
 
     def play(self, number: int, agents: NDArray[np.int64], *, sampled: bool, padded: bool = False) -> Episodes:
-        """Return an episode of each copy; each `number` has its own draws, and copy i belongs to user agents[i]."""
+        """Return an episode of each copy; `number` selects the random draws, and copy i belongs to user agents[i]."""
         seeds = np.random.SeedSequence((*self.key, number)).generate_state(2) % _LARGEST_SEED
         self.policy.module.eval()
         agent_ids = [int(splitmix64(self.agent_key, np.uint64(agent))) for agent in agents]

@@ -75,8 +75,9 @@ class DPPGConfig(GradientCollectionConfig):
     def training(self, **settings: Unpack[_TrainingSettings]) -> Self:
         """Set the learning settings and the length of the run; see `dprl.algorithms.dppg.DPPGConfig`.
 
-        horizon: most steps of an episode; by default the environment's own limit. n_submissions: updates in all.
-        submissions_per_iteration: updates per call of `train`, by default one round; with model 'jdp' whole rounds.
+        horizon: most steps of an episode; by default the environment's own limit. n_submissions: messages to be
+        applied in all. submissions_per_iteration: messages per call of `train`, by default one round; with model 'jdp'
+        whole rounds.
         """
         if "users_per_update" in settings:
             settings.setdefault("submissions_per_iteration", settings["users_per_update"])
@@ -184,7 +185,7 @@ class DPPGConfig(GradientCollectionConfig):
 
 
 class DPPG(GradientCollection):
-    """A private policy gradient in one pass over users, on RLlib: `DPPGConfig().privacy(...).build_algo().train()`.
+    """Private policy gradient in one pass over users, on RLlib: `DPPGConfig().privacy(...).build_algo().train()`.
 
     Under `model='jdp'` runners send the clipped update of each user, and the driver adds noise to the sum of a round.
     Under `model='ldp'` each update is randomized before it leaves the runner.

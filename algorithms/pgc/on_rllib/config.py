@@ -57,7 +57,7 @@ class GradientCollectionConfig(AlgorithmConfig):
     _learning: ClassVar[Any]
     """The dataclass of the algorithm's own settings."""
     _left_out: ClassVar[frozenset[str]] = frozenset()
-    """Fields of it that are no settings here."""
+    """Its fields that are not settings on RLlib."""
     _models: ClassVar[tuple[str, ...]]
     """Supported trust models. The shuffle model is not among them: runners send messages directly to the server."""
     fixed_calls: ClassVar[bool] = False

@@ -54,7 +54,7 @@ class CompiledAgents(LocalAgents):
 class Rollout(NamedTuple):
     """Environment, network and random keys of agents.
 
-    key: words that seed the episodes. agent_key uint64[5]: keys the numbers that environments get of their agents.
+    key: words that seed the episodes. agent_key uint64[5]: key from which environments' numbers of agents are computed.
     """
 
     env: gym.Env[Any, Any]
