@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
+import scipy
 
 from dprl.algorithms.base import Float64Array
 from dprl.compiled import kernel
@@ -53,7 +53,7 @@ def initial_parameters(kind: Literal["glorot", "normal"], scale: float, key: npt
     fill_bits(bits, key, np.uint64(0))
     uniforms = np.array([open_unit(word) for word in bits])
     if kind == "normal":
-        return np.asarray(scale * ndtri(uniforms), dtype=np.float64)
+        return np.asarray(scale * scipy.special.ndtri(uniforms), dtype=np.float64)
     if kind != "glorot":
         raise ValueError(f"kind must be 'glorot' or 'normal', got {kind!r}; choose one of them")
     limits = np.empty(DIMENSION)

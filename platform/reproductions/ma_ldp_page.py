@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from scipy.special import stdtr
+import scipy
 
 from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.pairs import holm
@@ -253,7 +253,7 @@ def _not_at(cell: claims.Cell, level: float) -> float:
     apart, error = abs(_mean(cell) - level), claims.standard_error(cell, ma_ldp.R_K)
     if apart <= _SAME * level or math.isnan(error):
         return 1.0
-    return float(2.0 * stdtr(cell.count - 1, -apart / error)) if error > 0.0 else 0.0
+    return float(2.0 * scipy.special.stdtr(cell.count - 1, -apart / error)) if error > 0.0 else 0.0
 
 
 def _mean(cell: claims.Cell) -> float:

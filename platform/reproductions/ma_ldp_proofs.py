@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from scipy.optimize import brentq
+import scipy
 
 from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reproductions.claims_on_messages import DELTA, EPSILON, changed_numbers, gram_claims, mass_outside
@@ -173,4 +173,4 @@ def episodes_needed(mechanism: str, epsilon: float, levels: Levels, episodes: in
         k = math.exp(logarithm)
         return math.log(printed_bound(mechanism, epsilon, k)) - math.log(levels.worst / episodes * k)
 
-    return math.exp(float(brentq(excess, math.log(2.0), math.log(1e60))))
+    return math.exp(float(scipy.optimize.brentq(excess, math.log(2.0), math.log(1e60))))

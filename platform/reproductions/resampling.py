@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv
+import scipy
 
 from dprl.algorithms.base import Float64Array
 from dprl.platform.reports.inference.effects import Estimate
@@ -96,8 +96,8 @@ def share(hits: Float64Array) -> Estimate:
     if n < FEWEST_SEEDS:
         return Estimate(k / n, math.nan, math.nan, "linear")
     outside = (1.0 - CONFIDENCE) / 2
-    lower = float(betaincinv(k, n - k + 1, outside)) if k else 0.0
-    upper = float(betaincinv(k + 1, n - k, 1.0 - outside)) if k < n else 1.0
+    lower = float(scipy.special.betaincinv(k, n - k + 1, outside)) if k else 0.0
+    upper = float(scipy.special.betaincinv(k + 1, n - k, 1.0 - outside)) if k < n else 1.0
     return Estimate(k / n, lower, upper, "linear")
 
 

@@ -12,8 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
-from scipy.special import erfcx, expit, gammaln, ndtr
+import scipy
 
 from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, quotient_down, quotient_up, smallest
 from dprl.privacy.base import Float64Array
@@ -33,17 +32,17 @@ def composed_delta(epsilon: float, n: int, epsilon_0: float) -> float:
     Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
     """
     # Further than 20 sqrt(n) from the mean lies less than exp(-800).
-    mean = n * float(expit(-epsilon_0))
+    mean = n * float(scipy.special.expit(-epsilon_0))
     reach = 20.0 * math.sqrt(n)
     i = np.arange(max(0, math.floor(mean - reach)), min(n, math.ceil(mean + reach)) + 1)
     log_q = -math.log1p(math.exp(-epsilon_0))
-    log_binomial = gammaln(n + 1) - gammaln(i + 1) - gammaln(n - i + 1)
+    log_binomial = scipy.special.gammaln(n + 1) - scipy.special.gammaln(i + 1) - scipy.special.gammaln(n - i + 1)
     log_p = log_binomial + n * log_q - i * epsilon_0
     # The loss of outcome i less epsilon, in closed form: a difference of the two log masses would cancel.
     gap = (n - 2 * i) * epsilon_0 - epsilon
     positive = gap > 0.0
     # Error of the binomial coefficients of a large n.
-    room = 1.0 + 4e-16 * float(gammaln(n + 1))
+    room = 1.0 + 4e-16 * float(scipy.special.gammaln(n + 1))
     return min(1.0, float(np.sum(np.exp(log_p[positive]) * -np.expm1(-gap[positive]))) * room)
 
 
@@ -110,11 +109,11 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
         return density * 0.5 * mu * float(np.sum(_WEIGHTS * (1.0 - s * _mills(s))))
     if x >= 0.0:
         return density * float(_mills(x) - _mills(x + mu))
-    return float(ndtr(-x)) - density * float(_mills(x + mu))
+    return float(scipy.special.ndtr(-x)) - density * float(_mills(x + mu))
 
 
 def _mills(x: npt.NDArray[np.float64] | float) -> npt.NDArray[np.float64]:
-    return np.asarray(math.sqrt(0.5 * math.pi) * erfcx(np.asarray(x) / _SQRT_2))
+    return np.asarray(math.sqrt(0.5 * math.pi) * scipy.special.erfcx(np.asarray(x) / _SQRT_2))
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -157,7 +156,7 @@ def zcdp_delta(epsilon: float, rho: float) -> float:
         return (2.0 * math.exp(u) + 1.0) * rho - float(np.logaddexp(0.0, -u)) - epsilon
 
     high = math.log(epsilon / (2.0 * rho) + 1.0 / math.sqrt(2.0 * rho)) + 1e-9
-    t = math.exp(float(brentq(slope, -3.0 * rho - 1.0, high, xtol=1e-12)))
+    t = math.exp(float(scipy.optimize.brentq(slope, -3.0 * rho - 1.0, high, xtol=1e-12)))
     if t < 1e-300:  # 1 / t overflows below 1e-308, and delta would be 0 where it is nearly 1
         return 1.0
     # Summed by size: t * epsilon is the largest term and cancels most of t * (t + 1) * rho.

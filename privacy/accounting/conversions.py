@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import cast
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import gammaln, logsumexp
+import scipy
 
 from dprl.privacy.accounting.composition import parts_of
 from dprl.privacy.accounting.curves import MinimumCurve, PrivacyCurve
@@ -56,7 +55,7 @@ def false_negative_rate(curve: PrivacyCurve, false_positive_rate: float) -> floa
     at = int(np.argmax(bounds))
     low, high = profile[max(0, at - 1)][0], profile[min(len(profile) - 1, at + 1)][0]
     if alpha == GUESSING and high > low:
-        found = minimize_scalar(
+        found = scipy.optimize.minimize_scalar(
             lambda epsilon: -bound(epsilon, curve.delta(epsilon)), bounds=(low, high), method="bounded"
         )
         bounds.append(-float(found.fun))
@@ -124,5 +123,11 @@ def _sampled(curve: SampledGaussianLoss, order: int) -> float:
         rates += (order - k) * math.log1p(-curve.rate)
     else:
         rates[:-1] = -np.inf
-    coefficients = gammaln(order + 1) - gammaln(k + 1.0) - gammaln(order - k + 1.0)
-    return curve.n * float(logsumexp(coefficients + rates + (k * k - k) / (2.0 * curve.multiplier**2))) / (order - 1)
+    coefficients = (
+        scipy.special.gammaln(order + 1) - scipy.special.gammaln(k + 1.0) - scipy.special.gammaln(order - k + 1.0)
+    )
+    return (
+        curve.n
+        * float(scipy.special.logsumexp(coefficients + rates + (k * k - k) / (2.0 * curve.multiplier**2)))
+        / (order - 1)
+    )

@@ -19,8 +19,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import expit, gammaln, log_ndtr
+import scipy
 
 from dprl.privacy.accounting.closed_forms import zcdp_deltas
 from dprl.privacy.accounting.root_finding import ROUNDING
@@ -134,9 +133,9 @@ def _binomial(n: int, p: float, log_odds: float) -> tuple[int, Float64Array]:
     reach = 20.0 * math.sqrt(n)
     first = max(0, math.floor(n * p - reach))
     i = np.arange(first, min(n, math.ceil(n * p + reach)) + 1)
-    log_binomial = gammaln(n + 1) - gammaln(i + 1) - gammaln(n - i + 1)
+    log_binomial = scipy.special.gammaln(n + 1) - scipy.special.gammaln(i + 1) - scipy.special.gammaln(n - i + 1)
     mass = np.exp(log_binomial - n * math.log1p(math.exp(-log_odds)) - i * log_odds)
-    return first, mass * (1.0 + 4e-16 * float(gammaln(n + 1)))
+    return first, mass * (1.0 + 4e-16 * float(scipy.special.gammaln(n + 1)))
 
 
 def _of_kind(kind: Kind) -> Losses:
@@ -147,7 +146,7 @@ def _of_kind(kind: Kind) -> Losses:
     if law == LAPLACE and n <= _MOST_LAPLACE:
         return repeated(laplace_losses(scale), n)
     # Responses, and Laplace losses as such.
-    first, mass = _binomial(n, float(expit(-scale)), scale)
+    first, mass = _binomial(n, float(scipy.special.expit(-scale)), scale)
     if law == UNARY:
         # One loses epsilon_0 (a - b): a is a fair coin, b = 1 with the probability of a wrong response.
         lowest, fair = _binomial(n, 0.5, 0.0)
@@ -181,7 +180,9 @@ def _of_discrete_gaussians(n: int, sigma: float) -> Losses:
     reach = math.ceil(_REACH * math.sqrt(n) * sigma)
     z = np.arange(-reach, reach + 1)
     mass = np.exp(-0.5 * z * z / (n * sigma * sigma))
-    return Losses((n - 2 * z) / (2.0 * sigma * sigma), mass / np.sum(mass), 2.0 * math.exp(float(log_ndtr(-_REACH))))
+    return Losses(
+        (n - 2 * z) / (2.0 * sigma * sigma), mass / np.sum(mass), 2.0 * math.exp(float(scipy.special.log_ndtr(-_REACH)))
+    )
 
 
 def _of_gaussian(mu: float) -> Losses:
@@ -195,7 +196,7 @@ def _of_gaussian(mu: float) -> Losses:
     mass = np.zeros(_POINTS + 1)
     mass[:-1] += weight.sum(axis=1) - upper
     mass[1:] += upper
-    tail = math.exp(float(log_ndtr(-_REACH)))
+    tail = math.exp(float(scipy.special.log_ndtr(-_REACH)))
     mass[0] += tail
     ends = mu * mu / 2.0 + mu * np.append(left, _REACH)
     return Losses(ends, mass, tail)
@@ -316,7 +317,7 @@ class SummedLosses:
             high *= 2.0
             if high > _STEEPEST:
                 return high
-        return float(brentq(excess, 0.0, high, xtol=1e-3 * high))
+        return float(scipy.optimize.brentq(excess, 0.0, high, xtol=1e-3 * high))
 
 
 def _tilted(grid: _LossGrid, steepness: float) -> tuple[Float64Array, float]:

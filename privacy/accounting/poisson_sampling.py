@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from dprl.privacy.accounting.pld import Losses, SummedLosses
 from dprl.privacy.accounting.root_finding import inside, smallest
@@ -117,7 +117,7 @@ def _epsilon(curve: SampledGaussianLoss, delta: float) -> float:
 def _losses(multiplier: float, rate: float, n: int, added: bool) -> SummedLosses:
     """Return the loss of n rounds in one direction; one round in narrow pieces of the noise u, in its deviations."""
     tail = _LOST / n
-    reach = -float(ndtri(tail))
+    reach = -float(scipy.special.ndtri(tail))
     ends = np.linspace(-reach, reach + 1.0 / multiplier, _PIECES + 1)
     width = np.diff(ends)[:, None]
     nodes = ends[:-1, None] + 0.5 * width * (_NODES + 1.0)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from scipy.optimize import brentq
+import scipy
 
 # Relative error of a root or a sum, with room to spare.
 ROUNDING = 1e-9
@@ -67,7 +67,7 @@ def smallest(value: Callable[[float], float], target: float, start: float) -> fl
         # Ratios, as both may be 1e-15 and less.
         return math.log(max(value(at(part)), _NOTHING) / target)
 
-    x = at(float(brentq(excess, 0.0, 1.0, xtol=1e-13, rtol=1e-14)))
+    x = at(float(scipy.optimize.brentq(excess, 0.0, 1.0, xtol=1e-13, rtol=1e-14)))
     step = ROUNDING
     while value(x * (1.0 + step)) > target:
         step *= 2.0
@@ -86,7 +86,7 @@ def root_of_tail(failures: Callable[[float], float], failure: float) -> float:
     while failures(high) > target:
         high *= 2.0
     log_excess = lambda x: math.log(max(failures(x), _ALMOST_NEVER) / target)  # noqa: E731
-    root = float(brentq(log_excess, 0.0, high, xtol=1e-9 * high))
+    root = float(scipy.optimize.brentq(log_excess, 0.0, high, xtol=1e-9 * high))
     return root * (1.0 + 1e-8)
 
 

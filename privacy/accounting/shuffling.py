@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import expit
-from scipy.stats import binom
+import scipy
 
 from dprl.privacy.accounting.closed_forms import largest_loss
 from dprl.privacy.accounting.curves import RandomizedResponses
@@ -127,9 +126,9 @@ def _losses(epsilon_0: float, users: int, n: int) -> Losses:
     number = (np.minimum(clones + 1.0, np.ceil((clones + 1.0) / 2.0 + reach)) - first).astype(np.int64) + 1
     draws = np.repeat(clones + 1.0, number)
     ones = np.repeat(first - np.append(0.0, np.cumsum(number)[:-1]), number) + np.arange(draws.size)
-    one, other, share = float(expit(epsilon_0)), float(expit(-epsilon_0)), ones / draws
+    one, other, share = float(scipy.special.expit(epsilon_0)), float(scipy.special.expit(-epsilon_0)), ones / draws
     odds = one * share + other * (1.0 - share), other * share + one * (1.0 - share)
-    mass = np.repeat(chances, number) * 2.0 * binom.pmf(ones, draws, 0.5) * odds[0]
+    mass = np.repeat(chances, number) * 2.0 * scipy.stats.binom.pmf(ones, draws, 0.5) * odds[0]
     return repeated(Losses(np.log(odds[0]) - np.log(odds[1]), mass * (1.0 + _TAIL), _LOST), n)
 
 
@@ -139,7 +138,7 @@ def _clones(others: int, chance: float, bins: int) -> tuple[Float64Array, Float6
 
     More clones mean less divergence, so every bin is treated as its smallest number, and the lower tail as 0 clones.
     """
-    law = binom(others, chance)
+    law = scipy.stats.binom(others, chance)
     mean, reach = others * chance, _RARE * math.sqrt(others * chance * (1.0 - chance)) + _RARE
     first, last = max(0.0, math.floor(mean - reach)), min(float(others), math.ceil(mean + reach))
     edges = np.unique(np.floor(np.linspace(first, last, bins)))
@@ -152,14 +151,14 @@ def _clones(others: int, chance: float, bins: int) -> tuple[Float64Array, Float6
 
 def _divergences(clones: Float64Array, epsilon_0: float, epsilon: float) -> Float64Array:
     """Return the divergence at `epsilon` < epsilon_0 of the two worlds, given numbers of clones float64[n]."""
-    one, factor = float(expit(epsilon_0)), math.exp(epsilon)
+    one, factor = float(scipy.special.expit(epsilon_0)), math.exp(epsilon)
     # The first of c + 1 draws from Q_0 or Q_1, as a share, at which one world is e^epsilon times as probable.
     # (e^(epsilon + epsilon_0) - 1) / ((e^epsilon_0 - 1) (1 + e^epsilon)), without overflow.
-    share = (1.0 - math.exp(-epsilon - epsilon_0)) / -math.expm1(-epsilon_0) * float(expit(epsilon))
+    share = (1.0 - math.exp(-epsilon - epsilon_0)) / -math.expm1(-epsilon_0) * float(scipy.special.expit(epsilon))
     # The share is below 1, and float64 may round it up.
     first = np.minimum(np.floor(share * (clones + 1.0)), clones) + 1.0
-    coins = binom(clones, 0.5)
+    coins = scipy.stats.binom(clones, 0.5)
     with_one, without = coins.sf(first - 2.0), coins.sf(first - 1.0)
-    other = float(expit(-epsilon_0))
+    other = float(scipy.special.expit(-epsilon_0))
     found = with_one * (one - factor * other) + without * (other - factor * one)
     return np.asarray(np.maximum(found, 0.0) + _TAIL * with_one)

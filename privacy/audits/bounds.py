@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import betainccinv, betaincinv
-from scipy.stats import binom
+import scipy
 
 _LARGEST_EPSILON = 50.0
 
@@ -17,7 +15,7 @@ def clopper_pearson_lower(successes: int, runs: int, alpha: float) -> float:
 
     Paper: Clopper, Pearson 1934.
     """
-    return 0.0 if successes <= 0 else float(betaincinv(successes, runs - successes + 1, alpha))
+    return 0.0 if successes <= 0 else float(scipy.special.betaincinv(successes, runs - successes + 1, alpha))
 
 
 def clopper_pearson_upper(successes: int, runs: int, alpha: float) -> float:
@@ -25,7 +23,7 @@ def clopper_pearson_upper(successes: int, runs: int, alpha: float) -> float:
 
     Paper: Clopper, Pearson 1934.
     """
-    return 1.0 if successes >= runs else float(betainccinv(successes + 1, runs - successes, alpha))
+    return 1.0 if successes >= runs else float(scipy.special.betainccinv(successes + 1, runs - successes, alpha))
 
 
 def epsilon_lower_bound(likely: float, unlikely: float, delta: float) -> float:
@@ -62,11 +60,11 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
     if correct <= 0:
         return 1.0
     right = 1.0 / (1.0 + math.exp(-epsilon))
-    by_chance = float(binom.sf(correct - 1, guesses, right))
+    by_chance = float(scipy.stats.binom.sf(correct - 1, guesses, right))
     if delta <= 0.0:
         return by_chance
     i = np.arange(1, correct + 1)
-    below = np.cumsum(binom.pmf(correct - i, guesses, right))
+    below = np.cumsum(scipy.stats.binom.pmf(correct - i, guesses, right))
     return min(1.0, by_chance + 2.0 * canaries * delta * float(np.max(below / i)))
 
 
@@ -80,5 +78,5 @@ def one_run_epsilon(canaries: int, guesses: int, correct: int, alpha: float, del
         return 0.0
     if excess(_LARGEST_EPSILON) <= 0.0:
         return _LARGEST_EPSILON
-    root = float(brentq(excess, 0.0, _LARGEST_EPSILON, xtol=1e-9))
+    root = float(scipy.optimize.brentq(excess, 0.0, _LARGEST_EPSILON, xtol=1e-9))
     return max(0.0, root - 1e-9)

@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from dprl.privacy import CountPrivatizer
 from dprl.privacy.accounting.closed_forms import composed_epsilon, gaussian_epsilon
@@ -87,7 +87,7 @@ def of_laplace_losses(n: float, most: float, delta: float) -> float:
     def failure(epsilon: float) -> float:
         return float(chances @ np.maximum(0.0, -np.expm1(np.minimum(epsilon - losses, 0.0))))
 
-    return 0.0 if failure(0.0) <= delta else float(brentq(lambda e: failure(e) - delta, 0.0, n * most))
+    return 0.0 if failure(0.0) <= delta else float(scipy.optimize.brentq(lambda e: failure(e) - delta, 0.0, n * most))
 
 
 def _laplace_loss(steps: int, step: float) -> Float64Array:

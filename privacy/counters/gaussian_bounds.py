@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from dprl.privacy.accounting.root_finding import root_of_tail
 from dprl.privacy.base import Float64Array, Int64Array
@@ -59,7 +59,7 @@ def gaussian_bound(pieces: Pieces, failure: float) -> float:
     rest = _grouped(pieces(), _NO_NOISE * unit)
 
     def failures(x: float) -> float:
-        return float(2.0 * ndtr(-unit * x / first)) + _later_failures(unit * x, rest, alone)
+        return float(2.0 * scipy.special.ndtr(-unit * x / first)) + _later_failures(unit * x, rest, alone)
 
     return unit * root_of_tail(failures, failure)
 
@@ -130,7 +130,7 @@ def _distinct(columns: list[Int64Array], times: Int64Array) -> tuple[list[Int64A
 
 def _later_failures(x: float, prefixes: _Prefixes, alone: bool) -> float:
     """Return the sum of P(A_t without A_(t-1)), t > 1; of P(A_t) if `alone`."""
-    failing = prefixes.number * 2.0 * ndtr(-x / prefixes.std)
+    failing = prefixes.number * 2.0 * scipy.special.ndtr(-x / prefixes.std)
     if alone or failing.shape[0] == 0:
         return float(failing.sum())
     heavy = failing > _NEGLIGIBLE * failing.sum() / failing.shape[0]
@@ -154,5 +154,5 @@ def above_and_not_before(h: Float64Array, k: Float64Array, distance: Float64Arra
     end = np.where(falling, np.minimum(end, until), end)
     v = 0.5 * end[:, None] * (_NODES + 1.0)
     density = np.exp(-0.5 * (h[:, None] + v) ** 2) / math.sqrt(2.0 * math.pi)
-    below: Float64Array = (density * ndtr(start[:, None] - (rho / s)[:, None] * v)) @ _WEIGHTS
+    below: Float64Array = (density * scipy.special.ndtr(start[:, None] - (rho / s)[:, None] * v)) @ _WEIGHTS
     return 0.5 * end * below

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.lapack import dtrtri
+import scipy
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import gaussian_mu
@@ -227,7 +227,7 @@ def substitute(rows: Float64Array, matrix: Float64Array) -> None:
 def _row_errors(n_items: int, grid: float) -> _Errors:
     """Return the norms of the rows, from the inverse of C."""
     (matrix,) = (rows for _, rows in _blocks(n_items, grid, n_items))
-    inverse, _ = dtrtri(matrix, lower=1, overwrite_c=1)
+    inverse, _ = scipy.linalg.lapack.dtrtri(matrix, lower=1, overwrite_c=1)
     steps = np.square(inverse).sum(axis=1)
     prefixes = np.cumsum(inverse, axis=0, out=inverse)
     return _Errors(np.sqrt(np.square(prefixes).sum(axis=1)), np.sqrt(steps), float(np.abs(prefixes).sum(axis=1).max()))

@@ -9,8 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import fft
-from scipy.interpolate import CubicSpline
+import scipy
 
 from dprl.compiled import kernel
 from dprl.privacy.base import Float64Array
@@ -85,12 +84,12 @@ def through_normalized_columns(
 def convolve_columns(rows: Float64Array, coefficients: Float64Array, columns_at_a_time: int = 8) -> None:
     """Replace every column of rows float64[T, cells] by its convolution with `coefficients` float64[T]."""
     n_items = rows.shape[0]
-    length = fft.next_fast_len(2 * n_items - 1, real=True)
-    transformed = fft.rfft(coefficients, length)
+    length = scipy.fft.next_fast_len(2 * n_items - 1, real=True)
+    transformed = scipy.fft.rfft(coefficients, length)
     for start in range(0, rows.shape[1], columns_at_a_time):
         part = np.ascontiguousarray(rows[:, start : start + columns_at_a_time].T)
-        product = fft.rfft(part, length, axis=1) * transformed
-        rows[:, start : start + columns_at_a_time] = fft.irfft(product, length, axis=1)[:, :n_items].T
+        product = scipy.fft.rfft(part, length, axis=1) * transformed
+        rows[:, start : start + columns_at_a_time] = scipy.fft.irfft(product, length, axis=1)[:, :n_items].T
 
 
 MEMORY_LIMIT = 2 << 30
@@ -199,7 +198,9 @@ def _normalized_profile(n_items: int) -> Float64Array:
     between = np.rint((n_items + 1) / (1.0 + np.exp(-np.linspace(-end, end, 120)))).astype(np.int64)
     prefixes = np.unique(np.concatenate([ends, between, n_items + 1 - ends]))
     known = [_row_norm(coefficients, norms, int(t)) for t in prefixes]
-    profile: Float64Array = CubicSpline(_log_odds(prefixes, n_items), known)(_log_odds(every, n_items))
+    profile: Float64Array = scipy.interpolate.CubicSpline(_log_odds(prefixes, n_items), known)(
+        _log_odds(every, n_items)
+    )
     return profile
 
 
@@ -209,9 +210,9 @@ def _log_odds(prefix: npt.NDArray[np.int64], n_items: int) -> Float64Array:
 
 def _row_norm(coefficients: Float64Array, norms: Float64Array, t: int) -> float:
     """Return the norm of row t of A diag(norms) Toeplitz(coefficients); entry j is sum_{i=j..t} g_i e_{i-j}."""
-    length = fft.next_fast_len(2 * t - 1, real=True)
-    product = fft.rfft(norms[:t][::-1], length) * fft.rfft(coefficients[:t], length)
-    row = fft.irfft(product, length)[:t]
+    length = scipy.fft.next_fast_len(2 * t - 1, real=True)
+    product = scipy.fft.rfft(norms[:t][::-1], length) * scipy.fft.rfft(coefficients[:t], length)
+    row = scipy.fft.irfft(product, length)[:t]
     return float(np.sqrt(row @ row))
 
 

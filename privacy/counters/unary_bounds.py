@@ -18,8 +18,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import comb
+import scipy
 
 from dprl.privacy.accounting.root_finding import root_of_tail
 from dprl.privacy.base import Float64Array
@@ -86,7 +85,7 @@ def report_error(cell: UnaryCell, truth: int) -> FiniteLaw:
     """
     ones = np.arange(cell.cells + 1)
     cold = cell.cells - truth
-    mass = comb(cold, ones) * cell.q**ones * (1.0 - cell.q) ** np.maximum(cold - ones, 0)
+    mass = scipy.special.comb(cold, ones) * cell.q**ones * (1.0 - cell.q) ** np.maximum(cold - ones, 0)
     if truth:
         mass = (1.0 - cell.p) * mass + cell.p * np.concatenate(([0.0], mass[:-1]))
     scale = cell.sampled_steps / (cell.p - cell.q)
@@ -160,7 +159,7 @@ def maximum_tail(law: FiniteLaw, n: int, x: float) -> float:
     low = 0.5 * high
     while above(low) >= 0.0:
         low *= 0.5
-    theta = float(brentq(above, low, high, xtol=1e-12 * high))
+    theta = float(scipy.optimize.brentq(above, low, high, xtol=1e-12 * high))
     a = x - 1.0 / theta
     excess = inverted_tail(lambda s: log_transform(s) - s * a - 2.0 * np.log(s), theta, _REACH / math.sqrt(smoothing))
     return min(1.0, theta * excess)

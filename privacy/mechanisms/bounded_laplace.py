@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammainc
+import scipy
 
 from dprl.privacy.accounting.bounded_support import bounded_support_curve, worst_outside
 from dprl.privacy.accounting.curves import PrivacyCurve
@@ -69,7 +69,7 @@ class BoundedLaplace(Mechanism):
         Paper: [TH23] sec. 6.2.
         """
         r = self.bound / self.scale
-        return 2.0 * self.scale**2 * float(gammainc(3.0, r)) / -math.expm1(-r)
+        return 2.0 * self.scale**2 * float(scipy.special.gammainc(3.0, r)) / -math.expm1(-r)
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
         """Return the curve of scale and bound.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import gaussian_mu
@@ -105,7 +105,7 @@ class Gaussian(Mechanism):
 
     def sum_bound(self, n_items: int, failure: float) -> float:
         """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality."""
-        return self.scale * math.sqrt(n_items) * -float(ndtri(failure / 4.0))
+        return self.scale * math.sqrt(n_items) * -float(scipy.special.ndtri(failure / 4.0))
 
 
 @kernel

@@ -12,8 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize_scalar
-from scipy.special import betainc, betaincinv, betaln
+import scipy
 
 from dprl.privacy.accounting.curves import PureDP
 from dprl.privacy.mechanisms.base import IDEALISED
@@ -103,7 +102,9 @@ class PrivUnit(VectorMechanism):
             gamma = _threshold_of_log_odds(dimension, epsilon - coin)
             return -_gain(dimension, 1.0 / (1.0 + math.exp(-coin)), gamma)
 
-        coin = minimize_scalar(minus_gain, bounds=(lowest, highest), method="bounded", options={"xatol": 1e-9}).x
+        coin = scipy.optimize.minimize_scalar(
+            minus_gain, bounds=(lowest, highest), method="bounded", options={"xatol": 1e-9}
+        ).x
         gamma = _threshold_of_log_odds(dimension, epsilon - float(coin))
         p, step = _coin(epsilon - _cap_loss(dimension, gamma, exact), epsilon), 2.0**-53
         found = cls(dimension, p, gamma, exact)
@@ -161,12 +162,12 @@ def cap_mass(dimension: int, threshold: float) -> float:
     if outside < 0.5:
         # 1 - gamma^2 has no digits of a small gamma left.
         return 0.5 * (1.0 - outside)
-    return 0.5 * float(betainc((dimension - 1) / 2.0, 0.5, (1.0 - threshold) * (1.0 + threshold)))
+    return 0.5 * float(scipy.special.betainc((dimension - 1) / 2.0, 0.5, (1.0 - threshold) * (1.0 + threshold)))
 
 
 def _belt_mass(dimension: int, threshold: float) -> float:
     """Return 1 - 2q = P(|<x, v>| < threshold) of a uniform unit vector, accurate relative to itself."""
-    return float(betainc(0.5, (dimension - 1) / 2.0, threshold * threshold))
+    return float(scipy.special.betainc(0.5, (dimension - 1) / 2.0, threshold * threshold))
 
 
 def edge_error(dimension: int) -> float:
@@ -191,16 +192,18 @@ def _threshold_of_log_odds(dimension: int, log_odds: float) -> float:
     """Return the gamma >= 0 of the cap with the mass q, ln((1 - q) / q) = log_odds >= 0."""
     a = (dimension - 1) / 2.0
     if log_odds < 1.0:
-        return math.sqrt(float(betaincinv(0.5, a, math.tanh(log_odds / 2.0))))
+        return math.sqrt(float(scipy.special.betaincinv(0.5, a, math.tanh(log_odds / 2.0))))
     q = 1.0 / (1.0 + math.exp(log_odds))
-    return math.sqrt(1.0 - float(betaincinv(a, 0.5, 2.0 * q)))
+    return math.sqrt(1.0 - float(scipy.special.betaincinv(a, 0.5, 2.0 * q)))
 
 
 def _gain(dimension: int, p: float, gamma: float) -> float:
     """Return E<x, v> = I (p/q - (1-p)/(1-q)) with I the integral of t over the cap under the uniform law."""
     a = (dimension - 1) / 2.0
     q = cap_mass(dimension, gamma)
-    over_cap = math.exp(a * (math.log1p(-gamma) + math.log1p(gamma)) - math.log(2.0 * a) - float(betaln(0.5, a)))
+    over_cap = math.exp(
+        a * (math.log1p(-gamma) + math.log1p(gamma)) - math.log(2.0 * a) - float(scipy.special.betaln(0.5, a))
+    )
     # p - q: the sum of two distances from 1/2, without cancellation.
     return over_cap * 0.5 * (2.0 * p - 1.0 + _belt_mass(dimension, gamma)) / (q * (1.0 - q))
 

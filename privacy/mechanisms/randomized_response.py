@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
+import scipy
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import largest_loss
@@ -74,7 +74,7 @@ class RandomizedResponse:
     @property
     def truth(self) -> float:
         """The probability that the bit is told as it is."""
-        return float(expit(self.epsilon))
+        return float(scipy.special.expit(self.epsilon))
 
     @property
     def gain(self) -> float:
@@ -88,7 +88,7 @@ class RandomizedResponse:
 
     def estimate(self, responses: Float64Array) -> Float64Array:
         """Return the unbiased estimates (response - (1 - truth)) / (2 truth - 1) of the bits."""
-        return (responses - float(expit(-self.epsilon))) / math.tanh(self.epsilon / 2.0)
+        return (responses - float(scipy.special.expit(-self.epsilon))) / math.tanh(self.epsilon / 2.0)
 
     def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
         """Return the exact composition of one loss of epsilon for every bit that can change."""

@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
+import scipy
 
 from dprl.privacy.accounting.bounded_support import bounded_support_curve
 from dprl.privacy.accounting.curves import PrivacyCurve
@@ -127,7 +127,7 @@ class TabulatedMechanism(Mechanism):
         log_masses = np.log(masses) + np.append(0.0, np.full(masses.size - 1, math.log(2.0)))
         sizes = np.arange(masses.size, dtype=np.float64) * argument
         # ln cosh, in terms that do not overflow.
-        return float(logsumexp(log_masses + sizes + np.log1p(np.exp(-2.0 * sizes)) - math.log(2.0)))
+        return float(scipy.special.logsumexp(log_masses + sizes + np.log1p(np.exp(-2.0 * sizes)) - math.log(2.0)))
 
 
 def require_nothing_else(mechanism: type[TabulatedMechanism]) -> None:

@@ -9,8 +9,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize_scalar
-from scipy.special import gammaincc, gammaln, ndtri
+import scipy
 
 from dprl.privacy.accounting.root_finding import smallest_passing
 from dprl.privacy.base import Float64Array
@@ -109,10 +108,14 @@ def laplace_sum_tail(x: float, m: int) -> float:
         return _large_laplace_sum_tail(x, m)
     first = max(0, m - 1 - int(_MIXTURE_STANDARD_DEVIATIONS * np.sqrt(2.0 * m)))
     j = np.arange(first, m)
-    log_weight = gammaln(m + j) - gammaln(j + 1) - gammaln(m) - (m + j) * np.log(2.0)
+    log_weight = (
+        scipy.special.gammaln(m + j) - scipy.special.gammaln(j + 1) - scipy.special.gammaln(m) - (m + j) * np.log(2.0)
+    )
     weight = np.exp(log_weight)
     # Dividing by their sum removes the error that all weights of a large m share.
-    return float(np.sum(weight * gammaincc(m - j, x)) / np.sum(weight)) + (0.0 if first == 0 else _LEFT_OUT)
+    return float(np.sum(weight * scipy.special.gammaincc(m - j, x)) / np.sum(weight)) + (
+        0.0 if first == 0 else _LEFT_OUT
+    )
 
 
 def _large_laplace_sum_tail(x: float, m: int) -> float:
@@ -127,7 +130,7 @@ def _large_laplace_sum_tail(x: float, m: int) -> float:
         share = shape / number
         deviance = (1.0 + share) * np.log1p(share) + (1.0 - share) * np.log1p(-share)
         weight = (end - start) * _WIDTHS * np.exp(-0.5 * number * deviance) / (number * np.sqrt(1.0 - share))
-        above += float(weight @ gammaincc(shape, x))
+        above += float(weight @ scipy.special.gammaincc(shape, x))
         total += float(weight.sum())
     return above / total + _LEFT_OUT
 
@@ -157,7 +160,9 @@ def lattice_sum_bound(law: _LatticeLaw, n: int, failure: float) -> float:
     def fails(largest: int) -> bool:
         return 4.0 * lattice_sum_tail(largest + 1, n, law) > failure
 
-    return float(smallest_passing(fails, math.ceil(math.sqrt(n * law.variance) * -float(ndtri(failure / 4.0)))))
+    return float(
+        smallest_passing(fails, math.ceil(math.sqrt(n * law.variance) * -float(scipy.special.ndtri(failure / 4.0))))
+    )
 
 
 def lattice_sum_tail(m: int, n: int, law: _LatticeLaw) -> float:
@@ -204,7 +209,7 @@ def _lowest(function: Callable[[float], float], first: float, limit: float) -> f
     high = min(first, 0.5 * limit)
     while 2.0 * high < limit and function(2.0 * high) < function(high):
         high *= 2.0
-    found = minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         function, bounds=(0.0, min(2.0 * high, limit)), method="bounded", options={"xatol": 1e-4 * high}
     )
     return float(found.x)
@@ -217,7 +222,7 @@ def least_over_arguments(function: Callable[[float], float], guess: float, limit
     """
     centre = math.log(min(guess, 0.5 * limit, _LARGEST_ARGUMENT))
     highest = min(centre + _REACH, math.log(limit * (1.0 - 1e-9)) if limit < math.inf else math.inf)
-    found = minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         lambda log_argument: function(math.exp(log_argument)),
         bounds=(centre - _REACH, highest),
         method="bounded",

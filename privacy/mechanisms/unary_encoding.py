@@ -15,7 +15,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
+import scipy
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import largest_loss
@@ -120,12 +120,12 @@ class SymmetricUnaryEncoding(UnaryEncoding):
     @property
     def hot_probability(self) -> float:
         """P = e^(epsilon/2) / (1 + e^(epsilon/2))."""
-        return float(expit(self.epsilon / 2.0))
+        return float(scipy.special.expit(self.epsilon / 2.0))
 
     @property
     def cold_probability(self) -> float:
         """Q = 1 / (1 + e^(epsilon/2))."""
-        return float(expit(-self.epsilon / 2.0))
+        return float(scipy.special.expit(-self.epsilon / 2.0))
 
     @property
     def gap(self) -> float:
@@ -181,7 +181,7 @@ class OptimizedUnaryEncoding(UnaryEncoding):
     @property
     def cold_probability(self) -> float:
         """Q = 1 / (e^epsilon + 1)."""
-        return float(expit(-self.epsilon))
+        return float(scipy.special.expit(-self.epsilon))
 
     @property
     def gap(self) -> float:

@@ -6,7 +6,7 @@ import math
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+import scipy
 
 from dprl.platform.reports.inference.intervals import CONFIDENCE, FEWEST_SEEDS, band
 
@@ -100,8 +100,8 @@ def _welch(one: np.ndarray, other: np.ndarray, difference: float, scale: Scale, 
     shares = [variance / total for variance in variances]
     freedom = 1.0 / sum(share**2 / (len(values) - 1) for share, values in zip(shares, (one, other), strict=True))
     error = math.sqrt(total)
-    half = float(stdtrit(freedom, 1.0 - (1.0 - CONFIDENCE) / (2.0 * looks))) * error
-    return half, min(1.0, looks * 2.0 * float(stdtr(freedom, -abs(difference) / error)))
+    half = float(scipy.special.stdtrit(freedom, 1.0 - (1.0 - CONFIDENCE) / (2.0 * looks))) * error
+    return half, min(1.0, looks * 2.0 * float(scipy.special.stdtr(freedom, -abs(difference) / error)))
 
 
 def _variance(values: np.ndarray, rounding: float) -> float:

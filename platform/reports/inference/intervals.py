@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import bdtr, stdtrit
+import scipy
 
 CONFIDENCE = 0.95
 FEWEST_SEEDS = 3
@@ -24,7 +24,7 @@ def bands(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     mean = values.mean(axis=1)
     if seeds < FEWEST_SEEDS:
         return mean, np.full(len(mean), math.nan)
-    quantile = float(stdtrit(seeds - 1, 0.5 + CONFIDENCE / 2))
+    quantile = float(scipy.special.stdtrit(seeds - 1, 0.5 + CONFIDENCE / 2))
     return mean, quantile * values.std(axis=1, ddof=1) / math.sqrt(seeds)
 
 
@@ -39,7 +39,7 @@ def median_interval(values: np.ndarray) -> tuple[float, float, float]:
     lowest, highest = ordered[(n - 1) // 2], ordered[n // 2]
     median = float(lowest if lowest == highest else (lowest + highest) / 2)
     # The population's median lies below ordered[k] with probability P(Binomial(n, 1/2) <= k).
-    outside = bdtr(np.arange(n), n, 0.5)
+    outside = scipy.special.bdtr(np.arange(n), n, 0.5)
     rank = int(np.sum(outside <= (1 - CONFIDENCE) / 2)) - 1
     if rank < 0:
         return median, math.nan, math.nan
