@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -173,6 +173,9 @@ def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     kept = [(curve, part) for curve, part in zip(curves, parts, strict=True) if part != ComposedLoss()]
     if len(kept) == 1:
         return kept[0][0]
+    rounded = [curve for curve, _ in kept if isinstance(curve, RoundedGaussianLoss)]
+    if rounded and len(rounded) == len(kept):
+        return reduce(RoundedGaussianLoss.beside, rounded)
     return _simplified([part for _, part in kept], exact=False)
 
 

@@ -142,9 +142,11 @@ class RoundedGaussianLoss:
     its probabilities are those of the rounded Gaussian up to a factor of exp(-+2.01 e) for e <= 0.1, or of exp(-+k),
     k = 2.01 e cells, for all numbers that can change. Hence delta(epsilon) <= e^k delta_mu(epsilon - 2 k); and as a
     share of e^-k of the noise is rounded Gaussian, delta(epsilon) <= k + delta_mu(epsilon). Every t proves its bounds.
+    For noise of several sigma_j on changes v_j, let sigma be the least of them and l2 = sigma sqrt(sum_j v_j^2 /
+    sigma_j^2): then sum_j v_j^2 / (sigma_j^2 - t^2) <= mu^2, and every sigma_j has no more than sigma's e.
 
     Args:
-        l2: L2 norm of the change. sigma: of the noise. cells: how many integers can change.
+        l2: L2 norm of the change, in units of sigma as said. sigma: of the noise. cells: how many integers can change.
         lost: how far the law may be from a discrete Gaussian in total variation.
 
     Paper: Peikert 2010, Theorem 3.1 (rounded Gaussians).
@@ -173,6 +175,12 @@ class RoundedGaussianLoss:
         """Return the loss of `times` adaptive releases."""
         l2 = self.l2 * math.sqrt(times)
         return RoundedGaussianLoss(l2, self.sigma, self.cells * times, self.lost * times)
+
+    def beside(self, other: RoundedGaussianLoss) -> RoundedGaussianLoss:
+        """Return the loss of this release and another one, also adaptively."""
+        sigma = min(self.sigma, other.sigma)
+        l2 = sigma * math.hypot(self.mu, other.mu)
+        return RoundedGaussianLoss(l2, sigma, self.cells + other.cells, self.lost + other.lost)
 
     def epsilon(self, delta: float) -> float:
         """Return the epsilon where the delta of the losses is `delta`, rounded up."""

@@ -11,11 +11,14 @@ import numpy as np
 from dprl.privacy.accounting.bounded_support import bounded_support_curve
 from dprl.privacy.accounting.closed_forms import gaussian_mu, zcdp_rho
 from dprl.privacy.accounting.curves import ZCDP, GaussianDP, MinimumCurve, PrivacyCurve, PureDP
+from dprl.privacy.accounting.discrete_gaussians import RoundedGaussianLoss
+from dprl.privacy.accounting.root_finding import inside, largest
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.gradients import ClippedGaussian
 from dprl.privacy.mechanisms.gram import JOINT_L2_SQUARED, GramRelease, gram_sensitivity, l1_upper
 from dprl.privacy.mechanisms.gram_base import MOST_FOR_ROUNDING, ROUNDING, Gram, GriddedGram, check_request, shape_of
 from dprl.privacy.mechanisms.laplace import Laplace
@@ -23,6 +26,8 @@ from dprl.privacy.mechanisms.uniform import Uniform
 
 # Relative: ratios that differ by rounding only.
 _SAME = 1e-14
+LEAST_UNITS = 2.0**ClippedGaussian.grid_bits
+"""Least scale of Gaussian noise in units of its grid: that of clipped vectors; Gram matrices have more."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +41,10 @@ class GramGaussian(GriddedGram):
     composition is needed. The Frobenius norm counts an off-diagonal entry twice and its sensitivity is the same
     sqrt(2) m^2, so `isotropic` halves that variance for nothing; then the noise is the same in every basis. The worst
     pair has the cosine -1/2 and V = m; [TH23]'s features realise it for D >= 4. On a grid (`exact`) numbers are rounded
-    to it, so that each difference grows by at most one unit, the noise is discrete Gaussian and the curve is zCDP's.
+    to it, so that each difference grows by at most one unit, and the noise is discrete Gaussian: see
+    `RoundedGaussianLoss`.
 
-    Paper: Balle, Wang 2018, Theorem 8; the statistics are those of [TH23] Algorithm 1.
+    Paper: Balle, Wang 2018, Theorem 8; Peikert 2010, Theorem 3.1; the statistics are those of [TH23] Algorithm 1.
     """
 
     name: ClassVar[str] = "gram_gaussian"
@@ -58,11 +64,12 @@ class GramGaussian(GriddedGram):
         if not 0.0 < delta < 1.0:
             raise ValueError(f"delta must lie in (0, 1) for Gaussian noise, got {delta}; use gram_laplace for 0")
         check_request(epsilon, release)
-        return cls.from_gdp(budget_mu(epsilon, delta, exact), release, stage_scales, exact, epsilon)
+        mu = budget_mu(epsilon, delta, release.n_numbers if exact else 0)
+        return cls.from_gdp(mu, release, stage_scales, exact, epsilon)
 
     @classmethod
     def from_gdp(cls, mu: float, release: GramRelease, stage_scales: bool, exact: bool, epsilon: float) -> Self:
-        """Return the least isotropic noise that is mu-GDP or, if `exact`, (mu^2 / 2)-zCDP.
+        """Return the least isotropic noise with this mu: mu-GDP, but for rounding if `exact`.
 
         epsilon: of that budget, for the message of the ValueError where rounding costs more.
         """
@@ -84,14 +91,32 @@ class GramGaussian(GriddedGram):
         return math.sqrt(self.release.n_messages * self._l2_squared(weight))
 
     def _clipped_curve(self) -> PrivacyCurve:
-        if self.exact:
-            return ZCDP(self.mu**2 / 2.0)
-        return GaussianDP(self.mu, exact=self.release.dimension >= 4)
+        if not self.exact:
+            return GaussianDP(self.mu, exact=self.release.dimension >= 4)
+        stages = (stage for stage, bound in enumerate(self.release.bounds, 1) if bound > 0)
+        units = min(noise.scale for stage in stages for noise in self.stage_mechanisms(stage))
+        return _integer_curve(self.mu, units, self.release.n_numbers)
 
 
-def budget_mu(epsilon: float, delta: float, exact: bool) -> float:
-    """Return the mu of all Gaussian noise that (epsilon, delta) allows; on a grid mu^2 / 2 is its zCDP."""
-    return math.sqrt(2.0 * zcdp_rho(epsilon, delta)) if exact else gaussian_mu(epsilon, delta)
+def _integer_curve(mu: float, units: float, numbers: int) -> MinimumCurve:
+    """Return the curve of discrete Gaussian noise on integers.
+
+    Args:
+        mu: L2 norm of their change, each in units of its noise. units: the least scale. numbers: how many can change.
+    """
+    return MinimumCurve((ZCDP(mu * mu / 2.0), RoundedGaussianLoss(mu * units, units, numbers)))
+
+
+def budget_mu(epsilon: float, delta: float, integers: int) -> float:
+    """Return the mu of all Gaussian noise that (epsilon, delta) allows, rounded down.
+
+    integers: how many integers have the noise, of scale LEAST_UNITS or more each; 0 for noise on real numbers.
+    """
+    if integers == 0:
+        return gaussian_mu(epsilon, delta)
+    start = gaussian_mu(epsilon, delta)
+    epsilon, delta = inside(epsilon, delta)
+    return largest(lambda mu: _integer_curve(mu, LEAST_UNITS, integers).delta(epsilon), delta, start)
 
 
 @dataclass(frozen=True)

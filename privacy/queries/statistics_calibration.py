@@ -103,7 +103,9 @@ _Noise = tuple[GramMechanism, ClippedGaussian | ClippedLaplace | None]
 
 def _gaussian(budget: StatisticsBudget, layout: StatisticsLayout) -> _Noise:
     """Return Gaussian noise of both parts, of one mu^2."""
-    mu, release = budget_mu(budget.epsilon, budget.delta, budget.exact), layout.release(clipped=True)
+    release = layout.release(clipped=True)
+    numbers = release.n_numbers + (layout.n_corrections if budget.rewards == "noisy" else 0)
+    mu = budget_mu(budget.epsilon, budget.delta, numbers if budget.exact else 0)
     if budget.rewards != "noisy":
         return GramGaussian.from_gdp(mu, release, budget.stage_scales, budget.exact, budget.epsilon), None
     # All corrections of a user are one vector, of which none is longer than G.

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from dp_accounting import get_sigma_gaussian
 from dp_accounting.pld import privacy_loss_distribution as peer
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,8 @@ from dprl.privacy.accounting.laplace_losses import LaplaceLoss
 from dprl.privacy.mechanisms import ADDITIVE
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dprl.privacy.mechanisms.gram import GramRelease
+from dprl.privacy.mechanisms.gram_laws import GramGaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 
 POOLED = Sensitivity(10.0, math.sqrt(50.0), 5.0, 10)
@@ -103,6 +106,51 @@ def test_rounded_gaussians_bound_every_direction_and_center(
     exact = float(np.sum(np.outer(mass, mass) * -np.expm1(-gap)))
     found = RoundedGaussianLoss(norm, sigma, 2).delta(epsilon)
     assert exact <= found * (1.0 + 1e-9) + 1e-13
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    sigmas=st.tuples(st.floats(1.8, 20.0), st.floats(1.8, 20.0)),
+    change=st.tuples(st.integers(1, 6), st.integers(1, 6)),
+    at=st.floats(0.0, 4.0),
+)
+def test_rounded_gaussians_of_different_scales_are_bounded_together(
+    sigmas: tuple[float, float], change: tuple[int, int], at: float
+) -> None:
+    """Against the sum over both laws, and dp_accounting's composition of Gaussians, which is close."""
+    laws, losses = [], []
+    for sigma, v in zip(sigmas, change, strict=True):
+        z = np.arange(-math.ceil(14 * sigma), math.ceil(14 * sigma) + 1)
+        mass = np.exp(-0.5 * (z / sigma) ** 2)
+        laws.append(mass / mass.sum())
+        losses.append((v * v - 2.0 * v * z) / (2.0 * sigma * sigma))
+    each = [RoundedGaussianLoss(float(v), sigma, 1) for sigma, v in zip(sigmas, change, strict=True)]
+    together = compose(each)
+    assert isinstance(together, RoundedGaussianLoss)
+    mu = math.hypot(*(curve.mu for curve in each))
+    assert together.mu == pytest.approx(mu)
+    epsilon = mu * mu / 2.0 + at * mu
+    gap = np.maximum(np.add.outer(*losses) - epsilon, 0.0)
+    exact = float(np.sum(np.outer(*laws) * -np.expm1(-gap)))
+    assert exact <= together.delta(epsilon) * (1.0 + 1e-9) + 1e-13
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    epsilon=st.floats(0.5, 8.0),
+    delta=st.sampled_from([1e-9, 1e-6, 1e-3]),
+    n_agents=st.integers(1, 3),
+    dimension=st.integers(2, 6),
+)
+def test_gram_matrices_on_a_grid_have_about_the_noise_of_dp_accounting(
+    epsilon: float, delta: float, n_agents: int, dimension: int
+) -> None:
+    release = GramRelease.of_horizon(4, dimension, n_agents)
+    found = GramGaussian.calibrated(epsilon, delta, release, exact=True)
+    assert 0.999 * epsilon <= found.curve().epsilon(delta) <= epsilon
+    # Three stages of sqrt(4.5) m^2 each; rounding to the grid costs the rest.
+    least = 9.0 * math.sqrt(4.5 * 3 * n_agents) * get_sigma_gaussian(epsilon, delta)
+    assert 1.0 - 1e-6 <= found.scales[0] / least < 1.02
 
 
 @settings(max_examples=20, deadline=None)
