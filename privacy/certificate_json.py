@@ -119,7 +119,12 @@ def _charges(users: int, again: int, attempts: int) -> Charged:
 
 
 def _sensitivity(found: Sensitivity | None) -> dict[str, Any] | None:
-    return None if found is None else asdict(found)
+    if found is None:
+        return None
+    written = asdict(found)
+    if found.groups == 1:
+        del written["groups"]
+    return written
 
 
 def _read_sensitivity(found: Mapping[str, Any] | None) -> Sensitivity | None:

@@ -140,14 +140,14 @@ def gram_losses(p: Mapping[str, Any], name: str, pair: int) -> Counter[Loss]:
     return found
 
 
-def additive_losses(name: str, scale: float, l1: float, l2: float, linf: float, copies: int) -> Counter[Loss]:
+def additive_losses(name: str, scale: float, of: Mapping[str, float]) -> Counter[Loss]:
     """Return the losses of noise on numbers: Laplace noise loses more by one shift of u + v than by two, u and v."""
-    if name.endswith("gaussian") or l1 == 0.0:
-        return Counter({("gaussian", (l2 / scale) ** 2): 1} if l2 else {})
-    law, last = ("discrete", copies / scale) if name == "discrete_laplace" else ("laplace", math.inf)
-    full, rest = divmod(l1 * (1.0 + 1e-12), linf)
-    found = {(law, linf / scale, last): int(full), (law, rest / scale, last): int(rest > 1e-9 * l1)}
-    return Counter({loss: n for loss, n in found.items() if n})
+    if name.endswith("gaussian") or not of.get("l1"):
+        return Counter({("gaussian", (of["l2"] / scale) ** 2): 1} if of.get("l2") else {})
+    law, last = ("discrete", of["copies"] / scale) if name == "discrete_laplace" else ("laplace", math.inf)
+    full, rest = divmod(of["l1"] / of.get("groups", 1) * (1.0 + 1e-12), of["linf"])
+    found = {(law, of["linf"] / scale, last): int(full), (law, rest / scale, last): int(rest > 1e-9 * of["linf"])}
+    return Counter({loss: n * int(of.get("groups", 1)) for loss, n in found.items() if n})
 
 
 def release_losses(f: Mapping[str, Any], pair: int, changed: str) -> Counter[Loss] | None:
@@ -169,8 +169,8 @@ def release_losses(f: Mapping[str, Any], pair: int, changed: str) -> Counter[Los
         q, inside = betainc((p["dimension"] - 1) / 2.0, 0.5, 1.0 - p["threshold"] ** 2) / 2.0, p["probability"]
         return Counter({("signs", math.log(inside * (1.0 - q) / ((1.0 - inside) * q)), inside): 1})
     if name.startswith("clipped_"):  # in any direction, so along one coordinate
-        return additive_losses(name, f["scale"], p["clip"], p["clip"], p["clip"], 1)
-    return additive_losses(name, p["scale"], *(f.get(f"{changed}.{x}", 0.0) for x in ("l1", "l2", "linf", "copies")))
+        return additive_losses(name, f["scale"], dict.fromkeys(("l1", "l2", "linf"), p["clip"]) | {"copies": 1})
+    return additive_losses(name, p["scale"], {k.split(".")[1]: x for k, x in f.items() if k.startswith(f"{changed}.")})
 
 
 def recomputed(certificate: Mapping[str, Any], slack: float = 0.0) -> dict[str, float]:

@@ -41,12 +41,13 @@ class Sensitivity:
 
     >>> two_steps = Sensitivity.of_cells(4)
     >>> two_steps.repeated(4)
-    Sensitivity(l1=16.0, l2=4.0, linf=1.0, cells=16, copies=1)
+    Sensitivity(l1=16.0, l2=4.0, linf=1.0, cells=16, copies=1, groups=1)
 
     Args:
         l1, l2, linf: bounds on the norms of their difference.
         cells: how many numbers can differ.
         copies: of every number, released with noise of their own and counted as one; see `joined`.
+        groups: of the numbers, each with at most l1 / groups of the change.
     """
 
     l1: float
@@ -54,9 +55,11 @@ class Sensitivity:
     linf: float
     cells: int
     copies: int = 1
+    groups: int = 1
 
     def __post_init__(self) -> None:
-        if self.cells < 1 or not all(math.isfinite(x) and x > 0 for x in (self.l1, self.l2, self.linf)):
+        norms = (self.l1, self.l2, self.linf)
+        if min(self.cells, self.copies, self.groups) < 1 or not all(math.isfinite(x) and x > 0 for x in norms):
             raise ValueError(f"a sensitivity is finite and above 0 in every norm, got {self}; bound what is released")
 
     @staticmethod
@@ -66,7 +69,8 @@ class Sensitivity:
 
     def repeated(self, times: int) -> Sensitivity:
         """Return the sensitivity of `times` copies, each with noise of its own."""
-        return Sensitivity(self.l1 * times, self.l2 * math.sqrt(times), self.linf, self.cells * times, self.copies)
+        l1, l2, groups = self.l1 * times, self.l2 * math.sqrt(times), self.groups * times if self.groups > 1 else 1
+        return Sensitivity(l1, l2, self.linf, self.cells * times, self.copies, groups)
 
     def joined(self, times: int) -> Sensitivity:
         """Return the sensitivity of `times` copies, those of one number taken as one release of it.
@@ -74,7 +78,7 @@ class Sensitivity:
         For copies whose noises are not independent of each other when the number is chosen.
         """
         l2, copies = self.l2 * math.sqrt(times), self.copies * times
-        return Sensitivity(self.l1 * times, l2, self.linf * times, self.cells, copies)
+        return Sensitivity(self.l1 * times, l2, self.linf * times, self.cells, copies, self.groups)
 
     def scaled(self, factor: int) -> Sensitivity:
         """Return a bound for the sum of so many differences, wherever they lie: the triangle inequality."""
@@ -91,12 +95,13 @@ class Sensitivity:
     def of_one_copy(self) -> Sensitivity:
         """The sensitivity of one copy of every number."""
         l2 = self.l2 / math.sqrt(self.copies)
-        return Sensitivity(self.l1 / self.copies, l2, self.linf / self.copies, self.cells)
+        return Sensitivity(self.l1 / self.copies, l2, self.linf / self.copies, self.cells, 1, self.groups)
 
     def within(self, other: Sensitivity) -> bool:
         """Whether it is at most `other` in everything."""
         norms = self.l1 <= other.l1 and self.l2 <= other.l2 and self.linf <= other.linf
-        return norms and self.cells <= other.cells and self.copies <= other.copies
+        grouped = self.groups % other.groups == 0
+        return norms and grouped and self.cells <= other.cells and self.copies <= other.copies
 
     @property
     def integer(self) -> bool:

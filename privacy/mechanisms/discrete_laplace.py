@@ -166,8 +166,8 @@ def _curve(scale: float, sensitivity: Sensitivity) -> PrivacyCurve:
     responses = RandomizedResponses(cells, linf / scale, pure, sensitivity.integer)
     if sensitivity.of_one_copy.integer:
         return responses
-    dominating = dominating_scale(scale, sensitivity.copies)
-    return MinimumCurve((responses, LaplaceLoss(laplace_parts(l1, linf, cells, dominating), pure)))
+    parts = laplace_parts(l1, linf, cells, dominating_scale(scale, sensitivity.copies), sensitivity.groups)
+    return MinimumCurve((responses, LaplaceLoss(parts, pure)))
 
 
 def _coin_probabilities(scale: float) -> list[Approximation]:

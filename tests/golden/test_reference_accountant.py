@@ -121,11 +121,7 @@ def test_sensitivities_follow_from_the_horizon(source: str) -> None:
                 assert certificate[f"noise[{i}].sensitivity.l2"] ** 2 == pytest.approx(square * nodes, rel=1e-6)
 
 
-POOLED = {(0, 4): 1.0, (2, 4): 1.0, (3, 4): 1.1, (3, 5): 1.06}
-"""(visits counted, horizon) -> epsilon at delta 1e-5 over the true one, which is larger where a cap does not divide."""
-
-
-@pytest.mark.parametrize(("visits", "horizon"), POOLED)
+@pytest.mark.parametrize(("visits", "horizon"), [(0, 4), (2, 4), (3, 4), (3, 5)])
 @pytest.mark.parametrize("settings", [CentralPrivacy(4.0), LocalPrivacy(4.0)])
 def test_counts_pooled_over_steps(visits: int, horizon: int, settings: CentralPrivacy | LocalPrivacy) -> None:
     families = PooledFamilies(horizon, (CountFamily("transitions", 50, 2),), visits_per_user=visits)
@@ -136,4 +132,4 @@ def test_counts_pooled_over_steps(visits: int, horizon: int, settings: CentralPr
     sizes = {float(visits or horizon): 2 * full * nodes} | ({float(rest): 2 * nodes} if rest else {})
     losses = tuple((("laplace", size / scale, math.inf), number) for size, number in sizes.items())
     stated, truth = float(str(certificate["proved.epsilon_at_delta.1e-05"])), reference.epsilon(losses, 1e-5)
-    assert ROUNDING <= stated / truth <= POOLED[visits, horizon] * AGREES
+    assert ROUNDING <= stated / truth <= AGREES

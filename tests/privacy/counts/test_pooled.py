@@ -85,6 +85,8 @@ def test_no_two_records_differ_by_more(seed: int, visits: int, kind: str) -> Non
     encoding = CountEncoding(pooled(visits), kind)
     row, changed = encoding.released.row(len(encoding.released.families)), np.abs(rows[0] - rows[1])
     assert changed.sum() <= row.l1
+    rises = (rows[0] - rows[1])[rows[0] > rows[1]].sum()
+    assert max(rises, changed.sum() - rises) <= row.l1 / 2 + 1e-9
     assert np.linalg.norm(changed) <= row.l2 + 1e-9
     assert changed.max() <= row.linf
     assert np.count_nonzero(changed) <= row.cells
