@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -73,18 +71,3 @@ def require_seeded(entropy: str) -> None:
         raise LedgerError(
             "a run with entropy: os has no checkpoints, as its noise must stay secret; use entropy: seed or a journal"
         )
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file that only its owner may read: after a kill, the old or the new content is there, on the disk."""
-    new = path.with_name(f"{path.name}.new")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

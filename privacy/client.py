@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
+from dprl.atomic_files import remove_leftovers, write_bytes
 from dprl.privacy.base import LedgerError
 from dprl.privacy.channel import CHARGED, SENT
-from dprl.privacy.checkpoints import write_whole
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.messages import UserMessage
@@ -35,15 +35,17 @@ class UserClient(Generic[Q]):
 
     *Formal guarantee.* `ldp`: that of the query's law, for all submissions in this folder together, against the server
     and everyone else: they see `submit`'s messages only. `jdp`: none by itself. The message holds the raw record; the
-    trusted server, the channel to it and this folder (until the acknowledgement) see it, so the channel must be
-    encrypted and the server authenticated. Everyone else sees the server's releases, with its guarantee.
+    trusted server, the channel to it and this folder see it, so the channel must be encrypted and the server
+    authenticated. Everyone else sees the server's releases, with its guarantee. The folder holds it until the
+    acknowledgement or, after a kill that cut its writing short, until the next client opens the folder.
 
     Args:
         planned: the privatizer of the run as the config builds it; only described here, never run.
         user: the user's number, 1..n_users, from a public list of participants; no two users have the same.
         folder: of this user's journal and message; it exists, and outlives the process.
 
-    Raises ValueError for another number, LedgerError for a damaged or another run's journal.
+    Raises ValueError for another number, LedgerError for a folder that another process uses, or with a journal that is
+    damaged or another run's.
     """
 
     def __init__(self, planned: Privatizer[Q], user: int, folder: Path) -> None:
@@ -53,6 +55,8 @@ class UserClient(Generic[Q]):
         self._spec, self._n_users = planned.client_spec, planned.n_users
         self._journal, self._outbox = ChargeJournal(folder / "charges"), folder / "message"
         self._ledger = Ledger(replace(planned.ledger.spec, users=1), self._journal)
+        self._ledger.begin()  # takes the lock of the folder
+        remove_leftovers(folder)
 
     @property
     def ledger(self) -> Ledger:
@@ -98,7 +102,7 @@ class UserClient(Generic[Q]):
         channel.cursor[[CHARGED, SENT]] = number, number - 1
         self._spec.query.client_side.send(channel, record, number)
         message = UserMessage(number, channel.message, self.run)
-        write_whole(self._outbox, message.to_json().encode())
+        write_bytes(self._outbox, message.to_json().encode(), private=True)
         return message
 
     def acknowledge(self, message: UserMessage) -> None:

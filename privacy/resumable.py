@@ -11,9 +11,10 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
+from dprl.atomic_files import remove_leftovers, write_bytes
 from dprl.privacy.base import LedgerError
 from dprl.privacy.channel import CHARGED, RECEIVED, RELEASED, SENT, advance_sent
-from dprl.privacy.checkpoints import check_sealed, sealed, write_whole
+from dprl.privacy.checkpoints import check_sealed, sealed
 from dprl.privacy.client import run_name
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.messages import UserMessage
@@ -92,7 +93,8 @@ class ServerPrivatizer(Privatizer[Q]):
         folder: of charges, messages and state; it exists, and outlives the process.
         apply: is given the content of each message in order (gradients). It may change `arrays` only: content that is
             not yet on the disk must not leave the process, nor `arrays` after `receive_once` raised an error.
-        arrays: the learner's, saved with the state, and restored here in place.
+        arrays: the learner's, saved with the state and, as they are given, before the first message; restored here in
+            place.
 
     Raises LedgerError for queries without two halves, for a folder that another process uses or that lacks a part, and
     for noise of a seed that would be drawn again; ValueError for another run's or damaged state.
@@ -113,6 +115,7 @@ class ServerPrivatizer(Privatizer[Q]):
         self._saved, self._counted, self._position = folder / "state.npz", RangeSet(), 0
         self._frozen, self._halfway = np.zeros(0, dtype=np.int64), False
         self._ledger.begin()  # takes the lock of the folder
+        remove_leftovers(folder)
         self._file = journal
         self._log = _MessageLog(folder / "messages")
         try:
@@ -182,7 +185,7 @@ class ServerPrivatizer(Privatizer[Q]):
         """Write the state after a release; the messages before it are not needed any more."""
         content = io.BytesIO()
         np.savez(content, allow_pickle=False, **sealed(self.run, self._state()))
-        write_whole(self._saved, content.getvalue())
+        write_bytes(self._saved, content.getvalue(), private=True)
         self._log.clear()
 
     def _state(self) -> dict[str, np.ndarray]:
@@ -196,6 +199,10 @@ class ServerPrivatizer(Privatizer[Q]):
 
     def _resume(self) -> None:
         """Go on from state and messages. Raises LedgerError if they and the charges are not of one moment."""
+        logged = self._log.read()
+        if not (self.charged or logged or self._saved.exists()):
+            # Without it, arrays that a server has changed before it failed would be the first ones of the next.
+            self._save()
         if self._saved.exists():
             with np.load(self._saved, allow_pickle=False) as file:
                 state = dict(file)
@@ -203,11 +210,11 @@ class ServerPrivatizer(Privatizer[Q]):
             self._position, self._counted = int(state["position"][0]), RangeSet.from_array(state["received"])
             for name, array in self._kept().items():
                 array[:] = state[name]
-            self._frozen = np.append(state["frozen"], self._position)
-        messages = [(position, message) for position, message in self._log.read() if position > self._position]
+            self._frozen = np.append(state["frozen"], self._position) if self._position else state["frozen"]
+        messages = [(position, message) for position, message in logged if position > self._position]
         last = self._position + len(messages)
         in_order = [position for position, _ in messages] == list(range(self._position + 1, last + 1))
-        if not in_order or not last - 1 <= self.charged <= last:
+        if not (self._saved.exists() and in_order and last - 1 <= self.charged <= last):
             raise LedgerError(
                 f"{self._saved.parent} must hold charges, messages and state of one moment, got {self.charged} charges "
                 f"and messages up to {last}; restore all three, or begin in another folder with new users"

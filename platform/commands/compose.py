@@ -24,8 +24,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the certificate of several runs together."""
+    from dprl.atomic_files import write_json
     from dprl.platform.reports.verdicts import certificate_text
-    from dprl.platform.results.atomic_files import write_json
     from dprl.platform.results.certificates import composed
 
     certificate = composed(options.certificates, options.disjoint).to_dict()

@@ -28,11 +28,11 @@ def run(options: argparse.Namespace) -> int:
     """Draw one figure of a sweep into a file and print its caption; without a name list the figures."""
     width = None if options.width is None else _width(options.width)
     file = None if options.out is None else Path(options.out)
+    from dprl.atomic_files import write_bytes
     from dprl.platform.reports.comparing.report_cells import read_cells
     from dprl.platform.reports.figures.catalogue import report_charts
     from dprl.platform.reports.figures.layout import compose
     from dprl.platform.reports.figures.styles import FORMATS, render, style_of
-    from dprl.platform.results.atomic_files import write_bytes
     from dprl.platform.results.home import home_folder
     from dprl.platform.results.layout import nothing_finished, sweep_layout
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dprl.atomic_files import write_bytes, write_text
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, Scalar
 from dprl.platform.errors import UserError, counted
 from dprl.platform.reproductions import claims, tables
-from dprl.platform.results.atomic_files import write_bytes, write_text
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.home import Home
 from dprl.platform.results.layout import SweepCell, SweepLayout

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from dprl.atomic_files import write_json, write_text
 from dprl.platform.configs.config import config_files
 from dprl.platform.configs.experiment import NAME_RULE, Experiment, fits_as_name, varying_keys
 from dprl.platform.errors import UserError, broken_rule, suggestion
 from dprl.platform.program import command
-from dprl.platform.results.atomic_files import write_json, write_text
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.home import Home
 from dprl.platform.results.lock import FolderLock

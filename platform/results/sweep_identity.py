@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from dprl.atomic_files import write_json
 from dprl.platform.configs.experiment import Experiment, Scalar
 from dprl.platform.errors import UserError, counted
-from dprl.platform.results.atomic_files import write_json
 
 _MOST_KEYS, _MOST_VALUES = 4, 5
 

@@ -15,6 +15,14 @@ import numpy as np
 import pandas as pd
 
 from dprl.algorithms import Algorithm
+from dprl.atomic_files import (
+    remove_leftovers,
+    write_arrays,
+    write_atomically,
+    write_bytes,
+    write_json,
+    write_text,
+)
 from dprl.platform.audits import attached_audit
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.configs.memory import seeds_at_once
@@ -23,14 +31,6 @@ from dprl.platform.plugins import require_digested_modules
 from dprl.platform.reports.figures.of_cell import cell_figures
 from dprl.platform.reports.pages.certificate import certificate_page
 from dprl.platform.reports.verdicts import privacy_text
-from dprl.platform.results.atomic_files import (
-    remove_leftovers,
-    write_arrays,
-    write_atomically,
-    write_bytes,
-    write_json,
-    write_text,
-)
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.summary import columns, per_episode
 from dprl.platform.sweeps.versions import versions

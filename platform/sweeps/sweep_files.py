@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from dprl.atomic_files import write_text
 from dprl.platform.reports.records import summary_row
-from dprl.platform.results.atomic_files import write_text
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.layout import SweepCell, SweepLayout, SweepStatus
 

@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "algorithms": {"privacy", "envs", "algorithms"},
     "platform": {"privacy", "envs", "algorithms", "platform"},
 }
-FOR_ALL = {"__version__", "compiled", "sources", "plugins"}
+FOR_ALL = {"__version__", "atomic_files", "compiled", "sources", "plugins"}
 """Of package/: every room may import them."""
 LIBRARIES = {
     "privacy": {"numpy", "scipy", "numba"},
@@ -57,8 +57,8 @@ ORDER = {
     "privacy": (
         *("base", "verdicts", "validation", "checkpoints", "threat_models", "ranges", "messages", "randomness"),
         *("accounting", "mechanisms", "counters", "ledger", "journal", "certificate_json", "derivation"),
-        *("derived_fields", "certificate", "verification", "channel", "schedule", "query"),
-        *("privatizer", "client", "resumable", "queries", "trust_models", "audits"),
+        *("derived_fields", "certificate", "channel", "schedule", "query"),
+        *("privatizer", "client", "resumable", "queries", "query_json", "verification", "trust_models", "audits"),
     ),
     "platform": (
         *("errors", "program", "environment_variables", "environments", "plugins", "configs"),

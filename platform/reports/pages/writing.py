@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from dprl.atomic_files import write_bytes, write_json, write_text
 from dprl.platform.configs.varying import varies
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.reports.cell_texts import algorithm_name, rows_of, setting_text, shared_settings
@@ -26,7 +27,6 @@ from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.figures.styles import FORMATS
 from dprl.platform.reports.pages.content import Content
 from dprl.platform.reports.verdicts import privacy_text
-from dprl.platform.results.atomic_files import write_bytes, write_json, write_text
 from dprl.platform.results.layout import SweepLayout, nothing_finished, sweep_layout
 from dprl.platform.results.sweep_identity import Grid, Stages
 

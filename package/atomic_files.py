@@ -44,9 +44,9 @@ def remove_leftovers(folder: Path) -> None:
         leftover.unlink(missing_ok=True)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write bytes atomically."""
-    write_atomically(path, lambda file: file.write(content))
+def write_bytes(path: Path, content: bytes, private: bool = False) -> None:
+    """Write bytes atomically; a private file can be read by its owner only."""
+    write_atomically(path, lambda file: file.write(content), private)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 import pytest
 
-from dprl.platform.results.atomic_files import write_atomically, write_text
+from dprl.atomic_files import write_atomically, write_text
 
 
 class Killed(BaseException):
