@@ -7,7 +7,21 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
-from dprl.privacy.accounting.curves import PrivacyCurve
+from dprl.privacy.accounting.curves import (
+    ZCDP,
+    ApproximateLoss,
+    GaussianDP,
+    MinimumCurve,
+    OptimizedUnaryEncodings,
+    PrivacyCurve,
+    PureDP,
+    RandomizedResponses,
+    Unbounded,
+)
+from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss, RoundedGaussianLoss
+from dprl.privacy.accounting.laplace_losses import LaplaceLoss
+from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
+from dprl.privacy.accounting.shuffling import ShuffledLoss
 from dprl.privacy.base import Guarantee
 from dprl.privacy.counters.base import Counter, Tree
 from dprl.privacy.ledger import ReleaseEvent, curve_of
@@ -135,7 +149,7 @@ def _scale_step(channel: str, law: Any, l1: float, terms: Terms, claimed: Guaran
 def _loss_step(release: ReleaseEvent, law: Any) -> Step:  # noqa: ANN401
     """Return the step from the scale to the loss of one submission."""
     curve = release.curve()
-    formula, attribute, lemma = _LOSSES[type(curve).__name__]
+    formula, attribute, lemma = _LOSSES[type(curve)]
     value, numbers = float(getattr(curve, attribute)), _numbers(curve) or {"pure_epsilon": curve.pure_epsilon}
     change = release.sensitivity or _change(law)
     scale = float(getattr(getattr(law, "additive", law), "scale", 0.0) or 0.0)
@@ -151,26 +165,26 @@ def _loss_step(release: ReleaseEvent, law: Any) -> Step:  # noqa: ANN401
     return Step(name, formula, numbers, value, lemma, f"{_MAP}#other-sources", code_of(type(curve), "delta"))
 
 
-_LOSSES = {
-    "PureDP": ("epsilon_0", "pure_epsilon", "Pure loss: Kairouz, Oh, Viswanath 2015, Theorem 3.3"),
-    "RandomizedResponses": (
+_LOSSES: dict[type[PrivacyCurve], tuple[str, str, str]] = {
+    PureDP: ("epsilon_0", "pure_epsilon", "Pure loss: Kairouz, Oh, Viswanath 2015, Theorem 3.3"),
+    RandomizedResponses: (
         "min(n * epsilon_0, cap)", "pure_epsilon", "Equal losses: Kairouz, Oh, Viswanath 2015, Theorem 3.3"
     ),
-    "LaplaceLoss": ("pure", "pure_epsilon", "Losses of all changed numbers: Dwork, McSherry, Nissim, Smith 2006"),
-    "RoundedGaussianLoss": ("l2 / sigma", "mu", "Rounded Gaussian: Peikert 2010, Theorem 3.1"),
-    "OptimizedUnaryEncodings": ("n * epsilon_0", "pure_epsilon", "Unary encoding: Wang, Blocki, Li, Jha 2017"),
-    "GaussianDP": ("mu", "mu", "Gaussian mechanism: Balle, Wang 2018, Theorem 8"),
-    "DiscreteGaussianLoss": (
+    LaplaceLoss: ("pure", "pure_epsilon", "Losses of all changed numbers: Dwork, McSherry, Nissim, Smith 2006"),
+    RoundedGaussianLoss: ("l2 / sigma", "mu", "Rounded Gaussian: Peikert 2010, Theorem 3.1"),
+    OptimizedUnaryEncodings: ("n * epsilon_0", "pure_epsilon", "Unary encoding: Wang, Blocki, Li, Jha 2017"),
+    GaussianDP: ("mu", "mu", "Gaussian mechanism: Balle, Wang 2018, Theorem 8"),
+    DiscreteGaussianLoss: (
         "n / (2 * sigma**2)", "rho", "Discrete Gaussian: Canonne, Kamath, Steinke 2020, Theorem 7"
     ),
-    "ZCDP": ("rho", "rho", "Concentrated loss: Canonne, Kamath, Steinke 2020, Proposition 12"),
-    "MinimumCurve": ("least of several bounds", "pure_epsilon", "Every bound holds, so the least does"),
-    "ApproximateLoss": ("delta_0", "delta_0", "Noise on a bounded interval: Lemma E"),
-    "ShuffledLoss": ("epsilon_0", "epsilon_0", "Clones: Feldman, McMillan, Talwar 2021, Theorem 3.2"),
-    "SampledGaussianLoss": ("multiplier", "multiplier", "Poisson sampling: Zhu, Dong, Wang 2022"),
-    "Unbounded": ("pure_epsilon", "pure_epsilon", "Without noise, or without clips, no epsilon is finite"),
+    ZCDP: ("rho", "rho", "Concentrated loss: Canonne, Kamath, Steinke 2020, Proposition 12"),
+    MinimumCurve: ("least of several bounds", "pure_epsilon", "Every bound holds, so the least does"),
+    ApproximateLoss: ("delta_0", "delta_0", "Noise on a bounded interval: Lemma E"),
+    ShuffledLoss: ("epsilon_0", "epsilon_0", "Clones: Feldman, McMillan, Talwar 2021, Theorem 3.2"),
+    SampledGaussianLoss: ("multiplier", "multiplier", "Poisson sampling: Zhu, Dong, Wang 2022"),
+    Unbounded: ("pure_epsilon", "pure_epsilon", "Without noise, or without clips, no epsilon is finite"),
 }  # fmt: skip
-"""By curve of one release: the formula of its own numbers, its loss, the lemma."""
+"""By class of the curve of one release: the formula of its own numbers, its loss, the lemma."""
 
 
 def _change(law: Any) -> Sensitivity | None:  # noqa: ANN401

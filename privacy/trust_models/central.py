@@ -101,9 +101,6 @@ class CentralPrivacy(_OnSchedule[CountFamilies, CountQuery], CountSettings):
     def _schedulable(self) -> bool:
         return self.calibration == "certified"
 
-    def _printed_noise(self, node: Laplace, n_users: int) -> NoiseSpec:
-        return NoiseSpec(None, BinaryTree(n_users, node))
-
     def _noise(self, encoding: CountEncoding, n_users: int, streams: Streams) -> tuple[NoiseSpec, str]:
         counter, why = calibrated_counter(self.counter, self.mechanism, self._budget(encoding, n_users, streams))
         return NoiseSpec(None, counter), why

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
+from dprl.privacy.counters import BinaryTree, ExactCounter
 from dprl.privacy.mechanisms import ADDITIVE
 from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.mechanisms.laplace import Laplace
@@ -16,6 +17,7 @@ from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.printed import PRINTED, PrintedLemma
 from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.threat_models import NOISY_SIDES
 from dprl.privacy.trust_models.base import Budgeted, Placed
 from dprl.privacy.validation import check_choice
 
@@ -43,7 +45,8 @@ class CountSettings(Budgeted[CountFamilies, CountQuery]):
         source, why = "the requested guarantee, met by the certified scale", ""
         if self.calibration == "printed":
             lemma = self._lemma(data, streams, "calibration: certified")
-            noise = self._printed_noise(Laplace(lemma.scale(data, n_users, self.epsilon)), n_users)
+            law, local = Laplace(lemma.scale(data, n_users, self.epsilon)), NOISY_SIDES[self.model][0]
+            noise = NoiseSpec(law, ExactCounter(n_users)) if local else NoiseSpec(None, BinaryTree(n_users, law))
             source = lemma.source
         else:
             noise, why = self._noise(encoding, n_users, streams)
@@ -76,10 +79,6 @@ class CountSettings(Budgeted[CountFamilies, CountQuery]):
                 f"write arithmetic: fast, or {otherwise}"
             )
         return PRINTED[families.paper][self.model]
-
-    @abstractmethod
-    def _printed_noise(self, node: Laplace, n_users: int) -> NoiseSpec:
-        """Return where the paper has its noise."""
 
     @abstractmethod
     def _noise(self, encoding: CountEncoding, n_users: int, streams: Streams) -> tuple[NoiseSpec, str]:

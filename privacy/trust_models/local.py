@@ -84,9 +84,6 @@ class LocalPrivacy(CountSettings):
                 "the papers print a scale for laplace only"
             )
 
-    def _printed_noise(self, node: Laplace, n_users: int) -> NoiseSpec:
-        return NoiseSpec(node, ExactCounter(n_users))
-
     def _noise(self, encoding: CountEncoding, n_users: int, streams: Streams) -> tuple[NoiseSpec, str]:
         report, why = calibrated_report(self.mechanism, self._budget(encoding, n_users, streams))
         return NoiseSpec(report, ExactCounter(n_users)), why

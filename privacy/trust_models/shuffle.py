@@ -14,7 +14,6 @@ from dprl.privacy.counters import ExactCounter
 from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.mechanisms.gradients import ClippedLaplace
 from dprl.privacy.mechanisms.gram_laws import GramLaplace
-from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.projected_random_sign import Scaling
 from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
@@ -100,9 +99,6 @@ class ShufflePrivacy(CountSettings):
             )
         told = f"reports of epsilon {each:.4g} in blocks of {self.smallest_block} users or more"
         return NoiseSpec(report, ExactCounter(n_users)), "; ".join(filter(None, [told, why]))
-
-    def _printed_noise(self, node: Laplace, n_users: int) -> NoiseSpec:
-        raise NotImplementedError(node, n_users)
 
 
 @dataclass(frozen=True)
