@@ -86,6 +86,7 @@ class Certificate:
     threat_model: ThreatModel
     releases: tuple[ReleaseEvent, ...]
     users: int
+    most_users: int
     submissions: int
     attempts: int
     users_asked_again: int
@@ -145,7 +146,10 @@ class Certificate:
             },
             "noise": [release_in_json(release) for release in self.releases],
             "groups": [list(group) for group in self.groups] or None,
+            "query": self.details.get("query"),
+            "randomness": self.details.get("randomness"),
             "users": self.users,
+            "most_users": self.most_users,
             "submissions": self.submissions,
             "attempts": self.attempts,
             "users_asked_again": self.users_asked_again,
@@ -172,8 +176,8 @@ def certify(
 ) -> Certificate:
     """Compute the certificate of a ledger; the request is only compared with it, never believed.
 
-    `details` are facts about the same noise that say nothing about privacy, or say it user by user: 'error',
-    'per_user', 'best_available', 'composition'.
+    `details`: 'query' and 'randomness', the facts that the releases are computed from; 'composition'; and facts about
+    the same noise that say nothing about privacy, or say it user by user: 'error', 'per_user', 'best_available'.
 
     Verdicts: `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` when
     something leaves without noise. `factor` is the proved epsilon over the claimed one, at the claimed delta.
@@ -203,6 +207,7 @@ def certify(
         spec.threat_model,
         spec.releases,
         ledger.users_charged,
+        spec.users,
         spec.submissions,
         ledger.attempts,
         ledger.users_asked_again,

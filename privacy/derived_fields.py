@@ -26,15 +26,14 @@ def derived_fields(
     relation: str,
     releases: tuple[ReleaseEvent, ...],
     terms: Terms,
-    steps: Sequence[Step] | Sequence[dict[str, Any]],
+    steps: Sequence[Step],
 ) -> dict[str, Any]:
     """Return 'trade_off', 'renyi', 'episodes_per_user' and 'derivation', JSON-ready; empty without noise.
 
     Args:
         model: the trust model. relation: of neighbours; a bound for one relation says nothing about another.
         releases: of one submission. terms: the claim, and how often all of them happen to one user.
-        steps: of the derivation, from one user's record to the numbers that get noise; or all of a stated certificate,
-            of which those that follow from the releases are computed again.
+        steps: of the derivation, from one user's record to the numbers that get noise.
     """
     if not any(NOISY_SIDES[model]) or terms.claimed is None:
         return {"trade_off": None, "renyi": None, "episodes_per_user": None, "derivation": []}
@@ -55,7 +54,7 @@ def derived_fields(
             "absent": absent,
         },
         "episodes_per_user": _episodes(model, relation, _Charged(releases, times, terms.groups), terms.claimed.delta),
-        "derivation": _derivation(steps, [step.to_dict() for step in steps_from_ledger(releases, terms)]),
+        "derivation": [step.to_dict() for step in (*steps, *steps_from_ledger(releases, terms))],
     }
 
 
@@ -70,14 +69,6 @@ class _Charged(NamedTuple):
     def curve(self) -> PrivacyCurve:
         """Privacy curve of one user with one episode."""
         return curve_of(*self)
-
-
-def _derivation(
-    steps: Sequence[Step] | Sequence[dict[str, Any]], from_ledger: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    first = [step.to_dict() if isinstance(step, Step) else step for step in steps]
-    stated = any(isinstance(step, dict) for step in steps)
-    return [*(first[: max(0, len(first) - len(from_ledger))] if stated else first), *from_ledger]
 
 
 @lru_cache(maxsize=64)  # every seed of a cell asks for the same ones; nobody changes the result

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -17,9 +17,10 @@ import numpy as np
 
 from dprl.privacy.base import LedgerError, Precision, TrustModel
 from dprl.privacy.certificate import ENTROPY, Certificate, PrivacyRequest, certify
+from dprl.privacy.certificate_json import described
 from dprl.privacy.channel import CHARGED, RECEIVED, RELEASED, SENT
 from dprl.privacy.checkpoints import check_sealed, counts_in, require_seeded, sealed
-from dprl.privacy.ledger import Journal, Ledger, LedgerSpec
+from dprl.privacy.ledger import Charged, Journal, Ledger, LedgerSpec
 from dprl.privacy.messages import PrivateMessages, SubmissionRange, UserMessage
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams
@@ -184,10 +185,8 @@ class Privatizer(Generic[Q]):
         self._take(_CLIENTS)
         first, last = self.charged + 1, self.charged + k
         if last > self.capacity:
-            raise LedgerError(
-                f"submission {last} cannot be charged: {self.n_users} users submit {self.submissions} times at most; "
-                "build for more submissions"
-            )
+            most = f"{self.n_users} users submit {self.submissions} times at most"
+            raise LedgerError(f"submission {last} cannot be charged: {most}; build for more submissions")
         self._ledger.charge(first, last)
         return SubmissionRange(first, last, self.n_users, self._issuer)
 
@@ -254,10 +253,8 @@ class Privatizer(Generic[Q]):
     def simulate_in_blocks(self) -> None:
         """Let `add_block` simulate users; the certificate says so. Raises LedgerError unless `draws_blocks`."""
         if not self.draws_blocks:
-            raise LedgerError(
-                "users are simulated in blocks where noise is seeded and their sums have a known law; write "
-                "simulation: users"
-            )
+            why = "users are simulated in blocks where noise is seeded and their sums have a known law"
+            raise LedgerError(f"{why}; write simulation: users")
         self._in_blocks = True
 
     def add_block(self, block: Any) -> None:  # noqa: ANN401 - each query has its own
@@ -284,13 +281,11 @@ class Privatizer(Generic[Q]):
 
     def planned_ledger(self) -> Ledger:
         """Return the ledger of a run that uses all submissions, nothing released."""
-        ledger = Ledger(self._spec)
-        ledger.charge(1, self.capacity)
-        return ledger
+        return Ledger.of_charges(self._spec, Charged((), self.capacity))
 
     def planned_certificate(self, algorithm: str) -> Certificate:
         """Return the certificate of a run that uses all submissions, computed from the same noise objects."""
-        return certify(self.planned_ledger(), self.request, algorithm, self._details)
+        return self.certified(self.planned_ledger(), algorithm)
 
     def certificate(self, algorithm: str) -> Certificate:
         """Return the certificate of all charges so far.
@@ -301,9 +296,13 @@ class Privatizer(Generic[Q]):
         in_turn = 0 <= received <= sent <= charged <= self.charged and messages == max(sent - self._skipped, 0)
         if not in_turn or self._received.last > self.charged:
             raise LedgerError("more was sent than was charged; nothing can be certified")
+        return self.certified(self._ledger, algorithm)
+
+    def certified(self, ledger: Ledger, algorithm: str) -> Certificate:
+        """Return the certificate of a ledger of this run's releases, of other charges for instance."""
         # What one attempt tells of each user is not all that several attempts tell.
-        details = self._details if self._ledger.attempts == 1 else {**self._details, "per_user": None}
-        return certify(self._ledger, self.request, algorithm, details)
+        details = self._details if ledger.attempts == 1 else {**self._details, "per_user": None}
+        return certify(ledger, self.request, algorithm, details)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return everything that changes in a run; draws are keyed by submission, so there is no generator state.
@@ -360,8 +359,9 @@ class Privatizer(Generic[Q]):
 
     @cached_property
     def _details(self) -> Mapping[str, Any]:
-        found = {"simulation": "blocks" if self._in_blocks else "users", "derivation": self.query.derivation()}
-        return {**self.query.details(self.request, self._spec.releases, self._streams.noise.arithmetic), **found}
+        noise, found = self._streams.noise, {"simulation": "blocks" if self._in_blocks else "users"}
+        facts = {"query": described(self.query), "randomness": asdict(noise), "derivation": self.query.derivation()}
+        return {**self.query.details(self.request, self._spec.releases, noise.arithmetic), **found, **facts}
 
     def _changing(self) -> dict[str, np.ndarray]:
         counts = np.array([self.charged, self._source], dtype=np.int64)

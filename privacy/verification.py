@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from typing import Any
@@ -12,33 +14,108 @@ from typing import Any
 from dprl import __version__
 from dprl.privacy.base import Guarantee, LedgerError
 from dprl.privacy.certificate import OPEN_CHANNELS, SCHEMA, Certificate, PrivacyRequest, certify
-from dprl.privacy.certificate_json import checksum, ledger_from_json
-from dprl.privacy.ledger import Ledger, LedgerSpec, ReleaseEvent
-from dprl.privacy.threat_models import ThreatModel
+from dprl.privacy.certificate_json import NOT_ITS_OWN, checksum
+from dprl.privacy.ledger import Charged, Ledger, LedgerSpec, ReleaseEvent
+from dprl.privacy.privatizer import Privatizer
+from dprl.privacy.query_json import query_from_json
+from dprl.privacy.randomness.settings import NoiseConfig
+from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.threat_models import NOISY_SIDES, ThreatModel
 
 _REFUSED = (ValueError, LedgerError, ArithmeticError)
-"""Raised for fields that no certificate has."""
-_DAMAGE = (KeyError, TypeError, AttributeError, IndexError)
+"""Raised for facts that no run has."""
+_DAMAGE = (KeyError, TypeError, AttributeError, IndexError, RecursionError)
 _TOLERANCE, _ZERO = 1e-9, 1e-15
 """Numbers differ by less from one processor to another, relative and absolute."""
-_EPISODES, _LEAST = "episodes_per_user.bounds[", "trade_off.false_negative_rate["
-_BOUNDS = ("proved.", "factor", "per_user.", "trade_off.detected", _LEAST, "renyi.divergence_at_order.", _EPISODES)
-_FROM_CURVE = ("trade_off", "renyi", "episodes_per_user")
-_LABELS = (".episodes", ".delta", ".length")
-_WORDS = ("derivation", "proved.method", "renyi.absent", "episodes_per_user.joint")
-"""Fields that another version may say otherwise of the same curve."""
 _WORST = ("holds", "holds_approximately", "fails", "unbounded")
-_MOST_GROUPS = 1000
-_COMPOSED = "composed"
+_MOST_GROUPS, _MOST_ATTEMPTS = 1000, 1_000_000
+_COMPOSED, _KINDS = "composed", ("sequential", "disjoint")
+_FACTS = "facts"
+TAKEN_AS_STATED = {
+    "algorithm": "its name",
+    "query": "sizes of the environment, caps, clips and noise",
+    "randomness": "arithmetic and entropy",
+    "requested": "epsilon and delta",
+    "claimed": "epsilon, delta and their source",
+    "choice": "its reason",
+    "users": "number, with most_users, submissions, attempts and users_asked_again",
+    "simulation": "users or blocks",
+    "composition": "whether users are disjoint",
+    "audit": "its measurement",
+}
+"""Facts that no other field implies, and their content; all other fields are computed from them."""
 
 Leaf = float | str | bool | None
+
+
+def _at_least(stated: Leaf, found: Leaf) -> bool:
+    return _number(stated) >= _number(found)
+
+
+def _at_most(stated: Leaf, found: Leaf) -> bool:
+    return _number(stated) <= _number(found)
+
+
+def _no_better(stated: Leaf, found: Leaf) -> bool:
+    return stated in _WORST and found in _WORST and _WORST.index(str(stated)) >= _WORST.index(str(found))
+
+
+def _absent(stated: Leaf, found: Leaf) -> bool:  # noqa: ARG001
+    return stated is None
+
+
+def _absent_or_at_least(stated: Leaf, found: Leaf) -> bool:
+    return stated is None or _at_least(stated, found)
+
+
+def _absent_or_at_most(stated: Leaf, found: Leaf) -> bool:
+    return stated is None or _at_most(stated, found)
+
+
+def _anything(stated: Leaf, found: Leaf) -> bool:  # noqa: ARG001
+    return True
+
+
+def _number(value: Leaf) -> float:
+    """Return a number of a certificate; NaN, below and above nothing, for anything else."""
+    return float(value) if value == "inf" or type(value) in (int, float) else math.nan  # type: ignore[arg-type]
+
+
+_OF_ANOTHER_VERSION: dict[str, Callable[[Leaf, Leaf], bool]] = {
+    "proved": _at_least,
+    "proved.method": _anything,
+    "proved.tightness": lambda stated, found: stated == "upper",  # noqa: ARG005
+    "verdict": _no_better,
+    "factor": _at_least,
+    "per_user": _absent_or_at_least,
+    "trade_off": _absent,
+    "trade_off.false_negative_rate": _absent_or_at_most,
+    "trade_off.detected_at_5_percent": _absent_or_at_least,
+    "renyi": _absent,
+    "renyi.divergence_at_order": _absent_or_at_least,
+    "renyi.absent": _anything,
+    "episodes_per_user": _absent,
+    "episodes_per_user.bounds.epsilon": _absent_or_at_least,
+    "episodes_per_user.bounds.group": _absent_or_at_least,
+    "episodes_per_user.bounds.joint": _absent_or_at_least,
+    "episodes_per_user.bounds.by": _anything,
+    "episodes_per_user.joint": _anything,
+    "covered_channels.length": _at_most,
+    "excluded_channels.length": _at_least,
+    **dict.fromkeys(("unit", "observer", "attained_by", "covered_channels", "excluded_channels"), _anything),
+    **dict.fromkeys(("query", "derivation", "error", "best_available", "assumption"), _anything),
+}
+"""Field -> whether a stated value of another version holds beside the recomputed one; else they must be equal.
+
+A field stands for those below it that have no entry. Bounds may be looser, and words and sizes of errors different."""
 
 
 @dataclass(frozen=True)
 class Difference:
     """A field that does not stand: its path, its stated value, and the value that the other fields give.
 
-    The right checksum is not told, so `recomputed` is None for it.
+    The right checksum is not told, so `recomputed` is None for it. Facts that no run has are the field 'facts', with
+    the reason in place of a recomputed value.
     """
 
     field: str
@@ -48,6 +125,8 @@ class Difference:
     def __str__(self) -> str:
         if self.field == "checksum":
             return "checksum does not match: the file was edited"
+        if self.field == _FACTS:
+            return f"no run has the stated facts: {self.recomputed}"
         return f"{self.field} is {self.stated!r}, recomputed {self.recomputed!r}"
 
 
@@ -68,11 +147,12 @@ class Verification:
 
 
 def verify(stated: Mapping[str, Any]) -> Verification:
-    """Compute a certificate again from its own releases, sensitivities, neighbours and charges.
+    """Compute a certificate again from the facts that it states, by the code that certificates are made with.
 
-    Everything that follows from them must agree: the proof, verdict and factor, scales, names and arithmetic of the
-    noise, and the channels that the noise leaves open. Words, settings and sizes of errors are taken as they are, and
-    a checksum tells whether one was changed. A certificate of another version may prove less: its bounds still hold.
+    The query with its noise gives the releases and their sensitivities, the threat model, the errors and the
+    derivation; with the charges it gives the proof, the verdict and everything else. A composed certificate is composed
+    again from its parts. All fields must agree, but for TAKEN_AS_STATED: these must be facts of a possible run.
+    A certificate of another version may prove less: its bounds still hold.
 
     Raises LedgerError for a damaged certificate, and for one of an earlier schema.
     """
@@ -83,12 +163,12 @@ def verify(stated: Mapping[str, Any]) -> Verification:
         differences = tuple(_differences(stated, expected))
         if stated["checksum"] != checksum(stated):
             differences += (Difference("checksum", stated["checksum"], None),)
+        if stated["audit"] is not None and stated["audit"].get("contradicts_proof"):
+            differences += (Difference("audit.contradicts_proof", True, False),)
     except _REFUSED as error:
-        return Verification((Difference("noise", None, " ".join(str(error).split())),), None)
+        return Verification((Difference(_FACTS, None, " ".join(str(error).split())),), None)
     except _DAMAGE as error:
         raise _damaged(error) from error
-    if (stated["audit"] or {}).get("contradicts_proof"):
-        differences += (Difference("audit.contradicts_proof", True, False),)
     return Verification(differences, found)
 
 
@@ -104,34 +184,31 @@ def compose_certificates(certificates: Sequence[Mapping[str, Any]], disjoint: bo
     """
     if not certificates:
         raise LedgerError("certificates must be given, got none; name at least one")
+    runs = []
     for each in certificates:
         verified = verify(each)
-        if not verified.stands:
+        if verified.certificate is None or not verified.stands:
             raise LedgerError(f"a composed certificate must stand, got one where {verified.differences[0]}")
+        runs.append(verified.certificate)
         for key in ("trust_model", "adjacency", "unit"):
             if each[key] != certificates[0][key]:
                 raise LedgerError(
                     f"{key} must be the same in all of them, got {certificates[0][key]!r} and {each[key]!r}; state "
                     "these guarantees side by side"
                 )
-    ledgers = [_ledger(each) for each in certificates]
-    releases, groups = _joined([ledger.spec for ledger in ledgers], [_times(ledger) for ledger in ledgers], disjoint)
-    users = [ledger.users_charged for ledger in ledgers]
+    releases, groups = _joined(runs, disjoint)
+    users = [run.users for run in runs]
     n_users = sum(users) if disjoint else max(users)
-    spec = LedgerSpec(
-        certificates[0]["trust_model"], releases, _threats_of_all(certificates), max(1, n_users), 1, groups
-    )
-    ledger = Ledger(spec)
-    if n_users:
-        ledger.charge(1, n_users)
-    claims = [_guarantee(each, each["claimed"]) for each in certificates]
+    threats = _threats_of_all(certificates)
+    spec = LedgerSpec(runs[0].trust_model, releases, threats, max(1, n_users), 1, groups)
     try:
-        request = _claimed_together(claims, disjoint)
+        request = _claimed_together([run.request.claimed for run in runs], disjoint)
     except ValueError as error:
         raise LedgerError(f"the claims together must be a guarantee: {error}") from None
-    names = " + ".join(dict.fromkeys(each["algorithm"] for each in certificates))
-    parts = [{key: each[key] for key in ("algorithm", "claimed", "users", "checksum")} for each in certificates]
-    return certify(ledger, request, names, {"composition": {"kind": _kind(disjoint), "of": parts}})
+    names = " + ".join(dict.fromkeys(run.algorithm for run in runs))
+    parts = [{key: value for key, value in each.items() if key not in NOT_ITS_OWN} for each in certificates]
+    composition = {"kind": _KINDS[disjoint], "of": parts}
+    return certify(Ledger.of_charges(spec, Charged((), n_users)), request, names, {"composition": composition})
 
 
 def _require_schema(stated: Mapping[str, Any]) -> None:
@@ -153,21 +230,41 @@ def _damaged(error: Exception) -> LedgerError:
     return LedgerError(f"a certificate must have all fields of {SCHEMA}, got {lost}; restore the file")
 
 
-def _ledger(stated: Mapping[str, Any]) -> Ledger:
-    return ledger_from_json(stated, OPEN_CHANNELS)
-
-
-def _guarantee(stated: Mapping[str, Any], found: Mapping[str, Any]) -> Guarantee | None:
-    if found["epsilon"] is None:
-        return None
-    return Guarantee(stated["trust_model"], found["epsilon"], found["delta"], stated["adjacency"])
-
-
 def _recomputed(stated: Mapping[str, Any]) -> Certificate:
-    requested, claimed = (_guarantee(stated, stated[key]) for key in ("requested", "claimed"))
-    says = stated["claimed"]
+    if stated["composition"] is not None:
+        kind, parts = stated["composition"]["kind"], stated["composition"]["of"]
+        if kind not in _KINDS:
+            raise LedgerError(f"composition.kind must be one of {', '.join(_KINDS)}, got {kind!r}")
+        return compose_certificates(parts, kind == "disjoint")
+    run = _privatizer(stated)
+    users, again, attempts = (_whole(stated[key]) for key in ("users", "users_asked_again", "attempts"))
+    if not (1 <= attempts <= _MOST_ATTEMPTS and 0 <= again <= users and (again > 0) == (attempts > 1)):
+        raise LedgerError(f"users_asked_again must be above 0 with several attempts only, got {again} in {attempts}")
+    charged = Charged(((again,) + (1,) * (attempts - 2)) if attempts > 1 else (), users)
+    return run.certified(Ledger.of_charges(run.ledger.spec, charged), stated["algorithm"])
+
+
+def _privatizer(stated: Mapping[str, Any]) -> Privatizer[Any]:
+    """Return the privatizer of a run with the stated facts; it draws nothing and charges nobody."""
+    says, model, adjacency = stated["claimed"], stated["trust_model"], stated["adjacency"]
+    if model not in NOISY_SIDES:
+        raise LedgerError(f"trust_model must be one of {', '.join(NOISY_SIDES)}, got {model!r}")
+    requested, claimed = (
+        None if each["epsilon"] is None else Guarantee(model, each["epsilon"], each["delta"], adjacency)
+        for each in (stated["requested"], says)
+    )
     request = PrivacyRequest(requested, claimed, says["calibration"], says["source"], stated["choice"])
-    return certify(_ledger(stated), request, stated["algorithm"], stated)
+    streams = Streams(0, "", NoiseConfig(**stated["randomness"]))
+    query = query_from_json(stated["query"])
+    run = Privatizer(query, request, _whole(stated["most_users"]), streams, _whole(stated["submissions"]))
+    if stated["simulation"] == "blocks":
+        run.simulate_in_blocks()
+    return run
+
+
+def _whole(value: Any) -> int:  # noqa: ANN401 - JSON
+    """Return a whole number; a flag, which is one to Python, becomes 0 or 1. Raises TypeError for anything else."""
+    return int(operator.index(value))
 
 
 def _leaves(value: object, path: str = "") -> Iterator[tuple[str, Leaf]]:
@@ -184,15 +281,17 @@ def _leaves(value: object, path: str = "") -> Iterator[tuple[str, Leaf]]:
 
 
 def _differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Difference]:
-    ours = stated["version"] == __version__
-    given = dict(_leaves({key: stated[key] for key in expected if ours or key in stated}))
-    found = dict(_leaves({key: expected[key] for key in expected if ours or key in stated}))
-    for path in [*found, *(path for path in given if path not in found)]:
-        one, other = given.get(path), found.get(path)
-        if path in ("version", "checksum") or (path in given and path in found and _same(one, other)):
+    ours, channels = stated["version"] == __version__, "excluded_channels"
+    keys = [key for key in expected if key not in ("version", "checksum") and (ours or key in stated)]
+    given = {key: stated[key] for key in keys}
+    if ours:  # a run may exclude more of them, as the choice among its trials
+        given[channels] = [name for name in stated[channels] if name in expected[channels]]
+    one, other = dict(_leaves(given)), dict(_leaves({key: expected[key] for key in keys}))
+    for path in dict.fromkeys([*other, *one]):
+        if path in one and path in other and _same(one[path], other[path]):
             continue
-        if ours or not _still_holds(path, one, other):
-            yield Difference(path, one, other)
+        if ours or not _still_holds(path, one.get(path), other.get(path)):
+            yield Difference(path, one.get(path), other.get(path))
 
 
 def _same(one: Leaf, other: Leaf) -> bool:
@@ -202,46 +301,29 @@ def _same(one: Leaf, other: Leaf) -> bool:
 
 
 def _still_holds(path: str, stated: Leaf, found: Leaf) -> bool:
-    """Whether a stated bound of another version follows from the one that this version proves."""
-    if path.startswith(_WORDS) or (path, stated) == ("proved.tightness", "upper"):
-        return True
-    if path.startswith(_FROM_CURVE) and (stated is None or (path.startswith(_EPISODES) and path.endswith(".by"))):
-        return True
-    if path == "verdict":
-        return stated in _WORST and found in _WORST and _WORST.index(str(stated)) >= _WORST.index(str(found))
-    if not path.startswith(_BOUNDS) or (path.startswith(_EPISODES) and path.endswith(_LABELS)):
-        return False
-    try:
-        one, other = float(stated), float(found)  # type: ignore[arg-type]
-        return one <= other if path.startswith(_LEAST) else one >= other
-    except (TypeError, ValueError):
-        return False
-
-
-def _kind(disjoint: bool) -> str:
-    return "disjoint" if disjoint else "sequential"
-
-
-def _times(ledger: Ledger) -> int:
-    """Return how often one user takes part in each release, in all attempts."""
-    return ledger.spec.submissions * ledger.attempts
+    """Whether a stated value of another version follows from the one that this version computes."""
+    field = re.sub(r"\[\d+\]", "", path)
+    while field and field not in _OF_ANOTHER_VERSION:
+        field = field.rpartition(".")[0]
+    return field in _OF_ANOTHER_VERSION and _OF_ANOTHER_VERSION[field](stated, found)
 
 
 def _joined(
-    specs: Sequence[LedgerSpec], times: Sequence[int], disjoint: bool
+    runs: Sequence[Certificate], disjoint: bool
 ) -> tuple[tuple[ReleaseEvent, ...], tuple[tuple[int, ...], ...]]:
     """Return the releases of all runs, and the groups of them that one user takes part in.
 
     Worst neighbours of two runs may differ, so no bound on several is known to be attained.
     """
-    one = len(specs) == 1
+    one = len(runs) == 1
     releases: list[ReleaseEvent] = []
     groups: list[list[tuple[int, ...]]] = []
-    for spec, repeats in zip(specs, times, strict=True):
-        first, everything = len(releases), tuple(range(len(spec.releases)))
-        groups.append([tuple(first + number for number in group) for group in spec.groups or (everything,)])
+    for run in runs:
+        first, everything = len(releases), tuple(range(len(run.releases)))
+        groups.append([tuple(first + number for number in group) for group in run.groups or (everything,)])
+        repeats = run.submissions * run.attempts
         releases += [
-            replace(each, times=each.times * repeats, attainable=each.attainable and one) for each in spec.releases
+            replace(each, times=each.times * repeats, attainable=each.attainable and one) for each in run.releases
         ]
     number = sum(map(len, groups)) if disjoint else math.prod(map(len, groups))
     if number > _MOST_GROUPS:

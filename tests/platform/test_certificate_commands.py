@@ -91,11 +91,14 @@ def test_a_folder_is_verified_and_a_changed_number_found(file: str, capsys: pyte
     Path(file).write_text(json.dumps(sealed(other)))
     capsys.readouterr()
     assert main(["verify", file]) == 1
-    assert f"{file}: DOES NOT STAND\n  proved.epsilon_at_delta.1e-06 is 0.5, recomputed " in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert f"{file}: DOES NOT STAND\n  proved.epsilon_at_delta.1e-06 is 0.5, recomputed " in text
+    assert "\ntaken as stated: algorithm (its name); query (sizes of the environment, " in text
     assert main(["verify", file, "--json"]) == 1
     [told] = json.loads(capsys.readouterr().out)
     assert (told["certificate"], told["stands"]) == (file, False)
     assert [each["field"] for each in told["differences"]] == ["proved.epsilon_at_delta.1e-06"]
+    assert {"query", "users", "claimed"} <= set(told["taken_as_stated"])
 
 
 def test_what_runs_prove_together_is_a_certificate(
@@ -107,8 +110,9 @@ def test_what_runs_prove_together_is_a_certificate(
     assert "composed noise proves 1.403 at delta 2e-06, claimed 2" in text
     assert "epsilon 1.455 at delta 1e-06" in text
     assert main(["verify", both]) == 0
+    capsys.readouterr()
     assert main(["compose", both, file, "--disjoint", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out.partition("\n")[2])
+    told = json.loads(capsys.readouterr().out)
     Draft202012Validator(json.loads((root / "docs" / "certificate.schema.json").read_text())).validate(told)
     assert told["composition"]["kind"] == "disjoint"
     assert told["users"] == 2000

@@ -31,9 +31,9 @@ from dprl.privacy.certificate import OPEN_CHANNELS, SEEDED
 _LARGEST = 20.0
 """Epsilon with a factor that means anything."""
 VERIFIES = (
-    "computes epsilon, delta, the trade-off and the table for several episodes again from the scales and sensitivities "
-    "in the file. It does not show that the sensitivities fit the config, nor that this noise was drawn. The checksum "
-    "finds accidents, not forgery."
+    "computes releases, sensitivities, epsilon, delta, the trade-off and the table for several episodes again from the "
+    "query in the file. It does not show that the query is that of the config, nor that this noise was drawn. The "
+    "checksum finds accidents, not forgery."
 )
 AUDITS = (
     "attacks the same code on small problems with noise set for the same epsilon; it can refute a claim, not prove it."
