@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
-from dprl.privacy.accounting.curves import (
-    ZCDP,
-    ApproximateLoss,
-    GaussianDP,
-    MinimumCurve,
-    OptimizedUnaryEncodings,
-    PrivacyCurve,
-    PureDP,
-    RandomizedResponses,
-    Unbounded,
-)
-from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss, RoundedGaussianLoss
-from dprl.privacy.accounting.laplace_losses import LaplaceLoss
-from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
-from dprl.privacy.accounting.shuffling import ShuffledLoss
+from dprl.privacy.accounting.curves import GaussianDP, MinimumCurve, PrivacyCurve
 from dprl.privacy.base import Guarantee
 from dprl.privacy.counters.base import Counter, Tree
 from dprl.privacy.ledger import ReleaseEvent, curve_of
 from dprl.privacy.mechanisms import GramMechanism
 from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.mechanisms.gradients import GRID
+from dprl.privacy.mechanisms.gram import GramRelease, gram_sensitivity
 from dprl.privacy.mechanisms.sampled import SampledGaussian
 from dprl.privacy.mechanisms.shuffled import ShuffledReports
+from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder, encodings
 from dprl.privacy.verdicts import in_json
 
 _MODEL, _MAP = "docs/privacy_model.md", "docs/paper_map.md"
+_PROVED, _MODELS, _SOURCES = f"{_MODEL}#claimed-proved-measured", f"{_MODEL}#trust-models", f"{_MAP}#other-sources"
 SOLVED = ("least ", "largest ", "printed ")
 """First words of formulas that are no expressions: the step's code solves them, or a paper prints the number."""
 
@@ -84,107 +74,298 @@ def step_of_counter(counter: Counter, row: Sensitivity, norm: str) -> Step:
     """Return the step from one user's row to the numbers that a counter noises, in a norm."""
     changed, axis = counter.sensitivity(row), "l1" if norm == "l1" else "l2"
     before, after = float(getattr(row, axis)), float(getattr(changed, axis))
-    lemma, place, code = "Sensitivity of the counter", "docs/counters.md", code_of(counter, "sensitivity")
-    name = f"change of all noised numbers of the counter {counter.name}, {norm.upper()}"
+    factor, told = "column", "largest norm of a column of its matrix"
+    formula, value = "change * column", after / before
     if isinstance(counter, Tree):
-        formula = "row * levels" if norm == "l1" else "row * sqrt(levels)"
-        return Step(name, formula, {"row": before, "levels": counter.levels}, after, lemma, place, code)
-    return Step(name, "row * column", {"row": before, "column": after / before}, after, lemma, place, code)
+        factor, value, told = "levels", float(counter.levels), f"nodes that one user is in, {counter.levels_text}"
+        formula = "change * levels" if norm == "l1" else "change * sqrt(levels)"
+    name = f"all noisy sums of the counter {counter.name}, {axis.upper()} ({factor}: {told})"
+    place, code = "docs/counters.md#adaptive-users", code_of(counter, "sensitivity")
+    return Step(name, formula, {"change": before, factor: value}, after, _ADAPTIVE, place, code)
 
 
 def steps_from_ledger(releases: Sequence[ReleaseEvent], terms: Terms) -> list[Step]:
     """Return the steps from the releases of one submission to the verdict on the claim."""
-    claimed, times = terms.claimed, terms.submissions * terms.attempts
+    claimed = terms.claimed
     if claimed is None:
         return []
-    found = [step for release in releases for step in _release_steps(release, releases, terms, claimed)]
-    pure = [release.curve().pure_epsilon for release in releases]
-    curve = curve_of(releases, times, terms.groups)
-    counts = {"submissions": float(terms.submissions), "attempts": float(terms.attempts)}
-    formula, numbers = "least epsilon with delta(epsilon) <= delta", {**counts, "delta": claimed.delta}
-    if claimed.delta == 0.0 and math.isfinite(math.fsum(pure)) and not terms.groups:
-        formula, numbers = "losses * submissions * attempts", {"losses": math.fsum(pure), **counts}
-    name = f"all releases of one user together: {curve.method}"
-    lemma, code = "Composition, adaptive", code_of(curve_of)
-    composed = Step(name, formula, numbers, terms.proved, lemma, f"{_MODEL}#claimed-proved-measured", code)
-    ratio = {"proved": terms.proved, "claimed": claimed.epsilon}
-    lemma, code = "Verdict: holds for at most 1, at the claimed delta", "dprl.privacy.verdicts:verdict"
-    factor = terms.proved / claimed.epsilon
-    held = Step(
-        "held against the claim", "proved / claimed", ratio, factor, lemma, f"{_MODEL}#claimed-proved-measured", code
-    )
-    return [*found, composed, held]
+    total, which = curve_of(releases, terms.submissions * terms.attempts, terms.groups), 0
+    if isinstance(total, MinimumCurve):
+        which = min((0, -1), key=lambda i: total.bounds[i].epsilon(claimed.delta))
+    parts = _parts(releases, which)
+    found = [step for part in parts for step in _part_steps(part, terms, claimed, alone=len(parts) == 1)]
+    found += _composition(parts, terms)
+    if not math.isclose(found[-1].value, terms.proved, rel_tol=1e-9):
+        found.append(_conversion(_bound(total, which), claimed.delta, terms))
+    found[-1] = found[-1]._replace(value=terms.proved)
+    if claimed.trust_model == "jdp":
+        name, code = "policies, and all that other users do with them", code_of(curve_of)
+        found.append(Step(name, "proved", {"proved": terms.proved}, terms.proved, _BILLBOARD, _MODELS, code))
+    ratio, code = {"proved": terms.proved, "claimed": claimed.epsilon}, "dprl.privacy.verdicts:verdict"
+    value, lemma = terms.proved / claimed.epsilon, "The claim holds if this is at most 1"
+    return [*found, Step("held against the claim", "proved / claimed", ratio, value, lemma, _PROVED, code)]
 
 
-def _release_steps(
-    release: ReleaseEvent, releases: Sequence[ReleaseEvent], terms: Terms, claimed: Guarantee
-) -> list[Step]:
-    """Return the steps from the request to the scale of each law, and from there to the loss of one submission."""
-    if release.mechanism is None:
-        return [_loss_step(release, None)]
-    law = release.mechanism.report if isinstance(release.mechanism, ShuffledReports) else release.mechanism
-    laws = getattr(law, "parts", (law,))
-    l1 = math.fsum(each.sensitivity.l1 for each in releases if each.sensitivity) or getattr(_change(laws[0]), "l1", 0.0)
-    scales = [_scale_step(release.channel, each, l1, terms, claimed) for each in laws]
-    return [*scales, _loss_step(release, laws[0])]
+class _Part(NamedTuple):
+    """Equal releases, the curve of one, and the law of their noise; of reports, if these are shuffled."""
+
+    releases: tuple[ReleaseEvent, ...]
+    curve: PrivacyCurve
+    law: Any
+
+    @property
+    def channels(self) -> str:
+        """Names of the channels."""
+        return ", ".join(release.channel for release in self.releases)
+
+    @property
+    def number(self) -> int:
+        """Number of releases, repeats included."""
+        return len(self.releases) * self.releases[0].times
+
+    @property
+    def loss(self) -> tuple[str, float]:
+        """Kind and size of the loss of all of them."""
+        kind, n = _LOSSES[type(self.curve).__name__].kind, len(self.releases)
+        return kind, float(getattr(self.curve, kind)) * (math.sqrt(n) if kind == "mu" else n)
+
+    @property
+    def norm(self) -> str:
+        """Norm of the change that decides the loss."""
+        if isinstance(self.law, UnaryEncoder):
+            return "vectors"
+        return "L2" if self.loss[0] in ("mu", "rho") else "L1"
+
+    @property
+    def change(self) -> float:
+        """Change of one release in that norm; 0 if the law bounds a loss instead."""
+        if isinstance(self.law, SampledGaussian):
+            return self.law.law.clip / 2.0
+        if isinstance(self.law, GramMechanism) and self.law.release.clipped:
+            change: Sensitivity | None = gram_sensitivity(self.law.release.dimension, self.law.release.bounds[0])
+        else:
+            change = self.releases[0].sensitivity or _change(self.law)
+        if change is None:
+            return 0.0
+        return float(encodings(change)) if self.norm == "vectors" else float(getattr(change, self.norm.lower()))
+
+    @property
+    def together(self) -> float:
+        """Change of all of them."""
+        return self.change * (math.sqrt(self.number) if self.norm == "L2" else self.number)
 
 
-def _scale_step(channel: str, law: Any, l1: float, terms: Terms, claimed: Guarantee) -> Step:  # noqa: ANN401
+def _parts(releases: Sequence[ReleaseEvent], which: int) -> list[_Part]:
+    """Return the releases, equal ones as one part. which: of two bounds on a loss, 0 or -1."""
+    equal: dict[Any, list[ReleaseEvent]] = {}
+    for release in releases:
+        equal.setdefault((release.mechanism, release.sensitivity, release.times), []).append(release)
+    found = []
+    for each in map(tuple, equal.values()):
+        law: Any = each[0].mechanism
+        curve = each[0].curve()
+        if isinstance(law, ShuffledReports):
+            law, curve = law.report, law.report_curve(each[0].sensitivity)
+        found.append(_Part(each, _bound(curve, which), law))
+    return found
+
+
+def _bound(curve: PrivacyCurve, which: int) -> PrivacyCurve:
+    return curve.bounds[which] if isinstance(curve, MinimumCurve) else curve
+
+
+def _part_steps(part: _Part, terms: Terms, claimed: Guarantee, *, alone: bool) -> list[Step]:
+    """Return the steps from the change of one release to the loss of all equal ones in one submission."""
+    found = []
+    if part.number > 1 and part.change:
+        formula = "sqrt(channels) * change" if part.norm == "L2" else "channels * change"
+        numbers = {"channels": float(part.number), "change": part.change}
+        name = f"all {part.number} channels, {part.norm} ({part.channels})"
+        found.append(Step(name, formula, numbers, part.together, _NORMS, _PROVED, code_of(curve_of)))
+    laws = () if part.law is None else getattr(part.law, "parts", (part.law,))
+    if terms.calibration != "composed":
+        found += [_scale_step(part, law, terms, claimed, alone=alone and len(laws) == 1) for law in laws]
+    kind, value = part.loss
+    rule = _LOSSES[type(part.curve).__name__]
+    numbers = {name: number for name, number in _numbers(part.curve).items() if math.isfinite(number)}
+    formula = rule.formula if "cap" in numbers else rule.formula.replace("min(n * epsilon_0, cap)", "n * epsilon_0")
+    if len(part.releases) > 1 and not formula.startswith(SOLVED):
+        formula = f"{'sqrt(channels)' if kind == 'mu' else 'channels'} * {formula}"
+        numbers["channels"] = float(len(part.releases))
+    for candidate, names in _losses(part, laws):
+        if math.isclose(candidate[1], value, rel_tol=1e-9):
+            formula, numbers = candidate[0], names
+            break
+    name, code = f"{part.channels}: {_KINDS[kind]} of one submission", code_of(type(part.curve), "delta")
+    return [*found, Step(name, formula, numbers, value, rule.lemma, _SOURCES, code)]
+
+
+def _scale_step(part: _Part, law: Any, terms: Terms, claimed: Guarantee, *, alone: bool) -> Step:  # noqa: ANN401
     """Return the step from the request to the number that sets how much noise a law has."""
     name, value = _parameter(law)
-    told = f"{channel}: {name} of {law.name}"
+    told = f"{part.channels}: {name} of the noise {law.name}"
     numbers = {"epsilon": claimed.epsilon, "delta": claimed.delta}
     if terms.calibration != "certified":
         module = "statistics_calibration" if isinstance(law, GramMechanism) else "printed"
         code = f"dprl.privacy.queries.{module}:PRINTED"
         return Step(told, f"printed {name}", numbers, value, terms.source, _MAP, code)
     lemma, place, code = "Least noise that meets the request", f"{_MODEL}#choosing-noise", code_of(type(law))
-    if math.isclose(l1 * terms.submissions / claimed.epsilon, value, rel_tol=1e-9):
-        shown = {"l1": l1, "submissions": float(terms.submissions), "epsilon": claimed.epsilon}
-        return Step(told, "l1 * submissions / epsilon", shown, value, "Laplace mechanism", place, code)
-    word = "largest" if name == "epsilon_0" else "least"
-    return Step(told, f"{word} {name} with delta(epsilon) <= delta", numbers, value, lemma, place, code)
+    coin, change = name == "epsilon_0", part.together * terms.submissions
+    if (
+        alone
+        and change
+        and not isinstance(law, GramMechanism)
+        and math.isclose(value, claimed.epsilon / change if coin else change / claimed.epsilon)
+    ):
+        shown = {"change": part.together, "epsilon": claimed.epsilon}
+        formula = "epsilon / change" if coin else "change / epsilon"
+        if terms.submissions > 1:
+            shown["submissions"] = float(terms.submissions)
+            formula = f"{formula} / submissions" if coin else f"{formula} * submissions"
+        return Step(told, formula, shown, value, lemma, place, code)
+    formula = f"{'largest' if coin else 'least'} {name} that proves (epsilon, delta) in the steps below"
+    return Step(told, formula, numbers, value, lemma, place, code)
 
 
-def _loss_step(release: ReleaseEvent, law: Any) -> Step:  # noqa: ANN401
-    """Return the step from the scale to the loss of one submission."""
-    curve = release.curve()
-    formula, attribute, lemma = _LOSSES[type(curve)]
-    value, numbers = float(getattr(curve, attribute)), _numbers(curve) or {"pure_epsilon": curve.pure_epsilon}
-    change = release.sensitivity or _change(law)
-    scale = float(getattr(getattr(law, "additive", law), "scale", 0.0) or 0.0)
-    if change is not None and scale > 0.0:
-        candidates = (
-            ("l1 / scale", {"l1": change.l1, "scale": scale}, change.l1 / scale),
-            ("l2 / scale", {"l2": change.l2, "scale": scale}, change.l2 / scale),
-            ("l2**2 / (2 * scale**2)", {"l2": change.l2, "scale": scale}, change.l2**2 / (2.0 * scale**2)),
+def _losses(part: _Part, laws: Sequence[Any]) -> Iterator[tuple[tuple[str, float], dict[str, float]]]:
+    """Yield formulas of a loss by change and noise with their values, and their numbers."""
+    if len(laws) != 1:
+        return
+    law, change = laws[0], part.together
+    name, noise = _parameter(law)
+    numbers = {"change": change, name.split()[0]: noise}
+    if not change:
+        return
+    if name == "epsilon_0":
+        yield ("change * epsilon_0", change * noise), numbers
+        return
+    sizes: dict[str, tuple[str, float]] = {
+        "pure_epsilon": ("change / scale", change / noise),
+        "mu": ("change / scale", change / noise),
+        "rho": ("change**2 / (2 * scale**2)", change**2 / (2.0 * noise**2)),
+        "multiplier": ("scale / change", noise / change),
+    }
+    kind = part.loss[0]
+    formula, value = sizes.get(kind, ("", 0.0))
+    yield (formula, value), numbers
+    if not isinstance(law, GramMechanism) or not formula:
+        return
+    for factor, size, names in weights_of_stages(law.release, 2 if kind == "pure_epsilon" else 4):
+        many = f"sqrt({factor})" if kind == "mu" else factor
+        yield (f"{many} * {formula}", (math.sqrt(size) if kind == "mu" else size) * value), {**names, **numbers}
+        if law.arithmetic == GRID:
+            rounded = f"largest {many} * {formula}, where rounding to a grid adds to the change"
+            yield (rounded, part.loss[1]), {**names, **numbers}
+
+
+def weights_of_stages(release: GramRelease, power: int) -> Iterator[tuple[str, float, dict[str, float]]]:
+    """Yield factors from the first stage of one message to all: of equal losses at all stages, and of equal scales.
+
+    power: of the bound m, in the size of a stage. With every factor its value and its numbers.
+    """
+    first, n = release.bounds[0], float(release.n_messages)
+    yield "messages * stages", n * release.sent_stages, {"messages": n, "stages": float(release.sent_stages)}
+    names = {f"m{h}": m for h, m in enumerate(release.bounds, 1) if m > 0.0}
+    terms = " + ".join(f"{name}**{power}" for name in names)
+    yield f"messages * ({terms}) / m1**{power}", n * release.power_sum(power) / first**power, {"messages": n, **names}
+
+
+def _composition(parts: Sequence[_Part], terms: Terms) -> list[Step]:
+    """Return the step to all submissions and attempts, none where a loss has no sum or there is one loss only."""
+    kinds, n = {part.loss[0] for part in parts}, len(parts)
+    shuffled = any(isinstance(part.releases[0].mechanism, ShuffledReports) for part in parts)
+    rule = _SUMS.get(next(iter(kinds)))
+    times = {"submissions": float(terms.submissions), "attempts": float(terms.attempts)}
+    factors = {name: value for name, value in times.items() if value > 1.0}
+    if len(kinds) > 1 or rule is None or shuffled or terms.groups or (n == 1 and not factors):
+        return []
+    losses = {f"loss_{i}" if n > 1 else "loss": part.loss[1] for i, part in enumerate(parts, 1)}
+    square, number = rule.kind == "mu", math.prod(factors.values())
+    summed = " + ".join(f"{name}**2" if square else name for name in losses)
+    formula = " * ".join([f"({summed})" if n > 1 and factors else summed, *factors])
+    value = number * math.fsum(loss**2 if square else loss for loss in losses.values())
+    name, code = f"all releases of one user together: {_KINDS[rule.kind]}", code_of(curve_of)
+    formula, value = (f"sqrt({formula})", math.sqrt(value)) if square else (formula, value)
+    return [Step(name, formula, {**losses, **factors}, value, rule.lemma, _PROVED, code)]
+
+
+def _conversion(curve: PrivacyCurve, delta: float, terms: Terms) -> Step:
+    """Return the step from the loss of everything to epsilon at the claimed delta."""
+    name, code = f"epsilon at the claimed delta: {curve.method}", code_of(type(curve), "epsilon")
+    if terms.groups:
+        numbers, formula = (
+            {"groups": float(len(terms.groups)), "delta": delta},
+            "largest epsilon of a group of releases",
         )
-        told = ((a, b) for a, b, found in candidates if math.isclose(found, value, rel_tol=1e-12))
-        formula, numbers = next(told, (formula, numbers))
-    name = f"{release.channel}: {attribute.replace('_', ' ')} of one submission"
-    return Step(name, formula, numbers, value, lemma, f"{_MAP}#other-sources", code_of(type(curve), "delta"))
+        return Step(name, formula, numbers, terms.proved, _DISJOINT, _SOURCES, code)
+    numbers = {key: value for key, value in _numbers(curve).items() if math.isfinite(value)} | {"delta": delta}
+    known = isinstance(curve, GaussianDP)
+    condition = "Phi(mu / 2 - epsilon / mu) - e**epsilon * Phi(-mu / 2 - epsilon / mu)" if known else "delta(epsilon)"
+    lemma = _LOSSES[type(curve).__name__].conversion
+    return Step(name, f"least epsilon with {condition} <= delta", numbers, terms.proved, lemma, _SOURCES, code)
 
 
-_LOSSES: dict[type[PrivacyCurve], tuple[str, str, str]] = {
-    PureDP: ("epsilon_0", "pure_epsilon", "Pure loss: Kairouz, Oh, Viswanath 2015, Theorem 3.3"),
-    RandomizedResponses: (
-        "min(n * epsilon_0, cap)", "pure_epsilon", "Equal losses: Kairouz, Oh, Viswanath 2015, Theorem 3.3"
+class _Rule(NamedTuple):
+    """Kind of a loss, its formula by the curve's numbers, its lemma, and that of its epsilon at a delta."""
+
+    kind: str
+    formula: str
+    lemma: str
+    at_delta: str = ""
+
+    @property
+    def conversion(self) -> str:
+        """Lemma of the epsilon at a delta."""
+        return self.at_delta or self.lemma
+
+
+_ADAPTIVE = (
+    "Sums for users who react to earlier ones, adaptive streams: Denisov, McMahan, Rush, Smith, Thakurta 2022, "
+    "Theorem 2.1, for Gaussian noise; Lemma A for all"
+)
+_NORMS = "Different numbers of one user, each with noise of its own: one vector, so norms add up"
+_LOSS_SUMS = "Adaptive composition, sums of privacy losses: Zhu, Dong, Wang 2022, Theorem 10"
+_BILLBOARD = "Post-processing, and billboard lemma: Hsu, Huang, Roth, Roughgarden, Wu 2016, Lemma 9"
+_DISJOINT = "Parallel composition: McSherry 2009, Theorem 4"
+_RESPONSES = "Adaptive composition of randomized responses: Kairouz, Oh, Viswanath 2015, Theorem 3.3"
+_LOSSES = {
+    "PureDP": _Rule("pure_epsilon", "epsilon_0", "Pure loss of one message, by the mechanism's class", _RESPONSES),
+    "RandomizedResponses": _Rule(
+        "pure_epsilon", "min(n * epsilon_0, cap)", "Equal losses: Kairouz, Oh, Viswanath 2015, Theorem 3.3", _RESPONSES
     ),
-    LaplaceLoss: ("pure", "pure_epsilon", "Losses of all changed numbers: Dwork, McSherry, Nissim, Smith 2006"),
-    RoundedGaussianLoss: ("l2 / sigma", "mu", "Rounded Gaussian: Peikert 2010, Theorem 3.1"),
-    OptimizedUnaryEncodings: ("n * epsilon_0", "pure_epsilon", "Unary encoding: Wang, Blocki, Li, Jha 2017"),
-    GaussianDP: ("mu", "mu", "Gaussian mechanism: Balle, Wang 2018, Theorem 8"),
-    DiscreteGaussianLoss: (
-        "n / (2 * sigma**2)", "rho", "Discrete Gaussian: Canonne, Kamath, Steinke 2020, Theorem 7"
+    "LaplaceLoss": _Rule(
+        "pure_epsilon", "pure", "Laplace mechanism: Dwork, McSherry, Nissim, Smith 2006, Proposition 1", _LOSS_SUMS
     ),
-    ZCDP: ("rho", "rho", "Concentrated loss: Canonne, Kamath, Steinke 2020, Proposition 12"),
-    MinimumCurve: ("least of several bounds", "pure_epsilon", "Every bound holds, so the least does"),
-    ApproximateLoss: ("delta_0", "delta_0", "Noise on a bounded interval: Lemma E"),
-    ShuffledLoss: ("epsilon_0", "epsilon_0", "Clones: Feldman, McMillan, Talwar 2021, Theorem 3.2"),
-    SampledGaussianLoss: ("multiplier", "multiplier", "Poisson sampling: Zhu, Dong, Wang 2022"),
-    Unbounded: ("pure_epsilon", "pure_epsilon", "Without noise, or without clips, no epsilon is finite"),
-}  # fmt: skip
-"""By class of the curve of one release: the formula of its own numbers, its loss, the lemma."""
+    "RoundedGaussianLoss": _Rule("mu", "l2 / sigma", "Rounded Gaussian: Peikert 2010, Theorem 3.1"),
+    "OptimizedUnaryEncodings": _Rule("pure_epsilon", "n * epsilon_0", "Unary encoding: Wang, Blocki, Li, Jha 2017"),
+    "GaussianDP": _Rule("mu", "mu", "Gaussian mechanism: Balle, Wang 2018, Theorem 8"),
+    "DiscreteGaussianLoss": _Rule(
+        "rho", "n / (2 * sigma**2)", "Discrete Gaussian: Canonne, Kamath, Steinke 2020, Theorem 7"
+    ),
+    "ZCDP": _Rule("rho", "rho", "Concentrated loss: Canonne, Kamath, Steinke 2020, Proposition 12"),
+    "ComposedLoss": _Rule("pure_epsilon", "pure", _LOSS_SUMS),
+    "ApproximateLoss": _Rule("delta_0", "delta_0", "Noise on a bounded interval: Lemma E"),
+    "ShuffledLoss": _Rule("epsilon_0", "epsilon_0", "Clones: Feldman, McMillan, Talwar 2021, Theorem 3.2"),
+    "SampledGaussianLoss": _Rule("multiplier", "multiplier", "Poisson sampling: Zhu, Dong, Wang 2022"),
+    "MaximumCurve": _Rule("pure_epsilon", "pure_epsilon", _DISJOINT),
+    "Unbounded": _Rule("pure_epsilon", "largest loss", "Without noise, or without clips, no epsilon is finite"),
+}
+"""By curve of equal releases."""
+_SUMS = {
+    "pure_epsilon": _Rule("pure_epsilon", "", _LOSS_SUMS),
+    "mu": _Rule(
+        "mu", "", "Adaptive composition of Gaussian noise: Dong, Roth, Su 2022, Corollary 3.3 of arXiv:1905.02383"
+    ),
+    "rho": _Rule("rho", "", "Adaptive composition of concentrated losses: Bun, Steinke 2016, Lemma 2.3"),
+}
+_KINDS = {
+    "pure_epsilon": "pure epsilon",
+    "mu": "mu",
+    "rho": "rho",
+    "delta_0": "delta",
+    "epsilon_0": "pure epsilon",
+    "multiplier": "noise multiplier",
+}
 
 
 def _change(law: Any) -> Sensitivity | None:  # noqa: ANN401

@@ -165,6 +165,11 @@ class Tree(Counter):
     def levels(self) -> int:
         """Maximum number of nodes that a user enters; item 1 enters so many."""
 
+    @property
+    @abstractmethod
+    def levels_text(self) -> str:
+        """How `levels` follows from the number of releases, in a formula."""
+
     @abstractmethod
     def losses(self) -> Tally:
         """Return how many users enter how many nodes."""

@@ -51,6 +51,11 @@ class BinaryTree(Tree):
         """L = floor(log2 T) + 1: how many noisy nodes item 1, and any item at most, enters."""
         return int(self.n_items).bit_length()
 
+    @property
+    def levels_text(self) -> str:
+        """The number of binary digits of the last item."""
+        return f"floor(log2 T) + 1, T = {self.n_items:,} releases"
+
     def losses(self) -> Tally:
         """Return how many items enter how many nodes: left blocks with the item that are complete by T.
 

@@ -78,6 +78,11 @@ class KaryTree(Tree):
         """h: how many noisy nodes item 1, and any item at most, enters."""
         return height(self.n_items, self.k)
 
+    @property
+    def levels_text(self) -> str:
+        """The least number of levels that hold all items."""
+        return f"h, ({self.k}^h - 1) / 2 >= {self.n_items:,} releases"
+
     def losses(self) -> Tally:
         """Return how many items enter how many nodes that some prefix up to T is made of.
 

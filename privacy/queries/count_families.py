@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.derivation import Step, code_of
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.randomness.streams import UNNAMED
 
 _PUBLIC_SUCCESSORS = "the possible next states are public: no others are counted"
 _HOLDS_ANYWAY = "the guarantee does not depend on it"
+_MOVES = "Another trajectory moves a 1 from one cell to another at each of H steps (D3)"
+DEVIATIONS = "docs/paper_map.md#deviations"
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,18 @@ class CountFamilies:
         # D3: the papers count H, the cells of a trajectory that is removed; a replaced one changes 2 a step.
         return Sensitivity.of_cells(2 * self.n_steps * n_families)
 
+    def change(self, norm: str) -> Step:
+        """Return the step to the change of one family in a norm: that of `row`."""
+        return self._change("H", {"H": float(self.n_steps)}, norm)
+
+    def _change(self, sizes: str, numbers: dict[str, float], norm: str) -> Step:
+        """Return that step. sizes: formula of what one user adds to a family, in L1, or the sum of its squares."""
+        row, code = self.row(), code_of(self, "row")
+        many = sizes if len(numbers) == 1 else f"({sizes})"
+        formula, value = (f"sqrt(2 * {many})", row.l2) if norm == "l2" else (f"2 * {many}", row.l1)
+        name = f"replacing one user, in one family of counts, {'L2' if norm == 'l2' else 'L1'}"
+        return Step(name, formula, numbers, value, _MOVES, DEVIATIONS, code)
+
     def row_after_public_start(self, family: CountFamily) -> Sensitivity | None:
         """Sensitivity of one family when the first state and action are public; None if nothing changes."""
         changed = 2 * (self.n_steps - 1) + family.public_start_change
@@ -137,15 +152,28 @@ class PooledFamilies(CountFamilies):
 
     def row(self, n_families: int = 1) -> Sensitivity:
         """Sensitivity of all that one user adds to so many families."""
-        most = min(self.visits_per_user or self.n_steps, self.n_steps)
-        steps = min(self.n_steps, most * min(family.width for family in self.families))
-        full, rest = divmod(steps, most)
-        squares = full * most**2 + rest**2
+        full, most, rest = self._visits
+        steps, squares = full * most + rest, full * most**2 + rest**2
         cells = min(2 * steps, self.block)
         l1, l2 = float(2 * steps * n_families), math.sqrt(2 * squares * n_families)
         # The counts that rise, and those that fall: half of the change each. Without a rest it makes no difference.
         groups = 2 * n_families if rest else 1
         return Sensitivity(l1, l2, float(most), cells * n_families, groups=groups)
+
+    @property
+    def _visits(self) -> tuple[int, int, int]:
+        """Worst visits of one user: cells with the largest number of visits, this number, visits of one more cell."""
+        most = min(self.visits_per_user or self.n_steps, self.n_steps)
+        full, rest = divmod(min(self.n_steps, most * min(family.width for family in self.families)), most)
+        return full, most, rest
+
+    def change(self, norm: str) -> Step:
+        """Return the step to the change of one family in a norm: that of `row`."""
+        numbers = dict(zip(("cells", "visits", "rest"), map(float, self._visits), strict=True))
+        sizes = "cells * visits**2 + rest**2" if norm == "l2" else "cells * visits + rest"
+        if not numbers["rest"]:
+            sizes, _ = sizes.partition(" + ")[0], numbers.pop("rest")
+        return self._change(sizes, numbers, norm)
 
     def row_after_public_start(self, family: CountFamily) -> Sensitivity | None:
         """The same as `row`: a bound."""

@@ -23,7 +23,7 @@ from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.queries.count_blocks import UserBlock, draws_blocks, sum_of_messages
 from dprl.privacy.queries.count_calibration import report_variance
 from dprl.privacy.queries.count_encoding import CountEncoding, collect
-from dprl.privacy.queries.count_families import CountFamilies, CountFamily, UserRecord
+from dprl.privacy.queries.count_families import DEVIATIONS, CountFamilies, CountFamily, UserRecord
 from dprl.privacy.queries.count_kernels import (
     SAMPLED_UNARY,
     SUMS,
@@ -131,22 +131,16 @@ class CountQuery(Query):
         return tuple(self._event(family, noise, entropy) for family in families.families)
 
     def derivation(self) -> tuple[Step, ...]:
-        """Return the change of one user's row, and that of the counter's noised numbers."""
+        """Return the change of one user's row in one family, and that of the counter's noised numbers."""
         noise, counter, families = self.noise.on_either_side, self.noise.counter, self.encoding.released
         if noise is None:
             return ()
-        place, lemma = "docs/paper_map.md#deviations", "Replacing a trajectory changes two cells a step (D3)"
         if isinstance(noise, UnaryEncoder):
-            cells, code = float(noise.sensitivity.cells), code_of(noise, "sensitivity")
-            told = "cells of one report that change"
-            return (Step(told, "2 * steps", {"steps": cells / 2.0}, cells, lemma, place, code),)
-        row, code = families.row(), code_of(families, "row")
-        told, norm = f"change of one user's row in one family, {noise.norm.upper()}", noise.norm
-        if norm == "l2":
-            step = Step(told, "sqrt(2 * squares)", {"squares": row.l2**2 / 2.0}, row.l2, lemma, place, code)
-        else:
-            step = Step(told, "2 * steps", {"steps": row.l1 / 2.0}, row.l1, lemma, place, code)
-        return (step,) if counter.node is None else (step, step_of_counter(counter, row, norm))
+            sent, code = float(noise.rows_sent), code_of(noise, "sensitivity")
+            name, lemma = "one user's one-hot vectors in one family", "One for each step that is sent"
+            return (Step(name, "steps_sent", {"steps_sent": sent}, sent, lemma, DEVIATIONS, code),)
+        step = families.change(noise.norm)
+        return (step,) if counter.node is None else (step, step_of_counter(counter, families.row(), noise.norm))
 
     def _event(self, family: CountFamily, noise: Mechanism | UnaryEncoder, entropy: str) -> ReleaseEvent:
         families, counter = self.encoding.released, self.noise.counter

@@ -18,7 +18,7 @@ from dprl.privacy.base import Float64Array, LedgerError, TrustModel
 from dprl.privacy.channel import new_cursor
 from dprl.privacy.counters import COUNTERS, ExactCounter
 from dprl.privacy.counters.base import EXACT, ROWS, Counter, Tree, node_of
-from dprl.privacy.derivation import Step, code_of, step_of_counter
+from dprl.privacy.derivation import Step, step_of_counter
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
 from dprl.privacy.mechanisms.base import Sensitivity
@@ -40,6 +40,7 @@ from dprl.privacy.queries.linear_statistics_kernels import (
     StatisticsChannel,
     stage_noise,
 )
+from dprl.privacy.queries.statistics_steps import correction_steps, message_step, row_steps
 from dprl.privacy.query import MOST_DRAWS, Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.schedule import EVERY_USER, ReleaseSchedule
@@ -284,21 +285,20 @@ class StatisticsQuery(Query):
         return tuple(found)
 
     def derivation(self) -> tuple[Step, ...]:
-        """Return the change of one message at the first stage, and that of the counter's noised numbers."""
-        release, central = self.law.release, self.central
+        """Return the change of one message at the first stage, and that of a trusted server's noised numbers."""
+        release, central, noisy = self.law.release, self.central, self.rewards == "noisy"
+        rows = self.layout.n_agents * self.layout.horizon
         if not release.clipped:
             return ()
-        norm = "l2" if isinstance(self.law, GramGaussian) else "l1"
-        if central is not None:
-            norm = node_of(central.counter).norm
-        m, name = release.bounds[0], f"change of a Gram matrix and its vector at the first stage, {norm.upper()}"
-        change = gram_sensitivity(release.dimension, m)
-        lemma, place, code = "Clipped features and values", "docs/ma_ldp.md#privacy", code_of(gram_sensitivity)
-        if norm == "l2":
-            step = Step(name, "sqrt(4.5) * m**2", {"m": m}, change.l2, lemma, place, code)
-        else:
-            step = Step(name, "c * m**2", {"c": change.l1 / m**2, "m": m}, change.l1, lemma, place, code)
-        return (step,) if central is None else (step, step_of_counter(central.counter, self.row, norm))
+        if central is None:
+            norm = "l2" if isinstance(self.law, GramGaussian) else "l1"
+            more = correction_steps(rows, self.reward_clip, norm) if noisy else []
+            return message_step(release, norm), *more
+        norm = node_of(central.counter).norm
+        found = row_steps(release, central.scales[0], norm, gram_row(release, central.scales, norm))
+        if noisy:
+            found += correction_steps(rows, self.reward_clip, norm, central.reward_scale, found[-1].value)
+        return (*found, step_of_counter(central.counter, self.row, norm))
 
     def _shuffled_event(self, cells: int, entropy: str) -> ReleaseEvent:
         """Return the release of one message among the others of its block; both parts are in one message."""

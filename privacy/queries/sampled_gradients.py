@@ -155,14 +155,21 @@ class SampledGradientQuery(GradientQuery):
         return (ReleaseEvent.of_message("gradient", self.mechanism, False, self.law.message_length, entropy),)
 
     def derivation(self) -> tuple[Step, ...]:
-        """Return the longest clipped gradient: a user is in a sum or not."""
-        clip, place, code = (
-            self.mechanism.law.clip,
+        """Return the longest clipped gradient, as a user is in a sum or not, and the chance of that."""
+        law, code = self.mechanism, code_of(self.mechanism, "curve")
+        place, lemma = (
             "docs/dppg.md#users-who-return-by-chance",
-            code_of(self.mechanism, "curve"),
+            "Adding or removing a user moves a sum by one gradient",
         )
-        lemma = "Adding or removing a user moves a sum by one gradient"
-        return (Step("longest clipped gradient, L2", "clip / 2", {"clip": clip}, clip / 2.0, lemma, place, code),)
+        radius = Step(
+            "longest clipped gradient, L2", "clip / 2", {"clip": law.law.clip}, law.law.clip / 2.0, lemma, place, code
+        )
+        sizes = {"window": float(self.window), "population": float(self.population)}
+        name, lemma = (
+            "rate: a user's chance to be in a round",
+            "Each user of the population joins by an own secret coin",
+        )
+        return radius, Step(name, "window / population", sizes, law.rate, lemma, place, code)
 
     def details(self, request: PrivacyRequest, events: tuple[ReleaseEvent, ...], arithmetic: str) -> Mapping[str, Any]:
         """Return the sampling, in words for the certificate."""

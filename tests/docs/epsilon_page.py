@@ -138,9 +138,9 @@ def _row(model: str, noise: str, counter: str, derivation: list[dict[str, Any]])
     if not derivation:
         return Row(model, noise, "", "any", "infinite (`Unbounded.delta`)", {})
     loss = next(step for step in derivation if step["name"].endswith("of one submission"))
-    scale = derivation[derivation.index(loss) - 1]
+    scale = next(step for step in derivation if " of the noise " in step["name"])
     before = derivation[: derivation.index(scale)]
-    counted = [step for step in before if "counter" in step["name"]]
+    counted = [step for step in before if "of the counter" in step["name"]]
     change = [step for step in before if step not in counted]
     changed = _cell(change[0]) if change else f"by its class (`{_short(scale['code'])}`)"
     shown = [*(change or [{**scale, "lemma": "the mechanism bounds the loss of a message itself"}]), *counted, loss]

@@ -107,10 +107,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Card:
-    """One number in large type. sub: its meaning. interval: its ends. facts: further names and values."""
+    """One number in large type, alone or with a badge. sub: its meaning. interval: its ends. facts: further ones."""
 
     title: str
-    big: str
+    big: Inline
     sub: str
     interval: str
     facts: Sequence[tuple[str, Inline]]

@@ -130,6 +130,12 @@ stroke-linejoin:round;overflow:visible}
 code{font:12.5px ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation Mono",monospace;background:var(--panel);\
 border:1px solid var(--line);border-radius:4px;padding:1px 5px;overflow-wrap:anywhere;color:var(--ink)}
 a{color:inherit}
+.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(340px,100%),1fr));gap:8px 40px;align-items:start}
+.pair p{margin-top:8px}.pair table{width:auto}
+.card .big .badge,.card .big small{vertical-align:middle;margin-left:10px;letter-spacing:0}
+.steps td,.halves td,.details td{vertical-align:top}.steps td.wrap,.halves td.wrap{overflow-wrap:anywhere}
+.bounds{width:auto}.halves td,.halves th{width:50%}.steps td:nth-child(1){width:27%}.steps td:nth-child(4){width:37%}
+.steps code{overflow-wrap:normal}
 @media (max-width:960px){.budgets .st{display:none}.budgets{font-size:13px}
 .budgets th,.budgets td{padding-left:6px;padding-right:6px}.budgets th{font-size:12.5px}}
 @media screen and (max-width:719px){
@@ -147,6 +153,13 @@ border-top:1px solid var(--line)}
 .budgets td.value,.budgets td.next,.budgets td.none{grid-column:1/-1;font-size:13px}
 .budgets td.value{order:5}.budgets td.next{order:6}
 .budgets td.value::before,.budgets td.next:not(:empty)::before{content:attr(data-l) " ";color:var(--muted)}
+.bounds th,.bounds td{padding-left:5px;padding-right:5px}.bounds th{white-space:normal}.bounds td.wrap{min-width:0}
+.steps thead,.halves thead{display:none}.steps tr,.halves tr{display:block;padding:8px 0;\
+border-bottom:1px solid var(--line)}
+.steps td,.halves td,.steps td:nth-child(n),.halves td:nth-child(n){display:block;width:auto;border:0;padding:2px 0;\
+text-align:left}
+.steps td:first-child,.halves td:first-child{font-weight:600}
+.steps td[data-l]::before,.halves td[data-l]::before{content:attr(data-l) " ";color:var(--muted)}
 .tall{max-height:420px}
 .all th:first-child,.all td:first-child{position:sticky;left:0;background:var(--bg);z-index:1}
 .all thead th:first-child{background:var(--panel);z-index:2}.all tr.none td:first-child{background:var(--panel)}

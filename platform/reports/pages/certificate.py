@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,8 +18,10 @@ from dprl.platform.reports.documents.blocks import (
     Inline,
     Paragraph,
     Rich,
+    Section,
     Table,
     beside,
+    styled,
 )
 from dprl.platform.reports.documents.web_page import html
 from dprl.platform.reports.number_texts import delta_number
@@ -35,6 +38,10 @@ VERIFIES = (
     "query in the file. It does not show that the query is that of the config, nor that this noise was drawn. The "
     "checksum finds accidents, not forgery."
 )
+CERTIFIES = (
+    "computes sensitivities, noise and proof from the settings of the run, without running it. Compare epsilon, the "
+    "scale of the noise and what is not covered."
+)
 AUDITS = (
     "attacks the same code on small problems with noise set for the same epsilon; it can refute a claim, not prove it."
 )
@@ -48,6 +55,8 @@ _WORDS = {
 }
 """Words of certificates, and those that a page has in their place."""
 _WIDE, _HIGH, _LEFT, _TOP = 520, 300, 56, 12
+_SHOWN_RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
+"""False alarms of the table beside the trade-off curve, where a certificate has them."""
 _VERDICTS = {
     "holds": "The claim {} holds.",
     "simulated": "The claim {} holds for the noise of this simulation, which protects nobody.",
@@ -91,10 +100,11 @@ def _answer(certificate: Mapping[str, Any], title: str) -> Iterator[Block]:
         *_same_noise(certificate),
         ("Audited", audit_text(certificate["audit"]) if certificate["audit"] else "no"),
     ]
-    seal = beside(BADGES[badge].inline, "in simulation" if simulated else "")
+    proved = f"\u03b5 = {_up(standing(certificate).proved)}"
+    seal = beside(proved, BADGES[badge].inline, styled("in simulation" if simulated else "", "small"))
     pure = "pure (\u03b4 = 0)"
     sub = f"{at.strip() or pure}; claimed: \u03b5 = {_number(claimed['epsilon'])}"
-    yield Card("Proved", f"\u03b5 = {_up(standing(certificate).proved)}", sub, "", facts, seal)
+    yield Card("Proved", seal, sub, "", facts, "")
     yield Paragraph("Bounds are rounded up.", "note")
 
 
@@ -153,12 +163,15 @@ def _attack(certificate: Mapping[str, Any]) -> Iterator[Block]:
     yield Heading("What an attacker can find out")
     told = f"at most {_up(100.0 * detected, 3)}\u00a0%"
     unseeded = " without the seed" if _seeded(certificate) else ""
-    yield Paragraph(
+    missed = dict(zip(trade_off["false_positive_rate"], trade_off["false_negative_rate"], strict=True))
+    body = [[f"{100 * a:g}\u00a0%", f"{_up(100.0 * (1.0 - missed[a]), 3)}\u00a0%"] for a in _SHOWN_RATES if a in missed]
+    text = Paragraph(
         f"Suppose that an attacker{unseeded} knows everything but the user's data, and has two candidates for them. "
         "If the attacker raises a false alarm in 5\u00a0% of cases, it recognises the true candidate in "
         f"{told} (random guessing: 5\u00a0%), whatever the attack and its computing power."
     )
-    yield Paragraph(Rich(told, _curve(trade_off)))
+    table = Table([Column("False alarms", "n"), Column("Detected, at most", "n")], body, "rates")
+    yield Section([Section([text, table]), Paragraph(Rich(told, _curve(trade_off)))], style="pair")
 
 
 def _curve(trade_off: Mapping[str, Any]) -> Markup:
@@ -215,7 +228,7 @@ def _users(certificate: Mapping[str, Any]) -> Iterator[Block]:
         Column("Proved \u03b5", "n"),
         Column("Proved by", "wrap"),
     ]
-    yield Table(columns, body)
+    yield Table(columns, body, "bounds")
 
 
 def _derivation(certificate: Mapping[str, Any]) -> Iterator[Block]:
@@ -223,30 +236,46 @@ def _derivation(certificate: Mapping[str, Any]) -> Iterator[Block]:
     if not steps:
         return
     yield Heading("How the noise follows from the request")
-    yield Paragraph("Every line can be computed again from its numbers; the code that does so is named beside it.")
+    yield Paragraph(
+        "Every value is the formula at the numbers below it; (1) marks the value of step 1. The code computes the step."
+    )
     columns = [
         Column("Step", "wrap"),
         Column("Formula and numbers", "wrap"),
-        Column("Value", "n"),
+        Column("Value", "n", "Value"),
         Column("Proof and code", "wrap"),
     ]
     body: list[Sequence[Inline]] = []
     for number, step in enumerate(steps, start=1):
-        numbers = ", ".join(f"{name} = {_number(value)}" for name, value in step["numbers"].items())
+        numbers = ", ".join(_source(name, value, steps[: number - 1]) for name, value in step["numbers"].items())
         shown = Rich(f"{step['formula']}; {numbers}", Markup("<code>{}</code><br>{}").format(step["formula"], numbers))
         proof = f"{step['lemma']} ({step['place']})"
-        where = Rich(f"{proof}; {step['code']}", Markup("{}<br><code>{}</code>").format(proof, step["code"]))
+        where = Rich(
+            f"{proof}; {step['code']}", Markup("{} ").format(step["lemma"]) + _code(step["place"], step["code"])
+        )
         body.append([f"{number}. {step['name']}", shown, _number(step["value"]), where])
     yield Table(columns, body, "steps")
+
+
+def _source(name: str, value: Any, before: Sequence[Mapping[str, Any]]) -> str:  # noqa: ANN401 - see `_number`
+    """Return 'name = value' and the number of the last step with that value, if there is one."""
+    found = [i for i, step in enumerate(before, start=1) if step["value"] == value and float(value) != 1.0]
+    return f"{name} = {_number(value)}{f' ({found[-1]})' if found else ''}"
+
+
+def _code(*names: str) -> Markup:
+    """Return names in the font of code, with places to break them."""
+    broken = (Markup("<wbr>").join(re.split(r"(?<=[.:/_#-])", name)) for name in names)
+    return Markup("").join(Markup("<br><code>{}</code>").format(name) for name in broken)
 
 
 def _limits(certificate: Mapping[str, Any]) -> Iterator[Block]:
     yield Heading("What is not covered, and what to do about it")
     yield Paragraph(f"{'; '.join(map(_plain, certificate['covered_channels'])) or 'nothing'}.", "", "Covered")
-    columns = [Column("Not covered", "wrap"), Column("Remedy", "wrap")]
+    columns = [Column("Not covered", "wrap"), Column("Remedy", "wrap", "Remedy:")]
     # Noise that can be removed opens everything else, so it comes first.
     gaps = sorted(certificate["excluded_channels"], key=lambda gap: gap not in OPEN_CHANNELS)
-    yield Table(columns, [[_plain(gap), _remedy(gap)] for gap in gaps])
+    yield Table(columns, [[_plain(gap), _remedy(gap)] for gap in gaps], "halves")
     attempts, again = certificate.get("attempts", 1), certificate.get("users_asked_again", 0)
     told = (
         f"Started {attempts} times; {again:,} users were asked again, and the proof counts all attempts."
@@ -273,15 +302,16 @@ def _details(certificate: Mapping[str, Any]) -> Iterator[Block]:
     if renyi:
         told = f"by order: {pairs} (upper bounds, not tight)" if found else f"not stated: {renyi.get('absent')}"
         body.append(["R\u00e9nyi divergence", told])
-    yield Table([Column("Subject"), Column("Value", "wrap")], body)
+    yield Table([Column("Subject"), Column("Value", "wrap")], body, "details")
 
 
 def _check(certificate: Mapping[str, Any], versions: Mapping[str, Any]) -> Iterator[Block]:
     yield Heading("Check it yourself")
+    yield Paragraph("Open a terminal in the folder of this page: certificate.json and experiment.yaml are beside it.")
     for command, told in (
         ("dprl verify certificate.json", VERIFIES),
-        ("dprl certify CONFIG", "computes it from the config, before anything is run."),
-        ("dprl audit CONFIG", AUDITS),
+        ("dprl certify experiment.yaml", CERTIFIES),
+        ("dprl audit experiment.yaml", AUDITS),
     ):
         yield Paragraph(Rich(f"`{command}` {told}", Markup("<code>{}</code> {}").format(command, told)))
     found = ", ".join(f"{name} {value}" for name, value in versions.items() if isinstance(value, str | int | float))
