@@ -237,7 +237,11 @@ def _losses(part: _Part, laws: Sequence[Any]) -> Iterator[tuple[tuple[str, float
     if not change:
         return
     if name == "epsilon_0":
-        yield ("change * epsilon_0", change * noise), numbers
+        coins = isinstance(law, UnaryEncoder)
+        yield (
+            ("change * epsilon_0", change * noise) if coins else ("epsilon_0", noise),
+            numbers if coins else {name: noise},
+        )
         return
     sizes: dict[str, tuple[str, float]] = {
         "pure_epsilon": ("change / scale", change / noise),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dprl.privacy.derivation import SOLVED
+from dprl.privacy.mechanisms.gradients import GRID
 from tests.privacy.conftest import KINDS, _privatizer
 from tests.privacy.gradients.test_privatizers import CONFIGS as GRADIENTS
 from tests.privacy.gradients.test_privatizers import built as of_gradients
@@ -47,6 +48,32 @@ def test_every_step_can_be_computed_again(make: Any) -> None:
             numbers = {key: float(value) for key, value in step["numbers"].items()}
             value = eval(step["formula"], {"sqrt": math.sqrt, "min": min}, numbers)
             assert value == pytest.approx(float(step["value"]), rel=1e-9), step
+
+
+@pytest.mark.parametrize("make", list(privatizers()))
+def test_every_change_and_loss_is_the_value_of_an_earlier_step(make: Any) -> None:
+    certificate = make().planned_certificate("x")
+    if any(getattr(release.mechanism, "arithmetic", "") == GRID for release in certificate.releases):
+        return  # their scales are in units of the grid
+    values: list[float] = []
+    for step in certificate.to_dict()["derivation"]:
+        for name, value in step["numbers"].items():
+            if name.rstrip("_123") in ("change", "loss", "proved", "scale"):
+                assert float(value) in [pytest.approx(each, rel=1e-9) for each in values], (step, name)
+        values.append(float(step["value"]))
+
+
+def test_adaptive_steps_name_their_theorem() -> None:
+    lemmas = {kind: [step["lemma"] for step in _steps(lambda kind=kind: _privatizer(kind))] for kind in KINDS}
+    for kind, found in lemmas.items():
+        assert any("Denisov" in lemma for lemma in found) == kind.startswith("jdp"), kind
+        assert any("billboard lemma" in lemma for lemma in found) == kind.startswith("jdp"), kind
+    repeated = [step for step in _steps(lambda: of_gradients("clipped_laplace")) if "submissions" in step["formula"]]
+    assert "Adaptive composition" in repeated[-1]["lemma"]
+
+
+def _steps(make: Any) -> list[dict[str, Any]]:
+    return list(make().planned_certificate("x").to_dict()["derivation"])
 
 
 @pytest.mark.parametrize("make", list(privatizers()))

@@ -132,7 +132,7 @@ border:1px solid var(--line);border-radius:4px;padding:1px 5px;overflow-wrap:any
 a{color:inherit}
 .pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(340px,100%),1fr));gap:8px 40px;align-items:start}
 .pair p{margin-top:8px}.pair table{width:auto}
-.card .big .badge,.card .big small{vertical-align:middle;margin-left:10px;letter-spacing:0}
+.card .big .badge,.card .big small{display:inline-flex;vertical-align:middle;margin-left:10px;letter-spacing:0}
 .steps td,.halves td,.details td{vertical-align:top}.steps td.wrap,.halves td.wrap{overflow-wrap:anywhere}
 .bounds{width:auto}.halves td,.halves th{width:50%}.steps td:nth-child(1){width:27%}.steps td:nth-child(4){width:37%}
 .steps code{overflow-wrap:normal}

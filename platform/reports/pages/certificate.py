@@ -55,6 +55,8 @@ _WORDS = {
 }
 """Words of certificates, and those that a page has in their place."""
 _WIDE, _HIGH, _LEFT, _TOP = 520, 300, 56, 12
+_COMPUTED = {"change", "scale", "loss", "mu", "rho", "epsilon", "rate", "multiplier", "rewards", "proved"}
+"""Names of numbers that an earlier step computes. A requested epsilon is the same as none before it."""
 _SHOWN_RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
 """False alarms of the table beside the trade-off curve, where a certificate has them."""
 _VERDICTS = {
@@ -253,14 +255,15 @@ def _derivation(certificate: Mapping[str, Any]) -> Iterator[Block]:
         where = Rich(
             f"{proof}; {step['code']}", Markup("{} ").format(step["lemma"]) + _code(step["place"], step["code"])
         )
-        body.append([f"{number}. {step['name']}", shown, _number(step["value"]), where])
+        body.append([f"{number}. {step['name'][:1].upper()}{step['name'][1:]}", shown, _number(step["value"]), where])
     yield Table(columns, body, "steps")
 
 
 def _source(name: str, value: Any, before: Sequence[Mapping[str, Any]]) -> str:  # noqa: ANN401 - see `_number`
-    """Return 'name = value' and the number of the last step with that value, if there is one."""
-    found = [i for i, step in enumerate(before, start=1) if step["value"] == value and float(value) != 1.0]
-    return f"{name} = {_number(value)}{f' ({found[-1]})' if found else ''}"
+    """Return 'name = value', and the number of the last step with that value for numbers that steps compute."""
+    found = [i for i, step in enumerate(before, start=1) if math.isclose(float(step["value"]), float(value))]
+    made = name.rstrip("_0123456789") in _COMPUTED and found
+    return f"{name} = {_number(value)}{f' ({found[-1]})' if made else ''}"
 
 
 def _code(*names: str) -> Markup:
@@ -295,7 +298,8 @@ def _remedy(gap: str) -> Rich:
 def _details(certificate: Mapping[str, Any]) -> Iterator[Block]:
     yield Heading("In detail")
     facts = [(name, text) for name, text in certificate_facts(certificate) if name in ("noise", "requested", "proved")]
-    body = [[name.capitalize(), _plain(text)] for name, text in facts if not text.startswith("delta 0 at")]
+    above = [name == "proved" and text.startswith(("epsilon ", "by user", "delta 0 at")) for name, text in facts]
+    body = [[name.capitalize(), _plain(text)] for (name, text), shown in zip(facts, above, strict=True) if not shown]
     renyi = certificate.get("renyi") or {}
     found = renyi.get("divergence_at_order") or {}
     pairs = ", ".join(f"{order}: {_up(value)}" for order, value in found.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from dprl.platform.configs.config import config_files, load_cells
 from dprl.platform.reports.pages.certificate import certificate_page
 from dprl.platform.reports.pages.remedies import OTHERWISE, remedy_of
+from dprl.platform.results.cell_folder import CellFolder
 from dprl.privacy import certificate as certificates
 from dprl.privacy import threat_models
 from dprl.privacy.base import ADJACENCY
@@ -54,8 +56,28 @@ def test_the_page_is_self_contained_and_has_all_parts() -> None:
         assert word in text
     for channel in found["excluded_channels"]:
         assert remedy_of(channel).partition(":")[0] in text
+    unbroken = text.replace("<wbr>", "")
     for step in found["derivation"]:
-        assert step["code"] in text
+        assert step["code"] in unbroken
+
+
+def test_commands_name_files_beside_the_page(tmp_path: Path) -> None:
+    text, _ = page("epsilon_one", -1)
+    folder = CellFolder(tmp_path)
+    beside = {file.name for file in (folder.certificate_file, folder.experiment_file)}
+    commands = re.findall(r"<code>(dprl [a-z]+ [^<]*)</code>", text[text.index("Check it yourself") :])
+    assert {command.split()[-1] for command in commands} == beside
+    assert [command.split()[1] for command in commands] == ["verify", "certify", "audit"]
+
+
+def test_numbers_of_a_step_name_the_step_that_they_come_from() -> None:
+    text, found = page("cz22", 2)
+    table = text[text.index("follows from the request") : text.index("What is not covered")]
+    rows = re.findall(r"<tr>(.*?)</tr>", table, flags=re.DOTALL)[1:]
+    assert len(rows) == len(found["derivation"])
+    channels = next(row for row in rows if "channels * change" in row)
+    assert "channels = 3, change = 88 (2)" in channels
+    assert ">264<" in channels
 
 
 def test_the_verdict_is_in_words() -> None:
