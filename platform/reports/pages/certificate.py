@@ -298,8 +298,13 @@ def _remedy(gap: str) -> Rich:
 def _details(certificate: Mapping[str, Any]) -> Iterator[Block]:
     yield Heading("In detail")
     facts = [(name, text) for name, text in certificate_facts(certificate) if name in ("noise", "requested", "proved")]
+    # The card states epsilon at every delta, and by user.
     above = [name == "proved" and text.startswith(("epsilon ", "by user", "delta 0 at")) for name, text in facts]
-    body = [[name.capitalize(), _plain(text)] for (name, text), shown in zip(facts, above, strict=True) if not shown]
+    body = [
+        [name.capitalize(), _plain(text).replace("below", "above")]
+        for (name, text), shown in zip(facts, above, strict=True)
+        if not shown
+    ]
     renyi = certificate.get("renyi") or {}
     found = renyi.get("divergence_at_order") or {}
     pairs = ", ".join(f"{order}: {_up(value)}" for order, value in found.items())
