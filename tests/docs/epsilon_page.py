@@ -76,6 +76,9 @@ _SYMBOLS = {
     "dprl.privacy.queries.count_families:PooledFamilies.row": "visits of one cell add up, up to a cap",
 }
 """Statements of the symbols that no derivation names."""
+_SHUFFLED = {
+    "dprl.privacy.accounting.shuffling:ShuffledLoss.delta": "Clones: Feldman, McMillan, Talwar 2021, Theorem 3.2"
+}
 
 
 class Row(NamedTuple):
@@ -146,7 +149,11 @@ def _row(model: str, noise: str, counter: str, derivation: list[dict[str, Any]])
     shown = [*(change or [{**scale, "lemma": "the mechanism bounds the loss of a message itself"}]), *counted, loss]
     symbols = {step["code"]: step["lemma"] for step in shown}
     through = f"`{counter}`: {_cell(counted[0])}" if counted else ""
-    return Row(model, noise, through, changed, _cell(loss), symbols)
+    lost = _cell(loss)
+    if model == "shuffle":
+        symbols |= _SHUFFLED
+        lost += f", then clones (`{_short(next(iter(_SHUFFLED)))}`)"
+    return Row(model, noise, through, changed, lost, symbols)
 
 
 def _cell(step: dict[str, Any]) -> str:
