@@ -36,11 +36,8 @@ def program() -> str:
 
 
 @contextmanager
-def redirected(stream: int, target: int | None) -> Iterator[int]:
-    """Redirect STDOUT or STDERR meanwhile to another descriptor, or drop it for None; compiled code is included.
-
-    Gives a descriptor of what is redirected.
-    """
+def redirected(stream: int, target: int | None) -> Iterator[None]:
+    """Redirect STDOUT or STDERR meanwhile to another descriptor, or drop it for None; compiled code is included."""
     python_stream = sys.stdout if stream == STDOUT else sys.stderr
     python_stream.flush()
     kept = os.dup(stream)
@@ -48,7 +45,7 @@ def redirected(stream: int, target: int | None) -> Iterator[int]:
     os.dup2(sink, stream)
     os.close(sink)
     try:
-        yield kept
+        yield
     finally:
         python_stream.flush()
         os.dup2(kept, stream)

@@ -70,8 +70,8 @@ def whole_number(flag: str, text: str, bounds: tuple[int, int], remedy: str) -> 
     return int(value)
 
 
-def stdout_for_results(on_ray: bool = False) -> AbstractContextManager[int]:
-    """Redirect standard output to standard error meanwhile, or drop it if `on_ray`; give its own descriptor.
+def stdout_for_results(on_ray: bool = False) -> AbstractContextManager[None]:
+    """Redirect standard output to standard error meanwhile, or drop it if `on_ray`.
 
     A sweep reports its progress on standard error; Ray prints long messages about dead workers on standard output.
     """

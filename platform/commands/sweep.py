@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import os
 import sys
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from dprl.platform.commands.base import (
@@ -23,11 +20,8 @@ from dprl.platform.commands.base import (
     whole_number,
 )
 from dprl.platform.errors import EXIT_DONE, counted
-from dprl.platform.program import STDOUT, redirected
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dprl.platform.sweeps.executor import ExecutorName
 
 HELP = "run every cell of a config as a Ray Tune trial; repeat the command to resume"
@@ -129,6 +123,7 @@ def execute(options: argparse.Namespace, executor: ExecutorName) -> int:
     max_restarts, most_cpus = restarts_asked(options), cpus_asked(options)
     planned_certificates(cells)
     home = home_folder(getattr(options, "storage", None))
+    from dprl.platform.reports.tables import write_summary
     from dprl.platform.sweeps.adaptive import run_adaptive
     from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
 
@@ -145,32 +140,17 @@ def execute(options: argparse.Namespace, executor: ExecutorName) -> int:
         most_cpus=most_cpus,
     )
     try:
-        with stdout_for_results(on_ray=executor == "tune") as answer:
-            if stages is not None:
-                result = run_adaptive(cells, how, stages)
-            else:
-                show = None if options.json else partial(_show, answer)
-                result = run_sweep(cells, dataclasses.replace(how, show=show))
+        with stdout_for_results(on_ray=executor == "tune"):
+            result = run_sweep(cells, how) if stages is None else run_adaptive(cells, how, stages)
     except KeyboardInterrupt as error:
         return interrupted(error, options)
-    if options.json:
-        where = {"folder": str(result.folder), "tracking_uri": result.tracking_uri}
-        rows = result.summary.to_dict("records")
-        # A reader who goes away changes nothing about how the sweep went.
-        with suppress(BrokenPipeError):
+    # A reader who goes away changes nothing about how the sweep went.
+    with suppress(BrokenPipeError):
+        if options.json:
+            where = {"folder": str(result.folder), "tracking_uri": result.tracking_uri}
+            rows = result.summary.to_dict("records")
             say(as_json({**where, "cells": rows, "failed": result.failed, "unwritten": result.unwritten}))
-    elif stages is not None and len(result.summary):
-        _show(STDOUT, result.summary)
-    return exit_code(result.failed, result.unwritten)
-
-
-def _show(answer: int, summary: pd.DataFrame) -> None:
-    """Print the table to the descriptor of standard output, which may be redirected; drop it if nobody reads."""
-    from dprl.platform.reports.tables import write_summary
-
-    with redirected(STDOUT, answer):
-        try:
-            write_summary(sys.stdout, summary)
+        elif len(result.summary):
+            write_summary(sys.stdout, result.summary)
             sys.stdout.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)
+    return exit_code(result.failed, result.unwritten)

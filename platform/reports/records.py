@@ -23,16 +23,6 @@ SATURATION_REMEDY = "more episodes, a larger epsilon or, giving up theorems, a s
 _JUDGED = {"run": "", "deployed": " of the policy deployed last", "output": " of the output policy"}
 
 
-def first_and_last(metrics: Sequence[Metric], records: pd.DataFrame) -> str:
-    """Return the headline metric's mean in the first and in the last block, as text; '' if there is none."""
-    metric = headline(metrics)
-    if metric is None:
-        return ""
-    means = records.groupby("episode")[block_column(metric)].mean()
-    name = f"{metric.label}/episode" if metric.over == "sum" else metric.label
-    return f", {name} {means.iloc[0]:.3g} -> {means.iloc[-1]:.3g}"
-
-
 def main_column(metric: Metric) -> str:
     """Return the column of the summary that stands for a headline: the mean over all episodes of a run."""
     return f"mean_{metric.name}" if metric.over == "sum" else metric.name

@@ -5,23 +5,24 @@ from __future__ import annotations
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from dprl.algorithms import Metric
+from dprl.algorithms.base import headline
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import Interrupted, UserError, broken_rule, counted, how_to_resume
 from dprl.platform.program import command
-from dprl.platform.reports.records import first_and_last
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.home import storage_words
 from dprl.platform.results.layout import SweepCell, SweepLayout
+from dprl.platform.results.summary import block_column
 from dprl.platform.results.sweep_identity import Grid, Stages, require_same_meaning
 from dprl.platform.sweeps.address import joined_cluster
 from dprl.platform.sweeps.cell import CellProgress, second_release
@@ -31,16 +32,13 @@ from dprl.platform.sweeps.executor import Executor, ExecutorName, open_executor
 from dprl.platform.sweeps.progress import LoggedProgress, ProgressDisplay, progress_display
 from dprl.platform.sweeps.sweep_files import SweepFiles
 from dprl.platform.tracking.database import in_the_making
-from dprl.platform.tracking.retrying import RetryingTracker
 from dprl.platform.tracking.store import TrackingStore
 
 if TYPE_CHECKING:
-    from dprl.platform.tracking.tracker import Tracker
+    from dprl.platform.tracking.retrying import RetryingTracker
 
 _FIRST_TO_READ = 2
 """Files that the terminal names at the end: the table and the page."""
-_MLFLOW_DELAY = 10.0
-"""Seconds of running cells before MLflow is opened, if it may be opened late."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,6 @@ class SweepOptions:
     tracking_uri: of MLflow, or None for a database in `home`. fresh: delete the results of earlier calls.
     command: the user's words, for messages. quiet: show only problems meanwhile. stages: of an adaptive sweep, for the
     report's tests; None if the number of seeds is fixed. max_restarts, most_cpus: as in `TrialOptions`.
-    show: called with the summary of finished cells, before figures are drawn and MLflow's runs end.
 
     Raises UserError.
     """
@@ -69,7 +66,6 @@ class SweepOptions:
     stages: Stages | None = None
     max_restarts: int = DEFAULT_RESTARTS
     most_cpus: int | None = None
-    show: Callable[[pd.DataFrame], None] | None = None
 
     def __post_init__(self) -> None:
         if self.address is not None and self.executor != "tune":
@@ -241,35 +237,22 @@ class _Sweep:
             self.display.say(f"Ray Tune's files are kept until the sweep is finished: {folder}")
 
     def _begin(self, cells: Sequence[SweepCell], grid: Grid, todo: Sequence[SweepCell]) -> None:
-        """Open MLflow, then take the folder over; an end in between leaves no run running. Raises UserError.
-
-        In a process with a database of its own, MLflow is opened later: a short sweep does not wait for it.
-        """
-        later = self.options.executor == "process" and self.store.local
+        """Open MLflow, then take the folder over; an end in between leaves no run running. Raises UserError."""
         with self._ctrl_c_answered(), ExitStack() as unless_begun:
+            self.display.say(f"opening MLflow at {self.store.shown}")
+            # Loaded only here: importing MLflow takes seconds, and needs its environment set before.
+            from dprl.platform.tracking.retrying import RetryingTracker  # noqa: PLC0415
+            from dprl.platform.tracking.tracker import Tracker  # noqa: PLC0415
+
             with _writing(self.layout):
                 sweep_id = self.layout.sweep_id()
                 older = {folder.name for folder in self.layout.cell_folders()}
-            opened = partial(self._opened, cells, sweep_id, older)
-            self.tracker = RetryingTracker(opened if later else opened(), self.display.warn, _MLFLOW_DELAY)
-            if not later:
-                unless_begun.callback(self.tracker.close, [], {}, "KILLED", patient=False)
+            tracker = Tracker(self.store, self.options.name, self.options.command, sweep_id)
+            self.tracker = RetryingTracker(tracker, self.display.warn)
+            unless_begun.callback(self.tracker.close, [], {}, "KILLED", patient=False)
+            self.tracker.open(cells, self.options.fresh, older)
             self._take_over(grid, todo)
             unless_begun.pop_all()
-
-    def _opened(self, cells: Sequence[SweepCell], sweep_id: str, older: Collection[str]) -> Tracker:
-        """Import MLflow, which takes seconds and needs its environment set, and open the store. Raises UserError."""
-        self.display.say(f"opening MLflow at {self.store.shown}")
-        from dprl.platform.tracking.tracker import Tracker  # noqa: PLC0415
-
-        tracker = Tracker(self.store, self.options.name, self.options.command, sweep_id)
-        with ExitStack() as unless_open:
-            unless_open.callback(RetryingTracker(tracker, self.display.warn).close, [], {}, "KILLED", patient=False)
-            tracker.open(cells, self.options.fresh, older)
-            for cell in (cell for cell in cells if cell.digest in self._started):
-                tracker.begin(cell)
-            unless_open.pop_all()
-        return tracker
 
     def _take_over(self, grid: Grid, todo: Sequence[SweepCell]) -> None:
         """Write the sweep's grid and, with --fresh, delete the cells of earlier calls.
@@ -306,13 +289,12 @@ class _Sweep:
             self.display.warn(f"{cell.label}: {progress.restarted}")
         seed = f"{progress.seed_index + 1} of {cell.experiment.seeds}"
         self.display.advanced(cell.label, progress.fraction, seed)
-        self.tracker.advance()
 
     def finished(self, cell: SweepCell) -> None:
         """Record the cell and show its headline metric."""
         seconds = time.monotonic() - self._started[cell.digest]
         results = self.files.read(cell)
-        learned = first_and_last(cell.experiment.metrics, results.records)
+        learned = _first_and_last(cell.experiment.metrics, results.records)
         self.display.ended(cell.label, f"done in {seconds:.1f} s{learned}")
         self.layout.failure_log(cell.digest).unlink(missing_ok=True)
         self.tracker.record(cell, results)
@@ -356,8 +338,6 @@ class _Sweep:
             # Before the report, which says what is missing.
             counts = self.files.write_status(cells, len(self.failures), self.options.command).counts
             summary = self.files.summary(finished)
-            if finished and self.options.show is not None and (status != "KILLED" or self.lost):
-                self.options.show(summary)
             files = self.files.write(summary, self.options.command) if finished else []
         finally:
             if self.files.entries is not None:
@@ -397,3 +377,13 @@ class _Sweep:
         if self.store.local:
             return shlex.join(["mlflow", "ui", "--backend-store-uri", self.store.shown])
         return f"mlflow at {self.store.shown}"
+
+
+def _first_and_last(metrics: Sequence[Metric], records: pd.DataFrame) -> str:
+    """Return the headline metric's mean in the first and in the last block, as text; '' if there is none."""
+    metric = headline(metrics)
+    if metric is None:
+        return ""
+    means = records.groupby("episode")[block_column(metric)].mean()
+    name = f"{metric.label}/episode" if metric.over == "sum" else metric.label
+    return f", {name} {means.iloc[0]:.3g} -> {means.iloc[-1]:.3g}"

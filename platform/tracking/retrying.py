@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from dprl.platform.errors import UserError
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.layout import SweepCell
 from dprl.platform.tracking.store import TrackingError
-
-if TYPE_CHECKING:
-    from dprl.platform.tracking.sweep_entries import SweepEntries
-    from dprl.platform.tracking.tracker import Tracker
+from dprl.platform.tracking.sweep_entries import SweepEntries
+from dprl.platform.tracking.tracker import Tracker
 
 _PAUSE_SECONDS = 15.0
 """Pause after a failure. Each attempt can block the sweep for seconds."""
@@ -28,43 +24,38 @@ class RetryingTracker:
 
     The files of a cell have all data, so nothing is lost if the store stays away: repeat the sweep to write it. A
     refused call does not block others.
-    tracker: an open one, or a function that opens it; this is called `delay` seconds after the first call or at the
-    end, so that a short sweep shows its results before MLflow is imported. warn: called once for each cause of failure.
+    warn: called once for each cause of failure.
     """
 
-    def __init__(
-        self, tracker: Tracker | Callable[[], Tracker], warn: Callable[[str], None], delay: float = 0.0
-    ) -> None:
+    def __init__(self, tracker: Tracker, warn: Callable[[str], None]) -> None:
         self._tracker = tracker
-        self._delay = delay
         self._warn = warn
-        self._pending: dict[str, Callable[[Tracker], None]] = {}
-        self._refused: dict[str, Callable[[Tracker], None]] = {}
+        self._pending: dict[str, Callable[[], None]] = {}
+        self._refused: dict[str, Callable[[], None]] = {}
         self._refusal: TrackingError | None = None
         self._told: set[str] = set()
         self._entries: SweepEntries | None = None
         self._next_try = 0.0
 
-    def advance(self) -> None:
-        """Open the store once its delay is over: call this while cells run."""
-        if callable(self._tracker) and time.monotonic() >= self._next_try:
-            self._flush()
+    def open(self, cells: Sequence[SweepCell], fresh: bool, older: Collection[str]) -> None:
+        """Call `Tracker.open`. At the start the user must fix a store that does not answer."""
+        self._tracker.open(cells, fresh, older)
 
     def begin(self, cell: SweepCell) -> None:
         """The cell starts or resumes."""
-        self._write(cell, lambda tracker: tracker.begin(cell))
+        self._write(cell, lambda: self._tracker.begin(cell))
 
     def record(self, cell: SweepCell, results: CellResults) -> None:
         """Write the results of a finished cell, now or when the store is back."""
 
-        def later(tracker: Tracker) -> None:
-            tracker.record(cell, cell.folder.results())
+        def later() -> None:
+            self._tracker.record(cell, cell.folder.results())
 
-        self._write(cell, lambda tracker: tracker.record(cell, results), later)
+        self._write(cell, lambda: self._tracker.record(cell, results), later)
 
     def fail(self, cell: SweepCell, cause: str) -> None:
         """The cell failed."""
-        self._write(cell, lambda tracker: tracker.fail(cell, cause))
+        self._write(cell, lambda: self._tracker.fail(cell, cause))
 
     def describe(self, entries: SweepEntries) -> None:
         """Keep the sweep's own metrics and description until it ends."""
@@ -73,11 +64,11 @@ class RetryingTracker:
     def close(self, files: Sequence[Path], counts: Mapping[str, int], status: str, patient: bool) -> str | None:
         """End the sweep's runs, if `patient` after waiting for the store; return unwritten entries and the reason."""
 
-        def end(tracker: Tracker) -> None:
+        def end() -> None:
             # First, so that no run stays open because of a refused number.
-            tracker.close(files, dict(counts), status)
+            self._tracker.close(files, dict(counts), status)
             if self._entries is not None:
-                tracker.describe(self._entries)
+                self._tracker.describe(self._entries)
 
         deadline = time.monotonic() + (_PATIENCE_SECONDS if patient else 0.0)
         while True:
@@ -98,14 +89,10 @@ class RetryingTracker:
             self._tell(f"MLflow: {away}; waiting for it, at most {_PATIENCE_SECONDS:.0f} s")
             time.sleep(_PAUSE_SECONDS / 5)
 
-    def _write(
-        self, cell: SweepCell, now: Callable[[Tracker], None], later: Callable[[Tracker], None] | None = None
-    ) -> None:
+    def _write(self, cell: SweepCell, now: Callable[[], None], later: Callable[[], None] | None = None) -> None:
         # The last call for a cell includes all earlier ones.
         self._pending.pop(cell.digest, None)
         self._refused.pop(cell.digest, None)
-        if self._delay:
-            self._next_try, self._delay = time.monotonic() + self._delay, 0.0
         if time.monotonic() < self._next_try or self._flush() is not None:
             self._pending[cell.digest] = later or now
             return
@@ -117,12 +104,12 @@ class RetryingTracker:
         """Write pending calls, oldest first, skipping refused ones; return the error if the store is unavailable."""
         if not self._pending:
             return None
-        error = self._attempt(lambda tracker: tracker.ask())
+        error = self._attempt(self._tracker.ask)
         if error is not None:
             self._postpone(error)
             return error
         # An interrupted request may have created its run. An error here also occurs below.
-        self._attempt(lambda tracker: tracker.refresh())
+        self._attempt(self._tracker.refresh)
         deadline = time.monotonic() + _PATIENCE_SECONDS
         for digest, write in list(self._pending.items()):
             error = self._attempt(write)
@@ -134,7 +121,7 @@ class RetryingTracker:
                 break  # Each refusal takes long: that of a store of files that is away, say.
         return None
 
-    def _keep(self, digest: str, write: Callable[[Tracker], None], error: TrackingError) -> bool:
+    def _keep(self, digest: str, write: Callable[[], None], error: TrackingError) -> bool:
         """Keep a failed call for later; return whether the store is unavailable."""
         away = self._is_away()
         (self._pending if away else self._refused)[digest] = write
@@ -149,17 +136,13 @@ class RetryingTracker:
 
     def _is_away(self) -> bool:
         """Whether the store answers no query at all, so that further attempts are pointless."""
-        return self._attempt(lambda tracker: tracker.ask()) is not None
+        return self._attempt(self._tracker.ask) is not None
 
-    def _attempt(self, write: Callable[[Tracker], None]) -> TrackingError | None:
+    def _attempt(self, write: Callable[[], None]) -> TrackingError | None:
         try:
-            if callable(self._tracker):
-                self._tracker = self._tracker()
-            write(self._tracker)
+            write()
         except TrackingError as error:
             return error
-        except UserError as error:  # from opening it
-            return TrackingError(str(error))
         return None
 
     def _postpone(self, error: TrackingError) -> None:

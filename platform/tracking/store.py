@@ -58,8 +58,7 @@ class TrackingStore:
     def require_reachable(self) -> None:
         """Raise UserError if nothing listens at the store's address: MLflow would retry for long.
 
-        Also raise it if a file is not a database, or the experiment in it was deleted. Proxies and special addresses
-        (databricks) are left to MLflow.
+        Also raise it if a file is not a database. Proxies and special addresses (databricks) are left to MLflow.
         """
         self._require_database()
         if self._scheme not in _PORTS:
@@ -81,17 +80,11 @@ class TrackingStore:
                 return
             with closing(sqlite3.connect(self.database)) as connection:
                 connection.execute("PRAGMA schema_version")
-                query = "SELECT lifecycle_stage FROM experiments WHERE name = ?"
-                found = connection.execute(query, (EXPERIMENT,)).fetchone()
         except (OSError, sqlite3.DatabaseError) as error:
             # A lock by another writer is not an error here.
             if isinstance(error, OSError) or error.sqlite_errorcode in _NO_DATABASE:
                 rule = f"must be usable by MLflow ({getattr(error, 'strerror', None) or error})"
                 raise broken_rule("tracking-uri", rule, self.shown, "check the address") from error
-            return
-        if found is not None and found[0] != "active":
-            rule = f"must be usable by MLflow (experiment {EXPERIMENT!r} was deleted)"
-            raise broken_rule("tracking-uri", rule, self.shown, "restore it, or use another store")
 
     @property
     def shown(self) -> str:

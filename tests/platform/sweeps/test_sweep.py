@@ -292,24 +292,6 @@ def test_a_call_that_is_refused_when_mlflow_opens_changes_nothing(tmp_path: Path
     assert {file: file.stat().st_mtime_ns for file in before.folder.glob("cells/*/*")} == stamps
 
 
-def test_a_refusal_when_mlflow_opens_late_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise UserError("tracking-uri: must be usable by MLflow")
-
-    cells, home, shown = cells_of(tmp_path), tmp_path / "home", list[int]()
-    monkeypatch.setattr("dprl.platform.tracking.tracker.Tracker.open", refuse)
-    result = run_sweep(cells, options(home, show=lambda summary: shown.append(len(summary))))
-    assert shown == [len(result.summary)] == [2]
-    assert [line.split(";")[0] for line in result.unwritten] == ["MLflow: tracking-uri: must be usable by MLflow"]
-    monkeypatch.undo()
-    before = records(result)
-    again = run_sweep(cells, options(home))
-    assert again.unwritten == []
-    assert records(again) == before
-    assert [run.info.status for run in mlflow_runs(home)] == ["FINISHED"] * 3
-    assert [run.data.tags.get("recorded") for run in mlflow_runs(home)].count("true") == 2
-
-
 def test_a_kill_while_cells_are_deleted_leaves_none_that_counts_as_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

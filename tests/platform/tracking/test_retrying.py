@@ -113,40 +113,6 @@ def test_what_was_missed_is_written_when_the_store_is_back(world: World) -> None
     assert world.warned == ["MLflow: connection refused; it is written later"]
 
 
-def test_a_delayed_store_is_opened_when_the_delay_is_over(world: World) -> None:
-    opened: list[str] = []
-
-    def open_store() -> Any:
-        opened.append("opened")
-        return world.tracker
-
-    late: Any = RetryingTracker(open_store, world.warned.append, 10.0)
-    world.wait(100.0)
-    late.begin(A)
-    world.wait(9.0)
-    late.advance()
-    assert opened == []
-    assert world.tracker.told == []
-    world.wait(2.0)
-    late.advance()
-    late.advance()
-    late.record(A, "results of a")
-    assert opened == ["opened"]
-    assert world.tracker.told == [("refresh",), ("begin", "a"), ("record", "a", "results of a")]
-
-
-def test_a_delayed_store_is_opened_at_the_end_and_its_refusal_is_returned(world: World) -> None:
-    def refuse() -> Any:
-        raise UserError("tracking-uri: must be usable by MLflow")
-
-    late: Any = RetryingTracker(refuse, world.warned.append, 10.0)
-    assert late.close([], {}, "FINISHED", patient=False) == "tracking-uri: must be usable by MLflow"
-    late = RetryingTracker(lambda: world.tracker, world.warned.append, 10.0)  # type: ignore[arg-type, return-value]
-    late.record(A, "results of a")
-    assert late.close([], {}, "FINISHED", patient=False) is None
-    assert world.tracker.told == [("refresh",), ("record", "a", "results of a, read again"), ("close", "FINISHED")]
-
-
 def test_a_store_that_is_away_is_not_asked_for_every_cell(world: World) -> None:
     world.tracker.away = True
     for cell in (A, B, C):
