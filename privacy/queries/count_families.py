@@ -139,6 +139,15 @@ class PooledFamilies(CountFamilies):
 
     visits_per_user: int = 0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        widths = [family.width for family in self.families]
+        if self.visits_per_user < 0 or (self.visits_per_user and any(width % min(widths) for width in widths)):
+            raise ValueError(
+                f"visits_per_user must be 0 unless the narrowest family's width divides all others, got "
+                f"{self.visits_per_user} with widths {widths}; a cell's visits would not be limited"
+            )
+
     @property
     def layers(self) -> int:
         """Number of steps with counts of their own: one stands for all."""

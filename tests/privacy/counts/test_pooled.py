@@ -240,3 +240,8 @@ def test_others_are_refused_and_so_are_limits_without_it() -> None:
         built(RiverSwim(), CentralPrivacy(1.0, calibration="printed"))
     with pytest.raises(ValueError, match="stationary must be true or false"):
         BernsteinVIConfig(stationary="yes")  # type: ignore[arg-type]
+    # A cell of 4 cells is in several cells of 3, so one of these would have more visits.
+    widths = (CountFamily("a", 12, 2), CountFamily("b", 4, 2, "a"), CountFamily("c", 3, 2, "a"))
+    with pytest.raises(ValueError, match="visits_per_user must be 0 unless the narrowest family's width divides all"):
+        PooledFamilies(H, widths, visits_per_user=1)
+    assert PooledFamilies(H, widths).row().linf == H
