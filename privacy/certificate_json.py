@@ -78,15 +78,15 @@ def _hints(kind: type[Any]) -> dict[str, Any]:
     return {entry.name: hints[entry.name] for entry in fields(kind) if entry.init}
 
 
-def _parameters(described: object) -> dict[str, Any]:
+def _parameters(owner: object) -> dict[str, Any]:
     """Return the parameters of a dataclass object by field; those of a part `x` as 'x.field'.
 
     The part's name is at `x` where the field admits several classes. Words are left out at their default.
     """
     found: dict[str, Any] = {}
-    defaults = {entry.name: entry.default for entry in fields(described)} if is_dataclass(described) else {}
-    for name, hint in _hints(type(described)).items():
-        value = getattr(described, name)
+    defaults = {entry.name: entry.default for entry in fields(owner)} if is_dataclass(owner) else {}
+    for name, hint in _hints(type(owner)).items():
+        value = getattr(owner, name)
         if isinstance(value, str):
             found |= {} if value == defaults[name] else {name: value}
         elif isinstance(value, int | float):

@@ -41,6 +41,10 @@ class ReleaseSchedule:
     users: int
     block: int = 1
 
+    def __post_init__(self) -> None:
+        if not (0.0 <= self.growth < math.inf and self.users >= 0 and self.block >= 1):
+            raise ValueError(f"a schedule must have growth >= 0, users >= 0 and block >= 1, got {self}; it has no end")
+
     @property
     def times(self) -> Int64Array:
         """Numbers of users after which there is a release, int64[n], rising, read-only."""

@@ -22,7 +22,7 @@ from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.threat_models import NOISY_SIDES, ThreatModel
 
-_REFUSED = (ValueError, LedgerError, ArithmeticError)
+_REFUSED = (ValueError, LedgerError, ArithmeticError, MemoryError)
 """Raised for facts that no run has."""
 _DAMAGE = (KeyError, TypeError, AttributeError, IndexError, RecursionError)
 _TOLERANCE, _ZERO = 1e-9, 1e-15
@@ -102,7 +102,7 @@ _OF_ANOTHER_VERSION: dict[str, Callable[[Leaf, Leaf], bool]] = {
     "episodes_per_user.joint": _anything,
     "covered_channels.length": _at_most,
     "excluded_channels.length": _at_least,
-    **dict.fromkeys(("unit", "observer", "attained_by", "covered_channels", "excluded_channels"), _anything),
+    **dict.fromkeys(("observer", "attained_by", "covered_channels", "excluded_channels"), _anything),
     **dict.fromkeys(("query", "derivation", "error", "best_available", "assumption"), _anything),
 }
 """Field -> whether a stated value of another version holds beside the recomputed one; else they must be equal.
@@ -199,7 +199,7 @@ def compose_certificates(certificates: Sequence[Mapping[str, Any]], disjoint: bo
     releases, groups = _joined(runs, disjoint)
     users = [run.users for run in runs]
     n_users = sum(users) if disjoint else max(users)
-    threats = _threats_of_all(certificates)
+    threats = _threats_of_all([run.threat_model for run in runs], [each["excluded_channels"] for each in certificates])
     spec = LedgerSpec(runs[0].trust_model, releases, threats, max(1, n_users), 1, groups)
     try:
         request = _claimed_together([run.request.claimed for run in runs], disjoint)
@@ -282,9 +282,12 @@ def _leaves(value: object, path: str = "") -> Iterator[tuple[str, Leaf]]:
 
 def _differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Difference]:
     ours, channels = stated["version"] == __version__, "excluded_channels"
-    keys = [key for key in expected if key not in ("version", "checksum") and (ours or key in stated)]
+    keys = [key for key in expected if key not in ("version", "checksum")]
     given = {key: stated[key] for key in keys}
-    if ours:  # a run may exclude more of them, as the choice among its trials
+    if not ours:  # in other words, but for these
+        lost = (name for name in OPEN_CHANNELS if name in expected[channels] and name not in stated[channels])
+        yield from (Difference(channels, None, name) for name in lost)
+    else:  # a run may exclude more of them, as the choice among its trials
         given[channels] = [name for name in stated[channels] if name in expected[channels]]
     one, other = dict(_leaves(given)), dict(_leaves({key: expected[key] for key in keys}))
     for path in dict.fromkeys([*other, *one]):
@@ -333,20 +336,19 @@ def _joined(
     return tuple(releases), together if len(together) > 1 else ()
 
 
-def _threats_of_all(certificates: Sequence[Mapping[str, Any]]) -> ThreatModel:
-    """Return the threat model of all runs: every channel that one of them covers or leaves open."""
-    first, several = certificates[0], len(certificates) > 1
-    covered, excluded = (
-        tuple(dict.fromkeys(chain(*(each[key] for each in certificates))))
-        for key in ("covered_channels", "excluded_channels")
-    )
+def _threats_of_all(threats: Sequence[ThreatModel], excluded: Sequence[Sequence[str]]) -> ThreatModel:
+    """Return the threat model of all runs: every channel that one of them covers or leaves open.
+
+    excluded: channels that each certificate states; a run may exclude more than its query does.
+    """
+    first = threats[0]
     return ThreatModel(
-        unit=first["unit"],
-        adjacency=first["adjacency"],
-        observer="; ".join(dict.fromkeys(each["observer"] for each in certificates)),
-        covered=covered,
-        excluded=tuple(channel for channel in excluded if channel not in OPEN_CHANNELS),
-        attained_by="no pair of users that is known" if several else first["attained_by"],
+        unit=first.unit,
+        adjacency=first.adjacency,
+        observer="; ".join(dict.fromkeys(each.observer for each in threats)),
+        covered=tuple(dict.fromkeys(chain(*(each.covered for each in threats)))),
+        excluded=tuple(name for name in dict.fromkeys(chain(*excluded)) if name not in OPEN_CHANNELS),
+        attained_by="no pair of users that is known" if len(threats) > 1 else first.attained_by,
     )
 
 

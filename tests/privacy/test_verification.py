@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from dprl import __version__
 from dprl.privacy import CentralPrivacy, GradientLayout, LedgerError, LocalGradientPrivacy, LocalPrivacy, Streams
 from dprl.privacy.accounting.curves import GaussianDP
 from dprl.privacy.base import Guarantee
+from dprl.privacy.certificate import OPEN_CHANNELS
 from dprl.privacy.certificate_json import described, sealed
 from dprl.privacy.ledger import Charged, Ledger, LedgerSpec
 from dprl.privacy.mechanisms.base import Sensitivity
@@ -229,9 +232,10 @@ def test_a_forged_part_of_a_composition_is_found() -> None:
     assert "groups.length" in found_in(changed(both, ("composition", "kind"), "disjoint", seal=True))
 
 
+@pytest.mark.parametrize("version", [__version__, "0.1.9"])
 @pytest.mark.parametrize("lost", sorted(set(written()) - {"schema", "version"}))
-def test_a_lost_field_is_damage(lost: str) -> None:
-    certificate = written()
+def test_a_lost_field_is_damage(lost: str, version: str) -> None:
+    certificate = written() | {"version": version}
     del certificate[lost]
     with pytest.raises(LedgerError, match=rf"'{lost}'.*restore the file"):
         verify(certificate)
@@ -254,19 +258,28 @@ def test_a_looser_proof_of_another_version_still_holds_and_a_tighter_one_does_no
     certificate = written() | {"version": "0.1.9"}
     at = ("proved", "epsilon_at_delta", "1e-06")
     for factor, stands in ((1.0, True), (1.5, True), (0.9, False)):
-        assert (
-            verify(
-                changed(certificate, at, factor * certificate["proved"]["epsilon_at_delta"]["1e-06"], seal=True)
-            ).stands
-            is stands
-        )
-    assert verify(changed(certificate, ("proved", "method"), "another one", seal=True)).stands
-    assert verify(changed(certificate, ("verdict",), "fails", seal=True)).stands
-    assert verify(changed(certificate, ("observer",), "in other words", seal=True)).stands
-    assert not verify(changed(certificate, ("noise", 0, "scale"), 99.0, seal=True)).stands
-    assert not verify(changed(certificate, ("noise", 0, "sensitivity", "l2"), 1e-3, seal=True)).stands
-    fewer = certificate["excluded_channels"][1:]
-    assert not verify(changed(certificate, ("excluded_channels",), fewer, seal=True)).stands
+        value = factor * certificate["proved"]["epsilon_at_delta"]["1e-06"]
+        assert verify(changed(certificate, at, value, seal=True)).stands is stands
+    for path, stated in ((("proved", "method"), "another one"), (("verdict",), "fails"), (("observer",), "anyone")):
+        assert verify(changed(certificate, path, stated, seal=True)).stands
+    for key, number in zip((("scale",), ("sensitivity", "l2")), (99.0, 1e-3), strict=True):
+        assert not verify(changed(certificate, ("noise", 0, *key), number, seal=True)).stands
+    assert found_in(changed(certificate, ("unit",), "all episodes of a person", seal=True)) == {"unit"}
+    channels = certificate["excluded_channels"]
+    assert channels[-1] in OPEN_CHANNELS
+    for excluded, stands in ((["x", *channels[1:]], True), (["x", *channels[:-1]], False), (channels[1:], False)):
+        assert verify(changed(certificate, ("excluded_channels",), excluded, seal=True)).stands is stands
+
+
+@pytest.mark.parametrize(("field", "value"), [("block", 0), ("growth", -1.0), ("users", -1)])
+def test_a_schedule_without_an_end_is_no_fact_of_a_run(field: str, value: float) -> None:
+    assert found_in(changed(written("counts shuffle"), ("query", "schedule", field), value, seal=True)) == {"facts"}
+
+
+def test_facts_that_no_memory_holds_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dprl.privacy.verification.query_from_json", Mock(side_effect=MemoryError("no 16 GiB left")))
+    (found,) = verify(written()).differences
+    assert str(found) == "no run has the stated facts: no 16 GiB left"
 
 
 @pytest.mark.parametrize(
