@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from dprl.atomic_files import remove_leftovers, write_bytes
+from dprl.atomic_files import remove_leftovers, write_arrays
 from dprl.privacy.base import LedgerError
 from dprl.privacy.channel import CHARGED, RECEIVED, RELEASED, SENT, advance_sent
 from dprl.privacy.checkpoints import check_sealed, sealed
@@ -183,9 +183,7 @@ class ServerPrivatizer(Privatizer[Q]):
 
     def _save(self) -> None:
         """Write the state after a release; the messages before it are not needed any more."""
-        content = io.BytesIO()
-        np.savez(content, allow_pickle=False, **sealed(self.run, self._state()))
-        write_bytes(self._saved, content.getvalue(), private=True)
+        write_arrays(self._saved, sealed(self.run, self._state()), private=True)
         self._log.clear()
 
     def _state(self) -> dict[str, np.ndarray]:

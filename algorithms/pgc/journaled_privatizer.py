@@ -75,10 +75,10 @@ class JournaledPrivatizer:
         self._open(folder)
 
     def _open(self, folder: Path, identity: str | None = None) -> None:
+        self._unasked: SubmissionRange | None = None
         self.folder, self._journal = folder, ChargeJournal(folder / JOURNAL, identity=identity)
         self.privatizer = self._build()
         self.privatizer.persist(self._journal)
-        self._unasked: SubmissionRange | None = None
 
     @property
     def unasked(self) -> int:
@@ -127,6 +127,7 @@ class JournaledPrivatizer:
             self._open(self.folder, reference.identity)
             if self.privatizer.charged >= max(1, reference.charged):
                 return
+        self.close()
         folder = Path(reference.folder)
         try:
             self._open(folder, reference.identity)

@@ -133,7 +133,7 @@ def test_a_restarted_counter_keeps_its_releases_and_draws_other_noise(
         assert server.query.noise.frozen == (7,)
         assert server.precision(0.1).bounds["visits"] > before
         assert server.certificate("x").to_dict()["error"]["restarts"] == 1
-        patch.setattr("dprl.privacy.resumable.write_bytes", fails)
+        patch.setattr("dprl.privacy.resumable.write_arrays", fails)
         with pytest.raises(OSError, match="killed"):
             server.receive_once(messages[7])
         with pytest.raises(LedgerError, match="open a new server on the folder"):
@@ -291,7 +291,7 @@ def test_what_cannot_be_cut_is_refused(
         ServerPrivatizer(plan, tmp_path)
 
 
-@pytest.mark.parametrize("part", ["write_bytes", "apply", "charge"])
+@pytest.mark.parametrize("part", ["write_arrays", "apply", "charge"])
 def test_after_an_error_nothing_is_released_before_a_restart(
     part: str, planned: Make, records: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,8 +304,8 @@ def test_after_an_error_nothing_is_released_before_a_restart(
     folder.mkdir()
     message = made(plan, 1, records[0], tmp_path)
     with serving(plan, folder) as server, monkeypatch.context() as patch:
-        if part == "write_bytes":
-            patch.setattr("dprl.privacy.resumable.write_bytes", fails)
+        if part == "write_arrays":
+            patch.setattr("dprl.privacy.resumable.write_arrays", fails)
         elif part == "apply":
             patch.setattr(type(server.query), "receive_values", fails)
         else:
@@ -343,7 +343,7 @@ def test_gradients_are_applied_once_by_servers_that_share_arrays_after_an_error(
             for message in messages[first : first + window - 1]:
                 server.receive_once(message)
             if broken is apply:
-                patch.setattr("dprl.privacy.resumable.write_bytes", fails)
+                patch.setattr("dprl.privacy.resumable.write_arrays", fails)
             with pytest.raises(OSError, match=r"No space|killed"):
                 server.receive_once(messages[first + window - 1])
             for late in (server.require_whole, server.release, lambda: server.receive_once(messages[-1])):
