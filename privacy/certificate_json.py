@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import typing
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict, fields, is_dataclass
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import Sensitivity
@@ -72,10 +73,11 @@ def _sensitivity(found: Sensitivity | None) -> dict[str, Any] | None:
     return written
 
 
-def _hints(kind: type[Any]) -> dict[str, Any]:
+@cache  # finding them takes longer than all else here
+def _hints(kind: Hashable) -> dict[str, Any]:
     """Return the types of a dataclass's fields."""
     hints = typing.get_type_hints(kind)
-    return {entry.name: hints[entry.name] for entry in fields(kind) if entry.init}
+    return {entry.name: hints[entry.name] for entry in fields(cast("type[Any]", kind)) if entry.init}
 
 
 def _parameters(owner: object) -> dict[str, Any]:
@@ -85,7 +87,7 @@ def _parameters(owner: object) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     defaults = {entry.name: entry.default for entry in fields(owner)} if is_dataclass(owner) else {}
-    for name, hint in _hints(type(owner)).items():
+    for name, hint in _hints(cast("Hashable", type(owner))).items():
         value = getattr(owner, name)
         if isinstance(value, str):
             found |= {} if value == defaults[name] else {name: value}

@@ -37,23 +37,9 @@ def derived_fields(
     """
     if not any(NOISY_SIDES[model]) or terms.claimed is None:
         return {"trade_off": None, "renyi": None, "episodes_per_user": None, "derivation": []}
-    times = terms.submissions * terms.attempts
-    curve = curve_of(releases, times, terms.groups)
-    divergences, absent = renyi(curve)
-    rates = [false_negative_rate(curve, rate) for rate in FALSE_POSITIVE_RATES]
+    charged = _Charged(releases, terms.submissions * terms.attempts, terms.groups)
     return {
-        "trade_off": {
-            "relation": relation,
-            "false_positive_rate": list(FALSE_POSITIVE_RATES),
-            "false_negative_rate": rates,
-            "detected_at_5_percent": 1.0 - rates[FALSE_POSITIVE_RATES.index(GUESSING)],
-        },
-        "renyi": {
-            "relation": relation,
-            "divergence_at_order": {str(a): value for a, value in divergences.items()},
-            "absent": absent,
-        },
-        "episodes_per_user": _episodes(model, relation, _Charged(releases, times, terms.groups), terms.claimed.delta),
+        **_curve_fields(model, relation, charged, terms.claimed.delta),
         "derivation": [step.to_dict() for step in (*steps, *steps_from_ledger(releases, terms))],
     }
 
@@ -71,7 +57,27 @@ class _Charged(NamedTuple):
         return curve_of(*self)
 
 
-@lru_cache(maxsize=64)  # every seed of a cell asks for the same ones; nobody changes the result
+@lru_cache(maxsize=1024)  # most cells of a sweep and all seeds of a cell have the same ones; nobody changes the result
+def _curve_fields(model: str, relation: str, charged: _Charged, delta: float) -> dict[str, Any]:
+    curve = charged.curve
+    divergences, absent = renyi(curve)
+    rates = [false_negative_rate(curve, rate) for rate in FALSE_POSITIVE_RATES]
+    return {
+        "trade_off": {
+            "relation": relation,
+            "false_positive_rate": list(FALSE_POSITIVE_RATES),
+            "false_negative_rate": rates,
+            "detected_at_5_percent": 1.0 - rates[FALSE_POSITIVE_RATES.index(GUESSING)],
+        },
+        "renyi": {
+            "relation": relation,
+            "divergence_at_order": {str(a): value for a, value in divergences.items()},
+            "absent": absent,
+        },
+        "episodes_per_user": _episodes(model, relation, charged, delta),
+    }
+
+
 def _episodes(model: str, relation: str, charged: _Charged, delta: float) -> dict[str, Any]:
     bounds: list[dict[str, Any]] = []
     for episodes in EPISODES_PER_USER:

@@ -7,7 +7,8 @@ import math
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -71,7 +72,7 @@ def read_dataclass(section: Mapping[str, Any], path: str, cls: type[T], implied:
     for name in section:
         if name not in valid:
             raise unknown_key(dotted(path, name), [*implied, *valid])
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cast("Hashable", cls))
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
         if field.init and field.name not in section and _is_required(field):
             what = describe_type(hints[field.name])
@@ -81,6 +82,11 @@ def read_dataclass(section: Mapping[str, Any], path: str, cls: type[T], implied:
         return cls(**values)
     except ValueError as error:
         raise UserError(placed(str(error), path, section)) from None
+
+
+@cache  # finding them takes longer than reading a section
+def _hints(cls: Hashable) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
 
 
 def unknown_key(path: str, valid: list[str]) -> UserError:
