@@ -62,6 +62,10 @@ class SweepStatus:
         return {key: getattr(self, key) for key in _COUNTS}
 
 
+MOST_WITH_FIGURES = 100
+"""Cells of a sweep up to which each cell has figures of its own."""
+
+
 @dataclass(frozen=True)
 class SweepCell:
     """Grid point of a sweep: its experiment, short name and folder."""
@@ -70,6 +74,7 @@ class SweepCell:
     label: str
     folder: CellFolder
     lock_path: Path
+    with_figures: bool = True
 
     @property
     def digest(self) -> str:
@@ -179,7 +184,10 @@ class SweepLayout:
         return SweepStatus.read(self.status_file, command("sweep", "CONFIG", "--name", self.name))
 
     def cells(self, experiments: Sequence[Experiment]) -> list[SweepCell]:
-        """The sweep's cells in grid order; grid points that are the same experiment are one cell."""
+        """The sweep's cells in grid order; grid points that are the same experiment are one cell.
+
+        Of more than `MOST_WITH_FIGURES` cells none has figures of its own: drawing takes longer than all else.
+        """
         distinct = list({experiment.digest: experiment for experiment in experiments}.values())
         varying = varying_keys(distinct)
         return [
@@ -188,6 +196,7 @@ class SweepLayout:
                 label=experiment.short_name(varying),
                 folder=CellFolder(self.cell_folder(experiment.digest)),
                 lock_path=self.folder / "locks" / experiment.digest,
+                with_figures=len(distinct) <= MOST_WITH_FIGURES,
             )
             for experiment in distinct
         ]

@@ -97,13 +97,21 @@ class CellRun:
     checkpoint or a journal of such a cell that is damaged, missing or not this run's.
 
     excluded: channels that the certificate names as not covered, beside those of the run. cpus: at least 1; how many
-    seeds learn at once is `seeds_at_once`.
+    seeds learn at once is `seeds_at_once`. with_figures: whether the cell has figures of its own.
     """
 
-    def __init__(self, experiment: Experiment, folder: CellFolder, excluded: Sequence[str] = (), cpus: int = 1) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        folder: CellFolder,
+        excluded: Sequence[str] = (),
+        cpus: int = 1,
+        *,
+        with_figures: bool = True,
+    ) -> None:
         self.experiment = experiment
         self.folder = folder
-        self._excluded = excluded
+        self._excluded, self._with_figures = excluded, with_figures
         self._threads = seeds_at_once(experiment, cpus)
         self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
         self.ends = block_ends(experiment.episodes)
@@ -355,7 +363,8 @@ class CellRun:
         seeds = np.unique(records["seed"])
         tables = self._tables()
         write_arrays(folder.policy_file, {"seed": seeds, **tables})
-        for name, figure in cell_figures(records, self.experiment, certificate, tables).items():
+        figures = cell_figures(records, self.experiment, certificate, tables) if self._with_figures else {}
+        for name, figure in figures.items():
             write_bytes(folder.figure_file(name), figure)
         write_json(folder.versions_file, versions())
         done = {"digest": self.experiment.digest, "seconds": round(self._seconds, 3), **self._basis}

@@ -96,7 +96,9 @@ class LockedCell:
                 )
             # In this order: what the previous holder wrote is read only after it has let go.
             self._lock.acquire()
-            self._run = CellRun(self.cell.experiment, self.cell.folder, cpus=self._cpus)
+            self._run = CellRun(
+                self.cell.experiment, self.cell.folder, cpus=self._cpus, with_figures=self.cell.with_figures
+            )
         return self._run.advance(max(seconds, _WORK_PER_SAVING * self._run.saving))
 
     def close(self) -> None:

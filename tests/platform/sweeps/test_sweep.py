@@ -80,6 +80,17 @@ def test_a_sweep_leaves_a_row_and_all_artifacts_a_cell(tmp_path: Path) -> None:
         assert files == expected | {"regret.png", "versions.json"}
 
 
+def test_cells_of_a_large_sweep_have_no_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dprl.platform.results.layout.MOST_WITH_FIGURES", 1)
+    result = run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
+    assert not result.failed
+    assert not result.unwritten
+    files = {file.name for file in result.folder.glob("cells/*/*")}
+    assert {"certificate.html", "records.parquet"} <= files
+    assert "regret.png" not in files
+    assert (result.folder / "curves.png").exists()
+
+
 def test_a_second_call_runs_nothing_and_a_grown_grid_only_what_is_new(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
