@@ -46,6 +46,9 @@ TAKEN_AS_STATED = {
 """Facts that no other field implies, and their content; all other fields are computed from them."""
 
 Leaf = float | str | bool | None
+Path = tuple[str | int, ...]
+"""Keys of mappings, places in lists, _LENGTH of a list: a key with a dot in its name stands for no other field."""
+_LENGTH = -1
 
 
 def _at_least(stated: Leaf, found: Leaf) -> bool:
@@ -267,17 +270,23 @@ def _whole(value: Any) -> int:  # noqa: ANN401 - JSON
     return int(operator.index(value))
 
 
-def _leaves(value: object, path: str = "") -> Iterator[tuple[str, Leaf]]:
+def _leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, Leaf]]:
     """Yield numbers and words by their paths; those of a list of channels in one order."""
     if isinstance(value, Mapping):
         for key, each in value.items():
-            yield from _leaves(each, f"{path}.{key}".lstrip("."))
+            yield from _leaves(each, (*path, str(key)))
     elif isinstance(value, list | tuple):
-        yield f"{path}.length", len(value)
-        for i, each in enumerate(sorted(value) if path == "excluded_channels" else value):
-            yield from _leaves(each, f"{path}[{i}]")
+        yield (*path, _LENGTH), len(value)
+        for i, each in enumerate(sorted(value) if path == ("excluded_channels",) else value):
+            yield from _leaves(each, (*path, i))
     else:
         yield path, value  # type: ignore[misc]
+
+
+def _in_words(path: Path) -> str:
+    """Return a path as 'noise[0].scale'."""
+    parts = (".length" if key == _LENGTH else f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+    return "".join(parts).lstrip(".")
 
 
 def _differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Difference]:
@@ -289,12 +298,14 @@ def _differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> Iter
         yield from (Difference(channels, None, name) for name in lost)
     else:  # a run may exclude more of them, as the choice among its trials
         given[channels] = [name for name in stated[channels] if name in expected[channels]]
+        given |= {key: each for key, each in stated.items() if key not in (*expected, *NOT_ITS_OWN)}
     one, other = dict(_leaves(given)), dict(_leaves({key: expected[key] for key in keys}))
     for path in dict.fromkeys([*other, *one]):
         if path in one and path in other and _same(one[path], other[path]):
             continue
-        if ours or not _still_holds(path, one.get(path), other.get(path)):
-            yield Difference(path, one.get(path), other.get(path))
+        field = _in_words(path)
+        if ours or not _still_holds(field, one.get(path), other.get(path)):
+            yield Difference(field, one.get(path), other.get(path))
 
 
 def _same(one: Leaf, other: Leaf) -> bool:

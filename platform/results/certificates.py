@@ -28,14 +28,22 @@ def certificates_in(source: CertificateSource) -> dict[str, Mapping[str, Any]]:
     path = Path(source)
     file = path / NAME if path.is_dir() else path
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=_once)
     except (OSError, ValueError, RecursionError) as error:
-        why = getattr(error, "strerror", None) or "it is no JSON"
+        why = getattr(error, "strerror", None) or "it is no JSON, or states a field twice"
         rule = f"must be a {NAME} that can be read, or a cell's folder ({why})"
         raise broken_rule("CERT", rule, str(source), "name one, or restore the file") from None
     if not isinstance(found, list):
         return {str(source): found}
     return {f"{source}[{i}]": each for i, each in enumerate(found)}
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a mapping; raise ValueError for a key that is there twice, as another reader may take the other value."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a field must be stated once")
+    return found
 
 
 def verified(label: str, certificate: Mapping[str, Any]) -> Verification:

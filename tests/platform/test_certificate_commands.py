@@ -59,6 +59,7 @@ def test_a_plan_is_the_certificate_of_its_noise(capsys: pytest.CaptureFixture[st
         ([*PLAN, "--model", "jpd"], "privacy.model: must be a registered name, got 'jpd'; did you mean 'jdp'"),
         (["verify", "missing.json"], r"CERT: must be a certificate.json .*No such file.*, got 'missing.json'"),
         (["verify", "broken.json"], "CERT: .*it is no JSON"),
+        (["verify", "twice.json"], "CERT: .*or states a field twice"),
         (["verify", "list.json"], r"list.json\[0\]: a certificate must be a mapping"),
         (["verify", str(OLD)], "got dprl.certificate/2, which lacks the fields"),
         (["compose", str(OLD)], "got dprl.certificate/2, which lacks the fields"),
@@ -73,6 +74,7 @@ def test_bad_input_is_one_line(
     monkeypatch.chdir(tmp_path)
     Path("no").write_text("")
     Path("broken.json").write_text("{")
+    Path("twice.json").write_text('{"verdict": "holds", "verdict": "fails"}')
     Path("list.json").write_text("[3]")
     Path("one.json").write_text(json.dumps(planned()))
     Path("changed.json").write_text(json.dumps(planned() | {"users": 3}))

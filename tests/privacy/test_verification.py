@@ -178,6 +178,36 @@ def test_a_field_that_the_facts_do_not_imply_is_named(path: Path, value: Any, fo
     assert found_in(changed(written(), path, value, seal=True)) >= found
 
 
+def test_a_field_is_stated_once_and_no_other_field_is() -> None:
+    """A key with a dot must not stand for the field that readers look up."""
+    certificate = written()
+    proved, noise = certificate["proved"], certificate["noise"][0]
+    small = {**proved["epsilon_at_delta"], "1e-06": 1e-3}
+    dotted = {"epsilon_at_delta": small, "epsilon_at_delta.1e-06": proved["epsilon_at_delta"]["1e-06"]}
+    rates = certificate["trade_off"]["false_negative_rate"]
+    placed = {f"false_negative_rate[{i}]": rate for i, rate in enumerate(rates)}
+    forgeries: list[tuple[Path, Any, str]] = [
+        (("proved",), {**proved, **dotted}, "proved.epsilon_at_delta.1e-06"),
+        (
+            ("noise", 0),
+            {**noise, "sensitivity": None, "sensitivity.l2": noise["sensitivity"]["l2"]},
+            "noise[0].sensitivity",
+        ),
+        (
+            ("trade_off",),
+            {**certificate["trade_off"], "false_negative_rate": [0.9] * len(rates), **placed},
+            "trade_off.false_negative_rate[0]",
+        ),
+        (("noise",), {"length": 0}, "noise.length"),
+        (("epsilon",), 1e-3, "epsilon"),
+    ]
+    for path, value, found in forgeries:
+        assert found in found_in(changed(certificate, path, value, seal=True)), path
+    for version in ("0.1.9", certificate["version"]):
+        several = changed(certificate | {"version": version}, ("proved",), {**proved, **dotted}, seal=True)
+        assert not verify(several).stands
+
+
 def test_all_excluded_channels_must_be_named_and_no_other_covered() -> None:
     certificate = written()
     excluded, covered = certificate["excluded_channels"], certificate["covered_channels"]
