@@ -21,7 +21,7 @@ from dprl.privacy.counters.base import EXACT, ROWS, Counter, Tree, node_of
 from dprl.privacy.derivation import Step, step_of_counter
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
-from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.mechanisms.base import Sensitivity, require_positive
 from dprl.privacy.mechanisms.clipping import NORMS
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram import GramRelease, gram_sensitivity
@@ -96,11 +96,19 @@ class CountedStatistics:
         counter: of all numbers, in units of their scales, with a Gaussian or a Laplace node.
         scales: of a number on the diagonal, stage by stage, for a node of scale 1.
         reward_scale: of a number of the corrections; 0 where none are sent.
+
+    Raises ValueError for scales that are no sizes of noise: changes are divided by them and added up.
     """
 
     counter: Counter
     scales: tuple[float, ...]
     reward_scale: float = 0.0
+
+    def __post_init__(self) -> None:
+        for scale in self.scales:
+            require_positive("scales", scale, "write 1 for a stage without anything of a user")
+        if not 0.0 <= self.reward_scale < math.inf:
+            raise ValueError(f"reward_scale must be finite and at least 0, got {self.reward_scale}; write 0 for none")
 
     @property
     def off_diagonal(self) -> float:

@@ -34,7 +34,7 @@ from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.queries.linear_statistics import correction_row, gram_row
+from dprl.privacy.queries.linear_statistics import CountedStatistics, correction_row, gram_row
 
 D, B, N = 5, 4, 11
 LAYOUT = StatisticsLayout(horizon=4, dimension=3, n_messages=2, n_agents=2, reward_dimension=2)
@@ -353,3 +353,13 @@ def test_settings_that_do_not_fit_are_refused() -> None:
     exact = Streams(0, "x", NoiseConfig("exact"))
     with pytest.raises(ValueError, match=r"arithmetic must be fast with model jdp for statistics, got exact; .* ldp$"):
         CentralStatisticsPrivacy(1.0).build(LAYOUT, USERS, exact)
+
+
+@pytest.mark.parametrize("scale", [-1.0, 0.0, math.inf, math.nan])
+def test_scales_that_are_no_sizes_of_noise_are_refused(scale: float) -> None:
+    """Changes over scales are added up: a negative one would take away from epsilon."""
+    counter = COUNTERS["binary_tree"](USERS, Laplace(1.0))
+    with pytest.raises(ValueError, match="scales must be finite and above 0"):
+        CountedStatistics(counter, (1.0, scale, 1.0, 1.0))
+    with pytest.raises(ValueError, match="reward_scale must be finite and at least 0"):
+        CountedStatistics(counter, (1.0, 1.0, 1.0, 1.0), scale or -1.0)
