@@ -202,8 +202,7 @@ class ServerPrivatizer(Privatizer[Q]):
             # Without it, arrays that a server has changed before it failed would be the first ones of the next.
             self._save()
         if self._saved.exists():
-            with np.load(self._saved, allow_pickle=False) as file:
-                state = dict(file)
+            state = _read_arrays(self._saved)
             check_sealed(state, sealed(self.run, self._state()), self.run)
             self._position, self._counted = int(state["position"][0]), RangeSet.from_array(state["received"])
             for name, array in self._kept().items():
@@ -226,6 +225,16 @@ class ServerPrivatizer(Privatizer[Q]):
         channel.cursor[[SENT, RECEIVED, RELEASED]] = self._skipped = self._position
         channel.cursor[CHARGED] = self.charged
         self.query = self.query.restart(channel, self._frozen)
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of a .npz file. Raises ValueError for a damaged one, OSError for one that cannot be read."""
+    content = path.read_bytes()
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            return dict(file)
+    except Exception as error:  # zipfile and NumPy raise a dozen kinds
+        raise ValueError(f"{path} is damaged; restore the whole folder, or begin in another with new users") from error
 
 
 def _check_halves(planned: Privatizer[Any]) -> None:

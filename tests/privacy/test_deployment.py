@@ -278,6 +278,21 @@ def test_damaged_files_are_refused(planned: Make, records: Records, tmp_path: Pa
         ServerPrivatizer(plan, folder)
 
 
+def test_a_damaged_state_is_refused_in_one_line(planned: Make, tmp_path: Path) -> None:
+    plan = planned(LocalPrivacy(1.0))
+    with serving(plan, tmp_path):
+        pass
+    state = tmp_path / "state.npz"
+    text = state.read_bytes()
+    for damaged in (b"", b"x" * 99, text[:-1], text[: len(text) // 2], text[:200] + b"damage" + text[206:]):
+        state.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"state\.npz is damaged; restore the whole folder"):
+            ServerPrivatizer(plan, tmp_path)
+    state.write_bytes(text)
+    with serving(plan, tmp_path) as server:  # the refused ones let go of the folder
+        assert server.charged == 0
+
+
 SHUFFLED = ShufflePrivacy(1.0, 1e-6, smallest_block=1, mechanism="discrete_laplace")
 
 
