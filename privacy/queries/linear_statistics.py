@@ -191,7 +191,8 @@ class StatisticsQuery(Query):
             )
         elif (vector is not None) != (self.rewards == "noisy") or (raw and self.rewards == "noisy"):
             raise LedgerError(f"rewards are noisy where there is noise for them and for the rest; this has {self}")
-        if law.release != layout.release(law.release.clipped):
+        # Lengths first: a horizon that somebody states may be longer than any memory.
+        if len(law.release.bounds) != layout.horizon or law.release != layout.release(law.release.clipped):
             raise LedgerError(f"the mechanism's release must be the layout's, got {law.release} for {layout}")
         if type(law) not in (RawGram, *GRAMS.values()):
             raise LedgerError(f"the kernels cannot run a mechanism of type {type(law).__name__}; add its release")

@@ -306,6 +306,11 @@ def test_a_schedule_without_an_end_is_no_fact_of_a_run(field: str, value: float)
     assert found_in(changed(written("counts shuffle"), ("query", "schedule", field), value, seal=True)) == {"facts"}
 
 
+def test_a_horizon_that_no_memory_holds_is_refused_before_its_stages_are_listed() -> None:
+    longer = changed(written("statistics laplace"), ("query", "layout", "horizon"), 10**30, seal=True)
+    assert found_in(longer) == {"facts"}
+
+
 def test_facts_that_no_memory_holds_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dprl.privacy.verification.query_from_json", Mock(side_effect=MemoryError("no 16 GiB left")))
     (found,) = verify(written()).differences
