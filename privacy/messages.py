@@ -85,7 +85,7 @@ class UserMessage:
         try:
             found = json.loads(text)
             user, issuer, values = found["user"], found["issuer"], np.asarray(found["values"], dtype=np.float64)
-        except (ValueError, TypeError, KeyError, OverflowError):
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             user, issuer, values = None, None, np.zeros(0)
         if type(user) is not int or not isinstance(issuer, str) or values.ndim != 1 or not np.isfinite(values).all():
             raise ValueError("a message must be JSON with user, issuer and finite values, got another; see to_json")

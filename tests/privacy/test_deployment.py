@@ -237,7 +237,7 @@ def test_what_does_not_fit_is_refused_and_not_counted(planned: Make, records: Re
         with pytest.raises(LedgerError, match="in use by another run"):
             ServerPrivatizer(plan, folder)
         server.receive_once(good)
-    for text in ("", "[]", '{"user": 1}', '{"user": 1, "issuer": "x", "values": [NaN]}'):
+    for text in ("", "[]", "[" * 100_000, '{"user": 1}', '{"user": 1, "issuer": "x", "values": [NaN]}'):
         with pytest.raises(ValueError, match="a message must be JSON"):
             UserMessage.from_json(text)
 
