@@ -56,6 +56,12 @@ class UserClient(Generic[Q]):
         self._journal, self._outbox = ChargeJournal(folder / "charges"), folder / "message"
         self._ledger = Ledger(replace(planned.ledger.spec, users=1), self._journal)
         self._ledger.begin()  # takes the lock of the folder
+        if self._outbox.exists() and not self._ledger.charged:
+            self.close()
+            raise LedgerError(
+                f"{folder} must hold the charge of its message, got a message without one; restore the file 'charges', "
+                "or count the user as used up"
+            )
         remove_leftovers(folder)
 
     @property

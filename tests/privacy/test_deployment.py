@@ -278,6 +278,20 @@ def test_damaged_files_are_refused(planned: Make, records: Records, tmp_path: Pa
         ServerPrivatizer(plan, folder)
 
 
+def test_a_message_without_its_charge_is_refused(planned: Make, records: Records, tmp_path: Path) -> None:
+    """Otherwise a user whose journal is lost would send a second message with fresh noise."""
+    plan = planned(LocalPrivacy(1.0))
+    made(plan, 1, records[0], tmp_path)
+    charges = tmp_path / "1" / "charges"
+    content = charges.read_bytes()
+    charges.unlink()
+    for _ in range(2):
+        with pytest.raises(LedgerError, match="must hold the charge of its message"):
+            UserClient(plan, 1, tmp_path / "1")
+    charges.write_bytes(content)
+    assert UserClient(plan, 1, tmp_path / "1").left == 0
+
+
 def test_a_damaged_state_is_refused_in_one_line(planned: Make, tmp_path: Path) -> None:
     plan = planned(LocalPrivacy(1.0))
     with serving(plan, tmp_path):
