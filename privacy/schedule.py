@@ -48,7 +48,7 @@ class ReleaseSchedule:
     @property
     def times(self) -> Int64Array:
         """Numbers of users after which there is a release, int64[n], rising, read-only."""
-        return _times(self.growth, self.users, self.block)
+        return _times(float(self.growth), self.users, self.block)
 
     @property
     def number(self) -> int:
