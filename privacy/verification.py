@@ -229,8 +229,10 @@ def _require_schema(stated: Mapping[str, Any]) -> None:
 
 
 def _damaged(error: Exception) -> LedgerError:
-    lost = f"no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
-    return LedgerError(f"a certificate must have all fields of {SCHEMA}, got {lost}; restore the file")
+    found = f"no {error}" if isinstance(error, KeyError) else f"an invalid value ({' '.join(str(error).split())})"
+    return LedgerError(
+        f"a certificate must have all fields of {SCHEMA} with valid values, got {found}; restore the file"
+    )
 
 
 def _recomputed(stated: Mapping[str, Any]) -> Certificate:

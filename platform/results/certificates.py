@@ -25,16 +25,24 @@ def certificates_in(source: CertificateSource) -> dict[str, Mapping[str, Any]]:
         return {source.algorithm: json.loads(json.dumps(source.to_dict()))}
     if isinstance(source, Mapping):
         return {str(source.get("algorithm", "certificate")): source}
+    if not isinstance(source, (str, Path)):
+        raise broken_rule("CERT", "must be a path, a mapping or a Certificate", source, "name a certificate.json")
     path = Path(source)
     file = path / NAME if path.is_dir() else path
+    remedy = f"name a {NAME} or a cell's folder"
     try:
         found = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=_once)
-    except (OSError, ValueError, RecursionError) as error:
-        why = getattr(error, "strerror", None) or "it is no JSON, or states a field twice"
-        rule = f"must be a {NAME} that can be read, or a cell's folder ({why})"
-        raise broken_rule("CERT", rule, str(source), "name one, or restore the file") from None
+    except FileNotFoundError:
+        raise broken_rule("CERT", f"{NAME if path.is_dir() else 'file'} not found", str(source), remedy) from None
+    except OSError as error:
+        raise broken_rule("CERT", f"cannot be read ({error.strerror})", str(source), remedy) from None
+    except (ValueError, RecursionError):
+        rule = "must be valid JSON that states each field once"
+        raise broken_rule("CERT", rule, str(source), f"{remedy}, or restore the file") from None
     if not isinstance(found, list):
         return {str(source): found}
+    if not found:
+        raise broken_rule("CERT", "must contain at least one certificate", str(source), remedy)
     return {f"{source}[{i}]": each for i, each in enumerate(found)}
 
 

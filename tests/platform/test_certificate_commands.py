@@ -57,9 +57,12 @@ def test_a_plan_is_the_certificate_of_its_noise(capsys: pytest.CaptureFixture[st
         (["certify", "--users", "5", "--horizon", "5", "--epsilon", "x"], "privacy.epsilon: must be a number"),
         (["certify", "--set", "a=1", "--users", "5"], "--set: is for a config"),
         ([*PLAN, "--model", "jpd"], "privacy.model: must be a registered name, got 'jpd'; did you mean 'jdp'"),
-        (["verify", "missing.json"], r"CERT: must be a certificate.json .*No such file.*, got 'missing.json'"),
-        (["verify", "broken.json"], "CERT: .*it is no JSON"),
-        (["verify", "twice.json"], "CERT: .*or states a field twice"),
+        (["verify", "missing.json"], r"CERT: file not found, got 'missing.json'; name a certificate.json"),
+        (["verify", "."], r"CERT: certificate.json not found, got '\.'"),
+        (["verify", "broken.json"], "CERT: must be valid JSON .*, got 'broken.json'"),
+        (["verify", "twice.json"], "CERT: must be valid JSON that states each field once, got 'twice.json'"),
+        (["verify", "empty.json"], "CERT: must contain at least one certificate, got 'empty.json'"),
+        (["verify", "typed.json"], "typed.json: a certificate must have all fields .*, got an invalid value"),
         (["verify", "list.json"], r"list.json\[0\]: a certificate must be a mapping"),
         (["verify", str(OLD)], "got dprl.certificate/2, which lacks the fields"),
         (["compose", str(OLD)], "got dprl.certificate/2, which lacks the fields"),
@@ -76,6 +79,8 @@ def test_bad_input_is_one_line(
     Path("broken.json").write_text("{")
     Path("twice.json").write_text('{"verdict": "holds", "verdict": "fails"}')
     Path("list.json").write_text("[3]")
+    Path("empty.json").write_text("[]")
+    Path("typed.json").write_text(json.dumps(planned() | {"users": "many"}))
     Path("one.json").write_text(json.dumps(planned()))
     Path("changed.json").write_text(json.dumps(planned() | {"users": 3}))
     Path("ldp.json").write_text(json.dumps(planned(model="ldp", mechanism="laplace", delta=0.0)))
