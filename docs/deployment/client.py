@@ -56,13 +56,14 @@ def main(config: str, user: str, folder: str, url: str) -> None:
     experiment = load_deployment(config)
     client, rng = user_client(experiment, int(user), folder), np.random.default_rng()
     record = {"counts": episode, "gradients": gradient}[experiment.algorithm.releases]
-    message = client.waiting  # of a process that was killed
-    while message is not None or client.left:
-        if message is None:
-            message = client.submit(record(experiment, call(f"{url}/task"), rng))
+    while client.left or client.waiting:
+        offer = call(f"{url}/task")
+        if offer["run"] != client.run:  # before anything is charged or sent: under jdp a message holds the raw record
+            sys.exit("refused: the server must run the client's config, got another run; compare both files")
+        # One that waits is of a process that was killed.
+        message = client.waiting or client.submit(record(experiment, offer["task"], rng))
         call(f"{url}/messages", message.to_json().encode())
         client.acknowledge(message)
-        message = None
 
 
 if __name__ == "__main__":

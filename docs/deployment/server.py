@@ -1,7 +1,7 @@
 """The server's process: `python server.py CONFIG FOLDER PORT`. It may be killed at any moment and started again.
 
-GET /task: the policy, or the parameters, that the next user plays. POST /messages: one message; 200 says that it is on
-the disk. GET /certificate: the guarantee of all charges so far.
+GET /task: the run's name, and the policy or the parameters that the next user plays. POST /messages: one message; 200
+says that it is on the disk. GET /certificate: the guarantee of all charges so far.
 """
 
 from __future__ import annotations
@@ -61,10 +61,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer with the task or the certificate."""
-        if self.path == "/certificate":
-            self.reply(200, self.server.task.server.certificate(self.server.algorithm).to_dict())
-        else:
-            self.reply(200, self.server.task.task())
+        half = self.server.task.server
+        try:
+            if self.path == "/certificate":
+                self.reply(200, half.certificate(self.server.algorithm).to_dict())
+            else:
+                self.reply(200, {"run": half.run, "task": self.server.task.task()})
+        except LedgerError as error:  # a failed save: the server must be started again
+            self.reply(503, {"error": str(error)})
 
     def do_POST(self) -> None:
         """Take a message."""

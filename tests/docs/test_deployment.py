@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import runpy
 import socket
 import subprocess
 import sys
@@ -48,6 +49,26 @@ def test_the_configs_are_deployments(root: Path, name: str) -> None:
     certificate = experiment.certificate().to_dict()
     assert certificate["verdict"] == "holds"
     assert {noise["entropy"] for noise in certificate["noise"]} == {"os"}
+
+
+def test_a_client_sends_nothing_to_the_server_of_another_run(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    example = root / "docs" / "deployment"
+    script, asked = runpy.run_path(str(example / "client.py")), list[str]()
+
+    def call(url: str, content: bytes | None = None) -> Any:
+        assert content is None
+        asked.append(url)
+        return {"run": "of another config", "task": []}
+
+    monkeypatch.setitem(script["main"].__globals__, "call", call)
+    with pytest.raises(SystemExit, match="^refused: the server must run the client's config"):
+        script["main"](str(example / "counts_jdp.yaml"), "1", str(tmp_path), "http://server")
+    assert asked == ["http://server/task"]
+    assert not (tmp_path / "message").exists()
+    client = user_client(load_deployment(example / "counts_jdp.yaml"), 1, tmp_path)
+    assert client.left == 1
 
 
 @pytest.mark.slow
