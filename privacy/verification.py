@@ -33,7 +33,7 @@ _COMPOSED, _KINDS = "composed", ("sequential", "disjoint")
 _FACTS = "facts"
 TAKEN_AS_STATED = {
     "algorithm": "its name",
-    "query": "sizes of the environment, caps, clips and noise",
+    "query": "sizes of the environment, caps, clips, noise and the channels that the algorithm leaves open",
     "randomness": "arithmetic and entropy",
     "requested": "epsilon and delta",
     "claimed": "epsilon, delta and their source",

@@ -39,4 +39,6 @@ def run(options: argparse.Namespace) -> int:
         say(as_json(json.loads(json.dumps(certificate))))
     else:
         say(certificate_text(f"{len(options.certificates)} together", certificate))
+        users = " and that no user is in two of them" if options.disjoint else ""
+        say(f"Taken as stated: that the runs drew independent noise{users}. Those of equal seed and settings did not.")
     return EXIT_DONE

@@ -38,8 +38,10 @@ def planned_certificate(settings: Mapping[str, Any]) -> Certificate:
 
 
 def _size(name: str, value: object) -> int:
+    if value is None:
+        raise UserError(f"{name}: is required, got nothing; give a whole number from 1 to {_MOST}")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if type(value) is not int or not 1 <= value <= _MOST:
-        raise broken_rule(name, f"must be a whole number from 1 to {_MOST}", value, f"give e.g. {name} 10")
+        raise broken_rule(name, f"must be a whole number from 1 to {_MOST}", value, "choose one in that range")
     return value

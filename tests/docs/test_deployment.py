@@ -63,7 +63,7 @@ def test_a_client_sends_nothing_to_the_server_of_another_run(
         return {"run": "of another config", "task": []}
 
     monkeypatch.setitem(script["main"].__globals__, "call", call)
-    with pytest.raises(SystemExit, match="^refused: the server must run the client's config"):
+    with pytest.raises(SystemExit, match=r"^refused: the server must run the client's config"):
         script["main"](str(example / "counts_jdp.yaml"), "1", str(tmp_path), "http://server")
     assert asked == ["http://server/task"]
     assert not (tmp_path / "message").exists()
