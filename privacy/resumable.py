@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import struct
+import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -227,13 +229,20 @@ class ServerPrivatizer(Privatizer[Q]):
         self.query = self.query.restart(channel, self._frozen)
 
 
+_DAMAGE = (
+    *(OSError, ValueError, KeyError, EOFError, SyntaxError, RuntimeError),
+    *(struct.error, zipfile.BadZipFile, zlib.error),
+)
+"""Errors of zipfile and NumPy for content that is damaged."""
+
+
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Return the arrays of a .npz file. Raises ValueError for a damaged one, OSError for one that cannot be read."""
     content = path.read_bytes()
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             return dict(file)
-    except Exception as error:  # zipfile and NumPy raise a dozen kinds
+    except _DAMAGE as error:
         raise ValueError(f"{path} is damaged; restore the whole folder, or begin in another with new users") from error
 
 

@@ -94,10 +94,8 @@ class CountedStatistics:
 
     Args:
         counter: of all numbers, in units of their scales, with a Gaussian or a Laplace node.
-        scales: of a number on the diagonal, stage by stage, for a node of scale 1.
+        scales: of a number on the diagonal, stage by stage, for a node of scale 1; changes are divided by them.
         reward_scale: of a number of the corrections; 0 where none are sent.
-
-    Raises ValueError for scales that are no sizes of noise: changes are divided by them and added up.
     """
 
     counter: Counter
@@ -105,10 +103,8 @@ class CountedStatistics:
     reward_scale: float = 0.0
 
     def __post_init__(self) -> None:
-        for scale in self.scales:
-            require_positive("scales", scale, "write 1 for a stage without anything of a user")
-        if not 0.0 <= self.reward_scale < math.inf:
-            raise ValueError(f"reward_scale must be finite and at least 0, got {self.reward_scale}; write 0 for none")
+        for scale in (*self.scales, self.reward_scale or 1.0):
+            require_positive("scale", scale, "write 1 for a stage without anything of a user")
 
     @property
     def off_diagonal(self) -> float:
@@ -185,13 +181,11 @@ class StatisticsQuery(Query):
             self._check_central(self.central)
         elif self.shuffled != (self.schedule is not None) or (self.shuffled and (raw or self.rewards == "open")):
             raise LedgerError(
-                "messages are on a schedule where a shuffler takes them, and have noise on all numbers then, got "
-                f"shuffled {self.shuffled}, schedule {self.schedule}, law {law.name}, rewards {self.rewards}; take "
-                "ShuffleStatisticsPrivacy"
+                f"a shuffler needs a schedule, and noise on all numbers, got shuffled {self.shuffled}, schedule "
+                f"{self.schedule}, law {law.name}, rewards {self.rewards}; take ShuffleStatisticsPrivacy"
             )
         elif (vector is not None) != (self.rewards == "noisy") or (raw and self.rewards == "noisy"):
             raise LedgerError(f"rewards are noisy where there is noise for them and for the rest; this has {self}")
-        # Lengths first: a horizon that somebody states may be longer than any memory.
         if len(law.release.bounds) != layout.horizon or law.release != layout.release(law.release.clipped):
             raise LedgerError(f"the mechanism's release must be the layout's, got {law.release} for {layout}")
         if type(law) not in (RawGram, *GRAMS.values()):

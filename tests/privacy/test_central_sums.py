@@ -359,7 +359,7 @@ def test_settings_that_do_not_fit_are_refused() -> None:
 def test_scales_that_are_no_sizes_of_noise_are_refused(scale: float) -> None:
     """Changes over scales are added up: a negative one would take away from epsilon."""
     counter = COUNTERS["binary_tree"](USERS, Laplace(1.0))
-    with pytest.raises(ValueError, match="scales must be finite and above 0"):
+    with pytest.raises(ValueError, match="scale must be finite and above 0"):
         CountedStatistics(counter, (1.0, scale, 1.0, 1.0))
-    with pytest.raises(ValueError, match="reward_scale must be finite and at least 0"):
+    with pytest.raises(ValueError, match="scale must be finite and above 0"):
         CountedStatistics(counter, (1.0, 1.0, 1.0, 1.0), scale or -1.0)

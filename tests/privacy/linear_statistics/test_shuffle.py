@@ -185,7 +185,7 @@ def test_messages_are_shuffled_with_a_schedule_and_noise_only() -> None:
         (local, {"schedule": made.query.schedule}),
     ]
     for privatizer, change in changes:
-        with pytest.raises(LedgerError, match="messages are on a schedule where a shuffler takes them"):
+        with pytest.raises(LedgerError, match="a shuffler needs a schedule, and noise on all numbers"):
             replace(privatizer.query, **change)
     for query, model in ((made.query, "ldp"), (local.query, "shuffle")):
         with pytest.raises(LedgerError, match="reports must be shuffled with model shuffle only"):
