@@ -1,0 +1,127 @@
+"""Certificates of several runs together: what they prove, that they stand, and what cannot be composed."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from dprl.privacy import CentralPrivacy, GradientLayout, LedgerError, LocalGradientPrivacy, LocalPrivacy, Streams
+from dprl.privacy.accounting.curves import GaussianDP
+from dprl.privacy.base import Guarantee
+from dprl.privacy.ledger import Charged, Ledger, LedgerSpec
+from dprl.privacy.threat_models import THREAT_MODELS
+from dprl.privacy.verification import compose_certificates, verify
+from tests.privacy.conftest import HORIZON, N_USERS, _families, _privatizer
+from tests.privacy.test_verification import changed, found_in, numbers, written
+
+
+def jdp(epsilon: float = 1.0, delta: float = 1e-6) -> dict[str, Any]:
+    settings = CentralPrivacy(epsilon, delta, counter="normalized_square_root")
+    privatizer = settings.build(_families(HORIZON), N_USERS, Streams(0, "compose"))
+    found: dict[str, Any] = json.loads(json.dumps(privatizer.planned_certificate("x").to_dict()))
+    return found
+
+
+def test_two_gaussian_runs_prove_less_than_twice_their_epsilon() -> None:
+    found = compose_certificates([jdp(), jdp()])
+    assert found.request.claimed == Guarantee("jdp", 2.0, 2e-6)
+    assert found.proof.epsilon_at_claimed_delta == pytest.approx(1.4033, abs=1e-4)
+    assert found.proof.epsilon_at_delta[1e-6] == pytest.approx(1.4547, abs=1e-4)
+    mu = math.sqrt(2.0) * 0.236704
+    assert found.proof.epsilon_at_delta[1e-5] == pytest.approx(GaussianDP(mu).epsilon(1e-5), rel=1e-4)
+    assert (found.verdict, found.users) == ("holds", N_USERS)
+
+
+def test_of_disjoint_users_the_worst_run_counts() -> None:
+    found = compose_certificates([jdp(), jdp(epsilon=3.0), jdp(epsilon=2.0, delta=1e-5)], disjoint=True)
+    assert found.request.claimed == Guarantee("jdp", 3.0, 1e-5)
+    assert found.proof.epsilon_at_delta[1e-6] == pytest.approx(3.0, rel=1e-6)
+    assert found.users == 3 * N_USERS
+
+
+@pytest.mark.parametrize("kinds", [("counts ldp", "counts ldp, Gaussian"), ("counts jdp", "counts jdp, Gaussian tree")])
+def test_disjoint_runs_of_two_laws_have_all_derived_fields(kinds: tuple[str, str]) -> None:
+    runs = [written(kind) for kind in kinds]
+    both = json.loads(json.dumps(compose_certificates(runs, disjoint=True).to_dict()))
+    assert verify(both).stands
+    for order, value in both["renyi"]["divergence_at_order"].items():
+        assert value == pytest.approx(max(run["renyi"]["divergence_at_order"][order] for run in runs))
+    detected = [run["trade_off"]["detected_at_5_percent"] for run in (both, *runs)]
+    assert detected[0] >= max(detected[1:]) - 1e-9
+
+
+def test_a_release_in_no_group_is_not_left_out_of_the_proof() -> None:
+    two = json.loads(json.dumps(compose_certificates([jdp(), jdp()]).to_dict()))
+    assert "groups.length" in found_in(changed(two, ("groups",), [[0]], seal=True))
+
+
+def test_a_forged_part_of_a_composition_is_found() -> None:
+    both = json.loads(json.dumps(compose_certificates([jdp(), jdp()]).to_dict()))
+    assert verify(both).stands
+    alone = json.loads(json.dumps(compose_certificates([jdp()]).to_dict()))
+    for key in ("composition", "query"):
+        assert not verify(changed(both, (key,), alone[key] or jdp()[key], seal=True)).stands
+    for path, value in numbers(both):
+        if path[0] in ("noise", "groups", "users", "submissions", "claimed", "proved"):
+            assert found_in(changed(both, path, value * 2 or 1, seal=True)), path
+    part = changed(jdp(), ("noise", 0, "sensitivity", "l2"), 1e-3, seal=True)
+    assert found_in(changed(both, ("composition", "of", 0), part, seal=True)) == {"facts"}
+    assert "groups.length" in found_in(changed(both, ("composition", "kind"), "disjoint", seal=True))
+
+
+def test_what_was_composed_stands_and_is_composed_again() -> None:
+    two = compose_certificates([jdp(), jdp()]).to_dict()
+    either = compose_certificates([two, jdp(epsilon=3.0)], disjoint=True).to_dict()
+    all_of_them = compose_certificates([either, jdp()])
+    for certificate in (two, either, all_of_them.to_dict()):
+        assert verify(json.loads(json.dumps(certificate))).stands
+    three = compose_certificates([jdp(), jdp(), jdp()])
+    with_worst = compose_certificates([jdp(epsilon=3.0), jdp()])
+    expected = max(each.proof.epsilon_at_delta[1e-6] for each in (three, with_worst))
+    assert all_of_them.proof.epsilon_at_delta[1e-6] == pytest.approx(expected)
+
+
+def test_one_certificate_composes_to_itself_with_all_its_attempts_and_submissions() -> None:
+    settings = LocalGradientPrivacy(6.0, submissions=3)
+    run = settings.build(GradientLayout(6), 15, Streams(0, "compose"))
+    ledger = Ledger.of_charges(run.ledger.spec, Charged((4,), 5))
+    certificate = json.loads(json.dumps(run.certified(ledger, "x").to_dict()))
+    assert verify(certificate).stands
+    composed = compose_certificates([certificate])
+    assert composed.proof.pure_epsilon == pytest.approx(12.0)
+    assert composed.proof.tightness == "exact"
+    assert composed.releases[0].times == 6
+    assert compose_certificates([certificate, certificate]).proof.tightness == "upper"
+
+
+def test_without_noise_nothing_is_claimed_together() -> None:
+    raw = written("counts none")
+    found = compose_certificates([raw, raw])
+    assert (found.verdict, found.request.claimed, found.factor) == ("unbounded", None, None)
+    assert verify(json.loads(json.dumps(found.to_dict()))).stands
+
+
+def test_what_cannot_be_composed_is_refused() -> None:
+    ldp = LocalPrivacy(1.0).build(_families(HORIZON), N_USERS, Streams(0, "compose")).planned_certificate("x").to_dict()
+    with pytest.raises(LedgerError, match=r"trust_model must be the same .* side by side"):
+        compose_certificates([jdp(), ldp])
+    with pytest.raises(LedgerError, match="adjacency must be the same"):
+        compose_certificates([ldp, written("gradients clipped_laplace")])
+    with pytest.raises(LedgerError, match="must stand, got one where"):
+        compose_certificates([changed(jdp(), ("users",), 3)])
+    with pytest.raises(LedgerError, match="name at least one"):
+        compose_certificates([])
+    with pytest.raises(LedgerError, match="must be a guarantee"):
+        compose_certificates([jdp(delta=0.9)] * 2)
+    either = compose_certificates([jdp(), jdp(epsilon=2.0)], disjoint=True).to_dict()
+    with pytest.raises(LedgerError, match="at most 1000, got 1024"):
+        compose_certificates([either] * 10)
+
+
+def test_a_ledger_of_charges_is_bounded_as_any() -> None:
+    spec = LedgerSpec("jdp", _privatizer("jdp").ledger.spec.releases, THREAT_MODELS["counts", "jdp"], 5)
+    with pytest.raises(LedgerError, match="6 submissions of 5"):
+        Ledger.of_charges(spec, Charged((), 6))
