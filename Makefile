@@ -90,6 +90,7 @@ typing:  # the tree that the type checker reads: dprl/X is X/
 	@mkdir -p build/typing/dprl
 	@for room in $(ROOMS); do ln -sfn ../../../$$room build/typing/dprl/$$room; done
 	@for file in package/*.py; do ln -sfn ../../../$$file build/typing/dprl/; done
+	@find build/typing -xtype l -delete  # of files that are gone
 
 # `dprl.platform` is a namespace package, which the reader of docstrings does not look into.
 docs: dev typing  ## the documentation site, in build/site/index.html
