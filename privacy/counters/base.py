@@ -19,6 +19,8 @@ from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.mechanisms import laws_for
 from dprl.privacy.mechanisms.base import NODE, Mechanism, Noise, Sensitivity
 
+MOST_USERS = 10**9
+"""Bound on the users of a counter: those that keep a row for each would need 8 GB."""
 # Kinds of counter states in the release kernel. Checkpoints hold these numbers; 2 was a kind of earlier versions.
 EXACT, TREE, ROWS, BUFFERED = 0, 1, 3, 4
 
@@ -78,8 +80,8 @@ class Counter(ABC):
             """The noise of every node; None for exact sums and for mere geometry."""
 
     def __post_init__(self) -> None:
-        if self.n_items < 1:
-            raise ValueError(f"n_items must be at least 1, got {self.n_items}; a counter counts at least one user")
+        if not 1 <= self.n_items <= MOST_USERS:
+            raise ValueError(f"n_items must lie in 1..{MOST_USERS}, got {self.n_items}; give each counter fewer users")
         if self.node is not None and self.place not in self.node.places:
             other = "" if self.place == NODE else ", or counter: kary_tree"
             raise ValueError(
