@@ -31,19 +31,11 @@ _WORST = ("holds", "holds_approximately", "fails", "unbounded")
 _MOST_GROUPS, _MOST_ATTEMPTS = 1000, 1_000_000
 _COMPOSED, _KINDS = "composed", ("sequential", "disjoint")
 _FACTS = "facts"
-TAKEN_AS_STATED = {
-    "algorithm": "its name",
-    "query": "sizes of the environment, caps, clips, noise and the channels that the algorithm leaves open",
-    "randomness": "arithmetic and entropy",
-    "requested": "epsilon and delta",
-    "claimed": "epsilon, delta and their source",
-    "choice": "its reason",
-    "users": "number, with most_users, submissions, attempts and users_asked_again",
-    "simulation": "users or blocks",
-    "composition": "whether users are disjoint",
-    "audit": "its measurement",
-}
-"""Facts that no other field implies, and their content; all other fields are computed from them."""
+TAKEN_AS_STATED = (
+    *("algorithm", "query", "randomness", "requested", "claimed", "choice", "users", "most_users", "submissions"),
+    *("attempts", "users_asked_again", "simulation", "composition", "audit"),
+)
+"""Fields with facts that no other field implies; all others are computed from them."""
 
 Leaf = float | str | bool | None
 Path = tuple[str | int, ...]
@@ -175,7 +167,9 @@ def verify(stated: Mapping[str, Any]) -> Verification:
     return Verification(differences, found)
 
 
-def compose_certificates(certificates: Sequence[Mapping[str, Any]], disjoint: bool = False) -> Certificate:
+def compose_certificates(
+    certificates: Sequence[Mapping[str, Any]], disjoint: bool = False, labels: Sequence[str] = ()
+) -> Certificate:
     """Return the joint certificate of several runs.
 
     *Formal guarantee.* Sequential: each user may be in all of the runs, with independent noise; all releases are
@@ -183,15 +177,22 @@ def compose_certificates(certificates: Sequence[Mapping[str, Any]], disjoint: bo
     user is in one run only, so the worst run counts (McSherry 2009, Theorem 4). The claim is the sum, or the maximum,
     of the runs' claims; the proof is usually below it.
 
+    labels: names of the certificates in messages.
+
     Raises LedgerError unless each stands, and all have one trust model, adjacency and unit.
     """
     if not certificates:
         raise LedgerError("certificates must be given, got none; name at least one")
     runs = []
-    for each in certificates:
-        verified = verify(each)
+    for label, each in zip(labels or [f"certificate {i}" for i in range(len(certificates))], certificates, strict=True):
+        try:
+            verified = verify(each)
+        except LedgerError as error:
+            raise LedgerError(f"{label}: {error}") from None
         if verified.certificate is None or not verified.stands:
-            raise LedgerError(f"a composed certificate must stand, got one where {verified.differences[0]}")
+            raise LedgerError(
+                f"{label} must stand to be composed, got one where {verified.differences[0]}; see `dprl verify`"
+            )
         runs.append(verified.certificate)
         for key in ("trust_model", "adjacency", "unit"):
             if each[key] != certificates[0][key]:

@@ -66,7 +66,8 @@ def test_a_plan_is_the_certificate_of_its_noise(capsys: pytest.CaptureFixture[st
         (["verify", "list.json"], r"list.json\[0\]: a certificate must be a mapping"),
         (["verify", str(OLD)], "got dprl.certificate/2, which lacks the fields"),
         (["compose", str(OLD)], "got dprl.certificate/2, which lacks the fields"),
-        (["compose", "changed.json"], "CERT: must stand to be composed .*checksum"),
+        (["compose", "changed.json"], "CERT: changed.json must stand to be composed, got one where checksum"),
+        (["certify", "one.json"], "one.json: must be a config, got a certificate; run `.* verify one.json`"),
         (["compose", "one.json", "ldp.json"], "CERT: trust_model must be the same in all of them, got 'jdp' and 'ldp'"),
         (["compose", "one.json", "--out", "no/where/x.json"], "--out: must be a file that can be written"),
     ],
@@ -100,7 +101,7 @@ def test_a_folder_is_verified_and_a_changed_number_found(file: str, capsys: pyte
     assert main(["verify", file]) == 1
     text = capsys.readouterr().out
     assert f"{file}: DOES NOT STAND\n  proved.epsilon_at_delta.1e-06 is 0.5, recomputed " in text
-    assert "\ntaken as stated: algorithm (its name); query (sizes of the environment, " in text
+    assert "\nTaken as stated: algorithm, query, randomness, " in text
     assert main(["verify", file, "--json"]) == 1
     [told] = json.loads(capsys.readouterr().out)
     assert (told["certificate"], told["stands"]) == (file, False)

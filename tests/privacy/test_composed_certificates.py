@@ -110,7 +110,7 @@ def test_what_cannot_be_composed_is_refused() -> None:
         compose_certificates([jdp(), ldp])
     with pytest.raises(LedgerError, match="adjacency must be the same"):
         compose_certificates([ldp, written("gradients clipped_laplace")])
-    with pytest.raises(LedgerError, match="must stand, got one where"):
+    with pytest.raises(LedgerError, match="certificate 0 must stand to be composed, got one where"):
         compose_certificates([changed(jdp(), ("users",), 3)])
     with pytest.raises(LedgerError, match="name at least one"):
         compose_certificates([])
