@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,20 @@ import numpy as np
 from dprl.algorithms import Algorithm
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.errors import broken_rule
-from dprl.privacy import ServerPrivatizer, UserClient
+from dprl.platform.errors import EXIT_BAD_INPUT, UserError, broken_rule, print_error
+from dprl.privacy import LedgerError, ServerPrivatizer, UserClient
+
+
+@contextmanager
+def start_of_script(words: Sequence[str], usage: str) -> Iterator[None]:
+    """End the script with one line and exit code 2 if its words are not those of `usage`, or a half cannot be made."""
+    try:
+        if len(words) != len(usage.split()):
+            raise broken_rule("arguments", f"must be {usage}", " ".join(words), "give a word for each")
+        yield
+    except (LedgerError, OSError, OverflowError, UserError, ValueError) as error:
+        print_error(f"{Path(sys.argv[0]).name}: {error}")
+        sys.exit(EXIT_BAD_INPUT)
 
 
 def load_deployment(config: str | Path) -> Experiment:

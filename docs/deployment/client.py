@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dprl.platform.deployment import load_deployment, user_client
+from dprl.platform.deployment import load_deployment, start_of_script, user_client
 from dprl.privacy import UserRecord
 
 
@@ -51,10 +51,12 @@ def gradient(_: Any, task: list[float], rng: np.random.Generator) -> tuple[np.nd
     return np.array(task) - own, 0.0
 
 
-def main(config: str, user: str, folder: str, url: str) -> None:
+def main(*words: str) -> None:
     """Make all submissions of a user."""
-    experiment = load_deployment(config)
-    client, rng = user_client(experiment, int(user), folder), np.random.default_rng()
+    with start_of_script(words, "CONFIG USER FOLDER URL"):
+        config, user, folder, url = words
+        experiment = load_deployment(config)
+        client, rng = user_client(experiment, int(user), folder), np.random.default_rng()
     record = {"counts": episode, "gradients": gradient}[experiment.algorithm.releases]
     while client.left or client.waiting:
         offer = call(f"{url}/task")

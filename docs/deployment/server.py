@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dprl.platform.deployment import load_deployment, planner, server_privatizer
+from dprl.platform.deployment import load_deployment, planner, server_privatizer, start_of_script
 from dprl.privacy import LedgerError, UserMessage
 
 
@@ -90,12 +90,14 @@ class Handler(BaseHTTPRequestHandler):
         """Log nothing: times of messages are a channel that no certificate covers."""
 
 
-def main(config: str, folder: str, port: str) -> None:
+def main(*words: str) -> None:
     """Serve until the process is killed."""
-    experiment = load_deployment(config)
-    kinds = {"counts": CountTask, "gradients": GradientTask}
-    server: Any = HTTPServer(("127.0.0.1", int(port)), Handler)  # one request at a time
-    server.task, server.algorithm = kinds[experiment.algorithm.releases](experiment, folder), experiment.algorithm.name
+    with start_of_script(words, "CONFIG FOLDER PORT"):
+        config, folder, port = words
+        experiment = load_deployment(config)
+        server: Any = HTTPServer(("127.0.0.1", int(port)), Handler)  # one request at a time
+        server.task = {"gradients": GradientTask}.get(experiment.algorithm.releases, CountTask)(experiment, folder)
+    server.algorithm = experiment.algorithm.name
     print("ready", flush=True)
     server.serve_forever()
 

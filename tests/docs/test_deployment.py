@@ -71,6 +71,30 @@ def test_a_client_sends_nothing_to_the_server_of_another_run(
     assert client.left == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "words", "line"),
+    [
+        ("client.py", "", "arguments: must be CONFIG USER FOLDER URL, got ''; give a word for each"),
+        ("server.py", "a b c d", "arguments: must be CONFIG FOLDER PORT, got 'a b c d'; give a word for each"),
+        ("client.py", "missing.yaml 1 {folder} http://server", "config not found"),
+        ("server.py", "missing.yaml {folder} 0", "config not found"),
+        ("client.py", "{example}/counts_ldp.yaml 13 {folder} http://server", "user must lie in 1..12, got 13"),
+        ("server.py", "{example}/counts_ldp.yaml {folder} 70000", "port must be 0-65535"),
+    ],
+)
+def test_bad_input_is_one_line_with_exit_code_2(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, words: str, line: str
+) -> None:
+    example = root / "docs" / "deployment"
+    script = runpy.run_path(str(example / name))
+    with pytest.raises(SystemExit) as done:
+        script["main"](*words.format(example=example, folder=tmp_path).split())
+    assert done.value.code == 2
+    printed = capsys.readouterr().err
+    assert line in printed
+    assert printed.count("\n") == 1
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", ["counts_ldp", "counts_jdp", "gradients_ldp"])
