@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
-from dprl.privacy.accounting.curves import GaussianDP, MinimumCurve, PrivacyCurve
+from dprl.privacy.accounting.composition import ComposedLoss, bound_of
+from dprl.privacy.accounting.curves import (
+    ZCDP,
+    ApproximateLoss,
+    GaussianDP,
+    MinimumCurve,
+    OptimizedUnaryEncodings,
+    PrivacyCurve,
+    PureDP,
+    RandomizedResponses,
+    Unbounded,
+)
+from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss, RoundedGaussianLoss
+from dprl.privacy.accounting.disjoint_users import MaximumCurve
+from dprl.privacy.accounting.laplace_losses import LaplaceLoss
+from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
+from dprl.privacy.accounting.shuffling import ShuffledLoss
 from dprl.privacy.base import Guarantee
 from dprl.privacy.counters.base import Counter, Tree
 from dprl.privacy.ledger import ReleaseEvent, curve_of
@@ -96,7 +111,7 @@ def steps_from_ledger(releases: Sequence[ReleaseEvent], terms: Terms) -> list[St
     found = [step for part in parts for step in _part_steps(part, terms, claimed, alone=len(parts) == 1)]
     found += _composition(parts, terms)
     if not math.isclose(found[-1].value, terms.proved, rel_tol=1e-9):
-        found.append(_conversion(_bound(total, which), claimed.delta, terms))
+        found.append(_conversion(bound_of(total, which), claimed.delta, terms))
     found[-1] = found[-1]._replace(value=terms.proved)
     if claimed.trust_model == "jdp":
         name, code = "policies, and all that other users do with them", code_of(curve_of)
@@ -126,7 +141,7 @@ class _Part(NamedTuple):
     @property
     def loss(self) -> tuple[str, float]:
         """Kind and size of the loss of all of them."""
-        kind, n = _LOSSES[type(self.curve).__name__].kind, len(self.releases)
+        kind, n = _LOSSES[type(self.curve)].kind, len(self.releases)
         return kind, float(getattr(self.curve, kind)) * (math.sqrt(n) if kind == "mu" else n)
 
     @property
@@ -166,12 +181,8 @@ def _parts(releases: Sequence[ReleaseEvent], which: int) -> list[_Part]:
         curve = each[0].curve()
         if isinstance(law, ShuffledReports):
             law, curve = law.report, law.report_curve(each[0].sensitivity)
-        found.append(_Part(each, _bound(curve, which), law))
+        found.append(_Part(each, bound_of(curve, which), law))
     return found
-
-
-def _bound(curve: PrivacyCurve, which: int) -> PrivacyCurve:
-    return curve.bounds[which] if isinstance(curve, MinimumCurve) else curve
 
 
 def _part_steps(part: _Part, terms: Terms, claimed: Guarantee, *, alone: bool) -> list[Step]:
@@ -186,7 +197,7 @@ def _part_steps(part: _Part, terms: Terms, claimed: Guarantee, *, alone: bool) -
     if terms.calibration != "composed":
         found += [_scale_step(part, law, terms, claimed, alone=alone and len(laws) == 1) for law in laws]
     kind, value = part.loss
-    rule = _LOSSES[type(part.curve).__name__]
+    rule = _LOSSES[type(part.curve)]
     numbers = {name: number for name, number in _numbers(part.curve).items() if math.isfinite(number)}
     formula = rule.formula if "cap" in numbers else rule.formula.replace("min(n * epsilon_0, cap)", "n * epsilon_0")
     if len(part.releases) > 1 and not formula.startswith(SOLVED):
@@ -276,21 +287,20 @@ def weights_of_stages(release: GramRelease, power: int) -> Iterator[tuple[str, f
 
 def _composition(parts: Sequence[_Part], terms: Terms) -> list[Step]:
     """Return the step to all submissions and attempts, none where a loss has no sum or there is one loss only."""
-    kinds, n = {part.loss[0] for part in parts}, len(parts)
+    (kind, *others), n = {part.loss[0] for part in parts}, len(parts)
     shuffled = any(isinstance(part.releases[0].mechanism, ShuffledReports) for part in parts)
-    rule = _SUMS.get(next(iter(kinds)))
     times = {"submissions": float(terms.submissions), "attempts": float(terms.attempts)}
     factors = {name: value for name, value in times.items() if value > 1.0}
-    if len(kinds) > 1 or rule is None or shuffled or terms.groups or (n == 1 and not factors):
+    if others or kind not in _SUMS or shuffled or terms.groups or (n == 1 and not factors):
         return []
     losses = {f"loss_{i}" if n > 1 else "loss": part.loss[1] for i, part in enumerate(parts, 1)}
-    square, number = rule.kind == "mu", math.prod(factors.values())
+    square, number = kind == "mu", math.prod(factors.values())
     summed = " + ".join(f"{name}**2" if square else name for name in losses)
     formula = " * ".join([f"({summed})" if n > 1 and factors else summed, *factors])
     value = number * math.fsum(loss**2 if square else loss for loss in losses.values())
-    name, code = f"all releases of one user together: {_KINDS[rule.kind]}", code_of(curve_of)
+    name, code = f"all releases of one user together: {_KINDS[kind]}", code_of(curve_of)
     formula, value = (f"sqrt({formula})", math.sqrt(value)) if square else (formula, value)
-    return [Step(name, formula, {**losses, **factors}, value, rule.lemma, _PROVED, code)]
+    return [Step(name, formula, {**losses, **factors}, value, _SUMS[kind], _PROVED, code)]
 
 
 def _conversion(curve: PrivacyCurve, delta: float, terms: Terms) -> Step:
@@ -305,22 +315,18 @@ def _conversion(curve: PrivacyCurve, delta: float, terms: Terms) -> Step:
     numbers = {key: value for key, value in _numbers(curve).items() if math.isfinite(value)} | {"delta": delta}
     known = isinstance(curve, GaussianDP)
     condition = "Phi(mu / 2 - epsilon / mu) - e**epsilon * Phi(-mu / 2 - epsilon / mu)" if known else "delta(epsilon)"
-    lemma = _LOSSES[type(curve).__name__].conversion
+    rule = _LOSSES[type(curve)]
+    lemma = rule.at_delta or rule.lemma
     return Step(name, f"least epsilon with {condition} <= delta", numbers, terms.proved, lemma, _SOURCES, code)
 
 
 class _Rule(NamedTuple):
-    """Kind of a loss, its formula by the curve's numbers, its lemma, and that of its epsilon at a delta."""
+    """Kind of a loss, its formula by the curve's numbers, its lemma, and that of its epsilon at a delta if another."""
 
     kind: str
     formula: str
     lemma: str
     at_delta: str = ""
-
-    @property
-    def conversion(self) -> str:
-        """Lemma of the epsilon at a delta."""
-        return self.at_delta or self.lemma
 
 
 _ADAPTIVE = (
@@ -332,36 +338,35 @@ _LOSS_SUMS = "Adaptive composition, sums of privacy losses: Zhu, Dong, Wang 2022
 _BILLBOARD = "Post-processing, and billboard lemma: Hsu, Huang, Roth, Roughgarden, Wu 2016, Lemma 9"
 _DISJOINT = "Parallel composition: McSherry 2009, Theorem 4"
 _RESPONSES = "Adaptive composition of randomized responses: Kairouz, Oh, Viswanath 2015, Theorem 3.3"
-_LOSSES = {
-    "PureDP": _Rule("pure_epsilon", "epsilon_0", "Pure loss of one message, by the mechanism's class", _RESPONSES),
-    "RandomizedResponses": _Rule(
+_LOSSES: dict[type[PrivacyCurve], _Rule] = {
+    PureDP: _Rule("pure_epsilon", "epsilon_0", "Pure loss of one message, by the mechanism's class", _RESPONSES),
+    RandomizedResponses: _Rule(
         "pure_epsilon", "min(n * epsilon_0, cap)", "Equal losses: Kairouz, Oh, Viswanath 2015, Theorem 3.3", _RESPONSES
     ),
-    "LaplaceLoss": _Rule(
+    LaplaceLoss: _Rule(
         "pure_epsilon", "pure", "Laplace mechanism: Dwork, McSherry, Nissim, Smith 2006, Proposition 1", _LOSS_SUMS
     ),
-    "RoundedGaussianLoss": _Rule("mu", "l2 / sigma", "Rounded Gaussian: Peikert 2010, Theorem 3.1"),
-    "OptimizedUnaryEncodings": _Rule("pure_epsilon", "n * epsilon_0", "Unary encoding: Wang, Blocki, Li, Jha 2017"),
-    "GaussianDP": _Rule("mu", "mu", "Gaussian mechanism: Balle, Wang 2018, Theorem 8"),
-    "DiscreteGaussianLoss": _Rule(
+    RoundedGaussianLoss: _Rule("mu", "l2 / sigma", "Rounded Gaussian: Peikert 2010, Theorem 3.1"),
+    OptimizedUnaryEncodings: _Rule("pure_epsilon", "n * epsilon_0", "Unary encoding: Wang, Blocki, Li, Jha 2017"),
+    GaussianDP: _Rule("mu", "mu", "Gaussian mechanism: Balle, Wang 2018, Theorem 8"),
+    DiscreteGaussianLoss: _Rule(
         "rho", "n / (2 * sigma**2)", "Discrete Gaussian: Canonne, Kamath, Steinke 2020, Theorem 7"
     ),
-    "ZCDP": _Rule("rho", "rho", "Concentrated loss: Canonne, Kamath, Steinke 2020, Proposition 12"),
-    "ComposedLoss": _Rule("pure_epsilon", "pure", _LOSS_SUMS),
-    "ApproximateLoss": _Rule("delta_0", "delta_0", "Noise on a bounded interval: Lemma E"),
-    "ShuffledLoss": _Rule("epsilon_0", "epsilon_0", "Clones: Feldman, McMillan, Talwar 2021, Theorem 3.2"),
-    "SampledGaussianLoss": _Rule("multiplier", "multiplier", "Poisson sampling: Zhu, Dong, Wang 2022"),
-    "MaximumCurve": _Rule("pure_epsilon", "pure_epsilon", _DISJOINT),
-    "Unbounded": _Rule("pure_epsilon", "largest loss", "Without noise, or without clips, no epsilon is finite"),
+    ZCDP: _Rule("rho", "rho", "Concentrated loss: Canonne, Kamath, Steinke 2020, Proposition 12"),
+    ComposedLoss: _Rule("pure_epsilon", "pure", _LOSS_SUMS),
+    ApproximateLoss: _Rule("delta_0", "delta_0", "Noise on a bounded interval: Lemma E"),
+    ShuffledLoss: _Rule("epsilon_0", "epsilon_0", "Clones: Feldman, McMillan, Talwar 2021, Theorem 3.2"),
+    SampledGaussianLoss: _Rule("multiplier", "multiplier", "Poisson sampling: Zhu, Dong, Wang 2022"),
+    MaximumCurve: _Rule("pure_epsilon", "pure_epsilon", _DISJOINT),
+    Unbounded: _Rule("pure_epsilon", "largest loss", "Without noise, or without clips, no epsilon is finite"),
 }
 """By curve of equal releases."""
 _SUMS = {
-    "pure_epsilon": _Rule("pure_epsilon", "", _LOSS_SUMS),
-    "mu": _Rule(
-        "mu", "", "Adaptive composition of Gaussian noise: Dong, Roth, Su 2022, Corollary 3.3 of arXiv:1905.02383"
-    ),
-    "rho": _Rule("rho", "", "Adaptive composition of concentrated losses: Bun, Steinke 2016, Lemma 2.3"),
+    "pure_epsilon": _LOSS_SUMS,
+    "mu": "Adaptive composition of Gaussian noise: Dong, Roth, Su 2022, Corollary 3.3 of arXiv:1905.02383",
+    "rho": "Adaptive composition of concentrated losses: Bun, Steinke 2016, Lemma 2.3",
 }
+"""Lemmas of sums, by kind of loss."""
 _KINDS = {
     "pure_epsilon": "pure epsilon",
     "mu": "mu",
@@ -391,7 +396,4 @@ def _parameter(law: Any) -> tuple[str, float]:  # noqa: ANN401
 
 def _numbers(curve: PrivacyCurve) -> dict[str, float]:
     """Return the numbers that a curve is made of."""
-    values: dict[str, Any] = (
-        {field.name: getattr(curve, field.name) for field in fields(curve)} if is_dataclass(curve) else {}
-    )
-    return {k: float(v) for k, v in values.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+    return {k: float(v) for k, v in vars(curve).items() if isinstance(v, int | float) and not isinstance(v, bool)}

@@ -165,7 +165,7 @@ def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     """
     if any(isinstance(curve, MinimumCurve) for curve in curves):
         # Every choice of bounds is a bound; all the first and all the last ones are the choices of a kind.
-        return MinimumCurve(tuple(compose([_bound(curve, which) for curve in curves]) for which in (0, -1)))
+        return MinimumCurve(tuple(compose([bound_of(curve, which) for curve in curves]) for which in (0, -1)))
     parts = [parts_of(curve) for curve in curves]
     for curve in curves:
         if isinstance(curve, Unbounded):
@@ -210,7 +210,8 @@ def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
     return _simplified([repeated], exact=attained)
 
 
-def _bound(curve: PrivacyCurve, which: int) -> PrivacyCurve:
+def bound_of(curve: PrivacyCurve, which: int) -> PrivacyCurve:
+    """Return one of the bounds of a `MinimumCurve`, any other curve itself."""
     return curve.bounds[which] if isinstance(curve, MinimumCurve) else curve
 
 
