@@ -6,7 +6,7 @@ import math
 
 from dp_accounting.pld import privacy_loss_distribution as peer
 
-from dprl.privacy.accounting import composed_epsilon, gaussian_mu, zcdp_rho
+from dprl.privacy.accounting.closed_forms import composed_epsilon, gaussian_mu, zcdp_rho
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.gram import GramRelease

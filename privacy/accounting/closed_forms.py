@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, quotient_down, quotient_up, smallest
+from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, quotient_down, smallest
 from dprl.privacy.base import Float64Array
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
@@ -60,33 +60,20 @@ def composed_epsilon(delta: float, n: int, epsilon_0: float) -> float:
     return min(pure, smallest(lambda e: composed_delta(e, n, epsilon_0) if e < pure else 0.0, delta, pure))
 
 
-def laplace_scale(epsilon: float, delta: float, n: int) -> float:
-    """Return the smallest Laplace scale that makes n changes of at most 1 are (epsilon, delta)-DP.
-
-    *Formal guarantee.* For delta = 0 n / epsilon, rounded up as a rational number. For delta > 0 the
-    randomized-response curve, dominating the Laplace composition, meets (epsilon, delta) there; rounded up.
-    """
-    pure = quotient_up(n, epsilon)
-    return pure if delta <= 0.0 else min(pure, laplace_scale_at_delta(epsilon, delta, n))
-
-
 def largest_loss(epsilon: float, delta: float, n: int) -> float:
-    """Return the largest epsilon_0 that makes n adaptive epsilon_0-DP releases are (epsilon, delta)-DP, rounded down.
+    """Return the largest epsilon_0 at which n adaptive epsilon_0-DP releases are (epsilon, delta)-DP, rounded down.
 
     *Formal guarantee.* For delta = 0 n epsilon_0 <= epsilon as rational numbers. For delta > 0 the randomized-response
     curve, exact for n randomized responses, meets (epsilon, delta).
 
     Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
     """
-    pure = quotient_down(epsilon, n)
-    return pure if delta <= 0.0 else max(pure, 1.0 / laplace_scale_at_delta(epsilon, delta, n))
-
-
-def laplace_scale_at_delta(epsilon: float, delta: float, n: int) -> float:
-    """Return the scale that lets n changes of at most 1 meet (epsilon, delta) by their curve, delta > 0; rounded up."""
+    least = quotient_down(epsilon, n)
+    if delta <= 0.0:
+        return least
     epsilon, delta = inside(epsilon, delta)
-    pure = n / epsilon
-    return smallest(lambda b: composed_delta(epsilon, n, 1.0 / b) if b < pure else 0.0, delta, pure)
+    scale = n / epsilon
+    return max(least, 1.0 / smallest(lambda b: composed_delta(epsilon, n, 1.0 / b) if b < scale else 0.0, delta, scale))
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:

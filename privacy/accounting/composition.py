@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dprl.privacy.accounting.closed_forms import largest_loss, zcdp_delta
+from dprl.privacy.accounting.closed_forms import zcdp_delta
 from dprl.privacy.accounting.curves import (
     ZCDP,
     ApproximateLoss,
@@ -310,19 +310,6 @@ def _tabulated(kind: Kind) -> bool:
     if kind.law != DISCRETE_GAUSSIAN:
         return True
     return (kind.n == 1 or kind.scale >= SMALLEST_SIGMA) and math.sqrt(kind.n) * kind.scale <= WIDEST
-
-
-def submission_epsilon(epsilon: float, delta: float, submissions: int) -> float:
-    """Return the largest epsilon_0 that each of several adaptive submissions may cost if all cost (epsilon, delta).
-
-    *Formal guarantee.* For delta = 0 epsilon / submissions, rounded down; else the loss where the randomized-response
-    curve, dominating every adaptive composition of epsilon_0-DP submissions, meets (epsilon, delta).
-
-    Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
-    """
-    if submissions < 1:
-        raise ValueError(f"submissions must be at least 1, got {submissions}")
-    return largest_loss(epsilon, delta, submissions)
 
 
 class UserEpsilons(NamedTuple):

@@ -16,7 +16,7 @@ from dprl.privacy.accounting.closed_forms import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
-    laplace_scale,
+    largest_loss,
 )
 
 
@@ -54,15 +54,15 @@ def test_composition_dominates_continuous_laplace_as_dp_accounting_sees_it() -> 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.0), (1.0, 0.0), (1.0, 1e-6), (3.0, 1e-5), (0.3, 1e-9)])
 @pytest.mark.parametrize("n", [1, 30, 600, 4000])
-def test_scale_is_sufficient_and_smallest(epsilon: float, delta: float, n: int) -> None:
-    scale = laplace_scale(epsilon, delta, n)
+def test_loss_is_sufficient_and_largest(epsilon: float, delta: float, n: int) -> None:
+    loss = largest_loss(epsilon, delta, n)
     if delta == 0:
-        assert scale == n / epsilon
+        assert loss == pytest.approx(epsilon / n, rel=1e-15)
         return
-    assert composed_delta(epsilon, n, 1 / scale) <= delta
-    assert scale <= n / epsilon
-    if scale < n / epsilon:
-        assert composed_delta(epsilon, n, 1.001 / scale) > delta
+    assert composed_delta(epsilon, n, loss) <= delta
+    assert loss >= math.nextafter(epsilon / n, 0.0)
+    if loss > epsilon / n:
+        assert composed_delta(epsilon, n, 1.001 * loss) > delta
 
 
 def precise_delta(epsilon: float, n: int, epsilon_0: float) -> float:
@@ -88,11 +88,11 @@ def test_composition_keeps_its_digits_at_the_extremes(epsilon: float, n: int, ep
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 1.0, 30.0, 1e4, 1e9])
 @pytest.mark.parametrize("delta", [1e-15, 1e-12, 1e-6, 0.1, 0.999])
 @pytest.mark.parametrize("n", [6, 600, 24_000])
-def test_every_accepted_request_has_a_scale_that_meets_it(epsilon: float, delta: float, n: int) -> None:
-    scale = laplace_scale(epsilon, delta, n)
-    assert 0 < scale <= math.nextafter(n / epsilon, math.inf)
-    assert composed_delta(epsilon, n, 1 / scale) <= delta
-    assert composed_epsilon(delta, n, 1 / scale) <= epsilon * (1 + 1e-6) or composed_delta(epsilon, n, 1 / scale) == 0
+def test_every_accepted_request_has_a_loss_that_meets_it(epsilon: float, delta: float, n: int) -> None:
+    loss = largest_loss(epsilon, delta, n)
+    assert math.nextafter(epsilon / n, 0.0) <= loss < math.inf
+    assert composed_delta(epsilon, n, loss) <= delta
+    assert composed_epsilon(delta, n, loss) <= epsilon * (1 + 1e-6) or composed_delta(epsilon, n, loss) == 0
 
 
 def test_vectors_of_the_gaussian() -> None:

@@ -13,23 +13,20 @@ from dp_accounting.pld import privacy_loss_distribution as peer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dprl.privacy.accounting import (
+from dprl.privacy.accounting.closed_forms import composed_epsilon, largest_loss
+from dprl.privacy.accounting.composition import ComposedLoss, compose, repeat, summary_over_users
+from dprl.privacy.accounting.curves import (
     ZCDP,
     ApproximateLoss,
-    ComposedLoss,
-    DiscreteGaussianLoss,
     GaussianDP,
+    MinimumCurve,
+    OptimizedUnaryEncodings,
     PrivacyCurve,
     PureDP,
     RandomizedResponses,
     Unbounded,
-    compose,
-    composed_epsilon,
-    repeat,
-    submission_epsilon,
-    summary_over_users,
 )
-from dprl.privacy.accounting.curves import MinimumCurve, OptimizedUnaryEncodings
+from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss
 
 SMALL = st.floats(1e-3, 2.0)
 CURVES = st.one_of(
@@ -257,19 +254,14 @@ def test_mixtures_take_bounded_time() -> None:
 
 @pytest.mark.parametrize(("submissions", "each"), [(10, 0.1001), (50, 0.0344), (100, 0.0240), (1000, 0.0075)])
 def test_vectors_of_submissions(submissions: int, each: float) -> None:
-    epsilon_0 = submission_epsilon(1.0, 1e-6, submissions)
+    epsilon_0 = largest_loss(1.0, 1e-6, submissions)
     assert epsilon_0 == pytest.approx(each, abs=5.1e-5)
     assert repeat(PureDP(epsilon_0), submissions).epsilon(1e-6) <= 1 + 1e-9
     assert repeat(PureDP(epsilon_0 * 1.001), submissions).epsilon(1e-6) > 1
-    pure = submission_epsilon(1.0, 0.0, submissions)
+    pure = largest_loss(1.0, 0.0, submissions)
     # Not above, though the float64 next to 1/10 is.
     assert submissions * Fraction(pure) <= 1
     assert pure == pytest.approx(1 / submissions, rel=1e-15)
-
-
-def test_no_submission_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^submissions must be at least 1, got 0"):
-        submission_epsilon(1.0, 1e-6, 0)
 
 
 def test_users_of_a_binary_tree() -> None:

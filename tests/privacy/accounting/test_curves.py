@@ -11,20 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dprl.privacy.accounting import (
+from dprl.privacy.accounting.closed_forms import gaussian_delta, gaussian_epsilon, gaussian_mu
+from dprl.privacy.accounting.composition import compose
+from dprl.privacy.accounting.curves import (
     ZCDP,
     ApproximateLoss,
-    DiscreteGaussianLoss,
     GaussianDP,
     PrivacyCurve,
     PureDP,
     RandomizedResponses,
     Unbounded,
-    compose,
-    gaussian_delta,
-    gaussian_epsilon,
-    gaussian_mu,
 )
+from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss
 
 CURVES: list[PrivacyCurve] = [
     PureDP(1e-9),

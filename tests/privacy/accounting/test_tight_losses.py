@@ -11,7 +11,8 @@ from dp_accounting.pld import privacy_loss_distribution as peer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dprl.privacy.accounting import compose, composed_delta, gaussian_mu, repeat
+from dprl.privacy.accounting.closed_forms import composed_delta, gaussian_mu
+from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.accounting.discrete_gaussians import RoundedGaussianLoss
 from dprl.privacy.accounting.laplace_losses import LaplaceLoss
 from dprl.privacy.mechanisms import ADDITIVE

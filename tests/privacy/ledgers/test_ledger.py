@@ -24,7 +24,7 @@ from dprl.privacy import (
     certify,
 )
 from dprl.privacy import base as nouns
-from dprl.privacy.accounting import composed_epsilon
+from dprl.privacy.accounting.closed_forms import composed_epsilon
 from dprl.privacy.audits.white_box import of_laplace_losses
 from dprl.privacy.mechanisms import BITS, GRAMS, VECTORS, MessageMechanism
 from dprl.privacy.mechanisms.base import Sensitivity
