@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dprl.privacy.accounting.closed_forms import composed_delta, gaussian_mu
 from dprl.privacy.accounting.composition import compose, repeat
+from dprl.privacy.accounting.curves import GaussianDP
 from dprl.privacy.accounting.discrete_gaussians import RoundedGaussianLoss
 from dprl.privacy.accounting.laplace_losses import LaplaceLoss
 from dprl.privacy.mechanisms import ADDITIVE
@@ -21,6 +22,7 @@ from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.gram import GramRelease
 from dprl.privacy.mechanisms.gram_laws import GramGaussian
 from dprl.privacy.mechanisms.laplace import Laplace
+from tests import reference_accountant as reference
 
 POOLED = Sensitivity(10.0, math.sqrt(50.0), 5.0, 10)
 """Two counts that change by 5: old and new cell of a user with H = 5 steps that are counted together."""
@@ -189,6 +191,15 @@ def test_composition_keeps_the_kinds() -> None:
     assert joint.epsilon(1e-6) == pytest.approx(four.epsilon(1e-6), rel=1e-4)
     mixed = compose([once, curve])
     assert once.epsilon(1e-6) < mixed.epsilon(1e-6) < once.pure_epsilon + curve.epsilon(1e-6)
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-13, 1e-20])
+@pytest.mark.parametrize(("mu", "n", "a"), [(1.0, 2, 0.5), (0.06, 2, 0.02), (0.3, 10, 0.1), (1.5, 50, 0.1)])
+def test_gaussian_beside_laplace_noise_is_never_below_the_truth(mu: float, n: int, a: float, delta: float) -> None:
+    """By a contour integral: a peer's FFT has few digits left at small deltas."""
+    found = compose([GaussianDP(mu), LaplaceLoss(((n, a),), n * a)]).epsilon(delta)
+    truth = reference.delta(((("gaussian", mu * mu), 1), (("laplace", a, math.inf), n)), found)
+    assert 0.99 * delta < truth <= delta
 
 
 @pytest.mark.parametrize("scale", [0.26, 0.28, 0.4, 0.6, 1.0, 1.7, 2.5])
