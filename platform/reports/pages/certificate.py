@@ -33,18 +33,16 @@ from dprl.privacy.certificate import OPEN_CHANNELS, SEEDED
 
 _LARGEST = 20.0
 """Epsilon with a factor that means anything."""
-VERIFIES = (
-    "computes releases, sensitivities, epsilon, delta, the trade-off and the table for several episodes again from the "
-    "query in the file. It does not show that the query is that of the config, nor that this noise was drawn. The "
-    "checksum finds accidents, not forgery."
-)
-CERTIFIES = (
-    "computes sensitivities, noise and proof from the settings of the run, without running it. Compare epsilon, the "
-    "scale of the noise and what is not covered."
-)
-AUDITS = (
-    "attacks the same code on small problems with noise set for the same epsilon; it can refute a claim, not prove it."
-)
+_CHECKS = {
+    "dprl verify certificate.json": "computes releases, sensitivities, epsilon, delta, the trade-off and the table for "
+    "several episodes again from the query in the file. It does not show that the query is that of the config, nor "
+    "that this noise was drawn. The checksum finds accidents, not forgery.",
+    "dprl certify experiment.yaml": "computes sensitivities, noise and proof from the settings of the run, without "
+    "running it. Compare epsilon, the scale of the noise and what is not covered.",
+    "dprl audit experiment.yaml": "attacks the same code on small problems with noise set for the same epsilon; it can "
+    "refute a claim, not prove it.",
+}
+"""Commands that check a certificate, and what each of them shows."""
 _MODELS = {"jdp": "joint differential privacy (JDP)", "ldp": "local differential privacy (LDP)"}
 _WORDS = {
     "released counts": "released noisy counts",
@@ -224,13 +222,8 @@ def _users(certificate: Mapping[str, Any]) -> Iterator[Block]:
         [str(b["episodes"]), delta_number(b["delta"]) if b["delta"] else "0", _up(b["epsilon"]), _plain(b["by"])]
         for b in users["bounds"]
     ]
-    columns = [
-        Column("Episodes, up to", "n"),
-        Column("\u03b4", "n"),
-        Column("Proved \u03b5", "n"),
-        Column("Proved by", "wrap"),
-    ]
-    yield Table(columns, body, "bounds")
+    columns = [Column(name, "n") for name in ("Episodes, up to", "\u03b4", "Proved \u03b5")]
+    yield Table([*columns, Column("Proved by", "wrap")], body, "bounds")
 
 
 def _derivation(certificate: Mapping[str, Any]) -> Iterator[Block]:
@@ -317,11 +310,7 @@ def _details(certificate: Mapping[str, Any]) -> Iterator[Block]:
 def _check(certificate: Mapping[str, Any], versions: Mapping[str, Any]) -> Iterator[Block]:
     yield Heading("Check it yourself")
     yield Paragraph("Open a terminal in the folder of this page: certificate.json and experiment.yaml are beside it.")
-    for command, told in (
-        ("dprl verify certificate.json", VERIFIES),
-        ("dprl certify experiment.yaml", CERTIFIES),
-        ("dprl audit experiment.yaml", AUDITS),
-    ):
+    for command, told in _CHECKS.items():
         yield Paragraph(Rich(f"`{command}` {told}", Markup("<code>{}</code> {}").format(command, told)))
     found = ", ".join(f"{name} {value}" for name, value in versions.items() if isinstance(value, str | int | float))
     yield Paragraph(f"schema {certificate['schema']}{f', {found}' if found else ''}.", "note", "Made with")
