@@ -6,6 +6,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,11 +32,26 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object], private: b
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
+    flush_folder(path.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Wait until the names of a folder's files are on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
+
+
+def write_all(file: FileIO, content: bytes) -> None:
+    """Write all of `content` to an unbuffered file; the system may take it in parts."""
+    rest = memoryview(content)
+    while rest:
+        written = file.write(rest)
+        if not written:
+            raise OSError(0, "nothing was taken")
+        rest = rest[written:]
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, NoReturn
 
+from dprl.atomic_files import flush_folder, write_all
 from dprl.privacy.base import LedgerError
 from dprl.privacy.ledger import Charged
 
@@ -91,9 +92,10 @@ class ChargeJournal:
                 text, checksum = _chained(lines, found.checksum)
                 file.truncate(found.length)
                 file.seek(found.length)
-                _write(file, text)
+                write_all(file, text)
                 if new:
-                    self._flush_new(file)
+                    os.fsync(file.fileno())
+                    flush_folder(self.path.parent)
             except OSError as error:
                 file.close()
                 raise self._refusal("written", error) from error
@@ -114,7 +116,7 @@ class ChargeJournal:
             self._require_in_place(file)
             text, checksum = _chained([f"{first} {last}"], self._checksum)
             try:
-                _write(file, text)
+                write_all(file, text)
                 os.fsync(file.fileno())
             except OSError as error:
                 self._undo(file)
@@ -187,15 +189,6 @@ class ChargeJournal:
             file.close()
             self._file = None
 
-    def _flush_new(self, file: io.FileIO) -> None:
-        """Wait until the new file, and its name, are on the disk."""
-        os.fsync(file.fileno())
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
     def _charged(self, attempts: list[int]) -> Charged:
         """Return the charges of earlier attempts, and of the one that this journal continues."""
         if self._continues and attempts:
@@ -255,16 +248,6 @@ class ChargeJournal:
         return LedgerError(
             f"journal {self.path} cannot be {done} ({error.strerror}); nothing is charged: fix that and resume"
         )
-
-
-def _write(file: io.FileIO, text: bytes) -> None:
-    """Write all of `text`; the system may take it in parts."""
-    rest = memoryview(text)
-    while rest:
-        written = file.write(rest)
-        if not written:
-            raise OSError(0, "nothing was taken")
-        rest = rest[written:]
 
 
 def _line(content: str, checksum: int) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from dprl.atomic_files import remove_leftovers, write_arrays
+from dprl.atomic_files import remove_leftovers, write_all, write_arrays
 from dprl.privacy.base import LedgerError
 from dprl.privacy.channel import CHARGED, RECEIVED, RELEASED, SENT, advance_sent
 from dprl.privacy.checkpoints import check_sealed, sealed
@@ -53,13 +53,11 @@ class _MessageLog:
     def append(self, position: int, message: UserMessage) -> None:
         """Add a message and wait for the disk. Raises LedgerError, with the log as before, if that fails."""
         text = f"{position} {message.to_json()}".encode()
-        line = memoryview(f"{zlib.crc32(text):08x} ".encode() + text + b"\n")
+        line = f"{zlib.crc32(text):08x} ".encode() + text + b"\n"
         try:
             self._file.seek(self._length)
             self._file.truncate()
-            written = 0
-            while written < len(line):
-                written += self._file.write(line[written:]) or 0
+            write_all(self._file, line)
             os.fsync(self._file.fileno())
         except OSError as error:
             raise LedgerError(f"{self._path} cannot be written ({error.strerror}); nothing is counted") from error
