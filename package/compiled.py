@@ -27,6 +27,7 @@ from numba.core.caching import CompileResultCacheImpl, UserProvidedCacheLocator
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.typing.templates import Signature
 
+from dprl.linking import LinkedKernel
 from dprl.sources import cache_base, is_ours, source_digest
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -276,18 +277,31 @@ def _our_cache() -> Iterator[None]:
 
 
 def _compiled(function: F, inline: Literal["never", "always"], *, counted: bool = True) -> F:
+    # Said each time: a kernel that is first compiled for a caller would take over what that one has.
+    options: dict[str, Any] = {"error_model": "numpy", "fastmath": False, "inline": inline, "_nrt": counted}
+    options["nogil"] = True  # seeds of one cell learn on threads
     with _our_cache():
-        # Said each time: a kernel that is first compiled for a caller would take over what that one has.
-        options: dict[str, Any] = {"error_model": "numpy", "fastmath": False, "inline": inline, "_nrt": counted}
-        options["nogil"] = True  # seeds of one cell learn on threads
-        dispatcher: Any = njit(cache=True, **options)(function)
+        dispatcher: Any = njit(cache=True, no_cfunc_wrapper=True, **options)(function)
     if JIT_DISABLED:
         return cast("F", dispatcher)
     compile_kernel = dispatcher.compile
+
+    @cache
+    def linked() -> Any:  # noqa: ANN401 - as Numba's
+        with _our_cache():
+            inner = LinkedKernel(cast("FunctionType", function), options)
+        inner._compiling_counter = dispatcher._compiling_counter  # by which Numba knows recursion
+        return inner
 
     def compile_after_extern(signature: Any) -> Any:  # noqa: ANN401 - as Numba's
         _compile_extern(function)
         return compile_kernel(signature)
 
+    def call_template(arguments: Any, keywords: Any) -> Any:  # noqa: ANN401 - as Numba's
+        _compile_extern(function)
+        return linked().get_call_template(arguments, keywords)
+
     dispatcher.compile = compile_after_extern
+    dispatcher.get_call_template = call_template
+    dispatcher.get_overload = lambda signature: linked().get_overload(signature)
     return cast("F", dispatcher)
