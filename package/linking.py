@@ -4,6 +4,8 @@ Numba compiles machine code and two wrappers for every function that a kernel ca
 intermediate code. That was a fifth of a first run.
 """
 
+# mypy: disable-error-code="no-untyped-call, attr-defined, misc, assignment"
+# Numba types its public interface only.
 from __future__ import annotations
 
 from types import FunctionType
@@ -11,12 +13,13 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from numba.core import compiler
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.registry import CPUDispatcher
 
+from dprl.kernel_cache import KernelCache, Prepare
 
-class _Library(CPUCodeLibrary):  # type: ignore[misc]
+
+class _Library(CPUCodeLibrary):
     """Optimised intermediate code, of which no machine code is made."""
 
     def _finalize_final_module(self) -> None:
@@ -28,13 +31,10 @@ class _Library(CPUCodeLibrary):  # type: ignore[misc]
         return self.serialize_using_bitcode()
 
 
-class _CacheEntry(CompileResultCacheImpl):  # type: ignore[misc]
-    """Files of `_Library`, beside those of the same function with machine code."""
+class _Cache(KernelCache):
+    """Files of `_Library`."""
 
-    def get_filename_base(self, fullname: str, abiflags: str) -> str:
-        return f"{super().get_filename_base(fullname, abiflags)}-linked"
-
-    def rebuild(self, target_context: Any, payload: Any) -> Any:  # noqa: ANN401 - as Numba's
+    def rebuilt(self, target_context: Any, payload: Any) -> Any:  # noqa: ANN401 - as Numba's
         (name, _, code), fndesc, env, signature, objectmode, lifted, annotation, reload_init, environments = payload
         for start in reload_init:
             start()
@@ -57,20 +57,17 @@ class _CacheEntry(CompileResultCacheImpl):  # type: ignore[misc]
         )
 
 
-class _Cache(FunctionCache):  # type: ignore[misc]
-    _impl_class = _CacheEntry
-
-
-class LinkedKernel(CPUDispatcher):  # type: ignore[misc]
+class LinkedKernel(CPUDispatcher):
     """Numba's dispatcher of a function that only kernels call."""
 
-    def __init__(self, function: FunctionType, options: dict[str, Any]) -> None:
+    def __init__(self, function: FunctionType, options: dict[str, Any], prepare: Prepare) -> None:
         wrappers = {"nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         super().__init__(function, targetoptions={**options, **wrappers})
-        self._cache = _Cache(function)
+        self._cache = _Cache(function, repr(("linked", sorted(options.items()))), prepare)
         self._compiler._compile_core = self._compile_core
 
     def add_overload(self, made: Any) -> None:  # noqa: ANN401 - as Numba's
+        """Enter a result for callers; nothing calls it from Python."""
         self.overloads[tuple(made.signature.args)] = made
 
     def _compile_core(self, args: Any, return_type: Any) -> Any:  # noqa: ANN401 - as Numba's
@@ -86,6 +83,6 @@ class LinkedKernel(CPUDispatcher):  # type: ignore[misc]
             raise made.typing_error
         library._ensure_finalized()
         made.reload_init.extend(library._reload_init)
-        made = made._replace(entry_point=object())  # a key: nothing calls it from Python
+        made = made._replace(entry_point=object())  # a key of it
         self.targetctx.insert_user_function(made.entry_point, made.fndesc, [library])
         return made

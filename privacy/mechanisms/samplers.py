@@ -58,7 +58,7 @@ def draw_plainly(out: Float64Array, noise: Noise, first: np.uint64) -> int:
 
 _LAWS = 64
 _SIGNATURE = "int64(voidptr, int64, int64, float64, float64, voidptr, voidptr, int64, uint64)"
-_TABLE = JumpTable(_SIGNATURE, place=2, size=_LAWS)
+_TABLE = JumpTable("dprl.noise", _SIGNATURE, place=2, size=_LAWS)
 draw_compiled = _TABLE.call
 
 
