@@ -43,8 +43,10 @@ def kernel_folder() -> Path:
 class KernelCache(NullCache):
     """Files of one kernel, each named by all that its machine code depends on; none for what has no key.
 
-    kind: options that it is compiled with, and for what. prepare: makes the symbols known that the kernel calls.
+    suffix: of the files. kind: options that it is compiled with. prepare: compiles the symbols that the kernel calls.
     """
+
+    suffix = ".kernel"
 
     def __init__(self, function: FunctionType, kind: str, prepare: Prepare) -> None:
         self._function, self._kind, self._prepare = function, kind, prepare
@@ -88,7 +90,7 @@ class KernelCache(NullCache):
 
     def _name(self, key: str, cpu: tuple[str, ...]) -> str:
         digest = hashlib.sha256(repr((key, *cpu)).encode()).hexdigest()[:32]
-        return f"{self._function.__name__[:40]}-{digest}.kernel"
+        return f"{self._function.__name__[:40]}-{digest}{self.suffix}"
 
 
 @cache
@@ -108,6 +110,6 @@ def _drop_oldest(folder: Path) -> None:
 
 
 def _aged(folder: Path) -> Iterator[tuple[float, Path]]:
-    for path in folder.glob("*.kernel"):
+    for path in folder.glob("*"):
         with suppress(OSError):  # another process tidies up as well
             yield path.stat().st_mtime, path

@@ -34,6 +34,8 @@ class _Library(CPUCodeLibrary):
 class _Cache(KernelCache):
     """Files of `_Library`."""
 
+    suffix = ".linked"
+
     def rebuilt(self, target_context: Any, payload: Any) -> Any:  # noqa: ANN401 - as Numba's
         (name, _, code), fndesc, env, signature, objectmode, lifted, annotation, reload_init, environments = payload
         for start in reload_init:
@@ -63,7 +65,7 @@ class LinkedKernel(CPUDispatcher):
     def __init__(self, function: FunctionType, options: dict[str, Any], prepare: Prepare) -> None:
         wrappers = {"nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         super().__init__(function, targetoptions={**options, **wrappers})
-        self._cache = _Cache(function, repr(("linked", sorted(options.items()))), prepare)
+        self._cache = _Cache(function, repr(sorted(options.items())), prepare)
         self._compiler._compile_core = self._compile_core
 
     def add_overload(self, made: Any) -> None:  # noqa: ANN401 - as Numba's

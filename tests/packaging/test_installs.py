@@ -70,8 +70,8 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel from a copy, so that the repository stays as it is."""
     copy = tmp_path_factory.mktemp("source")
     for room in (*ROOMS, "package", "tune_configs", "docs/extending"):
-        shutil.copytree(root / room, copy / room, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copytree(root / room, copy / room, ignore=shutil.ignore_patterns("__pycache__", "kernels"))
+    for file in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(root / file, copy)
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
     run(*pip, "--wheel-dir", copy / "dist", ".", cwd=copy)
