@@ -20,8 +20,7 @@ from numba.core.ccallback import CFunc
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.typing.templates import Signature
 
-from dprl.kernel_cache import KernelCache
-from dprl.linking import LinkedKernel
+from dprl.kernel_cache import linked_kernel, set_cache
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -148,7 +147,7 @@ def _compile_externs(names: Collection[str]) -> None:
         if name in _waiting:
             one = _waiting.pop(name)
             compiled: Any = CFunc(one.function, sigutils.normalize_signature(one.signature), {}, _OPTIONS)
-            compiled._cache = KernelCache(one.function, repr(("cfunc", one.signature)), _compile_externs)
+            set_cache(compiled, ("cfunc", one.signature), _compile_externs)
             compiled.compile()
             _compiled_extern.append(compiled)  # its code must stay
             llvm.add_symbol(name, compiled.address)
@@ -160,14 +159,9 @@ def _compiled(function: F, inline: Literal["never", "always"], *, counted: bool 
     # Said each time: a kernel that is first compiled for a caller would take over what that one has.
     options = {**_OPTIONS, "inline": inline, "_nrt": counted, "nogil": True}  # seeds of one cell learn on threads
     dispatcher: Any = cast("Any", njit)(no_cfunc_wrapper=True, **options)(function)
-    dispatcher._cache = KernelCache(dispatcher.py_func, repr(sorted(options.items())), _compile_externs)
+    set_cache(dispatcher, sorted(options.items()), _compile_externs)
 
-    @cache
-    def linked() -> LinkedKernel:
-        inner = LinkedKernel(dispatcher.py_func, options, _compile_externs)
-        inner._compiling_counter = dispatcher._compiling_counter  # by which Numba knows recursion
-        return inner
-
+    linked = cache(lambda: linked_kernel(dispatcher, options, _compile_externs))
     dispatcher.get_call_template = lambda arguments, keywords: linked().get_call_template(arguments, keywords)
     dispatcher.get_overload = lambda signature: linked().get_overload(signature)
     return cast("F", dispatcher)

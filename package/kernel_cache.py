@@ -1,4 +1,11 @@
-"""Files of compiled kernels: those of this user, and those that came with the package."""
+"""Files of compiled kernels: those of this user, and those that came with the package.
+
+Numba compiles machine code and two wrappers for every function that a kernel calls, and its callers use only the
+intermediate code. That was a fifth of a first run, so here called kernels have intermediate code only.
+"""
+
+# mypy: disable-error-code="no-untyped-call, attr-defined, misc, assignment"
+# Numba types its public interface only.
 
 from __future__ import annotations
 
@@ -12,10 +19,11 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from llvmlite.binding import get_host_cpu_features
-from numba.core import sigutils
+import llvmlite.binding as llvm
+from numba.core import compiler, sigutils
 from numba.core.caching import NullCache
-from numba.core.compiler import CompileResult
+from numba.core.codegen import CPUCodeLibrary
+from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 
 from dprl.atomic_files import write_bytes
@@ -40,7 +48,7 @@ def kernel_folder() -> Path:
     return cache_base() / "kernels"
 
 
-class KernelCache(NullCache):
+class _KernelCache(NullCache):
     """Files of one kernel, each named by all that its machine code depends on; none for what has no key.
 
     suffix: of the files. kind: options that it is compiled with. prepare: compiles the symbols that the kernel calls.
@@ -55,9 +63,9 @@ class KernelCache(NullCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - as Numba's
         """Return what was compiled for these arguments, None if there is no file of it."""
         target_context.refresh()
-        code = reached(self._function)
-        self._prepare(code.externs)
-        key = self._keys[sig] = self._key(code.key, sig)
+        code, externs = reached(self._function)
+        self._prepare(externs)
+        key = self._keys[sig] = self._key(code, sig)
         if key is None:
             return None
         cpu = target_context.codegen().magic_tuple()
@@ -81,7 +89,7 @@ class KernelCache(NullCache):
 
     def rebuilt(self, target_context: Any, payload: Any) -> Any:  # noqa: ANN401 - as Numba's
         """Return the result of an earlier compilation from what its `_reduce` returned."""
-        return CompileResult._rebuild(target_context, *payload)
+        return compiler.CompileResult._rebuild(target_context, *payload)
 
     def _key(self, code: str | None, sig: Any) -> str | None:  # noqa: ANN401 - as Numba's
         arguments, result = sigutils.normalize_signature(sig)
@@ -98,7 +106,7 @@ def _levels() -> tuple[str, ...]:
     """Return the levels that this CPU supports; none if no kernels came with the package."""
     if not SHIPPED.is_dir():
         return ()
-    has = get_host_cpu_features()
+    has = llvm.get_host_cpu_features()
     return tuple(level for level, needed in LEVELS.items() if all(has.get(one) for one in needed))
 
 
@@ -113,3 +121,90 @@ def _aged(folder: Path) -> Iterator[tuple[float, Path]]:
     for path in folder.glob("*"):
         with suppress(OSError):  # another process tidies up as well
             yield path.stat().st_mtime, path
+
+
+class _Library(CPUCodeLibrary):
+    """Optimised intermediate code, of which no machine code is made."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    def serialize_using_object_code(self) -> Any:  # noqa: ANN401 - as Numba's
+        return self.serialize_using_bitcode()
+
+
+class _LinkedCache(_KernelCache):
+    """Files of `_Library`."""
+
+    suffix = ".linked"
+
+    def rebuilt(self, target_context: Any, payload: Any) -> Any:  # noqa: ANN401 - as Numba's
+        (name, _, code), fndesc, env, signature, objectmode, lifted, annotation, reload_init, environments = payload
+        for start in reload_init:
+            start()
+        library = _Library(target_context.codegen(), name)
+        library._final_module = llvm.parse_bitcode(code)
+        library._finalize_final_module()
+        return compiler.compile_result(
+            typing_context=target_context.typing_context,
+            target_context=target_context,
+            library=library,
+            environment=env,
+            entry_point=object(),
+            fndesc=fndesc,
+            type_annotation=annotation,
+            signature=signature,
+            objectmode=objectmode,
+            lifted=lifted,
+            reload_init=reload_init,
+            referenced_envs=environments,
+        )
+
+
+class _LinkedKernel(CPUDispatcher):
+    """Numba's dispatcher of a function that only kernels call."""
+
+    def __init__(self, function: FunctionType, options: dict[str, Any], prepare: Prepare) -> None:
+        wrappers = {"nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        super().__init__(function, targetoptions={**options, **wrappers})
+        self._cache = _LinkedCache(function, repr(sorted(options.items())), prepare)
+        self._compiler._compile_core = self._compile_core
+
+    def add_overload(self, made: Any) -> None:  # noqa: ANN401 - as Numba's
+        """Enter a result for callers; nothing calls it from Python."""
+        self.overloads[tuple(made.signature.args)] = made
+
+    def _compile_core(self, args: Any, return_type: Any) -> Any:  # noqa: ANN401 - as Numba's
+        """Compile one signature as Numba's compiler of functions does, into a `_Library`."""
+        flags = compiler.Flags()
+        self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
+        flags.no_compile = True
+        library = _Library(self.targetctx.codegen(), self.py_func.__qualname__)
+        made = compiler.compile_extra(
+            self.typingctx, self.targetctx, self.py_func, args, return_type, flags, self.locals, library
+        )
+        if made.typing_error is not None:
+            raise made.typing_error
+        library._ensure_finalized()
+        made.reload_init.extend(library._reload_init)
+        made = made._replace(entry_point=object())  # a key of it
+        self.targetctx.insert_user_function(made.entry_point, made.fndesc, [library])
+        return made
+
+
+def set_cache(compiled: Any, kind: object, prepare: Prepare) -> None:  # noqa: ANN401 - a dispatcher or a CFunc
+    """Let a function of Numba's keep its machine code here.
+
+    kind: options that it is compiled with. prepare: compiles the symbols that it calls.
+    """
+    function = getattr(compiled, "py_func", None) or compiled.__wrapped__
+    compiled._cache = _KernelCache(function, repr(kind), prepare)
+
+
+def linked_kernel(dispatcher: Any, options: dict[str, Any], prepare: Prepare) -> Any:  # noqa: ANN401 - as Numba's
+    """Return the dispatcher by which other kernels call one: they merge its code, and it has no machine code."""
+    linked = _LinkedKernel(dispatcher.py_func, options, prepare)
+    linked._compiling_counter = dispatcher._compiling_counter  # by which Numba knows recursion
+    return linked

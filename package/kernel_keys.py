@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import llvmlite
 import numba
@@ -30,18 +30,10 @@ _NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(...))
 _COMPILER = (sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__.split(".")[:2])
 
 
-class Reached(NamedTuple):
-    """Code that a kernel is compiled with.
+def reached(function: FunctionType) -> tuple[str | None, frozenset[str]]:
+    """Return the key of all that a function reaches by the names in its code, and the symbols that it calls.
 
-    key: digest of it, None if it cannot be told. externs: symbols that it calls by their address.
-    """
-
-    key: str | None
-    externs: frozenset[str]
-
-
-def reached(function: FunctionType) -> Reached:
-    """Return what a function reaches by the names in its code, however many calls away.
+    However many calls away. The key is None if it cannot be told.
 
     It is looked up anew each time: a test may have replaced a constant.
     """
@@ -55,7 +47,7 @@ def reached(function: FunctionType) -> Reached:
     if not known:
         digest.update(source_digest().encode())
     followed = known or all(is_ours(one.__code__.co_filename) for one in functions)
-    return Reached(digest.hexdigest() if followed else None, frozenset(externs))
+    return (digest.hexdigest() if followed else None), frozenset(externs)
 
 
 def _settings() -> tuple[object, ...]:

@@ -107,7 +107,7 @@ def _keys(monkeypatch: pytest.MonkeyPatch, old: str = "", new: str = "") -> dict
         exec(compile(source.replace(old, new) if old else source, name, "exec"), vars(module))
         found |= {key: one.py_func for key, one in vars(module).items() if isinstance(one, Dispatcher)}
     found["sample"] = waiting["dprl.toy_base.sample"].function
-    return {name: reached(function).key for name, function in found.items()}
+    return {name: reached(function)[0] for name, function in found.items()}
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -131,12 +131,12 @@ def _uses_unknown(x: int) -> Any:
 
 
 def test_what_is_unknown_counts_by_all_sources_or_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert reached(_uses_unknown).key is None  # type: ignore[arg-type]
+    assert reached(_uses_unknown)[0] is None  # type: ignore[arg-type]
     monkeypatch.setattr(kernel_keys, "is_ours", lambda file: True)
     keys = set()
     for digest in ("one", "other"):
         monkeypatch.setattr(kernel_keys, "source_digest", lambda digest=digest: digest)
-        keys.add(reached(_uses_unknown).key)  # type: ignore[arg-type]
+        keys.add(reached(_uses_unknown)[0])  # type: ignore[arg-type]
     assert len(keys) == 2
     assert None not in keys
 
@@ -155,7 +155,7 @@ def test_all_kernels_of_the_project_are_known(monkeypatch: pytest.MonkeyPatch) -
     kernels = _kernels()
     assert len(kernels) > 200
     for function in kernels.values():
-        assert reached(function).key
+        assert reached(function)[0]
 
 
 def _pair(*fields: str) -> Any:
