@@ -188,7 +188,7 @@ class _LinkedKernel(CPUDispatcher):
         if made.typing_error is not None:
             raise made.typing_error
         library._ensure_finalized()
-        made.reload_init.extend(library._reload_init)
+        made.reload_init.extend(getattr(library, "_reload_init", ()))  # absent in Numba 0.61
         made = made._replace(entry_point=object())  # a key of it
         self.targetctx.insert_user_function(made.entry_point, made.fndesc, [library])
         return made
