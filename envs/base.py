@@ -29,6 +29,7 @@ class Env(Protocol):
 
 
 E_co = TypeVar("E_co", bound=Env, covariant=True)
+T = TypeVar("T")
 
 
 class EnvConfig(Protocol[E_co]):
@@ -46,12 +47,14 @@ class FiniteMDP:
     """A finite-horizon MDP with H steps, S states, A actions and rewards that are maximised.
 
     name: the registry name of the spec that built it.
-    transitions: float64 [H, S, A, S'], probabilities of the next state; rows sum to 1.
+    transitions: float64 [H, S, A, S'], probabilities of the next state; rows sum to 1. Steps that are one array, as
+        `stationary` makes them, stay one.
     rewards: float64 [H, S, A] in [0, 1], deterministic given (h, s, a).
     start: float64 [S], distribution of the first state.
     cdf, start_cdf: cumulative probabilities for sampling; exactly 1 from the last possible state on, so a
         draw below 1 never picks a state of probability 0.
-    All arrays are copied, C-contiguous and read-only. Raises ValueError on arrays that are no MDP.
+    layers: how many steps of transitions and cdf are stored: 1 if one serves all, else H.
+    All arrays are copied and read-only; each step is C-contiguous. Raises ValueError on arrays that are no MDP.
 
     >>> stay_or_move = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]])
     >>> mdp = FiniteMDP("two states", *stationary(3, stay_or_move, np.array([[0.0, 0.0], [1.0, 0.0]]), start=0))
@@ -71,32 +74,35 @@ class FiniteMDP:
     start: NDArray[np.float64]
     cdf: NDArray[np.float64] = field(init=False, repr=False)
     start_cdf: NDArray[np.float64] = field(init=False, repr=False)
+    layers: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        transitions = table("transitions", self.transitions, 4)
+        transitions = table("transitions", distinct_steps(self.transitions), 4)
         rewards = table("rewards", self.rewards, 3)
         start = table("start", self.start, 1)
-        _require_shapes(transitions, rewards, start)
+        _require_shapes(np.shape(self.transitions), rewards, start)
         require_distributions("transitions", transitions)
         require_distributions("start", start)
         transitions, start = _normalised(transitions), _normalised(start)
         if rewards.min() < 0.0 or rewards.max() > 1.0:
             worst = rewards.min() if rewards.min() < 0.0 else rewards.max()
             raise ValueError(f"rewards must lie in [0, 1], got {worst:g}; rescale the rewards")
+        steps = rewards.shape[0], *transitions.shape[1:]
         arrays = {
-            "transitions": transitions,
+            "transitions": np.broadcast_to(transitions, steps),
             "rewards": rewards,
             "start": start,
-            "cdf": _cumulative(transitions),
+            "cdf": np.broadcast_to(_cumulative(transitions), steps),
             "start_cdf": _cumulative(start),
         }
         for key, array in arrays.items():
             array.setflags(write=False)
             object.__setattr__(self, key, array)
+        object.__setattr__(self, "layers", transitions.shape[0])
 
     def __reduce__(self) -> tuple[Callable[..., FiniteMDP], tuple[object, ...]]:
         # Arrays come back from a pickle writeable; rebuilding makes them read-only again.
-        return FiniteMDP, (self.name, self.transitions, self.rewards, self.start)
+        return unpickled, (FiniteMDP, self.name, self.transitions[: self.layers], self.rewards, self.start)
 
     @property
     def horizon(self) -> int:
@@ -116,7 +122,7 @@ class FiniteMDP:
     @property
     def stationary(self) -> bool:
         """Whether transitions and rewards are the same at every step."""
-        arrays = (self.transitions, self.rewards)
+        arrays = (self.transitions[: self.layers], self.rewards)
         return all(bool((array == array[0]).all()) for array in arrays)
 
     def value(self, policy: ArrayLike) -> NDArray[np.float64]:
@@ -126,15 +132,15 @@ class FiniteMDP:
         probabilities. Raises ValueError on any other shape, on an unknown action, or on a row that is no
         distribution.
         """
-        array = np.asarray(policy)
+        array, transitions = np.asarray(policy), self.transitions[: self.layers]
         values = np.empty((self.horizon + 1, self.n_states))
         shape = self.rewards.shape
         if array.shape == shape[:2]:
-            deterministic_value(self.transitions, self.rewards, self._actions(array), values)
+            deterministic_value(transitions, self.rewards, self._actions(array), values)
         elif array.shape == shape:
             probabilities = table("policy", array, 3)
             require_distributions("policy", probabilities)
-            stochastic_value(self.transitions, self.rewards, probabilities, values)
+            stochastic_value(transitions, self.rewards, probabilities, values)
         else:
             raise ValueError(
                 f"policy must have shape {shape[:2]} (actions) or {shape} (probabilities), "
@@ -150,7 +156,7 @@ class FiniteMDP:
         """Return the optimal value [H + 1, S] and an optimal policy [H, S]; ties go to the lowest action."""
         values = np.empty((self.horizon + 1, self.n_states))
         policy = np.empty((self.horizon, self.n_states), dtype=np.int64)
-        optimal_value(self.transitions, self.rewards, values, policy)
+        optimal_value(self.transitions[: self.layers], self.rewards, values, policy)
         return values, policy
 
     def optimal_start_value(self) -> float:
@@ -182,13 +188,25 @@ def stationary(
     )
 
 
-def _require_shapes(transitions: NDArray[np.float64], rewards: NDArray[np.float64], start: NDArray[np.float64]) -> None:
+def distinct_steps(steps: ArrayLike) -> ArrayLike:
+    """Return the first step alone of an array whose steps are one, as `stationary` makes it; others as they are."""
+    if isinstance(steps, np.ndarray) and steps.ndim > 1 and steps.strides[0] == 0:
+        return steps[:1]
+    return steps
+
+
+def unpickled(kind: Callable[..., T], name: str, transitions: NDArray[np.float64], *others: NDArray[np.float64]) -> T:
+    """Build an MDP or a game again from its distinct steps."""
+    steps = np.broadcast_to(transitions, (others[0].shape[0], *transitions.shape[1:]))
+    return kind(name, steps, *others)
+
+
+def _require_shapes(found: tuple[int, ...], rewards: NDArray[np.float64], start: NDArray[np.float64]) -> None:
     horizon, n_states, n_actions = rewards.shape
     expected = (horizon, n_states, n_actions, n_states)
-    if transitions.shape != expected:
+    if found != expected:
         raise ValueError(
-            f"transitions must have shape [H, S, A, S] = {expected} to match rewards, "
-            f"got {transitions.shape}; reshape one of them"
+            f"transitions must have shape [H, S, A, S] = {expected} to match rewards, got {found}; reshape one of them"
         )
     if start.shape != (n_states,):
         raise ValueError(f"start must have shape [S] = {(n_states,)}, got {start.shape}; give one entry per state")

@@ -23,7 +23,8 @@ def roll_out(
 ) -> None:
     """Run one episode of a deterministic policy on given uniform draws.
 
-    cdf [H, S, A, S'] and start_cdf [S] are cumulative probabilities that end in 1; policy [H, S];
+    cdf [L, S, A, S'] and start_cdf [S] are cumulative probabilities that end in 1, L = H, or 1 if all steps are alike,
+    here and of `transitions` below; policy [H, S];
     uniforms [H + 1] in [0, 1): the first picks s_1, entry h + 1 the state after step h. A draw u picks the
     first state t with u < cdf[t]. Fills states [H + 1] and actions [H].
     """
@@ -36,7 +37,7 @@ def roll_out(
     states[0] = state
     for h in range(horizon):
         action = policy[h, state]
-        row = cdf[h, state, action]
+        row = cdf[min(h, cdf.shape[0] - 1), state, action]
         draw = uniforms[h + 1]
         state = 0
         while state < last and draw >= row[state]:
@@ -65,7 +66,7 @@ def roll_out_stochastic(
         while action < n_actions - 1 and uniforms[2 * h + 1] >= reached:
             action += 1
             reached += policy[h, state, action]
-        row = cdf[h, state, action]
+        row = cdf[min(h, cdf.shape[0] - 1), state, action]
         draw = uniforms[2 * h + 2]
         state = 0
         while state < last and draw >= row[state]:
@@ -88,17 +89,17 @@ def expectation(row: Floats, after: Floats) -> float:
 def deterministic_value(transitions: Floats, rewards: Floats, policy: Integers, values: Floats) -> None:
     """Fill values [H + 1, S] with the exact value of policy [H, S]; values[H] = 0.
 
-    transitions [H, S, A, S'], rewards [H, S, A]. values[h, s] is the expected sum of the rewards of steps
+    transitions [L, S, A, S'], rewards [H, S, A]. values[h, s] is the expected sum of the rewards of steps
     h..H-1 (0-based) from state s.
     """
     horizon, n_states = policy.shape
     for s in range(n_states):
         values[horizon, s] = 0.0
     for h in range(horizon - 1, -1, -1):
-        after = values[h + 1]
+        after, chances = values[h + 1], transitions[min(h, transitions.shape[0] - 1)]
         for s in range(n_states):
             action = policy[h, s]
-            values[h, s] = rewards[h, s, action] + expectation(transitions[h, s, action], after)
+            values[h, s] = rewards[h, s, action] + expectation(chances[s, action], after)
 
 
 @kernel
@@ -111,11 +112,11 @@ def stochastic_value(transitions: Floats, rewards: Floats, policy: Floats, value
     for s in range(n_states):
         values[horizon, s] = 0.0
     for h in range(horizon - 1, -1, -1):
-        after = values[h + 1]
+        after, chances = values[h + 1], transitions[min(h, transitions.shape[0] - 1)]
         for s in range(n_states):
             mean = 0.0
             for action in range(n_actions):
-                total = rewards[h, s, action] + expectation(transitions[h, s, action], after)
+                total = rewards[h, s, action] + expectation(chances[s, action], after)
                 mean += policy[h, s, action] * total
             values[h, s] = mean
 
@@ -132,10 +133,10 @@ def optimal_value(transitions: Floats, rewards: Floats, values: Floats, policy: 
     for s in range(n_states):
         values[horizon, s] = 0.0
     for h in range(horizon - 1, -1, -1):
-        after = values[h + 1]
+        after, chances = values[h + 1], transitions[min(h, transitions.shape[0] - 1)]
         for s in range(n_states):
             for action in range(n_actions):
-                total = rewards[h, s, action] + expectation(transitions[h, s, action], after)
+                total = rewards[h, s, action] + expectation(chances[s, action], after)
                 if action == 0 or total > values[h, s]:
                     values[h, s] = total
                     policy[h, s] = action

@@ -118,7 +118,7 @@ def _nothing_to_estimate(sizes: _Sizes) -> bool:
 class _GameSimulator(NamedTuple):
     """The game and its users as compiled loops see them; a user is one episode of both players.
 
-    transitions, cdf float64[H, S, A*B, S'], start, start_cdf: of the game's joint MDP; model: its arrays along
+    transitions, cdf float64[L, S, A*B, S'], start, start_cdf: of the game's joint MDP; model: its arrays along
     (s, a, b); episodes: K; key uint64[5]: of the stream that moves the game; gap: scratch; device: a user's.
     """
 
@@ -143,8 +143,8 @@ class _GameSimulator(NamedTuple):
 def _game_simulator(game: MarkovGame, episodes: int, streams: Streams) -> _GameSimulator:
     """Return the simulator of K = `episodes` users of `game`."""
     return _GameSimulator(
-        transitions=game.joint.transitions,
-        cdf=game.joint.cdf,
+        transitions=game.joint.transitions[: game.joint.layers],
+        cdf=game.joint.cdf[: game.joint.layers],
         start=game.start,
         start_cdf=game.joint.start_cdf,
         model=game.gap_tables(),

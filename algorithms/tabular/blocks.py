@@ -36,10 +36,12 @@ def draw_visits(
     With `successors`, those of `possible_successors`, R next states are counted in place of S': int64[H, R * S * A].
 
     Args:
-        transitions: float64[H, S, A, S']. start: float64[S]. policy: actions int64[H, S], or probabilities
-            float64[H, S, A]. users: m, who take all steps; or int64[H], so many at each step, who take no other.
+        transitions: float64[H, S, A, S'], or [1, S, A, S'] for all steps. start: float64[S].
+        policy: actions int64[H, S], or probabilities float64[H, S, A].
+        users: m, who take all steps; or int64[H], so many at each step, who take no other.
     """
-    horizon, n_states, n_actions, _ = transitions.shape
+    horizon, (_, n_states, n_actions, _) = policy.shape[0], transitions.shape
+    transitions = np.broadcast_to(transitions, (horizon, n_states, n_actions, n_states))
     layers, width, _ = successors.shape
     found = np.zeros((horizon, width if layers else n_states, n_states * n_actions), dtype=np.int64)
     states = np.arange(n_states)

@@ -166,7 +166,8 @@ def episode_buffer(horizon: int, n_families: int) -> EpisodeBuffer:
 class Simulator(NamedTuple):
     """Environment and users for compiled loops.
 
-    transitions, rewards, cdf, start, start_cdf: of FiniteMDP; successors int64[L, R, S*A]: see `possible_successors`,
+    transitions, rewards, cdf, start, start_cdf: of FiniteMDP, transitions and cdf as they are stored;
+    successors int64[L, R, S*A]: see `possible_successors`,
     L = 0 where they are not known; observed float64[H, S, A]: users observe and count it,
     rewards or losses; optimal_value: V* of the first state's distribution;
     episodes: K; key uint64[5]: of the stream that moves the environment; values float64[H+1, S]: scratch; device: a
@@ -208,11 +209,11 @@ def simulator(
     """
     horizon, n_states, _ = mdp.rewards.shape
     return Simulator(
-        transitions=mdp.transitions,
+        transitions=mdp.transitions[: mdp.layers],
         rewards=mdp.rewards,
         successors=successors,
         observed=1.0 - mdp.rewards if losses else mdp.rewards,
-        cdf=mdp.cdf,
+        cdf=mdp.cdf[: mdp.layers],
         start=mdp.start,
         start_cdf=mdp.start_cdf,
         optimal_value=mdp.optimal_start_value(),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dprl.envs.base import FiniteMDP
+from dprl.envs.base import FiniteMDP, distinct_steps, unpickled
 from dprl.envs.checks import require_distributions, table
 from dprl.envs.games.dynamics import GapTables, best_response_to_max, best_response_to_min, gap_tables, stage_payoffs
 from dprl.envs.games.equilibria import matrix_game
@@ -31,7 +32,7 @@ class MarkovGame:
     rewards: float64 [H, S, A, B] in [0, 1], deterministic given (h, s, a, b).
     start: float64 [S], distribution of the first state.
     joint: the same arrays as an MDP; its action a * B + b is the pair (a, b).
-    All arrays are copied, C-contiguous and read-only. Raises ValueError on arrays that are no game.
+    All arrays are copied and read-only; each step is C-contiguous. Raises ValueError on arrays that are no game.
     Paper: [QW24] section 2.
     """
 
@@ -44,26 +45,27 @@ class MarkovGame:
     joint: FiniteMDP = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        transitions = table("transitions", self.transitions, 5)
+        transitions = table("transitions", distinct_steps(self.transitions), 5)
         rewards = table("rewards", self.rewards, 4)
         start = table("start", self.start, 1)
         horizon, n_states, n_max, n_min = rewards.shape
-        if transitions.shape != (*rewards.shape, n_states):
+        if np.shape(self.transitions) != (*rewards.shape, n_states):
             raise ValueError(
                 f"transitions must have shape [H, S, A, B, S] = {(*rewards.shape, n_states)} to match rewards, "
-                f"got {transitions.shape}; reshape one of them"
+                f"got {np.shape(self.transitions)}; reshape one of them"
             )
         pairs = (horizon, n_states, n_max * n_min)
-        joint = FiniteMDP(self.name, transitions.reshape(*pairs, n_states), rewards.reshape(pairs), start)
+        steps = np.broadcast_to(transitions.reshape(-1, *pairs[1:], n_states), (*pairs, n_states))
+        joint = FiniteMDP(self.name, steps, rewards.reshape(pairs), start)
         # Views of read-only arrays: the game and its joint MDP share one memory.
         object.__setattr__(self, "joint", joint)
-        object.__setattr__(self, "transitions", joint.transitions.reshape(transitions.shape))
+        object.__setattr__(self, "transitions", joint.transitions.reshape(*rewards.shape, n_states))
         object.__setattr__(self, "rewards", joint.rewards.reshape(rewards.shape))
         object.__setattr__(self, "start", joint.start)
 
     def __reduce__(self) -> tuple[Callable[..., MarkovGame], tuple[object, ...]]:
         # Arrays come back from a pickle writeable; rebuilding makes them read-only again.
-        return MarkovGame, (self.name, self.transitions, self.rewards, self.start)
+        return unpickled, (MarkovGame, self.name, self.transitions[: self.joint.layers], self.rewards, self.start)
 
     @classmethod
     def from_mdp(cls, mdp: FiniteMDP) -> MarkovGame:
@@ -109,7 +111,7 @@ class MarkovGame:
         """
         policy = self._policy("min_player", min_player, (*self.rewards.shape[:2], self.n_min_actions))
         values, actions = self._empty()
-        best_response_to_min(self.transitions, self.rewards, policy, values, actions)
+        best_response_to_min(self.transitions[: self.joint.layers], self.rewards, policy, values, actions)
         return values, actions
 
     def best_response_to_max(self, max_player: ArrayLike) -> tuple[Floats, Integers]:
@@ -119,7 +121,7 @@ class MarkovGame:
         """
         policy = self._policy("max_player", max_player, self.rewards.shape[:3])
         values, actions = self._empty()
-        best_response_to_max(self.transitions, self.rewards, policy, values, actions)
+        best_response_to_max(self.transitions[: self.joint.layers], self.rewards, policy, values, actions)
         return values, actions
 
     def exploitability(self, max_player: ArrayLike, min_player: ArrayLike) -> float:
@@ -148,8 +150,12 @@ class MarkovGame:
         return values, max_player, min_player
 
     def gap_tables(self) -> GapTables:
-        """Return transitions [H, S', S*A*B] and rewards [H, S*A*B], as the compiled `duality_gap` reads them."""
-        return gap_tables(self.transitions, self.rewards)
+        """Return transitions [L, S', S*A*B] and rewards [H, S*A*B], as the compiled `duality_gap` reads them."""
+        return self._gap_tables
+
+    @cached_property
+    def _gap_tables(self) -> GapTables:
+        return gap_tables(self.transitions[: self.joint.layers], self.rewards)
 
     def _empty(self) -> tuple[Floats, Integers]:
         values = np.empty((self.horizon + 1, self.n_states))

@@ -32,7 +32,8 @@ Integers = NDArray[np.int64]
 class GapTables(NamedTuple):
     """A game as `duality_gap` reads it: contiguous along (s, a, b), so that all pairs of all states go in parallel.
 
-    transitions: float64 [H, S', S*A*B], probabilities of s' after (s, a, b). rewards: float64 [H, S*A*B].
+    transitions: float64 [L, S', S*A*B], probabilities of s' after (s, a, b), L = H or 1 for all steps.
+    rewards: float64 [H, S*A*B].
     """
 
     transitions: Floats
@@ -56,9 +57,9 @@ class GapScratch(NamedTuple):
 
 
 def gap_tables(transitions: Floats, rewards: Floats) -> GapTables:
-    """Lay out transitions [H, S, A, B, S'] and rewards [H, S, A, B] of a game for `duality_gap`; read-only copies."""
+    """Lay out transitions [L, S, A, B, S'] and rewards [H, S, A, B] of a game for `duality_gap`; read-only copies."""
     horizon, n_states = rewards.shape[:2]
-    by_next = np.moveaxis(transitions, -1, 1).reshape(horizon, n_states, -1)
+    by_next = np.moveaxis(transitions, -1, 1).reshape(-1, n_states, rewards[0].size)
     tables = GapTables(np.array(by_next, order="C"), np.array(rewards.reshape(horizon, -1), order="C"))
     for array in tables:
         array.setflags(write=False)
@@ -91,18 +92,18 @@ def best_response_to_min(
 ) -> None:
     """Fill values [H + 1, S] = V^{dagger,nu} and the actions [H, S] of the max-player that attain it.
 
-    transitions [H, S, A, B, S'], rewards [H, S, A, B], min_player nu [H, S, B]. Ties go to the lowest action.
+    transitions [L, S, A, B, S'], rewards [H, S, A, B], min_player nu [H, S, B]. Ties go to the lowest action.
     """
     horizon, n_states, n_max, n_min = rewards.shape
     for s in range(n_states):
         values[horizon, s] = 0.0
     for h in range(horizon - 1, -1, -1):
-        after = values[h + 1]
+        after, chances = values[h + 1], transitions[min(h, transitions.shape[0] - 1)]
         for s in range(n_states):
             for a in range(n_max):
                 mean = 0.0
                 for b in range(n_min):
-                    total = rewards[h, s, a, b] + expectation(transitions[h, s, a, b], after)
+                    total = rewards[h, s, a, b] + expectation(chances[s, a, b], after)
                     mean += min_player[h, s, b] * total
                 if a == 0 or mean > values[h, s]:
                     values[h, s] = mean
@@ -115,18 +116,18 @@ def best_response_to_max(
 ) -> None:
     """Fill values [H + 1, S] = V^{mu,dagger} and the actions [H, S] of the min-player that attain it.
 
-    transitions [H, S, A, B, S'], rewards [H, S, A, B], max_player mu [H, S, A]. Ties go to the lowest action.
+    transitions [L, S, A, B, S'], rewards [H, S, A, B], max_player mu [H, S, A]. Ties go to the lowest action.
     """
     horizon, n_states, n_max, n_min = rewards.shape
     for s in range(n_states):
         values[horizon, s] = 0.0
     for h in range(horizon - 1, -1, -1):
-        after = values[h + 1]
+        after, chances = values[h + 1], transitions[min(h, transitions.shape[0] - 1)]
         for s in range(n_states):
             for b in range(n_min):
                 mean = 0.0
                 for a in range(n_max):
-                    total = rewards[h, s, a, b] + expectation(transitions[h, s, a, b], after)
+                    total = rewards[h, s, a, b] + expectation(chances[s, a, b], after)
                     mean += max_player[h, s, a] * total
                 if b == 0 or mean < values[h, s]:
                     values[h, s] = mean
@@ -208,6 +209,7 @@ def duality_gap(tables: GapTables, policy: Floats, scratch: GapScratch) -> None:
     for step in range(horizon):
         h = horizon - 1 - step
         reached = n_states if step > 0 else 0  # nothing follows the last step
-        _payoffs(tables.transitions[h, :reached], tables.rewards[h], scratch)
+        chances = tables.transitions[min(h, tables.transitions.shape[0] - 1)]
+        _payoffs(chances[:reached], tables.rewards[h], scratch)
         for s in range(n_states):
             _responses(policy[h, s], s, scratch)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dprl.envs import FiniteMDP, RiverSwim
+from dprl.envs.dynamics import roll_out_stochastic
 
 
 def parts() -> dict[str, Any]:
@@ -89,6 +90,30 @@ def test_arrays_are_copied_contiguous_and_read_only() -> None:
         assert array.flags.c_contiguous
         with pytest.raises(ValueError, match="read-only"):
             array.flat[0] = 0.0
+
+
+def test_steps_that_are_alike_are_stored_once() -> None:
+    """With one stored step all values and episodes are, bit for bit, those of H equal ones."""
+    once = RiverSwim(n_states=5, horizon=6).build()
+    each = FiniteMDP("each", once.transitions.copy(), once.rewards, once.start)
+    assert (once.layers, each.layers) == (1, 6)
+    assert (once.transitions.strides[0], once.cdf.strides[0]) == (0, 0)
+    assert len(pickle.dumps(once)) < len(pickle.dumps(each))
+    assert pickle.loads(pickle.dumps(once)).layers == 1
+    rng = np.random.default_rng(0)
+    mixed = rng.dirichlet(np.ones(2), size=(6, 5))
+    for one, other in zip(once.optimum(), each.optimum(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(once.value(mixed), each.value(mixed))
+    found = []
+    for mdp in (once, each):
+        states, actions = np.zeros(7, np.int64), np.zeros(6, np.int64)
+        uniforms = np.random.default_rng(1).random(13)
+        cdf = mdp.cdf[: mdp.layers]
+        assert cdf.flags.c_contiguous
+        roll_out_stochastic(cdf, mdp.start_cdf, mixed, uniforms, states, actions)
+        found.append((states.tolist(), actions.tolist()))
+    assert found[0] == found[1]
 
 
 def test_shape_properties() -> None:

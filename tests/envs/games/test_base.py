@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from dprl.envs import Garnet, RandomMDP, RiverSwim
-from dprl.envs.games import MarkovGame
+from dprl.envs.games import MarkovGame, Soccer
+from dprl.envs.games.dynamics import duality_gap, gap_scratch
 
 Floats = NDArray[np.float64]
 
@@ -317,6 +318,25 @@ def test_arrays_are_copied_contiguous_and_read_only() -> None:
         assert array.flags.c_contiguous
         with pytest.raises(ValueError, match="read-only"):
             array.flat[0] = 0.0
+
+
+def test_steps_that_are_alike_are_stored_once() -> None:
+    once = Soccer(n_rows=2, n_columns=3, horizon=4).build()
+    each = MarkovGame("each", once.transitions.copy(), once.rewards, once.start)
+    assert (once.joint.layers, each.joint.layers) == (1, 4)
+    assert once.gap_tables().transitions.shape[0] == pickle.loads(pickle.dumps(once)).joint.layers == 1
+    players = once.nash()[1:]
+    for found, expected in zip(once.nash(), each.nash(), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    responses = (game.best_response_to_min(players[1]) for game in (once, each))
+    assert len({tuple(np.concatenate([part.ravel() for part in found])) for found in responses}) == 1
+    assert once.exploitability(*players) == each.exploitability(*players)
+    policy, gaps = np.full((4, once.n_states, 25), 1.0 / 25.0), []
+    for game in (once, each):
+        scratch = gap_scratch(game.n_states, 5, 5)
+        duality_gap(game.gap_tables(), policy, scratch)
+        gaps.append((scratch.upper.tolist(), scratch.lower.tolist()))
+    assert gaps[0] == gaps[1]
 
 
 def test_a_pickled_game_comes_back_equal_and_read_only() -> None:
