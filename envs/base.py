@@ -14,6 +14,7 @@ from dprl.envs.dynamics import deterministic_value, optimal_value, stochastic_va
 
 __all__ = ["Env", "EnvConfig", "FiniteMDP", "stationary"]
 
+_NO_STATE = -1
 _ROUNDING = 1e-12
 
 
@@ -124,6 +125,19 @@ class FiniteMDP:
         """Whether transitions and rewards are the same at every step."""
         arrays = (self.transitions[: self.layers], self.rewards)
         return all(bool((array == array[0]).all()) for array in arrays)
+
+    def successors(self) -> NDArray[np.int64]:
+        """Return the possible next states of each pair, int64[layers, R, S*A], rising; _NO_STATE after the last.
+
+        R is the largest number of possible next states.
+        """
+        possible = self.transitions[: self.layers].reshape(self.layers, -1, self.n_states) > 0.0
+        numbers = possible.sum(axis=2)
+        found = np.full((self.layers, int(numbers.max()), numbers.shape[1]), _NO_STATE)
+        layer, pair, state = np.nonzero(possible)
+        rank = np.arange(state.shape[0]) - np.repeat(np.cumsum(numbers) - numbers.ravel(), numbers.ravel())
+        found[layer, rank, pair] = state
+        return found
 
     def value(self, policy: ArrayLike) -> NDArray[np.float64]:
         """Return the exact value [H + 1, S] of a policy by backward induction; row H is 0.

@@ -37,6 +37,7 @@ class FrozenLake:
 
     name: ClassVar[str] = "frozen_lake"
     builds: ClassVar[type[Env]] = FiniteMDP
+    stationary: ClassVar[bool] = True
 
     map_name: str = "4x4"
     is_slippery: bool = True

@@ -31,6 +31,7 @@ class Garnet:
 
     name: ClassVar[str] = "garnet"
     builds: ClassVar[type[Env]] = FiniteMDP
+    stationary: ClassVar[bool] = True
 
     n_states: int = 10
     n_actions: int = 4
@@ -51,6 +52,11 @@ class Garnet:
     def sizes(self) -> tuple[int, int, int]:
         """H, S, and the number of actions: known before anything is built."""
         return int(self.horizon), int(self.n_states), int(self.n_actions)
+
+    @property
+    def n_successors(self) -> int:
+        """The number of possible next states of a state and an action."""
+        return int(self.branching)
 
     def build(self) -> FiniteMDP:
         """Draw the MDP: transitions [H, S, A, S], rewards [H, S, A], start [S]."""

@@ -54,6 +54,7 @@ class GridWorld:
 
     name: ClassVar[str] = "gridworld"
     builds: ClassVar[type[Env]] = FiniteMDP
+    stationary: ClassVar[bool] = True
 
     width: int = 5
     height: int = 5

@@ -60,6 +60,7 @@ class GymnasiumTable:
 
     name: ClassVar[str] = "gymnasium"
     builds: ClassVar[type[Env]] = FiniteMDP
+    stationary: ClassVar[bool] = True
 
     env_id: str = "FrozenLake-v1"
     horizon: int = 20

@@ -62,6 +62,7 @@ class RiverSwim:
 
     name: ClassVar[str] = "riverswim"
     builds: ClassVar[type[Env]] = FiniteMDP
+    stationary: ClassVar[bool] = True
 
     n_states: int = 6
     horizon: int = 20

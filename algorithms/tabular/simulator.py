@@ -16,7 +16,6 @@ from dprl.privacy.randomness.bits import fill_uniform
 
 _TRANSITIONS, _VISITS, _REWARDS = range(3)
 N_FAMILIES = 3
-NO_STATE = -1
 ALL_STATES = np.zeros((0, 0, 0), dtype=np.int64)
 """In place of possible next states where they are not known: any state may follow."""
 
@@ -56,18 +55,9 @@ def families_of_size(horizon: int, n_states: int, n_actions: int, losses: bool =
 
 
 def possible_successors(mdp: FiniteMDP, layers: int) -> Int64Array:
-    """Return the possible next states of each step and pair, int64[layers, R, S*A], rising; -1 after the last.
-
-    R is the largest number of possible next states.
-    """
-    n_states, n_actions = mdp.rewards.shape[1:]
-    possible = mdp.transitions[:layers].reshape(layers, n_states * n_actions, n_states) > 0.0
-    numbers = possible.sum(axis=2)
-    found = np.full((layers, int(numbers.max()), n_states * n_actions), NO_STATE)
-    layer, pair, state = np.nonzero(possible)
-    rank = np.arange(state.shape[0]) - np.repeat(np.cumsum(numbers) - numbers.ravel(), numbers.ravel())
-    found[layer, rank, pair] = state
-    return found
+    """Return `mdp.successors()` for so many steps with counts of their own, int64[layers, R, S*A]."""
+    found = mdp.successors()[:layers]
+    return np.repeat(found, layers // found.shape[0], axis=0)
 
 
 def narrowed(families: CountFamilies, successors: Int64Array) -> CountFamilies:

@@ -155,7 +155,7 @@ class MarkovGame:
 
     @cached_property
     def _gap_tables(self) -> GapTables:
-        return gap_tables(self.transitions[: self.joint.layers], self.rewards)
+        return gap_tables(self.transitions[: self.joint.layers], self.rewards, self.joint.successors())
 
     def _empty(self) -> tuple[Floats, Integers]:
         values = np.empty((self.horizon + 1, self.n_states))

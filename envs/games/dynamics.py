@@ -27,17 +27,21 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+# A sum over possible next states reads values in any order: that is worth it where it skips most of the states.
+_FEW = 8
 
 
 class GapTables(NamedTuple):
     """A game as `duality_gap` reads it: contiguous along (s, a, b), so that all pairs of all states go in parallel.
 
     transitions: float64 [L, S', S*A*B], probabilities of s' after (s, a, b), L = H or 1 for all steps.
-    rewards: float64 [H, S*A*B].
+    rewards: float64 [H, S*A*B]. after: int64 [L, R, S*A*B]: where next states are few, the R possible ones alone take
+    the place of all S' in transitions; the padding has probability 0. Else L = 0.
     """
 
     transitions: Floats
     rewards: Floats
+    after: Integers
 
 
 class GapScratch(NamedTuple):
@@ -56,11 +60,18 @@ class GapScratch(NamedTuple):
     min_player: Floats
 
 
-def gap_tables(transitions: Floats, rewards: Floats) -> GapTables:
-    """Lay out transitions [L, S, A, B, S'] and rewards [H, S, A, B] of a game for `duality_gap`; read-only copies."""
+def gap_tables(transitions: Floats, rewards: Floats, successors: Integers) -> GapTables:
+    """Lay out transitions [L, S, A, B, S'] and rewards [H, S, A, B] of a game for `duality_gap`; read-only copies.
+
+    successors: of the joint MDP, see `FiniteMDP.successors`.
+    """
     horizon, n_states = rewards.shape[:2]
     by_next = np.moveaxis(transitions, -1, 1).reshape(-1, n_states, rewards[0].size)
-    tables = GapTables(np.array(by_next, order="C"), np.array(rewards.reshape(horizon, -1), order="C"))
+    few = _FEW * successors.shape[1] <= n_states
+    after = np.maximum(successors, 0) if few else np.zeros((0, 0, 0), dtype=np.int64)
+    if few:
+        by_next = np.take_along_axis(by_next, after, axis=1) * (successors >= 0)
+    tables = GapTables(np.array(by_next, order="C"), np.array(rewards.reshape(horizon, -1), order="C"), after)
     for array in tables:
         array.setflags(write=False)
     return tables
@@ -161,6 +172,22 @@ def _payoffs(after: Floats, rewards: Floats, scratch: GapScratch) -> None:
 
 
 @inlined
+def _payoffs_of_few(chances: Floats, after: Integers, rewards: Floats, scratch: GapScratch) -> None:
+    # The order of each sum is that of `_payoffs`, without the terms that are 0: the bits are the same.
+    upper, lower, high, low = scratch.upper, scratch.lower, scratch.max_payoffs, scratch.min_payoffs
+    high[:] = 0.0
+    low[:] = 0.0
+    for r in range(after.shape[0]):
+        row, states = chances[r], after[r]
+        for i in range(rewards.shape[0]):
+            high[i] += row[i] * upper[states[i]]
+            low[i] += row[i] * lower[states[i]]
+    for i in range(rewards.shape[0]):
+        high[i] += rewards[i]
+        low[i] += rewards[i]
+
+
+@inlined
 def _responses(policy: Floats, s: int, scratch: GapScratch) -> None:
     # Plain sums of a few terms, and selections instead of branches: faster here than short vector loops.
     max_player, min_player = scratch.max_player, scratch.min_player
@@ -209,7 +236,10 @@ def duality_gap(tables: GapTables, policy: Floats, scratch: GapScratch) -> None:
     for step in range(horizon):
         h = horizon - 1 - step
         reached = n_states if step > 0 else 0  # nothing follows the last step
-        chances = tables.transitions[min(h, tables.transitions.shape[0] - 1)]
-        _payoffs(chances[:reached], tables.rewards[h], scratch)
+        layer = min(h, tables.transitions.shape[0] - 1)
+        if tables.after.shape[0] > 0:
+            _payoffs_of_few(tables.transitions[layer], tables.after[layer], tables.rewards[h], scratch)
+        else:
+            _payoffs(tables.transitions[layer, :reached], tables.rewards[h], scratch)
         for s in range(n_states):
             _responses(policy[h, s], s, scratch)

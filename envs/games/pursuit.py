@@ -43,6 +43,7 @@ class Pursuit:
 
     name: ClassVar[str] = "pursuit"
     builds: ClassVar[type[Env]] = MarkovGame
+    stationary: ClassVar[bool] = True
 
     n_rows: int = 3
     n_columns: int = 3

@@ -53,6 +53,7 @@ class RockPaperScissors:
 
     name: ClassVar[str] = "rock_paper_scissors"
     builds: ClassVar[type[Env]] = MarkovGame
+    stationary: ClassVar[bool] = True
 
     horizon: int = 5
     payoffs: str = "standard"

@@ -64,6 +64,7 @@ class Soccer:
 
     name: ClassVar[str] = "soccer"
     builds: ClassVar[type[Env]] = MarkovGame
+    stationary: ClassVar[bool] = True
 
     n_rows: int = 4
     n_columns: int = 5
@@ -85,6 +86,11 @@ class Soccer:
     def sizes(self) -> tuple[int, int, int]:
         """H, S, and the number of actions or of pairs of them: known before anything is built."""
         return int(self.horizon), self._n_states(), len(_MOVES) ** 2
+
+    @property
+    def n_successors(self) -> int:
+        """The most possible next states of a state and two actions: two orders of moves, and two kick-offs."""
+        return 3 if self.after_goal == "restart" else 2
 
     def build(self) -> MarkovGame:
         """Build the game: transitions [H, S, 5, 5, S], rewards [H, S, 5, 5], start [S]."""
