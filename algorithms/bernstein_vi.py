@@ -15,7 +15,7 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Int64Array, check_choice
 from dprl.algorithms.tabular import Released, StationaryMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import act_greedily
-from dprl.algorithms.tabular.simulator import ALL_STATES, narrowed, possible_successors
+from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors
 from dprl.compiled import inlined, kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountFamilies, CountPrivatizer, NoiseSpec, PrivacyConfig, Streams, WeightedSums
@@ -295,8 +295,6 @@ class BernsteinVIConfig(StationaryMDPConfig):
     def families(self, env: FiniteMDP) -> CountFamilies:
         """Return transitions, visits and, unless rewards are known, losses."""
         found = super().families(env)
-        if self.known_transitions:
-            found = narrowed(found, self.successors(env))
         return replace(found, families=found.families[:2], paper="") if self.known_rewards else found
 
     def successors(self, env: FiniteMDP) -> Int64Array:

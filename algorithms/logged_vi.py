@@ -22,7 +22,7 @@ from dprl.privacy import CountPrivatizer, PrivacyConfig, Streams
 _REWARDS = 2
 
 
-class LoggedUsers(NamedTuple):
+class _LoggedUsers(NamedTuple):
     """Users of a file for compiled loops; only `play_logged` may read their rows.
 
     states int64[N, H+1], actions int64[N, H], rewards float64[N, H]: user k's episode is row k - 1; shape: S, A;
@@ -46,7 +46,7 @@ class LoggedUsers(NamedTuple):
 
 
 @inlined
-def play_logged(users: LoggedUsers, policy: Float64Array, user: int) -> None:  # noqa: ARG001 - the loop's signature
+def play_logged(users: _LoggedUsers, policy: Float64Array, user: int) -> None:  # noqa: ARG001 - the loop's signature
     """User side: the logged episode of `user`; leaves the contribution in users.device. User K has no episode."""
     if user < users.episodes:
         device, row = users.device, user - 1
@@ -57,7 +57,7 @@ def play_logged(users: LoggedUsers, policy: Float64Array, user: int) -> None:  #
 
 
 @inlined
-def unknown_regret(users: LoggedUsers, policy: Float64Array) -> float:  # noqa: ARG001 - the loop's signature
+def unknown_regret(users: _LoggedUsers, policy: Float64Array) -> float:  # noqa: ARG001 - the loop's signature
     """Return 0 for the loop; no regret is reported, as the environment is unknown."""
     return 0.0
 
@@ -98,7 +98,7 @@ class LoggedVIConfig(PessimisticVIConfig):
 
     def simulator(self, env: Any, episodes: int, streams: Streams) -> Any:  # noqa: ANN401, ARG002
         """Return the users of the file."""
-        return LoggedUsers(
+        return _LoggedUsers(
             states=env.states,
             actions=env.actions,
             rewards=env.rewards,

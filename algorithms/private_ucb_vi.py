@@ -26,13 +26,13 @@ def plan(counts: Released, bonus: CZ22Bonus, tables: GreedyTables) -> tuple[bool
     Paper: [CZ22] eq. (1) and Algorithm 2, lines 4-10.
     """
     policy, optimistic, q = tables
-    horizon, n_states = policy.shape
-    steps = counts.values.reshape((horizon, n_states + 2, q.shape[0]))
+    horizon = policy.shape[0]
+    steps = counts.values.reshape((horizon, -1, q.shape[0]))
     changed, saturated = False, 0
     optimistic[:] = 0.0  # line 4
     for h in range(horizon - 1, -1, -1):  # line 5
         cap = float(horizon - h)
-        optimistic_q(steps[h], optimistic, cap, bonus, q)  # lines 6-8
+        optimistic_q(steps, h, optimistic, bonus, q)  # lines 6-8
         moved, full = act_greedily(q, cap, policy[h], optimistic)  # lines 9-10
         changed |= moved
         saturated += full
@@ -55,6 +55,8 @@ class PrivateUCBVIConfig(CZ22Config):
     def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> CZ22Bonus:
         """Return the bonus L_c/sqrt(D) + 3 E_1/D + H L_c/sqrt(D) + H (S E_2 + 2 E_1)/D, as its coefficients.
 
+        With known transitions, S in S E_2 is the number of possible next states.
+
         E_1 bounds the errors of visit and reward (or cost) counts, E_2 those of transition counts.
 
         Paper: [CZ22] Lemma 2, with L_c of Lemma 1.
@@ -63,9 +65,12 @@ class PrivateUCBVIConfig(CZ22Config):
         e1, e2 = self.precision_bounds(privatizer)
         steps = horizon * episodes
         l_c = math.sqrt(2.0 * math.log(4.0 * n_states * n_actions * steps / self.beta))
+        successors = self.successors(env)
+        n_next = successors.shape[1] or n_states
         return CZ22Bonus(
             e1=e1,
             per_root=self.bonus_scale * (1 + horizon) * l_c,
-            per_count=self.bonus_scale * (3.0 * e1 + horizon * (n_states * e2 + 2.0 * e1)),
+            per_count=self.bonus_scale * (3.0 * e1 + horizon * (n_next * e2 + 2.0 * e1)),
             costs=float(self.counts_losses),
+            successors=successors,
         )

@@ -36,7 +36,7 @@ from benchmarks.naive_dp_nash_vi import (
 )
 from benchmarks.subjects import PLANNED_EPISODES, Model, trust
 from dprl.algorithms import DPNashVIConfig
-from dprl.algorithms.dp_nash_vi.planning import Postprocessed, postprocess
+from dprl.algorithms.dp_nash_vi.postprocessing import Postprocessed, postprocess
 from dprl.envs.games import MarkovGame, RandomGame
 from dprl.envs.games.equilibria import EquilibriumScratch, coarse_correlated_equilibrium, equilibrium_scratch
 from dprl.privacy import CountPrivatizer, Streams, kernel

@@ -17,7 +17,15 @@ from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Me
 from dprl.algorithms.dp_nash_vi.planning import NashBonus, NashPlanner, NashTables, plan
 from dprl.algorithms.tabular import TabularConfig, learning_loop
 from dprl.algorithms.tabular.blocks import draw_visits
-from dprl.algorithms.tabular.simulator import EpisodeBuffer, episode_buffer, visit_families, write_visits
+from dprl.algorithms.tabular.simulator import (
+    ALL_STATES,
+    EpisodeBuffer,
+    episode_buffer,
+    narrowed,
+    visit_families,
+    write_ranks,
+    write_visits,
+)
 from dprl.compiled import inlined
 from dprl.envs import Env, FiniteMDP
 from dprl.envs.dynamics import roll_out_stochastic
@@ -28,6 +36,7 @@ from dprl.privacy import CountFamilies, CountPrivatizer, Streams
 from dprl.privacy.queries.count_blocks import UserBlock
 from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.randomness.streams import block_generator
+from dprl.privacy.validation import check_flag
 
 E = TypeVar("E", bound=Env)
 Constants = Literal["given", "proved"]
@@ -63,7 +72,7 @@ _DIGITS = 1e-6
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Sizes of the condition: S states, H steps, K episodes, E that bounds all noise, and iota."""
+    """Sizes of the condition: S counted next states, H steps, K episodes, E that bounds all noise, and iota."""
 
     n_states: int
     horizon: int
@@ -119,7 +128,8 @@ class _GameSimulator(NamedTuple):
     """The game and its users as compiled loops see them; a user is one episode of both players.
 
     transitions, cdf float64[L, S, A*B, S'], start, start_cdf: of the game's joint MDP; model: its arrays along
-    (s, a, b); episodes: K; key uint64[5]: of the stream that moves the game; gap: scratch; device: a user's.
+    (s, a, b); successors: those that users count, see `narrowed`, L = 0 for all;
+    episodes: K; key uint64[5]: of the stream that moves the game; gap: scratch; device: a user's.
     """
 
     transitions: Float64Array
@@ -127,6 +137,7 @@ class _GameSimulator(NamedTuple):
     start: Float64Array
     start_cdf: Float64Array
     model: GapTables
+    successors: Int64Array
     episodes: int
     key: np.ndarray
     gap: GapScratch
@@ -138,21 +149,6 @@ class _GameSimulator(NamedTuple):
 
     def __repr__(self) -> str:
         return f"GameSimulator({self.episodes} episodes)"
-
-
-def _game_simulator(game: MarkovGame, episodes: int, streams: Streams) -> _GameSimulator:
-    """Return the simulator of K = `episodes` users of `game`."""
-    return _GameSimulator(
-        transitions=game.joint.transitions[: game.joint.layers],
-        cdf=game.joint.cdf[: game.joint.layers],
-        start=game.start,
-        start_cdf=game.joint.start_cdf,
-        model=game.gap_tables(),
-        episodes=episodes,
-        key=streams.key("env"),
-        gap=gap_scratch(game.n_states, game.n_max_actions, game.n_min_actions),
-        device=episode_buffer(game.horizon, n_families=2),
-    )
 
 
 def count_families(game: MarkovGame) -> CountFamilies:
@@ -177,6 +173,8 @@ def play(simulator: _GameSimulator, policy: Float64Array, user: int) -> None:
     fill_uniform(own.uniforms, simulator.key, np.uint64(user) * np.uint64(own.uniforms.shape[0]))
     roll_out_stochastic(simulator.cdf, simulator.start_cdf, joint, own.uniforms, own.states, own.actions)
     write_visits(own.states, own.actions, (n_states, n_max * n_min), own.cells, own.amounts)
+    if simulator.successors.shape[0] > 0:
+        write_ranks(own.states, simulator.successors, own.cells)
 
 
 @inlined
@@ -200,7 +198,8 @@ def draw_block(simulator: _GameSimulator, policy: Float64Array, first: int, user
     joint, generator = policy.reshape(*policy.shape[:2], -1), block_generator(simulator.key, first)
 
     def draw(sizes: Int64Array | None) -> Int64Array:
-        return draw_visits(simulator.transitions, simulator.start, joint, users if sizes is None else sizes, generator)
+        law = simulator.transitions, simulator.start, joint
+        return draw_visits(*law, users if sizes is None else sizes, generator, simulator.successors)
 
     return UserBlock(first, users, draw)
 
@@ -216,11 +215,14 @@ class _OptimisticNashConfig(TabularConfig[E]):
         constants: those of the bonus; the paper leaves them open. 'given': C_1 = c1 and C_2 = c2. 'proved': both are
             the least number such that Theorem 1 of docs/dp_nash_vi.md proves the bounds with the noise that runs.
         c1, c2: at least 0; left out with 'proved'.
+        known_transitions: the possible transitions are public, their probabilities are not; no others are counted, so
+            large games with few next states need no table of all. No theorem covers that.
     """
 
     constants: Constants = "given"
     c1: float = 1.0
     c2: float = 1.0
+    known_transitions: bool = False
     theorem: ClassVar[str | None] = "docs/dp_nash_vi.md, Theorem 1 (gap)"
     metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED, GAP, SMALLEST_GAP, EXPLOITABILITY, INFEASIBLE)
     plan = staticmethod(plan)
@@ -229,6 +231,9 @@ class _OptimisticNashConfig(TabularConfig[E]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("constants", self.constants, get_args(Constants))
+        check_flag("known_transitions", self.known_transitions)
+        if self.known_transitions and self.constants == "proved":
+            raise ValueError("constants must be given with known_transitions: true, got 'proved'; no theorem covers it")
         for key, value in (("c1", self.c1), ("c2", self.c2)):
             check_number(key, value, 0.0)
             if self.constants == "proved" and value != 1.0:
@@ -240,6 +245,7 @@ class _OptimisticNashConfig(TabularConfig[E]):
         scale = self.bonus_scale
         given = scale * self.c1 >= 1.0 and scale * self.c2 >= ALWAYS_ENOUGH
         proved = scale >= 1.0 if self.constants == "proved" else given
+        proved &= not self.known_transitions
         return self.theorem if proved and self.precision_scale >= 1.0 else None
 
     @abstractmethod
@@ -248,11 +254,28 @@ class _OptimisticNashConfig(TabularConfig[E]):
 
     def families(self, env: E) -> CountFamilies:
         """Return transitions and visits of pairs of actions."""
-        return count_families(self.game(env))
+        game = self.game(env)
+        found, successors = count_families(game), self._successors(game)
+        return narrowed(found, successors) if self.known_transitions else found
+
+    def _successors(self, game: MarkovGame) -> Int64Array:
+        return game.joint.successors() if self.known_transitions else ALL_STATES
 
     def simulator(self, env: E, episodes: int, streams: Streams) -> _GameSimulator:
         """Return the game and its users."""
-        return _game_simulator(self.game(env), episodes, streams)
+        game = self.game(env)
+        return _GameSimulator(
+            transitions=game.joint.transitions[: game.joint.layers],
+            cdf=game.joint.cdf[: game.joint.layers],
+            start=game.start,
+            start_cdf=game.joint.start_cdf,
+            model=game.gap_tables(),
+            successors=self._successors(game),
+            episodes=episodes,
+            key=streams.key("env"),
+            gap=gap_scratch(game.n_states, game.n_max_actions, game.n_min_actions),
+            device=episode_buffer(game.horizon, n_families=2),
+        )
 
     def bonus(self, env: E, privatizer: CountPrivatizer, episodes: int) -> NashPlanner:
         """Return c (gamma + Gamma) as its coefficients, E, and the known parts of the game.
@@ -263,7 +286,7 @@ class _OptimisticNashConfig(TabularConfig[E]):
         Paper: [QW24] Algorithm 1, lines 2, 8 and 9.
         """
         game = self.game(env)
-        sizes = self._sizes(game, privatizer, episodes)
+        sizes, successors = self._sizes(game, privatizer, episodes), self._successors(game)
         c1, c2 = self._constants(sizes)
         bonus = NashBonus(
             e=sizes.e,
@@ -271,13 +294,14 @@ class _OptimisticNashConfig(TabularConfig[E]):
             per_deviation=c2 * math.sqrt(sizes.iota),
             per_count=c2 * sizes.horizon * sizes.n_states * sizes.iota * (sizes.e + sizes.horizon),
         )
-        return NashPlanner.of(game, bonus)
+        return NashPlanner.of(game, bonus, successors)
 
     def _sizes(self, game: MarkovGame, privatizer: CountPrivatizer, episodes: int) -> _Sizes:
         bounds = privatizer.precision(self.beta / 3).bounds
         iota = math.log(30.0 * game.rewards.size * episodes / self.beta)
         e = 4.0 * self.precision_scale * max(bounds["visits"], bounds["transitions"])
-        return _Sizes(game.n_states, game.horizon, episodes, e, iota)
+        n_next = privatizer.query.families.families[0].width // game.rewards[0].size
+        return _Sizes(n_next, game.horizon, episodes, e, iota)
 
     def _constants(self, sizes: _Sizes) -> tuple[float, float]:
         """Return C_1 and C_2 with bonus_scale multiplied in."""
@@ -289,7 +313,8 @@ class _OptimisticNashConfig(TabularConfig[E]):
     def covered(self, env: E, privatizer: CountPrivatizer, episodes: int) -> str | None:
         """Return the theorem that proves the bounds V_up and V_lo of a run, on any schedule of plans."""
         sizes = self._sizes(self.game(env), privatizer, episodes)
-        proved = self.precision_scale >= 1.0 and enough(*self._constants(sizes), sizes)
+        proved = not self.known_transitions and self.precision_scale >= 1.0
+        proved = proved and enough(*self._constants(sizes), sizes)
         return self.theorem if proved else self.covered_by
 
     def derived(self, env: E, privatizer: CountPrivatizer, episodes: int) -> dict[str, float]:

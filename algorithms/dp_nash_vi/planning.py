@@ -1,11 +1,4 @@
-"""Planning of DP-Nash-VI: optimistic and pessimistic value iteration on post-processed private counts.
-
-Post-processing is eqs. (8) and (9) of [QW24] in closed form. For every (s, a, b) eq. (8) asks for x >= 0 with
-|sum x - N| <= E/4 that minimises max_s' |x(s') - n(s')|. Many x do.
-D14: the one taken here is x(s') = max(0, n(s') + shift): shift = 0 where sum x then lies in the band, else the shift
-that puts it on the band's nearer end. It is the Euclidean projection of n, and minimises sum phi(x(s') - n(s')) for
-every convex even phi at once, hence the maximum, too. It is continuous in the counts and treats all s' alike.
-"""
+"""Planning of DP-Nash-VI: optimistic and pessimistic value iteration on post-processed private counts."""
 
 from __future__ import annotations
 
@@ -14,8 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import Float64Array
+from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.dp_nash_vi.postprocessing import (
+    Expectations,
+    Postprocessed,
+    leave_out,
+    possible_expectations,
+    postprocess,
+    private_expectations,
+)
 from dprl.algorithms.tabular import Released
+from dprl.algorithms.tabular.simulator import ALL_STATES
 from dprl.compiled import inlined, no_alloc_kernel
 from dprl.envs.games import MarkovGame
 from dprl.envs.games.equilibria import (
@@ -24,165 +26,6 @@ from dprl.envs.games.equilibria import (
     coarse_correlated_equilibrium,
     equilibrium_scratch,
 )
-
-_SMALLEST = 1e-300
-
-
-class Postprocessed(NamedTuple):
-    """The solution of eq. (8) for one step, and working memory to find it; X = S*A*B cells (s, a, b).
-
-    counts: x, float64[S', X]. sums: their sums over s', float64[X].
-    Scratch, float64[X] each: top, the largest noisy count of a cell to be shifted, else 0; level, its
-    value after the shift; mass and size, sum (less top each) and number of the counts that stay positive.
-    """
-
-    counts: Float64Array
-    sums: Float64Array
-    top: Float64Array
-    level: Float64Array
-    mass: Float64Array
-    size: Float64Array
-
-    @classmethod
-    def zeros(cls, n_states: int, cells: int) -> Postprocessed:
-        """Return memory for the solutions of a step with that many states and cells."""
-        return cls(np.zeros((n_states, cells)), *(np.zeros(cells) for _ in range(5)))
-
-
-class _Expectations(NamedTuple):
-    """Expectations of one step, float64[X] each: P~ V_up, P~ V_lo, Var_P~((V_up + V_lo)/2), and N~."""
-
-    upper: Float64Array
-    lower: Float64Array
-    variance: Float64Array
-    visits: Float64Array
-
-    @classmethod
-    def zeros(cls, cells: int) -> _Expectations:
-        """Return memory for the expectations of a step with that many cells."""
-        return cls(*(np.zeros(cells) for _ in range(4)))
-
-
-@inlined
-def postprocess(step: Float64Array, slack: float, found: Postprocessed) -> int:
-    """Fill `found` from the released counts of one step, and return the number of cells without a feasible solution.
-
-    step float64[S'+1, X]: transitions to s' along (s, a, b), then visits N; it is not written. slack: E/4. Nothing is
-    feasible where N < -E/4; x = 0 there, the limit of the solutions as N rises to -E/4. Counts >= 0 whose sum lies in
-    the band (exact counts, for instance) come back bit for bit.
-
-    The equation is sum_s' max(0, n(s') - top + level) = total, by Newton's method from above, all cells at once. The
-    levels only fall, so sets of positive counts only shrink, and a cell stays as it is from the first time that its set
-    does not: at most S+2 passes. Differences from the largest count make the error a few roundings of the total,
-    however large the shift is.
-
-    Paper: [QW24] eq. (8).
-    """
-    counts, totals, top, level = found.counts, found.sums, found.top, found.level
-    infeasible, moving = _start(step, slack, found)
-    while moving > 0:
-        moving = _lower_levels(step, found)
-    for t in range(counts.shape[0]):
-        noisy, row = step[t], counts[t]
-        for j in range(totals.shape[0]):
-            x = noisy[j] - top[j] + level[j]
-            row[j] = x if x > 0.0 else 0.0
-    return infeasible
-
-
-@inlined
-def _start(step: Float64Array, slack: float, found: Postprocessed) -> tuple[int, int]:
-    """Set the totals, and levels that are high enough; return (cells without a solution, cells to be shifted)."""
-    _, totals, top, level, mass, _ = found
-    n_states = step.shape[0] - 1
-    visits = step[n_states]
-    mass[:] = 0.0
-    top[:] = -np.inf
-    for t in range(n_states):
-        noisy = step[t]
-        for j in range(totals.shape[0]):
-            mass[j] += noisy[j] if noisy[j] > 0.0 else 0.0
-            top[j] = max(top[j], noisy[j])
-    infeasible, moving = 0, 0
-    for j in range(totals.shape[0]):
-        most = visits[j] + slack
-        total = min(max(mass[j], visits[j] - slack), max(most, 0.0))
-        shifted = total != mass[j]
-        high = min(total, top[j]) if total < mass[j] else total
-        infeasible += most < 0.0
-        moving += shifted
-        totals[j] = total
-        level[j] = high if shifted else 0.0
-        top[j] = top[j] if shifted else 0.0
-    return infeasible, moving
-
-
-@inlined
-def _lower_levels(step: Float64Array, found: Postprocessed) -> int:
-    """Take one step of Newton's method in every cell; return how many levels fell."""
-    _, totals, top, level, mass, size = found
-    mass[:] = 0.0
-    size[:] = 0.0
-    for t in range(step.shape[0] - 1):
-        noisy = step[t]
-        for j in range(totals.shape[0]):
-            below = noisy[j] - top[j]
-            positive = below > -level[j]
-            mass[j] += below if positive else 0.0
-            size[j] += 1.0 if positive else 0.0
-    moving = 0
-    for j in range(totals.shape[0]):
-        lower = (totals[j] - mass[j]) / max(size[j], 1.0)
-        moving += lower < level[j]
-        level[j] = min(level[j], lower)
-    return moving
-
-
-@inlined
-def private_expectations(
-    found: Postprocessed, precision: float, upper: Float64Array, lower: Float64Array, out: _Expectations
-) -> None:
-    """Fill `out` with expectations under P~(s') = (x(s') + E/(2S)) / N~, N~ = sum x + E/2; zeros where N~ = 0.
-
-    precision: E. upper, lower float64[S]: V_up and V_lo of the next step. The variance is taken about the middle of the
-    range of (V_up + V_lo)/2: its error is a few roundings of the squared range, and it is never negative.
-
-    Paper: [QW24] eq. (9), and Algorithm 1, lines 7-11.
-    """
-    n_states = upper.shape[0]
-    smoothing = precision / (2 * n_states)
-    middle = _middle(upper, lower)
-    out.upper[:] = 0.0
-    out.lower[:] = 0.0
-    out.variance[:] = 0.0
-    for t in range(n_states):
-        row, up, lo = found.counts[t], upper[t], lower[t]
-        deviation = 0.5 * (up + lo) - middle
-        square = deviation * deviation
-        for j in range(row.shape[0]):
-            n = row[j] + smoothing
-            out.upper[j] += n * up
-            out.lower[j] += n * lo
-            out.variance[j] += n * square
-    for j in range(found.sums.shape[0]):
-        visits = found.sums[j] + 0.5 * precision
-        over_n = 1.0 / max(visits, _SMALLEST)
-        up, lo = out.upper[j] * over_n, out.lower[j] * over_n
-        mean = 0.5 * (up + lo) - middle
-        out.visits[j] = visits
-        out.upper[j] = up
-        out.lower[j] = lo
-        out.variance[j] = max(0.0, out.variance[j] * over_n - mean * mean)
-
-
-@inlined
-def _middle(upper: Float64Array, lower: Float64Array) -> float:
-    """Return the middle of the range of (upper + lower)/2."""
-    least, most = np.inf, -np.inf
-    for t in range(upper.shape[0]):
-        least = min(least, upper[t] + lower[t])
-        most = max(most, upper[t] + lower[t])
-    return 0.25 * (least + most)
 
 
 class NashBonus(NamedTuple):
@@ -201,30 +44,35 @@ class _Scratch(NamedTuple):
     """Working memory of one step of planning: post-processed counts, expectations, and an equilibrium."""
 
     counts: Postprocessed
-    expected: _Expectations
+    expected: Expectations
     equilibrium: EquilibriumScratch
 
 
 class NashPlanner(NamedTuple):
     """Inputs of planning besides private counts: the bonus, the known parts of the game, and scratch.
 
-    rewards float64[H, S*A*B]; start float64[S]: the distribution of the first state.
+    rewards float64[H, S*A*B]; start float64[S]: the distribution of the first state; successors int64[L, R, S*A*B]: the
+    possible next states, the only ones that are counted, -1 after the last, L = 0 if they are not known;
+    kept float64[R+1, S*A*B]: scratch for them.
     """
 
     bonus: NashBonus
     rewards: Float64Array
     start: Float64Array
     scratch: _Scratch
+    successors: Int64Array
+    kept: Float64Array
 
     @classmethod
-    def of(cls, game: MarkovGame, bonus: NashBonus) -> NashPlanner:
+    def of(cls, game: MarkovGame, bonus: NashBonus, successors: Int64Array = ALL_STATES) -> NashPlanner:
         """Return the inputs of planning in `game` with this bonus."""
         horizon, n_states, n_max, n_min = game.rewards.shape
-        cells = n_states * n_max * n_min
+        cells, width = n_states * n_max * n_min, successors.shape[1] or n_states
         scratch = _Scratch(
-            Postprocessed.zeros(n_states, cells), _Expectations.zeros(cells), equilibrium_scratch(n_max, n_min)
+            Postprocessed.zeros(width, cells), Expectations.zeros(cells), equilibrium_scratch(n_max, n_min)
         )
-        return cls(bonus, game.rewards.reshape(horizon, cells), game.start, scratch)
+        rewards = game.rewards.reshape(horizon, cells)
+        return cls(bonus, rewards, game.start, scratch, successors, np.zeros((width + 1, cells)))
 
 
 class NashTables(NamedTuple):
@@ -282,14 +130,13 @@ def plan(counts: Released, planner: NashPlanner, tables: NashTables) -> tuple[bo
     up, lo = tables.optimistic, tables.pessimistic
     horizon, n_states, n_max, n_min = tables.policy.shape
     cells = n_states * n_max * n_min
-    steps = counts.values.reshape((horizon, n_states + 1, cells))
+    steps = counts.values.reshape((horizon, planner.kept.shape[0], cells))
     scratch, q_up, q_lo = planner.scratch, tables.q_up.reshape(cells), tables.q_lo.reshape(cells)
     saturated, infeasible = 0, 0
     up[:] = 0.0  # line 4
     lo[:] = 0.0
     for h in range(horizon - 1, -1, -1):  # line 5
-        infeasible += postprocess(steps[h], 0.25 * planner.bonus.e, scratch.counts)
-        private_expectations(scratch.counts, planner.bonus.e, up, lo, scratch.expected)  # line 7
+        infeasible += _expect(steps[h], h, planner, (up, lo))  # line 7
         saturated += _bound_payoffs(scratch.expected, planner.rewards[h], float(horizon - h), planner.bonus, q_up, q_lo)
         for s in range(n_states):  # line 13
             policy, high, low = tables.policy[h, s], tables.q_up[s], tables.q_lo[s]
@@ -302,8 +149,23 @@ def plan(counts: Released, planner: NashPlanner, tables: NashTables) -> tuple[bo
 
 
 @inlined
+def _expect(step: Float64Array, h: int, planner: NashPlanner, bounds: tuple[Float64Array, Float64Array]) -> int:
+    """Fill the scratch with expectations of bounds, V_up and V_lo; return the number of cells without a solution."""
+    scratch, e, layers = planner.scratch, planner.bonus.e, planner.successors.shape[0]
+    if layers == 0:
+        infeasible = postprocess(step, 0.25 * e, scratch.counts)
+        private_expectations(scratch.counts, e, bounds[0], bounds[1], scratch.expected)
+        return infeasible
+    after = planner.successors[min(h, layers - 1)]
+    leave_out(step, after, planner.kept)
+    infeasible = postprocess(planner.kept, 0.25 * e, scratch.counts)
+    possible_expectations(scratch.counts, e, after, bounds, scratch.expected)
+    return infeasible
+
+
+@inlined
 def _bound_payoffs(
-    expected: _Expectations, rewards: Float64Array, cap: float, bonus: NashBonus, q_up: Float64Array, q_lo: Float64Array
+    expected: Expectations, rewards: Float64Array, cap: float, bonus: NashBonus, q_up: Float64Array, q_lo: Float64Array
 ) -> int:
     """Fill Q_up and Q_lo, float64[S*A*B]; return how many cells have both at their caps. Where N~ = 0, all have.
 

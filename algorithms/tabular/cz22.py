@@ -6,11 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from dprl.algorithms.base import Float64Array, check_choice
-from dprl.algorithms.tabular.greedy import sum_of_next_costs, sum_of_next_values
+from dprl.algorithms.base import Float64Array, Int64Array, check_choice
+from dprl.algorithms.tabular.greedy import sum_of_next_costs, sum_of_next_values, sum_of_possible
 from dprl.algorithms.tabular.learner import TabularMDPConfig
+from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors
 from dprl.compiled import inlined
+from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivatizer
+from dprl.privacy.validation import check_flag
 
 Counts = Literal["rewards", "costs"]
 
@@ -19,20 +22,22 @@ class CZ22Bonus(NamedTuple):
     """Numbers of eq. (1), with bonus_scale and precision_scale multiplied in.
 
     e1: E_1, added to every visit count. per_root: factor of 1/sqrt(D). per_count: factor of 1/D. costs: 1 if users
-    count costs, 0 if they count rewards.
+    count costs, 0 if they count rewards. successors int64[L, R, S*A]: the possible next states, the only ones that are
+    counted, see `possible_successors`; L = 0 if they are not known.
     """
 
     e1: float
     per_root: float
     per_count: float
     costs: float = 0.0
+    successors: Int64Array = ALL_STATES
 
 
 @inlined
-def optimistic_q(step: Float64Array, values: Float64Array, cap: float, bonus: CZ22Bonus, q: Float64Array) -> None:
-    """Fill q float64[S*A] with upper bounds of the action values of one step.
+def optimistic_q(steps: Float64Array, h: int, values: Float64Array, bonus: CZ22Bonus, q: Float64Array) -> None:
+    """Fill q float64[S*A] with upper bounds of the action values of step h, counted from 0.
 
-    step float64[S+2, S*A]: transitions, visits, and rewards or costs; values float64[S]: upper bounds of the next
+    steps float64[H, S+2, S*A]: transitions, visits, and rewards or costs; values float64[S]: upper bounds of the next
     step's values; cap: H-h+1. With D = max(1, N + E_1),
 
     * rewards: Q = clip(R/D + sum_s' N(s')/D V(s') + bonus, 0, cap);
@@ -44,13 +49,17 @@ def optimistic_q(step: Float64Array, values: Float64Array, cap: float, bonus: CZ
 
     Paper: [CZ22] eq. (1).
     """
-    start = 0.0
-    if bonus.costs > 0.0:
+    step, start, cap = steps[h], 0.0, float(steps.shape[0] - h)
+    if bonus.successors.shape[0] > 0:
+        after = bonus.successors[min(h, bonus.successors.shape[0] - 1)]
+        start = cap if bonus.costs > 0.0 else 0.0
+        sum_of_possible(step, after, values, (-1.0, cap - 1.0) if bonus.costs > 0.0 else (1.0, 0.0), q)
+    elif bonus.costs > 0.0:
         sum_of_next_costs(step, values, cap - 1.0, q)
         start = cap
     else:
         sum_of_next_values(step, values, q)
-    visits = step[values.shape[0]]
+    visits = step[step.shape[0] - 2]
     for j in range(q.shape[0]):
         over_d = 1.0 / max(1.0, visits[j] + bonus.e1)
         bound = start + ((q[j] + bonus.per_count) * over_d + bonus.per_root * math.sqrt(over_d))
@@ -64,18 +73,31 @@ class CZ22Config(TabularMDPConfig):
     Args:
         counts: 'rewards' (default) or 'costs' 1 - r, the form that the paper prints. The noise is the same; without
             noise the two differ only at pairs that nobody has visited and a bonus below the cap.
+        known_transitions: the possible transitions are public, their probabilities are not; no others are counted, so
+            large environments with few next states need no table of all. No theorem of the paper covers that.
     """
 
     counts: Counts = "rewards"
+    known_transitions: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("counts", self.counts, get_args(Counts))
+        check_flag("known_transitions", self.known_transitions)
 
     @property
     def counts_losses(self) -> bool:
         """Whether users count costs."""
         return self.counts == "costs"
+
+    @property
+    def covered_by(self) -> str | None:
+        """The paper's theorem, unless possible transitions alone are counted."""
+        return None if self.known_transitions else super().covered_by
+
+    def successors(self, env: FiniteMDP) -> Int64Array:
+        """Return the next states that are counted: the possible ones if they are known."""
+        return possible_successors(env, env.horizon) if self.known_transitions else ALL_STATES
 
     def precision_bounds(self, privatizer: CountPrivatizer) -> tuple[float, float]:
         """Return E_1, the error bound of visit and reward (or cost) counts, and E_2, that of transition counts.

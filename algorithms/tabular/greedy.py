@@ -60,6 +60,26 @@ def sum_of_next_costs(step: Float64Array, values: Float64Array, reach: float, q:
 
 
 @inlined
+def sum_of_possible(
+    step: Float64Array, after: Int64Array, values: Float64Array, form: tuple[float, float], q: Float64Array
+) -> None:
+    """Fill q float64[S*A] as the functions above do, from counts of possible next states after int64[R, S*A] alone.
+
+    step float64[R+2, S*A]: transitions, visits, third; form: (1, 0) for rewards, (-1, reach) for costs. Counts where
+    `after` is -1 are noise alone and left out.
+    """
+    sign, reach = form
+    third = step[step.shape[0] - 1]
+    for j in range(q.shape[0]):
+        q[j] = sign * third[j]
+    for r in range(after.shape[0]):
+        row, states = step[r], after[r]
+        for j in range(q.shape[0]):
+            if states[j] >= 0:
+                q[j] += row[j] * (values[states[j]] - reach)
+
+
+@inlined
 def act_greedily(q: Float64Array, cap: float, policy: Int64Array, values: Float64Array) -> tuple[bool, int]:
     """Write the greedy actions into policy int64[S] and V = clip(max_a Q, 0, cap) into values float64[S].
 

@@ -37,6 +37,7 @@ from dprl.algorithms.tabular.simulator import (
     ALL_STATES,
     Simulator,
     count_families,
+    narrowed,
     of_all_states,
     simulator,
     stochastic_policy_value,
@@ -332,8 +333,9 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
         return False
 
     def families(self, env: FiniteMDP) -> CountFamilies:
-        """Return transitions, visits, and rewards or losses."""
-        return count_families(env, self.counts_losses)
+        """Return transitions, or the possible ones if they are known, visits, and rewards or losses."""
+        found, successors = count_families(env, self.counts_losses), self.successors(env)
+        return narrowed(found, successors) if successors.shape[0] > 0 else found
 
     def simulator(self, env: FiniteMDP, episodes: int, streams: Streams) -> Simulator:
         """Return the MDP and its users."""
@@ -381,7 +383,7 @@ class StationaryMDPConfig(TabularMDPConfig):
             raise ValueError(
                 f"stationary must be false on {env.name}, got true; its transitions or rewards differ between steps"
             )
-        return PooledFamilies(found.n_steps, found.families, visits_per_user=self.visits_per_user)
+        return PooledFamilies(found.n_steps, found.families, ranked=found.ranked, visits_per_user=self.visits_per_user)
 
     def layers(self, env: FiniteMDP) -> int:
         """Return how many steps have counts of their own."""

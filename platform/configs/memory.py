@@ -5,10 +5,11 @@ from __future__ import annotations
 import resource
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-from dprl.algorithms.tabular.simulator import count_families
+import numpy as np
+
+from dprl.algorithms.tabular.simulator import families_of_size, narrowed
 from dprl.envs import ControlTask
 from dprl.platform.configs.experiment import Experiment, varying_keys
 from dprl.platform.errors import UserError, broken_rule
@@ -20,7 +21,7 @@ _NUMBER = 8
 _PROCESS = 0.65 * GB
 """Memory of a worker process with its libraries and compiled kernels."""
 _TABLES = 6
-"""Arrays of the size of the transitions while an environment is built and played: two stay."""
+"""Arrays of the size of the stored transitions while an environment is built and played: two stay."""
 _COUNTS = 8
 """Arrays with an entry for each count: sums, releases, a message, a checkpoint's copies; half without noise."""
 _MIXTURE = 3
@@ -36,7 +37,8 @@ def build_bytes(cell: Experiment) -> float:
     if hasattr(cell.env, "n_agents"):
         return _PROCESS + _mixture_bytes(cell.env)
     horizon, n_states, n_actions = sizes
-    return _PROCESS + float(_NUMBER * _TABLES * horizon * n_states**2 * n_actions)
+    layers = 1 if getattr(cell.env, "stationary", False) else horizon
+    return _PROCESS + float(_NUMBER * _TABLES * layers * n_states**2 * n_actions)
 
 
 def run_bytes(cell: Experiment) -> float:
@@ -53,7 +55,7 @@ def run_bytes(cell: Experiment) -> float:
     following = getattr(cell.env, "n_successors", n_states) if known else n_states
     n_cells = int(layers * n_states * n_actions * (following + 2))
     copies = _COUNTS if cell.privacy.model != "none" else _COUNTS // 2
-    needed += _NUMBER * copies * n_cells + _counter_bytes(cell, sizes, n_cells)
+    needed += _NUMBER * copies * n_cells + _counter_bytes(cell, sizes, following, n_cells)
     return float(needed + _NUMBER * cell.seeds * horizon * n_states * n_actions)
 
 
@@ -107,17 +109,19 @@ def machine_bytes(*, free: bool = True) -> float:
     return min(found)
 
 
-def _counter_bytes(cell: Experiment, sizes: tuple[int, int, int], n_cells: int) -> float:
+def _counter_bytes(cell: Experiment, sizes: tuple[int, int, int], following: int, n_cells: int) -> float:
     """Return the bytes of the cell's counter and of the arrays made from it at the start."""
     horizon, n_states, n_actions = sizes
-    stub: Any = SimpleNamespace(horizon=horizon, n_states=n_states, n_actions=n_actions)
+    families = families_of_size(horizon, n_states, n_actions)
+    if following < n_states:
+        families = narrowed(families, np.broadcast_to(np.int64(0), (1, following, n_states * n_actions)))
     model: Any = cell.privacy
     if type(model) not in TRUST_MODELS["counts"].values() or cell.episodes < _FEWEST_EPISODES:
         return 0.0
     try:
         streams, schedule = Streams(cell.seed, "memory", cell.noise), getattr(cell.algorithm, "growth", None)
         growth = schedule(cell.episodes) if schedule else 0.0
-        privatizer = model.build(count_families(stub), cell.episodes - 1, streams, growth=growth)
+        privatizer = model.build(families, cell.episodes - 1, streams, growth=growth)
     except ValueError:
         return 0.0  # settings that do not fit together are refused as such
     counter = privatizer.query.noise.counter

@@ -81,10 +81,10 @@ def test_coefficients_are_those_of_the_paper(optimiser: Learner, random_mdp: Fin
     e2 = 3 * horizon * np.sqrt(8 * log_k**3 * np.log(6 * sat * n_states / beta))
     l_c, l_p = np.sqrt(2 * np.log(4 * sat / beta)), np.sqrt(4 * n_states * np.log(6 * sat / beta))
     eta = np.sqrt(2 * np.log(n_actions) / (horizon**2 * episodes))
-    assert bonus.q == pytest.approx((e1, l_c + horizon * l_p, 3 * e1 + horizon * (n_states * e2 + 2 * e1), 0.0))
+    assert bonus.q[:4] == pytest.approx((e1, l_c + horizon * l_p, 3 * e1 + horizon * (n_states * e2 + 2 * e1), 0.0))
     assert bonus.eta == pytest.approx(eta)
     scaled = PrivateUCBPOConfig(beta=beta, bonus_scale=0.5, precision_scale=0.1).bonus(random_mdp, privatizer, episodes)
-    assert scaled.q == pytest.approx((0.1 * bonus.q.e1, 0.5 * bonus.q.per_root, 0.05 * bonus.q.per_count, 0.0))
+    assert scaled.q[:4] == pytest.approx((0.1 * bonus.q.e1, 0.5 * bonus.q.per_root, 0.05 * bonus.q.per_count, 0.0))
     assert scaled.eta == bonus.eta
 
 

@@ -102,11 +102,11 @@ def test_bonus_coefficients_are_those_of_the_paper(learner: Learner, random_mdp:
     e1 = 3 * horizon * np.sqrt(8 * log_k**3 * np.log(6 * sat / beta))
     e2 = 3 * horizon * np.sqrt(8 * log_k**3 * np.log(6 * sat * n_states / beta))
     l_c = np.sqrt(2 * np.log(4 * sat / beta))
-    assert bonus == pytest.approx((e1, (1 + horizon) * l_c, 3 * e1 + horizon * (n_states * e2 + 2 * e1), 0.0))
+    assert bonus[:4] == pytest.approx((e1, (1 + horizon) * l_c, 3 * e1 + horizon * (n_states * e2 + 2 * e1), 0.0))
     scaled = PrivateUCBVIConfig(beta=beta, bonus_scale=0.5, precision_scale=0.1).bonus(
         random_mdp, algorithm.privatizer, episodes
     )
-    assert scaled == pytest.approx((0.1 * bonus.e1, 0.5 * bonus.per_root, 0.05 * bonus.per_count, 0.0))
+    assert scaled[:4] == pytest.approx((0.1 * bonus.e1, 0.5 * bonus.per_root, 0.05 * bonus.per_count, 0.0))
 
 
 def test_without_privacy_the_precision_is_zero(learner: Learner, river: FiniteMDP) -> None:

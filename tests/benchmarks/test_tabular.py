@@ -11,7 +11,7 @@ from rich.console import Console
 from benchmarks import peer_rlberry, subjects, tabular
 from benchmarks.harness import Blocks, Row, machine, microseconds_per_episode, race, show, verdict
 from benchmarks.naive_ucb_vi import NaiveUCBVI
-from dprl.envs import RiverSwim
+from dprl.envs import Garnet, RiverSwim
 
 
 def console() -> tuple[Console, io.StringIO]:
@@ -48,6 +48,11 @@ def test_every_part_is_measured(subject: subjects.Subject) -> None:
     parts = tabular.parts(subject, RiverSwim(n_states=3, horizon=4).build(), "jdp", Blocks(50, repeats=2))
     assert set(parts) == {"plan", "roll-out", "exchange", "exact value"}
     assert all(0.0 < took < 1000.0 for took in parts.values())
+
+
+def test_large_tables_are_compared() -> None:
+    found = tabular.large_tables(Garnet(n_states=12, n_actions=2, branching=1, horizon=3), Blocks(50, repeats=2))
+    assert found["ratio"] == found["all"] / found["ours"] > 0.0
 
 
 def row(algorithm: str, case: str, model: str, ours: float, naive: float) -> Row:

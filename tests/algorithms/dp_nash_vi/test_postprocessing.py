@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from dprl.algorithms.dp_nash_vi.planning import (
+from dprl.algorithms.dp_nash_vi.postprocessing import (
+    Expectations,
     Postprocessed,
-    _Expectations,
     postprocess,
     private_expectations,
 )
@@ -293,7 +293,7 @@ def test_what_lemma_5_8_says(n_states: int, precision: float) -> None:
 def test_expectations(n_states: int, precision: float) -> None:
     rng = np.random.default_rng(12)
     noisy, visits = batch(rng, n_states)
-    found, out = Postprocessed.zeros(*noisy.shape), _Expectations.zeros(visits.size)
+    found, out = Postprocessed.zeros(*noisy.shape), Expectations.zeros(visits.size)
     postprocess(np.concatenate([noisy, visits[None]]), 0.25 * precision, found)
     upper = rng.uniform(0.0, 20.0, n_states)
     lower = upper * rng.uniform(0.0, 1.0, n_states)
@@ -315,7 +315,7 @@ def test_expectations(n_states: int, precision: float) -> None:
 def test_variance_of_values_that_hardly_differ() -> None:
     # W^2 is 1e4 and its own rounding 1e-12, as large as the variance.
     values = 100.0 + np.array([0.0, 1e-6, 2e-6])
-    found, out = Postprocessed.zeros(3, 1), _Expectations.zeros(1)
+    found, out = Postprocessed.zeros(3, 1), Expectations.zeros(1)
     postprocess(np.array([[1.0], [2.0], [1.0], [4.0]]), 0.0, found)
     private_expectations(found, 0.0, values, values, out)
     assert out.variance[0] == pytest.approx(0.5e-12, rel=1e-6, abs=0.0)
@@ -329,7 +329,7 @@ def everything() -> bytes:
     for n_states, precision in ((1, 1.0), (3, 0.0), (5, 8.0), (10, 40.0)):
         rng = np.random.default_rng(n_states)
         noisy, visits = batch(rng, n_states, 50)
-        found, out = Postprocessed.zeros(*noisy.shape), _Expectations.zeros(visits.size)
+        found, out = Postprocessed.zeros(*noisy.shape), Expectations.zeros(visits.size)
         infeasible = postprocess(np.concatenate([noisy, visits[None]]), 0.25 * precision, found)
         private_expectations(found, precision, rng.uniform(0, 9, n_states), rng.uniform(0, 9, n_states), out)
         parts += [np.array(infeasible).tobytes(), *(array.tobytes() for array in (found.counts, found.sums, *out))]

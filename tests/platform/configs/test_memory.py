@@ -34,6 +34,10 @@ def test_sizes_are_those_of_what_is_built(name: str) -> None:
     horizon, n_states, n_actions = spec.sizes
     assert env.rewards.size == horizon * n_states * n_actions
     assert (env.horizon, env.n_states) == (horizon, n_states)
+    mdp = getattr(env, "joint", env)
+    assert (mdp.layers == 1) == (getattr(spec, "stationary", False) or horizon == 1)
+    successors = getattr(spec, "n_successors", None)
+    assert successors in (None, mdp.successors().shape[1])
 
 
 def test_tables_counts_and_rows_of_noise_need_memory() -> None:
@@ -44,6 +48,13 @@ def test_tables_counts_and_rows_of_noise_need_memory() -> None:
     assert many - few > 8 * 29_900 * 20 * 6 * 2 * 8
     tree = rows | {"counter": "binary_tree"}
     assert run_bytes(cell(privacy=tree, episodes=10**9)) < 1 * GB
+
+
+def test_few_next_states_need_little_memory() -> None:
+    """Soccer with all transitions needs more noise than a counter keeps; with the possible ones it fits."""
+    env, privacy = {"name": "soccer"}, {"model": "jdp", "epsilon": 1.0}
+    few = cell(algorithm={"name": "dp_nash_vi", "known_transitions": True}, env=env, privacy=privacy, episodes=100_000)
+    assert run_bytes(few) < 1.1 * GB < run_bytes(cell(algorithm={"name": "dp_nash_vi"}, env=env, privacy=privacy))
 
 
 def test_a_cell_that_does_not_fit_is_refused_with_a_remedy() -> None:
