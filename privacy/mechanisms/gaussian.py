@@ -116,7 +116,7 @@ def _radius(bits: np.uint64) -> float:
 
 
 @kernel
-def _direction(bits: np.uint64) -> tuple[float, float]:
+def circle_point(bits: np.uint64) -> tuple[float, float]:
     """Return sqrt(2) (cos, sin) of an angle uniform on the circle; errors below 5e-16.
 
     With x uniform on (-pi/4, pi/4), cos x - sin x = sqrt(2) cos(x + pi/4), and likewise for sin: the first quadrant.
@@ -138,7 +138,7 @@ def _turn_into_pairs(out: Float64Array, scale: float) -> None:
     bits = out.view(np.uint64)
     for j in range(out.shape[0] // 2):
         radius = scale * _radius(bits[2 * j])
-        x, y = _direction(bits[2 * j + 1])
+        x, y = circle_point(bits[2 * j + 1])
         out[2 * j] = radius * x
         out[2 * j + 1] = radius * y
 

@@ -9,68 +9,87 @@ import numpy as np
 from numba.np.numpy_support import carray
 
 from dprl.compiled import JIT_DISABLED, extern_kernel, kernel, no_alloc_kernel
-from dprl.privacy.mechanisms.clipping import finite_magnitude
+from dprl.privacy.mechanisms.clipping import dot, without_nonfinite
+from dprl.privacy.mechanisms.gaussian import circle_point
+from dprl.privacy.mechanisms.logarithm import log_of_reduced, reduced
 from dprl.privacy.randomness.bits import KEY_WORDS, fill_bits, require_generator
 
-_TWO_PI = 2.0 * math.pi
+# Trials of `_coordinate` that are drawn together with everything else: more are rarely needed.
+_TRIALS = 8
+_WORDS_BEFORE = 1 + 2 * _TRIALS
+_LEAST_OF_UPPER = 1.0 - math.sqrt(0.5)
 
 
 def privunit_workspace(dimension: int) -> tuple[int, int]:
-    """Return how many numbers and words the kernels below work with; the words are three for two coordinates."""
-    return 2 * dimension, 3 * ((dimension + 1) // 2)
+    """Return how many numbers and words the kernels below work with."""
+    return 2 * dimension, _WORDS_BEFORE + 3 * ((dimension + 1) // 2)
+
+
+@kernel
+def _exponential(word: np.uint64, low: np.uint64) -> float:
+    """Return -log of a uniform number on (0, 1), accurate relative to its size, near 0 too; without branches.
+
+    The uniform number is u or 1 - u, by the lowest bit of `word`; u in (0, 1/2) is made of the other 127 bits.
+    """
+    u = np.float64(np.int64(word >> np.uint64(1))) * 2.0**-64 + (np.float64(low) + 0.5) * 2.0**-128
+    s, e = reduced(u)
+    upper = u > _LEAST_OF_UPPER  # then log(1-u) = log(2-2u) - log 2
+    t = (1.0 - 2.0 * u) / (3.0 - 2.0 * u) if upper else -u / (2.0 - u)
+    near_one = (word & np.uint64(1)) == np.uint64(0)
+    f = -1.0 if upper else 0.0
+    return -log_of_reduced(t if near_one else s, f if near_one else e)
+
+
+@kernel
+def fill_normals(out: np.ndarray, words: np.ndarray) -> None:
+    """Fill `out` float64[d] with independent standard normals, by Box and Muller's method.
+
+    words: uint64[3 * ceil(d/2)], random bits.
+    """
+    d = out.shape[0]
+    m = (d + 1) // 2
+    high, low, angles = words[:m], words[m : 2 * m], words[2 * m : 3 * m]
+    first, second = out[:m], out[m:]
+    for i in range(d - m):
+        radius = math.sqrt(_exponential(high[i], low[i]))
+        x, y = circle_point(angles[i])
+        first[i] = radius * x
+        second[i] = radius * y
+    if d - m < m:
+        first[m - 1] = math.sqrt(_exponential(high[m - 1], low[m - 1])) * circle_point(angles[m - 1])[0]
 
 
 @kernel
 def fill_direction(out: np.ndarray, words: np.ndarray, key: np.ndarray, first: np.uint64) -> np.uint64:
     """Fill `out` float64[d] with a uniform direction from draws first, ...; return the number of the next draw.
 
-    words: uint64[3 * ceil(d/2)], workspace. Box-Muller with radii that are accurate relative to their size, near 0 too:
-    128 bits of a number in (0, 1/2), and one bit for the end of (0, 1) it is measured from.
+    words: uint64[3 * ceil(d/2)], workspace.
     """
     fill_bits(words, key, first)
-    total = 0.0
-    for pair in range((out.shape[0] + 1) // 2):
-        word = words[3 * pair]
-        u = np.float64(word >> np.uint64(1)) * 2.0**-64 + (np.float64(words[3 * pair + 1]) + 0.5) * 2.0**-128
-        energy = -math.log(u) if word & np.uint64(1) else -math.log1p(-u)
-        radius = math.sqrt(2.0 * energy)
-        angle = _TWO_PI * (np.float64(words[3 * pair + 2] >> np.uint64(11)) * 2.0**-53)
-        out[2 * pair] = radius * math.cos(angle)
-        total += out[2 * pair] ** 2
-        if 2 * pair + 1 < out.shape[0]:
-            out[2 * pair + 1] = radius * math.sin(angle)
-            total += out[2 * pair + 1] ** 2
-    length = math.sqrt(total)
+    fill_normals(out, words)
+    length = math.sqrt(dot(out, out))
     for i in range(out.shape[0]):
         out[i] /= length
     return first + np.uint64(words.shape[0])
 
 
 @kernel
-def unit_input(out: np.ndarray, vector: np.ndarray, words: np.ndarray, key: np.ndarray, first: np.uint64) -> np.uint64:
-    """Fill `out` float64[d] with the direction of `vector`, or with a random one; return the next draw's number.
-
-    The random direction is drawn whether it is needed or not: the time taken must not tell.
-    """
-    following = fill_direction(out, words, key, first)
-    largest = finite_magnitude(vector)
-    has_direction, size = largest > 0.0, largest if largest > 0.0 else 1.0
-    total = 0.0
+def unit_input(out: np.ndarray, vector: np.ndarray) -> bool:
+    """Fill `out` float64[d] with the direction of `vector`, or with 0, and return whether it has one."""
+    largest = without_nonfinite(out, vector)
+    has_direction = largest > 0.0
+    size = largest if has_direction else 1.0
     for i in range(out.shape[0]):
-        given = vector[i] / size if abs(vector[i]) < math.inf else 0.0
-        out[i] = given if has_direction else out[i]
-        total += out[i] * out[i]
-    length = math.sqrt(total)
+        out[i] /= size
+    length = math.sqrt(dot(out, out)) if has_direction else 1.0
     for i in range(out.shape[0]):
         out[i] /= length
-    return following
+    return has_direction
 
 
 @kernel
-def _coordinate(
-    inside: bool, d: int, gamma: float, key: np.ndarray, first: np.uint64, words: np.ndarray
-) -> tuple[float, np.uint64]:
-    """Return t = <x, v> of a uniform x given its side of the cap's edge, and the next draw's number.
+def _coordinate(inside: bool, d: int, gamma: float, key: np.ndarray, first: np.uint64, words: np.ndarray) -> float:
+    """Return t = <x, v> of a uniform x given its side of the cap's edge, from `words` and further draws.
 
     Two coordinates of x have the polar form R (cos, sin) with R^2 = 1 - U^(2/(d-2)), so t = R cos(angle). Inside the
     cap R >= gamma and cos >= gamma, both drawn directly; the rest is rejection: exact, and fast for any cap.
@@ -80,13 +99,14 @@ def _coordinate(
     width = math.acos(gamma) if inside else math.pi
     number = first
     while True:
-        fill_bits(words[:2], key, number)
-        number += np.uint64(2)
-        u = (np.float64(words[0] >> np.uint64(12)) + 0.5) * 2.0**-52
-        angle = width * (np.float64(words[1] >> np.uint64(11)) * 2.0**-53)
-        t = math.sqrt(1.0 - outer * math.exp(exponent * math.log(u))) * math.cos(angle)
-        if (t >= gamma) == inside:
-            return t, number
+        for trial in range(words.shape[0] // 2):
+            u = (np.float64(words[2 * trial] >> np.uint64(12)) + 0.5) * 2.0**-52
+            angle = width * (np.float64(words[2 * trial + 1] >> np.uint64(11)) * 2.0**-53)
+            t = math.sqrt(1.0 - outer * math.exp(exponent * math.log(u))) * math.cos(angle)
+            if (t >= gamma) == inside:
+                return t
+        fill_bits(words, key, number)
+        number += np.uint64(words.shape[0])
 
 
 @kernel
@@ -100,26 +120,23 @@ def privunit_fast(
 ) -> None:
     """Fill `out` float64[d] with PrivUnit's message for `vector`, from draws first, ... (2^32 are kept for it).
 
-    cap: (probability, gamma); workspace: of the sizes of `privunit_workspace`.
+    cap: (probability, gamma); workspace: of the sizes of `privunit_workspace`. For a vector without direction the
+    message is the uniform direction that is drawn whatever the vector is.
 
     *Formal guarantee.* See PrivUnit; in real arithmetic.
     """
     d = out.shape[0]
     (probability, gamma), (numbers, words) = cap, workspace
     unit = numbers[:d]
-    fill_bits(words[:1], key, first)
+    has_direction = unit_input(unit, vector)
+    fill_bits(words, key, first)
     inside = bool(np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability)
-    number = unit_input(unit, vector, words, key, first + np.uint64(1))
-    t, number = _coordinate(inside, d, gamma, key, number, words)
-    fill_direction(out, words, key, number)
-    along = 0.0
-    for i in range(d):
-        along += out[i] * unit[i]
-    total = 0.0
+    t = _coordinate(inside, d, gamma, key, first + np.uint64(words.shape[0]), words[1:_WORDS_BEFORE])
+    fill_normals(out, words[_WORDS_BEFORE:])
+    along = dot(out, unit)
     for i in range(d):
         out[i] -= along * unit[i]
-        total += out[i] * out[i]
-    across = math.sqrt((1.0 - t) * (1.0 + t) / total)
+    across = math.sqrt(((1.0 - t) * (1.0 + t) if has_direction else 1.0) / dot(out, out))
     for i in range(d):
         out[i] = t * unit[i] + across * out[i]
 
@@ -140,23 +157,20 @@ def privunit_exact(
     d = out.shape[0]
     (probability, gamma), (numbers, words) = cap, workspace
     unit, drawn = numbers[:d], numbers[d : 2 * d]
+    has_direction = unit_input(unit, vector)
+    unit[0] = unit[0] if has_direction else 1.0
     fill_bits(words[:1], key, first)
     inside = bool(np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability)
-    number = unit_input(unit, vector, words, key, first + np.uint64(1))
+    number = first + np.uint64(1)
     found_inside, found_outside = False, False
     # Both are always looked for: a stop at the one that is sent would reveal it by the time taken.
     while not (found_inside and found_outside):
-        number = fill_direction(drawn, words, key, number)
-        along = 0.0
-        for i in range(d):
-            along += drawn[i] * unit[i]
-        in_cap = along >= gamma
-        new = not found_inside if in_cap else not found_outside
-        if in_cap:
-            found_inside = True
-        else:
-            found_outside = True
-        if new and in_cap == inside:
+        number = fill_direction(drawn, words[_WORDS_BEFORE:], key, number)
+        in_cap = dot(drawn, unit) >= gamma
+        new = not (found_inside if in_cap else found_outside)
+        chosen = in_cap == inside if has_direction else not (found_inside or found_outside)
+        found_inside, found_outside = found_inside or in_cap, found_outside or not in_cap
+        if new and chosen:
             for i in range(d):
                 out[i] = drawn[i]
 
@@ -199,7 +213,8 @@ def send_direction(  # noqa: PLR0913 - with its workspace
 
     *Formal guarantee.* See PrivUnit.
     """
-    numbers, words = workspace[0].reshape(2 * out.size), workspace[1].reshape(3 * ((out.size + 1) // 2))
+    numbers = workspace[0].reshape(2 * out.size)
+    words = workspace[1].reshape(_WORDS_BEFORE + 3 * ((out.size + 1) // 2))
     message, given, stream = out.reshape(out.size), vector.reshape(out.size), key.reshape(KEY_WORDS)
     require_generator(stream)
     if not JIT_DISABLED:

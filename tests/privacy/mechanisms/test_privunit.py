@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from dprl.privacy.mechanisms.privunit import COMMON_SUPPORT, PrivUnit, cap_mass, edge_error
-from dprl.privacy.mechanisms.privunit_kernels import fill_direction
+from dprl.privacy.mechanisms.privunit_kernels import fill_direction, fill_normals
 from dprl.privacy.randomness.streams import Streams
 from tests.without_compiler import printed_without_compiler
 
@@ -181,8 +181,8 @@ def test_exact_messages_are_directions_that_do_not_depend_on_the_vector() -> Non
     assert mechanism.arithmetic == COMMON_SUPPORT
     words = np.empty(12, dtype=np.uint64)
     for number in range(30):
-        # Draw 0 is the coin, the next 12 are kept for a vector without direction.
-        position, candidates = np.uint64((number << 32) + 13), []
+        # Draw 0 is the coin.
+        position, candidates = np.uint64((number << 32) + 1), []
         for _ in range(200):
             direction = np.empty(7)
             position = np.uint64(fill_direction(direction, words, KEY, position))
@@ -201,32 +201,55 @@ def test_rounding_moves_the_edge_by_less_than_is_accounted_for() -> None:
             assert abs(float(x @ v) - float(exact) / length) < edge_error(d)
 
 
-def test_a_vector_without_direction_is_estimated_as_zero() -> None:
-    # 5 standard errors for each of the means of 5 coordinates.
-    mechanism = PrivUnit.calibrated(3.0, 0.0, 5)
+@pytest.mark.parametrize("exact", [False, True])
+def test_the_message_of_a_vector_without_direction_is_a_uniform_direction(exact: bool) -> None:
+    # 5 standard errors for each of the means of 5 coordinates; false-alarm rate of Kolmogorov-Smirnov 1e-4 each.
+    mechanism = PrivUnit.calibrated(3.0, 0.0, 5, exact)
     x = _messages(mechanism, np.array([math.nan, 0.0, math.inf, 0.0, -math.inf]), 10_000)
     assert np.all(np.abs(x.mean(axis=0)) < 5 / math.sqrt(5 * 10_000))
+    for coordinate in x.T:
+        assert stats.kstest(coordinate, stats.beta(2, 2, loc=-1, scale=2).cdf).pvalue > 1e-4
+
+
+def test_radii_are_accurate_relative_to_their_size() -> None:
+    # By the lowest bit of a word, u or 1 - u is in (0, 1/2); both ends, the place where formulas change, and random u.
+    rng, m = np.random.default_rng(2), 500
+    words = rng.integers(0, 2**64, size=3 * m, dtype=np.uint64)
+    edges = [0, 1, 2, 3, 2**40, 2**40 + 1, 2**64 - 1, 2**64 - 2]
+    edges += [int((1 - math.sqrt(0.5)) * 2**64) * 2 + i for i in range(-3000, 3000, 1500)]
+    words[: len(edges)] = np.array(edges, dtype=np.uint64)
+    normals = np.empty(2 * m)
+    fill_normals(normals, words)
+    for i in range(m):
+        word, low = int(words[i]), int(words[m + i])
+        with mpmath.workdps(50):
+            u = mpmath.mpf(word >> 1) / 2**64 + (low + mpmath.mpf(1) / 2) / mpmath.mpf(2) ** 128
+            radius = mpmath.sqrt(-2 * mpmath.log(u if word & 1 else 1 - u))
+            assert abs(mpmath.hypot(normals[i], normals[m + i]) / radius - 1) < 2e-15
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_a_random_direction_is_drawn_whether_it_is_needed_or_not(exact: bool) -> None:
+def test_a_vector_without_direction_takes_the_same_draws(exact: bool) -> None:
+    # The exact sampler draws until it has seen both sides of a cap: without direction, the cap around the first axis.
     code = (
         "import numpy as np\n"
         "from dprl.privacy.mechanisms import privunit_kernels\n"
         "from dprl.privacy.mechanisms.privunit import PrivUnit\n"
         "from dprl.privacy.randomness.streams import Streams\n"
-        "drawn, kernel = [], privunit_kernels.fill_direction\n"
-        "privunit_kernels.fill_direction = lambda *given: (drawn.append(int(given[3])), kernel(*given))[1]\n"
+        "drawn, kernel = [], privunit_kernels.fill_bits\n"
+        "def recorded(out, key, first):\n"
+        "    drawn.append((out.size, int(first)))\n"
+        "    kernel(out, key, first)\n"
+        "privunit_kernels.fill_bits = recorded\n"
         f"mechanism, key = PrivUnit.calibrated(2.0, 0.0, 7, {exact}), Streams(0, 'x').key('user_noise')\n"
-        "for vector in (np.zeros(7), np.ones(7), np.full(7, np.nan)):\n"
+        "for vector in (np.eye(7)[0], np.zeros(7), np.full(7, np.nan)):\n"
         "    drawn.clear()\n"
         "    mechanism.randomize(vector, key, 3)\n"
-        "    print(drawn[0])\n"
+        "    print(drawn)\n"
     )
-    first = 3 * 2**32 + 1
     lines = printed_without_compiler(code).splitlines()
     assert len(lines) == 3
-    assert all(int(line) == first for line in lines)
+    assert len(set(lines)) == 1
 
 
 def test_large_epsilons_need_no_table() -> None:
