@@ -18,9 +18,11 @@ from benchmarks.harness import Blocks
 from dprl.envs import FiniteMDP
 
 _HERE = Path(__file__).resolve().parent
-_REQUIREMENTS = _HERE / "peers" / "requirements.txt"
-_SCRIPT = _HERE / "peers" / "rlberry_ucb_vi.py"
-ENVIRONMENT = _HERE.parent / "build" / "peers" / "rlberry"
+PEERS = _HERE / "peers"
+_REQUIREMENTS = PEERS / "requirements.txt"
+_SCRIPT = PEERS / "rlberry_ucb_vi.py"
+ENVIRONMENTS = _HERE.parent / "build" / "peers"
+NO_PEERS = {"--no-peers": {"action": "store_true", "help": "do not install and run other programs"}}
 _INSTALL_SECONDS = 900
 _RUN_SECONDS = 600
 
@@ -42,7 +44,7 @@ def measure(mdp: FiniteMDP, blocks: Blocks, compiled: bool = False) -> tuple[str
         command = [str(python), "-I", str(_SCRIPT), str(path)]
         command += ["--episodes", str(blocks.episodes), "--repeats", str(blocks.repeats)]
         command += ["--compile"] if compiled else []
-        answer = json.loads(_run(command, _RUN_SECONDS).splitlines()[-1])
+        answer = json.loads(run_command(command, _RUN_SECONDS).splitlines()[-1])
     return answer["name"], float(answer["microseconds"])
 
 
@@ -70,27 +72,29 @@ def exact_rows(transitions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return rounded
 
 
-def install() -> Path:
-    """Make the peer's environment unless it is there, and return its interpreter."""
-    python = ENVIRONMENT / "bin" / "python"
-    stamp = ENVIRONMENT / "installed"
-    wanted = hashlib.sha256(_REQUIREMENTS.read_bytes()).hexdigest()
+def install(name: str = "rlberry", requirements: Path = _REQUIREMENTS) -> Path:
+    """Make a peer's environment unless it is there, and return its interpreter."""
+    folder = ENVIRONMENTS / name
+    python, stamp = folder / "bin" / "python", folder / "installed"
+    wanted = hashlib.sha256(requirements.read_bytes()).hexdigest()
     if python.exists() and stamp.exists() and stamp.read_text() == wanted:
         return python
-    print("installing rlberry into build/peers/rlberry (once, about a minute)", file=sys.stderr, flush=True)
+    print(f"installing {name} into build/peers/{name} (once, about a minute)", file=sys.stderr, flush=True)
     try:
-        venv.create(ENVIRONMENT, clear=True, with_pip=True)
+        venv.create(folder, clear=True, with_pip=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise PeerUnavailableError(f"no virtual environment: {_last_line(str(error))}") from error
     # --no-compile: pip would spend longer on byte code that is never used than on the installation.
     pip = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
-    _run([*pip, "-r", str(_REQUIREMENTS)], _INSTALL_SECONDS)
+    run_command([*pip, "-r", str(requirements)], _INSTALL_SECONDS)
     stamp.write_text(wanted)
     return python
 
 
-def _run(command: list[str], seconds: int) -> str:
+def run_command(command: list[str], seconds: int) -> str:
+    """Return what a command prints; raises PeerUnavailableError if it fails or takes longer."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    environment["GIT_TERMINAL_PROMPT"] = "0"
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=True, env=environment)
     except subprocess.CalledProcessError as error:

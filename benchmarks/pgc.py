@@ -1,11 +1,12 @@
-"""PGC-A3C on CartPole: the compiled agents with their noise, against torch and gymnasium, in one run and as ratios.
+"""PGC-A3C on CartPole: compiled agents with their noise against torch with gymnasium, and JAX with gymnax, as ratios.
 
-Run from the repository's root: python -m benchmarks.pgc [--quick] [--json PATH]
+Run from the repository's root: python -m benchmarks.pgc [--quick] [--no-peers] [--json PATH]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from functools import partial
 
@@ -15,6 +16,7 @@ from rich.console import Console
 
 from benchmarks.harness import Blocks, Row, Run, command_line, microseconds_per_episode, race, repeated, show, verdict
 from benchmarks.naive_pgc import NaivePGC
+from benchmarks.peer_rlberry import NO_PEERS, PEERS, PeerUnavailableError, install, run_command
 from dprl.algorithms.pgc_a3c.agent_batch import (
     GRAVITY,
     AgentBatch,
@@ -186,6 +188,19 @@ def report(console: Console, rows: list[Row]) -> None:
     )
 
 
+def beside_gymnax(console: Console, ours: float) -> dict[str, float]:
+    """Time gymnax's episode of 200 steps with a gradient, by lanes, beside our submission, or print why not."""
+    try:
+        command = [str(install("gymnax", PEERS / "gymnax.txt")), "-I", str(PEERS / "gymnax_cartpole.py")]
+        found: dict[str, float] = json.loads(run_command([*command, json.dumps(balancing().tolist())], 600))
+    except PeerUnavailableError as error:
+        console.print(f"gymnax not measured: {error}", soft_wrap=True)
+        return {}
+    listed = ", ".join(f"{lanes} {took:.0f} ({took / ours:.1f})" for lanes, took in found.items())
+    console.print(f"gymnax, float32, us an episode by lanes (over ours of {GOAL_LANES} lanes): {listed}")
+    return found
+
+
 def run(console: Console, options: argparse.Namespace) -> Row:
     """Check that both programs agree, then measure and print."""
     torch.set_num_threads(1)
@@ -199,8 +214,10 @@ def run(console: Console, options: argparse.Namespace) -> Row:
     alone = noise_alone(100 * effort)
     costs = ", ".join(f"{name} {microseconds:.2f}" for name, microseconds in alone.items())
     console.print(f"noise and estimate alone, us a submission: {costs}")
-    return {"disagreement": worst, "submissions": rows, "noise": alone}
+    full = next(row for row in rows if row["policy"] == "balancing" and row["lanes"] == GOAL_LANES)
+    gymnax = {} if options.no_peers else beside_gymnax(console, full["ours"])
+    return {"disagreement": worst, "submissions": rows, "noise": alone, "gymnax": gymnax}
 
 
 if __name__ == "__main__":
-    sys.exit(command_line(run, __doc__))
+    sys.exit(command_line(run, __doc__, NO_PEERS))

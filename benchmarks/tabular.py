@@ -1,4 +1,4 @@
-"""Private-UCB-VI and Private-UCB-PO: ours against NumPy and, the first, rlberry-scool, in one run and as ratios.
+"""Private-UCB-VI and Private-UCB-PO: ours against NumPy, rlberry-scool and the authors' code, in one run and as ratios.
 
 Also the parts of our episode, each called alone, and plans on a schedule against a plan before every episode.
 Run from the repository's root: python -m benchmarks.tabular [--quick] [--no-peers] [--json PATH]
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
-from benchmarks import peer_rlberry, subjects
+from benchmarks import peer_private_tabular_rl, peer_rlberry, subjects
 from benchmarks.harness import (
     TRUST_MODELS,
     Blocks,
@@ -160,6 +160,24 @@ def measure_peers(console: Console, rows: list[Row]) -> list[Row]:
         "| over ours, central {over_central:.1f} | goal {goal}",
     )
     return peers
+
+
+def measure_authors(console: Console, rows: list[Row]) -> list[Row]:
+    """Time the authors' code beside ours, or print why not; its local agents slow down with the episode's number."""
+    cases, theirs = {case.label: case for case in CASES}, []
+    try:
+        for row, start in product(rows, (1_000, 20_000)):
+            if start == 1_000 or row["model"] == "ldp":
+                mdp, privacy = cases[row["case"]].build(), TRUST_MODELS[row["model"]]
+                took = peer_private_tabular_rl.measure(mdp, row["algorithm"], row["model"], start, Blocks(20, 3))
+                theirs.append(row | {"privacy": privacy, "start": start, "us": took, "ratio": took / row["ours"]})
+    except peer_rlberry.PeerUnavailableError as error:
+        console.print(f"PrivateTabularRL not measured: {error}", soft_wrap=True)
+        return []
+    columns = "algorithm {algorithm} | MDP {case} | privacy {privacy} | at episode {start:,} | us {us:.0f} "
+    title = "The authors' code, PrivateTabularRL: CPU microseconds per episode, and ratios to ours"
+    show(console, title, theirs, columns + "| over ours {ratio:.0f}")
+    return theirs
 
 
 def by_length(subject: subjects.Subject, lengths: tuple[int, ...]) -> dict[int, float]:
@@ -320,6 +338,7 @@ def run(console: Console, options: argparse.Namespace) -> Row:
     rows = [against_numpy(*cell, 1_000 if options.quick else START) for cell in cells]
     report_numpy(console, rows)
     peers = [] if options.no_peers else measure_peers(console, rows)
+    authors = [] if options.no_peers else measure_authors(console, rows)
     lengths = (1_000, 10_000, 100_000) if options.quick else (1_000, 10_000, 100_000, 1_000_000)
     best = {subject.name: by_length(subject, lengths) for subject in subjects.SUBJECTS}
     for name, times in best.items():
@@ -358,6 +377,7 @@ def run(console: Console, options: argparse.Namespace) -> Row:
         "first_result_cpu_seconds": compile_seconds,
         "against_numpy": rows,
         "against_peers": peers,
+        "against_authors": authors,
         "by_length": best,
         "parts": split,
         "large_tables": large,
@@ -365,8 +385,5 @@ def run(console: Console, options: argparse.Namespace) -> Row:
     }
 
 
-NO_PEERS = {"--no-peers": {"action": "store_true", "help": "do not install and run rlberry"}}
-
-
 if __name__ == "__main__":
-    sys.exit(command_line(run, __doc__, NO_PEERS))
+    sys.exit(command_line(run, __doc__, peer_rlberry.NO_PEERS))

@@ -6,9 +6,9 @@ import ast
 import re
 from pathlib import Path
 
-MOST_LINES = 63_950
+MOST_LINES = 64_000
 """Of Python below all FOLDERS, blank ones included. The target is 40,500."""
-MOST_CLASSES = 440
+MOST_CLASSES = 437
 """Public classes at the top of modules, without benchmarks. The target is 290."""
 MOST_QUESTION_WORDS = 1.0
 """Of 1,000 words in docstrings and pages. The target is 2."""

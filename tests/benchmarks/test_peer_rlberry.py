@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
-from benchmarks import peer_rlberry
+from benchmarks import peer_private_tabular_rl, peer_rlberry, pgc, tabular
 from benchmarks.harness import Blocks
 from dprl.envs import FiniteMDP
 
@@ -58,3 +60,23 @@ def test_a_missing_peer_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(peer_rlberry.PeerUnavailableError) as raised:
         peer_rlberry.measure(mdp, Blocks(1))
     assert str(raised.value) == "ERROR: no such package"
+
+
+def test_missing_sources_of_the_authors_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_private_tabular_rl, "FOLDER", tmp_path / "peers" / "sources")
+    monkeypatch.setattr(peer_private_tabular_rl, "URL", str(tmp_path / "nowhere"))
+    text = io.StringIO()
+    row = {"algorithm": "private_ucb_vi", "case": tabular.CASES[0].label, "model": "jdp", "ours": 1.0}
+    assert tabular.measure_authors(Console(file=text, width=200), [row]) == []
+    assert text.getvalue().startswith("PrivateTabularRL not measured: ")
+    assert text.getvalue().count("\n") == 1
+
+
+def test_a_missing_gymnax_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unavailable(*_: object) -> Path:
+        raise peer_rlberry.PeerUnavailableError("ERROR: no network")
+
+    monkeypatch.setattr(pgc, "install", unavailable)
+    file = io.StringIO()
+    assert pgc.beside_gymnax(Console(file=file, width=200), 1.0) == {}
+    assert file.getvalue() == "gymnax not measured: ERROR: no network\n"

@@ -11,7 +11,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from benchmarks import pgc
+from benchmarks import peer_rlberry, pgc
 from benchmarks.harness import Blocks, Row, command_line
 from benchmarks.naive_pgc import NaivePGC
 from dprl.envs import CartPoleGravity
@@ -67,8 +67,8 @@ def test_a_whole_run_is_printed_and_written(monkeypatch: pytest.MonkeyPatch, tmp
         "measure",
         lambda policy, lanes, task, blocks, naive: measure(policy, lanes, task, Blocks(3, 1), naive and Blocks(1, 1)),
     )
-    monkeypatch.setattr(sys, "argv", ["pgc", "--quick", "--json", str(tmp_path / "figures.json")])
-    assert command_line(pgc.run, pgc.__doc__) == 0
+    monkeypatch.setattr(sys, "argv", ["pgc", "--quick", "--no-peers", "--json", str(tmp_path / "figures.json")])
+    assert command_line(pgc.run, pgc.__doc__, peer_rlberry.NO_PEERS) == 0
     written = json.loads((tmp_path / "figures.json").read_text())
     assert written["disagreement"] < 1e-9
     assert [(row["policy"], row["lanes"]) for row in written["submissions"]] == [("balancing", 8), ("untrained", 8)]
