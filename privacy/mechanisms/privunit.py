@@ -53,8 +53,8 @@ class PrivUnit(VectorMechanism):
       possible for one input is so for all, and rounding moves the edge of the cap by less than `edge_error`, which
       `epsilon` accounts for. The number of directions drawn says nothing about the choice.
 
-    The message for a vector without direction (zero, or without a finite coordinate) is the direction that is drawn
-    first, as if its input were random: its density is 1, between the two above, and its estimate has mean zero.
+    A vector without direction (zero, or without a finite coordinate) is as good as a uniformly random one: the density
+    of its message is 1, between the two above, and its estimate has mean zero.
 
     Args:
         dimension: d >= 2, of the vector.

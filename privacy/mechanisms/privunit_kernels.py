@@ -158,19 +158,20 @@ def privunit_exact(
     (probability, gamma), (numbers, words) = cap, workspace
     unit, drawn = numbers[:d], numbers[d : 2 * d]
     has_direction = unit_input(unit, vector)
-    unit[0] = unit[0] if has_direction else 1.0
     fill_bits(words[:1], key, first)
     inside = bool(np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability)
-    number = first + np.uint64(1)
+    # Drawn whether it is needed or not, so that the time taken does not tell whether the input has a direction.
+    number = fill_direction(drawn, words[_WORDS_BEFORE:], key, first + np.uint64(1))
+    for i in range(d):
+        unit[i] = unit[i] if has_direction else drawn[i]
     found_inside, found_outside = False, False
     # Both are always looked for: a stop at the one that is sent would reveal it by the time taken.
     while not (found_inside and found_outside):
         number = fill_direction(drawn, words[_WORDS_BEFORE:], key, number)
         in_cap = dot(drawn, unit) >= gamma
         new = not (found_inside if in_cap else found_outside)
-        chosen = in_cap == inside if has_direction else not (found_inside or found_outside)
         found_inside, found_outside = found_inside or in_cap, found_outside or not in_cap
-        if new and chosen:
+        if new and in_cap == inside:
             for i in range(d):
                 out[i] = drawn[i]
 
