@@ -132,11 +132,15 @@ def plan(counts: Released, planner: NashPlanner, tables: NashTables) -> tuple[bo
     cells = n_states * n_max * n_min
     steps = counts.values.reshape((horizon, planner.kept.shape[0], cells))
     scratch, q_up, q_lo = planner.scratch, tables.q_up.reshape(cells), tables.q_lo.reshape(cells)
-    saturated, infeasible = 0, 0
+    saturated, infeasible, layers = 0, 0, planner.successors.shape[0]
     up[:] = 0.0  # line 4
     lo[:] = 0.0
     for h in range(horizon - 1, -1, -1):  # line 5
-        infeasible += _expect(steps[h], h, planner, (up, lo))  # line 7
+        if layers > 0:
+            infeasible += _expect_possible(steps[h], planner.successors[min(h, layers - 1)], planner, (up, lo))
+        else:
+            infeasible += postprocess(steps[h], 0.25 * planner.bonus.e, scratch.counts)
+            private_expectations(scratch.counts, planner.bonus.e, up, lo, scratch.expected)  # line 7
         saturated += _bound_payoffs(scratch.expected, planner.rewards[h], float(horizon - h), planner.bonus, q_up, q_lo)
         for s in range(n_states):  # line 13
             policy, high, low = tables.policy[h, s], tables.q_up[s], tables.q_lo[s]
@@ -148,18 +152,15 @@ def plan(counts: Released, planner: NashPlanner, tables: NashTables) -> tuple[bo
     return True, saturated / (horizon * cells)
 
 
-@inlined
-def _expect(step: Float64Array, h: int, planner: NashPlanner, bounds: tuple[Float64Array, Float64Array]) -> int:
-    """Fill the scratch with expectations of bounds, V_up and V_lo; return the number of cells without a solution."""
-    scratch, e, layers = planner.scratch, planner.bonus.e, planner.successors.shape[0]
-    if layers == 0:
-        infeasible = postprocess(step, 0.25 * e, scratch.counts)
-        private_expectations(scratch.counts, e, bounds[0], bounds[1], scratch.expected)
-        return infeasible
-    after = planner.successors[min(h, layers - 1)]
+@no_alloc_kernel
+def _expect_possible(
+    step: Float64Array, after: Int64Array, planner: NashPlanner, bounds: tuple[Float64Array, Float64Array]
+) -> int:
+    """Do line 7 with the possible next states after int64[R, S*A*B] alone; bounds: V_up and V_lo of the next step."""
+    found, e = planner.scratch.counts, planner.bonus.e
     leave_out(step, after, planner.kept)
-    infeasible = postprocess(planner.kept, 0.25 * e, scratch.counts)
-    possible_expectations(scratch.counts, e, after, bounds, scratch.expected)
+    infeasible = postprocess(planner.kept, 0.25 * e, found)
+    possible_expectations(found, e, after, bounds, planner.scratch.expected)
     return infeasible
 
 
