@@ -203,7 +203,7 @@ def stationary(
 
 
 def distinct_steps(steps: ArrayLike) -> ArrayLike:
-    """Return the first step alone of an array whose steps are one, as `stationary` makes it; others as they are."""
+    """Return the first step of an array that repeats one in memory, as `stationary` makes it; others as they are."""
     if isinstance(steps, np.ndarray) and steps.ndim > 1 and steps.strides[0] == 0:
         return steps[:1]
     return steps

@@ -21,7 +21,7 @@ def network(theta: jax.Array, seen: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def loss(theta: jax.Array, seen: jax.Array, actions: jax.Array) -> jax.Array:
-    """The actor-critic loss of an episode whose only reward, 1, is at its end."""
+    """The actor-critic loss of an episode with one reward, 1, at its end."""
     logits, values = network(theta, seen)
     logs, gains = jax.nn.log_softmax(logits), GAMMA ** jnp.arange(STEPS - 1, -1, -1) - values
     chosen = jnp.take_along_axis(logs, actions[:, None], 1)[:, 0] * jax.lax.stop_gradient(gains)
