@@ -19,8 +19,6 @@ from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.mechanisms import laws_for
 from dprl.privacy.mechanisms.base import NODE, Mechanism, Noise, Sensitivity
 
-MOST_USERS = 10**9
-"""Bound on the users of a counter: those that keep a row for each would need 8 GB."""
 # Kinds of counter states in the release kernel. Checkpoints hold these numbers; 2 was a kind of earlier versions.
 EXACT, TREE, ROWS, BUFFERED = 0, 1, 3, 4
 
@@ -66,6 +64,8 @@ class Counter(ABC):
     name: ClassVar[str]
     place: ClassVar[str]
     """Place of its noise, NODE, ROW or GRID_ROW: it takes the laws that may be used there."""
+    most_items: ClassVar[int] = 2**53
+    """Largest T; less for counters that compute with a number for each user."""
     keeps_integers: ClassVar[bool] = False
     """Whether integer nodes make the noise of every prefix an integer."""
 
@@ -80,8 +80,10 @@ class Counter(ABC):
             """The noise of every node; None for exact sums and for mere geometry."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.n_items <= MOST_USERS:
-            raise ValueError(f"n_items must lie in 1..{MOST_USERS}, got {self.n_items}; give each counter fewer users")
+        if not 1 <= self.n_items <= self.most_items:
+            raise ValueError(
+                f"n_items must lie in 1..{self.most_items}, got {self.n_items}; give each counter fewer users"
+            )
         if self.node is not None and self.place not in self.node.places:
             other = "" if self.place == NODE else ", or counter: kary_tree"
             raise ValueError(

@@ -46,6 +46,7 @@ class BufferedToeplitz(Counter):
     node: Mechanism | None = None
     name: ClassVar[str] = "buffered_toeplitz"
     place: ClassVar[str] = ROW
+    most_items: ClassVar[int] = 10**9
 
     def columns(self) -> tuple[Float64Array, Float64Array]:
         """Return c_0 ... c_{T-1} and the columns' norms g_1 ... g_T, float64[T] each."""

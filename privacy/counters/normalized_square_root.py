@@ -120,6 +120,7 @@ class NormalizedSquareRoot(Counter):
     node: Mechanism | None = None
     name: ClassVar[str] = "normalized_square_root"
     place: ClassVar[str] = ROW
+    most_items: ClassVar[int] = 10**9
 
     def column_norms(self) -> Float64Array:
         """Return g_1 ... g_T, the norms of the columns of the square root, float64[T]."""

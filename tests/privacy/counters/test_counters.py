@@ -253,7 +253,7 @@ def test_registry_names_are_the_classes_names_and_say_their_guarantee(name: str)
 def test_bad_input_is_refused_in_one_line(name: str) -> None:
     counter = COUNTERS[name](10)
     for call, start in (
-        (lambda: COUNTERS[name](0), r"n_items must lie in 1..1000000000, got 0"),
+        (lambda: COUNTERS[name](0), r"n_items must lie in 1..\d+, got 0"),
         (lambda: counter.open(3, KEY), "node must be a mechanism, got None"),
         (lambda: counter.error_bound(3, 0.1), "node must be a mechanism, got None"),
         (lambda: counter.user_sensitivity(0, ROW), "item must be in 1..10, got 0"),
