@@ -8,6 +8,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -60,6 +61,8 @@ class _MessageLog:
             write_all(self._file, line)
             os.fsync(self._file.fileno())
         except OSError as error:
+            with suppress(OSError):
+                self._file.truncate(self._length)
             raise LedgerError(f"{self._path} cannot be written ({error.strerror}); nothing is counted") from error
         self._length, self.size = self._length + len(line), self.size + 1
 
