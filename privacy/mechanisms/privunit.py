@@ -27,11 +27,17 @@ COMMON_SUPPORT = "common support"
 _MASS_ERROR, _MASS_ERROR_PER_DIMENSION = 1e-9, 2.0**-50
 # The square of a smaller threshold has few digits, or none.
 _LEAST_THRESHOLD = 1e-150
-# The rarest cap that rejection from the whole sphere may be asked for: 16384 directions on average.
-_RAREST_CAP = 2.0**-14
 _LARGEST_COIN_EPSILON = 30.0
-# Rejection has no bound: so many draws are set aside, more than anybody waits for.
+# Rejection has no bound: so many draws are set aside for a message.
 _DRAWS, _MOST_SUBMISSIONS = 1 << 32, 2**31
+
+
+def _rarest_cap(dimension: int) -> float:
+    """Return the least mass of a cap that rejection from the whole sphere may be asked for.
+
+    16384 directions on average, and the draws set aside are not enough with a probability of e^-128 at most.
+    """
+    return max(2.0**-14, 128.0 * 3.0 * ((dimension + 1) // 2) / _DRAWS)
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ class PrivUnit(VectorMechanism):
             raise ValueError(f"probability must lie in [0.5, 1), got {self.probability}; ask for a smaller epsilon")
         if not 0.0 <= self.threshold < 1.0:
             raise ValueError(f"threshold must lie in [0, 1), got {self.threshold}; ask for a smaller epsilon")
-        rarest = _RAREST_CAP / 2.0 if self.exact else 1e-300
+        rarest = _rarest_cap(self.dimension) / 2.0 if self.exact else 1e-300
         if cap_mass(self.dimension, self.threshold) < rarest:
             raise ValueError(f"threshold {self.threshold} leaves a cap of mass below {rarest:.3g}; lower it")
 
@@ -91,7 +97,7 @@ class PrivUnit(VectorMechanism):
         _check_dimension(dimension)
         if not (math.isfinite(epsilon) and epsilon > 1e-6):
             raise ValueError(f"epsilon must be finite and above 1e-6, got {epsilon}; choose one in that range")
-        lowest = max(1e-3 * epsilon, epsilon - math.log(1.0 / _RAREST_CAP) if exact else epsilon - 500.0)
+        lowest = max(1e-3 * epsilon, epsilon - math.log(1.0 / _rarest_cap(dimension)) if exact else epsilon - 500.0)
         highest = min(epsilon * (1.0 - 1e-6), _LARGEST_COIN_EPSILON)
         if lowest >= highest:
             raise ValueError(

@@ -160,7 +160,7 @@ def privunit_exact(
     has_direction = unit_input(unit, vector)
     fill_bits(words[:1], key, first)
     inside = bool(np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability)
-    # Drawn whether it is needed or not, so that the time taken does not tell whether the input has a direction.
+    # Drawn whether it is needed or not, so that the number of draws does not tell whether the input has a direction.
     number = fill_direction(drawn, words[_WORDS_BEFORE:], key, first + np.uint64(1))
     for i in range(d):
         unit[i] = unit[i] if has_direction else drawn[i]
