@@ -70,6 +70,8 @@ def extern_kernel(signature: str) -> Callable[[Callable[..., int]], Callable[...
     def decorate(function: Callable[..., int]) -> Callable[..., int]:
         name = f"{function.__module__}.{function.__qualname__}"
         arguments, result = sigutils.normalize_signature(signature)
+        if name in _waiting:
+            raise ValueError(f"an extern_kernel must have a name of its own, got {name} twice; rename one")
         _waiting[name] = _Waiting(signature, function)
         return cast("Callable[..., int]", types.ExternalFunction(name, Signature(result, arguments, None)))
 
@@ -147,7 +149,7 @@ def _compile_externs(names: Collection[str]) -> None:
         if name in _waiting:
             one = _waiting.pop(name)
             compiled: Any = CFunc(one.function, sigutils.normalize_signature(one.signature), {}, _OPTIONS)
-            set_cache(compiled, ("cfunc", one.signature), _compile_externs)
+            set_cache(compiled, ("cfunc", one.signature, sorted(_OPTIONS.items())), _compile_externs)
             compiled.compile()
             _compiled_extern.append(compiled)  # its code must stay
             llvm.add_symbol(name, compiled.address)

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from functools import cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import llvmlite
 import numba
@@ -27,27 +28,30 @@ from dprl.sources import is_ours, source_digest
 
 _LIBRARIES = frozenset({"numpy", "numba", "llvmlite"}) | sys.stdlib_module_names
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(...))
+_CALLEE = "callee "
+_first_seen = WeakKeyDictionary[FunctionType, list[str]]()
 _COMPILER = (sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__.split(".")[:2])
 
 
 def reached(function: FunctionType) -> tuple[str | None, frozenset[str]]:
     """Return the key of all that a function reaches by the names in its code, and the symbols that it calls.
 
-    However many calls away. The key is None if it cannot be told.
-
-    It is looked up anew each time: a test may have replaced a constant.
+    However many calls away. The key is None if it cannot be told, and if a constant is not the one of the first look:
+    a callee may have been compiled with that in this process.
     """
-    functions, externs = [function], set[str]()
+    functions, externs, unchanged = [function], set[str](), True
     digest, known = hashlib.sha256(repr(_settings()).encode()), True
     for one in functions:  # grows
         described = _Described(functions, externs)
         described.add_function(one)
         digest.update("\n".join(described.words).encode())
         known = known and described.known
+        own = [word for word in described.words if not word.startswith(_CALLEE)]
+        unchanged = unchanged and _first_seen.setdefault(one, own) == own
     if not known:
         digest.update(source_digest().encode())
     followed = known or all(is_ours(one.__code__.co_filename) for one in functions)
-    return (digest.hexdigest() if followed else None), frozenset(externs)
+    return (digest.hexdigest() if followed and unchanged else None), frozenset(externs)
 
 
 def _settings() -> tuple[object, ...]:
@@ -76,13 +80,13 @@ class _Described:
         names = _names(code)
         self._add_names(names, function.__globals__)
 
-    def _add_names(self, names: tuple[str, ...], space: dict[str, Any]) -> None:
+    def _add_names(self, names: tuple[str, ...], space: dict[str, Any], within: tuple[ModuleType, ...] = ()) -> None:
         for name in names:
-            if name in space:
+            if name in space and not any(space[name] is module for module in within):
                 self.words.append(name)
                 self._add(space[name])
                 if isinstance(space[name], ModuleType) and not _of_library(space[name].__name__):
-                    self._add_names(tuple(one for one in names if one != name), vars(space[name]))
+                    self._add_names(names, vars(space[name]), (*within, space[name]))
 
     def _add(self, value: object) -> None:
         self.words.append(f"{type(value).__module__}.{type(value).__qualname__}")
@@ -121,7 +125,7 @@ class _Described:
     def _add_callee(self, function: FunctionType) -> None:
         if function not in self._functions:
             self._functions.append(function)
-        self.words.append(str(self._functions.index(function)))
+        self.words.append(f"{_CALLEE}{self._functions.index(function)}")
 
 
 def _is_name(value: Any) -> bool:  # noqa: ANN401 - a function or a class
@@ -147,7 +151,7 @@ def _of_library(module: str) -> bool:
 def _code_text(code: CodeType) -> str:
     """Return the instructions, names and constants of a function, without its lines and its docstring."""
     constants = [_code_text(one) if isinstance(one, CodeType) else _constant_text(one) for one in code.co_consts]
-    if code.co_consts and isinstance(code.co_consts[0], str):
+    if code.co_consts and isinstance(code.co_consts[0], str) and not code.co_name.startswith("<"):
         constants[0] = "None"
     names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
     return repr((code.co_code, code.co_exceptiontable, code.co_flags, code.co_argcount, names, constants))

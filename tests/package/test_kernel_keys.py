@@ -70,6 +70,9 @@ def doubled(x):
 def sampled(x):
     return sample(x)
 @kernel
+def listed(x):
+    return len([("one", i) for i in range(x)])
+@kernel
 def alone(x, y=7):
     return x in (1, 2) or x > y
 """
@@ -88,6 +91,7 @@ CHANGES = {
     "code behind an address": ("x + 3", "x + 4", "sample"),
     "signature of an address": ('"int64(int64)"', '"int64(float64)"', "sampled"),
     "default of an argument": ("y=7", "y=8", "alone"),
+    "first text in a comprehension": ('"one"', '"two"', "listed"),
     "constant in the code": ("(1, 2)", "(1, 3)", "alone"),
     "docstring": ("Docstring.", "Other.", ""),
     "comment": ("def part", "# comment\ndef part", ""),
@@ -139,6 +143,23 @@ def test_what_is_unknown_counts_by_all_sources_or_is_not_kept(monkeypatch: pytes
         keys.add(reached(_uses_unknown)[0])  # type: ignore[arg-type]
     assert len(keys) == 2
     assert None not in keys
+
+
+SIZE = 1
+
+
+def _uses_size(x: int) -> int:
+    return x + SIZE
+
+
+def test_code_with_a_constant_replaced_in_this_process_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A callee that was compiled before still has the other one."""
+    key = reached(_uses_size)[0]  # type: ignore[arg-type]
+    assert key
+    monkeypatch.setattr(sys.modules[__name__], "SIZE", 2)
+    assert reached(_uses_size)[0] is None  # type: ignore[arg-type]
+    monkeypatch.undo()
+    assert reached(_uses_size)[0] == key  # type: ignore[arg-type]
 
 
 def _kernels() -> dict[str, Any]:
