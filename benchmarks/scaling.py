@@ -18,6 +18,7 @@ from rich.console import Console
 import dprl
 from benchmarks.harness import Blocks, Row, command_line, microseconds_per_episode, repeated, show
 from benchmarks.noise import draw_often
+from benchmarks.subjects import PLANNED_EPISODES
 from dprl.platform.configs.experiment import Experiment
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.randomness.settings import NoiseConfig
@@ -25,7 +26,6 @@ from dprl.privacy.randomness.streams import Streams
 
 JDP, LDP = {"model": "jdp", "epsilon": 1.0}, {"model": "ldp", "epsilon": 1.0}
 SMALL_SCALES = {"bonus_scale": 0.01, "precision_scale": 0.01}
-PLANNED_EPISODES = 1_000_000
 
 
 class Axis(NamedTuple):

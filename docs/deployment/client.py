@@ -57,9 +57,7 @@ def main(*words: str) -> None:
         config, user, folder, url = words
         experiment = load_deployment(config)
         if getattr(experiment.algorithm, "known_transitions", False):
-            raise ValueError(
-                "algorithm.known_transitions must be false in this example, which sends counts of all states"
-            )
+            raise ValueError("algorithm.known_transitions must be false in this example, got true; leave it out")
         client, rng = user_client(experiment, int(user), folder), np.random.default_rng()
     record = {"counts": episode, "gradients": gradient}[experiment.algorithm.releases]
     while client.left or client.waiting:

@@ -33,15 +33,6 @@ def largest_magnitude(vector: np.ndarray) -> float:
 
 
 @kernel
-def finite_magnitude(vector: np.ndarray) -> float:
-    """Return the largest absolute value of `vector` float64[d], numbers that are not finite left out; 0 without any."""
-    largest = 0.0
-    for i in range(vector.shape[0]):
-        largest = max(largest, abs(vector[i]) if abs(vector[i]) < math.inf else 0.0)
-    return largest
-
-
-@kernel
 def without_nonfinite(out: np.ndarray, vector: np.ndarray) -> float:
     """Fill `out` with `vector`, 0 for numbers that are not finite; return the largest absolute value."""
     largest = 0.0
