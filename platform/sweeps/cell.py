@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,7 @@ class CellRun:
             return self.progress
         started = time.perf_counter()
         while not self._complete:
-            self._run_blocks()
+            self._run_blocks(started + seconds)
             if time.perf_counter() - started >= seconds:
                 break
         ended = time.perf_counter()
@@ -174,18 +175,20 @@ class CellRun:
     def _complete(self) -> bool:
         return len(self._policies) == self.experiment.seeds and not self._learners
 
-    def _run_blocks(self) -> None:
-        """Run the next block of each of the first seeds that have not finished, one thread for each."""
+    def _run_blocks(self, deadline: float) -> None:
+        """Run the first unfinished seeds, one thread each, to their ends or the first end of a block after `deadline`.
+
+        No thread waits for another within its seed. deadline: by `time.perf_counter`.
+        """
         first = len(self._policies)
         running = range(first, min(first + self._threads, self.experiment.seeds))
         for seed in running:
             if seed not in self._learners:
                 self._learners[seed] = self._built(seed)
                 self._rows.append([])
-        unfinished = [seed for seed in running if len(self._rows[seed]) < len(self.ends)]
         each = map if self._pool is None else self._pool.map
-        for seed, row in zip(unfinished, each(self._block, unfinished), strict=True):
-            self._rows[seed].append(row)
+        for _ in each(partial(self._run_seed, deadline=deadline), running):
+            pass
         while first in self._learners and len(self._rows[first]) == len(self.ends):
             self._add_outputs(self._learners.pop(first))
             first += 1
@@ -193,15 +196,18 @@ class CellRun:
                 self._journal.close()
                 self._journal = None
 
-    def _block(self, seed: int) -> list[float]:
-        """Run the next block of a seed and return its metrics."""
-        block = len(self._rows[seed])
-        length = int(self.ends[block]) - (int(self.ends[block - 1]) if block else 0)
-        try:
-            segment = self._learners[seed].learn(length)
-        except LedgerError as error:
-            raise UserError(str(error)) from error
-        return [segment.metrics[name] for name in self._names]
+    def _run_seed(self, seed: int, deadline: float) -> None:
+        """Run an unfinished seed block by block until the deadline has passed; append the metrics of each block."""
+        rows = self._rows[seed]
+        while len(rows) < len(self.ends):
+            length = int(self.ends[len(rows)]) - (int(self.ends[len(rows) - 1]) if rows else 0)
+            try:
+                segment = self._learners[seed].learn(length)
+            except LedgerError as error:
+                raise UserError(str(error)) from error
+            rows.append([segment.metrics[name] for name in self._names])
+            if time.perf_counter() >= deadline:
+                break
 
     def _add_outputs(self, algorithm: Algorithm) -> None:
         self._policies = [*self._policies, algorithm.policies]
