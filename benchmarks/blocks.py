@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks import subjects
-from benchmarks.harness import Blocks, Row, command_line, microseconds_per_episode, show, verdict
+from benchmarks.harness import Blocks, Row, command_line, microseconds_per_episode, show, time_verdict
 from dprl.algorithms import ALGORITHMS, TabularLearner
 from dprl.algorithms.tabular.blocks import draw_visits
 from dprl.envs import Env, FiniteMDP, RandomGame
@@ -101,7 +101,7 @@ def run(console: Console, options: argparse.Namespace) -> Row:
         for noise, privacy in NOISES.items():
             took, users = whole_run(env, name, privacy, episodes), one_by_one(env, name, privacy, episodes)
             row: Row = {"label": label, "name": name, "noise": noise, "seconds": took, "users": users}
-            rows.append(row | {"goal": verdict(took, goal, at_most=True), "ratio": users / took})
+            rows.append(row | {"goal": time_verdict(took, goal), "ratio": users / took})
     show(
         console,
         f"CPU seconds of {episodes:.0e} episodes, replan_growth {GROWTH:g}",

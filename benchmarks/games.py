@@ -22,6 +22,7 @@ from benchmarks.harness import (
     race,
     repeated,
     show,
+    time_verdict,
     verdict,
 )
 from benchmarks.naive_dp_nash_vi import (
@@ -150,7 +151,7 @@ def judged(row: Row) -> Row:
     linprog, closed, pure = (row[name] / row["ours"] for name in ("linprog", "closed_form", "pure_first"))
     return row | {
         "privacy": TRUST_MODELS[row["model"]],
-        "most": verdict(row["ours"], case.most_microseconds, at_most=True),
+        "most": time_verdict(row["ours"], case.most_microseconds),
         "over_linprog": linprog,
         "least": verdict(linprog, case.least_over_linprog),
         "over_closed": closed,
@@ -191,7 +192,7 @@ def measure_equilibria(size: int, games: Kind, effort: int) -> Row:
 
     linprog = solve, Blocks(40, repeats=3)
     row = _beside_linprog(lambda n: solve_often(n, upper, lower, scratch, policy), len(upper), effort, linprog)
-    goal = verdict(row["ours"], MOST_AN_EQUILIBRIUM.get(size), at_most=True)
+    goal = time_verdict(row["ours"], MOST_AN_EQUILIBRIUM.get(size))
     return {"size": size, "games": games, **row, "goal": goal}
 
 
@@ -216,7 +217,7 @@ def measure_postprocessing(n_states: int, cells: int, visits: Visits, effort: in
     found = _beside_linprog(lambda n: postprocess_often(n, *given), len(given.tables) * cells, effort, linprog)
     found |= {"ours": 1000.0 * found["ours"], "linprog": 1000.0 * found["linprog"]}
     goals = {
-        "most": verdict(found["ours"], MOST_A_ROW, True),
+        "most": time_verdict(found["ours"], MOST_A_ROW),
         "least": verdict(found["ratio"], LEAST_OVER_LINPROG_A_ROW),
     }
     return {"n_states": n_states, "cells": cells, "visits": visits, **found, **goals}
@@ -227,7 +228,7 @@ def run(console: Console, options: argparse.Namespace) -> Row:
     equilibria = [measure_equilibria(n, kind, max(1, effort // n**2)) for n, kind in product(EQUILIBRIUM_SIZES, KINDS)]
     show(
         console,
-        "Coarse correlated equilibria: CPU microseconds each (goals: AVX-512)",
+        "Coarse correlated equilibria: CPU microseconds each",
         equilibria,
         "actions {size}x{size} | games {games} | ours {ours:.3f} | goal {goal} | linprog {linprog:.0f} "
         "| ratio {ratio:.0f}",
@@ -236,7 +237,7 @@ def run(console: Console, options: argparse.Namespace) -> Row:
     postprocessing = [measure_postprocessing(*size, visits, effort) for size, visits in product(sizes, VISITS)]
     show(
         console,
-        "Post-processing, eq. (8): CPU nanoseconds a row (goals: AVX-512)",
+        "Post-processing, eq. (8): CPU nanoseconds a row",
         postprocessing,
         "S {n_states} | rows at once {cells} | visits {visits} | ours {ours:.1f} | goal {most} | linprog {linprog:.0f} "
         "| ratio {ratio:.0f} | goal {least}",
@@ -250,7 +251,7 @@ def report(console: Console, rows: list[Row]) -> None:
     """Ours against the three programs; goals are for the two that leave every equilibrium to linprog."""
     show(
         console,
-        "dp_nash_vi: CPU microseconds per episode, and ratios to ours (goals: AVX-512)",
+        "dp_nash_vi: CPU microseconds per episode, and ratios to ours",
         rows,
         "game {case} | bonus {bonus} | privacy {privacy} | ours {ours:.1f} | goal {most} | linprog {linprog:.0f} "
         "| ratio {over_linprog:.0f} | goal {least} | closed form {closed_form:.0f} | ratio {over_closed:.0f} "

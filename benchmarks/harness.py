@@ -62,6 +62,10 @@ def repeated(step: Callable[[], object], warm: int = 1) -> Run:
     return run
 
 
+TIME_ALLOWANCE = {"znver4": 1.5, "narrower": 1.25}
+"""Factors on goals of times by processor family: Zen 4 halves its 512-bit vectors, others have narrower ones only."""
+
+
 def machine() -> dict[str, str | int]:
     """Facts that decide the figures: vector width, cores, compiler and library versions."""
     features = binding.get_host_cpu_features()
@@ -82,6 +86,13 @@ def verdict(value: float, goal: float | None, at_most: bool = False) -> str:
         return ""
     met = value <= goal if at_most else value >= goal
     return f"{'<=' if at_most else '>='} {goal:g} {'[green]met[/]' if met else '[red]missed[/]'}"
+
+
+def time_verdict(value: float, goal: float | None) -> str:
+    """Return the goal of a time beside it: that of `TIME_ALLOWANCE` on this machine's processor."""
+    about = machine()
+    family = about["processor"] if about["vectors"] == "AVX-512" else "narrower"
+    return verdict(value, goal and TIME_ALLOWANCE.get(str(family), 1.0) * goal, at_most=True)
 
 
 def show(console: Console, title: str, rows: Sequence[Row], columns: str) -> None:

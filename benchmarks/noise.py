@@ -13,7 +13,16 @@ from typing import Literal
 import numpy as np
 from rich.console import Console
 
-from benchmarks.harness import Blocks, Row, Run, command_line, microseconds_per_episode, repeated, show, verdict
+from benchmarks.harness import (
+    Blocks,
+    Row,
+    Run,
+    command_line,
+    microseconds_per_episode,
+    repeated,
+    show,
+    time_verdict,
+)
 from dprl.compiled import kernel
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.base import CounterState
@@ -111,14 +120,14 @@ def measure(draws: int) -> list[Row]:
         numpy = min(before, nanoseconds(numpy_draws(law, size), size, draws // 4))
         for (what, entropy), took in ours.items():
             row = {"what": what, "law": law, "entropy": entropy, "size": size, "ours": took, "numpy": numpy}
-            rows.append(row | {"ratio": numpy / took, "goal": verdict(took, GOALS.get((what, law, entropy)), True)})
+            rows.append(row | {"ratio": numpy / took, "goal": time_verdict(took, GOALS.get((what, law, entropy)))})
     return sorted(rows, key=lambda row: str(row["what"]))
 
 
 def run(console: Console, options: argparse.Namespace) -> Row:
     """Time everything and print one line for every law, generator and size."""
     rows = measure(_QUICK_DRAWS_A_BLOCK if options.quick else _DRAWS_A_BLOCK)
-    title = "CPU nanoseconds per number; NumPy's Generator.laplace, for the Gaussians Generator.normal (goals: AVX-512)"
+    title = "CPU nanoseconds per number; NumPy's Generator.laplace, for the Gaussians Generator.normal"
     show(
         console,
         title,

@@ -14,7 +14,18 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from benchmarks.harness import Blocks, Row, Run, command_line, microseconds_per_episode, race, repeated, show, verdict
+from benchmarks.harness import (
+    Blocks,
+    Row,
+    Run,
+    command_line,
+    microseconds_per_episode,
+    race,
+    repeated,
+    show,
+    time_verdict,
+    verdict,
+)
 from benchmarks.naive_pgc import NaivePGC
 from benchmarks.peer_rlberry import NO_PEERS, PEERS, PeerUnavailableError, install, run_command
 from dprl.algorithms.pgc_a3c.agent_batch import (
@@ -169,8 +180,8 @@ def judged(row: Row) -> Row:
     judged, a_step = row["lanes"] == GOAL_LANES, ours / row["steps"] * 1000.0
     return row | {
         "ns_a_step": a_step,
-        "most_a_step": verdict(a_step, MOST_NANOSECONDS_A_STEP if judged and full else None, at_most=True),
-        "most_short": verdict(ours, MOST_MICROSECONDS_SHORT if judged and not full else None, at_most=True),
+        "most_a_step": time_verdict(a_step, MOST_NANOSECONDS_A_STEP if judged and full else None),
+        "most_short": time_verdict(ours, MOST_MICROSECONDS_SHORT if judged and not full else None),
         "torch": f"{row['naive']:.0f}" if ratio else "",
         "ratio": f"{ratio:.0f}" if ratio else "",
         "least": verdict(ratio, LEAST_OVER_NAIVE if judged and full and ratio else None),
@@ -181,7 +192,7 @@ def report(console: Console, rows: list[Row]) -> None:
     """One line for every policy and number of lanes."""
     show(
         console,
-        "PGC-A3C: CPU time of a submission with gradient, noise and update (goals: AVX-512)",
+        "PGC-A3C: CPU time of a submission with gradient, noise and update",
         [judged(row) for row in rows],
         "policy {policy} | lanes {lanes} | steps {steps:.0f} | ns a step {ns_a_step:.1f} | goal {most_a_step} "
         "| us {ours:.2f} | goal {most_short} | torch: us {torch} | ratio {ratio} | goal {least}",

@@ -40,3 +40,9 @@ def noisy_counts(mdp: FiniteMDP) -> list[Counts]:
         counts.rewards += rng.integers(0, 300, counts.rewards.shape)
         tables.append(counts)
     return tables
+
+
+@pytest.fixture(autouse=True)
+def a_processor_without_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goals of times are the same wherever the tests run."""
+    monkeypatch.setattr("benchmarks.harness.TIME_ALLOWANCE", {})

@@ -9,7 +9,17 @@ import pytest
 from rich.console import Console
 
 from benchmarks import peer_rlberry, subjects, tabular
-from benchmarks.harness import Blocks, Row, machine, microseconds_per_episode, race, show, verdict
+from benchmarks.harness import (
+    TIME_ALLOWANCE,
+    Blocks,
+    Row,
+    machine,
+    microseconds_per_episode,
+    race,
+    show,
+    time_verdict,
+    verdict,
+)
 from benchmarks.naive_ucb_vi import NaiveUCBVI
 from dprl.envs import Garnet, RiverSwim
 
@@ -77,6 +87,20 @@ def test_a_table_has_a_line_per_row_and_a_column_per_heading() -> None:
     assert lines[4].index("1.3") == lines[5].index("30.0") + 1  # numbers are on the right
     assert verdict(1.0, None) == ""
     assert "met" in verdict(1.0, 2.0, at_most=True)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "processor", "most"), [("AVX-512", "znver5", 2), ("AVX-512", "znver4", 3), ("AVX2", "znver3", 2.5)]
+)
+def test_goals_of_times_depend_on_the_processor(
+    vectors: str, processor: str, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.harness.machine", lambda: {"vectors": vectors, "processor": processor})
+    monkeypatch.setattr("benchmarks.harness.TIME_ALLOWANCE", TIME_ALLOWANCE)
+    assert "met" in time_verdict(most, 2.0)
+    assert f"<= {most:g} " in time_verdict(most + 0.1, 2.0)
+    assert "missed" in time_verdict(most + 0.1, 2.0)
+    assert time_verdict(1.0, None) == ""
 
 
 def test_the_table_says_what_was_met() -> None:
