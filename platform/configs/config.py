@@ -131,11 +131,12 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, An
         raise UserError(
             f"{path}: a config must be a mapping, got an empty file; start from one of `{command('list', 'configs')}`"
         )
+    one = raw[0] if isinstance(raw, list) and raw else raw
+    if isinstance(one, dict) and str(one.get("schema", "")).startswith("dprl.certificate/"):
+        raise UserError(f"{path}: must be a config, got a certificate; run `{command('verify', str(path))}`")
     if not isinstance(raw, dict):
         remedy = f"start from one of `{command('list', 'configs')}`"
         raise broken_rule(str(path), "a config must be a mapping of keys", raw, remedy)
-    if str(raw.get("schema", "")).startswith("dprl.certificate/"):
-        raise UserError(f"{path}: must be a config, got a certificate; run `{command('verify', str(path))}`")
     raw.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "_", file.stem))
     for override in overrides:
         apply_override(raw, override)

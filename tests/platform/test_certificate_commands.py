@@ -68,6 +68,7 @@ def test_a_plan_is_the_certificate_of_its_noise(capsys: pytest.CaptureFixture[st
         (["compose", str(OLD)], "got dprl.certificate/2, which lacks the fields"),
         (["compose", "changed.json"], "CERT: changed.json must stand to be composed, got one where checksum"),
         (["certify", "one.json"], "one.json: must be a config, got a certificate; run `.* verify one.json`"),
+        (["certify", "both.json"], "both.json: must be a config, got a certificate; run `.* verify both.json`"),
         (["compose", "one.json", "ldp.json"], "CERT: trust_model must be the same in all of them, got 'jdp' and 'ldp'"),
         (["compose", "one.json", "--out", "no/where/x.json"], "--out: must be a file that can be written"),
     ],
@@ -83,6 +84,7 @@ def test_bad_input_is_one_line(
     Path("empty.json").write_text("[]")
     Path("typed.json").write_text(json.dumps(planned() | {"users": "many"}))
     Path("one.json").write_text(json.dumps(planned()))
+    Path("both.json").write_text(json.dumps([planned(), planned()]))
     Path("changed.json").write_text(json.dumps(planned() | {"users": 3}))
     Path("ldp.json").write_text(json.dumps(planned(model="ldp", mechanism="laplace", delta=0.0)))
     assert main(words) == 2
