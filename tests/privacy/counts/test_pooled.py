@@ -132,8 +132,10 @@ def test_local_reports_add_up_to_them_on_average(mechanism: str) -> None:
     assert certificate["verdict"] == "holds"
     transitions = noisy.query.family
     error = transitions(noisy.release(), "transitions") - transitions(exact.release(), "transitions")
-    # The most of a cell, at the end: every user adds at least the noise's variance.
-    assert 0.2 < np.sqrt(np.mean(error**2)) / certificate["error"]["max"] < 3.0
+    # The most of a cell, at the end: every user adds the noise's variance at each of 6 steps, and a little more where a
+    # bit is 1. Of 8 cells, the mean square lies in these bounds but for a chance of 1e-3, and not without the 6 steps.
+    ratio = np.sqrt(np.mean(error**2)) / certificate["error"]["max"]
+    assert 0.35 < ratio < 1.9
     bounds = noisy.precision(1e-6).bounds
     assert np.abs(error).max() <= bounds["transitions"]
     assert np.abs(found - truth).max() <= max(bounds.values())
