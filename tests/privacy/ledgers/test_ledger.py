@@ -173,8 +173,8 @@ def test_all_submissions_up_to_the_cap_are_proved_together() -> None:
 
 
 def test_a_user_is_charged_for_all_releases_of_the_worst_run_of_disjoint_users() -> None:
-    start = Sensitivity.of_cells(2)
-    cheap, dear = (ReleaseEvent("x", Laplace(4.0 / e), Sensitivity.of_cells(4), start, True, 1, 8, "os") for e in (1, 2))
+    all_cells, later = Sensitivity.of_cells(4), Sensitivity.of_cells(2)
+    cheap, dear = (ReleaseEvent("x", Laplace(scale), all_cells, later, True, 1, 8, "os") for scale in (4.0, 2.0))
     ledger = Ledger(LedgerSpec("ldp", (cheap, cheap, dear, cheap), AGENTS, N_AGENTS, 3, groups=((0, 1), (2, 3))))
     assert ledger.pure_epsilon() == pytest.approx(3 * (2.0 + 1.0))
     assert ledger.pure_epsilon_public_start() == pytest.approx(3 * (1.0 + 0.5))
