@@ -68,6 +68,36 @@ def test_balanced_trees_equal_brute_force(n_items: int, counted: int, largest: i
     assert failure_probability(3, n_items, FIVE, largest) == pytest.approx(exact, rel=1e-12)
 
 
+# Base 5: 4 = 5 - d and 3 = 4 - e go back from 5; 8 and 9 from 10.
+QUINARY = {
+    1: (0, 0),
+    2: (1, 1),
+    5: (0, 2),
+    4: (5, -3),
+    3: (4, -4),
+    6: (5, 5),
+    7: (6, 6),
+    10: (5, 7),
+    9: (10, -8),
+    8: (9, -9),
+}
+
+
+def quinary(prefix: int) -> dict[int, int]:
+    """Return the signs of the nodes of a prefix by their numbers: those of its parent, and one more."""
+    if prefix == 0:
+        return {}
+    parent, node = QUINARY[prefix]
+    return quinary(parent) | {abs(node): -1 if node < 0 else 1}
+
+
+@pytest.mark.parametrize("n_items", [5, 7, 10])
+@pytest.mark.parametrize("largest", [0, 1, 2])
+def test_balanced_trees_of_two_digits_equal_brute_force(n_items: int, largest: int) -> None:
+    exact = brute_force(THREE, [quinary(prefix) for prefix in range(1, n_items + 1)], largest)
+    assert failure_probability(5, n_items, THREE, largest) == pytest.approx(exact, rel=1e-12)
+
+
 def test_a_chain_is_a_tree_of_one_level() -> None:
     chain = [dict.fromkeys(range(t), 1) for t in range(1, 6)]
     for largest in (1, 3):
