@@ -15,6 +15,9 @@ from dprl.platform.tracking.store import TrackingStore
         ("http://me:hidden@h:5000/x", "http://...@h:5000/x"),
         ("http://hidden@h:5000", "http://...@h:5000"),
         ("postgresql://h/db?password=hidden&x=1", "postgresql://h/db?password=...&x=1"),
+        ("postgresql://h/db?user=hidden", "postgresql://h/db?user=..."),
+        ("https://h/mlflow?api_key=hidden", "https://h/mlflow?api_key=..."),
+        ("https://h/mlflow?client_secret=hidden", "https://h/mlflow?client_secret=..."),
         ("https://h/mlflow?Access_Token=hidden", "https://h/mlflow?Access_Token=..."),
     ],
 )
