@@ -313,7 +313,7 @@ class MALDPLearner(Learner):
 
     def _first_estimates(self, streams: Streams) -> RewardEstimates:
         graph, learned = self.config.communication, self.privatizer.query.rewards != "public"
-        talks = (graph.matrices(self._env.n_agents), graph.cycled, streams.key("exploration", "who talks"))
+        talks = (graph.matrices(self._env.n_agents), streams.key("exploration", "who talks"))
         n_messages = self.privatizer.query.layout.n_messages
         return first_estimates(self._env, learned, self.privatizer.query.clipped, self.config.steps, talks, n_messages)
 

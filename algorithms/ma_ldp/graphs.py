@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dprl.algorithms.base import Float64Array, check_choice, check_number, check_whole
 from dprl.compiled import no_alloc_kernel
@@ -26,8 +26,6 @@ _MOST_AGENTS = 64
 _MOST_ENUMERATED = 5
 """Up to so many agents, `random_edges` lists all graphs (at most 2^10), else SAMPLED_GRAPHS of them."""
 SAMPLED_GRAPHS, SAMPLING_SEED = 256, 2023
-LEAST_WEIGHT = 1e-6
-"""A finite list always has some kappa; a smaller one would be indistinguishable from rounding."""
 # Rounding errors of sums of a few dozen numbers, and of eigenvalues, are far below it.
 _ROUNDING = 1e-9
 
@@ -44,23 +42,8 @@ class ConsensusMatrices(NamedTuple):
         return np.cumsum(self.probabilities)
 
 
-class _Mixing(NamedTuple):
-    """Mixing of agents: kappa, the least positive weight, and the spectral norm of E[L'(I - 11'/n)L], below 1.
-
-    Each stage multiplies the expected squared distance of the agents' numbers from their mean by at most `norm`.
-    """
-
-    kappa: float
-    norm: float
-
-
 class Graph(ABC):
-    """Communication graph of a config's `graph`; it may change from stage to stage.
-
-    cycled: whether its graphs follow each other in order; otherwise they are drawn independently.
-    """
-
-    cycled: ClassVar[bool] = False
+    """Communication graph of a config's `graph`; those of different stages are drawn independently."""
 
     @abstractmethod
     def adjacencies(self, n_agents: int) -> tuple[_Bools, Float64Array]:
@@ -157,45 +140,6 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
 """Graphs by their names in configs."""
 
 
-@dataclass(frozen=True, eq=False)
-class CustomGraph(Graph):
-    """User-defined graphs in a repeated order; from Python only.
-
-    given: [m, n, n], 1 or True where two agents talk; diagonals are ignored. As they come in order,
-    the expectation in Assumption 2 is the mean over one round. With Metropolis-Hastings weights its norm is below 1
-    exactly if all of the m graphs together connect all agents, and then every round brings agents closer: each L is
-    symmetric with eigenvalues in (-1, 1], so distances stay only if numbers are equal wherever agents talk.
-    Raises ValueError for anything but undirected graphs.
-    """
-
-    cycled: ClassVar[bool] = True
-
-    given: ArrayLike = field(repr=False)
-
-    def __post_init__(self) -> None:
-        array = np.array(self.given)
-        if array.ndim != 3 or not array.size or array.shape[1] != array.shape[2]:
-            raise ValueError(f"graph must be an array [m, n, n], got shape {array.shape}; pass a list of square tables")
-        if not np.isin(array, (0, 1)).all():
-            odd = array[~np.isin(array, (0, 1))][0]
-            raise ValueError(f"graph must hold 0 and 1, got {odd}; weights are Metropolis-Hastings weights")
-        graphs = array.astype(np.bool_) & ~np.eye(array.shape[1], dtype=np.bool_)
-        if not (graphs == graphs.transpose(0, 2, 1)).all():
-            turn, i, j = np.argwhere(graphs & ~graphs.transpose(0, 2, 1))[0]
-            raise ValueError(
-                f"graph must be undirected, got an edge from agent {i} to {j} in graph {turn} and none back; add it"
-            )
-        graphs.setflags(write=False)
-        object.__setattr__(self, "given", graphs)
-
-    def adjacencies(self, n_agents: int) -> tuple[_Bools, Float64Array]:
-        """Return the graphs of one round."""
-        graphs = np.asarray(self.given, dtype=np.bool_)
-        if graphs.shape[1] != n_agents:
-            raise ValueError(f"graph must be one of {n_agents} agents, got one of {graphs.shape[1]}; match n_agents")
-        return graphs, np.full(len(graphs), 1.0 / len(graphs))
-
-
 def metropolis(adjacencies: _Bools) -> Float64Array:
     """Return the weights [m, n, n] of graphs: 1 / (1 + the larger degree) on edges, the rest on the diagonal.
 
@@ -208,67 +152,27 @@ def metropolis(adjacencies: _Bools) -> Float64Array:
     return np.ascontiguousarray(weights + own[..., None] * np.eye(n_agents))
 
 
-def check_assumption_2(adjacencies: _Bools, matrices: Float64Array, probabilities: Float64Array) -> _Mixing:
-    """Return the mixing of consensus matrices; raise ValueError for a violated part.
+def check_assumption_2(adjacencies: _Bools, matrices: Float64Array, probabilities: Float64Array) -> float:
+    """Return the spectral norm of E[L'(I - 11'/n)L]; raise ValueError unless it is below 1.
 
-    adjacencies bool[m, n, n]: the edges of each matrix; every agent hears itself. matrices float64[m, n, n].
-    probabilities float64[m]: of their finite distribution; expectations over it are exact.
+    Each stage multiplies the expected squared distance of the agents' numbers from their mean by at most this norm. The
+    other parts of the assumption hold for every list of `metropolis`: rows and columns sum to 1, weights are on edges
+    only, and kappa, the least positive weight, is at least 1/n.
+
+    adjacencies bool[m, n, n]: the edges of each matrix. matrices float64[m, n, n]. probabilities float64[m]: of their
+    finite distribution; expectations over it are exact.
     Paper: [TH23] Assumption 2.
     """
-    if probabilities.min() < 0.0 or abs(probabilities.sum() - 1.0) > _ROUNDING:
-        raise ValueError(f"graph must have probabilities that sum to 1, got {probabilities.sum():g}; normalise them")
-    kappa = _least_weight(matrices)
-    rows, columns = matrices.sum(axis=2), np.tensordot(probabilities, matrices, axes=1).sum(axis=0)
-    if np.abs(rows - 1.0).max() > _ROUNDING:
-        raise ValueError(
-            f"graph must have consensus matrices with rows that sum to 1 (Assumption 2, i), got {_worst(rows):g}; "
-            "normalise the rows"
-        )
-    if np.abs(columns - 1.0).max() > _ROUNDING:
-        raise ValueError(
-            f"graph must have a mean consensus matrix with columns that sum to 1 (Assumption 2, i), got "
-            f"{_worst(columns):g}; make the weights symmetric"
-        )
-    silent = (matrices > 0.0) & ~adjacencies & ~np.eye(matrices.shape[1], dtype=np.bool_)
-    if silent.any():
-        number, i, j = np.argwhere(silent)[0]
-        raise ValueError(
-            f"graph must have an edge for every weight (Assumption 2, ii), got {matrices[number, i, j]:g} from agent "
-            f"{j} to {i} without one; add the edge, or move the weight to the diagonal"
-        )
     # I - 11'/n is its own square, so each side gets one factor.
     apart = matrices - matrices.mean(axis=1, keepdims=True)
     spread = np.einsum("m,mki,mkj->ij", probabilities, apart, apart)
     norm = float(np.linalg.eigvalsh(spread)[-1])
     if norm > 1.0 - _ROUNDING:
-        parts = _parts(adjacencies[probabilities > 0.0])
-        why = f" for a graph of {parts} parts; add an edge" if parts > 1 else "; give agents weights of their own"
         raise ValueError(
-            "graph must mix (Assumption 2, iii): the spectral norm of E[L'(I - 11'/n)L] must be below 1, "
-            f"got {norm:.9g}{why}"
+            "graph must mix (Assumption 2, iii): the spectral norm of E[L'(I - 11'/n)L] must be below 1, got "
+            f"{norm:.9g} for a graph of {_parts(adjacencies[probabilities > 0.0])} parts; add an edge"
         )
-    return _Mixing(kappa, norm)
-
-
-def _least_weight(matrices: Float64Array) -> float:
-    """Return kappa, the least positive weight. Raises ValueError."""
-    if not np.isfinite(matrices).all() or matrices.min() < 0.0:
-        raise ValueError(
-            f"graph must have consensus matrices of numbers of at least 0 (Assumption 2, i), got {matrices.min():g}; "
-            "take Metropolis-Hastings weights"
-        )
-    kappa = float(matrices[matrices > 0.0].min(initial=1.0))
-    if kappa < LEAST_WEIGHT:
-        raise ValueError(
-            f"graph must have no positive weight below kappa = {LEAST_WEIGHT:g} (Assumption 2, i), got {kappa:g}; "
-            "leave that edge out"
-        )
-    return kappa
-
-
-def _worst(sums: Float64Array) -> float:
-    """Return the sum furthest from 1."""
-    return float(sums.ravel()[np.abs(sums - 1.0).argmax()])
+    return norm
 
 
 def _parts(adjacencies: _Bools) -> int:
@@ -289,15 +193,10 @@ def _adjacency(n_agents: int, edges: _Edges) -> _Bools:
 
 # D23: sec. 2.1 has the graph of time t = kh; it is the same for stage 3 of user 2 and stage 2 of user 3.
 @no_alloc_kernel
-def matrix_number(reached: Float64Array, cycled: bool, turn: int, uniform: float) -> int:
-    """Return the index of a stage's matrix among m: in order if `cycled`, otherwise by a uniform draw in [0, 1).
-
-    reached [m]: sums of probabilities. turn: stages before it, (k - 1) H + h - 1 for stage h of user k.
-    """
+def matrix_number(reached: Float64Array, uniform: float) -> int:
+    """Return the index of a stage's matrix among m by a uniform draw in [0, 1); reached [m]: sums of probabilities."""
     low = 0
     last: int = reached.shape[0] - 1
-    if cycled:
-        return turn % (last + 1)
     while low < last:
         middle = (low + last) // 2
         if uniform < reached[middle]:

@@ -80,9 +80,9 @@ class RewardEstimates(NamedTuple):
     learned: 1, or 0 where rewards are public. weights float64[H, n, p]; values float64[M, H, W]: <psi(s), w>, cut to
     [0, 1] if `cut` is 1. corrections float64[n, H, p]: as released, summed over users since the last step. psi
     float64[S, p]. step, decay: of gamma_k.
-    matrices float64[m, n, n], reached float64[m]: consensus matrices and the sums of their probabilities; cycled: 1 if
-    they come in order. key uint64[5]: of their draws. draws float64[H], workspace float64[n, p], own float64[n, p],
-    received float64[n, H, p]: scratch.
+    matrices float64[m, n, n], reached float64[m]: consensus matrices and the sums of their probabilities. key
+    uint64[5]: of their draws. draws float64[H], workspace float64[n, p], own float64[n, p], received float64[n, H, p]:
+    scratch.
     """
 
     learned: int
@@ -95,7 +95,6 @@ class RewardEstimates(NamedTuple):
     decay: float
     matrices: Float64Array
     reached: Float64Array
-    cycled: int
     key: np.ndarray
     draws: Float64Array
     workspace: Float64Array
@@ -111,14 +110,14 @@ def first_estimates(
     learned: bool,
     cut: bool,
     step: RewardStep,
-    talks: tuple[ConsensusMatrices, bool, np.ndarray],
+    talks: tuple[ConsensusMatrices, np.ndarray],
     n_messages: int,
 ) -> RewardEstimates:
     """Return the first estimates: the true ones if rewards are public, else zeros.
 
-    talks: consensus matrices, whether they come in order, and the key of their draws.
+    talks: consensus matrices and the key of their draws.
     """
-    (matrices, _), cycled, key = talks
+    consensus_matrices, key = talks
     n, horizon, p = mdp.n_agents, mdp.horizon, mdp.reward_features.shape[1]
     values = np.zeros((n_messages, horizon, padded(mdp.n_states)))
     if not learned:
@@ -132,9 +131,8 @@ def first_estimates(
         psi=mdp.reward_features,
         step=step.step,
         decay=step.decay,
-        matrices=matrices,
-        reached=talks[0].reached,
-        cycled=int(cycled),
+        matrices=consensus_matrices.matrices,
+        reached=consensus_matrices.reached,
         key=key,
         draws=np.zeros(horizon),
         workspace=np.zeros((n, p)),
@@ -169,8 +167,7 @@ def update(estimates: RewardEstimates, number: int, users: int) -> None:
             for j in range(p):
                 estimates.own[i, j] = estimates.corrections[i, h, j] / users
         correct(estimates.weights[h], estimates.own, gamma)
-        turn = (number - 1) * n_stages + h
-        talk = matrix_number(estimates.reached, estimates.cycled == 1, turn, estimates.draws[h])
+        talk = matrix_number(estimates.reached, estimates.draws[h])
         consensus(estimates.weights[h], estimates.matrices[talk], estimates.workspace)
     estimates.corrections[...] = 0.0
     _evaluate(estimates)

@@ -41,7 +41,7 @@ def learned(mdp: LinearMixtureMDP, graph: Graph, episodes: int, noise: float = 0
         if noise:
             corrections += noise * rng.normal(size=corrections.shape)
         correct(weights, corrections, gammas[turn])
-        consensus(weights, matrices[matrix_number(reached, graph.cycled, turn, uniforms[turn])], room)
+        consensus(weights, matrices[matrix_number(reached, uniforms[turn])], room)
     return weights
 
 
