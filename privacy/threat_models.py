@@ -66,6 +66,17 @@ _OTHERS = "all other users together, and whoever reads the released {} and polic
 _COUNTS = "a user whose two trajectories share no cell"
 _BITS = "a user whose two trajectories have different bits"
 _GRAMS = "a user whose two trajectories have features at the cosine -1/2 and the value H - h at every stage"
+_GRADIENTS = "an agent whose messages are for opposite gradients"
+_AGENT = "one agent, who sends one message"
+_OWN_ACTIONS, _RECOMMENDED = "what others see of the user's own actions", "actions recommended to the other users"
+_EXACT = "the server's memory and checkpoints, which hold exact {}"
+_NOISELESS = "the server's memory and checkpoints, which hold gradients without noise"
+_OF_AGENTS = (
+    "messages of the same agent in another run or trial",
+    "what others see of the agent's own actions",
+    _MAY_TAKE_PART,
+    "settings that were tuned on the agents' scores before the run",
+)
 
 
 _IN_RANDOM_ORDER = (
@@ -75,6 +86,7 @@ _IN_RANDOM_ORDER = (
 _BEFORE_SHUFFLING = (
     "{} before they are shuffled, and sums of less than {}, which checkpoints hold: these have the local guarantee only"
 )
+_BLOCK = "a block", "the same block"
 _IN_THE_SAME = "users of {} who tell their own {}, or send others: they hide nobody"
 
 
@@ -91,187 +103,108 @@ NOISY_SIDES: dict[TrustModel, tuple[bool, bool]] = {
     "shuffle": (True, False),
 }
 """By trust model: whether there is noise on (the client's side, the server's side)."""
+_Channels = tuple[str, ...]
+
+
+def _user(observer: str, covered: _Channels, excluded: _Channels, attained_by: str) -> ThreatModel:
+    return ThreatModel(_USER, ADJACENCY, observer, covered, excluded, attained_by)
+
+
+def _agent(observer: str, covered: _Channels, excluded: _Channels) -> ThreatModel:
+    return ThreatModel(_AGENT, GRADIENT_ADJACENCY, observer, covered, (*excluded, *_OF_AGENTS), _GRADIENTS)
+
+
+def _left(one: str) -> _Channels:
+    """Return the channels that users leave open who each send one thing of that name."""
+    return _RETURNS, f"timing and order of {one}s", _TAKES_PART, f"a second {one} of the same user"
+
+
+def _in_blocks(name: str, block: str, same: str) -> _Channels:
+    """Return the channels that a shuffler of so named messages leaves open."""
+    return _BEFORE_SHUFFLING.format(name, block), _IN_THE_SAME.format(same, name)
+
+
+def _at_server(name: str) -> _Channels:
+    """Return the channels that a trusted server of so named sums leaves open."""
+    return "the user's own actions", *_left("episode"), _EXACT.format(name)
+
+
 THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
     ("counts", "none"): _unprotected("counts", _COUNTS),
-    ("counts", "jdp"): ThreatModel(
-        unit=_USER,
-        adjacency=ADJACENCY,
-        observer=_OTHERS.format("counts"),
-        covered=(
-            "released counts of all episodes",
-            "policies of all episodes",
-            "actions recommended to the other users",
-        ),
-        excluded=(
-            "the user's own actions",
-            _RETURNS,
-            "timing and order of episodes",
-            _TAKES_PART,
-            "a second episode of the same user",
-            "the server's memory and checkpoints, which hold exact counts",
-        ),
-        attained_by=_COUNTS,
+    ("counts", "jdp"): _user(
+        _OTHERS.format("counts"),
+        ("released counts of all episodes", "policies of all episodes", _RECOMMENDED),
+        _at_server("counts"),
+        _COUNTS,
     ),
-    ("counts", "ldp"): ThreatModel(
-        unit=_USER,
-        adjacency=ADJACENCY,
-        observer=_EVERYONE.format("the noisy report", "user"),
-        covered=("the user's report", "counts, policies and everything else computed from reports"),
-        excluded=(
-            "what others see of the user's own actions",
-            _RETURNS,
-            "timing and order of reports",
-            _TAKES_PART,
-            "a second report of the same user",
-        ),
-        attained_by=_COUNTS,
+    ("counts", "ldp"): _user(
+        _EVERYONE.format("the noisy report", "user"),
+        ("the user's report", "counts, policies and everything else computed from reports"),
+        (_OWN_ACTIONS, *_left("report")),
+        _COUNTS,
     ),
-    ("counts", "shuffle"): ThreatModel(
-        unit=_USER,
-        adjacency=ADJACENCY,
-        observer=_IN_RANDOM_ORDER.format("reports", "a block"),
-        covered=(
+    ("counts", "shuffle"): _user(
+        _IN_RANDOM_ORDER.format("reports", "a block"),
+        (
             "the shuffled reports of every block, and their sums",
             "counts, policies and everything else computed from them",
         ),
-        excluded=(
-            _BEFORE_SHUFFLING.format("reports", "a block"),
-            _IN_THE_SAME.format("the same block", "reports"),
-            "what others see of the user's own actions",
-            _RETURNS,
-            "timing and order of reports",
-            _TAKES_PART,
-            "a second report of the same user",
-        ),
-        attained_by=_COUNTS,
+        (*_in_blocks("reports", *_BLOCK), _OWN_ACTIONS, *_left("report")),
+        _COUNTS,
     ),
-    ("gradients", "none"): _unprotected(
-        "gradients", "any two different gradients", "one agent, who sends one message", GRADIENT_ADJACENCY
+    ("gradients", "none"): _unprotected("gradients", "any two different gradients", _AGENT, GRADIENT_ADJACENCY),
+    ("gradients", "ldp"): _agent(
+        _EVERYONE.format("the noisy message", "agent"),
+        ("the content of the agent's messages", "parameters and everything else computed from messages"),
+        (),
     ),
-    ("gradients", "ldp"): ThreatModel(
-        unit="one agent, who sends one message",
-        adjacency=GRADIENT_ADJACENCY,
-        observer=_EVERYONE.format("the noisy message", "agent"),
-        covered=("the content of the agent's messages", "parameters and everything else computed from messages"),
-        excluded=(
-            "messages of the same agent in another run or trial",
-            "what others see of the agent's own actions",
-            _MAY_TAKE_PART,
-            "settings that were tuned on the agents' scores before the run",
-        ),
-        attained_by="an agent whose messages are for opposite gradients",
-    ),
-    ("gradients", "jdp"): ThreatModel(
-        unit="one agent, who sends one message",
-        adjacency=GRADIENT_ADJACENCY,
-        observer="all other agents together, and whoever reads the parameters; the server is trusted",
-        covered=("released sums of gradients", "parameters and everything else computed from released sums"),
-        excluded=(
-            "messages of the same agent in another run or trial",
-            "what others see of the agent's own actions",
-            _MAY_TAKE_PART,
-            "settings that were tuned on the agents' scores before the run",
-            "the server's memory and checkpoints, which hold gradients without noise",
-        ),
-        attained_by="an agent whose messages are for opposite gradients",
-    ),
-    ("gradients", "shuffle"): ThreatModel(
-        unit="one agent, who sends one message",
-        adjacency=GRADIENT_ADJACENCY,
-        observer=_IN_RANDOM_ORDER.format("messages", "an update"),
-        covered=(
+    ("gradients", "jdp"): _agent(
+        "all other agents together, and whoever reads the parameters; the server is trusted",
+        ("released sums of gradients", "parameters and everything else computed from released sums"),
+        (),
+    ).excluding(_NOISELESS),
+    ("gradients", "shuffle"): _agent(
+        _IN_RANDOM_ORDER.format("messages", "an update"),
+        (
             "the shuffled messages of every update, and their sums",
             "parameters and everything else computed from them",
         ),
-        excluded=(
-            _BEFORE_SHUFFLING.format("messages", "an update"),
-            _IN_THE_SAME.format("the same update", "messages"),
-            "messages of the same agent in another run or trial",
-            "what others see of the agent's own actions",
-            _MAY_TAKE_PART,
-            "settings that were tuned on the agents' scores before the run",
-        ),
-        attained_by="an agent whose messages are for opposite gradients",
+        _in_blocks("messages", "an update", "the same update"),
     ),
     ("statistics", "none"): _unprotected("statistics", "any two different features"),
-    ("statistics", "ldp"): ThreatModel(
-        unit=_USER,
-        adjacency=ADJACENCY,
-        observer="the server and all later users: only the noisy message leaves the user's side",
-        covered=("the user's statistics", "estimates, policies and everything else computed from messages"),
-        excluded=(_RETURNS, "timing and order of messages", _TAKES_PART, "a second message of the same user"),
-        attained_by=_GRAMS,
+    ("statistics", "ldp"): _user(
+        "the server and all later users: only the noisy message leaves the user's side",
+        ("the user's statistics", "estimates, policies and everything else computed from messages"),
+        _left("message"),
+        _GRAMS,
     ),
-    ("statistics", "jdp"): ThreatModel(
-        unit=_USER,
-        adjacency=ADJACENCY,
-        observer=_OTHERS.format("statistics"),
-        covered=(
-            "released sums of statistics of all episodes",
-            "estimates and policies of all episodes",
-            "actions recommended to the other users",
-        ),
-        excluded=(
-            "the user's own actions",
-            _RETURNS,
-            "timing and order of episodes",
-            _TAKES_PART,
-            "a second episode of the same user",
-            "the server's memory and checkpoints, which hold exact statistics",
-        ),
-        attained_by=_GRAMS,
+    ("statistics", "jdp"): _user(
+        _OTHERS.format("statistics"),
+        ("released sums of statistics of all episodes", "estimates and policies of all episodes", _RECOMMENDED),
+        _at_server("statistics"),
+        _GRAMS,
     ),
-    ("statistics", "shuffle"): ThreatModel(
-        unit=_USER,
-        adjacency=ADJACENCY,
-        observer=_IN_RANDOM_ORDER.format("messages", "a block"),
-        covered=(
+    ("statistics", "shuffle"): _user(
+        _IN_RANDOM_ORDER.format("messages", "a block"),
+        (
             "the shuffled statistics of every block, and their sums",
             "estimates, policies and everything else computed from them",
         ),
-        excluded=(
-            _BEFORE_SHUFFLING.format("messages", "a block"),
-            _IN_THE_SAME.format("the same block", "messages"),
-            "what others see of the user's own actions",
-            _RETURNS,
-            "timing and order of messages",
-            _TAKES_PART,
-            "a second message of the same user",
-        ),
-        attained_by=_GRAMS,
+        (*_in_blocks("messages", *_BLOCK), _OWN_ACTIONS, *_left("message")),
+        _GRAMS,
     ),
     ("bits", "none"): _unprotected("bits", _BITS),
-    ("bits", "ldp"): ThreatModel(
-        unit=_USER,
-        adjacency=ADJACENCY,
-        observer=_EVERYONE.format("the randomized bit", "user"),
-        covered=("the user's bit", "policies and everything else computed from bits"),
-        excluded=(
-            _AGENTS,
-            PUBLIC_REWARDS,
-            _RETURNS,
-            "timing and order of bits",
-            _TAKES_PART,
-            "a second bit of the same user",
-        ),
-        attained_by=_BITS,
+    ("bits", "ldp"): _user(
+        _EVERYONE.format("the randomized bit", "user"),
+        ("the user's bit", "policies and everything else computed from bits"),
+        (_AGENTS, PUBLIC_REWARDS, *_left("bit")),
+        _BITS,
     ),
-    ("bits", "shuffle"): ThreatModel(
-        unit=_USER,
-        adjacency=ADJACENCY,
-        observer=_IN_RANDOM_ORDER.format("randomized bits", "a block"),
-        covered=("the shuffled bits of every block, and their sums", "policies and everything else computed from them"),
-        excluded=(
-            _BEFORE_SHUFFLING.format("bits", "a block"),
-            _IN_THE_SAME.format("the same block", "bits"),
-            _AGENTS,
-            PUBLIC_REWARDS,
-            _RETURNS,
-            "timing and order of bits",
-            _TAKES_PART,
-            "a second bit of the same user",
-        ),
-        attained_by=_BITS,
+    ("bits", "shuffle"): _user(
+        _IN_RANDOM_ORDER.format("randomized bits", "a block"),
+        ("the shuffled bits of every block, and their sums", "policies and everything else computed from them"),
+        (*_in_blocks("bits", *_BLOCK), _AGENTS, PUBLIC_REWARDS, *_left("bit")),
+        _BITS,
     ),
 }
 """By query and trust model, for users who send one message each. The functions below add a query's options."""
