@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import NamedTuple
 
 import numpy as np
 
@@ -312,24 +311,13 @@ def _tabulated(kind: Kind) -> bool:
     return (kind.n == 1 or kind.scale >= SMALLEST_SIGMA) and math.sqrt(kind.n) * kind.scale <= WIDEST
 
 
-class UserEpsilons(NamedTuple):
-    """Spread of the users' epsilons at one delta.
-
-    least, median, mean, most: of the users' epsilons; users: how many there are; at_most: how many have the largest.
-    """
-
-    least: float
-    median: float
-    mean: float
-    most: float
-    users: int
-    at_most: int
-
-
 def summary_over_users(
-    curve_of: Callable[[int], PrivacyCurve], losses: tuple[Int64Array, Int64Array], delta: float = 0.0
-) -> UserEpsilons:
+    curve_of: Callable[[int], PrivacyCurve], losses: tuple[Int64Array, Int64Array], delta: float
+) -> dict[str, float]:
     """Return how the epsilons at `delta` spread over users that take part unequally often.
+
+    'least', 'median', 'mean' and 'most' of the users' epsilons; 'users', how many there are; 'at_most', how many have
+    the largest.
 
     Args:
         curve_of: number of losses -> their curve.
@@ -343,6 +331,11 @@ def summary_over_users(
     epsilons, users = epsilons[order], users[order]
     total = int(users.sum())
     median = epsilons[np.searchsorted(np.cumsum(users), total / 2.0)]
-    most = float(epsilons[-1])
-    at_most = int(users[epsilons == most].sum())
-    return UserEpsilons(float(epsilons[0]), float(median), float(epsilons @ users / total), most, total, at_most)
+    return {
+        "least": float(epsilons[0]),
+        "median": float(median),
+        "mean": float(epsilons @ users / total),
+        "most": float(epsilons[-1]),
+        "users": total,
+        "at_most": int(users[epsilons == epsilons[-1]].sum()),
+    }

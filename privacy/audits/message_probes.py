@@ -70,11 +70,6 @@ class MessageProbe:
         return MessageProbe(f"{messages} submissions of {self.description}", send, lambda found: found.sum(axis=1))
 
 
-def log_ratios(mechanism: Mechanism, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
-    """Return ln P(y | ones) / P(y | zeros) of every number, float64 as `y`; +-inf where only one world can print it."""
-    return mechanism.log_ratios(y, ones, zeros)
-
-
 def noisy_cells(mechanism: Mechanism, ones: Cells, zeros: Cells, label: str) -> MessageProbe:
     """Return the probe of numbers with independent noise, as local reports send them.
 
@@ -88,7 +83,7 @@ def noisy_cells(mechanism: Mechanism, ones: Cells, zeros: Cells, label: str) -> 
         return np.asarray(y + (one if world else zero))
 
     def score(y: Float64Array) -> Float64Array:
-        return np.asarray(log_ratios(mechanism, y, one, zero).sum(axis=1))
+        return np.asarray(mechanism.log_ratios(y, one, zero).sum(axis=1))
 
     return MessageProbe(f"{label}, scale {mechanism.scale:.4g}", send, score)
 
@@ -213,7 +208,7 @@ def additive_ratios(
 ) -> Float64Array:
     """Return the log likelihood ratios of vectors with independent noise, float64[runs]; grid: its unit, or 0."""
     unit = grid or 1.0
-    return np.asarray(log_ratios(noise, messages / unit, ones / unit, zeros / unit).sum(axis=1))
+    return np.asarray(noise.log_ratios(messages / unit, ones / unit, zeros / unit).sum(axis=1))
 
 
 def privunit_gradients(mechanism: PrivUnit) -> MessageProbe:
@@ -332,8 +327,8 @@ def gram_ratios(
     ends, off_diagonal = mechanism.stage_mechanisms(stage)
     wide = 2 * mechanism.release.dimension
     y, one, zero = messages / unit, one / unit, zero / unit
-    first = log_ratios(ends, y[:, :wide], one[:wide], zero[:wide]).sum(axis=1)
-    return np.asarray(first + log_ratios(off_diagonal, y[:, wide:], one[wide:], zero[wide:]).sum(axis=1))
+    first = ends.log_ratios(y[:, :wide], one[:wide], zero[:wide]).sum(axis=1)
+    return np.asarray(first + off_diagonal.log_ratios(y[:, wide:], one[wide:], zero[wide:]).sum(axis=1))
 
 
 def _numbers(matrix: Float64Array, vector: Float64Array) -> Float64Array:

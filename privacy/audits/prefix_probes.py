@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from dprl.privacy.audits.distinguishing_attack import Key
-from dprl.privacy.audits.message_probes import Cells, log_ratios
+from dprl.privacy.audits.message_probes import Cells
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.counters.binary_tree import BinaryTree
@@ -89,4 +89,4 @@ def _tree_ratios(tree: BinaryTree, prefixes: Float64Array, ones: Float64Array, z
     Prefix 2^i is the one node of its level that the first user is in; no other node knows that user.
     """
     nodes = [prefixes[(1 << i) - 1] for i in range(tree.n_items.bit_length())]
-    return np.asarray(np.sum([log_ratios(node_of(tree), y, ones, zeros).sum(axis=1) for y in nodes], axis=0))
+    return np.asarray(np.sum([node_of(tree).log_ratios(y, ones, zeros).sum(axis=1) for y in nodes], axis=0))

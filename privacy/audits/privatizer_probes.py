@@ -19,7 +19,6 @@ from dprl.privacy.audits.message_probes import (
     additive_ratios,
     furthest_features,
     gram_ratios,
-    log_ratios,
     unary_ratios,
 )
 from dprl.privacy.audits.prefix_probes import COVARIANCE_RUNS, PrefixProbe, counter_prefixes
@@ -186,7 +185,7 @@ def _message_ratios(
 ) -> Float64Array:
     """Return ln P(message | ones) / P(message | zeros), float64[runs]; rows float64[cells] are those of the worlds."""
     if not isinstance(report, UnaryEncoder):
-        return np.asarray(log_ratios(report, messages, ones, zeros).sum(axis=1))
+        return np.asarray(report.log_ratios(messages, ones, zeros).sum(axis=1))
     signs = (ones - zeros).reshape(report.n_steps, -1)
     if not report.sampled:
         return unary_ratios(report.encoding, messages, np.broadcast_to(signs.reshape(-1), messages.shape))

@@ -15,7 +15,6 @@ import scipy
 
 from dprl.privacy import CountPrivatizer
 from dprl.privacy.accounting.closed_forms import composed_epsilon, gaussian_epsilon
-from dprl.privacy.audits.message_probes import log_ratios
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.binary_tree import BinaryTree
@@ -34,7 +33,7 @@ def supremum_of_loss(mechanism: Mechanism, change: float) -> float:
     if not mechanism.pure:
         return math.inf
     y = np.linspace(-3.0 * change, 4.0 * change, _GRID)
-    ratios = log_ratios(mechanism, y, np.full(_GRID, change), np.zeros(_GRID))
+    ratios = mechanism.log_ratios(y, np.full(_GRID, change), np.zeros(_GRID))
     return float(np.max(np.abs(ratios)))
 
 

@@ -83,7 +83,7 @@ def _per_user(
         return compose([replace(release, sensitivity=changed, public_start=None).curve() for release in releases])
 
     losses = counter.losses() if schedule is None else _losses(counter, schedule)
-    return summary_over_users(curve_of, losses, delta)._asdict()
+    return summary_over_users(curve_of, losses, delta)
 
 
 def _losses(counter: Tree, schedule: ReleaseSchedule) -> Tally:

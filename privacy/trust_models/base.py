@@ -64,8 +64,8 @@ class TrustModelSettings(ABC, Generic[D, Q]):
 
     @property
     def most_submissions(self) -> int:
-        """T, how often one user submits at most."""
-        return 1
+        """T, how often one user submits at most: the setting `submissions`, where there is one."""
+        return int(getattr(self, "submissions", 1))
 
     def build(
         self, data: D, n_submissions: int, streams: Streams, journal: Journal | None = None, growth: float = 0.0

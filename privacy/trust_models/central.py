@@ -201,11 +201,6 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
             return super().requested
         return Guarantee(self.model, self.epsilon, self.delta, SAMPLED_ADJACENCY)
 
-    @property
-    def most_submissions(self) -> int:
-        """T, how often one agent submits at most."""
-        return self.submissions
-
     def place(self, data: GradientLayout, n_users: int, streams: Streams) -> Placed[GradientQuery]:
         """Return the query with noise on the sum of a window."""
         if self.population is not None:

@@ -147,11 +147,6 @@ class LocalGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQu
         if not math.isfinite(self.target_score):
             raise ValueError(f"target_score must be finite, got {self.target_score!r}; name a score")
 
-    @property
-    def most_submissions(self) -> int:
-        """T, how often one agent submits at most."""
-        return self.submissions
-
     def place(self, data: GradientLayout, n_users: int, streams: Streams) -> Placed[GradientQuery]:
         """Return the query with noise on every message."""
         del n_users

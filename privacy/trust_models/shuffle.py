@@ -140,11 +140,6 @@ class ShuffleGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
         check_submissions(self.submissions)
         _check_delta(self.delta)
 
-    @property
-    def most_submissions(self) -> int:
-        """T, how often one agent submits at most."""
-        return self.submissions
-
     def place(self, data: GradientLayout, n_users: int, streams: Streams) -> Placed[GradientQuery]:
         """Return the query with noise on every message, for updates of `window` messages."""
         if data.window < 2:

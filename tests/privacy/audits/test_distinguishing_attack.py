@@ -11,7 +11,6 @@ from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, Pro
 from dprl.privacy.audits.message_probes import (
     FloatingPointEvent,
     changed_cells,
-    log_ratios,
     noisy_cells,
     responses,
     unary_bits,
@@ -123,7 +122,7 @@ def test_log_ratios_are_those_of_the_densities() -> None:
     y = np.array([[-2.0, 0.25, 3.0]])
     one, zero = np.ones(3), np.zeros(3)
     expected = np.log(np.exp(-np.abs(y - 1) / 0.7) / np.exp(-np.abs(y) / 0.7))
-    np.testing.assert_allclose(log_ratios(Laplace(0.7), y, one, zero), expected)
+    np.testing.assert_allclose(Laplace(0.7).log_ratios(y, one, zero), expected)
 
 
 @pytest.mark.parametrize(("runs", "alpha"), [(0, 0.05), (100, 0.0), (100, 1.0)])
