@@ -14,7 +14,7 @@ from functools import partial
 
 from dprl.privacy.audits.distinguishing_attack import measure, measure_one_run
 from dprl.privacy.audits.findings import Claim, NoiseProof, ProbeProof, proof_of
-from dprl.privacy.audits.message_probes import FloatingPointEvent, changed_cells, noisy_cells
+from dprl.privacy.audits.message_probes import changed_cells, floating_point_event, noisy_cells
 from dprl.privacy.audits.page import AuditCase, Measure
 from dprl.privacy.audits.prefix_probes import counter_prefixes
 from dprl.privacy.base import TrustModel
@@ -169,7 +169,7 @@ def floating_point_claim() -> AuditCase:
         "count + float64 Lap(10)",
         claim,
         partial(NoiseProof, math.inf, None, math.inf, at_claim),
-        partial(measure, FloatingPointEvent(Laplace(scale)), claim, ProbeProof(math.inf, at_claim)),
+        partial(measure, floating_point_event(Laplace(scale)), claim, ProbeProof(math.inf, at_claim)),
         runs=400_000,
         note="low bits of a sum tell the count (Mironov 2012); integers do not have them",
     )

@@ -34,7 +34,7 @@ _THRESHOLDS = 400
 _GUESSED_SHARE = 8
 _ALPHA = 0.05
 # A plateau of the likelihood ratio is one value in real arithmetic. In float64 its last bits tell the worlds apart,
-# a finding of its own (message_probes.FloatingPointEvent), but not one on the scale.
+# a finding of its own (message_probes.floating_point_event), but not one on the scale.
 _DIGITS = 9
 
 

@@ -10,8 +10,8 @@ from functools import partial
 from dprl.privacy.audits.distinguishing_attack import measure
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, NoiseProof
 from dprl.privacy.audits.message_probes import (
-    FloatingPointEvent,
     clipped_gradients,
+    floating_point_event,
     gram_messages,
     noisy_cells,
     privunit_gradients,
@@ -73,7 +73,7 @@ def _last_bits(noise: Mechanism, claim: Claim, runs: int) -> AuditCase:
         "the same on a whole number, in float64",
         nothing,
         partial(NoiseProof, math.inf, None, math.inf, 1.0, raw=True),
-        partial(measure, FloatingPointEvent(noise), nothing, NOTHING_PROVED),
+        partial(measure, floating_point_event(noise), nothing, NOTHING_PROVED),
         runs,
         note="for whole numbers use integer noise: arithmetic: exact",
     )

@@ -88,30 +88,28 @@ def noisy_cells(mechanism: Mechanism, ones: Cells, zeros: Cells, label: str) -> 
     return MessageProbe(f"{label}, scale {mechanism.scale:.4g}", send, score)
 
 
-@dataclass(frozen=True)
-class FloatingPointEvent:
-    """A count with noise in float64: is y within 1/4 of zero, and no multiple of 2^-53?
+def floating_point_event(mechanism: Mechanism) -> MessageProbe:
+    """Return the probe of a count with noise in float64: is y within 1/4 of zero, and no multiple of 2^-53?
 
-    1 + z with z in [-1.25, -0.75] is a multiple of 2^-53 exactly, so a count of 1 never gives the event; a count of 0
-    gives it about as often as the noise is that small. Noise on integers gives it in neither world.
+    World 1 is the count of 0. 1 + z with z in [-1.25, -0.75] is a multiple of 2^-53 exactly, so a count of 1 never
+    gives the event; a count of 0 gives it about as often as the noise is that small. Noise on integers gives it in
+    neither world. A score is whether the event happened.
 
     Paper: Mironov 2012, "On significance of the least significant bits".
     """
 
-    mechanism: Mechanism
+    def send(world: int, runs: int, key: Key) -> Float64Array:
+        y = np.empty((runs, 1))
+        fill_noise(y.reshape(-1), mechanism.noise(key), np.uint64(0))
+        return y + (0.0 if world else 1.0)
 
-    @property
-    def description(self) -> str:
-        """The configuration."""
-        return f"a count of 0 or 1, {self.mechanism.name}, scale {self.mechanism.scale:.4g}, low bits"
-
-    def scores(self, world: int, runs: int, key: Key) -> Float64Array:
-        """Return whether the event happened, float64[runs]; world 1 is the count of 0."""
-        y = np.empty(runs)
-        fill_noise(y, self.mechanism.noise(key), np.uint64(0))
-        y += 0.0 if world else 1.0
+    def score(y: Float64Array) -> Float64Array:
         shifted = np.ldexp(y, _ULP_AT_ONE)
-        return np.asarray(((np.abs(y) < _NEAR_ZERO) & (shifted != np.rint(shifted))).astype(np.float64))
+        found = (np.abs(y) < _NEAR_ZERO) & (shifted != np.rint(shifted))
+        return np.asarray(found.any(axis=1), dtype=np.float64)
+
+    label = f"a count of 0 or 1, {mechanism.name}, scale {mechanism.scale:.4g}, low bits"
+    return MessageProbe(label, send, score)
 
 
 def changed_cells(n: int) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -9,8 +9,8 @@ from scipy.stats import binom
 from dprl.privacy.audits.distinguishing_attack import Attack, Probe, draw, measure, measure_one_run
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, ProbeProof
 from dprl.privacy.audits.message_probes import (
-    FloatingPointEvent,
     changed_cells,
+    floating_point_event,
     noisy_cells,
     responses,
     unary_bits,
@@ -113,7 +113,7 @@ def test_one_run_refutes_half_the_noise() -> None:
 
 def test_the_floating_point_event_tells_a_count_from_float64_noise() -> None:
     scale = 10.0
-    measured = measure(FloatingPointEvent(Laplace(scale)), Claim(1 / scale), NOTHING_PROVED, Attack(100_000, 0, 0.01))
+    measured = measure(floating_point_event(Laplace(scale)), Claim(1 / scale), NOTHING_PROVED, Attack(100_000, 0, 0.01))
     assert measured.epsilon_lb > 5.0
     assert measured.refutes
 
