@@ -97,23 +97,14 @@ class ProjectedRandomSign(VectorMechanism):
     @property
     def factor(self) -> float:
         """Factor of M^T u~ in the estimate."""
-        return 1.0 if self.scaling == "paper" else 1.0 / self._gain
-
-    @property
-    def _gain(self) -> float:
         # M^T u~ has the mean d_hat tanh(x/2) g, as the mean of M^T M is d_hat times the identity.
-        return self.projections * math.tanh(self.bit.epsilon / 2.0)
+        gain = self.projections * math.tanh(self.bit.epsilon / 2.0)
+        return 1.0 if self.scaling == "paper" else 1.0 / gain
 
     @property
     def noise_norm(self) -> float:
         """A bound on the root mean squared norm of the estimate less its mean: every row of M has squared norm d."""
         return self.factor * self.clip * math.sqrt(self.dimension * self.projections)
-
-    @property
-    def direction_noise_norm(self) -> float:
-        """The same for an unbiased estimate of g / |g| in the limit of a small clip, M g taken as Gaussian."""
-        gain = self._gain * math.sqrt(2.0 / math.pi)
-        return math.sqrt(self.dimension * self.projections / gain**2 - 1.0 / self.projections)
 
     @property
     def message_length(self) -> int:

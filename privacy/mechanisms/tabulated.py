@@ -139,14 +139,6 @@ def require_nothing_else(mechanism: type[TabulatedMechanism]) -> None:
         raise TypeError(f"{mechanism.__qualname__} must leave {', '.join(wrong)} to its table; give `chances` alone")
 
 
-def is_its_table(mechanism: TabulatedMechanism, noise: Noise) -> bool:
-    """Whether a kernel draws `noise` from the table that `chances` gives now, and the instance says nothing else."""
-    own = _OURS & vars(mechanism).keys() <= {"cumulative"}
-    table = _cumulative(mechanism.chances())
-    tables = np.array_equal(table, noise.table) and np.array_equal(table, mechanism.cumulative)
-    return own and tables and noise.law == mechanism.law
-
-
 def _cumulative(chances: list[int]) -> npt.NDArray[np.uint64]:
     """Return the sums of the chances up to each, uint64[bound + 1]. Raises ValueError unless they are a law."""
     # Sums of floats are rounded, and NumPy's whole numbers are taken modulo 2^64.

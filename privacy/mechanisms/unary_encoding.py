@@ -94,11 +94,6 @@ class UnaryEncoding(ABC):
         one = p * (1.0 - p) / self.gap**2
         return steps * one + (steps - 1 if hot else 0)
 
-    @classmethod
-    def step_variance(cls, epsilon: float, steps: int, *, sampled: bool, hot: bool) -> float:
-        """Return the variance of one cell of one of `steps` one-hot vectors that cost `epsilon` together."""
-        return cls(epsilon).variance(hot=hot, steps=steps) if sampled else cls(epsilon / steps).variance(hot=hot)
-
 
 @dataclass(frozen=True)
 class SymmetricUnaryEncoding(UnaryEncoding):

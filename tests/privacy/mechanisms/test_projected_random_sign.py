@@ -190,21 +190,6 @@ def test_scalings_differ_by_the_stated_factor() -> None:
     assert unbiased.noise_norm * 2 * math.tanh(1.25) == pytest.approx(paper.noise_norm)
 
 
-@pytest.mark.parametrize(("epsilon", "table"), [(1.0, 29.5), (2.0, 17.2), (5.0, 11.2), (10.0, 7.8)])
-def test_noise_norm_of_the_direction_from_signs(epsilon: float, table: float) -> None:
-    # `table` was simulated: 3 %. Our own simulation with a random direction: 20 000 messages, and 4.5 standard errors
-    # of the gain that it divides by (false-alarm rate 7e-6).
-    mechanism = ProjectedRandomSign.calibrated(epsilon, 0.0, 112, 1e-9, "unbiased")
-    assert mechanism.direction_noise_norm == pytest.approx(table, rel=0.03)
-    v = np.random.default_rng(3).normal(size=112)
-    v /= np.linalg.norm(v)
-    estimates = np.array([mechanism.estimate(mechanism.randomize(v, KEY, i)) for i in range(20_000)])
-    along = estimates @ v
-    errors = estimates / np.mean(along) - v
-    off = 4.5 * stats.sem(along) / np.mean(along)
-    assert math.sqrt(np.mean(np.sum(errors**2, axis=1))) == pytest.approx(mechanism.direction_noise_norm, rel=off)
-
-
 def test_what_cannot_be_is_refused() -> None:
     bit = RandomizedResponse(1.0)
     with pytest.raises(ValueError, match=r"projections must lie in 1\.\.dimension, got 4 for 3"):

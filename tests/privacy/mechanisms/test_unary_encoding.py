@@ -110,14 +110,14 @@ def test_probabilities_agree_with_the_coins(make: type[UnaryEncoding]) -> None:
 def test_variances_are_those_of_the_specification() -> None:
     # Sec. 3.3 at H = 5, epsilon = 1.
     x = EPSILON / 5
-    symmetric = SymmetricUnaryEncoding.step_variance(EPSILON, 5, sampled=False, hot=False)
+    symmetric = SymmetricUnaryEncoding(x).variance(hot=False)
     assert symmetric == pytest.approx(math.exp(x / 2) / math.expm1(x / 2) ** 2)
     assert symmetric == pytest.approx(99.9, abs=0.05)
-    split = OptimizedUnaryEncoding.step_variance(EPSILON, 5, sampled=False, hot=False)
+    split = OptimizedUnaryEncoding(x).variance(hot=False)
     assert split == pytest.approx(4 * math.exp(x) / math.expm1(x) ** 2)
     assert split == pytest.approx(99.7, abs=0.05)
-    cold = OptimizedUnaryEncoding.step_variance(EPSILON, 5, sampled=True, hot=False)
-    hot = OptimizedUnaryEncoding.step_variance(EPSILON, 5, sampled=True, hot=True)
+    cold = OptimizedUnaryEncoding(EPSILON).variance(steps=5, hot=False)
+    hot = OptimizedUnaryEncoding(EPSILON).variance(steps=5, hot=True)
     assert cold == pytest.approx(5 * 4 * math.e / math.expm1(1) ** 2)
     assert hot == pytest.approx(5 * ((math.e + 1) / (math.e - 1)) ** 2 + 4)
     assert cold == pytest.approx(18.4, abs=0.05)
@@ -132,7 +132,7 @@ def test_a_sampled_step_is_unbiased_with_the_stated_variance() -> None:
     estimate = np.where((drawn == 2)[:, None], steps * encoding.estimate(reports(encoding, 4)), 0.0)
     for cell, hot in ((3, True), (5, False)):
         error = estimate[:, cell] - float(hot)
-        variance = OptimizedUnaryEncoding.step_variance(EPSILON, steps, sampled=True, hot=hot)
+        variance = encoding.variance(steps=steps, hot=hot)
         assert abs(error.mean()) < 5 * math.sqrt(variance / USERS)
         assert abs(np.mean(error**2) - variance) < 5 * np.std(error**2) / math.sqrt(USERS)
 
