@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, quotient_down, smallest
+from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, least_epsilon, quotient_down, smallest
 from dprl.privacy.base import Float64Array
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
@@ -50,14 +50,10 @@ def composed_delta(epsilon: float, n: int, epsilon_0: float) -> float:
 def composed_epsilon(delta: float, n: int, epsilon_0: float) -> float:
     """Return the epsilon with composed_delta(epsilon, n, epsilon_0) = delta, rounded up; n * epsilon_0 for 0."""
     pure = n * epsilon_0
-    if delta <= 0.0:
-        return pure
     if math.isinf(pure):
         return pure
-    if composed_delta(0.0, n, epsilon_0) <= delta:
-        return 0.0
     # At the pure epsilon delta is 0; rounding may leave a trace of it there.
-    return min(pure, smallest(lambda e: composed_delta(e, n, epsilon_0) if e < pure else 0.0, delta, pure))
+    return least_epsilon(lambda e: composed_delta(e, n, epsilon_0) if e < pure else 0.0, delta, pure, pure)
 
 
 def largest_loss(epsilon: float, delta: float, n: int) -> float:

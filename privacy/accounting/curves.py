@@ -21,7 +21,7 @@ from dprl.privacy.accounting.closed_forms import (
     zcdp_delta,
     zcdp_epsilon,
 )
-from dprl.privacy.accounting.root_finding import ROUNDING, smallest
+from dprl.privacy.accounting.root_finding import ROUNDING, least_epsilon
 from dprl.privacy.base import Float64Array
 
 
@@ -340,12 +340,7 @@ class OptimizedUnaryEncodings:
 
     def epsilon(self, delta: float) -> float:
         """Return the epsilon at `delta`, rounded up; n epsilon_0 for 0."""
-        pure = self.pure_epsilon
-        if delta <= 0.0:
-            return pure
-        if self.delta(0.0) <= delta:
-            return 0.0
-        return min(pure, smallest(self.delta, delta, pure))
+        return least_epsilon(self.delta, delta, self.pure_epsilon, self.pure_epsilon)
 
     @property
     def method(self) -> str:

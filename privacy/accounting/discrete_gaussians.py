@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.accounting.closed_forms import gaussian_delta, gaussian_mu, zcdp_delta
-from dprl.privacy.accounting.root_finding import ROUNDING, inside, smallest
+from dprl.privacy.accounting.root_finding import ROUNDING, inside, least_epsilon, smallest
 from dprl.privacy.base import Float64Array
 
 SMALLEST_SIGMA = 3.0
@@ -113,11 +113,7 @@ class DiscreteGaussianLoss:
 
     def epsilon(self, delta: float) -> float:
         """Return the epsilon where the delta of the losses is `delta`, rounded up."""
-        if delta <= 0.0:
-            return math.inf
-        if self.delta(0.0) <= delta:
-            return 0.0
-        return smallest(self.delta, delta, self.rho + math.sqrt(self.rho))
+        return least_epsilon(self.delta, delta, self.rho + math.sqrt(self.rho), math.inf)
 
     def delta(self, epsilon: float) -> float:
         """Return the delta of the losses."""
@@ -186,9 +182,7 @@ class RoundedGaussianLoss:
         """Return the epsilon where the delta of the losses is `delta`, rounded up."""
         if delta <= self.lost:
             return math.inf
-        if self.delta(0.0) <= delta:
-            return 0.0
-        return smallest(self.delta, delta, self.mu * self.mu / 2.0 + self.mu)
+        return least_epsilon(self.delta, delta, self.mu * self.mu / 2.0 + self.mu, math.inf)
 
     def delta(self, epsilon: float) -> float:
         """Return the least delta that some t proves, rounded up."""

@@ -74,6 +74,17 @@ def smallest(value: Callable[[float], float], target: float, start: float) -> fl
     return x * (1.0 + step)
 
 
+def least_epsilon(delta_at: Callable[[float], float], delta: float, start: float, pure: float) -> float:
+    """Return the least epsilon with delta_at(epsilon) <= delta, rounded up; at most `pure`, and `pure` for delta 0.
+
+    Args:
+        delta_at: the delta of a privacy curve at each epsilon. start: a guess above 0, see `smallest`.
+    """
+    if delta <= 0.0:
+        return pure
+    return 0.0 if delta_at(0.0) <= delta else min(pure, smallest(delta_at, delta, start))
+
+
 def largest(value: Callable[[float], float], target: float, start: float) -> float:
     """Return the largest x > 0 with value(x) <= target, rounded down, for a `value` that does not fall."""
     return 1.0 / smallest(lambda y: value(1.0 / y), target, 1.0 / start)

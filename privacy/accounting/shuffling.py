@@ -12,7 +12,7 @@ import scipy
 from dprl.privacy.accounting.closed_forms import largest_loss
 from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.accounting.pld import Losses, repeated
-from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, smallest
+from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, least_epsilon
 from dprl.privacy.base import Float64Array
 
 _BINS, _FEWER_BINS = 1000, 300
@@ -85,11 +85,7 @@ class ShuffledLoss:
 
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon with `delta`, rounded up."""
-        if delta <= 0.0:
-            return self.pure_epsilon
-        if self.delta(0.0) <= delta:
-            return 0.0
-        return min(self.pure_epsilon, smallest(self.delta, delta, self.pure_epsilon))
+        return least_epsilon(self.delta, delta, self.pure_epsilon, self.pure_epsilon)
 
     @property
     def method(self) -> str:
