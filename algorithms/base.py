@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -175,9 +175,3 @@ def check_whole(key: str, value: object, low: int, high: int) -> None:
     """Raise ValueError unless value is a whole number with low <= value <= high."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ValueError(f"{key} must be a whole number from {low} to {high}, got {value!r}; choose one of them")
-
-
-def check_choice(key: str, value: object, choices: Collection[str]) -> None:
-    """Raise ValueError unless value is one of `choices`."""
-    if value not in choices:
-        raise ValueError(f"{key} must be one of {', '.join(choices)}, got {value!r}; choose one of them")

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple, get_args
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import Float64Array, Int64Array, check_choice
+from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular import Released, StationaryMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors
 from dprl.compiled import inlined, kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountFamilies, CountPrivatizer, NoiseSpec, PrivacyConfig, Streams, WeightedSums
-from dprl.privacy.validation import check_flag
 
 Consistency = Literal["proved", "always", "never"]
 
@@ -273,9 +272,6 @@ class BernsteinVIConfig(StationaryMDPConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("consistency", self.consistency, get_args(Consistency))
-        check_flag("known_transitions", self.known_transitions)
-        check_flag("known_rewards", self.known_rewards)
         if self.stationary and self.consistency == "always":
             raise ValueError(
                 "consistency must be proved or never with stationary: true, got 'always'; the flow of pooled counts is "

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import typing
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
-from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.validation import field_types
 from dprl.privacy.verdicts import in_json
 
 NOT_ITS_OWN = ("cell", "parameters")
@@ -73,13 +72,6 @@ def _sensitivity(found: Sensitivity | None) -> dict[str, Any] | None:
     return written
 
 
-@cache  # finding them takes longer than all else here
-def _hints(kind: Hashable) -> dict[str, Any]:
-    """Return the types of a dataclass's fields."""
-    hints = typing.get_type_hints(kind)
-    return {entry.name: hints[entry.name] for entry in fields(cast("type[Any]", kind)) if entry.init}
-
-
 def _parameters(owner: object) -> dict[str, Any]:
     """Return the parameters of a dataclass object by field; those of a part `x` as 'x.field'.
 
@@ -87,7 +79,7 @@ def _parameters(owner: object) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     defaults = {entry.name: entry.default for entry in fields(owner)} if is_dataclass(owner) else {}
-    for name, hint in _hints(cast("Hashable", type(owner))).items():
+    for name, hint in field_types(type(owner)).items():  # type: ignore[arg-type]  # classes are hashable
         value = getattr(owner, name)
         if isinstance(value, str):
             found |= {} if value == defaults[name] else {name: value}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection
+from dataclasses import fields
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 1e9
 _SMALLEST_DELTA = 1e-15
@@ -21,7 +24,23 @@ def check_budget(epsilon: float, delta: float) -> None:
         raise ValueError(f"delta must be 0 or lie in [1e-15, 1), got {delta!r}; 0 asks for pure differential privacy")
 
 
-def check_choice(key: str, value: object, choices: Sequence[str]) -> None:
+@cache  # finding them takes longer than all else with them
+def field_types(kind: type[Any]) -> dict[str, Any]:
+    """Return the types of the fields of a dataclass that its constructor takes."""
+    hints = get_type_hints(kind)
+    return {entry.name: hints[entry.name] for entry in fields(kind) if entry.init}
+
+
+def check_fields(settings: object) -> None:
+    """Raise ValueError, in one line, for a field of a Literal type with another value, or a flag that is none."""
+    for name, hint in field_types(type(settings)).items():  # type: ignore[arg-type]  # classes are hashable
+        if get_origin(hint) is Literal:
+            check_choice(name, getattr(settings, name), get_args(hint))
+        elif hint is bool:
+            check_flag(name, getattr(settings, name))
+
+
+def check_choice(key: str, value: object, choices: Collection[str]) -> None:
     """Raise ValueError, in one line, unless value is one of `choices`."""
     if value not in choices:
         raise ValueError(f"{key} must be one of {', '.join(choices)}, got {value!r}; choose one of them")

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, TypeVar, get_args
+from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, check_choice, check_number
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, check_number
 from dprl.algorithms.dp_nash_vi.planning import NashBonus, NashPlanner, NashTables, plan
 from dprl.algorithms.tabular import TabularConfig, learning_loop
 from dprl.algorithms.tabular.blocks import draw_visits
@@ -36,7 +36,6 @@ from dprl.privacy import CountFamilies, CountPrivatizer, Streams
 from dprl.privacy.queries.count_blocks import UserBlock
 from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.randomness.streams import block_generator
-from dprl.privacy.validation import check_flag
 
 E = TypeVar("E", bound=Env)
 Constants = Literal["given", "proved"]
@@ -230,8 +229,6 @@ class _OptimisticNashConfig(TabularConfig[E]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("constants", self.constants, get_args(Constants))
-        check_flag("known_transitions", self.known_transitions)
         if self.known_transitions and self.constants == "proved":
             raise ValueError("constants must be given with known_transitions: true, got 'proved'; no theorem covers it")
         for key, value in (("c1", self.c1), ("c2", self.c2)):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import Float64Array, Metric, Releases, check_choice, check_number, check_whole
+from dprl.algorithms.base import Float64Array, Metric, Releases, check_number, check_whole
 from dprl.algorithms.dppg.network import Network
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.pgc.aggregator import CompiledAggregator, StepRule, aggregate, aggregator_state, latest_parameters
@@ -27,6 +27,7 @@ from dprl.privacy import GradientLayout, GradientPrivacyConfig, GradientPrivatiz
 from dprl.privacy.queries.gradients import GradientChannel, receive, submit
 from dprl.privacy.queries.sampled_gradients import SampledChannel, draw_users, release_round
 from dprl.privacy.threat_models import CARRIED, DURATIONS, SIMULATED_SCORES, TIMING_DETAILS
+from dprl.privacy.validation import check_fields
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
@@ -124,6 +125,7 @@ class DPPGConfig:
     metrics: ClassVar[tuple[Metric, ...]] = (SCORE, EVALUATION)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_whole("users_per_update", self.users_per_update, 1, _MOST_USERS)
         self.step.checked()
         check_number("discount", self.discount, 1e-12, 1.0 + 1e-9)
@@ -131,7 +133,6 @@ class DPPGConfig:
             check_number(key, getattr(self, key), 0.0)
         check_number("local_rate", self.local_rate, 1e-12)
         check_number("ratio_clip", self.ratio_clip, 1e-12, 1.0)
-        check_choice("critic", self.critic, ["none", "device", "joint"])
         check_whole("local_epochs", self.local_epochs, 1, _MOST_EPOCHS)
         if self._layers is None:
             raise ValueError(

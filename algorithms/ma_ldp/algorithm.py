@@ -18,7 +18,6 @@ from dprl.algorithms.base import (
     Int64Array,
     Metric,
     Releases,
-    check_choice,
     check_number,
 )
 from dprl.algorithms.learner import Learner
@@ -46,6 +45,7 @@ from dprl.privacy.queries.linear_statistics_kernels import (
     send_statistics,
 )
 from dprl.privacy.schedule import ReleaseSchedule, next_plan
+from dprl.privacy.validation import check_choice, check_fields
 
 INDEFINITE = Metric("indefinite", "mean")
 """Share of noisy matrices Sigma that were not positive definite with their shift and needed more."""
@@ -181,13 +181,11 @@ class MALDPConfig:
     metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED, INDEFINITE, REWARD_ERROR)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_number("bonus_scale", self.bonus_scale, 0.0)
         check_number("shift_scale", self.shift_scale, 0.0)
         check_number("alpha", self.alpha, 1e-20, 1.0)
         check_number("replan_growth", self.replan_growth, 0.0, 1e6)
-        check_choice("value", self.value, ["maxmin", "joint"])
-        if not isinstance(self.share, bool):
-            raise ValueError(f"share must be true or false, got {self.share!r}; leave it out for false")
         if self.share and self.value != "joint":
             raise ValueError(
                 f"value must be joint with share: true, got {self.value!r}; agents who take the worst of each other "

@@ -16,8 +16,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.algorithms.base import Float64Array, check_choice, check_number, check_whole
+from dprl.algorithms.base import Float64Array, check_number, check_whole
 from dprl.compiled import no_alloc_kernel
+from dprl.privacy.validation import check_choice
 
 _Bools = NDArray[np.bool_]
 _Edges = list[tuple[int, int]]

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import Float64Array, Int64Array, Metric, Releases, check_choice, check_number
+from dprl.algorithms.base import Float64Array, Int64Array, Metric, Releases, check_number
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.pgc.aggregator import (
     CompiledAggregator,
@@ -33,6 +33,7 @@ from dprl.envs import CartPole, Env
 from dprl.privacy import GradientLayout, GradientPrivacyConfig, GradientPrivatizer, Streams
 from dprl.privacy.queries.gradients import GradientChannel, receive, submit
 from dprl.privacy.threat_models import DURATIONS, RAW_SCORES, SIMULATED_SCORES, TIMING_DETAILS
+from dprl.privacy.validation import check_fields
 
 _LANES = 8
 _SERVER, _SCORES = "server.", "scores."
@@ -196,6 +197,7 @@ class PGCA3CConfig:
     metrics: ClassVar[tuple[Metric, ...]] = METRICS
 
     def __post_init__(self) -> None:
+        check_fields(self)
         Schedule(self.staleness, self.buffer_size).checked()
         StepRule(self.learning_rate, self.halving, self.success_memory, self.success_full).checked()
         check_number("discount", self.discount, 1e-12, 1.0 + 1e-9)
@@ -205,11 +207,6 @@ class PGCA3CConfig:
         check_number("exploration", self.exploration, 0.0, 1.0 + 1e-9)
         check_number("exploration_floor", self.exploration_floor, 0.0, 1.0 + 1e-9)
         check_number("fading", self.fading, 1e-3)
-        check_choice("acting", self.acting, ["greedy", "sampled"])
-        check_choice("reward", self.reward, ["terminal", "literal"])
-        check_choice("bootstrap", self.bootstrap, ["discounted", "printed", "none"])
-        check_choice("initial", self.initial, ["normal", "glorot"])
-        check_choice("reports", self.reports, ["gradient", "noise"])
 
     @property
     def schedule(self) -> Schedule:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
-from dprl.algorithms.base import Float64Array, Int64Array, check_choice
+from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular.greedy import sum_of_next_costs, sum_of_next_values, sum_of_possible
 from dprl.algorithms.tabular.learner import TabularMDPConfig
 from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors
 from dprl.compiled import inlined
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivatizer
-from dprl.privacy.validation import check_flag
 
 Counts = Literal["rewards", "costs"]
 
@@ -79,11 +78,6 @@ class CZ22Config(TabularMDPConfig):
 
     counts: Counts = "rewards"
     known_transitions: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("counts", self.counts, get_args(Counts))
-        check_flag("known_transitions", self.known_transitions)
 
     @property
     def counts_losses(self) -> bool:

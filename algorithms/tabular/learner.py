@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from dprl.algorithms.base import (
     Int64Array,
     Metric,
     Releases,
-    check_choice,
     check_number,
     check_whole,
 )
@@ -45,7 +44,7 @@ from dprl.algorithms.tabular.simulator import (
 from dprl.envs import Env, FiniteMDP
 from dprl.privacy import CountFamilies, CountPrivatizer, PooledFamilies, PrivacyConfig, Streams
 from dprl.privacy.queries.count_kernels import Released
-from dprl.privacy.validation import check_flag
+from dprl.privacy.validation import check_fields
 
 E = TypeVar("E", bound=Env)
 
@@ -96,12 +95,11 @@ class TabularConfig(ABC, Generic[E]):
     """Whether earlier users' data change later users' policies; if not, there is one release, before the last user."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_number("bonus_scale", self.bonus_scale, 0.0)
         check_number("precision_scale", self.precision_scale, 0.0)
         check_number("beta", self.beta, 1e-20, 1.0)
         check_number("replan_growth", self.replan_growth, 0.0, 1e6)
-        check_choice("simulation", self.simulation, get_args(Simulation))
-        check_choice("preset", self.preset, get_args(Preset))
         if self.preset == "tuned":
             self._take_tuned_scales()
 
@@ -303,7 +301,6 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_flag("certify_policy", self.certify_policy)
         if self.certify_policy:
             object.__setattr__(self, "metrics", (*type(self).metrics, LOWER_BOUND, VALUE))
 
@@ -367,7 +364,6 @@ class StationaryMDPConfig(TabularMDPConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_flag("stationary", self.stationary)
         check_whole("visits_per_user", self.visits_per_user, 0, 10**6)
         if self.visits_per_user and not self.stationary:
             raise ValueError(

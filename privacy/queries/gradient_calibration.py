@@ -13,7 +13,6 @@ from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, V
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import (
     EPSILON_PER_PROJECTION,
-    SCALINGS,
     ProjectedRandomSign,
     Scaling,
 )
@@ -125,7 +124,6 @@ PURE_LAWS = [ClippedLaplace.name, ProjectedRandomSign.name, PrivUnit.name]
 def check_vector_settings(mechanism: str, clip: float | None, scaling: str, laws: Sequence[str]) -> None:
     """Raise ValueError, in one line, unless the mechanism is one of `laws` and has such a clip and scaling."""
     check_choice("mechanism", mechanism, laws)
-    check_choice("scaling", scaling, list(SCALINGS))
     if clip is not None:
         check_positive("clip", clip, "gradients are shrunk to half of it")
     if clip is not None and mechanism == PrivUnit.name:

@@ -15,7 +15,7 @@ from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.threat_models import GRADIENT_ADJACENCY
-from dprl.privacy.validation import check_budget
+from dprl.privacy.validation import check_budget, check_fields
 
 D = TypeVar("D")
 Q = TypeVar("Q", bound=Query)
@@ -103,6 +103,7 @@ class Budgeted(TrustModelSettings[D, Q]):
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
+        check_fields(self)
 
     @property
     def requested(self) -> Guarantee:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, cast, get_args
+from typing import Any, ClassVar, Literal, cast
 
 from dprl.privacy.accounting.poisson_sampling import sampled_multiplier
 from dprl.privacy.base import Guarantee, TrustModel
@@ -28,7 +28,7 @@ from dprl.privacy.schedule import ReleaseSchedule
 from dprl.privacy.threat_models import SAMPLED_ADJACENCY
 from dprl.privacy.trust_models.base import Budgeted, D, GradientSettings, Placed, Q, TrustModelSettings
 from dprl.privacy.trust_models.counts import CountSettings
-from dprl.privacy.validation import check_choice, check_flag, check_positive, check_share, check_submissions
+from dprl.privacy.validation import check_choice, check_positive, check_share, check_submissions
 
 _NO_COUNTER = "none"
 ReleaseTimes = Literal["scheduled", "every_user"]
@@ -38,10 +38,6 @@ class _OnSchedule(TrustModelSettings[D, Q]):
     """Base of settings with a counter that can be built for the releases that plans read."""
 
     releases: ReleaseTimes
-
-    def __post_init__(self) -> None:
-        super().__post_init__()  # type: ignore[misc]  # the budget's
-        check_choice("releases", self.releases, get_args(ReleaseTimes))
 
     @property
     def _schedulable(self) -> bool:
@@ -145,9 +141,7 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("sampling", self.sampling, ["one_pass", "poisson"])
         check_choice("mechanism", self.mechanism, [ClippedLaplace.name, ClippedGaussian.name])
-        check_choice("release_scores", self.release_scores, ["simulator", "none"])
         if self.clip is not None:
             check_positive("clip", self.clip, "gradients are shrunk to half of it")
         if self.delta == 0 and self.mechanism == ClippedGaussian.name:
@@ -294,10 +288,8 @@ class CentralStatisticsPrivacy(
         super().__post_init__()
         check_choice("mechanism", self.mechanism, list(NODES))
         check_choice("counter", self.counter, counter_names()[0])
-        check_choice("rewards", self.rewards, ["noisy", "public"])
         check_positive("reward_clip", self.reward_clip)
         check_share("reward_share", self.reward_share)
-        check_flag("stage_scales", self.stage_scales)
         if self.delta == 0 and self.mechanism == GramGaussian.name:
             raise ValueError("delta must be above 0 with gram_gaussian, got 0; set one, or use gram_laplace")
 

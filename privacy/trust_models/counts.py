@@ -33,8 +33,6 @@ class CountSettings(Budgeted[CountFamilies, CountQuery]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("calibration", self.calibration, ["certified", "printed"])
-        check_choice("precision", self.precision, ["exact", "printed"])
         check_choice("families", self.families, RELEASED_FAMILIES)
         if self.calibration == "printed":
             _check_printed(self.delta, self.families)

@@ -45,7 +45,6 @@ from dprl.privacy.trust_models.counts import CountSettings
 from dprl.privacy.validation import (
     check_budget,
     check_choice,
-    check_flag,
     check_positive,
     check_share,
     check_submissions,
@@ -121,7 +120,6 @@ class LocalGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQu
     def __post_init__(self) -> None:
         super().__post_init__()
         check_vector_settings(self.mechanism, self.clip, self.scaling, list(VECTOR_LAWS))
-        check_choice("release_scores", self.release_scores, ["simulator", "private", "none"])
         if self.delta == 0 and self.mechanism == ClippedGaussian.name:
             raise ValueError("delta must be above 0 with clipped_gaussian, got 0; set one, or use clipped_laplace")
         if self.delta != 0 and self.mechanism == PrivUnit.name and self.submissions == 1:
@@ -199,13 +197,9 @@ class LocalStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("mechanism", self.mechanism, list(GRAMS))
-        check_choice("calibration", self.calibration, ["certified", "printed"])
-        check_choice("clipping", self.clipping, [_AUTO, "device", "none"])
-        check_choice("rewards", self.rewards, [_AUTO, "public", "noisy", "open"])
         for key in ("reward_clip", "bound_ratio", "noise_scale"):
             check_positive(key, getattr(self, key))
         check_share("reward_share", self.reward_share)
-        check_flag("stage_scales", self.stage_scales)
         self._check_delta()
         if self.bound_ratio != 1 and (self.mechanism, self.calibration) != (GramBoundedLaplace.name, "printed"):
             raise ValueError(

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal
 
 from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import ExactCounter
-from dprl.privacy.mechanisms.clipping import NORMS
 from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.queries.bits import BitQuery
@@ -20,7 +19,7 @@ from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.trust_models.base import GradientSettings, Placed, TrustModelSettings
-from dprl.privacy.validation import check_choice, check_positive
+from dprl.privacy.validation import check_fields, check_positive
 
 
 @dataclass(frozen=True)
@@ -51,9 +50,8 @@ class NoGradientPrivacy(GradientSettings):
     model: ClassVar[TrustModel] = "none"
 
     def __post_init__(self) -> None:
-        check_choice("clip_norm", self.clip_norm, list(NORMS))
+        check_fields(self)
         check_positive("clip", self.clip, "gradients are shrunk to half of it")
-        check_choice("release_scores", self.release_scores, ["simulator", "none"])
 
     def place(self, data: GradientLayout, n_users: int, streams: Streams) -> Placed[GradientQuery]:
         """Return the query without noise."""
@@ -76,8 +74,7 @@ class NoStatisticsPrivacy(TrustModelSettings[StatisticsLayout, StatisticsQuery])
     model: ClassVar[TrustModel] = "none"
 
     def __post_init__(self) -> None:
-        check_choice("rewards", self.rewards, ["public", "open"])
-        check_choice("clipping", self.clipping, ["device", "none"])
+        check_fields(self)
 
     def place(self, data: StatisticsLayout, n_users: int, streams: Streams) -> Placed[StatisticsQuery]:
         """Return the query without noise."""

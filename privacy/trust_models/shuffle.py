@@ -37,7 +37,7 @@ from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.schedule import ReleaseSchedule
 from dprl.privacy.trust_models.base import Budgeted, GradientSettings, Placed, Q, TrustModelSettings
 from dprl.privacy.trust_models.counts import CountSettings
-from dprl.privacy.validation import check_choice, check_flag, check_positive, check_share, check_submissions
+from dprl.privacy.validation import check_choice, check_positive, check_share, check_submissions
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,6 @@ class ShuffleGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
     def __post_init__(self) -> None:
         super().__post_init__()
         check_vector_settings(self.mechanism, self.clip, self.scaling, PURE_LAWS)
-        check_choice("release_scores", self.release_scores, ["simulator", "none"])
         check_submissions(self.submissions)
         _check_delta(self.delta)
 
@@ -233,10 +232,8 @@ class ShuffleStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("mechanism", self.mechanism, [GramLaplace.name])
-        check_choice("rewards", self.rewards, ["noisy", "public"])
         check_share("reward_share", self.reward_share)
         check_positive("reward_clip", self.reward_clip)
-        check_flag("stage_scales", self.stage_scales)
         _check_delta(self.delta)
         _check_block(self.smallest_block)
 

@@ -16,7 +16,7 @@ import torch
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
-from dprl.algorithms.base import Float64Array, check_choice, check_number, check_whole
+from dprl.algorithms.base import Float64Array, check_number, check_whole
 from dprl.algorithms.pgc.aggregator import AggregatorConfig
 from dprl.algorithms.pgc.base import LocalAgents
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner, RolloutContext
@@ -28,6 +28,7 @@ from dprl.algorithms.pgc.scores import ScoreTracker
 from dprl.privacy import GradientClient, GradientPrivatizer, NoiseConfig, Streams, source_digest
 from dprl.privacy.threat_models import ARRIVALS, CARRIED, DURATIONS, ROUNDS, RUNNERS, TIMING_DETAILS
 from dprl.privacy.trust_models import TRUST_MODELS
+from dprl.privacy.validation import check_choice
 
 _NOISE = tuple(entry.name for entry in fields(NoiseConfig))
 MOST_SUBMISSIONS = 10**9

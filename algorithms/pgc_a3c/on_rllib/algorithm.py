@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
-from dprl.algorithms.base import Float64Array, check_choice
+from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.aggregator import AggregatorConfig
 from dprl.algorithms.pgc.base import LocalAgents
 from dprl.algorithms.pgc.on_rllib.algorithm import GradientCollection
@@ -24,6 +24,7 @@ from dprl.algorithms.pgc_a3c.on_rllib.episodes import OBSERVED, dry_run, greedy_
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
 from dprl.envs import CartPoleGravity
 from dprl.privacy import GradientClient, GradientPrivatizer
+from dprl.privacy.validation import check_choice
 
 _CART_POLE = "dprl/CartPoleGravity-v0"
 _LANES = ("auto", "compiled", "torch")
