@@ -15,6 +15,7 @@ from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded
 from dprl.privacy.accounting.disjoint_users import maximum
 from dprl.privacy.base import LedgerError, TrustModel
+from dprl.privacy.counters.base import Counter
 from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, BitMechanism, MessageMechanism
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.sampled import SampledGaussian
@@ -103,6 +104,12 @@ class ReleaseEvent:
             cells: how many numbers a submission has.
         """
         return ReleaseEvent(channel, mechanism, None, None, attainable, 1, cells, entropy)
+
+    @staticmethod
+    def of_sums(channel: str, counter: Counter, row: Sensitivity, cells: int, entropy: str) -> ReleaseEvent:
+        """Return the release of a counter's noisy running sums of rows that change by `row`, all of them together."""
+        changed = counter.sensitivity(row)
+        return ReleaseEvent(channel, counter.node, changed, changed, False, counter.nodes_per_user, cells, entropy)
 
     @property
     def identity(self) -> str:

@@ -39,6 +39,11 @@ class CounterState(NamedTuple):
     held: Int64Array
     coefficients: Float64Array
 
+    @property
+    def changing(self) -> dict[str, np.ndarray]:
+        """The arrays that change in a run; none where all noise is drawn at the start, or none is."""
+        return {} if self.kind in (ROWS, EXACT) else {"rows": self.rows, "held": self.held}
+
     def __repr__(self) -> str:
         # The generated one would print noise into a log.
         return f"CounterState(kind={self.kind}, {self.rows.shape} noise)"
@@ -117,6 +122,11 @@ class Counter(ABC):
         return True
 
     @property
+    def nodes_per_user(self) -> int:
+        """Largest number of noisy sums of one cell that a user enters; 1 where there are no such sums."""
+        return 1
+
+    @property
     def unit(self) -> float:
         """Unit of the noised numbers and of their noise, in counts."""
         return 1.0
@@ -168,6 +178,11 @@ class Tree(Counter):
     @abstractmethod
     def levels(self) -> int:
         """Maximum number of nodes that a user enters; item 1 enters so many."""
+
+    @property
+    def nodes_per_user(self) -> int:
+        """That of item 1."""
+        return self.levels
 
     @property
     @abstractmethod

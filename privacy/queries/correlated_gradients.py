@@ -12,7 +12,7 @@ import numpy as np
 
 from dprl.privacy.base import LedgerError, TrustModel
 from dprl.privacy.counters import COUNTERS, AnyCounter, BinaryTree
-from dprl.privacy.counters.base import ROWS, Tree, node_of
+from dprl.privacy.counters.base import node_of
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
 from dprl.privacy.derivation import Step, step_of_counter
 from dprl.privacy.ledger import ReleaseEvent
@@ -84,19 +84,7 @@ class CorrelatedGradientQuery(GradientQuery):
         law, counter = self.law, self.counter
         if not isinstance(law, ClippedGaussian):  # __post_init__ refuses others
             raise LedgerError(f"law must be clipped_gaussian, got {law.name}")
-        changed = counter.sensitivity(law.sensitivity)
-        return (
-            ReleaseEvent(
-                channel="running sums of gradients",
-                mechanism=law.additive,
-                sensitivity=changed,
-                public_start=changed,
-                attainable=False,
-                nodes_per_user=counter.levels if isinstance(counter, Tree) else 1,
-                cells=law.dimension,
-                entropy=entropy,
-            ),
-        )
+        return (ReleaseEvent.of_sums("running sums of gradients", counter, law.sensitivity, law.dimension, entropy),)
 
     def derivation(self) -> tuple[Step, ...]:
         """Return the distance of two clipped gradients, and the change of the counter's noised numbers."""
@@ -122,10 +110,8 @@ class CorrelatedGradientQuery(GradientQuery):
         window = channel.window
         if window is None:
             return {}
-        found: dict[str, np.ndarray] = {"window": window.total, "released": window.released}
-        if window.counter is not None and window.counter.kind != ROWS:
-            found |= {"rows": window.counter.rows, "held": window.counter.held}
-        return found
+        kept = {} if window.counter is None else window.counter.changing
+        return {"window": window.total, "released": window.released, **kept}
 
 
 def counted_gradients(

@@ -13,7 +13,6 @@ from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Precision, 
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.channel import RECEIVED, RELEASED, advance_block, new_cursor
 from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS, ExactCounter
-from dprl.privacy.counters.base import EXACT, ROWS, Counter, Tree
 from dprl.privacy.derivation import Step, code_of, step_of_counter
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Noise, Sensitivity
@@ -155,7 +154,7 @@ class CountQuery(Query):
             sensitivity=counter.sensitivity(row),
             public_start=None if start is None else counter.sensitivity(start),
             attainable=families.attains_row(family) and counter.attained and not self.shuffled,
-            nodes_per_user=_nodes_per_user(counter),
+            nodes_per_user=counter.nodes_per_user,
             cells=families.layers * family.width,
             entropy=entropy,
             unit=counter.unit,
@@ -205,13 +204,9 @@ class CountQuery(Query):
 
     def changing(self, channel: CountChannel) -> dict[str, np.ndarray]:
         """Return the arrays that change in a run, beside the cursor."""
-        server, counter = channel.server, channel.server.counter
-        found: dict[str, np.ndarray] = {"totals": server.totals}
-        if server.noisy is not server.totals:
-            found["noisy"] = server.noisy
-        if counter.kind not in (EXACT, ROWS):
-            found |= {"rows": counter.rows, "held": counter.held}
-        return found
+        server = channel.server
+        noisy = {} if server.noisy is server.totals else {"noisy": server.noisy}
+        return {"totals": server.totals, **noisy, **server.counter.changing}
 
     def catch_up(self, channel: CountChannel) -> None:
         """Release the counts of users who were added without a release, unless the schedule has none here."""
@@ -345,11 +340,6 @@ class CountQuery(Query):
                 f"got {index.shape} and {value.shape}; fill every slot"
             )
         return index.astype(np.int64), value.astype(np.float64)
-
-
-def _nodes_per_user(counter: Counter) -> int:
-    """Return how many noisy sums of one cell a user enters at most; 1 where there are no such sums (factorisations)."""
-    return counter.levels if isinstance(counter, Tree) else 1
 
 
 def _message_kind(law: Mechanism | UnaryEncoder | None) -> int:

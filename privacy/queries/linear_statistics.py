@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dprl.privacy.base import Float64Array, LedgerError, TrustModel
 from dprl.privacy.channel import new_cursor
 from dprl.privacy.counters import COUNTERS, ExactCounter
-from dprl.privacy.counters.base import EXACT, ROWS, Counter, Tree, node_of
+from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.derivation import Step, step_of_counter
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
@@ -272,7 +272,9 @@ class StatisticsQuery(Query):
         """Return the releases of one user's message."""
         law, cells = self.law, self.law.release.n_numbers
         if self.central is not None:
-            return (self._central_event(self.central, entropy),)
+            # The counter's noise is on Gram matrices and corrections alike.
+            counter, row = self.central.counter, self.row
+            return (ReleaseEvent.of_sums("sums of statistics", counter, row, row.cells, entropy),)
         channel, numbers = "reward corrections", self.layout.n_corrections
         if self.shuffled:
             return (self._shuffled_event(cells + (numbers if self.reward_law else 0), entropy),)
@@ -315,20 +317,6 @@ class StatisticsQuery(Query):
         if self.shuffled:
             self.refuse_rest_of_block(charged)
 
-    def _central_event(self, central: CountedStatistics, entropy: str) -> ReleaseEvent:
-        """Return the release of all sums together: the counter's noise is on Gram matrices and corrections alike."""
-        changed = central.counter.sensitivity(self.row)
-        return ReleaseEvent(
-            channel="sums of statistics",
-            mechanism=central.counter.node,
-            sensitivity=changed,
-            public_start=changed,
-            attainable=False,
-            nodes_per_user=central.counter.levels if isinstance(central.counter, Tree) else 1,
-            cells=self.row.cells,
-            entropy=entropy,
-        )
-
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model. Raises LedgerError unless messages are shuffled in that trust model and no other."""
         del submissions
@@ -363,10 +351,7 @@ class StatisticsQuery(Query):
         server = channel.server
         if not server.totals.size:
             return {}
-        found: dict[str, np.ndarray] = {"totals": server.totals, "released": server.released}
-        if server.counter.kind not in (ROWS, EXACT):
-            found |= {"rows": server.counter.rows, "held": server.counter.held}
-        return found
+        return {"totals": server.totals, "released": server.released, **server.counter.changing}
 
     def opened(self, key: npt.NDArray[np.uint64], reward_key: npt.NDArray[np.uint64]) -> StatisticsChannel:
         """Return the channel before the first user, with keys uint64[5] of the noise of either part."""
