@@ -98,7 +98,7 @@ class ControlTask:
             mode = "vector_entry_point"
             return gymnasium.make_vec(self.entry, num_envs=n, vectorization_mode=mode, **self.arguments)
         copies = [gymnasium.make(self.entry, disable_env_checker=True, **self.arguments) for _ in range(n)]
-        return OneByOne(copies, padded=padded)
+        return _OneByOne(copies, padded=padded)
 
     def flat(self, seen: NDArray[Any]) -> NDArray[np.float32]:
         """Return observations [n, ...] as rows float32[n, o]: numbers by their place, arrays flat."""
@@ -150,7 +150,7 @@ class ControlTask:
         return Episodes(rows, chosen, paid, lengths, ended)
 
 
-class OneByOne(VectorEnv[Any, Any, Any]):
+class _OneByOne(VectorEnv[Any, Any, Any]):
     """Copies of an environment, stepped one after the other, and only as long as their episode lasts.
 
     `reset(options={"agents": numbers})` tells copy i the number of its user: `options={"agent": numbers[i]}` there.

@@ -34,7 +34,7 @@ PUBLIC, NOISY, OPEN, CLIPPED = range(4)
 """Treatment of the rewards' corrections: not sent, sent with noise, sent as they are, sent clipped without noise."""
 
 
-class StageNoise(NamedTuple):
+class _StageNoise(NamedTuple):
     """The noise of Gram matrices for kernels.
 
     drawn: a code above; whole: for WHOLE, noise of scale 1, and the key for all kinds; keys uint64[H, 5]: of the
@@ -110,7 +110,7 @@ class StatisticsChannel(NamedTuple):
     length: int
     bounds: Float64Array
     clips: bool
-    noise: StageNoise
+    noise: _StageNoise
     rewards: RewardNoise
     feature: Float64Array
     message: Float64Array
@@ -303,7 +303,7 @@ def _draw(channel: StatisticsChannel, numbers: Float64Array, user: int) -> None:
 
 
 @inlined
-def _part(noise: StageNoise, h: int, part: int) -> Noise:
+def _part(noise: _StageNoise, h: int, part: int) -> Noise:
     """Return the noise of stage h, on (0) or off (1) the diagonal."""
     start, stop = noise.ends[2 * h + part], noise.ends[2 * h + part + 1]
     return Noise(noise.laws[h], noise.sizes[h, part], noise.limits[h], noise.keys[h], noise.tables[start:stop])
@@ -353,11 +353,11 @@ def _clip_rows(out: Float64Array, flat: Float64Array, radius: float, norm: int) 
                 out[row, j] *= radius / size
 
 
-def stage_noise(mechanism: GramMechanism | RawGram, key: np.ndarray) -> StageNoise:
+def stage_noise(mechanism: GramMechanism | RawGram, key: np.ndarray) -> _StageNoise:
     """Return the draws of a message: all at once if the stages have one law up to scale, else stage by stage."""
     n_stages = len(mechanism.release.bounds)
     factors = np.ones((n_stages, 2))
-    found = StageNoise(
+    found = _StageNoise(
         drawn=NONE,
         whole=SILENT._replace(key=key),
         keys=np.zeros((n_stages, KEY_WORDS), dtype=np.uint64),
