@@ -14,11 +14,12 @@ from dprl.envs.cartpole_dynamics import ANGLE_LIMIT, POSITION_LIMIT
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
 from dprl.platform.policies.actor_critic import ActorCriticPolicy
-from dprl.platform.reports.figures.drawing import COLOURS, png, put_title
+from dprl.platform.reports.figures.colours import BLUE, VERMILION
+from dprl.platform.reports.figures.styles import render
 
 _WIDTH, _HEIGHT = 6.6, 5.2
 """In inches."""
-_LIMIT = {"color": COLOURS[1], "ls": (0, (5, 2)), "lw": 1.0}
+_LIMIT = {"color": VERMILION.line, "ls": (0, (5, 2)), "lw": 1.0}
 _MARGIN = 1.15
 """The axes reach so many times as far as the limits."""
 
@@ -66,7 +67,7 @@ def episode_figure(parameters: np.ndarray, experiment: Experiment) -> bytes:
     position, angle, action = figure.subplots(3, 1, sharex=True, height_ratios=(3, 3, 1))
     _draw_state(position, episode.states[:, 0], POSITION_LIMIT, "cart (m)")
     _draw_state(angle, np.degrees(episode.states[:, 2]), math.degrees(ANGLE_LIMIT), "pole (degrees)")
-    action.step(np.arange(len(episode.actions)), episode.actions, where="post", color=COLOURS[0], lw=0.8)
+    action.step(np.arange(len(episode.actions)), episode.actions, where="post", color=BLUE.line, lw=0.8)
     action.set_yticks([0, 1], ["left", "right"])
     action.set_ylim(-0.3, 1.3)
     action.set_ylabel("push")
@@ -74,13 +75,14 @@ def episode_figure(parameters: np.ndarray, experiment: Experiment) -> bytes:
     steps = counted(len(episode.actions), "step")
     ended = f"lost after {steps}" if episode.fallen else f"still up after {steps}"
     about = f"An episode of the policy of seed {experiment.seed}, gravity {episode.gravity:.4g} m/s\u00b2: {ended}"
-    put_title(figure, [about, f"{experiment.algorithm.name} on {experiment.env.name}, without exploration"])
-    return png(figure)
+    setting = f"{experiment.algorithm.name} on {experiment.env.name}, without exploration"
+    figure.suptitle(f"{about}\n{setting}", fontsize=10)
+    return render(figure, "png")
 
 
 def _draw_state(axes: Axes, values: np.ndarray, limit: float, label: str) -> None:
     """Draw a number over the steps, between the limits of a lost episode."""
-    axes.plot(values, color=COLOURS[0])
+    axes.plot(values, color=BLUE.line)
     for end in (-limit, limit):
         axes.axhline(end, **_LIMIT)  # type: ignore[arg-type]  # a dash pattern is a tuple
     reach = max(limit * _MARGIN, float(np.abs(values).max()) * _MARGIN)

@@ -2,62 +2,44 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
 
 from dprl.algorithms import Metric
 from dprl.algorithms.base import REGRET, headline
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
-from dprl.platform.reports.figures.colours import Palette
-from dprl.platform.reports.figures.drawing import (
-    BAND,
-    COLOURS,
-    LEGEND_SIZE,
-    Margins,
-    ValueAxis,
-    draw_curve,
-    few_ticks,
-    listed,
-    png,
-    put_title,
-    wrapped,
-)
-from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
-from dprl.platform.reports.records import (
-    SATURATION_NOTE,
-    curve,
-    full_label,
-    is_result,
-    learned_nothing,
-)
+from dprl.platform.reports.figures.building import ValueScale
+from dprl.platform.reports.figures.charts import Axis, Chart, Line, LineName, Panel
+from dprl.platform.reports.figures.colours import BLUE, GREEN, ORANGE, PINK, VERMILION, Look, Palette, Shades
+from dprl.platform.reports.figures.marks import draw_panel
+from dprl.platform.reports.figures.styles import drawing, render, style_of
+from dprl.platform.reports.inference.intervals import CONFIDENCE, FEWEST_SEEDS
+from dprl.platform.reports.records import SATURATION_NOTE, curve, full_label, is_result, learned_nothing
 from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.summary import per_episode
 
-_WIDTH, _HEIGHT, _LEGEND_LINE = 5.0, 4.4, 0.19
-"""Of a panel and of a line of the legend below it, in inches."""
-_ALPHA = 0.25
-_OF_THE_OUTPUT: tuple[dict[str, Any], ...] = (
-    {"color": COLOURS[0], "ls": "-", "lw": 2.2, "alpha": _ALPHA, "zorder": 2.1},
-    {"color": COLOURS[1], "ls": (0, (5, 2)), "lw": 1.5, "alpha": _ALPHA, "zorder": 2.1},
-    {"color": COLOURS[3], "ls": (0, (8, 2, 2, 2)), "lw": 1.5, "alpha": _ALPHA, "zorder": 2.1},
+_WIDTH, _HEIGHT, _LEGEND_LINE = 5.0, 3.9, 0.22
+"""Of a panel with its axis titles, and of a line of its legend, in inches."""
+_LEFT, _RIGHT, _ABOVE, _BELOW = 1.05, 0.15, 0.6, 0.6
+"""Around the axes of a panel, in inches."""
+_LETTERS_PER_INCH = 10.5
+"""Most letters of a title."""
+_LOOKS: tuple[tuple[Shades, Look], ...] = (
+    (BLUE, Look("-", "", 1.2)),
+    (VERMILION, Look((0, (5, 2)), "", 0.8)),
+    (PINK, Look((0, (8, 2, 2, 2)), "", 0.8)),
+    (GREEN, Look((0, (1, 1)), "", 0.8)),
+    (ORANGE, Look((0, (1, 3)), "", 0.8)),
 )
-_OF_OTHERS: tuple[dict[str, Any], ...] = (
-    {"color": COLOURS[2], "ls": (0, (1, 1)), "lw": 1.5, "alpha": 0.12, "zorder": 2.2},
-    {"color": COLOURS[4], "ls": (0, (1, 3)), "lw": 1.5, "alpha": 0.12, "zorder": 2.2},
-)
-"""Metrics of the output policy, and others, one after the other.
-
-The dashes tell them apart on paper too, and dots are seen on a line that they coincide with. alpha: of the band; those
-of others may be wide, as they move with the noise of every episode.
-"""
+"""Of the metrics of a panel; dashes tell them apart on paper too."""
 
 
 def cell_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapping[str, Any]) -> bytes:
@@ -66,35 +48,52 @@ def cell_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapp
     Each only if the algorithm reports it; of one with another headline that one is drawn, and its results. One that has
     neither has its metrics drawn. Returns a PNG.
     """
-    metrics, unit = experiment.metrics, experiment.algorithm.unit
-    with_regret = REGRET in metrics
-    # What is 0 throughout, as what agents have to learn of public rewards, would be an empty panel.
-    drawn = _groups([metric for metric in metrics if metric.headline or records[metric.name].any()])
-    if not drawn and not with_regret:
-        drawn = [list(metrics)]
-    panels = 2 * with_regret + len(drawn)
-    below = _LEGEND_LINE * _legend_lines(drawn)
-    figure = Figure(figsize=(_WIDTH * panels, _HEIGHT + below))
-    every = figure.subplots(1, panels, squeeze=False)[0]
-    if with_regret:
-        rate, total = every[:2]
+    panels = _charts(records, experiment)
+    style = replace(style_of("page"), width=_WIDTH * len(panels), text=11.0, ticks=10.0, small=10.0)
+    seeds = records["seed"].nunique()
+    band = f", {CONFIDENCE:.0%} t band over seeds" if seeds >= FEWEST_SEEDS else ", no band"
+    legends = [[_wrapped(line.name.algorithm, _WIDTH - 0.6) for line in chart.lines] for chart in panels]
+    below = _BELOW + _LEGEND_LINE * max(1 + "\n".join(names).count("\n") + 1 for names in legends)
+    with drawing():
+        figure = Figure(figsize=(style.width, _ABOVE + _HEIGHT + below), dpi=style.dpi)
+        width, height = figure.get_size_inches()
+        for i, (chart, names) in enumerate(zip(panels, legends, strict=True)):
+            across = (i * _WIDTH + _LEFT) / width, (_WIDTH - _LEFT - _RIGHT) / width
+            axes = figure.add_axes((across[0], below / height, across[1], _HEIGHT / height))
+            draw_panel(axes, chart, chart.panels[0], style)
+            axes.set_xlabel(chart.x.title, fontsize=style.text, color=style.ink)
+            axes.set_ylabel(_wrapped(chart.y.title, _HEIGHT), fontsize=style.text, color=style.ink)
+            look: dict[str, Any] = {"frameon": False, "fontsize": style.small, "title_fontsize": style.small}
+            look |= {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "handlelength": 3.0}
+            axes.legend(axes.get_lines(), names, title=f"{counted(seeds, 'seed')}{band}", **look)
+        if REGRET in experiment.metrics and learned_nothing(records):
+            axes = figure.axes[1]
+            axes.text(0.03, 0.95, SATURATION_NOTE, transform=axes.transAxes, va="top", color=VERMILION.text)
+        about = (_setting(experiment), privacy_text(certificate))
+        figure.suptitle("\n".join(_wrapped(line, width) for line in about), fontsize=style.text, y=1.0 - 0.08 / height)
+    return render(figure, "png")
+
+
+def _charts(records: pd.DataFrame, experiment: Experiment) -> list[Chart]:
+    """Return a chart of one panel for regret per episode, for regret, and for each group of other metrics."""
+    metrics, unit, found = experiment.metrics, experiment.algorithm.unit, list[Chart]()
+    if REGRET in metrics:
         name = experiment.algorithm.name
-        colour = Palette.of([name])[name].line
-        _draw_rate(rate, records, colour)
-        _draw_total(total, records, colour)
-    for axes, group in zip(every[2 * with_regret :], drawn, strict=True):
-        _draw_values(axes, records, group, f"after the {unit}")
-        if with_regret:
-            # Regret falls early, which its panels show on this scale; what is beside them has the same.
-            axes.set_xscale("log")
-    for axes in every:
-        axes.set_xlabel(unit)
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-        few_ticks(axes)
-        axes.grid(alpha=0.3)
-    title = put_title(figure, [_setting(experiment), privacy_text(certificate)])
-    Margins(left=0.95, right=0.15, bottom=0.55 + below, top=0.2 + title, between=1.1).apply(figure, panels)
-    return png(figure)
+        look = ((Palette.of([name])[name], Look("-", "", 1.0)),)
+        rate = {"mean over seeds": curve(records, per_episode(REGRET))}
+        total = {"mean over seeds": curve(records)}
+        titles = "regret per episode, mean over the block (reward)", "cumulative regret (reward)"
+        linear = ValueScale("linear", -math.inf, False)
+        found = [
+            _chart(_lines(rate, look, (0.0, math.inf)), titles[0], linear, (unit, True)),
+            _chart(_lines(total, look, (0.0, math.inf)), titles[1], linear, (unit, False)),
+        ]
+    # What is 0 throughout, as what agents have to learn of public rewards, would be an empty panel.
+    groups = _groups([metric for metric in metrics if metric.headline or records[metric.name].any()])
+    for group in groups or ([] if found else [list(metrics)]):
+        # Regret falls early, which its panels show on a logarithmic axis; what is beside them has the same.
+        found.append(_values(records, group, (unit, REGRET in metrics)))
+    return found
 
 
 def _groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
@@ -108,6 +107,46 @@ def _groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
     return list(groups.values())
 
 
+def _values(records: pd.DataFrame, metrics: Sequence[Metric], x: tuple[str, bool]) -> Chart:
+    """Return the chart of metrics with one unit."""
+    units, main = {metric.unit for metric in metrics}, headline(metrics)
+    unit = units.pop() if len(units) == 1 else ""
+    points = {_legend_text(metric): curve(records, metric.name) for metric in metrics}
+    means = [each["mean"].to_numpy() for each in points.values()]
+    scale = ValueScale.of(metrics[0], means) if unit else ValueScale("linear", -math.inf, False)
+    title = ""
+    if unit:
+        labels = [metric.label for metric in metrics]
+        what = main.label if main is not None else " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
+        title = f"{what} after the {x[0]} ({unit}{', log' if scale.scale == 'log' else ''})"
+    elif all(metric.most == 1.0 for metric in metrics):
+        title = "share"
+    bounds = max(scale.floor, 0.0 if unit or title else -math.inf), max(metric.most for metric in metrics)
+    lines = _lines({label: each.clip(lower=scale.floor) for label, each in points.items()}, _LOOKS, bounds)
+    return _chart(lines, title, scale, x)
+
+
+def _lines(
+    points: Mapping[str, pd.DataFrame], looks: Sequence[tuple[Shades, Look]], bounds: tuple[float, float]
+) -> list[Line]:
+    found = []
+    for i, (label, each) in enumerate(points.items()):
+        shades, look = looks[i % len(looks)]
+        x, mean, lower, upper = (each[name].to_numpy() for name in ("episode", "mean", "lower", "upper"))
+        ends = np.minimum(lower.clip(*bounds), mean), np.maximum(upper.clip(*bounds), mean)
+        found.append(Line(LineName(label, "", (), free=False, given=True), shades, look, x, mean, *ends))
+    return found
+
+
+def _chart(lines: Sequence[Line], title: str, scale: ValueScale, x: tuple[str, bool]) -> Chart:
+    """Return a chart of one panel. x: title of its axis, and whether that is logarithmic."""
+    first, last = (float(lines[0].x[i]) for i in (0, -1))
+    limits = scale.limits(lines, [] if scale.scale == "log" else [0.0], (-math.inf, math.inf))
+    across = Axis(x[0], x[0], x[1], (first if x[1] else 0.0, last), counts=True)
+    up = Axis(title, title, scale.scale == "log", limits)
+    return Chart("", "", "", "curves", ((Panel("", tuple(lines)),),), across, up)
+
+
 def _setting(experiment: Experiment) -> str:
     flat = experiment.parameters().items()
     settings = [
@@ -118,75 +157,14 @@ def _setting(experiment: Experiment) -> str:
     return f"{experiment.algorithm.name} on {experiment.env.name} ({', '.join(settings[1:])})"
 
 
-def _draw_rate(axes: Axes, records: pd.DataFrame, colour: str) -> None:
-    """Draw the regret per episode."""
-    _draw_regret(axes, curve(records, per_episode(REGRET)), colour)
-    axes.set_xscale("log")
-    axes.set_ylabel("regret per episode,\nmean over the block (reward)")
-    axes.set_ylim(bottom=0)
-
-
-def _draw_total(axes: Axes, records: pd.DataFrame, colour: str) -> None:
-    """Draw the cumulative regret, with the legend of both panels of regret: it grows, so the lower right stays free."""
-    _draw_regret(axes, curve(records), colour)
-    axes.set_ylabel("cumulative regret (reward)")
-    axes.yaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.set_ylim(bottom=0)
-    seeds = records["seed"].nunique()
-    title = counted(seeds, "seed") + ("" if seeds >= FEWEST_SEEDS else ", no band")
-    axes.legend(title=title, frameon=False, loc="lower right")
-    if learned_nothing(records):
-        axes.text(0.03, 0.95, SATURATION_NOTE, transform=axes.transAxes, va="top", color=COLOURS[1])
-
-
-def _draw_regret(axes: Axes, points: pd.DataFrame, colour: str) -> None:
-    axes.plot(points["episode"], points["mean"], color=colour, label="mean over seeds")
-    if not points["lower"].isna().all():
-        style: dict[str, Any] = {"color": colour, "alpha": _ALPHA, "lw": 0, "label": BAND}
-        axes.fill_between(points["episode"], points["lower"], points["upper"], **style)
-
-
-def _draw_values(axes: Axes, records: pd.DataFrame, metrics: Sequence[Metric], when: str) -> None:
-    """Draw metrics over episodes; the legend stands below them, as they may lie anywhere."""
-    curves = {metric: curve(records, metric.name) for metric in metrics}
-    every = pd.concat(curves.values())
-    means = every["mean"].to_numpy()
-    units = {metric.unit for metric in metrics}
-    unit = units.pop() if len(units) == 1 else ""
-    axis = ValueAxis.of(means)
-    output, others = itertools.cycle(_OF_THE_OUTPUT), itertools.cycle(_OF_OTHERS)
-    for metric, points in curves.items():
-        style = next(output if metric.of == "output" or metric.headline else others)
-        lowest = 0.0 if math.isfinite(metric.most) else axis.floor if unit else -math.inf
-        draw_curve(axes, points, (lowest, metric.most), label=_legend_text(metric), **style)
-    main = headline(metrics)
-    if unit:
-        what = main.label if main is not None else listed([metric.label for metric in metrics])
-        axis.apply(axes, wrapped(f"{what} {when}", _HEIGHT), unit, means, every["lower"].to_numpy())
-    elif all(metric.most == 1.0 for metric in metrics):
-        axes.set_ylabel("share")
-        axes.set_ylim(-0.03, 1.03)
-    seeds = records["seed"].nunique()
-    axes.legend(
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.14),
-        frameon=False,
-        fontsize=LEGEND_SIZE,
-        handlelength=3.0,
-        title=counted(seeds, "seed") + (f", {BAND}" if seeds >= FEWEST_SEEDS else ", no band"),
-        title_fontsize=LEGEND_SIZE,
-    )
-
-
-def _legend_lines(drawn: Sequence[Sequence[Metric]]) -> int:
-    """Return how many lines the longest legend below a panel has, with its title and the space around it."""
-    return max((2 + sum(_legend_text(metric).count("\n") + 1 for metric in group) for group in drawn), default=0)
-
-
 def _legend_text(metric: Metric) -> str:
     """Return the label of a line; for a metric of the run without one of these words, its definition too."""
     if metric.headline:
         return f"{metric.label}, mean over the block"
     if metric.of == "run" and metric.definition:
-        return wrapped(f"{metric.label}: {metric.definition}", _WIDTH - 0.6)
+        return f"{metric.label}: {metric.definition}"
     return full_label(metric)
+
+
+def _wrapped(text: str, inches: float) -> str:
+    return textwrap.fill(text, int(_LETTERS_PER_INCH * inches), break_on_hyphens=False)

@@ -50,8 +50,8 @@ def test_a_cell_with_few_seeds_is_drawn_without_a_band(seeds: int, told: str, dr
 
 def test_axes_have_names_and_units(drawn: list[Figure]) -> None:
     draw_cell(cell(jdp(1)))
-    assert [axes.get_ylabel() for axes in drawn[0].axes] == [
-        "regret per episode,\nmean over the block (reward)",
+    assert [" ".join(axes.get_ylabel().split()) for axes in drawn[0].axes] == [
+        "regret per episode, mean over the block (reward)",
         "cumulative regret (reward)",
     ]
     assert [axes.get_xlabel() for axes in drawn[0].axes] == ["episode", "episode"]
@@ -72,7 +72,9 @@ def test_an_algorithm_with_gaps_has_a_panel_of_them(drawn: list[Figure]) -> None
     assert [axes.get_xscale() for axes in (regret, total, gaps)] == ["log", "linear", "log"]
     assert " ".join(gaps.get_ylabel().split()) == f"{GAPS} after the episode (reward, log)"
     names = ["gap of the policy deployed last", "smallest gap of the output policy"]
-    lines = dict(zip(gaps.get_legend_handles_labels()[1], gaps.get_lines(), strict=True))
+    legend = gaps.get_legend()
+    assert legend is not None
+    lines: dict[str, Any] = dict(zip([text.get_text() for text in legend.get_texts()], gaps.get_lines(), strict=True))
     assert list(lines) == [*names, "exploitability of the output policy"]
     last = records(one).query("episode == 1000")
     for line, name in zip(lines.values(), ("gap", "smallest_gap", "exploitability"), strict=True):
@@ -112,10 +114,5 @@ def test_roundings_of_an_exploitability_of_zero_do_not_stretch_the_axis(drawn: l
     some = records(one)
     some.loc[some["episode"] > 500, "exploitability"] = 1e-16
     cell_figure(some, one, one.certificate().to_dict())
-    gaps = drawn[0].axes[2]
-    assert gaps.get_yscale() in {"linear", "symlog"}
-    some["gap"] *= 100
-    cell_figure(some, one, one.certificate().to_dict())
-    gaps = drawn[1].axes[2]
-    least = some[some["episode"] == 500]["exploitability"].mean()
-    assert " ".join(gaps.get_ylabel().split()) == f"{GAPS} after the episode (reward, linear below {least:.1g})"
+    low, high = drawn[0].axes[2].get_ylim()
+    assert 1e6 <= high / low < 1e7
