@@ -24,7 +24,7 @@ MIXTURE_ENV_ID = "dprl/LinearMixture"
 ByAgent = dict[Any, Any]
 
 
-class _ParallelMultiAgentEnv(MultiAgentEnv):
+class ParallelMultiAgentEnv(MultiAgentEnv):
     """RLlib wrapper of a PettingZoo environment; agents, observations, actions and rewards are unchanged."""
 
     # RLlib's ParallelPettingZooEnv lists agents in another order in every process, keeps them after the end of an
@@ -53,26 +53,16 @@ class _ParallelMultiAgentEnv(MultiAgentEnv):
         return observations, rewards, terminateds, truncateds, infos
 
 
-class MarkovGameMultiAgentEnv(_ParallelMultiAgentEnv):
-    """MarkovGameEnv for RLlib.
-
-    env_config: {"game": registry name, and the fields of its spec}. Raises ValueError for other keys.
-    """
-
-    def __init__(self, env_config: Mapping[str, Any]) -> None:
-        _require_key(env_config, "game", "{'game': 'soccer', 'horizon': 5}")
-        super().__init__(make_game(**env_config))
+def game_env(env_config: Mapping[str, Any]) -> ParallelMultiAgentEnv:
+    """Return a Markov game. env_config: {"game": registry name, and the fields of its spec}. Raises ValueError."""
+    _require_key(env_config, "game", "{'game': 'soccer', 'horizon': 5}")
+    return ParallelMultiAgentEnv(make_game(**env_config))
 
 
-class LinearMixtureMultiAgentEnv(_ParallelMultiAgentEnv):
-    """LinearMixtureEnv for RLlib.
-
-    env_config: {"mixture": registry name, and the fields of its spec}. Raises ValueError for other keys.
-    """
-
-    def __init__(self, env_config: Mapping[str, Any]) -> None:
-        _require_key(env_config, "mixture", "{'mixture': 'network_mdp', 'horizon': 5}")
-        super().__init__(make_mixture(**env_config))
+def mixture_env(env_config: Mapping[str, Any]) -> ParallelMultiAgentEnv:
+    """Return a linear mixture MDP. env_config: {"mixture": name, and the fields of its spec}. Raises ValueError."""
+    _require_key(env_config, "mixture", "{'mixture': 'network_mdp', 'horizon': 5}")
+    return ParallelMultiAgentEnv(make_mixture(**env_config))
 
 
 def _require_key(env_config: Mapping[str, Any], key: str, example: str) -> None:
@@ -93,8 +83,8 @@ def one_hot_observations(*_: object, agent_ids: list[str] | None = None) -> Conn
 
 def register_environments() -> None:
     """Register both names with RLlib, as importing this module does; `ray.shutdown()` removes them."""
-    register_env(ENV_ID, MarkovGameMultiAgentEnv)
-    register_env(MIXTURE_ENV_ID, LinearMixtureMultiAgentEnv)
+    register_env(ENV_ID, game_env)
+    register_env(MIXTURE_ENV_ID, mixture_env)
 
 
 register_environments()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -35,7 +34,7 @@ class GymnasiumPolicy:
         return gymnasium.make(self.env_id, **self.env_settings)
 
 
-class ActionTable(ABC):
+class ActionTable:
     """Policy table of one player or agent as a function: `policy(observation)` is an action.
 
     table: integers [H, S], one action per step and state, or floats [H, S, A] with rows of probabilities.
@@ -46,9 +45,9 @@ class ActionTable(ABC):
     generator: np.random.Generator
 
     @property
-    @abstractmethod
     def n_actions(self) -> int:
         """A, the number of actions."""
+        return int(self.table.shape[2])
 
     def __call__(self, observation: ArrayLike) -> int:
         """Return the action at (steps taken, state), int64 [2]. Raises ValueError if there is none."""
@@ -85,11 +84,6 @@ class AgentPolicy(ActionTable):
 
     table: NDArray[np.float64] = field(repr=False)
     generator: np.random.Generator
-
-    @property
-    def n_actions(self) -> int:
-        """A, the number of its actions."""
-        return int(self.table.shape[2])
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,8 +26,9 @@ from dprl.platform.policies import GamePolicy, TeamPolicy
 from dprl.platform.policies.multi_agent import (
     ENV_ID,
     MIXTURE_ENV_ID,
-    LinearMixtureMultiAgentEnv,
-    MarkovGameMultiAgentEnv,
+    ParallelMultiAgentEnv,
+    game_env,
+    mixture_env,
     one_hot_observations,
     register_environments,
 )
@@ -73,7 +74,7 @@ def run_cell(folder: Path) -> Path:
 
 def test_the_environment_has_what_rllib_asks_for() -> None:
     env = _global_registry.get(ENV_CREATOR, ENV_ID)(EnvContext(GAME, worker_index=0))
-    assert isinstance(env, MarkovGameMultiAgentEnv)
+    assert isinstance(env, ParallelMultiAgentEnv)
     assert env.possible_agents == env.agents == list(PLAYERS)
     for player, n_actions in zip(PLAYERS, (2, 3), strict=True):
         assert env.get_observation_space(player) == gymnasium.spaces.MultiDiscrete([5, 3])
@@ -84,8 +85,8 @@ def test_the_environment_has_what_rllib_asks_for() -> None:
 
 
 def test_an_episode_is_that_of_the_parallel_environment() -> None:
-    env = MarkovGameMultiAgentEnv(GAME)
-    expected = MarkovGameMultiAgentEnv(GAME).parallel_env
+    env = game_env(GAME)
+    expected = game_env(GAME).parallel_env
     for seed in (0, None):
         observations, _ = env.reset(seed=seed)
         first, _ = expected.reset(seed=seed)
@@ -105,8 +106,8 @@ def test_an_episode_is_that_of_the_parallel_environment() -> None:
 
 def test_agents_of_a_network_are_those_of_its_parallel_environment() -> None:
     env = _global_registry.get(ENV_CREATOR, MIXTURE_ENV_ID)(EnvContext(NETWORK, worker_index=0))
-    assert isinstance(env, LinearMixtureMultiAgentEnv)
-    expected, agents = LinearMixtureMultiAgentEnv(NETWORK).parallel_env, ["agent_0", "agent_1", "agent_2"]
+    assert isinstance(env, ParallelMultiAgentEnv)
+    expected, agents = mixture_env(NETWORK).parallel_env, ["agent_0", "agent_1", "agent_2"]
     assert env.possible_agents == env.agents == agents
     for agent in agents:
         assert env.get_observation_space(agent) == gymnasium.spaces.MultiDiscrete([5, 27])
@@ -133,7 +134,7 @@ def test_agents_of_a_network_are_those_of_its_parallel_environment() -> None:
 )
 def test_a_config_of_no_mixture_is_refused(config: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        LinearMixtureMultiAgentEnv(config)
+        mixture_env(config)
 
 
 @pytest.mark.slow
@@ -167,7 +168,7 @@ def test_agents_of_a_network_learn_together(cluster: None) -> None:
 )
 def test_a_config_of_no_game_is_refused(config: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        MarkovGameMultiAgentEnv(config)
+        game_env(config)
 
 
 def test_one_player_is_a_module() -> None:
