@@ -79,12 +79,12 @@ def _submit(options: argparse.Namespace) -> int:
     from dprl.platform.submission.jobs import submit_job
 
     with tempfile.TemporaryDirectory(prefix="dprl-job-") as folder:
-        shipment = pack(read_config(options.config, overrides(options)), Path(folder))
+        shipped = pack(read_config(options.config, overrides(options)), Path(folder))
         about = {"dprl_source_digest": source_digest(), "dprl_sweep": cells[0].name}
         words = [CONFIG_FILE, "--address", "auto", "--storage", storage, "--resume-command", options.resume_command]
         words += [] if options.tracking_uri is None else ["--tracking-uri", options.tracking_uri]
         words += sweep_words(options)
-        job_id = submit_job(dashboard, cells[0].name, words, shipment, about, _tell(options))
+        job_id = submit_job(dashboard, cells[0].name, words, shipped, about, _tell(options))
     where = {"sweep": cells[0].name, "storage": storage, "tracking_uri": options.tracking_uri}
     _tell(options)(f"submitted  {job_id}: {counted(len(cells), 'cell')} on {counted(len(nodes), 'node')}")
     if options.no_wait:

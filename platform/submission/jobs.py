@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -19,7 +20,6 @@ from ray.job_submission import JobStatus, JobSubmissionClient
 
 from dprl.platform.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError, first_line
 from dprl.platform.submission.dashboard import Dashboard, Unreachable
-from dprl.platform.submission.shipping import Shipment
 from dprl.plugins import VARIABLE
 
 _SWEEP_CODES = {EXIT_DONE, EXIT_SOME_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED}
@@ -55,15 +55,17 @@ def submit_job(
     dashboard: Dashboard,
     name: str,
     words: Sequence[str],
-    shipment: Shipment,
+    shipped: tuple[Path, Path],
     metadata: Mapping[str, str],
     tell: Callable[[str], None],
 ) -> str:
     """Submit a sweep with the words of its command line, and return the job's id. Raises UserError.
 
+    shipped: the folders of `pack`; both take precedence over packages installed on the nodes.
+
     The agent that starts jobs comes up after the head. Wait for it and tell the user.
     """
-    client = _client(dashboard)
+    client, (code, job) = _client(dashboard), shipped
     # Not by the job's runtime environment: Ray refuses variables that the driver sets for its workers, too.
     named = os.environ.get(VARIABLE)
     start = ["env", f"{VARIABLE}={named}"] if named else []
@@ -76,7 +78,7 @@ def submit_job(
                 client.submit_job(
                     entrypoint=entrypoint,
                     submission_id=job_id,
-                    runtime_env={**shipment.runtime_env, "env_vars": _STOPPING},
+                    runtime_env={"py_modules": [str(code)], "working_dir": str(job), "env_vars": _STOPPING},
                     metadata=dict(metadata),
                 )
             )

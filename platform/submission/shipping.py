@@ -6,7 +6,6 @@ import importlib.metadata
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
@@ -22,26 +21,13 @@ _ROOMS = ("privacy", "envs", "algorithms", "platform")
 _HEADERS = ("Metadata-Version", "Name", "Version", "Requires-Python", "Provides-Extra")
 
 
-@dataclass(frozen=True)
-class Shipment:
-    """Two folders: `code`, the package, the same for every job, and `job`: config, metadata of the package, plugins.
+def pack(config: Mapping[str, Any], into: Path) -> tuple[Path, Path]:
+    """Copy the running code and `config` into the empty folder `into`, as two folders. Raises UserError.
 
-    Ray names shipped folders by their content, so the code is sent to each node once and keeps the path of its compiled
-    kernels there. The wheel is unpacked because Ray would install a packed one with all dependencies, from the network,
-    on every node.
-    """
-
-    code: Path
-    job: Path
-
-    @property
-    def runtime_env(self) -> dict[str, Any]:
-        """Ray's runtime environment; both folders take precedence over packages installed on the nodes."""
-        return {"py_modules": [str(self.code)], "working_dir": str(self.job)}
-
-
-def pack(config: Mapping[str, Any], into: Path) -> Shipment:
-    """Copy the running code and `config` into the empty folder `into`. Raises UserError.
+    They are: the package, the same for every job; and the config, metadata of the package, and plugins. Ray names
+    shipped folders by their content, so the code is sent to each node once and keeps the path of its compiled kernels
+    there. It is an unpacked wheel because Ray would install a packed one with all dependencies, from the network, on
+    every node.
 
     It copies the sources that Python has loaded this module from, so editable and packaged installs both ship the code
     that they run.
@@ -61,7 +47,7 @@ def pack(config: Mapping[str, Any], into: Path) -> Shipment:
     (job / CONFIG_FILE).write_text(yaml.safe_dump(dict(config), sort_keys=False), encoding="utf-8")
     _write_metadata(job)
     _copy_plugins(job)
-    return Shipment(code, job)
+    return code, job
 
 
 def _copy_plugins(job: Path) -> None:

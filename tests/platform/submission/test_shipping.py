@@ -27,6 +27,6 @@ def test_the_dependencies_are_read_and_shipped(kind: str, tmp_path: Path, monkey
     assert unmet_requirements() == [f"{NEEDS} (found none)"]
 
     (tmp_path / "into").mkdir()
-    shipment = pack({"name": "try"}, tmp_path / "into")
-    (shipped,) = importlib.metadata.distributions(path=[str(shipment.job)])
+    _, job = pack({"name": "try"}, tmp_path / "into")
+    (shipped,) = importlib.metadata.distributions(path=[str(job)])
     assert (shipped.version, shipped.requires) == ("9.9", [NEEDS])

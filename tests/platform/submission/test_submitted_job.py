@@ -34,29 +34,29 @@ def process(proc: Path, pid: int, parent: int, *words: str) -> None:
 
 
 def test_what_is_packed_is_what_runs_here(tmp_path: Path) -> None:
-    shipment = pack(read_config("smoke"), tmp_path)
+    package, job = pack(read_config("smoke"), tmp_path)
     asked = "import dprl.privacy as p, importlib.metadata as m; print(p.source_digest(), m.version('dprl'), p.__file__)"
     # -S: without site-packages' own dprl; what it needs besides comes from there all the same.
-    paths = [str(shipment.code.parent), str(shipment.job), *sys.path]
+    paths = [str(package.parent), str(job), *sys.path]
     code = f"import sys; sys.path[:0] = {paths!r}; {asked}"
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)
     digest, version, file = done.stdout.split()
     assert digest == source_digest()
     assert version == importlib.metadata.version("dprl")
-    assert file.startswith(str(shipment.code))
+    assert file.startswith(str(package))
 
 
 @pytest.mark.parametrize("name", sorted(config_files()))
 def test_a_packed_config_has_the_same_cells(name: str, tmp_path: Path) -> None:
-    shipment = pack(read_config(name, ["seed=3"]), tmp_path)
-    packed = load_cells(shipment.job / CONFIG_FILE)
+    _, job = pack(read_config(name, ["seed=3"]), tmp_path)
+    packed = load_cells(job / CONFIG_FILE)
     assert [cell.digest for cell in packed] == [cell.digest for cell in load_cells(name, ["seed=3"])]
     assert packed[0].name == name
 
 
 def test_two_packings_are_one_package(tmp_path: Path) -> None:
     first, second = (pack(read_config("smoke"), tmp_path / name) for name in ("one", "two"))
-    for ours, theirs in ((first.code, second.code), (first.job, second.job)):
+    for ours, theirs in zip(first, second, strict=True):
         files = [{f.relative_to(top): f.read_bytes() for f in top.rglob("*") if f.is_file()} for top in (ours, theirs)]
         assert files[0] == files[1]
         assert len(files[0]) >= 2
