@@ -41,11 +41,15 @@ class Line(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Lines on one pair of axes. warning: written across it, where the shown cells protect nobody."""
+    """Lines on one pair of axes.
+
+    warning: written across it, where the shown cells protect nobody. names: of the axes, where panels differ in them.
+    """
 
     title: str
     lines: Sequence[Line]
     warning: str = ""
+    names: tuple[str, str] = ("", "")
 
 
 def draw_panels(
@@ -87,30 +91,12 @@ def _draw(axes: Axes, panel: Panel) -> None:
         axes.text(0.5, 0.93, panel.warning, fontsize=15, weight="bold", **where)
 
 
-class LogLine(NamedTuple):
-    """Line on logarithmic axes; x, y: float64[n]; form: of matplotlib, as 'o-'."""
-
-    label: str
-    x: npt.ArrayLike
-    y: npt.ArrayLike
-    colour: str
-    form: str
-
-
-class LogPanel(NamedTuple):
-    """Lines on one pair of logarithmic axes. names: of the axes."""
-
-    title: str
-    names: tuple[str, str]
-    lines: Sequence[LogLine]
-
-
-def draw_log_panels(panels: Sequence[LogPanel], title: str) -> bytes:
-    """Draw panels side by side as a PNG, with one legend below them."""
+def draw_log_panels(panels: Sequence[Panel], title: str) -> bytes:
+    """Draw panels with logarithmic axes side by side as a PNG, with one legend below them."""
     figure = Figure(figsize=(len(panels) * _WIDTH, _HEIGHT), layout="constrained")
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         for line in panel.lines:
-            axes.loglog(line.x, line.y, line.form, color=line.colour, label=line.label or None, lw=1.6, ms=4.5)
+            axes.loglog(line.x, line.y, label=line.label or None, lw=1.6, ms=4.5, **line.style)
         axes.set_title(panel.title, fontsize=10)
         few = np.unique(np.concatenate([np.asarray(line.x, dtype=np.float64) for line in panel.lines]))
         if len(few) <= _FEW:

@@ -15,7 +15,7 @@ from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import estimate
 from dprl.platform.reproductions.claims import Cell, Cells, Key, Measure
 from dprl.platform.reproductions.engine import Findings, Group, Paper
-from dprl.platform.reproductions.figures import COLOURS, LogLine, LogPanel, draw_log_panels
+from dprl.platform.reproductions.figures import COLOURS, Line, Panel, draw_log_panels
 from dprl.platform.reproductions.slopes import Fit, fit
 from dprl.platform.reproductions.tables import INFINITE, epsilon_text
 from dprl.platform.results.cell_folder import CellResults
@@ -227,29 +227,29 @@ def _figures_of(paper: TheoryPaper, found: Findings) -> dict[str, bytes]:
     at_base = {
         key: cell for key, cell in cells.items() if (key.group, key.control) == (algorithm, paper.sized(paper.base))
     }
-    curves: list[LogLine] = []
-    costs: list[LogLine] = []
+    curves, costs = list[Line](), list[Line]()
     for colour, (model, term) in zip(COLOURS, terms.items(), strict=False):
         key = max((each for each in at_base if each.mechanism == model), key=lambda each: (each.setting, -each.epsilon))
         key = key if model == WITHOUT else key._replace(epsilon=1.0)
         cell, x = at_base[key], at_base[key].ends.astype(np.float64)
         sizes: dict[str, float] = {**paper.base, "A+B": paper.base["A"] + paper.base.get("B", 0.0), "epsilon": 1.0}
-        curves += [LogLine(MODELS[model], x, cell.curves.mean(axis=0), colour, "-")]
+        curves += [Line(MODELS[model], x, cell.curves.mean(axis=0), {"color": colour})]
         for bound, form in ((terms, ":"), (paper.least, "-.")):
             parts = [bound[each] for each in dict.fromkeys((WITHOUT, model))]
-            curves += [LogLine("", x, [sum(value(part, {**sizes, "K": k}) for part in parts) for k in x], colour, form)]
+            y = [sum(value(part, {**sizes, "K": k}) for part in parts) for k in x]
+            curves += [Line("", x, y, {"color": colour, "ls": form})]
         keys = sorted((each for each in at_base if each.mechanism == model), key=lambda each: each.epsilon)
         if model != WITHOUT:
             epsilons = [each.epsilon for each in keys]
             free = at_base[key._replace(mechanism=WITHOUT, epsilon=math.inf)]
             excess = [float((at_base[each].curves[:, -1] - free.curves[:, -1]).mean()) for each in keys]
-            costs += [LogLine(MODELS[model], epsilons, excess, colour, "o-")]
+            costs += [Line(MODELS[model], epsilons, excess, {"color": colour, "marker": "o"})]
             for part, form in ((term, ":"), (paper.least[model], "-.")):
                 y = [value(part, {**sizes, "K": key.setting, "epsilon": each}) for each in epsilons]
-                costs += [LogLine("", epsilons, y, colour, form)]
+                costs += [Line("", epsilons, y, {"color": colour, "ls": form})]
     panels = [
-        LogPanel("regret at \u03b5 = 1", ("episodes", "regret"), curves),
-        LogPanel("cost of privacy", ("\u03b5", "extra regret"), costs),
+        Panel("regret at \u03b5 = 1", curves, names=("episodes", "regret")),
+        Panel("cost of privacy", costs, names=("\u03b5", "extra regret")),
     ]
     title = "dotted: upper bounds, dash-dotted: lower bounds on the worst case, with 1 for constants and logarithms"
     return {f"{paper.name}_slopes.png": draw_log_panels(panels, title)}
