@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,6 @@ SATURATION_REMEDY = "more episodes, a larger epsilon or, giving up theorems, a s
 _JUDGED = {"run": "", "deployed": " of the policy deployed last", "output": " of the output policy"}
 
 
-def main_column(metric: Metric) -> str:
-    """Return the column of the summary that stands for a headline: the mean over all episodes of a run."""
-    return f"mean_{metric.name}" if metric.over == "sum" else metric.name
-
-
 def is_result(metric: Metric) -> bool:
     """Whether tables show it beside the headline."""
     return metric.over == "last" and bool(metric.short) and not metric.headline
@@ -43,19 +38,9 @@ def is_final_score(metric: Metric) -> bool:
     return is_result(metric) and metric.better == "high" and metric.unit in ("return", "steps")
 
 
-def results_in(found: Collection[str]) -> list[Metric]:
-    """Return the metrics of all algorithms that are results, with columns among those `found`."""
-    return [metric for metric in _known() if is_result(metric) and metric.name in found]
-
-
-def gaps_in(found: Collection[str]) -> list[Metric]:
-    """Return the metrics of all algorithms that are gaps, with columns among those `found`."""
-    return [metric for metric in _known() if is_gap(metric) and metric.name in found]
-
-
-def final_scores_in(found: Collection[str]) -> list[Metric]:
-    """Return the metrics of all algorithms that are final scores, with columns among those `found`."""
-    return [metric for metric in _known() if is_final_score(metric) and metric.name in found]
+def results_in(found: Collection[str], kind: Callable[[Metric], bool] = is_result) -> list[Metric]:
+    """Return the metrics of all algorithms that are results, or of this kind, with columns among those `found`."""
+    return [metric for metric in _known() if kind(metric) and metric.name in found]
 
 
 def headlines_in(found: Collection[str]) -> list[Metric]:

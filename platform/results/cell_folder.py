@@ -101,7 +101,7 @@ class CellFolder:
         return self.path / "policy.npz"
 
     def figure_file(self, name: str) -> Path:
-        """A figure of the cell, by the name that `reports.figures.of_cell` gives it."""
+        """A figure of the cell, by the name that `reports.figures.learning` gives it."""
         return self.path / name
 
     @property

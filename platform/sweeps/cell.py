@@ -29,7 +29,7 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.configs.memory import seeds_at_once
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.plugins import require_digested_modules
-from dprl.platform.reports.figures.of_cell import cell_figures
+from dprl.platform.reports.figures.learning import cell_figures
 from dprl.platform.reports.pages.certificate import certificate_page
 from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.cell_folder import CellFolder

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from dprl.platform.reports.comparing.findings import Finding, findings_of
 from dprl.platform.reports.comparing.groups import Group
-from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.comparing.sentences import MIXED, budget_text, comparison_text, rival_text
 from dprl.platform.reports.number_texts import effect_text, estimate_text
 
@@ -35,16 +33,6 @@ def answers_of(group: Group) -> list[Answer]:
     """Return the answers of a group that has a headline: trust model by trust model, small budgets first."""
     several = len({float(cell.row.get("claimed_delta", 0.0)) for cell in group.cells if cell.private}) > 1
     return [_answer(group, finding, with_delta=several) for finding in findings_of(group)]
-
-
-def p_text(p_value: float) -> str:
-    """Return an adjusted p-value in words."""
-    return "" if math.isnan(p_value) else "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"
-
-
-def interval_ends(cell: ReportCell) -> tuple[float, float]:
-    """Return the ends of the interval of a cell's headline, one number a seed."""
-    return (math.nan, math.nan) if cell.metric is None else (cell.estimate.lower, cell.estimate.upper)
 
 
 def _answer(group: Group, finding: Finding, *, with_delta: bool) -> Answer:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dprl.platform.reports.comparing.declared import SAME_EPSILON
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
-from dprl.platform.reports.inference.effects import Effect, Estimate
+from dprl.platform.reports.inference.effects import Effect
 
 _MIXED = {"algorithm", "noise"}
 
@@ -83,11 +83,6 @@ def findings_of(group: Group) -> list[Finding]:
     if any(not cell.private for cell in group.cells):
         budgets.append(Budget("none", math.inf, 0.0))
     return [_finding(group, budget) for budget in budgets]
-
-
-def value_of(group: Group, finding: Finding) -> Estimate | None:
-    """Return the headline of the best cell of a finding with its interval, None without a cell."""
-    return None if finding.best is None else group.cells[finding.best].estimate
 
 
 def _budgets(group: Group, model: str) -> list[Budget]:

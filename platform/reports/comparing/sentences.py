@@ -22,7 +22,7 @@ from dprl.platform.reports.number_texts import (
     row_estimate,
     sentence_number,
 )
-from dprl.platform.reports.records import gaps_in
+from dprl.platform.reports.records import is_gap, results_in
 
 NO_TEST = f"fewer than {FEWEST_SEEDS} seeds: no test"
 MIXED = "algorithm and noise differ"
@@ -322,7 +322,7 @@ def _algorithm(group: Group, rival: Rival) -> str:
 
 def _gaps(each: _Told) -> list[Metric]:
     """Return the gaps that the output policy of the best cell has, exploitability first."""
-    return gaps_in(each.group.cells[each.best].row)[::-1]
+    return results_in(each.group.cells[each.best].row, is_gap)[::-1]
 
 
 def _output_policies(chosen: Sequence[_Told]) -> list[str]:

@@ -9,10 +9,8 @@ from dprl.platform.reports.documents.stylesheet import colour_name
 from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.figures.layout import compose
 from dprl.platform.reports.figures.marks import line_colour
-from dprl.platform.reports.figures.styles import Style, render, style_of
+from dprl.platform.reports.figures.styles import FRAME, Style, render, style_of
 
-_FRAME = ("ink", "axis", "faint", "rule", "page", "muted")
-"""Colours that a style has of its own."""
 _COLOUR = re.compile(r"((?:fill|stroke): )(#[0-9a-fA-F]{6})\b")
 _HEAD = re.compile(r'<svg[^>]*?viewBox="([^"]*)"[^>]*>')
 _DROPPED = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|<style[^>]*>\*\{[^<]*</style>", re.DOTALL)
@@ -23,7 +21,7 @@ def figure_colours(charts: Sequence[Chart]) -> list[tuple[str, str]]:
     light, dark = style_of("page", "light"), style_of("page", "dark")
     lines = [line for chart in charts for line in chart.lines]
     drawn = dict.fromkeys((line_colour(line, light), line_colour(line, dark)) for line in lines)
-    return [*drawn, *((getattr(light, name), getattr(dark, name)) for name in _FRAME)]
+    return [*drawn, *FRAME.values()]
 
 
 def inline_figure(chart: Chart, identifier: str) -> tuple[str, str]:

@@ -9,14 +9,14 @@ import numpy as np
 from dprl.algorithms import Metric
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.charts import Chart
-from dprl.platform.reports.figures.colours import Palette
+from dprl.platform.reports.figures.colours import Palette, colours_of
 from dprl.platform.reports.figures.curves import curve_charts
 from dprl.platform.reports.figures.frontier import final_charts, frontier_charts, gap_charts, user_charts
 from dprl.platform.reports.figures.horizons import horizon_charts
 from dprl.platform.reports.figures.layout import compose
 from dprl.platform.reports.figures.lines import algorithm_of
 from dprl.platform.reports.figures.styles import FORMATS, render, style_of
-from dprl.platform.reports.records import final_scores_in, gaps_in
+from dprl.platform.reports.records import is_final_score, is_gap, results_in
 
 
 def chart_files(chart: Chart, kinds: Sequence[str] = FORMATS) -> dict[str, bytes]:
@@ -33,7 +33,7 @@ def palette_of(cells: Sequence[ReportCell]) -> Palette:
             sign = 1.0 if cell.metric.better == "low" else -1.0
             value = sign * float(np.mean(cell.finals))
             scores[algorithm_of(cell)] = min(value, scores.get(algorithm_of(cell), value))
-    return Palette.of(map(algorithm_of, cells), leading=sorted(scores, key=lambda name: (scores[name], name)))
+    return colours_of(map(algorithm_of, cells), leading=sorted(scores, key=lambda name: (scores[name], name)))
 
 
 def report_charts(cells: Sequence[ReportCell]) -> list[Chart]:
@@ -47,13 +47,13 @@ def report_charts(cells: Sequence[ReportCell]) -> list[Chart]:
     for cell in cells:
         if cell.metric is not None:
             by_metric.setdefault(cell.metric, []).append(cell)
-    gaps = gaps_in({key for cell in cells for key in cell.row})
+    gaps = results_in({key for cell in cells for key in cell.row}, is_gap)
     found = gap_charts(cells, gaps, palette)
     for make, name in ((frontier_charts, "frontier"), (horizon_charts, "horizon"), (curve_charts, "curves")):
         for i, (metric, part) in enumerate(by_metric.items()):
             found += make(part, palette, name if i == 0 else f"{name}_{metric.name}")
     finals: list[Chart] = []
-    for i, metric in enumerate(final_scores_in({key for cell in cells for key in cell.row})):
+    for i, metric in enumerate(results_in({key for cell in cells for key in cell.row}, is_final_score)):
         for draw, name in ((final_charts, "final"), (user_charts, "users")):
             finals += draw(cells, metric, palette, name if i == 0 else f"{name}_{metric.name}")
     return [*finals, *found] if len(by_metric) == 1 else [*found, *finals]

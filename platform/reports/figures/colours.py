@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 Theme = Literal["light", "dark"]
@@ -57,33 +56,26 @@ _FOR_OTHERS = (SKY, BLACK, GREEN, ORANGE, PINK, VERMILION, BLUE)
 """For algorithms of plugins, and where two of a report would have the same colour."""
 
 
-@dataclass(frozen=True)
-class Palette:
-    """Colours of all algorithms of a report, so that each has the same one in every panel, figure and table."""
+Palette = Mapping[str, Shades]
+"""Colours of all algorithms of a report, so that each has the same one in every panel, figure and table."""
 
-    shades: Mapping[str, Shades]
 
-    @classmethod
-    def of(cls, algorithms: Iterable[str], leading: Sequence[str] = ()) -> Palette:
-        """Return the colours of these algorithms; their order changes nothing.
+def colours_of(algorithms: Iterable[str], leading: Sequence[str] = ()) -> dict[str, Shades]:
+    """Return the colours of these algorithms; their order changes nothing.
 
-        leading: where there are more than seven, the first seven of these have colours (by default the seven first by
-        name), and the others are `NEUTRAL`.
-        """
-        names = set(algorithms)
-        wanted = [name for name in dict.fromkeys([*leading, *sorted(names)]) if name in names][: len(HUES)]
-        found: dict[str, Shades] = {}
-        for name, hue in _OF_ALGORITHMS.items():
-            if name in wanted and hue not in found.values():
-                found[name] = hue
-        free = [hue for hue in _FOR_OTHERS if hue not in found.values()]
-        others = sorted(name for name in wanted if name not in found)
-        found |= dict(zip(others, free, strict=False))
-        return cls({name: found.get(name, NEUTRAL) for name in sorted(names)})
-
-    def __getitem__(self, algorithm: str) -> Shades:
-        """Return the colours of an algorithm, `NEUTRAL` for one that the palette was not made for."""
-        return self.shades.get(algorithm, NEUTRAL)
+    leading: where there are more than seven, the first seven of these have colours (by default the seven first by
+    name), and the others are `NEUTRAL`.
+    """
+    names = set(algorithms)
+    wanted = [name for name in dict.fromkeys([*leading, *sorted(names)]) if name in names][: len(HUES)]
+    found: dict[str, Shades] = {}
+    for name, hue in _OF_ALGORITHMS.items():
+        if name in wanted and hue not in found.values():
+            found[name] = hue
+    free = [hue for hue in _FOR_OTHERS if hue not in found.values()]
+    others = sorted(name for name in wanted if name not in found)
+    found |= dict(zip(others, free, strict=False))
+    return {name: found.get(name, NEUTRAL) for name in sorted(names)}
 
 
 class Look(NamedTuple):

@@ -164,7 +164,7 @@ def _line(
     quantity, scale = how
     episodes, values = points
     band = scaled_band(scale.apply(values), scale.scale, range_of(quantity.metric, cell))
-    return Line(name, lines.shades(cell), lines.look(cell), episodes, band.centre, band.lower, band.upper)
+    return Line(name, lines.shades(cell), lines.look(cell), episodes, *band)
 
 
 def tinted(lines: Sequence[Line], cells: Sequence[ReportCell]) -> list[Line]:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dprl.envs import CartPole, CartPoleGravityEnv, Env
+from dprl.envs import CartPoleGravityEnv
 from dprl.envs.cartpole_dynamics import ANGLE_LIMIT, POSITION_LIMIT
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
@@ -35,11 +35,6 @@ class Episode(NamedTuple):
     states: np.ndarray
     actions: np.ndarray
     fallen: bool
-
-
-def drawn_as_episode(env: type[Env]) -> bool:
-    """Return whether an episode of this class of environments can be drawn."""
-    return env is CartPole
 
 
 def play(policy: ActorCriticPolicy, seed: int) -> Episode:

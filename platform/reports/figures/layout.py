@@ -88,7 +88,7 @@ def compose(chart: Chart, style: Style) -> Figure:
 
 def _background(style: Style) -> str:
     """Pages show their own background through a figure."""
-    return "none" if style.name in ("page", "phone") else style.page
+    return "none" if style.name in ("page", "phone") else style.frame("page")
 
 
 def _fold(chart: Chart, style: Style) -> list[list[Panel | None]]:
@@ -179,7 +179,7 @@ def _title(axes: Axes, title: str, letter: str, style: Style) -> None:
     if not letter:
         return
     look: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
-    look |= {"fontsize": style.text, "color": style.ink, "annotation_clip": False}
+    look |= {"fontsize": style.text, "color": style.frame("ink"), "annotation_clip": False}
     axes.annotate(letter, (0.0, 1.0), (0, 0.45 * style.text), weight="bold", **look)
     width = text_width(f"{letter} ", style.text, bold=True) * 72 + 0.25 * style.text
     axes.annotate(title, (0.0, 1.0), (width, 0.45 * style.text), **look)
@@ -200,7 +200,7 @@ def _note_unlearned(axes: Axes, panel: Panel, style: Style) -> bool:
         ha="right",
         va=va,
         fontsize=style.small,
-        color=style.muted,
+        color=style.frame("muted"),
         zorder=5,
     )
     return True
@@ -260,7 +260,7 @@ def _axis_titles(figure: Figure, chart: Chart, frame: _Frame, style: Style, heig
     # A title wider than the panels begins at the left edge.
     half = text_width(text, style.text) / 2
     middle = max(middle, half + 0.02 * style.inch)
-    look: dict[str, Any] = {"fontsize": style.text, "color": style.ink}
+    look: dict[str, Any] = {"fontsize": style.text, "color": style.frame("ink")}
     figure.text(middle / frame.width, at / height, text, ha="center", va="top", **look)
     centre = (frame.foot + height - frame.head - frame.titles) / 2
     figure.text(0.01 * style.inch / frame.width, centre / height, chart.y.title, rotation=90, va="center", **look)

@@ -1,4 +1,4 @@
-"""The figure of a cell: its headline over episodes, and other metrics of its policies."""
+"""The figures of a cell: its headline over episodes, other metrics of its policies, and an episode."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from matplotlib.figure import Figure
 
 from dprl.algorithms import Metric
 from dprl.algorithms.base import REGRET, headline
+from dprl.envs import CartPole
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
 from dprl.platform.reports.figures.building import ValueScale
 from dprl.platform.reports.figures.charts import Axis, Chart, Line, LineName, Panel
-from dprl.platform.reports.figures.colours import BLUE, GREEN, ORANGE, PINK, VERMILION, Look, Palette, Shades
+from dprl.platform.reports.figures.colours import BLUE, GREEN, ORANGE, PINK, VERMILION, Look, Shades, colours_of
+from dprl.platform.reports.figures.episode_figure import episode_figure
 from dprl.platform.reports.figures.marks import draw_panel
 from dprl.platform.reports.figures.styles import drawing, render, style_of
 from dprl.platform.reports.inference.intervals import CONFIDENCE, FEWEST_SEEDS
@@ -42,6 +44,23 @@ _LOOKS: tuple[tuple[Shades, Look], ...] = (
 """Of the metrics of a panel; dashes tell them apart on paper too."""
 
 
+def cell_figures(
+    records: pd.DataFrame, experiment: Experiment, certificate: Mapping[str, Any], policies: Mapping[str, np.ndarray]
+) -> dict[str, bytes]:
+    """Return the figures of a finished cell as PNGs, by the name of their file: that of the headline is its name's.
+
+    policies: those of each seed, by name; the first seed's is played where an episode can be drawn.
+    """
+    main = headline(experiment.metrics)
+    name = main.name if main is not None else "metrics"
+    found = {f"{name}.png": cell_figure(records, experiment, certificate)} if experiment.metrics else {}
+    first = policies["policy"][0]
+    # Parameters that have grown without bounds act in no way that could be shown.
+    if experiment.env.builds is CartPole and np.isfinite(first).all():
+        found["episode.png"] = episode_figure(first, experiment)
+    return found
+
+
 def cell_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapping[str, Any]) -> bytes:
     """Draw a cell's regret per episode (log x), cumulative regret and bounds (log x), with bands over seeds.
 
@@ -61,8 +80,8 @@ def cell_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapp
             across = (i * _WIDTH + _LEFT) / width, (_WIDTH - _LEFT - _RIGHT) / width
             axes = figure.add_axes((across[0], below / height, across[1], _HEIGHT / height))
             draw_panel(axes, chart, chart.panels[0], style)
-            axes.set_xlabel(chart.x.title, fontsize=style.text, color=style.ink)
-            axes.set_ylabel(_wrapped(chart.y.title, _HEIGHT), fontsize=style.text, color=style.ink)
+            axes.set_xlabel(chart.x.title, fontsize=style.text, color=style.frame("ink"))
+            axes.set_ylabel(_wrapped(chart.y.title, _HEIGHT), fontsize=style.text, color=style.frame("ink"))
             look: dict[str, Any] = {"frameon": False, "fontsize": style.small, "title_fontsize": style.small}
             look |= {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "handlelength": 3.0}
             axes.legend(axes.get_lines(), names, title=f"{counted(seeds, 'seed')}{band}", **look)
@@ -79,14 +98,14 @@ def _charts(records: pd.DataFrame, experiment: Experiment) -> list[Chart]:
     metrics, unit, found = experiment.metrics, experiment.algorithm.unit, list[Chart]()
     if REGRET in metrics:
         name = experiment.algorithm.name
-        look = ((Palette.of([name])[name], Look("-", "", 1.0)),)
+        look = ((colours_of([name])[name], Look("-", "", 1.0)),)
         rate = {"mean over seeds": curve(records, per_episode(REGRET))}
         total = {"mean over seeds": curve(records)}
         titles = "regret per episode, mean over the block (reward)", "cumulative regret (reward)"
         linear = ValueScale("linear", -math.inf, False)
         found = [
-            _chart(_lines(rate, look, (0.0, math.inf)), titles[0], linear, (unit, True)),
-            _chart(_lines(total, look, (0.0, math.inf)), titles[1], linear, (unit, False)),
+            _chart(_lines(rate, look, REGRET.range()), titles[0], linear, (unit, True), REGRET.range()),
+            _chart(_lines(total, look, REGRET.range()), titles[1], linear, (unit, False), REGRET.range()),
         ]
     # What is 0 throughout, as what agents have to learn of public rewards, would be an empty panel.
     groups = _groups([metric for metric in metrics if metric.headline or records[metric.name].any()])
@@ -121,9 +140,10 @@ def _values(records: pd.DataFrame, metrics: Sequence[Metric], x: tuple[str, bool
         title = f"{what} after the {x[0]} ({unit}{', log' if scale.scale == 'log' else ''})"
     elif all(metric.most == 1.0 for metric in metrics):
         title = "share"
-    bounds = max(scale.floor, 0.0 if unit or title else -math.inf), max(metric.most for metric in metrics)
-    lines = _lines({label: each.clip(lower=scale.floor) for label, each in points.items()}, _LOOKS, bounds)
-    return _chart(lines, title, scale, x)
+    ranges = [metric.range() for metric in metrics]
+    range_ = max(scale.floor, min(low for low, _ in ranges)), max(high for _, high in ranges)
+    lines = _lines({label: each.clip(lower=scale.floor) for label, each in points.items()}, _LOOKS, range_)
+    return _chart(lines, title, scale, x, range_)
 
 
 def _lines(
@@ -138,12 +158,13 @@ def _lines(
     return found
 
 
-def _chart(lines: Sequence[Line], title: str, scale: ValueScale, x: tuple[str, bool]) -> Chart:
+def _chart(
+    lines: Sequence[Line], title: str, scale: ValueScale, x: tuple[str, bool], range_: tuple[float, float]
+) -> Chart:
     """Return a chart of one panel. x: title of its axis, and whether that is logarithmic."""
     first, last = (float(lines[0].x[i]) for i in (0, -1))
-    limits = scale.limits(lines, [] if scale.scale == "log" else [0.0], (-math.inf, math.inf))
     across = Axis(x[0], x[0], x[1], (first if x[1] else 0.0, last), counts=True)
-    up = Axis(title, title, scale.scale == "log", limits)
+    up = Axis(title, title, scale.scale == "log", scale.limits(lines, [], range_))
     return Chart("", "", "", "curves", ((Panel("", tuple(lines)),),), across, up)
 
 

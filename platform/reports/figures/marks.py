@@ -28,7 +28,7 @@ def draw_panel(axes: Axes, chart: Chart, panel: Panel, style: Style) -> None:
     """Draw all lines of a panel, and its axes without their titles."""
     _frame(axes, chart, style)
     if math.isfinite(panel.unlearned):
-        axes.axhline(panel.unlearned, color=style.faint, lw=1.2 * style.hair, ls=(0, (1, 1.8)), zorder=1)
+        axes.axhline(panel.unlearned, color=style.frame("faint"), lw=1.2 * style.hair, ls=(0, (1, 1.8)), zorder=1)
     free = [line for line in panel.lines if line.name.free]
     private = [line for line in panel.lines if not line.name.free]
     if chart.kind == "curves":
@@ -50,16 +50,15 @@ def _frame(axes: Axes, chart: Chart, style: Style) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
-        axes.spines[side].set(color=style.axis, linewidth=style.hair)
+        axes.spines[side].set(color=style.frame("axis"), linewidth=style.hair)
     put_scale(axes.xaxis, chart.x, int(width / (text_width("10k", style.ticks) + 0.03 * style.inch)))
     put_scale(axes.yaxis, chart.y, _MOST_TICKS)
     axes.set_xlim(*chart.x.limits)
     axes.set_ylim(*chart.y.limits)
     size = style.hair * 4
-    axes.tick_params(
-        color=style.axis, labelcolor=style.muted, labelsize=style.ticks, width=style.hair, length=size, pad=size * 0.8
-    )
-    axes.grid(axis="y", color=style.rule, lw=style.hair)
+    axes.tick_params(color=style.frame("axis"), width=style.hair, length=size)
+    axes.tick_params(labelcolor=style.frame("muted"), labelsize=style.ticks, pad=size * 0.8)
+    axes.grid(axis="y", color=style.frame("rule"), lw=style.hair)
     axes.set_axisbelow(True)
 
 
@@ -127,7 +126,7 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u207
 
 def line_colour(line: Line, style: Style) -> str:
     """Return the colour of a line, mixed with that of the page by its tint."""
-    ends = to_rgb(style.line_colour(line.ink)), to_rgb(style.page)
+    ends = to_rgb(style.line_colour(line.ink)), to_rgb(style.frame("page"))
     red, green, blue = ((1 - line.tint) * one + line.tint * other for one, other in zip(*ends, strict=True))
     return to_hex((red, green, blue))
 
@@ -180,15 +179,15 @@ def draw_marker(axes: Axes, at: tuple[float, float], marker: str, colour: str, f
         "ls": "",
         "ms": style.marker * (1.35 if wide else 1.15),
         "color": colour,
-        "mec": colour if wide else style.page,
+        "mec": colour if wide else style.frame("page"),
         "mew": style.line * (0.8 if wide else 0.4),
         "clip_on": False,
         "zorder": 4,
     }
     if fill == "left":
-        look |= {"fillstyle": "left", "mfcalt": style.page}
+        look |= {"fillstyle": "left", "mfcalt": style.frame("page")}
     elif fill == "none":
-        look |= {"mfc": style.page}
+        look |= {"mfc": style.frame("page")}
     axes.plot(*at, **look)
 
 

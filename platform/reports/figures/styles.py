@@ -23,6 +23,16 @@ WIDTHS = 1.5, 40.0
 """Of figures, in inches."""
 _FONTS = ("Arial", "Helvetica", "Liberation Sans", "DejaVu Sans")
 """The first one installed is used; the last one comes with matplotlib and has every sign."""
+FRAME = {
+    "ink": ("#1D1D1F", "#E9EAEC"),
+    "axis": ("#444444", "#8D9299"),
+    "faint": ("#A8A8A8", "#6B6F75"),
+    "rule": ("#ECECEC", "#2A2C30"),
+    "page": ("#FFFFFF", "#131416"),
+    "muted": (NO_PRIVACY.text, NO_PRIVACY.dark_text),
+}
+"""Colours on a light and on a dark page: of titles, axes and ticks, the level without learning, gridlines, the page
+behind a figure (inside hollow markers and around filled ones), and notes."""
 _POINTS = 72
 _LINE_HEIGHT = 1.2
 """In font sizes."""
@@ -50,35 +60,9 @@ class Style:
     dpi: int
     theme: Theme = "light"
 
-    @property
-    def ink(self) -> str:
-        """Colour of titles."""
-        return "#E9EAEC" if self.theme == "dark" else "#1D1D1F"
-
-    @property
-    def axis(self) -> str:
-        """Colour of axes and ticks."""
-        return "#8D9299" if self.theme == "dark" else "#444444"
-
-    @property
-    def faint(self) -> str:
-        """Colour of the level of a policy that has learned nothing."""
-        return "#6B6F75" if self.theme == "dark" else "#A8A8A8"
-
-    @property
-    def rule(self) -> str:
-        """Colour of gridlines."""
-        return "#2A2C30" if self.theme == "dark" else "#ECECEC"
-
-    @property
-    def page(self) -> str:
-        """Colour of the page behind a figure: inside hollow markers and around filled ones."""
-        return "#131416" if self.theme == "dark" else "#FFFFFF"
-
-    @property
-    def muted(self) -> str:
-        """Colour of notes inside a figure."""
-        return NO_PRIVACY.text_on(self.theme)
+    def frame(self, part: str) -> str:
+        """Return the colour of a part of FRAME."""
+        return FRAME[part][self.theme == "dark"]
 
     def line_colour(self, shades: Shades) -> str:
         """Return the colour of a line."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,29 +21,19 @@ _STILL = 1e-9
 """Spread over seeds, relative to the mean, that is rounding: the band has no width there."""
 
 
-class _Band(NamedTuple):
-    """A mean curve over seeds with the ends of its band, float64[T] each; the ends are NaN below 3 seeds.
+def scaled_band(
+    curves: np.ndarray, scale: Scale, bounds: tuple[float | np.ndarray, float | np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return mean, lower and upper end, float64[T] each, of the simultaneous band of `curves` float64[n_seeds, T].
 
-    On the log scale the curve is the geometric mean of the seeds' curves, and the band is that of the mean log curve,
-    transformed back.
-    """
-
-    centre: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    scale: Scale
-
-
-def scaled_band(curves: np.ndarray, scale: Scale, bounds: tuple[float | np.ndarray, float | np.ndarray]) -> _Band:
-    """Return the simultaneous band of `curves` float64[n_seeds, T], computed on `scale` and cut at `bounds`.
-
-    bounds: the range of the metric, a number or float64[T] each. On the log scale all values must be positive, see
-    `scale_of`.
+    It is computed on `scale` and cut at `bounds`; the ends are NaN below 3 seeds. On the log scale the mean is the
+    geometric one of the seeds' curves, and the band is that of the mean log curve, transformed back; all values must be
+    positive, see `scale_of`. bounds: the range of the metric, a number or float64[T] each.
     """
     mean, half = simultaneous_band(np.log(curves) if scale == "log" else curves)
     ends = (mean, mean - half, mean + half)
     centre, lower, upper = (np.exp(end) for end in ends) if scale == "log" else ends
-    return _Band(centre, np.clip(lower, *bounds), np.clip(upper, *bounds), scale)
+    return centre, np.clip(lower, *bounds), np.clip(upper, *bounds)
 
 
 def simultaneous_band(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -31,7 +31,7 @@ from dprl.platform.reports.number_texts import delta_number, effect_text, estima
 from dprl.platform.reports.pages.markup import BADGES, DASH, Names, badge_of, effect_inline, small, with_grey_interval
 from dprl.platform.reports.pages.strips import Strips
 from dprl.platform.reports.pages.values import result_text, settings_of, short_title, shown, value_label
-from dprl.platform.reports.records import SATURATION_NOTE, SATURATION_REMEDY, gaps_in
+from dprl.platform.reports.records import SATURATION_NOTE, SATURATION_REMEDY, is_gap, results_in
 
 _MOST_GROUPS = 12
 """Groups with a table; the others are in report.csv."""
@@ -91,7 +91,9 @@ class BudgetTables:
             sub = f"the {word} without privacy" if cost.scale == "log" else f"{word} against no privacy"
             rows.append((word, with_grey_interval(value)))
         rows += [(short_title(other, self.groups), text) for other in others if (text := _elsewhere(other, finding))]
-        rows += [(metric.label, with_grey_interval(result_text(cell.row, metric))) for metric in gaps_in(cell.row)]
+        rows += [
+            (metric.label, with_grey_interval(result_text(cell.row, metric))) for metric in results_in(cell.row, is_gap)
+        ]
         key, title = badge_of(cell), budget_title(finding.budget)
         badge = "" if key == "holds" else BADGES[key].inline
         return Card(_capital(title), big, sub, f"[{interval}" if interval else "", rows, badge)

@@ -12,14 +12,14 @@ from dprl.platform.reports.figures.catalogue import palette_of
 from dprl.platform.reports.figures.frontier import needed_title
 from dprl.platform.reports.figures.lines import EPISODES, Lines, column_of, columns_of, epsilon_text
 from dprl.platform.reports.number_texts import rounded
-from dprl.platform.reports.records import final_scores_in, unit_of
+from dprl.platform.reports.records import is_final_score, results_in, unit_of
 
 _TEXTS = ("Environment", "Algorithm", "Trust model")
 
 
 def needed_tables(cells: Sequence[ReportCell]) -> Iterator[Block]:
     """Yield a section for each final score with a private run and one of the same algorithm without privacy."""
-    for metric in final_scores_in({key for cell in cells for key in cell.row}):
+    for metric in results_in({key for cell in cells for key in cell.row}, is_final_score):
         found = users_needed(cells, metric)
         shown = list(itertools.chain.from_iterable(each.cells for each in found))
         if not any(cell.private for cell in shown):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dprl.platform.reports.inference.bands import simultaneous_band
-from dprl.platform.reports.records import curve, gaps_in
+from dprl.platform.reports.records import curve, is_gap, results_in
 from dprl.platform.results.cell_folder import CellFolder
 from tests.platform.reports.cases import game_cell, jdp, records
 from tests.platform.reports.comparing.cases import report_cell
@@ -22,7 +22,7 @@ def test_a_gap_over_episodes_has_a_band_of_the_whole_curve(tmp_path: Path) -> No
     rows["smallest_gap"] += generator.normal(0.0, 0.1, len(rows))
     rows.to_parquet(tmp_path / "records.parquet")
     cell = dataclasses.replace(report_cell([1.0, 2.0, 3.0, 4.0]), folders=(CellFolder(tmp_path),))
-    (metric,) = [each for each in gaps_in(rows.columns) if each.name == "smallest_gap"]
+    (metric,) = [each for each in results_in(rows.columns, is_gap) if each.name == "smallest_gap"]
     found, pointwise = cell.curve_of(metric), curve(rows, "smallest_gap")
     values = rows["smallest_gap"].to_numpy().reshape(4, -1)
     mean, half = simultaneous_band(values)

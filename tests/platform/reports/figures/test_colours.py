@@ -8,7 +8,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from dprl.algorithms import ALGORITHMS
-from dprl.platform.reports.figures.colours import BLUE, HUES, NEUTRAL, NO_PRIVACY, VERMILION, Palette, Shades, look
+from dprl.platform.reports.figures.colours import BLUE, HUES, NEUTRAL, NO_PRIVACY, VERMILION, Shades, colours_of, look
 
 DARK_PAGE = "#131416"
 
@@ -40,25 +40,25 @@ def test_no_two_hues_are_alike() -> None:
 
 
 def test_an_algorithm_keeps_its_colour_whatever_stands_beside_it() -> None:
-    alone = Palette.of(["private_ucb_vi"])
-    together = Palette.of(["pucb", "bernstein_vi", "private_ucb_vi", "a_plugin"])
+    alone = colours_of(["private_ucb_vi"])
+    together = colours_of(["pucb", "bernstein_vi", "private_ucb_vi", "a_plugin"])
     assert alone["private_ucb_vi"] == together["private_ucb_vi"] == VERMILION
     assert together["bernstein_vi"] == BLUE
 
 
 def test_algorithms_of_one_report_have_different_colours() -> None:
     for pair in itertools.combinations(sorted(ALGORITHMS), 2):
-        palette = Palette.of(pair)
+        palette = colours_of(pair)
         assert palette[pair[0]] != palette[pair[1]], pair
 
 
 def test_plugins_have_colours_by_name_and_not_by_order() -> None:
-    assert Palette.of(["b", "a", "pucb"]) == Palette.of(["pucb", "a", "b"])
-    assert len(set(Palette.of("abcdefg").shades.values())) == 7
+    assert colours_of(["b", "a", "pucb"]) == colours_of(["pucb", "a", "b"])
+    assert len(set(colours_of("abcdefg").values())) == 7
 
 
 def test_of_more_than_seven_those_that_lead_are_coloured() -> None:
-    palette = Palette.of("abcdefghij", leading=["j", "c"])
+    palette = colours_of("abcdefghij", leading=["j", "c"])
     assert [name for name in "abcdefghij" if palette[name] == NEUTRAL] == ["g", "h", "i"]
 
 

@@ -133,10 +133,10 @@ def test_raw_intervals_of_skewed_samples_would_cover_too_rarely() -> None:
 
 def test_a_log_band_is_that_of_the_logs_and_never_reaches_the_floor() -> None:
     curves = np.cumsum(np.random.default_rng(0).lognormal(0.0, 1.5, (4, 30)), axis=1)
-    found = scaled_band(curves, "log", (0.0, np.arange(1, 31) * 20.0))
+    centre, lower, upper = scaled_band(curves, "log", (0.0, np.arange(1, 31) * 20.0))
     mean, half = simultaneous_band(np.log(curves))
-    assert found.centre == pytest.approx(stats.gmean(curves))
-    assert found.lower == pytest.approx(np.exp(mean - half))
-    assert (found.lower > 0.0).all()
-    assert (found.upper <= np.arange(1, 31) * 20.0).all()
-    assert (found.upper == np.arange(1, 31) * 20.0).any()
+    assert centre == pytest.approx(stats.gmean(curves))
+    assert lower == pytest.approx(np.exp(mean - half))
+    assert (lower > 0.0).all()
+    assert (upper <= np.arange(1, 31) * 20.0).all()
+    assert (upper == np.arange(1, 31) * 20.0).any()

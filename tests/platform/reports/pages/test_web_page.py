@@ -12,7 +12,7 @@ import pytest
 from dprl.platform.reports.documents.blocks import Rich
 from dprl.platform.reports.documents.inline_figures import inline_figure
 from dprl.platform.reports.documents.stylesheet import colour_name, stylesheet
-from dprl.platform.reports.figures.colours import HUES, Palette
+from dprl.platform.reports.figures.colours import HUES, colours_of
 from dprl.platform.reports.inference.effects import Effect
 from dprl.platform.reports.pages import cell_tables
 from dprl.platform.reports.pages.markup import BADGES, effect_inline, with_grey_interval
@@ -91,7 +91,7 @@ def test_every_colour_of_figures_has_a_counterpart_in_the_dark(report: SweepRepo
     for name in used:
         assert f"{name}:" in light
         assert f"{name}:" in dark
-    assert used > {colour_name(Palette.of(["private_ucb_vi"])["private_ucb_vi"].line)}
+    assert used > {colour_name(colours_of(["private_ucb_vi"])["private_ucb_vi"].line)}
 
 
 def test_the_style_sheet_has_a_class_for_each_algorithm() -> None:
