@@ -259,15 +259,17 @@ def _bounded(release: GramRelease, multiple: float, claim: Claim) -> NoiseProof:
 
 def _one_number(mechanism: Mechanism, claim: Claim) -> Measure:
     """Return the attack on one number of a message at stage 1."""
-    change = _FIRST_STAGE_CHANGE
-    probe = noisy_cells(mechanism, (change,), (0.0,), f"one number, changed by {change:.4g}")
+    return _attack(mechanism, _FIRST_STAGE_CHANGE, claim, f"one number, changed by {_FIRST_STAGE_CHANGE:.4g}")
+
+
+def _attack(mechanism: Mechanism, change: float, claim: Claim, label: str) -> Measure:
+    probe = noisy_cells(mechanism, (change,), (0.0,), label)
     return partial(measure, probe, claim, ProbeProof.of(mechanism.curve(Sensitivity.of_cells(1, change)), claim))
 
 
 def _gaussian_attack(release: GramRelease, claim: Claim, sigma: float) -> Measure:
-    change, noise = math.sqrt(4.5 * release.n_messages * release.power_sum(4)), Gaussian(sigma)
-    probe = noisy_cells(noise, (change,), (0.0,), "all messages along the worst direction")
-    return partial(measure, probe, claim, ProbeProof.of(noise.curve(Sensitivity.of_cells(1, change)), claim))
+    change = math.sqrt(4.5 * release.n_messages * release.power_sum(4))
+    return _attack(Gaussian(sigma), change, claim, "all messages along the worst direction")
 
 
 def message_controls() -> list[AuditCase]:

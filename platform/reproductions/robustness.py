@@ -24,11 +24,9 @@ from dprl.platform.policies.control import ControlPolicy
 from dprl.platform.policies.loading import load_policy
 from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import Estimate
-from dprl.platform.reports.verdicts import epsilon_sign
 from dprl.platform.reproductions import claims, tables
 from dprl.platform.reproductions.tables import interval, p_value
 from dprl.platform.results.layout import SweepCell
-from dprl.platform.results.summary import standing
 from dprl.privacy import Streams
 
 CONFIG = "pgc_a3c_robustness"
@@ -199,8 +197,7 @@ def _privacy(key: claims.Key, cell: claims.Cell) -> str:
     """Return the proved epsilon, and delta where there is one."""
     if math.isinf(key.epsilon):
         return "no users" if key.control == UNTRAINED else "none"
-    delta = float(cell.certificate["claimed"]["delta"] or 0.0)
-    return epsilon_sign(standing(cell.certificate).proved) + (f", \u03b4={delta:g}" if delta else "")
+    return tables.proved_text(cell)
 
 
 def _comparison_table(group: str, outcomes: Sequence[claims.Outcome]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from dprl.platform.reports.inference.effects import Estimate, estimate
 FEWEST_POINTS = 3
 _UNKNOWN = Estimate(math.nan, math.nan, math.nan, "linear")
 
-SlopeVerdict = Literal["consistent with", "excludes, below", "excludes, above", "not measurable"]
+SLOPE_VERDICTS = ("consistent", "below the term", "above the term", "not measurable")
 
 
 class Fit(NamedTuple):
@@ -29,13 +29,13 @@ class Fit(NamedTuple):
     predicted: float
 
     @property
-    def verdict(self) -> SlopeVerdict:
-        """Whether the interval has the predicted exponent in it. A slope below an upper bound's contradicts nothing."""
+    def verdict(self) -> str:
+        """One of SLOPE_VERDICTS: where the interval lies. A slope below an upper bound's contradicts nothing."""
         if not self.slope.has_interval:
             return "not measurable"
         if self.slope.upper < self.predicted:
-            return "excludes, below"
-        return "excludes, above" if self.slope.lower > self.predicted else "consistent with"
+            return "below the term"
+        return "above the term" if self.slope.lower > self.predicted else "consistent"
 
 
 def fit(x: Float64Array, y: Float64Array, bent: np.ndarray, predicted: float) -> Fit:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import Estimate
+from dprl.platform.reports.verdicts import epsilon_sign
 from dprl.platform.reproductions.claims import Cell, Cells, Decided, Inequality, NumberEntry, PublishedTable, inside
 from dprl.platform.results.summary import standing
 
@@ -50,6 +51,12 @@ def p_value(value: float) -> str:
 def epsilon_text(value: float) -> str:
     """Return a claimed epsilon."""
     return INFINITE if math.isinf(value) else f"{value:g}"
+
+
+def proved_text(cell: Cell) -> str:
+    """Return the proved epsilon of a cell, and delta where there is one."""
+    delta = float(cell.certificate["claimed"]["delta"] or 0.0)
+    return epsilon_sign(standing(cell.certificate).proved) + (f", \u03b4={delta:g}" if delta else "")
 
 
 def _range_text(numbers: Sequence[int]) -> str:

@@ -16,8 +16,8 @@ from dprl.platform.reports.inference.effects import estimate
 from dprl.platform.reproductions.claims import Cell, Cells, Key, Measure
 from dprl.platform.reproductions.engine import Findings, Group, Paper
 from dprl.platform.reproductions.figures import COLOURS, Line, Panel, draw_log_panels
-from dprl.platform.reproductions.slopes import Fit, fit
-from dprl.platform.reproductions.tables import INFINITE, epsilon_text
+from dprl.platform.reproductions.slopes import SLOPE_VERDICTS, Fit, fit
+from dprl.platform.reproductions.tables import epsilon_text
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.summary import by_seed, standing
 
@@ -28,12 +28,6 @@ FINAL = Measure("regret", "regret", decimals=0)
 MODELS = {"none": "no privacy", "jdp": "central", "ldp": "local"}
 WITHOUT = "none"
 _HALVINGS, _BENT, _LATE = 8, 0.5, 0.9
-_READINGS = {
-    "consistent with": "consistent",
-    "excludes, below": "below the term",
-    "excludes, above": "above the term",
-    "not measurable": "not measurable",
-}
 
 
 class Row(NamedTuple):
@@ -157,7 +151,7 @@ def _texts(row: Row) -> list[str]:
     told = f"{slope.value:.2f} [{slope.lower:.2f}, {slope.upper:.2f}]" if slope.has_interval else ""
     points = f"{found.points} of {found.of}"
     names = [row.algorithm, MODELS[row.model], row.quantity, row.axis, row.where]
-    return [*names, points, f"{found.predicted:g}", told, _READINGS[found.verdict]]
+    return [*names, points, f"{found.predicted:g}", told, found.verdict]
 
 
 def _halvings(cell: Cell) -> tuple[Float64Array, np.ndarray]:
@@ -187,7 +181,7 @@ def _blocks_of(paper: TheoryPaper, found: Findings) -> dict[str, str]:
     for row in rows:
         if row.found.slope.has_interval:
             ranges.setdefault((MODELS[row.model], row.quantity, row.axis), []).append(row.found)
-    counts = {text: sum(_READINGS[row.found.verdict] == text for row in rows) for text in _READINGS.values()}
+    counts = {text: sum(row.found.verdict == text for row in rows) for text in SLOPE_VERDICTS}
     lines = [f"Of {len(rows)} slopes: {', '.join(f'{count} {text}' for text, count in counts.items())}. By axis:"]
     lines += [f"* {model}, {what} against {axis}: {_range(found)}" for (model, what, axis), found in ranges.items()]
     return {
@@ -215,8 +209,7 @@ def _noise_table(paper: TheoryPaper, cells: Cells) -> str:
         told = f"{regret.value:,.0f} [{regret.lower:,.0f}, {regret.upper:,.0f}]"
         proved = epsilon_text(standing(cell.certificate).proved)
         name = paper.names.get(key.group, key.group)
-        claimed = INFINITE if math.isinf(key.epsilon) else f"{key.epsilon:g}"
-        lines.append([MODELS[key.mechanism], claimed, proved, name, f"{cell.episodes:.0e}", told])
+        lines.append([MODELS[key.mechanism], epsilon_text(key.epsilon), proved, name, f"{cell.episodes:.0e}", told])
     return markdown_table(headers, lines, headers[:1] + headers[3:4])
 
 

@@ -110,9 +110,9 @@ def test_known_exponents_are_found_and_others_are_excluded() -> None:
         assert row.found.slope.value == pytest.approx(expected, abs=0.05)
         assert row.found.verdict != "not measurable"
         if row.quantity == "excess" and row.axis == "S":
-            assert row.found.verdict == "excludes, below"
+            assert row.found.verdict == "below the term"
         if row.quantity == "excess" and row.axis == "K" and row.model == "jdp":
-            assert row.found.verdict == "excludes, above"
+            assert row.found.verdict == "above the term"
 
 
 def test_straight_curves_have_not_bent() -> None:
