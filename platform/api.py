@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dprl.envs import log_episodes
-from dprl.platform.commands.cells import certificates_of, labels_of, unfit_settings
+from dprl.platform.commands.cells import certificates_of, computed
 from dprl.platform.configs.config import cells_of, read_config, require_one_release
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.configs.grid import GRID
@@ -180,11 +180,7 @@ def audit(config: Config | None = None, /, *, runs: int | None = None, audit_see
     cells = experiments(config, **{"seeds": 1, **settings} if config is None else settings)
     require_memory(cells, run=False)
     rows: list[dict[str, Any]] = []
-    for cell, label in zip(cells, labels_of(cells), strict=True):
-        try:
-            findings = audit_experiment(cell, runs or DEFAULT_RUNS, audit_seed)
-        except ValueError as error:
-            raise unfit_settings(cell, label, error) from None
+    for label, findings in computed(cells, lambda cell: audit_experiment(cell, runs or DEFAULT_RUNS, audit_seed)):
         for each in findings:
             measured = None if each.measurement is None else each.measurement.epsilon_lb
             epsilons = {"claimed": each.claim.epsilon, "proved": each.proof.epsilon, "measured": measured}

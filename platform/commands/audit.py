@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from dprl.platform.commands.base import add_json, add_set, as_json, say, whole_number
@@ -30,20 +29,15 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """Answer of the command as text and as JSON-ready data, and whether something was refuted."""
-
-    text: str
-    data: object
-    violated: bool
+_Answer = tuple[str, object, bool]
+"""The answer as text and as JSON-ready data, and whether something was refuted."""
 
 
 def run(options: argparse.Namespace) -> int:
     """Attack the noise of each cell, of one mechanism or of every paper's claims."""
-    answer = _answer(options)
-    say(as_json(answer.data) if options.json else answer.text)
-    return EXIT_SOME_FAILED if answer.violated else EXIT_DONE
+    text, data, violated = _answer(options)
+    say(as_json(data) if options.json else text)
+    return EXIT_SOME_FAILED if violated else EXIT_DONE
 
 
 def _answer(options: argparse.Namespace) -> _Answer:
@@ -78,7 +72,7 @@ def _of_papers(options: argparse.Namespace, seed: int) -> _Answer:
     start = time.monotonic()
     page = audit_papers(seed)
     text = papers_text(page, time.monotonic() - start)
-    return _Answer(text, page.to_dict(), page.inconsistent)
+    return text, page.to_dict(), page.inconsistent
 
 
 def _of_mechanism(options: argparse.Namespace, runs: int | None, seed: int) -> _Answer:
@@ -90,12 +84,12 @@ def _of_mechanism(options: argparse.Namespace, runs: int | None, seed: int) -> _
     findings = audit_mechanism(options.target, runs, seed)
     data = {"mechanism": options.target, "findings": [finding.to_dict() for finding in findings]}
     failing = [options.target] if any(finding.violated for finding in findings) else []
-    return _Answer("\n\n".join([block(options.target, findings), outcome(failing, 1)]), [data], bool(failing))
+    return "\n\n".join([block(options.target, findings), outcome(failing, 1)]), [data], bool(failing)
 
 
 def _of_cells(options: argparse.Namespace, runs: int | None, seed: int) -> _Answer:
     from dprl.platform.audits import DEFAULT_RUNS, audit_experiment, last_bits
-    from dprl.platform.commands.cells import labels_of, unfit_settings
+    from dprl.platform.commands.cells import computed
     from dprl.platform.configs.config import load_cells
     from dprl.platform.configs.memory import require_memory
     from dprl.platform.reports.audits import block, outcome
@@ -104,11 +98,8 @@ def _of_cells(options: argparse.Namespace, runs: int | None, seed: int) -> _Answ
     cells = load_cells(options.target, options.set)
     require_memory(cells, run=False)
     texts, data, failing = list[str](), [], list[str]()
-    for cell, label in zip(cells, labels_of(cells), strict=True):
-        try:
-            findings = audit_experiment(cell, runs or DEFAULT_RUNS, seed)
-        except ValueError as error:
-            raise unfit_settings(cell, label, error) from None
+    audits = computed(cells, lambda cell: audit_experiment(cell, runs or DEFAULT_RUNS, seed))
+    for cell, (label, findings) in zip(cells, audits, strict=True):
         told = last_bits(cell)
         texts.append(block(label, findings, told))
         found = {
@@ -118,4 +109,4 @@ def _of_cells(options: argparse.Namespace, runs: int | None, seed: int) -> _Answ
         }
         data.append({"cell": cell.digest, "parameters": cell.parameters(), **found})
         failing += [label] if any(finding.violated for finding in findings) else []
-    return _Answer("\n\n".join([*texts, outcome(failing, len(cells))]), data, bool(failing))
+    return "\n\n".join([*texts, outcome(failing, len(cells))]), data, bool(failing)

@@ -8,12 +8,14 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 from dprl.platform.errors import (
     EXIT_DONE,
     EXIT_INTERRUPTED,
     EXIT_SOME_FAILED,
     Interrupted,
+    UserError,
     broken_rule,
     how_to_resume,
     print_error,
@@ -94,6 +96,11 @@ def _json_ready(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
     return value
+
+
+def unwritable(path: str | Path, error: OSError, kind: str = "file") -> UserError:
+    """Return the error for --out that cannot be written."""
+    return broken_rule("--out", f"must be a {kind} that can be written ({error.strerror})", str(path), "choose another")
 
 
 def interrupted(error: KeyboardInterrupt, options: argparse.Namespace) -> int:

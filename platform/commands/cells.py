@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, varying_keys
@@ -16,6 +16,8 @@ from dprl.privacy import Certificate
 
 if TYPE_CHECKING:
     from dprl.platform.results.sweep_identity import Stages
+
+T = TypeVar("T")
 
 
 def overrides(options: argparse.Namespace) -> list[str]:
@@ -40,18 +42,22 @@ def labels_of(cells: Sequence[Experiment]) -> list[str]:
     return [cell.short_name(keys) for cell in cells]
 
 
-def certificates_of(cells: Sequence[Experiment]) -> list[Certificate]:
-    """Return every cell's planned certificate.
+def computed(cells: Sequence[Experiment], compute: Callable[[Experiment], T]) -> Iterator[tuple[str, T]]:
+    """Yield the label of every cell with what `compute` returns for it.
 
-    Raises UserError if the settings of a cell do not fit together; nothing has been written then.
+    Raises UserError, placed at its section of the config, if the privacy settings of a cell do not fit together.
     """
-    found = []
     for cell, label in zip(cells, labels_of(cells), strict=True):
         try:
-            found.append(cell.certificate())
+            yield label, compute(cell)
         except ValueError as error:
-            raise unfit_settings(cell, label, error) from None
-    return found
+            told = below("privacy", field_names(type(cell.privacy)), str(error))
+            raise UserError(f"{label}: {told}") from None
+
+
+def certificates_of(cells: Sequence[Experiment]) -> list[Certificate]:
+    """Return every cell's planned certificate. Raises UserError as `computed`; nothing has been written then."""
+    return [found for _, found in computed(cells, lambda cell: cell.certificate())]
 
 
 def planned_certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:
@@ -60,11 +66,6 @@ def planned_certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:
         {"cell": cell.digest, "parameters": cell.parameters(), **proved.to_dict()}
         for cell, proved in zip(cells, certificates_of(cells), strict=True)
     ]
-
-
-def unfit_settings(cell: Experiment, label: str, error: ValueError) -> UserError:
-    """Return the error for a cell with privacy settings that do not fit, placed at its section of the config."""
-    return UserError(f"{label}: {below('privacy', field_names(type(cell.privacy)), str(error))}")
 
 
 def stages_asked(cells: Sequence[Experiment], options: argparse.Namespace) -> Stages | None:

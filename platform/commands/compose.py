@@ -6,9 +6,9 @@ import argparse
 import json
 from pathlib import Path
 
-from dprl.platform.commands.base import add_json, as_json, say
+from dprl.platform.commands.base import add_json, as_json, say, unwritable
 from dprl.platform.commands.verify import CERTIFICATES
-from dprl.platform.errors import EXIT_DONE, broken_rule
+from dprl.platform.errors import EXIT_DONE
 
 HELP = "compose the certificates of several runs on the same or on disjoint users into one"
 EXAMPLE = "compose first/certificate.json second/certificate.json --out both.json"
@@ -33,8 +33,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             write_json(Path(options.out), certificate)
         except OSError as error:
-            rule = f"must be a file that can be written ({error.strerror})"
-            raise broken_rule("--out", rule, options.out, "choose another") from None
+            raise unwritable(options.out, error) from None
     if options.json:
         say(as_json(json.loads(json.dumps(certificate))))
     else:

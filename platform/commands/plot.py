@@ -6,7 +6,7 @@ import argparse
 import math
 from pathlib import Path
 
-from dprl.platform.commands.base import add_storage, say
+from dprl.platform.commands.base import add_storage, say, unwritable
 from dprl.platform.errors import EXIT_DONE, broken_rule, suggestion
 
 HELP = "draw one figure of a sweep for a paper or for slides, and print its caption"
@@ -57,8 +57,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         write_bytes(target, content)
     except OSError as error:
-        rule = f"must be a file that can be written ({error.strerror})"
-        raise broken_rule("--out", rule, str(target), "choose another") from None
+        raise unwritable(target, error) from None
     say(f"figure    {target}")
     say(f"caption   {chart.title}. {chart.caption}")
     return EXIT_DONE

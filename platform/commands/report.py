@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dprl.platform.commands.base import add_json, add_storage, as_json, say
-from dprl.platform.errors import EXIT_DONE, UserError, broken_rule
+from dprl.platform.commands.base import add_json, add_storage, as_json, say, unwritable
+from dprl.platform.errors import EXIT_DONE, broken_rule
 
 if TYPE_CHECKING:
     from dprl.platform.reports.documents.blocks import Block
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         else:
             files = found.write(place, options.resume_command, options.title)
     except OSError as error:
-        raise _unwritable("file" if page else "folder", place, error) from None
+        raise unwritable(place, error, "file" if page else "folder") from None
     if options.json:
         say(as_json({"page": str(files[0]), "files": [str(file) for file in files], **found.data()}))
         return EXIT_DONE
@@ -101,8 +101,3 @@ def _text_of(file: str) -> str:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         rule = f"must be a Markdown file that can be read ({why})"
         raise broken_rule("--preface", rule, file, "give the path of one") from None
-
-
-def _unwritable(kind: str, path: Path, error: OSError) -> UserError:
-    rule = f"must be a {kind} that can be written ({error.strerror})"
-    return broken_rule("--out", rule, str(path), "choose another")
