@@ -9,7 +9,7 @@ from typing import Any
 from dprl.platform.reports.inference.effects import Effect, Estimate
 
 _TABLE, _SENTENCE = 3, 2
-_SUPERSCRIPTS = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
+SUPERSCRIPTS = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 _SMALLEST_DECIMAL = 1e-4
 """Below it a number has a power of ten."""
 _EXACT_RATIO = 100.0
@@ -34,7 +34,7 @@ def rounded(value: float, digits: int = _TABLE) -> str:
 def power_text(value: float, digits: int = _TABLE) -> str:
     """Return a number as a power of ten, e.g. '10\u207b\u2076' for 1e-06 and '2.50 \u00d7 10\u207b\u2077'."""
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
-    power = f"10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
+    power = f"10{str(int(exponent)).translate(SUPERSCRIPTS)}"
     return power if float(mantissa) == 1.0 else f"{mantissa} \u00d7 {power}".replace("-", "\u2212")
 
 

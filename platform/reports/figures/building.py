@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -116,8 +116,12 @@ def panel_grid(
     *,
     along: bool = True,
     over: str = "",
-) -> list[list[Panel | None]]:
+    low: bool,
+) -> tuple[tuple[tuple[Panel | None, ...], ...], str]:
     """Return rows of panels: a column for each environment and length, and rows for trust models if lines are many.
+
+    Each panel has at most eight lines, where low values are better if `low`; beside the rows are the caption's words on
+    the others.
 
     make: returns the panels of one column's cells with this title, one after another. Cells without privacy are in
     every row.
@@ -135,7 +139,11 @@ def panel_grid(
             full = ", ".join(word for word in (MODEL_TITLES.get(model, model), title) if word)
             row += make(shown, full) if any(cell.private or not model for cell in shown) else [None]
         grid.append(row)
-    return grid
+    kept = [[panel and replace(panel, lines=fitting(panel.lines, low=low)) for panel in row] for row in grid]
+    asked, drawn = (sum(len(panel.lines) for row in rows for panel in row if panel) for rows in (grid, kept))
+    told = f"{counted(asked - drawn, 'line')} of worse values left out: a panel has at most {MOST_LINES}."
+    # All rows have one length.
+    return tuple(zip(*itertools.zip_longest(*kept), strict=True)), told if drawn < asked else ""
 
 
 def fitting(lines: Sequence[Line], *, low: bool) -> tuple[Line, ...]:
@@ -147,13 +155,6 @@ def fitting(lines: Sequence[Line], *, low: bool) -> tuple[Line, ...]:
     private = [line for line in ranked if not line.name.free][: MOST_LINES - len(free)]
     kept = {id(line) for line in (*private, *free)}
     return tuple(line for line in lines if id(line) in kept)
-
-
-def left_out_sentence(drawn: int, asked: int) -> str:
-    """Return the caption's words on lines that a panel has no room for."""
-    if drawn >= asked:
-        return ""
-    return f"{counted(asked - drawn, 'line')} of worse values left out: a panel has at most {MOST_LINES}."
 
 
 def charts_of(chart: Chart) -> list[Chart]:
@@ -223,9 +224,3 @@ def epsilon_axis(cells: Sequence[ReportCell]) -> Axis:
         return Axis(title, "Certified \u03b5", False, (every[0] - room, every[-1] + room), tuple(every))
     room = max((every[-1] / every[0]) ** 0.05, 1.25)
     return Axis(title, "Certified \u03b5", True, (every[0] / room, every[-1] * room), tuple(every))
-
-
-def with_rows(grid: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
-    """Return the grid with rows of one length."""
-    width = max(len(row) for row in grid)
-    return tuple(tuple(itertools.islice(itertools.chain(row, itertools.repeat(None)), width)) for row in grid)

@@ -16,14 +16,11 @@ from dprl.platform.reports.figures.building import (
     ValueScale,
     caption,
     charts_of,
-    fitting,
     headline_quantity,
-    left_out_sentence,
     panel_grid,
     range_of,
     seeds_sentence,
     unproved_sentence,
-    with_rows,
 )
 from dprl.platform.reports.figures.charts import MOST_LINES, Axis, Chart, Line, LineName, Panel
 from dprl.platform.reports.figures.colours import Palette
@@ -94,19 +91,16 @@ def _chart(
     metric = quantity.metric
     curves = {id(cell): so_far(cell, metric) for cell in cells}
     scale = ValueScale.of(metric, [values for _, values in curves.values()])
-    asked = 0
 
     def panels(part: Sequence[ReportCell], title: str) -> list[Panel]:
-        nonlocal asked
         named = lines.by_name(part, along=bool(epsilon))
         found = [
             _line(lines, key, cell, curves[id(cell)], (quantity, scale)) for key, on in named.items() for cell in on
         ]
-        asked += len(found)
         found = tinted(found, list(itertools.chain(*named.values())))
-        return [Panel(title, fitting(found, low=metric.better == "low"), unlearned_level(part, quantity))]
+        return [Panel(title, tuple(found), unlearned_level(part, quantity))]
 
-    grid = with_rows(panel_grid(cells, lines, panels, along=bool(epsilon)))
+    grid, left_out = panel_grid(cells, lines, panels, along=bool(epsilon), low=metric.better == "low")
     drawn = [panel for row in grid for panel in row if panel is not None]
     flat = [line for panel in drawn for line in panel.lines]
     levels = [panel.unlearned for panel in drawn]
@@ -121,7 +115,7 @@ def _chart(
         delta_sentence(lines),
         *lines.noise_sentences(),
         kept,
-        left_out_sentence(len(flat), asked),
+        left_out,
     )
     x = Axis(f"{unit.capitalize()}s{at}", f"{unit.capitalize()}s{at}", log, ends, counts=True)
     y = Axis(

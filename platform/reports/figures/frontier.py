@@ -16,14 +16,11 @@ from dprl.platform.reports.figures.building import (
     caption,
     charts_of,
     epsilon_axis,
-    fitting,
     headline_quantity,
-    left_out_sentence,
     panel_grid,
     range_of,
     seeds_sentence,
     unproved_sentence,
-    with_rows,
 )
 from dprl.platform.reports.figures.charts import Axis, Chart, Line, LineName, Panel
 from dprl.platform.reports.figures.colours import Palette
@@ -114,22 +111,19 @@ def _over_epsilon(
     lines = Lines(cells, palette)
     shown = [cell for cell in cells if certified(cell) or not cell.private]
     scale = ValueScale.of(quantities[0].metric, [quantity.values(cell) for quantity in quantities for cell in shown])
-    asked = 0
 
     def panels(part: Sequence[ReportCell], title: str) -> list[Panel]:
-        nonlocal asked
         found = []
         for quantity in quantities:
             every = [_line(lines, name, on, quantity, scale) for name, on in lines.by_name(part).items()]
-            asked += len(every)
-            kept = fitting(every, low=quantity.metric.better == "low")
             words = [quantity.label] if len(quantities) > 1 else []
             level = unlearned_level(part, quantity, shown)
-            found.append(Panel(", ".join([*words, *([title] if title else [])]), kept, level))
+            found.append(Panel(", ".join([*words, *([title] if title else [])]), tuple(every), level))
         return found
 
     given = quantities[0].estimates is not None
-    grid = with_rows(panel_grid(shown, lines, panels, over=EPISODES if given else ""))
+    low = quantities[0].metric.better == "low"
+    grid, left_out = panel_grid(shown, lines, panels, over=EPISODES if given else "", low=low)
     drawn = [panel for row in grid for panel in row if panel is not None]
     every = [line for panel in drawn for line in panel.lines]
     limits = scale.limits(every, [panel.unlearned for panel in drawn], range_of(quantities[0].metric, cells[0]))
@@ -142,7 +136,7 @@ def _over_epsilon(
         delta_sentence(lines),
         *lines.noise_sentences(),
         unproved_sentence(cells, lines),
-        left_out_sentence(len(every), asked),
+        left_out,
     )
     y = Axis(y_title, labels[0], scale.scale == "log", limits, counts=given)
     return charts_of(Chart(name, title, told, "points", grid, epsilon_axis(shown), y))

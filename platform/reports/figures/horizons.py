@@ -13,13 +13,10 @@ from dprl.platform.reports.figures.building import (
     ValueScale,
     caption,
     charts_of,
-    fitting,
     headline_quantity,
-    left_out_sentence,
     panel_grid,
     range_of,
     seeds_sentence,
-    with_rows,
 )
 from dprl.platform.reports.figures.charts import Axis, Chart, Line, Panel
 from dprl.platform.reports.figures.colours import Palette
@@ -42,16 +39,14 @@ def horizon_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "h
     quantity = headline_quantity(shown[0])
     lines = Lines(shown, palette, over=HORIZON)
     scale = ValueScale.of(quantity.metric, [quantity.values(cell) for cell in shown])
-    asked = 0
 
     def panels(part: Sequence[ReportCell], title: str) -> list[Panel]:
-        nonlocal asked
         inside = {id(cell) for cell in part}
         found = [_line(lines, line, quantity, scale) for line in along if id(line[0]) in inside]
-        asked += len(found)
-        return [Panel(title, fitting(found, low=quantity.metric.better == "low"))]
+        return [Panel(title, tuple(found))]
 
-    grid = with_rows(panel_grid(shown, lines, panels, along=False, over=HORIZON))
+    low = quantity.metric.better == "low"
+    grid, left_out = panel_grid(shown, lines, panels, along=False, over=HORIZON, low=low)
     flat = [line for row in grid for panel in row if panel is not None for line in panel.lines]
     horizons = sorted({float(cell.row[HORIZON]) for cell in shown})
     room = 0.06 * (horizons[-1] - horizons[0])
@@ -61,7 +56,7 @@ def horizon_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "h
         seeds_sentence(shown, scale, "intervals"),
         delta_sentence(lines),
         *lines.noise_sentences(),
-        left_out_sentence(len(flat), asked),
+        left_out,
     )
     y = Axis(quantity.label, quantity.label, scale.scale == "log", limits)
     return charts_of(Chart(name, f"{quantity.label} against the horizon", told, "points", grid, x, y))

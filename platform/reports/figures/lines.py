@@ -12,7 +12,7 @@ from dprl.platform.reports.cell_texts import Row, algorithm_name, plain, short_s
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.charts import Fill, LineName
 from dprl.platform.reports.figures.colours import Look, Palette, Shades, look
-from dprl.platform.reports.figures.marks import SUPERSCRIPTS
+from dprl.platform.reports.number_texts import SUPERSCRIPTS
 
 EPISODES = "episodes"
 _MODEL, _EPSILON, _DELTA = "privacy.model", "privacy.epsilon", "privacy.delta"

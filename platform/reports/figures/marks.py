@@ -13,6 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 from dprl.platform.reports.figures.charts import Axis, Chart, Fill, Line, Panel
 from dprl.platform.reports.figures.styles import Style, text_width
+from dprl.platform.reports.number_texts import SUPERSCRIPTS
 
 _BAND = 0.16
 """Opacity of bands."""
@@ -119,9 +120,6 @@ def tick_text(value: float, *, counts: bool = False) -> str:
     return (
         f"{value:.10f}".rstrip("0").rstrip(".") if abs(value) < 1 else f"{value:.3g}" if value < 1000 else f"{value:g}"
     )
-
-
-SUPERSCRIPTS = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 
 
 def line_colour(line: Line, style: Style) -> str:
