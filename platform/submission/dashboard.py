@@ -58,7 +58,10 @@ class Dashboard:
 
     def alive_nodes(self) -> list[str]:
         """Return the addresses of the cluster's living nodes, one per node. Raises UserError."""
-        data = self._asked("/api/v0/nodes?limit=10000").get("data")
+        try:
+            data = self._answered(*self._get("/api/v0/nodes?limit=10000")).get("data")
+        except Unreachable as error:
+            raise UserError(f"--address: {self.url} must keep answering ({error}); try again") from None
         rows = data.get("result", {}).get("result", []) if isinstance(data, dict) else []
         return [str(row["node_ip"]) for row in rows if row.get("state") == "ALIVE"]
 
@@ -74,12 +77,6 @@ class Dashboard:
             remedy = f"`ray job list --address {self.url}` shows them"
             raise broken_rule("job", f"must be one of {self.url}", job_id, remedy)
         return self._answered(status, answer)
-
-    def _asked(self, path: str) -> dict[str, Any]:
-        try:
-            return self._answered(*self._get(path))
-        except Unreachable as error:
-            raise UserError(f"--address: {self.url} must keep answering ({error}); try again") from None
 
     def _answered(self, status: int, answer: bytes) -> dict[str, Any]:
         if status != http.client.OK:

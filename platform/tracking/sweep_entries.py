@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from dprl.platform.reports.comparing.answers import answers_of
 from dprl.platform.reports.comparing.groups import Group
@@ -21,11 +20,8 @@ _NOT_IN_KEYS = re.compile(r"[^\w.\- /:]")
 _UNFINISHED = "No cell is finished that could be compared."
 
 
-class SweepEntries(NamedTuple):
-    """Entries of a sweep's own run. metrics: constants by key. note: its description, in Markdown."""
-
-    metrics: dict[str, float]
-    note: str
+SweepEntries = tuple[dict[str, float], str]
+"""Entries of a sweep's own run: constants by their keys, and its description in Markdown."""
 
 
 def sweep_entries(groups: Sequence[Group], command: str) -> SweepEntries:
@@ -46,9 +42,9 @@ def sweep_entries(groups: Sequence[Group], command: str) -> SweepEntries:
         if group is compared[0] and best:
             metrics |= _numbers(_BEST, next(iter(best.values())))
     named = headline_finding(groups)
-    if named is not None and named[1].best is not None:
-        metrics |= _numbers(_BEST, named[0].cells[named[1].best])
-    return SweepEntries(metrics, _note(groups, command))
+    if named is not None:
+        metrics |= _numbers(_BEST, named.cell)
+    return metrics, _note(groups, command)
 
 
 def unfinished_note(command: str) -> str:

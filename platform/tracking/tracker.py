@@ -180,11 +180,12 @@ class Tracker:
             run = self.client.get_run(self._parent)
             self._tags[self._parent] = dict(run.data.tags)
             stamp = int(time.time() * 1000)
-            changed = {key: value for key, value in entries.metrics.items() if run.data.metrics.get(key) != value}
+            constants, note = entries
+            changed = {key: value for key, value in constants.items() if run.data.metrics.get(key) != value}
             metrics = [entities.Metric(key, value, stamp, 0) for key, value in changed.items()]
             for start in range(0, len(metrics), _BATCH):
                 self.client.log_batch(self._parent, metrics=metrics[start : start + _BATCH])
-            self._tag(self._parent, self._note(self._parent, entries.note))
+            self._tag(self._parent, self._note(self._parent, note))
 
     def close(self, files: Sequence[Path], counts: dict[str, int], status: str) -> None:
         """End the sweep's run, with its files and counts, and all open runs. Raises TrackingError.

@@ -32,22 +32,21 @@ class Answer:
 def answers_of(group: Group) -> list[Answer]:
     """Return the answers of a group that has a headline: trust model by trust model, small budgets first."""
     several = len({float(cell.row.get("claimed_delta", 0.0)) for cell in group.cells if cell.private}) > 1
-    return [_answer(group, finding, with_delta=several) for finding in findings_of(group)]
+    return [_answer(finding, with_delta=several) for finding in findings_of(group)]
 
 
-def _answer(group: Group, finding: Finding, *, with_delta: bool) -> Answer:
+def _answer(finding: Finding, *, with_delta: bool) -> Answer:
     need = budget_text(finding.budget, with_delta=with_delta)
     if finding.best is None:
         return Answer(need, "", "", "", "", "no cell certifies it")
-    cell = group.cells[finding.best]
     cost = "" if finding.cost is None else effect_text(finding.cost)
-    value = estimate_text(cell.estimate)
-    texts = (value, _next_best(group, finding), cost, _note(group, finding), _short(finding))
-    return Answer(need, group.names[finding.best], *texts)
+    value = estimate_text(finding.cell.estimate)
+    texts = (value, _next_best(finding), cost, _note(finding), _short(finding))
+    return Answer(need, finding.name, *texts)
 
 
-def _next_best(group: Group, finding: Finding) -> str:
-    rival, equal = finding.next_best, finding.other_algorithm
+def _next_best(finding: Finding) -> str:
+    group, rival, equal = finding.group, finding.next_best, finding.other_algorithm
     if rival is None:
         return ""
     if not rival.mixed:
@@ -67,9 +66,9 @@ def _short(finding: Finding) -> str:
     return comparison_text(rival)
 
 
-def _note(group: Group, finding: Finding) -> str:
+def _note(finding: Finding) -> str:
     """Return whether anything was learned, and whether there was a choice."""
-    cells = [cell for cell in group.cells if finding.budget.allows(cell)]
+    cells = [cell for cell in finding.group.cells if finding.budget.allows(cell)]
     notes = []
     if cells[0].saturated:
         every = len(cells) > 1 and all(cell.saturated for cell in cells)

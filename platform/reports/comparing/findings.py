@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from dprl.platform.reports.cell_texts import algorithm_name
 from dprl.platform.reports.comparing.declared import SAME_EPSILON
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
@@ -55,7 +56,7 @@ class Rival(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """The best cell at a privacy budget.
+    """The best cell of a group at a privacy budget.
 
     best: its place in the group, None if no cell is within the budget. next_best: the best of the cells that differ
     from it in algorithm or noise. other_algorithm: the best of the cells of other algorithms at the same privacy and
@@ -64,6 +65,7 @@ class Finding:
     effect of the best cell against that reference. others: how many other cells are within the budget.
     """
 
+    group: Group
     budget: Budget
     best: int | None
     next_best: Rival | None = None
@@ -72,6 +74,27 @@ class Finding:
     reference: int | None = None
     cost: Effect | None = None
     others: int = 0
+
+    @property
+    def cell(self) -> ReportCell:
+        """The best cell. Raises ValueError where there is none."""
+        return self.group.cells[self._place]
+
+    @property
+    def name(self) -> str:
+        """The name of the best cell in the group. Raises ValueError where there is none."""
+        return self.group.names[self._place]
+
+    @property
+    def algorithm(self) -> str:
+        """The name of its algorithm. Raises ValueError where there is none."""
+        return algorithm_name(self.cell.row)
+
+    @property
+    def _place(self) -> int:
+        if self.best is None:
+            raise ValueError("finding must have a best cell")
+        return self.best
 
 
 def findings_of(group: Group) -> list[Finding]:
@@ -101,7 +124,7 @@ def _budgets(group: Group, model: str) -> list[Budget]:
 def _finding(group: Group, budget: Budget) -> Finding:
     within = [i for i, cell in enumerate(group.cells) if budget.allows(cell)]
     if not within:
-        return Finding(budget, None)
+        return Finding(group, budget, None)
     best, *others = within
     factors = group.factors
     mine = (factors[best].algorithm, factors[best].noise)
@@ -109,6 +132,7 @@ def _finding(group: Group, budget: Budget) -> Finding:
     rivals = [i for i in unlike if factors[i].algorithm != mine[0] and _kind(group, best, i) == "algorithm"]
     reference = reference_of(group, best) if budget.model != "none" else None
     return Finding(
+        group,
         budget,
         best,
         next_best=_rival(group, best, unlike),

@@ -62,17 +62,17 @@ def comparison_frame(groups: Sequence[Group]) -> pd.DataFrame:
 
 def finding_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
     """Return the findings of all groups as plain data; missing values are None."""
-    return [_finding_row(group, finding) for group in groups for finding in findings_of(group)]
+    return [_finding_row(finding) for group in groups for finding in findings_of(group)]
 
 
-def _finding_row(group: Group, finding: Finding) -> dict[str, Any]:
-    budget = finding.budget
+def _finding_row(finding: Finding) -> dict[str, Any]:
+    group, budget = finding.group, finding.budget
     row: dict[str, Any] = {"group": group.title, "model": budget.model, "delta": budget.delta}
     row["epsilon"] = budget.epsilon if math.isfinite(budget.epsilon) else None
     if finding.best is None:
         return row
-    cell = group.cells[finding.best]
-    row |= {"best": group.names[finding.best], "cell": str(cell.row["cell"])}
+    cell = finding.cell
+    row |= {"best": finding.name, "cell": str(cell.row["cell"])}
     row |= _numbers(*cell.estimate[:3]) | {"scale": cell.estimate.scale}
     row["next_best"] = _rival_row(group, finding.next_best)
     row["other_algorithm"] = _rival_row(group, finding.other_algorithm)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from dprl.algorithms import Metric
 from dprl.platform.errors import counted
@@ -27,27 +26,6 @@ from dprl.platform.reports.records import is_gap, results_in
 NO_TEST = f"fewer than {FEWEST_SEEDS} seeds: no test"
 MIXED = "algorithm and noise differ"
 _EXTREME = {"low": "lowest", "high": "highest"}
-
-
-class _Told(NamedTuple):
-    """A finding with a best cell, and the group that it is of."""
-
-    group: Group
-    finding: Finding
-
-    @property
-    def best(self) -> int:
-        if self.finding.best is None:
-            raise ValueError("finding must have a best cell")
-        return self.finding.best
-
-    @property
-    def algorithm(self) -> str:
-        return algorithm_name(self.group.cells[self.best].row)
-
-    @property
-    def saturated(self) -> bool:
-        return self.group.cells[self.best].saturated
 
 
 def model_text(model: str) -> str:
@@ -98,7 +76,7 @@ def heading(groups: Sequence[Group]) -> str:
         return _without_budgets(groups)
     metric = told[0].group.metric
     what = f"{_EXTREME[metric.better]} {metric.label}" if metric is not None else ""
-    if all(each.saturated for each in told):
+    if all(each.cell.saturated for each in told):
         return "Nothing was learned at any certified privacy budget"
     names = {algorithm_name(cell.row) for each in told for cell in each.group.cells if cell.private}
     if len(names) == 1:
@@ -113,8 +91,8 @@ def lead(groups: Sequence[Group]) -> list[str]:
         return []
     chosen = _at_one_budget(told)
     clauses = [_clause(each, named=i == 0 or not _alike(chosen)) for i, each in enumerate(chosen)]
-    epsilon = epsilon_number(chosen[0].finding.budget.epsilon)
-    estimates = [each.group.cells[each.best].estimate for each in chosen]
+    epsilon = epsilon_number(chosen[0].budget.epsilon)
+    estimates = [each.cell.estimate for each in chosen]
     words = [chosen[0].group.title] if len(groups) > 1 else []
     words += ["geometric means over seeds"] if any(each.scale == "log" for each in estimates) else []
     words += ["95% intervals"] if any(each.has_interval for each in estimates) else []
@@ -123,19 +101,16 @@ def lead(groups: Sequence[Group]) -> list[str]:
     return [*_output_policies(chosen), *sentences, *_tests(told), *_mixed(chosen), *_failed(told)]
 
 
-def headline_finding(groups: Sequence[Group]) -> tuple[Group, Finding] | None:
+def headline_finding(groups: Sequence[Group]) -> Finding | None:
     """Return the finding that stands for a report: at the budget of its lead, the trust model that comes first."""
     told = _private(groups)
-    if not told:
-        return None
-    group, finding = _at_one_budget(told)[0]
-    return group, finding
+    return _at_one_budget(told)[0] if told else None
 
 
-def _private(groups: Sequence[Group]) -> list[_Told]:
+def _private(groups: Sequence[Group]) -> list[Finding]:
     """Return the findings with privacy of the groups that share the first headline."""
-    told = [_Told(group, found) for group in groups for found in findings_of(group)]
-    private = [each for each in told if each.finding.best is not None and each.finding.budget.model != "none"]
+    told = [found for group in groups for found in findings_of(group)]
+    private = [each for each in told if each.best is not None and each.budget.model != "none"]
     return [each for each in private if each.group.metric == private[0].group.metric]
 
 
@@ -143,7 +118,7 @@ def _without_budgets(groups: Sequence[Group]) -> str:
     """Return the heading of a report without a cell that certifies a finite epsilon."""
     if any(cell.private for group in groups for cell in group.cells):
         return "No cell certifies a finite \u03b5"
-    free = [_Told(group, found) for group in groups for found in findings_of(group) if found.best is not None]
+    free = [found for group in groups for found in findings_of(group) if found.best is not None]
     tested, leads = _leads(free)
     if tested and not leads:
         return "No algorithm is significantly best without privacy"
@@ -154,16 +129,16 @@ def _without_budgets(groups: Sequence[Group]) -> str:
         return "The best algorithm without privacy depends on the environment" if winners else ""
     metric = free[0].group.metric
     what = f"{_EXTREME[metric.better]} {metric.label}" if metric is not None else ""
-    several = any(each.finding.others for each in free)
+    several = any(each.others for each in free)
     return f"{winners.pop()} {f'has the {what} ' if several else ''}without privacy"
 
 
-def _of_one_algorithm(told: Sequence[_Told]) -> str:
+def _of_one_algorithm(told: Sequence[Finding]) -> str:
     each = _at_one_budget(told)[0]
-    budget, cost = each.finding.budget, each.finding.cost
+    budget, cost = each.budget, each.cost
     at = f"{each.algorithm} at certified \u03b5 \u2264 {epsilon_number(budget.epsilon)} ({model_text(budget.model)})"
     if _gaps(each):
-        row = each.group.cells[each.best].row
+        row = each.cell.row
         return f"{at}: {', '.join(f'{metric.label} {sentence_number(row[metric.name])}' for metric in _gaps(each))}"
     if cost is None or cost.scale != "log":
         return f"{at}: {_amount(each).removeprefix('has ').removeprefix('a ')}"
@@ -171,19 +146,19 @@ def _of_one_algorithm(told: Sequence[_Told]) -> str:
     return f"{at}: {_times(cost.value)} its {metric.label if metric else ''} without privacy"
 
 
-def _of_several(told: Sequence[_Told], what: str) -> str:
+def _of_several(told: Sequence[Finding], what: str) -> str:
     """Return the heading where algorithms compete: of the best one at every budget only if all its leads are tested."""
     tested, leads = _leads(told)
     if tested and not leads:
-        most = max(each.finding.budget.epsilon for each in tested)
+        most = max(each.budget.epsilon for each in tested)
         return f"No algorithm is significantly best at \u03b5 \u2264 {epsilon_number(most)}"
     if tested and leads.total() < len(told):
         return _partly(leads, "at", f"{len(told)} privacy budgets")
-    rivals = any(each.finding.other_algorithm for each in told)
+    rivals = any(each.other_algorithm for each in told)
     untested = "" if tested else f" ({NO_TEST})" if rivals else " (no comparison at equal noise)"
     by_model: dict[str, set[str]] = {}
     for each in told:
-        by_model.setdefault(each.finding.budget.model, set()).add(each.algorithm)
+        by_model.setdefault(each.budget.model, set()).add(each.algorithm)
     if len(set.union(*by_model.values())) == 1:
         return f"{told[0].algorithm} has the {what} at every certified privacy budget{untested}"
     if all(len(winners) == 1 for winners in by_model.values()):
@@ -193,10 +168,10 @@ def _of_several(told: Sequence[_Told], what: str) -> str:
     return f"The algorithm with the {what} depends on the privacy budget{untested}"
 
 
-def _leads(told: Sequence[_Told]) -> tuple[list[_Told], Counter[str]]:
+def _leads(told: Sequence[Finding]) -> tuple[list[Finding], Counter[str]]:
     """Return the tests, and how often each algorithm is significantly better than all others at equal noise."""
-    tested = [each for each in told if each.finding.ahead is not None]
-    return tested, Counter(each.algorithm for each in tested if each.finding.ahead)
+    tested = [each for each in told if each.ahead is not None]
+    return tested, Counter(each.algorithm for each in tested if each.ahead)
 
 
 def _partly(leads: Counter[str], at: str, places: str) -> str:
@@ -208,38 +183,38 @@ def _partly(leads: Counter[str], at: str, places: str) -> str:
     return f"{first} is significantly best {at} {count} of {places}{rest}"
 
 
-def _at_one_budget(told: Sequence[_Told]) -> list[_Told]:
+def _at_one_budget(told: Sequence[Finding]) -> list[Finding]:
     """Return, of the largest group, one finding for each trust model, at the same epsilon if there is one.
 
     It is the epsilon nearest to 1 where most trust models have a best cell that learned.
     """
     group = max((each.group for each in told), key=lambda group: len(group.cells))
     here = [each for each in told if each.group is group]
-    learned = [each for each in here if not each.saturated] or here
-    epsilons = {each.finding.budget.epsilon for each in learned}
+    learned = [each for each in here if not each.cell.saturated] or here
+    epsilons = {each.budget.epsilon for each in learned}
 
     def rank(epsilon: float) -> tuple[int, float]:
-        models = {each.finding.budget.model for each in learned if each.finding.budget.epsilon == epsilon}
+        models = {each.budget.model for each in learned if each.budget.epsilon == epsilon}
         return -len(models), abs(math.log(epsilon)) if epsilon > 0 else math.inf
 
     epsilon = min(sorted(epsilons), key=rank)
-    chosen: dict[str, _Told] = {}
+    chosen: dict[str, Finding] = {}
     for each in learned:
         # Of several deltas the largest: its cells include the others'.
-        if each.finding.budget.epsilon == epsilon:
-            chosen[each.finding.budget.model] = each
+        if each.budget.epsilon == epsilon:
+            chosen[each.budget.model] = each
     return list(chosen.values())
 
 
-def _alike(told: Sequence[_Told]) -> bool:
+def _alike(told: Sequence[Finding]) -> bool:
     return len({each.algorithm for each in told}) == 1
 
 
-def _clause(each: _Told, *, named: bool) -> str:
-    delta = f"\u03b4 = {delta_number(float(each.group.cells[each.best].row.get('claimed_delta', 0.0)))}"
+def _clause(each: Finding, *, named: bool) -> str:
+    delta = f"\u03b4 = {delta_number(float(each.cell.row.get('claimed_delta', 0.0)))}"
     subject = f"{each.algorithm} " if named else ""
-    text = f"{subject}{_amount(each)} under {model_text(each.finding.budget.model)} ({delta})"
-    cost = each.finding.cost
+    text = f"{subject}{_amount(each)} under {model_text(each.budget.model)} ({delta})"
+    cost = each.cost
     if cost is None:
         return text
     metric = each.group.metric.label if each.group.metric is not None else ""
@@ -248,7 +223,7 @@ def _clause(each: _Told, *, named: bool) -> str:
     return f"{text}, {_difference(each, cost)}"
 
 
-def _difference(each: _Told, cost: Effect) -> str:
+def _difference(each: Finding, cost: Effect) -> str:
     """Return the cost of privacy as a difference, per episode if the headline is a sum."""
     metric = each.group.metric
     if cost.value == 0.0:
@@ -261,9 +236,9 @@ def _difference(each: _Told, cost: Effect) -> str:
     return f"a difference of {effect_text(cost)}{per_episode} from its {label} without privacy"
 
 
-def _amount(each: _Told) -> str:
+def _amount(each: Finding) -> str:
     """Return the headline of the best cell, per episode if it is a sum."""
-    metric, value = each.group.metric, each.group.cells[each.best].estimate.value
+    metric, value = each.group.metric, each.cell.estimate.value
     if metric is None:
         return ""
     if metric.over != "sum":
@@ -285,9 +260,9 @@ def _interval(found: Effect) -> str:
     return f" [{', '.join(rounded(end, 2 if end < 100 else 3) for end in ends)}]"
 
 
-def _tests(told: Sequence[_Told]) -> list[str]:
+def _tests(told: Sequence[Finding]) -> list[str]:
     """Return at how many budgets the best algorithm is significantly better than the next one at equal noise."""
-    rivals = [each.finding.other_algorithm for each in told if each.finding.other_algorithm is not None]
+    rivals = [each.other_algorithm for each in told if each.other_algorithm is not None]
     if not rivals:
         return []
     tested = [rival for rival in rivals if rival.significant is not None]
@@ -299,11 +274,11 @@ def _tests(told: Sequence[_Told]) -> list[str]:
     return [f"{whose} over the next algorithm at equal noise is significant at {where}."]
 
 
-def _mixed(chosen: Sequence[_Told]) -> list[str]:
+def _mixed(chosen: Sequence[Finding]) -> list[str]:
     """Return, where the next best cell differs in algorithm and noise, that it does, and the ratio at equal noise."""
     told: dict[str, list[str]] = {}
     for each in chosen:
-        rival, equal = each.finding.next_best, each.finding.other_algorithm
+        rival, equal = each.next_best, each.other_algorithm
         if rival is None or not rival.mixed:
             continue
         name = _algorithm(each.group, rival)
@@ -312,7 +287,7 @@ def _mixed(chosen: Sequence[_Told]) -> list[str]:
         text += "; no cell of another algorithm has the same noise" if equal is None else ""
         if equal is not None:
             text += f"; at equal noise, {rival_text(each.group, equal)}"
-        told.setdefault(text, []).append(model_text(each.finding.budget.model))
+        told.setdefault(text, []).append(model_text(each.budget.model))
     return [f"Under {' and '.join(models)}, {text}." for text, models in told.items()]
 
 
@@ -320,18 +295,18 @@ def _algorithm(group: Group, rival: Rival) -> str:
     return algorithm_name(group.cells[rival.place].row)
 
 
-def _gaps(each: _Told) -> list[Metric]:
+def _gaps(each: Finding) -> list[Metric]:
     """Return the gaps that the output policy of the best cell has, exploitability first."""
-    return results_in(each.group.cells[each.best].row, is_gap)[::-1]
+    return results_in(each.cell.row, is_gap)[::-1]
 
 
-def _output_policies(chosen: Sequence[_Told]) -> list[str]:
+def _output_policies(chosen: Sequence[Finding]) -> list[str]:
     """Return the gaps of the output policies of the best cells, of games only."""
     told = []
     for each in (each for each in chosen if _gaps(each)):
-        cell, reference = each.group.cells[each.best], each.finding.reference
+        cell, reference = each.cell, each.reference
         values = [f"{metric.label} {estimate_text(row_estimate(cell.row, metric.name), 2)}" for metric in _gaps(each)]
-        text = f"Under {model_text(each.finding.budget.model)}, the output policy has {' and '.join(values)}"
+        text = f"Under {model_text(each.budget.model)}, the output policy has {' and '.join(values)}"
         if reference is not None:
             row = each.group.cells[reference].row
             free = [sentence_number(row[metric.name]) for metric in _gaps(each)]
@@ -340,7 +315,7 @@ def _output_policies(chosen: Sequence[_Told]) -> list[str]:
     return told
 
 
-def _failed(told: Sequence[_Told]) -> list[str]:
+def _failed(told: Sequence[Finding]) -> list[str]:
     """Return the best cells that have a failing claim."""
-    cells = {each.group.names[each.best] for each in told if each.group.cells[each.best].row["verdict"] != "holds"}
+    cells = {each.name for each in told if each.cell.row["verdict"] != "holds"}
     return [f"Claims fail among the best cells: {'; '.join(sorted(cells))}."] if cells else []

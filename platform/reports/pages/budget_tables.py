@@ -6,13 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup
-
 from dprl.platform.reports.cell_texts import trust_word
 from dprl.platform.reports.comparing.declared import SAME_EPSILON
 from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of
 from dprl.platform.reports.comparing.groups import Group
-from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.comparing.sentences import epsilon_number, headline_finding
 from dprl.platform.reports.documents.blocks import (
     Block,
@@ -30,7 +27,15 @@ from dprl.platform.reports.documents.blocks import (
 from dprl.platform.reports.number_texts import delta_number, effect_text, estimate_text
 from dprl.platform.reports.pages.markup import BADGES, DASH, Names, badge_of, effect_inline, small, with_grey_interval
 from dprl.platform.reports.pages.strips import Strips
-from dprl.platform.reports.pages.values import result_text, settings_of, short_title, shown, value_label
+from dprl.platform.reports.pages.values import (
+    IN_CSV,
+    capital,
+    result_text,
+    settings_of,
+    short_title,
+    shown,
+    value_label,
+)
 from dprl.platform.reports.records import SATURATION_NOTE, SATURATION_REMEDY, is_gap, results_in
 
 _MOST_GROUPS = 12
@@ -38,7 +43,6 @@ _MOST_GROUPS = 12
 _MOST_ROWS = 60
 """Budgets of a group, likewise."""
 _MOST_CARDS, _MOST_OTHERS = 6, 3
-_IN_CSV = Rich("report.csv.", Markup("<code>report.csv</code>."))
 
 
 @dataclass(frozen=True)
@@ -51,17 +55,17 @@ class BudgetTables:
     def blocks(self) -> list[Block]:
         """Return the section of cards at the budget of the lead, if there is one, and that of the tables."""
         found = headline_finding(self.groups)
-        cards = [] if found is None else [self._cards(found[0], found[1].budget.epsilon)]
+        cards = [] if found is None else [self._cards(found.group, found.budget.epsilon)]
         if not self.groups:
             return [*cards]
-        first = [found[0]] if found is not None else []
+        first = [found.group] if found is not None else []
         ordered = [*first, *(group for group in self.groups if group not in first)]
         leading, *others = ordered[:_MOST_GROUPS]
         tables: list[Block] = [Heading(self._title(leading), 3), *self._table(leading)]
         tables += [Section(self._table(group), folded=self._title(group)) for group in others]
         if len(ordered) > _MOST_GROUPS:
             left_out = len(ordered) - _MOST_GROUPS
-            tables.append(Paragraph(beside(f"And {left_out} further groups of cells, see", _IN_CSV), "note"))
+            tables.append(Paragraph(beside(f"And {left_out} further groups of cells, see", IN_CSV), "note"))
         return [*cards, Section(tables, "budgets")]
 
     def _cards(self, group: Group, epsilon: float) -> Section:
@@ -75,11 +79,11 @@ class BudgetTables:
         if others:
             note = f"{note} The first value is for {short_title(group, self.groups)}."
         title = f"{'What privacy costs' if costs else 'The best'} at \u03b5 \u2264 {epsilon_number(epsilon)}"
-        cards = Section([self._card(group, each, others) for each in here[:_MOST_CARDS]], style="cards")
+        cards = Section([self._card(each, others) for each in here[:_MOST_CARDS]], style="cards")
         return Section([Heading(title), Paragraph(note, "note"), cards], "cost")
 
-    def _card(self, group: Group, finding: Finding, others: Sequence[Group]) -> Card:
-        cell = _best(group, finding)
+    def _card(self, finding: Finding, others: Sequence[Group]) -> Card:
+        group, cell = finding.group, finding.cell
         value, cost = estimate_text(shown(group, cell)), finding.cost
         big, _, interval = (value if cost is None else effect_text(cost)).partition(" [")
         word = group.metric.label if group.metric is not None else ""
@@ -96,7 +100,7 @@ class BudgetTables:
         ]
         key, title = badge_of(cell), budget_title(finding.budget)
         badge = "" if key == "holds" else BADGES[key].inline
-        return Card(_capital(title), big, sub, f"[{interval}" if interval else "", rows, badge)
+        return Card(capital(title), big, sub, f"[{interval}" if interval else "", rows, badge)
 
     def _title(self, group: Group) -> str:
         findings = findings_of(group)
@@ -118,7 +122,7 @@ class BudgetTables:
         lines, styles = [], []
         for i, each in enumerate(cut):
             first = i == 0 or not _same(each.budget.epsilon, cut[i - 1].budget.epsilon)
-            cells = [*_budget_cells(each, first=first), *self._cells(group, each, axis)]
+            cells = [*_budget_cells(each, first=first), *self._cells(each, axis)]
             kept = [cells[:4], cells[4:6] * costs, cells[6:] * rivals]
             lines.append([cell for part in kept for cell in part])
             styles.append("first" if first else "")
@@ -127,17 +131,17 @@ class BudgetTables:
     def _notes(self, group: Group, left_out: int) -> list[Block]:
         notes: list[Block] = []
         if left_out:
-            notes.append(Paragraph(beside(f"And {left_out} further budgets, see", _IN_CSV), "note"))
+            notes.append(Paragraph(beside(f"And {left_out} further budgets, see", IN_CSV), "note"))
         if saturated := sum(cell.saturated for cell in group.cells):
             term = f"Nothing was learned in {saturated} of {len(group.cells)} cells"
-            notes.append(Paragraph(f"{_capital(SATURATION_NOTE)}; try {SATURATION_REMEDY}.", "note", term))
+            notes.append(Paragraph(f"{capital(SATURATION_NOTE)}; try {SATURATION_REMEDY}.", "note", term))
         return notes
 
-    def _cells(self, group: Group, finding: Finding, axis: Strips) -> list[Inline]:
+    def _cells(self, finding: Finding, axis: Strips) -> list[Inline]:
         """Return the best cell with its value, its cost with a strip, and the next best cell."""
         if finding.best is None:
             return ["no cell certifies it"]
-        cell, free = _best(group, finding), finding.budget.model == "none"
+        group, cell, free = finding.group, finding.cell, finding.budget.model == "none"
         key = badge_of(cell)
         badge = "" if key in ("holds", "reference") else BADGES[key].inline
         tag = styled("nothing was learned", "span", "tag") if cell.saturated else ""
@@ -146,16 +150,16 @@ class BudgetTables:
             with_grey_interval(estimate_text(shown(group, cell))),
             DASH if free else effect_inline(finding.cost),
             axis.strip(finding.cost, self.names.css(cell)),
-            self._rival(group, finding),
+            self._rival(finding),
         ]
 
-    def _rival(self, group: Group, finding: Finding) -> Inline:
+    def _rival(self, finding: Finding) -> Inline:
         """Return the next best cell and its effect: at equal noise if a cell of another algorithm has it."""
         rival = finding.other_algorithm or finding.next_best
         if rival is None:
             return ""
-        cell = group.cells[rival.place]
-        settings = settings_of(group, cell) if "algorithm" not in rival.differs_in else ()
+        cell = finding.group.cells[rival.place]
+        settings = settings_of(finding.group, cell) if "algorithm" not in rival.differs_in else ()
         effect = "" if rival.effect is None else effect_text(rival.effect).partition(" [")[0]
         return beside(self.names.plain(cell), effect, _tag(rival), small(settings))
 
@@ -185,19 +189,9 @@ def _elsewhere(group: Group, finding: Finding) -> Rich | None:
     """Return the cost, or the headline, of another group's best cell at the same budget."""
     for each in _private(group):
         if each.budget == finding.budget and each.best is not None:
-            text = estimate_text(shown(group, _best(group, each))) if each.cost is None else effect_text(each.cost)
+            text = estimate_text(shown(group, each.cell)) if each.cost is None else effect_text(each.cost)
             return with_grey_interval(text)
     return None
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _best(group: Group, finding: Finding) -> ReportCell:
-    if finding.best is None:
-        raise ValueError("finding must have a best cell")
-    return group.cells[finding.best]
 
 
 def _private(group: Group) -> list[Finding]:

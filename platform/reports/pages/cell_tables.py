@@ -32,7 +32,7 @@ from dprl.platform.reports.documents.blocks import (
 )
 from dprl.platform.reports.number_texts import delta_number, effect_text, estimate_text, rounded
 from dprl.platform.reports.pages.markup import BADGES, DASH, Names, badge_of, with_grey_interval
-from dprl.platform.reports.pages.values import result_text, shown, value_label
+from dprl.platform.reports.pages.values import IN_CSV, capital, result_text, shown, value_label
 from dprl.platform.reports.records import results_in
 
 _MOST_ROWS = 300
@@ -117,8 +117,7 @@ class CellTables:
             empty.add(len(columns) - 1)
             below.append(Paragraph(f"All cells above: {note}.", "note"))
         if left_out := len(places) - len(kept):
-            where = Rich("report.csv.", Markup("<code>report.csv</code>."))
-            below.append(Paragraph(beside(f"{left_out:,} further cells are in", where), "note"))
+            below.append(Paragraph(beside(f"{left_out:,} further cells are in", IN_CSV), "note"))
         shown = [i for i in range(len(columns)) if i not in empty]
         lines = [[texts[i] for i in shown] for texts in told]
         styles = ["" if at.cell.private else "none" for at in kept]
@@ -140,8 +139,8 @@ class CellTables:
         columns += [*(Column(name, "n") for name in _PRIVACY), Column("Claim")]
         columns += [Column(value_label(group), "n")] if group.metric is not None else []
         columns += [Column("Cost of privacy", "n")] if costs else []
-        columns += [Column(f"{_capital(group.unit)}s to half regret", "n")] if halved else []
-        columns += [Column(_capital(metric.label), "n") for metric in results]
+        columns += [Column(f"{capital(group.unit)}s to half regret", "n")] if halved else []
+        columns += [Column(capital(metric.label), "n") for metric in results]
         columns += [Column(_SEEDS, "n"), Column("Note", "wrap")]
         texts = []
         for at in kept:
@@ -204,10 +203,6 @@ def _claim_text(key: str, cells: Sequence[ReportCell]) -> Rich:
     kinds = "" if key == "holds" else _kinds(cells)
     count = styled(f"{counted(len(cells), 'cell')}{':' if kinds else '.'}", "b")
     return beside(BADGES[key].meaning, count, f"{kinds}." if kinds else "")
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _kinds(cells: Sequence[ReportCell]) -> str:

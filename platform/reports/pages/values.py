@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from dprl.algorithms import Metric
 from dprl.platform.configs.varying import varies
 from dprl.platform.reports.cell_texts import Row, result_band, setting_text
 from dprl.platform.reports.comparing.groups import Group, naming_keys
 from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.documents.blocks import Rich
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.number_texts import estimate_text, row_estimate
 
 _WORDS = {"riverswim": "RiverSwim", "cartpole_gravity": "CartPole with gravity"}
+
+
+IN_CSV = Rich("report.csv.", Markup("<code>report.csv</code>."))
+"""Where rows are that a page has no room for."""
+
+
+def capital(text: str) -> str:
+    """Return a text with a capital."""
+    return text[:1].upper() + text[1:]
 
 
 def shown(group: Group, cell: ReportCell) -> Estimate:

@@ -63,7 +63,7 @@ def test_the_cost_of_privacy_is_a_ratio_to_the_same_algorithm() -> None:
         "At certified \u03b5 \u2264 1, bernstein_vi loses 0.10 reward per episode under central privacy (\u03b4 = 0), "
         "9.1 times [7.3, 11] its regret without privacy (geometric means over seeds, 95% intervals)."
     )
-    assert headline_finding([group]) == (group, one)
+    assert headline_finding([group]) == one
 
 
 def test_a_clear_winner() -> None:
