@@ -32,7 +32,7 @@ TABULAR = sorted(
 ONLINE = [name for name in TABULAR if getattr(ALGORITHMS[name], "online", True)]
 EACH = pytest.mark.parametrize("name", TABULAR)
 EACH_ONLINE = pytest.mark.parametrize("name", ONLINE)
-GROWTH = pytest.mark.parametrize("growth", [0.0, 0.1])
+GROWTHS = [0.0, 0.1]
 COUNTS = pytest.mark.parametrize("form", ["rewards", "costs"])
 TRUST = pytest.mark.parametrize("privacy", PRIVACY, ids=lambda settings: settings.model)
 

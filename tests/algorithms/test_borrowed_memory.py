@@ -6,6 +6,7 @@ import gc
 import importlib
 import sys
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,14 @@ from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy import CentralPrivacy, LocalPrivacy
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters import COUNTERS
-from tests.algorithms.cases import EACH_ONLINE, PRACTICAL, PRIVACY, Environments, Learner
+from tests.algorithms.cases import GROWTHS, ONLINE, PRACTICAL, PRIVACY, Environments, Learner
+from tests.grids import every_pair
 
 # Numba's own counts of what compiled code makes and frees, for which it has no public name.
 MEMORY: Any = importlib.import_module("numba.core.runtime._nrt_python")
 SAMPLED = "sampled_optimized_unary_encoding"
-# All branches of the exchange: every counter, reports that are sums and reports of bits.
-SETTINGS: list[Any] = [
-    *PRIVACY,
+# The other branches of the exchange: every counter and reports of bits.
+OTHERS: list[Any] = [
     *(CentralPrivacy(20.0, delta=1e-6, counter=counter, families="one_hot") for counter in COUNTERS),
     LocalPrivacy(20.0, mechanism="symmetric_unary_encoding", families="one_hot"),
     LocalPrivacy(20.0, mechanism=SAMPLED, families="one_hot"),
@@ -59,9 +60,11 @@ def references(parts: tuple[Any, ...]) -> list[int]:
     return [sys.getrefcount(array) for array in arrays(parts)]
 
 
-@EACH_ONLINE
-@pytest.mark.parametrize("privacy", SETTINGS, ids=title)
-@pytest.mark.parametrize("growth", [0.0, 0.1])
+@pytest.mark.parametrize(
+    ("name", "privacy", "growth"),
+    [*every_pair(ONLINE, PRIVACY, GROWTHS), *product(["private_ucb_vi"], OTHERS, GROWTHS)],
+    ids=lambda value: title(value) if hasattr(value, "model") else None,
+)
 def test_loops_and_plans_leave_no_memory_behind(
     privacy: Any, name: str, growth: float, learner: Learner, envs: Environments[Any]
 ) -> None:

@@ -17,7 +17,8 @@ from dprl.privacy.queries.count_kernels import send_and_aggregate, send_and_rele
 from tests.algorithms.cases import (
     EACH,
     EACH_ONLINE,
-    GROWTH,
+    GROWTHS,
+    ONLINE,
     PRACTICAL,
     PRIVACY,
     TABULAR,
@@ -29,6 +30,7 @@ from tests.algorithms.cases import (
     interpreted,
     same_state,
 )
+from tests.grids import paired
 from tests.without_compiler import printed_both_ways
 
 
@@ -57,10 +59,7 @@ def test_same_seed_same_bits_and_other_seed_other_run(
     assert not np.array_equal(counts[0], counts[2])
 
 
-@EACH_ONLINE
-@TRUST
-@GROWTH
-@pytest.mark.parametrize("cuts", [[1], [7, 40], [63, 64, 65], [199]])
+@paired(name=ONLINE, cuts=[[1], [7, 40], [63, 64, 65], [199]], privacy=PRIVACY, growth=GROWTHS)
 def test_resume_is_exact_at_any_boundary(
     privacy: Any, name: str, growth: float, cuts: list[int], learner: Learner, envs: Environments[Any]
 ) -> None:
@@ -168,12 +167,10 @@ def test_plan_returns_the_next_episodes_policy_and_changes_nothing(
     assert len(set(seen)) > 1
 
 
-@EACH_ONLINE
-@pytest.mark.parametrize("bonus_scale", [1.0, 0.02])
-@pytest.mark.parametrize(
-    "privacy",
-    [CentralPrivacy(4e4, mechanism="discrete_laplace"), LocalPrivacy(4e3, mechanism="discrete_laplace")],
-    ids=lambda settings: settings.model,
+@paired(
+    name=ONLINE,
+    bonus_scale=[1.0, 0.02],
+    privacy=[CentralPrivacy(4e4, mechanism="discrete_laplace"), LocalPrivacy(4e3, mechanism="discrete_laplace")],
 )
 def test_no_noise_is_the_non_private_algorithm(
     privacy: Any, bonus_scale: float, name: str, learner: Learner, envs: Environments[Any]
@@ -193,9 +190,7 @@ def test_no_noise_is_the_non_private_algorithm(
     assert noisy.learn(2000) != plain.learn(2000)
 
 
-@EACH_ONLINE
-@TRUST
-@GROWTH
+@paired(name=ONLINE, privacy=PRIVACY, growth=GROWTHS)
 def test_users_reach_the_learner_through_released_counts_only(
     privacy: Any, name: str, growth: float, learner: Learner, envs: Environments[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,10 +219,10 @@ def test_users_reach_the_learner_through_released_counts_only(
     outcomes = []
     for world in (1, 2):
         poison.clear()
-        algorithm: Any = learner(envs.random, 300, privacy, name=name, replan_growth=growth, **PRACTICAL)
+        algorithm: Any = learner(envs.random, 120, privacy, name=name, replan_growth=growth, **PRACTICAL)
         algorithm._simulator = algorithm._simulator._replace(key=Streams(world, "world").key("env"))
         segments, states = [], []
-        for _ in range(60):
+        for _ in range(24):
             segments.append(algorithm.learn(5))
             states.append(algorithm._simulator.device.states.tolist())
         outcomes.append((algorithm.policy.tolist(), segments, states))

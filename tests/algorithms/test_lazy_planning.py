@@ -14,7 +14,8 @@ from dprl.algorithms import ALGORITHMS
 from dprl.privacy import CentralPrivacy, LocalPrivacy
 from dprl.privacy.queries.count_kernels import send_and_release
 from dprl.privacy.schedule import next_plan
-from tests.algorithms.cases import EACH_ONLINE, PRACTICAL, PRIVACY, TRUST, Environments, Learner, interpreted
+from tests.algorithms.cases import EACH_ONLINE, ONLINE, PRACTICAL, PRIVACY, Environments, Learner, interpreted
+from tests.grids import paired
 
 
 def scheduled(growth: float, episodes: int) -> list[int]:
@@ -45,9 +46,7 @@ def test_plans_are_counted_by_the_logarithm_of_the_run() -> None:
     assert plans < 100 + math.log(10_000) / math.log(1.01) + 1
 
 
-@EACH_ONLINE
-@TRUST
-@pytest.mark.parametrize("growth", [0.0, 0.03, 0.5, 1e5])
+@paired(name=ONLINE, growth=[0.0, 0.03, 0.5, 1e5], privacy=PRIVACY)
 def test_plans_are_made_on_the_schedule_whatever_the_data(
     privacy: Any, name: str, growth: float, learner: Learner, envs: Environments[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,18 +58,18 @@ def test_plans_are_made_on_the_schedule_whatever_the_data(
         return plan(counts, bonus, tables)
 
     monkeypatch.setitem(names, "plan", watched)
-    expected = scheduled(growth, 120)
+    expected = scheduled(growth, 80)
     for seed in (1, 2):
         planned.clear()
-        algorithm = learner(envs.small, 120, privacy, name=name, seed=seed, replan_growth=growth, **PRACTICAL)
+        algorithm = learner(envs.small, 80, privacy, name=name, seed=seed, replan_growth=growth, **PRACTICAL)
         before = algorithm.policy
-        for k in range(1, 121):
+        for k in range(1, 81):
             algorithm.learn(1)
             assert k in expected or np.array_equal(algorithm.policy, before)
             before = algorithm.policy
         assert [episode for episode, _ in planned] == expected
         assert [new for _, new in planned] == [0, *(later - k for k, later in pairwise(expected))]
-    assert growth > 0.0 or expected == list(range(1, 121))
+    assert growth > 0.0 or expected == list(range(1, 81))
 
 
 @EACH_ONLINE
@@ -85,8 +84,8 @@ def test_counts_that_no_plan_reads_need_no_release(
     if privacy.model == "jdp":
         privacy = replace(privacy, releases="every_user")
     settings: dict[str, Any] = {"replan_growth": 0.1, "simulation": "users", **PRACTICAL}
-    lazy, eager = (learner(envs.small, 300, privacy, name=name, **settings) for _ in range(2))
-    steps = [1, 30, 5, 64, 100, 100]
+    lazy, eager = (learner(envs.small, 100, privacy, name=name, **settings) for _ in range(2))
+    steps = [1, 10, 3, 22, 30, 34]
     segments, counts = [], []
     for n in steps:
         segments.append(lazy.learn(n))

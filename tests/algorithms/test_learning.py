@@ -13,9 +13,10 @@ from dprl.algorithms import ALGORITHMS
 from dprl.envs import Env, FiniteMDP, MarkovGame
 from tests.algorithms.cases import (
     EACH,
-    EACH_ONLINE,
-    GROWTH,
+    GROWTHS,
+    ONLINE,
     PRACTICAL,
+    PRIVACY,
     TABULAR,
     TRUST,
     Environments,
@@ -25,6 +26,7 @@ from tests.algorithms.cases import (
     regret_of,
     value_of,
 )
+from tests.grids import paired
 
 OPTIMISTIC = [name for name in TABULAR if getattr(ALGORITHMS[name], "bounds_optimum", True) is not None]
 
@@ -86,9 +88,7 @@ def test_regret_is_the_exact_value_gap_and_never_negative(
         assert 0.0 <= segment.saturated <= 1.0
 
 
-@EACH_ONLINE
-@TRUST
-@GROWTH
+@paired(name=ONLINE, privacy=PRIVACY, growth=GROWTHS)
 def test_regret_falls(privacy: Any, name: str, growth: float, learner: Learner, envs: Environments[Any]) -> None:
     # With so little exploration some runs stay with a policy that is not the best: a second seed may show it.
     def falls(seed: int) -> bool:
