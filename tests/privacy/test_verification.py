@@ -94,12 +94,36 @@ def test_every_query_is_rebuilt_from_its_fields(kind: str) -> None:
     assert rebuilt.identity == query.identity
 
 
+def role(certificate: dict[str, Any], path: Path) -> tuple[object, ...]:
+    """Return what a number is in a certificate: its path with classes and mechanisms in place of indices."""
+    place: Any = certificate
+    found = []
+    for key in path:
+        named = isinstance(place, dict) and (place.get("class") or place.get("mechanism"))
+        found.append((named or "", "" if isinstance(key, int) else key))
+        place = place[key]
+    return (certificate["trust_model"], *found)
+
+
+@cache
+def first_of_each_role() -> dict[str, list[Path]]:
+    """Return the numbers of every kind's certificate whose roles no kind before it has."""
+    seen, chosen = set(), {}
+    for kind in EVERY:
+        roles = {role(written(kind), path): path for path, _ in numbers(written(kind))}
+        chosen[kind] = [path for each, path in roles.items() if (kind in NOISELESS, each) not in seen]
+        seen |= {(kind in NOISELESS, each) for each in roles}
+    return chosen
+
+
 @pytest.mark.parametrize("kind", EVERY)
 def test_every_changed_number_is_found(kind: str) -> None:
     """Also with a new checksum; but for facts that nothing else in the certificate follows from."""
     certificate = written(kind)
     assert verify(certificate).stands
-    for path, value in numbers(certificate):
+    values = dict(numbers(certificate))
+    for path in first_of_each_role()[kind]:
+        value = values[path]
         new = not value if isinstance(value, bool) else value * 1.01 + (1 if isinstance(value, int) else 0.0) or 0.1
         new = int(new) if type(value) is int else new
         fact = path[0] in CHARGES | {"requested"} or (path[0] == "query" and (path[-1] in FACTS or kind in NOISELESS))
