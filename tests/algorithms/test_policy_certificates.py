@@ -18,7 +18,7 @@ from tests.algorithms.cases import Environments, Learner, same_state
 
 NOISES: dict[str, Any] = {
     "none": NoPrivacy(),
-    "jdp": CentralPrivacy(10.0, 1e-6, families="one_hot", counter="auto"),
+    "jdp": CentralPrivacy(10.0, 1e-6, families="one_hot", counter="buffered_toeplitz"),
     "ldp": LocalPrivacy(20.0, families="one_hot"),
 }
 RUNS, BETA = 30, 0.2
