@@ -186,7 +186,7 @@ def test_either_arithmetic_is_audited(config: str, arithmetic: str) -> None:
 def test_a_planted_leak_is_found_by_the_channel_test(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A text of a log that names the user's cell, beside numbers that are noisy."""
     monkeypatch.setattr(UserMessage, "__repr__", lambda report: f"Report(cell {report.values.argmax()})")
-    findings = audit_experiment(cell(config, "privacy.epsilon=1000"), runs=1000)
+    findings = audit_experiment(cell(config, "privacy.epsilon=200"), runs=1000)
     assert [one.name for one in findings if one.verdict == "refuted"] == ["channels"]
     assert findings[-1].measurement is not None
     assert "texts: not the same" in findings[-1].measurement.probe

@@ -187,9 +187,9 @@ def test_another_attempt_is_composed_round_by_round(tmp_path: Path) -> None:
         made.persist(journal)
         made.charge(1, POPULATION)
         one_round(made)
-        told = made.certificate("dppg").to_dict()
+        told = made.certificate("dppg")
         journal.close()
-    assert (told["attempts"], told["users_asked_again"], told["verdict"]) == (2, POPULATION, "fails")
+    assert (told.attempts, told.users_asked_again, told.verdict) == (2, POPULATION, "fails")
     assert made.ledger.curve.n == 2 * ROUNDS
 
 
