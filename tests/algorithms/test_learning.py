@@ -65,7 +65,8 @@ def test_optimism_holds_at_the_papers_constants(
 
     def runs(n: int, **settings: float) -> list[Any]:
         return [
-            learner(envs.tiny, 15_000, little_noise, name=name, seed=seed, beta=0.01, **settings) for seed in range(n)
+            learner(envs.tiny, 15_000, little_noise, name=name, seed=seed, beta=0.01, replan_growth=0.2, **settings)
+            for seed in range(n)
         ]
 
     failures, saturated = failures_of_optimism(runs(20), envs.tiny)
