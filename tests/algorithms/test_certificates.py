@@ -9,7 +9,8 @@ import pytest
 from dprl.algorithms import ALGORITHMS
 from dprl.envs import RandomGame
 from dprl.privacy import CentralPrivacy, LocalPrivacy, Streams
-from tests.algorithms.cases import EACH
+from tests.algorithms.cases import TABULAR
+from tests.grids import paired
 
 EPISODES = 50
 REQUESTS: list[Any] = [CentralPrivacy(1.0), LocalPrivacy(1.0), CentralPrivacy(1.0, 1e-6), LocalPrivacy(1.0, 1e-6)]
@@ -22,9 +23,7 @@ def certificate(name: str, env: Any, privacy: Any, episodes: int = EPISODES) -> 
     return found
 
 
-@EACH
-@pytest.mark.parametrize("families", ["separate", "marginal", "one_hot"])
-@pytest.mark.parametrize("request_", REQUESTS, ids=lambda privacy: f"{privacy.model} {privacy.delta:g}")
+@paired(name=TABULAR, request_=REQUESTS, families=["separate", "marginal", "one_hot"])
 def test_what_a_certificate_recommends_can_be_run_and_is_as_good(
     request_: Any, families: str, name: str, envs: Any
 ) -> None:
