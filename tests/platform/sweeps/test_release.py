@@ -28,6 +28,7 @@ SENTINEL = 987654.321
 """Stands for everything uncovered that a learner measures."""
 SIMULATED = [name for name, config in ALGORITHMS.items() if config.plays is not LoggedEpisodes]
 """tests/algorithms/test_logged_vi.py has a release of the other one."""
+FIRST_OF_QUERIES = {ALGORITHMS[name].releases: name for name in reversed(SIMULATED)}.values()
 COVERED = {
     # Exact values of published policies in the public simulator.
     *("regret", "exploitability", "right_signs", "value", "optimum_gap"),
@@ -130,6 +131,8 @@ def test_a_release_writes_nothing_that_is_not_covered(
     algorithm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cells = list(released(algorithm))
+    if algorithm not in FIRST_OF_QUERIES:  # what a release writes of a query is the same for all of its algorithms
+        cells = cells[-1:]
     options = SweepOptions("out", tmp_path, "process", None, None, False, "dprl sweep out.yaml")
     result = run_sweep(cells, options)
     assert result.failed == []
