@@ -197,7 +197,7 @@ def test_the_bound_covers_with_pooled_counts(noise: str, learner: Learner, river
     assert failures <= most
 
 
-@NOISE
+@pytest.mark.parametrize("noise", ["none", "jdp gaussian", "ldp"])
 def test_more_users_prove_more(noise: str, learner: Learner, river: FiniteMDP) -> None:
     def certified(episodes: int) -> float:
         return learner(river, episodes, NOISES[noise], name="offline_vi").learn(episodes).metrics["lower_bound"]

@@ -41,7 +41,7 @@ def failures(learner: Learner, game: MarkovGame, privacy: Any, episodes: int, **
     """How many of the runs have a plan with a wrong bound at ten checks, and in how many none is at its cap at last."""
     failed = informative = 0
     for seed in range(RUNS):
-        run = learner(game, episodes, privacy, name="dp_nash_vi", seed=seed, beta=BETA, **settings)
+        run = learner(game, episodes, privacy, name="dp_nash_vi", seed=seed, beta=BETA, replan_growth=0.2, **settings)
         checks = []
         for _ in range(10):
             run.learn(episodes // 10)

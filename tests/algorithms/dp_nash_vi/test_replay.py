@@ -67,8 +67,11 @@ def test_without_noise_both_programs_make_the_same_moves(seed: int, learner: Lea
     assert mixed > episodes // 4
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("privacy", [CentralPrivacy(1000.0), LocalPrivacy(1000.0)], ids=lambda each: each.model)
+@pytest.mark.parametrize(
+    ("privacy", "seed"),
+    [(CentralPrivacy(1000.0), 1), (LocalPrivacy(1000.0), 2)],
+    ids=lambda each: getattr(each, "model", None),
+)
 def test_plans_from_the_same_private_counts_are_the_same(privacy: Any, seed: int, learner: Learner) -> None:
     game = random_game(seed)
     ours = learner(game, 3000, privacy, name="dp_nash_vi", seed=seed, **SETTINGS)
