@@ -33,9 +33,9 @@ SETTINGS: dict[str, Any] = {
 LAYOUT = GradientLayout(3, WINDOW, draws=True)
 
 
-def privatizer(seed: int = 0, noise: NoiseConfig | None = None, **changes: Any) -> Any:
+def privatizer(seed: int = 0, noise: NoiseConfig | None = None, rounds: int = ROUNDS, **changes: Any) -> Any:
     privacy = CentralGradientPrivacy(1.0, 1e-6, **{**SETTINGS, **changes})
-    return privacy.build(LAYOUT, WINDOW * ROUNDS, Streams(seed, "sampled", noise or NoiseConfig()))
+    return privacy.build(LAYOUT, WINDOW * rounds, Streams(seed, "sampled", noise or NoiseConfig()))
 
 
 def charged(seed: int = 0, **changes: Any) -> Any:
@@ -51,7 +51,7 @@ def one_round(made: Any, value: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_the_certificate_is_that_of_addition_and_removal() -> None:
-    made = charged()
+    made = charged(rounds=5)
     told = made.certificate("dppg").to_dict()
     assert told["adjacency"] == SAMPLED_ADJACENCY
     assert told["users"] == POPULATION
@@ -59,8 +59,8 @@ def test_the_certificate_is_that_of_addition_and_removal() -> None:
     assert told["verdict"] == "holds"
     assert told["proved"]["epsilon_at_claimed_delta"] == pytest.approx(1.0, rel=1e-4)
     assert told["noise"][0]["parameters"]["rate"] == WINDOW / POPULATION
-    assert told["noise"][0]["parameters"]["rounds"] == ROUNDS
-    assert "each of 500 joins each of 40 rounds with probability 0.04" in told["assumption"]
+    assert told["noise"][0]["parameters"]["rounds"] == 5
+    assert "each of 500 joins each of 5 rounds with probability 0.04" in told["assumption"]
     assert "adding and removing" in told["proved"]["method"]
     assert any("who joins a round" in channel for channel in told["excluded_channels"])
     assert not any("whether an agent takes part" in channel for channel in told["excluded_channels"])
