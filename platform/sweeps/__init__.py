@@ -1,1 +1,1 @@
-"""The cells of a grid: run in slices, resumed, locked, in this process or on Ray."""
+"""Sweeps: run the cells of a grid in slices, with locks and resumption, in this process or on Ray."""

@@ -49,8 +49,8 @@ def _most(seeds: str, each: int) -> int:
 def run_adaptive(cells: Sequence[Experiment], options: SweepOptions, stages: Stages) -> SweepResult:
     """Run the cells stage by stage and return the result of all of them, as `run_sweep` does.
 
-    A stage of a cell is an ordinary cell with the next seeds, so finished stages are not run again. After each stage
-    those cells go on that have a declared comparison without a significant difference. Raises as `run_sweep` does.
+    A stage of a cell is an ordinary cell with the next seeds; finished stages are therefore not run again. After each
+    stage, the cells with a declared comparison without a significant difference continue. Raises as `run_sweep` does.
     """
     options = dataclasses.replace(options, stages=stages)
     layout = SweepLayout(options.home.resolve(), options.name)
@@ -59,7 +59,7 @@ def run_adaptive(cells: Sequence[Experiment], options: SweepOptions, stages: Sta
     result = run_sweep(every, options) if options.fresh else None
     options = dataclasses.replace(options, fresh=False)
     for stage in range(1, stages.most + 1):
-        # What an earlier call has finished needs no sweep of its own, which would forget the later stages.
+        # Finished stages need no sweep of their own: it would forget the later stages.
         if result is None or len(result.summary) < len(every):
             result = None if _done(layout, every) else run_sweep(every, options)
         if result is not None and result.failed:
@@ -72,7 +72,7 @@ def run_adaptive(cells: Sequence[Experiment], options: SweepOptions, stages: Sta
 
 
 def _done(layout: SweepLayout, cells: Sequence[Experiment]) -> bool:
-    """Whether all the cells are finished and in the sweep's grid; reports read only those."""
+    """Whether all the cells are finished and in the sweep's grid: reports read only cells in the grid."""
     grid = Grid.read(layout.grid_file)
     known = grid.cells if grid is not None else {}
     return all(cell.finished and cell.digest in known for cell in layout.cells(cells))
@@ -81,9 +81,9 @@ def _done(layout: SweepLayout, cells: Sequence[Experiment]) -> bool:
 def _undecided(
     layout: SweepLayout, every: Sequence[Experiment], going: Sequence[Experiment], stages: Stages, stage: int
 ) -> list[Experiment]:
-    """Return those of the cells `going` on that have a comparison not significant after the first `stage` stages.
+    """Return the cells among `going` that have a comparison not significant after the first `stage` stages.
 
-    They are the comparisons that the report declares, so that a cell without any gets no more seeds.
+    The report declares the comparisons. A cell in none of them gets no more seeds.
     """
     known = {cell.digest for cell in layout.cells(every)}
     # An earlier call may have gone further.
@@ -98,5 +98,5 @@ def _undecided(
 
 
 def _digests(cell: ReportCell) -> set[str]:
-    """Return the digests of the cells that this one is made of."""
+    """Return the digests of the cells that make up this one."""
     return set(str(cell.row["cell"]).split())

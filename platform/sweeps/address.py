@@ -29,7 +29,7 @@ def joined_cluster(address: str | None, home: Path, store: TrackingStore) -> Ite
         yield
         return
     require_reachable(address)
-    # Loaded only here: importing Ray takes seconds, and needs its environment set before.
+    # Imported only here: importing Ray takes seconds, and Ray's environment variables must be set before.
     from dprl.platform.sweeps.cluster import connected  # noqa: PLC0415
     from dprl.platform.sweeps.shared_storage import living_nodes, require_shared  # noqa: PLC0415
 
@@ -40,9 +40,9 @@ def joined_cluster(address: str | None, home: Path, store: TrackingStore) -> Ite
 
 
 def require_reachable(address: str) -> None:
-    """Raise UserError if no Ray that lets us in listens at `address`, host:port or ray://host:port.
+    """Raise UserError unless a Ray that accepts us listens at `address`, host:port or ray://host:port.
 
-    Ray itself tries for minutes. A token is only sent to a server that asks for one.
+    Ray itself would try for minutes. A token is only sent to a server that asks for one.
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host:
@@ -62,7 +62,7 @@ def require_reachable(address: str) -> None:
 
 
 def _require_token(server: str, address: str) -> None:
-    """Raise UserError if the server asks for a token and there is none, or another one."""
+    """Raise UserError if the server asks for a token and there is none, or a wrong one."""
     if not _refuses(server, None):
         return
     place = f"address: {address}"

@@ -89,16 +89,16 @@ def block_ends(episodes: int) -> np.ndarray:
 class CellRun:
     """Runs the seeds of an experiment in `folder` on up to `cpus` threads, from where the last process stopped.
 
-    The same experiment gives the same records bit for bit, however often it is cut and on however many threads.
-    `state.npz` holds the records so far and the learners of the running seeds; it is replaced as a whole, so a kill
-    loses work but never consistency. A repeated stretch draws the same noise: it repeats a release, and makes no second
-    one. So does a cell that starts again because its checkpoint is damaged; `progress` says so. Where noise comes from
-    the operating system, starting again is a second release to the same users: every charge is on disk before it is
-    released, in a journal beside the cell's folder, and the certificate composes all attempts. Raises UserError for a
-    checkpoint or a journal of such a cell that is damaged, missing or not this run's.
+    The same experiment gives the same records bit for bit, for any number of interruptions and threads. `state.npz`
+    holds the records so far and the learners of the running seeds; it is replaced as a whole, and a kill loses work but
+    never consistency. After an interruption, the repeated blocks draw the same noise: they repeat a release and do not
+    make a second one. The same holds for a cell that starts again because its checkpoint is damaged; `progress` says
+    so. If noise comes from the operating system, starting again is a second release to the same users. Therefore every
+    charge is on disk before its release, in a journal beside the cell's folder, and the certificate composes all
+    attempts. Raises UserError for a checkpoint or a journal of such a cell that is damaged, missing or not this run's.
 
-    excluded: channels that the certificate names as not covered, beside those of the run. cpus: at least 1; how many
-    seeds learn at once is `seeds_at_once`. with_figures: whether the cell has figures of its own.
+    excluded: channels that the certificate names as not covered, in addition to those of the run. cpus: at least 1;
+    `seeds_at_once` gives the number of seeds that learn at once. with_figures: whether the cell has its own figures.
     """
 
     def __init__(
@@ -161,10 +161,10 @@ class CellRun:
                 break
         ended = time.perf_counter()
         self._seconds += ended - started
-        # A plugin may have imported late: what ran must be what the cell's digest says before any of it is kept.
+        # A plugin may have imported late: before anything is kept, the code that ran must match the cell's digest.
         require_digested_modules()
         if not self.experiment.resumable or (keep and not self._complete):
-            # Noise that cannot be drawn again is kept before artifacts, too: a cut there must be no second release.
+            # Save noise that cannot be redrawn before the artifacts: a kill in between must not cause a second release.
             self.save(self.folder.state_file)
             self.saving = time.perf_counter() - ended
         if self._complete:
@@ -176,7 +176,7 @@ class CellRun:
         return len(self._policies) == self.experiment.seeds and not self._learners
 
     def _run_blocks(self, deadline: float) -> None:
-        """Run the first unfinished seeds, one thread each, to their ends or the first end of a block after `deadline`.
+        """Run the first unfinished seeds, one thread each, until they end or a block ends after `deadline`.
 
         No thread waits for another within its seed. deadline: by `time.perf_counter`.
         """
@@ -215,7 +215,7 @@ class CellRun:
         self._certificates = [*self._certificates, algorithm.certificate().to_dict()]
 
     def write_partial(self) -> None:
-        """Write the artifacts of a run that may end here, with the finished seeds or the blocks of the first one."""
+        """Write the artifacts of a run that may end now: the finished seeds, or else the first seed's blocks so far."""
         if self.finished or not self._rows:
             return
         before = self._policies, self._basis, self._certificates
@@ -249,7 +249,7 @@ class CellRun:
             "cut": bool(self._learners),
             "journal": None if self._journal is None else self._journal.identity,
         }
-        # A learner whose noise must not be written down cannot be continued: its seed starts over, with other noise.
+        # A learner cannot continue if its noise must not be written down: its seed starts over, with fresh noise.
         resumable = self.experiment.resumable
         kept = self._rows if resumable else self._rows[: len(self._policies)]
         flat = [row for rows in kept for row in rows]
@@ -262,7 +262,7 @@ class CellRun:
         arrays |= {_POLICIES + name: table for name, table in self._tables().items()}
         for seed, learner in self._learners.items() if resumable else ():
             arrays |= {f"{_LEARNER}{seed}/{key}": array for key, array in learner.state_dict().items()}
-        # Under jdp the learner's state holds exact counts, which the certificate says stay with the server.
+        # Under jdp the learner's state holds exact counts: by the certificate, they stay with the server.
         write_arrays(file, arrays, private=True)
 
     def resume(self, file: Path) -> None:
@@ -280,7 +280,7 @@ class CellRun:
             self._continue(_read_arrays(self.folder.state_file))
         except _DAMAGE as error:
             if isinstance(error, OSError) and error.errno is not None:
-                raise  # The file may be whole, and cannot be reached now.
+                raise  # The file may be intact but unreachable at the moment.
             damage = f"{self.folder.state_file.name}: {type(error).__name__}: {' '.join(str(error).split())}"[
                 :_LONGEST_DAMAGE
             ]
@@ -345,7 +345,7 @@ class CellRun:
         return {name: np.array([policies[name] for policies in self._policies]) for name in names}
 
     def certificate(self) -> dict[str, Any]:
-        """Return the worst certificate of all seeds; seeds with equally many attempts must have equal ones."""
+        """Return the worst certificate of all seeds; seeds with equally many attempts must have the same one."""
         worst = max(self._certificates, key=lambda one: (one["attempts"], one["users_asked_again"]))
         for other in self._certificates:
             differing = {key for key in worst if other[key] != worst[key]} - {"checksum"}
@@ -355,11 +355,11 @@ class CellRun:
         return sealed({**worst, "excluded_channels": [*worst["excluded_channels"], *self._excluded]})
 
     def _write_artifacts(self) -> None:
-        """Write everything, the marker last: a folder with the marker is complete."""
+        """Write all artifacts, the marker last: a folder with the marker is complete."""
         folder, records, certificate = self.folder, pd.DataFrame(self.records()), self.certificate()
         if self.experiment.audit and self._complete:
             certificate = sealed(certificate | {"audit": attached_audit(self.experiment)})
-        # Under a name of its own: `dprl run` on it then repeats this cell beside its sweep, not in it.
+        # With its own name: `dprl run` on this file then repeats the cell in a separate sweep.
         own = replace(self.experiment, name=f"{self.experiment.name[:80]}-{self.experiment.digest}")
         write_text(folder.experiment_file, own.to_yaml())
         write_json(folder.certificate_file, certificate)
@@ -380,7 +380,7 @@ class CellRun:
 
 
 def second_release(damage: str, folder: Path) -> str:
-    """Return the line that refuses a damaged cell that has noise from the operating system."""
+    """Return the error message for a damaged cell with noise from the operating system."""
     return (
         f"{damage}; its noise cannot be drawn again, so a rerun is a second release to the same users: "
         f"restore {folder} from a copy, or remove it to permit that"

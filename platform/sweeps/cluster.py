@@ -68,14 +68,14 @@ def _start_here(limit: int | None) -> None:
     for _ in range(_MOST_STARTS):
         try:
             _init(
-                # The default would join any Ray that happens to run on this machine.
+                # By default, Ray would join any cluster that happens to run on this machine.
                 "local",
                 num_cpus=limit,
                 include_dashboard=False,
                 object_store_memory=_OBJECT_STORE_BYTES,
             )
         except Exception as error:
-            # Ray gives itself 30 s, whatever it is told, and then raises an Exception of no class of its own.
+            # Ray always waits 30 s, ignoring settings, and then raises a bare Exception.
             if type(error) is not Exception and not isinstance(error, _REFUSALS):
                 raise
             last = error
@@ -132,8 +132,8 @@ def _trainable(cells: Mapping[str, SweepCell], cpus: int) -> Any:  # noqa: ANN40
 def run_on_ray(cluster: _Cluster, how: TrialOptions, cells: Sequence[SweepCell], observer: SweepObserver) -> None:
     """Run every cell as one Tune trial on its share of the CPUs; a failed cell does not stop the others.
 
-    Raises RayLost if Ray was started here and one of its servers dies, UserError for a cell that no node has the memory
-    for, for which Ray would wait.
+    Raises RayLost if Ray was started here and one of its servers dies, and UserError for a cell that needs more memory
+    than any node has: Ray would wait for such a node.
     """
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     largest = max((node.get("memory", 0.0) for node in nodes), default=0.0)
@@ -143,7 +143,7 @@ def run_on_ray(cluster: _Cluster, how: TrialOptions, cells: Sequence[SweepCell],
             raise broken_rule(
                 "memory", rule, cell.experiment.memory, f"lower it for {cell.label}, or add a larger node"
             )
-    # The observer tells what failed; Tune would tell it a second time, over many lines.
+    # The observer reports failures; Tune would report them again, in many lines.
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     by_digest = {cell.digest: cell for cell in cells}
     at_once = min(cluster.n_cpus, how.most_cpus or cluster.n_cpus)
@@ -154,10 +154,10 @@ def run_on_ray(cluster: _Cluster, how: TrialOptions, cells: Sequence[SweepCell],
         param_space={"cell": tune.grid_search(list(by_digest))},
         tune_config=tune.TuneConfig(reuse_actors=True, max_concurrent_trials=at_once),
         run_config=tune.RunConfig(
-            # A second run under one name would mix its trials with those of the first.
+            # A second run under the same name would mix its trials with those of the first.
             name=f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.monotonic_ns()}",
             storage_path=str(how.storage),
-            # A cell that fails says so in its result; what is tried again is the death of its process or node.
+            # A failing cell reports that in its result; Tune retries only after the death of a process or node.
             failure_config=tune.FailureConfig(max_failures=how.max_restarts),
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             callbacks=[told],
@@ -168,7 +168,7 @@ def run_on_ray(cluster: _Cluster, how: TrialOptions, cells: Sequence[SweepCell],
     try:
         with watched:
             tuner.fit()
-            # Not after Ctrl-C: the next call finds what has finished.
+            # Not after Ctrl-C: the next call finds the finished cells.
             told.wait()
     finally:
         told.flush()

@@ -15,7 +15,7 @@ _NOTICED_SECONDS, _LOADING_SECONDS = 1.0, 4.0
 
 def compile_kernels(experiments: Sequence[Experiment], say: Callable[[str], None]) -> None:
     """Compile the kernels of all experiments once; every worker then loads them from the cache on disk."""
-    # Whether something has to be compiled, and not only loaded, is seen by how long it takes.
+    # The elapsed time shows whether kernels are compiled or only loaded.
     line = "compiling the learning loop (once per machine and code version) ..."
     announced = threading.Timer(_LOADING_SECONDS, say, [line])
     announced.daemon = True
@@ -35,12 +35,12 @@ def _compile(experiment: Experiment) -> None:
     try:
         dataclasses.replace(experiment, episodes=2, seeds=1).build(0).learn(2)
     except CELL_ERRORS:
-        # Its cell fails in the same way, and is then reported under its name.
+        # Its cell will fail in the same way and is then reported by name.
         return
 
 
 def _one_of_each_kind(experiments: Sequence[Experiment]) -> list[Experiment]:
-    """One experiment for each combination of named parts; sizes and scales do not need code of their own."""
+    """Return one experiment for each combination of named parts; sizes and scales need no separate code."""
     kinds: dict[frozenset[tuple[str, object]], Experiment] = {}
     for experiment in experiments:
         parts = frozenset(item for item in experiment.parameters().items() if isinstance(item[1], str))

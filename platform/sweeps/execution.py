@@ -39,8 +39,8 @@ CELL_ERRORS = (UserError, *PLUGIN_ERRORS)
 class TrialOptions:
     """Options of Tune for the cells of a sweep.
 
-    storage: folder for Tune's own files. max_restarts: how often a cell goes on in another process after its process or
-    node is lost, -1 for no limit. warn: shows a line about a problem. most_cpus: how many cells run at once at most.
+    storage: folder for Tune's own files. max_restarts: how often a cell may continue in another process after its
+    process or node is lost, -1: no limit. warn: shows a line about a problem. most_cpus: most cells that run at once.
     """
 
     storage: Path
@@ -50,14 +50,14 @@ class TrialOptions:
 
 
 class RayLost(BaseException):
-    """A server process of the local Ray has died, and no cell can go on; no `except Exception` of Ray's holds it up."""
+    """A server process of the local Ray has died and no cell can continue; `except Exception` does not catch this."""
 
 
 class SweepObserver(Protocol):
     """Observer of the cells, in the process that drives the sweep."""
 
     def started(self, cell: SweepCell) -> None:
-        """The cell runs."""
+        """The cell has started."""
 
     def advanced(self, cell: SweepCell, progress: CellProgress) -> None:
         """The cell has come so far."""
@@ -66,10 +66,10 @@ class SweepObserver(Protocol):
         """The cell's artifacts are written."""
 
     def interrupted(self, cell: SweepCell, cause: str) -> None:
-        """The process that ran the cell died; another one goes on from the cell's checkpoint."""
+        """The process that ran the cell died; another one continues from the cell's checkpoint."""
 
     def failed(self, cell: SweepCell, cause: str, trace: str) -> None:
-        """The cell failed; `cause` is one line, `trace` the whole story."""
+        """The cell failed; `cause` is one line, `trace` the full traceback."""
 
 
 class LockedCell:
@@ -85,7 +85,7 @@ class LockedCell:
         """Run for about `seconds`, longer if checkpoints take long, and leave one.
 
         Raises BusyError while another process has the cell, and UserError if the code has changed since the cell was
-        named: this process may have been started later.
+        named, which is possible if this process started later.
         """
         if self._run is None:
             named = self.cell.folder.path.name
@@ -94,7 +94,7 @@ class LockedCell:
                     f"code: must stay the same while a sweep runs, got others than those of cell {named}; start the "
                     "sweep again, fresh or under another name"
                 )
-            # In this order: what the previous holder wrote is read only after it has let go.
+            # In this order: read the previous holder's files only after it has released the lock.
             self._lock.acquire()
             self._run = CellRun(
                 self.cell.experiment, self.cell.folder, cpus=self._cpus, with_figures=self.cell.with_figures
@@ -102,7 +102,7 @@ class LockedCell:
         return self._run.advance(max(seconds, _WORK_PER_SAVING * self._run.saving))
 
     def close(self) -> None:
-        """Let others write the cell."""
+        """Release the lock."""
         self._run = None
         self._lock.release()
 
@@ -128,7 +128,7 @@ def _cause_in_kernel(text: str) -> str:
 
 
 def run_in_process(cells: Sequence[SweepCell], observer: SweepObserver) -> None:
-    """Run the cells one after the other in this process, seeds on all its CPUs; a failed cell stops no other."""
+    """Run the cells one by one in this process, with seeds on all its CPUs; a failed cell does not stop the others."""
     cpus = cpu_limit() or len(os.sched_getaffinity(0))
     for cell in cells:
         observer.started(cell)

@@ -1,4 +1,4 @@
-"""Executor of a sweep's cells: this process, or Ray, started while the driver does other things."""
+"""Executor of a sweep's cells: this process, or a Ray that starts while the driver does other work."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Executor:
 def open_executor(
     name: ExecutorName, address: str | None, trials: TrialOptions, say: Callable[[str], None]
 ) -> Iterator[Executor]:
-    """Give the executor until the context ends; 'tune' is Ray, at `address` or started on this machine.
+    """Open an executor for the duration of the context; 'tune' is Ray, at `address` or started on this machine.
 
     Raises UserError.
     """
     if name == "process":
         yield Executor("in this process", run_in_process)
         return
-    # Loaded only here: importing Ray takes seconds, and needs its environment set before.
+    # Imported only here: importing Ray takes seconds, and Ray's environment variables must be set before.
     try:
         from dprl.platform.sweeps.cluster import connected, run_on_ray  # noqa: PLC0415
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Local Ray cluster of this process: its servers are watched while cells run, and ended."""
+"""Local Ray cluster of this process: watches its servers while cells run, and stops them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LocalRay:
     def watched(self, tell: Callable[[str], None]) -> Iterator[None]:
         """Raise RayLost in the main thread within seconds after a server process has died.
 
-        tell: is given the reason at once, in another thread. Elsewhere than in the main thread nothing is watched.
+        tell: called at once with the reason, in another thread. Outside the main thread, nothing is watched.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -76,7 +76,7 @@ class LocalRay:
 
         def interrupt(_: int, __: FrameType | None) -> None:
             interrupted.set()
-            # All that Ray's compiled part lets through; it makes an Exception of others, which Tune catches.
+            # Ray's compiled part lets only this class through; Tune would catch any other.
             raise KeyboardInterrupt
 
         before = signal.signal(_SIGNAL, interrupt)
@@ -100,7 +100,7 @@ class LocalRay:
             ray.shutdown()
             return
         self._kill()
-        # The last that is registered is the first that runs.
+        # Handlers run in reverse order of registration.
         atexit.register(_leave)
 
     def _kill(self) -> None:

@@ -31,7 +31,7 @@ class _TimesColumn(ProgressColumn):
     max_refresh = 0.5
 
     def render(self, task: Task) -> Text:
-        """Return the time elapsed and, where it can be told, the time left."""
+        """Return the time elapsed and, once it can be estimated, the time left."""
         elapsed = 0.0 if task.elapsed is None else task.elapsed
         left = task.time_remaining
         known = "" if left is None or task.finished else f", {duration(left)} left"
@@ -128,9 +128,9 @@ class PlainProgress(ProgressDisplay):
 
 
 class TerminalProgress(ProgressDisplay):
-    """A bar over all cells, one bar per running cell, finished cells as lines above.
+    """Display with a bar over all cells, one bar per running cell, and finished cells as lines above.
 
-    Each bar says how long it has run and, once that is known, how long it has left.
+    Each bar shows the time elapsed and, once it is known, the time left.
     """
 
     def __init__(self, console: Console) -> None:
@@ -181,7 +181,7 @@ class TerminalProgress(ProgressDisplay):
             self._bar.update(self._all, completed=self._done)
 
     def close(self) -> None:
-        """Take the bars away; the lines stay."""
+        """Remove the bars and keep the lines."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -198,8 +198,8 @@ def progress_display(quiet: bool = False, stream: TextIO | None = None) -> Progr
 class LoggedProgress(ProgressDisplay):
     """Display that also appends every line to `file`, with the time.
 
-    A file that can no longer be written, on a full disk, is reported once and ends the log, not the sweep. A display
-    without a reader, as when Ctrl-C also ends a `tee`, is dropped: the log goes on alone.
+    If the file can no longer be written, for example on a full disk, that is reported once and ends the log, not the
+    sweep. A display without a reader, for example after Ctrl-C also ended a `tee`, is dropped; the log continues.
     """
 
     def __init__(self, display: ProgressDisplay, file: Path) -> None:

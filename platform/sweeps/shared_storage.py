@@ -1,7 +1,7 @@
 """Check that the nodes of a Ray cluster share a sweep's folder, working locks and this code.
 
-That a folder is shared cannot be told from its name. So this process holds a lock on a new file in it, and a task on
-every node reads the file and tries to take the lock.
+A folder's name does not show whether it is shared. Therefore this process holds a lock on a new file in it, and a task
+on every node reads the file and tries to take the lock.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class NodeView:
 def require_shared(folder: Path) -> None:
     """Raise UserError, naming the node, unless all living nodes see `folder`, respect its locks and run this code.
 
-    Ray is connected. The folder is made if it is not there, and taken away again if the nodes do not share it.
+    Ray must be connected. The folder is created if it does not exist, and removed again if the nodes do not share it.
     """
     with _made(folder), _locked_word(folder) as (file, word):
         for node, sight in _sights(file):
@@ -80,7 +80,7 @@ def _sights(file: Path) -> Iterator[tuple[str, NodeView | None]]:
 
 
 def living_nodes() -> dict[str, str]:
-    """Return the addresses of the living nodes by their ids, with the id's beginning where two have one address."""
+    """Return the addresses of the living nodes by id, with the beginning of the id where two addresses are equal."""
     alive = [node for node in ray.nodes() if node["Alive"]]
     addresses = [node["NodeManagerAddress"] for node in alive]
     return {
@@ -108,7 +108,7 @@ def _is_locked(descriptor: int) -> bool:
     except BlockingIOError:
         return True
     except OSError:
-        return False  # a file system that knows no locks
+        return False  # a file system without locks
     return False
 
 
@@ -135,7 +135,7 @@ def _remove_empty(folder: Path) -> None:
 
 @contextmanager
 def _locked_word(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Give a locked file in the folder and the word in it, that nobody can know who does not see it."""
+    """Yield a locked file in the folder and its random word; only processes that see the file can know the word."""
     word = secrets.token_hex(16)
     file = folder / f".shared-{word[:8]}"
     try:

@@ -45,10 +45,9 @@ _FIRST_TO_READ = 2
 class SweepOptions:
     """Options of a sweep. None of them changes its results.
 
-    name: names the folder and the MLflow parent run. home: where all state lives.
-    executor: 'process' runs the cells one after the other in this process, 'tune' as Ray Tune trials.
-    address: of a running Ray cluster, or None for this machine.
-    tracking_uri: of MLflow, or None for a database in `home`. fresh: delete the results of earlier calls.
+    name: names the folder and the MLflow parent run. home: folder of all results. executor: 'process' runs the cells
+    one after the other in this process, 'tune' as Ray Tune trials. address: of a running Ray cluster, or None for this
+    machine. tracking_uri: of MLflow, or None for a database in `home`. fresh: delete the results of earlier calls.
     command: the user's words, for messages. quiet: show only problems meanwhile. stages: of an adaptive sweep, for the
     report's tests; None if the number of seeds is fixed. max_restarts, most_cpus: as in `TrialOptions`.
 
@@ -77,7 +76,7 @@ class SweepResult:
     """Results of a sweep.
 
     summary: one row per finished cell. failed: one line per failed cell. unwritten: one line per file, or for MLflow,
-    that could not be written; no result is lost by that.
+    that could not be written; no result is lost.
     """
 
     summary: pd.DataFrame
@@ -90,9 +89,9 @@ class SweepResult:
 def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult:
     """Run the unfinished cells of `cells` and report on all of them.
 
-    A failed cell is reported in the result. Raises UserError if the sweep cannot start, also because another process
-    runs it or its name has another grid; earlier results are then unchanged. Raises Interrupted if the user stops it,
-    KeyboardInterrupt if that was before anything was shown.
+    A failed cell is reported in the result. Raises UserError if the sweep cannot start, for example because another
+    process runs it or its name has another grid; earlier results are then unchanged. Raises Interrupted if the user
+    stops it, and KeyboardInterrupt if nothing was shown before that.
     """
     layout = SweepLayout(options.home.resolve(), options.name)
     store = TrackingStore.choose(layout.home, options.tracking_uri)
@@ -167,12 +166,12 @@ class _Sweep:
         self._started: dict[str, float] = {}
 
     def run(self, cells: Sequence[SweepCell], grid: Grid) -> SweepResult:
-        """Bring all cells to their end, then write the sweep's own files."""
+        """Run all cells to their end, then write the sweep's own files."""
         done, todo = self._done_and_todo(cells)
         with ExitStack() as until_done:
             executor = until_done.enter_context(self._executor()) if todo else None
             self._begin(cells, grid, todo)
-            # Also at the start: a call that is killed writes nothing at its end.
+            # Also at the start, because a killed call writes nothing at its end.
             self.files.write_status(cells, 0, self.options.command)
             for line in self.failures.values():
                 self.display.warn(f"REFUSED: {line}")
@@ -182,7 +181,7 @@ class _Sweep:
             try:
                 with self._ctrl_c_answered():
                     for cell in done:
-                        # A kill between the marker and its removal left it; under jdp it has exact counts.
+                        # Left by a kill between marker and removal; under jdp it has exact counts.
                         cell.folder.state_file.unlink(missing_ok=True)
                         self.tracker.record(cell, self.files.read(cell))
                     if executor is not None:
@@ -196,14 +195,14 @@ class _Sweep:
                     until_done.close()
                     self._remove_tune_files(status)
                 finally:
-                    # Also when Ctrl-C comes again while Ray stops.
+                    # Also if Ctrl-C is pressed again while Ray stops.
                     result = self._conclude(cells, status)
         return result
 
     def _done_and_todo(self, cells: Sequence[SweepCell]) -> tuple[list[SweepCell], list[SweepCell]]:
-        """Return the cells that earlier calls finished, and those to be run, damaged ones among them.
+        """Return the cells that earlier calls finished, and those to be run, including damaged ones.
 
-        A damaged cell that cannot be run again with the same result is neither: it fails.
+        A damaged cell that cannot be repeated with the same result is in neither list: it fails.
         """
         done, todo = list[SweepCell](), list[SweepCell]()
         for cell in cells:
@@ -237,10 +236,10 @@ class _Sweep:
             self.display.say(f"Ray Tune's files are kept until the sweep is finished: {folder}")
 
     def _begin(self, cells: Sequence[SweepCell], grid: Grid, todo: Sequence[SweepCell]) -> None:
-        """Open MLflow, then take the folder over; an end in between leaves no run running. Raises UserError."""
+        """Open MLflow, then take over the folder; a failure in between leaves no MLflow run open. Raises UserError."""
         with self._ctrl_c_answered(), ExitStack() as unless_begun:
             self.display.say(f"opening MLflow at {self.store.shown}")
-            # Loaded only here: importing MLflow takes seconds, and needs its environment set before.
+            # Imported only here: importing MLflow takes seconds, and its environment variables must be set before.
             from dprl.platform.tracking.retrying import RetryingTracker  # noqa: PLC0415
             from dprl.platform.tracking.tracker import Tracker  # noqa: PLC0415
 
@@ -257,7 +256,7 @@ class _Sweep:
     def _take_over(self, grid: Grid, todo: Sequence[SweepCell]) -> None:
         """Write the sweep's grid and, with --fresh, delete the cells of earlier calls.
 
-        Called once nothing can be refused any more. Raises UserError if the folder cannot be written.
+        Called after all checks have passed. Raises UserError if the folder cannot be written.
         """
         with _writing(self.layout):
             grid.write(self.layout.grid_file)
@@ -283,7 +282,7 @@ class _Sweep:
         self.tracker.begin(cell)
 
     def advanced(self, cell: SweepCell, progress: CellProgress) -> None:
-        """Show the cell's progress, and once the part that had to start again."""
+        """Show the cell's progress, and once the reason why a part had to start again."""
         if progress.restarted and cell.digest not in self._restarted:
             self._restarted.add(cell.digest)
             self.display.warn(f"{cell.label}: {progress.restarted}")
@@ -300,11 +299,11 @@ class _Sweep:
         self.tracker.record(cell, results)
 
     def interrupted(self, cell: SweepCell, cause: str) -> None:
-        """Show that the cell goes on in another process."""
+        """Show that the cell continues in another process."""
         self.display.warn(f"{cell.label}: {cause}; it goes on in another process, from its checkpoint")
 
     def failed(self, cell: SweepCell, cause: str, trace: str) -> None:
-        """Write the cell's traceback to a log, and go on."""
+        """Write the cell's traceback to a log, and continue."""
         where = self.files.write_failure(cell, trace)
         self.failures[cell.digest] = f"{cell.label}: {cause} ({where})"
         self.display.ended(cell.label, f"FAILED: {cause} ({where})")
@@ -313,7 +312,7 @@ class _Sweep:
     @contextmanager
     def _executor(self) -> Iterator[Executor]:
         how = self.options
-        # Only beside a start of Ray's it costs no time.
+        # Costs no time only while Ray starts.
         meanwhile = self.store.database if how.executor == "tune" and how.address is None else None
         trials = TrialOptions(self.layout.tune_folder, how.max_restarts, self._ray_died, how.most_cpus)
         with in_the_making(meanwhile), open_executor(how.executor, how.address, trials, self.display.say) as executor:
@@ -335,14 +334,14 @@ class _Sweep:
         files: list[Path] = []
         counts: dict[str, int] = {}
         try:
-            # Before the report, which says what is missing.
+            # Before the report, because it lists the missing cells.
             counts = self.files.write_status(cells, len(self.failures), self.options.command).counts
             summary = self.files.summary(finished)
             files = self.files.write(summary, self.options.command) if finished else []
         finally:
             if self.files.entries is not None:
                 self.tracker.describe(self.files.entries)
-            # Whatever the report came to, no run stays running.
+            # Close all runs even if the report failed.
             pages = [page for cell in finished if files and (page := cell.folder.certificate_page).is_file()]
             missed = self.tracker.close(
                 [*files, *pages], counts, status, patient=status != "KILLED" and not self.store.local
@@ -371,7 +370,7 @@ class _Sweep:
         self.display.say(f"MLflow    {self._pages()}: experiment 'dprl', run {shlex.quote(self.layout.name)}")
 
     def _pages(self) -> str:
-        """Return the command or the address that opens MLflow's pages on the runs."""
+        """Return the command or the address that shows the runs in MLflow."""
         if self.options.tracking_uri is None:
             return command("ui", *storage_words(self.layout.home))
         if self.store.local:

@@ -22,7 +22,7 @@ SECONDS = "seconds"
 
 
 class SweepFiles:
-    """The finished cells of a sweep as rows, read once each, and the files that are made of them."""
+    """Finished cells of a sweep as rows, each read once, and the files made from them."""
 
     def __init__(self, layout: SweepLayout) -> None:
         self.layout = layout
@@ -47,13 +47,13 @@ class SweepFiles:
         return pd.DataFrame([self._rows[cell.digest] for cell in finished])
 
     def write(self, summary: pd.DataFrame, command: str) -> list[Path]:
-        """Write the table, then the report of it with its figures; return them, the table first, the page second."""
+        """Write the table, then the report with its figures; return the files, the table first, the page second."""
         table = summary.drop(columns=SECONDS).to_csv(index=False)
         written = self._written(self.layout.summary_file, partial(write_text, text=table))
         return [*written, *self._write_report(command)] if written else []
 
     def _write_report(self, command: str) -> list[Path]:
-        # Only here: matplotlib takes time to load.
+        # Imported only here: matplotlib is slow to load.
         from dprl.platform.reports.pages.writing import SweepReport  # noqa: PLC0415
         from dprl.platform.tracking.sweep_entries import sweep_entries  # noqa: PLC0415
 

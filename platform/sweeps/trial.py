@@ -44,7 +44,7 @@ class CellTrial(tune.Trainable):
     cell: LockedCell
 
     def setup(self, config: dict[str, Any], cells: Mapping[str, SweepCell] | None = None, cpus: int = 1) -> None:
-        """Choose the cell `config["cell"]`, for `cpus` CPUs; nothing is read or locked before the first step."""
+        """Select the cell `config["cell"]`, for `cpus` CPUs; nothing is read or locked before the first step."""
         self.cells, self.cpus = cells if cells is not None else {}, cpus
         self.cell = LockedCell(self.cells[config["cell"]], cpus)
 
@@ -62,7 +62,7 @@ class CellTrial(tune.Trainable):
     def step(self) -> dict[str, Any]:
         """Run the cell for about a second.
 
-        An error of the cell ends it, and is a result. Tune restarts a cell only after the death of its process or node.
+        An error of the cell ends the cell and is a result. Tune restarts a cell only if its process or node has died.
         """
         try:
             progress = self.cell.advance(STEP_SECONDS)
@@ -74,7 +74,7 @@ class CellTrial(tune.Trainable):
         return {_PROGRESS: progress, "done": progress.finished}
 
     def cleanup(self) -> None:
-        """Let others write the cell."""
+        """Release the cell's lock."""
         self.cell.close()
 
 
@@ -86,9 +86,9 @@ def resources_of(memory: float | None, cpus: int = 1) -> tune.PlacementGroupFact
 class ObserverCallback(tune.Callback):
     """Tune callback that passes reports about trials on to a SweepObserver.
 
-    The observer takes a while for a finished cell, and the cell's worker would wait. So it is called some steps of Tune
-    later, when the worker has its next cell. The files of a cell that another node has finished may be invisible here
-    at first; the callback polls for them.
+    The observer needs some time for a finished cell, and the cell's worker would wait. Therefore the observer is called
+    some steps of Tune later, when the worker has its next cell. The files of a cell that another node has finished may
+    be invisible here at first; the callback polls for them.
     """
 
     def __init__(self, cells: Mapping[str, SweepCell], observer: SweepObserver) -> None:
@@ -99,14 +99,14 @@ class ObserverCallback(tune.Callback):
         self._next_look = 0.0
 
     def __reduce__(self) -> tuple[Callable[[], tune.Callback], tuple[()]]:
-        # Tune saves its callbacks for a restore, which dprl does not use; the observer cannot be pickled.
+        # Tune saves its callbacks for a restore; dprl does not use that, and the observer cannot be pickled.
         return tune.Callback, ()
 
     def _cell(self, trial: Trial) -> SweepCell:
         return self._cells[trial.config["cell"]]
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
-        """Pass on that a cell runs."""
+        """Pass on that a cell has started."""
         self._listener.started(self._cell(trial))
 
     def on_trial_result(
@@ -137,7 +137,7 @@ class ObserverCallback(tune.Callback):
             self._listener.finished(self._ended.popleft()[1])
 
     def wait(self) -> None:
-        """Poll for missing files until they are found or the timeout is over."""
+        """Poll for missing files until they are found or the time is up."""
         while self._unseen:
             self._look(0)
             time.sleep(_LOOK_SECONDS if self._unseen else 0.0)
@@ -148,7 +148,7 @@ class ObserverCallback(tune.Callback):
             self._listener.finished(self._ended.popleft()[1])
 
     def _look(self, iteration: int) -> None:
-        """Look for the files of cells that finished on other nodes; after the timeout the cell has failed."""
+        """Look for the files of cells that finished on other nodes; after the timeout, the cell counts as failed."""
         now = time.monotonic()
         if not self._unseen or now < self._next_look:
             return
@@ -188,7 +188,7 @@ def _one_line(error: BaseException | None) -> str:
     lines = [line.strip() for line in _plain(str(cause)).splitlines() if line.strip()]
     if not lines:
         return f"{type(cause).__name__}: no message"
-    # What failed in a worker's start is known to Ray as text only, a traceback with the cause at its end.
+    # Ray has errors in a worker's start only as text: a traceback with the cause at its end.
     if isinstance(cause, RayActorError):
         return (
             lines[-1] if "Traceback" in str(cause) else "its process died (killed, out of memory, or its node is lost)"

@@ -15,7 +15,7 @@ _PACKAGES = ("dprl", "numpy", "numba", "scipy", "pandas", "pyarrow", "gymnasium"
 
 
 def versions() -> dict[str, Any]:
-    """Return the versions behind a result: interpreter, packages, digest of the sources, processor, commit."""
+    """Return the versions that affect a result: interpreter, packages, digest of the sources, processor, commit."""
     return {
         "python": platform.python_version(),
         **{package: _version(package) for package in _PACKAGES},
