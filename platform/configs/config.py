@@ -23,7 +23,7 @@ _SUFFIXES = (".yaml", ".yml")
 class _StrictLoader(yaml.SafeLoader):
     """YAML 1.2 scalars (1e-6 is a number; 'no', 12:30 and dates are text), no tags, and no key twice in a mapping."""
 
-    # PyYAML looks it up on the class; its type stubs declare it on the instance.
+    # PyYAML looks this up on the class; its type stubs declare it on the instance.
     yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}  # type: ignore[misc]
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
@@ -34,7 +34,7 @@ class _StrictLoader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Construct a mapping; a key that is written twice is an error, where PyYAML would keep the last."""
+        """Construct a mapping; a repeated key is an error, although PyYAML would keep the last value."""
         seen: set[object] = set()
         for key_node, _ in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
@@ -77,13 +77,13 @@ def _parse(text: str, source: str) -> object:
 
 
 def _config_folders() -> list[Path]:
-    """Return where configs are found by name: ./tune_configs, then the one beside the source."""
+    """Return the folders in which configs are found by name: ./tune_configs, then the one beside the sources."""
     folders = [Path("tune_configs"), Path(__file__).resolve().parents[2] / "tune_configs"]
     return [folder for folder in folders if folder.is_dir()]
 
 
 def config_files() -> dict[str, Path]:
-    """Return the configs that come with the project or lie in ./tune_configs, by name."""
+    """Return the configs of the project and of ./tune_configs, by name."""
     found: dict[str, Path] = {}
     for folder in _config_folders():
         for file in sorted(folder.iterdir()):
@@ -106,7 +106,7 @@ def _find_config(path: str | Path) -> Path:
 
 
 def _near(missing: Path, known: Mapping[str, Path]) -> str:
-    """Return a remedy for a config that is not there: a file beside it of nearly its name, or a known config."""
+    """Return a remedy for a missing config: a file in the same folder with a similar name, or a known config."""
     folder = missing.parent
     beside = {file.stem: file for file in (folder.iterdir() if folder.is_dir() else ()) if file.suffix in _SUFFIXES}
     close = nearest(missing.stem, beside)
@@ -146,7 +146,7 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, An
 def apply_override(raw: dict[str, Any], override: str) -> None:
     """Apply one `a.b=value` (value is YAML) to `raw`, in place.
 
-    Where a grid at the top varies section `a`, every alternative that has it is changed.
+    If a top-level grid varies section `a`, every alternative that has it is changed.
     """
     dotted, equals, text = override.partition("=")
     keys, dotted = dotted.strip().split("."), shortened(dotted)
@@ -158,9 +158,9 @@ def apply_override(raw: dict[str, Any], override: str) -> None:
 
 
 def set_value(config: dict[str, Any], keys: Sequence[str], value: object, source: str) -> None:
-    """Set the value at the path of `keys` in `config`, making the mappings on the way.
+    """Set the value at the path of `keys` in `config`, creating the mappings on the way.
 
-    Raises UserError, begun with `source` such as `--set env.horizon`, if the path leads through something else.
+    Raises UserError, which begins with `source` (e.g. `--set env.horizon`), if the path leads through another value.
     """
     place = config
     for depth, key in enumerate(keys[:-1], start=1):
@@ -182,7 +182,7 @@ def load_cells(path: str | Path, overrides: Sequence[str] = ()) -> list[Experime
 def cells_of(raw: Mapping[str, Any]) -> list[Experiment]:
     """Return the validated experiments of the content of a config, one per grid point. Raises UserError.
 
-    Two identical cells are refused: it would be one run shown twice, and is a slip in the grid.
+    Two identical cells are refused: they would be one run shown twice, and are a mistake in the grid.
     """
     load_plugins()
     cells = [read_experiment(point) for point in expand(dict(raw))]
@@ -200,7 +200,7 @@ def cells_of(raw: Mapping[str, Any]) -> list[Experiment]:
 
 
 def require_one_release(cells: Sequence[Experiment]) -> None:
-    """Raise UserError if several cells would release the same file of users: no certificate adds them up."""
+    """Raise UserError if several cells would release the same file of users: no certificate composes them."""
     private = [cell for cell in cells if cell.env.name == Logged.name and cell.privacy.model != "none"]
     if len(private) > 1:
         rule = "must have one private cell with env logged: each is one more release of its users"

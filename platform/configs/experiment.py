@@ -1,4 +1,4 @@
-"""One run, completely described: validated, named, with a digest, and able to build its algorithm."""
+"""Complete description of one run: validated, with a name and a digest, and able to build its algorithm."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _CLASSES: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
     *(("privacy", models) for models in TRUST_MODELS.values()),
 )
 """Classes that the sections of a config can describe."""
-# What picks the class of a section.
+# The key that selects the class of a section.
 CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
 NEEDS_ITS_NAME = {"algorithm.preset", "privacy.rewards", "privacy.clipping", "algorithm.value"}
 """Settings with words for values that say nothing alone."""
@@ -67,12 +67,12 @@ _EXAMPLES = {
 class Experiment:
     """One grid cell: an algorithm on an environment under a trust model, with all its seeds.
 
-    name: of the sweep that it belongs to; letters, digits, '.', '_', '-'. algorithm, env, privacy: the rooms'
-    own settings. episodes: per seed, at least 2. seeds: how many. seed: the first one; the others follow. noise: how it
-    is drawn. release: whether the noise must be fit for real users. audit: whether an audit's result is attached to the
-    certificate. label, algorithm_label: names of the cell and its algorithm in figures, tables and pages, '' for their
-    own names. memory: GB that the cell may use and Ray keeps for it. Labels and memory change neither the digest
-    nor the noise. Raises ValueError on other values.
+    name: of the sweep that the cell belongs to; letters, digits, '.', '_', '-'. algorithm, env, privacy: the packages'
+    own settings. episodes: per seed, at least 2. seeds: number of seeds. seed: the first seed; the others follow.
+    noise: how it is drawn. release: whether the noise must be fit for real users. audit: whether an audit's result is
+    attached to the certificate. label, algorithm_label: names of the cell and its algorithm in figures, tables and
+    pages, '' for the default. memory: GB that the cell may use and Ray reserves for it. Labels and memory change
+    neither the digest nor the noise. Raises ValueError on other values.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Experiment:
             _check_release(self)
 
     def as_mapping(self) -> dict[str, Any]:
-        """Return the config file that describes this cell, with every default written out."""
+        """Return the config that describes this cell, with every default written out."""
         mapping: dict[str, Any] = {"name": self.name}
         for section, key in CHOOSERS.items():
             settings = getattr(self, section)
@@ -149,19 +149,19 @@ class Experiment:
 
     @property
     def streams_context(self) -> str:
-        """Context that keeps this cell's random streams apart from those of other cells and versions.
+        """Context that separates this cell's random streams from those of other cells and versions.
 
-        Left out are `seeds` and `audit`, so that asking for more repeats the earlier runs.
+        It does not include `seeds` and `audit`; a call with more seeds therefore repeats the earlier runs.
         """
         return _hash({**self.as_mapping(), "name": None, "seeds": None, "audit": None, "sources": self.sources})
 
     @property
     def sources(self) -> str:
-        """Digest of the sources of this program, and of the plugins that the cell has parts of."""
+        """Digest of the sources of dprl and of the plugins that the cell uses."""
         return digest_of_parts(type(self.algorithm), type(self.env), getattr(self.privacy, "mechanism", ""))
 
     def short_name(self, varying: Sequence[str]) -> str:
-        """Return a short name of the cell among others: its label, or its values of the `varying` dotted keys."""
+        """Return a short name that distinguishes the cell: its label, or its values of the `varying` dotted keys."""
         if self.label:
             return self.label
         flat = self.parameters()
@@ -179,15 +179,15 @@ class Experiment:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """The metrics that may be written, in files, figures, progress lines and MLflow alike.
+        """The metrics that may be written to files, figures, progress lines and MLflow.
 
-        A release has those that its certificate covers. All others are dropped as soon as they are learned.
+        A release has only the metrics that its certificate covers; all others are dropped at once.
         """
         return tuple(metric for metric in self.algorithm.metrics if metric.covered or not self.release)
 
     @property
     def resumable(self) -> bool:
-        """Whether a run can continue where it was cut; noise from the operating system is not written down."""
+        """Whether an interrupted run can continue; noise from the operating system is not written down."""
         return self.noise.entropy == "seed"
 
     @property
@@ -209,7 +209,7 @@ class Experiment:
             raise broken_rule(f"env {self.env.name}", rule, Path(lines[-1].filename).name, "correct it") from error
 
     def build(self, seed_index: int, journal: Journal | None = None) -> Algorithm:
-        """Return the algorithm of one seed, ready to learn; with a journal, charges survive a crash.
+        """Return the learner of one seed; with a journal, charges survive a crash.
 
         Raises LedgerError if the journal is of other releases, or damaged.
         """
@@ -224,7 +224,7 @@ class Experiment:
         return self.algorithm.privatizer(self.environment(), self.privacy, self.episodes, self._streams(0))
 
     def certificate(self) -> Certificate:
-        """Return the certificate of a whole run's noise, without running it. Raises ValueError if none fits."""
+        """Return the certificate of a complete run, without running it. Raises ValueError if there is none."""
         return self.privatizer().planned_certificate(self.algorithm.name)
 
     def _streams(self, seed_index: int) -> Streams:
@@ -257,7 +257,7 @@ def _check_played(experiment: Experiment) -> None:
 
 
 def _check_logged(experiment: Experiment) -> None:
-    """Raise ValueError unless the noise on logged users' records is that of one release to the public."""
+    """Raise ValueError unless logged users' records have noise for one release to the public."""
     name = experiment.env.name
     if experiment.seeds > 1:
         raise ValueError(
@@ -352,7 +352,7 @@ def _read_privacy(section: Mapping[str, Any], algorithm: AlgorithmConfig) -> obj
 
 
 def _unknown_at_the_top(key: str, valid: list[str]) -> UserError:
-    """Return the error for a key of no section: the section that has it is offered, else the nearest name."""
+    """Return the error for an unknown top-level key; it suggests the section that has the key, or the nearest name."""
     owners = {
         f"{section}.{key}": None
         for section, registry in _CLASSES
@@ -364,16 +364,16 @@ def _unknown_at_the_top(key: str, valid: list[str]) -> UserError:
 
 
 def fits_as_name(text: str) -> bool:
-    """Whether a sweep, and so its folder, can be called that."""
+    """Whether a sweep, and therefore its folder, can have this name."""
     return _NAME.fullmatch(text) is not None
 
 
 def varying_keys(cells: Sequence[Experiment]) -> list[str]:
-    """Return the dotted keys that tell `cells` apart, in the order of the config file.
+    """Return the dotted keys that distinguish `cells`, in the order of the config file.
 
-    A key that only some cells have does not count, except epsilon where the trust model varies. Keys beside
-    `_ALWAYS_TOLD` are left out where the others tell the same cells apart: a label stays short though many settings
-    vary together. Where nothing varies, a reader first asks for trust model and epsilon.
+    A key that only some cells have does not count, except epsilon if the trust model varies. Keys not in `_ALWAYS_TOLD`
+    are left out if the others distinguish the same cells: labels stay short even if many settings vary together. If
+    nothing varies, the keys are trust model and epsilon.
     """
     flats = [cell.parameters() for cell in cells]
     order = list(dict.fromkeys(key for flat in flats for key in flat))

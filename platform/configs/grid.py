@@ -19,8 +19,8 @@ _MISSPELT = 0.8
 def expand(raw: object, path: str = "", depth: int = 0) -> list[Any]:
     """Return the config of each point of the grids in `raw`, in the file's order; the last grid varies fastest.
 
-    A grid is a mapping with the one key `grid_search` and a list of alternatives; they may hold grids too. At the top
-    of a config other keys may stand beside it: they go with every alternative, so that sections vary together.
+    A grid is a mapping with the single key `grid_search` and a list of alternatives; they may contain grids. At the top
+    of a config, it may have other keys beside it; they apply to every alternative, and sections can vary together.
     """
     _require_shallow(path, depth)
     if isinstance(raw, list):
@@ -40,7 +40,7 @@ def expand(raw: object, path: str = "", depth: int = 0) -> list[Any]:
 
 
 def require_few_values(raw: object) -> None:
-    """Raise UserError for more values than a sweep can need: aliases of aliases make 9^9 of ten short lines."""
+    """Raise UserError for too many values for a sweep: with aliases of aliases, ten short lines make 9^9."""
     waiting, values = [(raw, 0)], 0
     while waiting:
         value, depth = waiting.pop()
@@ -67,7 +67,7 @@ def alternatives_with(raw: Mapping[str, Any], key: str, depth: int = 0) -> list[
 def _expand_config(raw: Mapping[Any, Any], path: str, depth: int, outer: Mapping[object, str]) -> list[Any]:
     """Return the points of a whole config, or of the part of one that is an alternative of its top-level grid.
 
-    outer: the keys beside that grid and their places; the alternative may not give them again.
+    outer: the keys beside that grid and their places; the alternative may not repeat them.
     """
     _require_shallow(path, depth)
     for key in raw:
@@ -118,14 +118,14 @@ def _choices(raw: Mapping[Any, Any], here: str) -> list[Any]:
 
 
 def _column(key: object, value: object, path: str, depth: int) -> list[Any]:
-    """Return the points of one key's value; a key that is nearly `grid_search` is an error."""
+    """Return the points of one key's value; a misspelt `grid_search` is an error."""
     if difflib.SequenceMatcher(None, str(key).lower(), GRID).ratio() > _MISSPELT:
         raise UserError(f"{dotted(path, key)}: unknown key; did you mean {GRID!r}?")
     return expand(value, dotted(path, key), depth + 1)
 
 
 def _bounded(points: Iterator[Any], path: str, make: Callable[[Any], Any]) -> list[Any]:
-    """Return the points as a list; more than a sweep can hold is an error before memory runs out."""
+    """Return the points as a list; too many points are an error, raised before memory runs out."""
     found = [make(point) for point in itertools.islice(points, MOST_CELLS + 1)]
     if len(found) > MOST_CELLS:
         raise UserError(f"{path or 'config'}: the grid must have at most {MOST_CELLS} cells, got more; split the sweep")

@@ -30,9 +30,9 @@ _FEWEST_EPISODES = 2
 
 
 def build_bytes(cell: Experiment) -> float:
-    """Return about how many bytes a process needs that builds the cell's environment and certifies it."""
+    """Estimate the bytes that a process needs to build the cell's environment and certify the cell."""
     sizes = getattr(cell.env, "sizes", None)
-    if sizes is None:  # a control task, or a plugin that does not say
+    if sizes is None:  # a control task, or a plugin without sizes
         return _PROCESS
     if hasattr(cell.env, "n_agents"):
         return _PROCESS + _mixture_bytes(cell.env)
@@ -42,7 +42,7 @@ def build_bytes(cell: Experiment) -> float:
 
 
 def run_bytes(cell: Experiment) -> float:
-    """Return about how many bytes a process needs that runs the cell, one seed after the other."""
+    """Estimate the bytes that a process needs to run the cell, one seed after another."""
     needed = build_bytes(cell)
     if cell.algorithm.releases == "gradients":
         return needed + 3.0 * _NUMBER * cell.episodes
@@ -81,10 +81,10 @@ def require_memory(cells: Sequence[Experiment], *, run: bool, here: bool = True)
 
 
 def seeds_at_once(cell: Experiment, cpus: int) -> int:
-    """Return how many seeds of a cell can learn at once on threads: one per CPU, and as many as fit into memory.
+    """Return how many seeds of a cell can learn at once on threads: at most one per CPU, and as many as memory allows.
 
-    Only compiled loops run at once: plugins, and environments of Gymnasium, are Python code that may share state. Seeds
-    with noise from the operating system run one after the other: a cell keeps the journal of one cut seed.
+    Only compiled loops run at once: plugins and Gymnasium environments are Python code that may share state. Seeds with
+    noise from the operating system run one after another: a cell keeps the journal of one interrupted seed.
     """
     ours = type(cell.algorithm).__module__.startswith("dprl.") and not hasattr(cell.algorithm, "source")
     if not ours or cell.algorithm.plays is ControlTask or not cell.resumable:
@@ -95,7 +95,7 @@ def seeds_at_once(cell: Experiment, cpus: int) -> int:
 
 
 def machine_bytes(*, free: bool = True) -> float:
-    """Return how much memory a process can have on this machine, `free` or in all, within container and ulimit."""
+    """Return the bytes that a process can have on this machine, `free` or in total, within container and ulimit."""
     found = [float(_kilobytes("MemAvailable" if free else "MemTotal")) * 1024.0]
     allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
     if allowed != resource.RLIM_INFINITY:
@@ -103,7 +103,7 @@ def machine_bytes(*, free: bool = True) -> float:
     group = Path("/sys/fs/cgroup")
     limit, used = (_number(group / name) for name in ("memory.max", "memory.current"))
     if limit is not None:
-        # What the container keeps of files is freed when it is needed.
+        # The container's file cache is freed when memory is needed.
         cached = _number(group / "memory.stat", "inactive_file") or 0.0
         found.append(limit - max((used or 0.0) - cached, 0.0) if free else limit)
     return min(found)
@@ -123,7 +123,7 @@ def _counter_bytes(cell: Experiment, sizes: tuple[int, int, int], following: int
         growth = schedule(cell.episodes) if schedule else 0.0
         privatizer = model.build(families, cell.episodes - 1, streams, growth=growth)
     except ValueError:
-        return 0.0  # settings that do not fit together are refused as such
+        return 0.0  # settings that do not fit together are refused elsewhere
     counter = privatizer.query.noise.counter
     kept = counter.memory(n_cells)
     drawn = int(counter.name == COUNTERS["normalized_square_root"].name)
@@ -132,7 +132,7 @@ def _counter_bytes(cell: Experiment, sizes: tuple[int, int, int], following: int
 
 
 def _mixture_bytes(env: Any) -> float:  # noqa: ANN401 - any linear mixture MDP's spec
-    """Return the bytes of the successor lists of a linear mixture MDP: at most three moves an agent from a node."""
+    """Return the bytes of the successor lists of a linear mixture MDP: at most three moves per agent from a node."""
     horizon, n_states, n_actions = env.sizes
     moves = (3 * (int(env.n_intermediate) + 2)) ** int(env.n_agents)
     lists = _MIXTURE * moves * (1 + 2 * int(env.n_agents))
@@ -147,7 +147,7 @@ def _kilobytes(key: str) -> int:
 
 
 def _number(file: Path, key: str = "") -> float | None:
-    """Return the number in a file of the control group, on the line of `key`; None where there is none."""
+    """Return the number on the line of `key` in a file of the control group; None without one."""
     try:
         lines = file.read_text(encoding="ascii").splitlines()
     except OSError:

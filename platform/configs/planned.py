@@ -1,4 +1,4 @@
-"""Certificates of planned counts: of users, a horizon and privacy settings, without an experiment."""
+"""Certificates of planned counts, from users, a horizon and privacy settings, without an experiment."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SIZES = {"users": None, "horizon": None, "states": 2, "actions": 2}
 def planned_certificate(settings: Mapping[str, Any]) -> Certificate:
     """Return the certificate of counts of transitions, visits and rewards of an MDP, one episode per user.
 
-    settings: `users`, `horizon` H, and by choice `states` and `actions`, 2 each, for the number of cells; the others
-    are keys of `privacy` of a config, with `model: jdp` by default, then with `counter: auto`.
+    settings: `users`, `horizon` H, and optionally `states` and `actions` (2 by default) for the number of cells; the
+    others are keys of a config's `privacy`. Defaults: `model: jdp`, then with `counter: auto`.
 
     Raises UserError.
     """

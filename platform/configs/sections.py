@@ -1,4 +1,4 @@
-"""Reads a mapping into a frozen dataclass that validates itself: names and types here, ranges there."""
+"""Reader of mappings into frozen dataclasses: checks names and types; the dataclasses check ranges."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def require_mapping(value: object, path: str, example: str) -> dict[str, Any]:
 
 
 def choose(value: object, path: str, key: str, registry: Mapping[str, type[Any]]) -> type[Any]:
-    """Return the class that section `value` picks from `registry` by `key`. Raises UserError."""
+    """Return the class in `registry` that section `value` names by `key`. Raises UserError."""
     names = sorted(registry)
     section = require_mapping(value, path, f"{path}: {{{key}: <name>}}, where the name is one of {', '.join(names)}")
     if key not in section:
@@ -84,18 +84,18 @@ def read_dataclass(section: Mapping[str, Any], path: str, cls: type[T], implied:
         raise UserError(placed(str(error), path, section)) from None
 
 
-@cache  # finding them takes longer than reading a section
+@cache  # computing these takes longer than reading a section
 def _hints(cls: Hashable) -> dict[str, Any]:
     return typing.get_type_hints(cls)
 
 
 def unknown_key(path: str, valid: list[str]) -> UserError:
-    """Return the error for a key that does not exist: the nearest valid name is offered."""
+    """Return the error for an unknown key, with the nearest valid name."""
     return UserError(f"{path}: unknown key; {suggestion(path.rpartition('.')[2], valid)}")
 
 
 def describe_type(hint: object) -> str:
-    """Return the words for a value of type `hint` in a message."""
+    """Return the description of a value of type `hint` for a message."""
     if hint in _TYPE_NAMES:
         return _TYPE_NAMES[hint]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -109,7 +109,7 @@ def describe_type(hint: object) -> str:
 def choices(cls: type[Any], key: str, hint: object) -> list[str]:
     """Return the names that `key` of `cls` may have; none if it is a number or free text.
 
-    A type may list them. Where it does not, the class is asked: by convention it refuses '' with the list.
+    A type may list them. Otherwise the class does: by convention, it refuses '' with a list of its choices.
     """
     if typing.get_origin(hint) is typing.Literal:
         return [str(name) for name in typing.get_args(hint)]
@@ -125,7 +125,7 @@ def choices(cls: type[Any], key: str, hint: object) -> list[str]:
 
 
 def _typed(value: object, path: str, hint: object) -> object:
-    """Return `value` as type `hint`; a whole number may be written 1e5, and no number as text."""
+    """Return `value` as type `hint`; an integer may be written as 1e5, but a number may not be text."""
     if dataclasses.is_dataclass(value):
         return value
     if isinstance(value, float) and not math.isfinite(value):
@@ -148,7 +148,7 @@ def _typed(value: object, path: str, hint: object) -> object:
 
 
 def _number_remedy(value: object) -> str:
-    """Return the remedy for a `value` that is no number or not a whole one."""
+    """Return the remedy for a `value` that is not a number or not an integer."""
     if isinstance(value, float):
         return f"write {math.floor(value)} or {math.ceil(value)}"
     try:
@@ -161,7 +161,7 @@ def _number_remedy(value: object) -> str:
 
 
 def placed(message: str, path: str, section: Mapping[str, Any]) -> str:
-    """Return a room's message below the path of the key that it is about, the nearest name added.
+    """Return a package's message with the path of the key concerned and the nearest valid name.
 
     By convention the message begins with the field's name, and lists choices as 'must be one of a, b, got ...'.
     """

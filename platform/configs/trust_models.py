@@ -1,4 +1,4 @@
-"""Trust models that an algorithm can run under: those of its users' releases."""
+"""Trust models that an algorithm supports: those of its users' releases."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def releases_of(algorithm: object) -> str:
 
 
 def example_for(releases: str) -> str:
-    """Return privacy settings to write where there are none."""
+    """Return example privacy settings for an error message."""
     return _EXAMPLES[releases]
 
 
 def check_model(section: object, algorithm: str, releases: str) -> None:
-    """Raise UserError if a privacy section is one for algorithms that release something else."""
+    """Raise UserError if a privacy section is for algorithms with other releases."""
     ours, place = TRUST_MODELS[releases], "privacy.model"
     if not isinstance(section, dict):
         return
@@ -47,5 +47,5 @@ def check_model(section: object, algorithm: str, releases: str) -> None:
 
 
 def class_of(flat: Mapping[str, Any]) -> tuple[str, object]:
-    """Return the class of trust model that the dotted settings of a cell name."""
+    """Return the trust model's class for the dotted settings of a cell."""
     return releases_of(flat.get("algorithm.name")), flat.get("privacy.model")

@@ -1,4 +1,4 @@
-"""Settings that tell cells apart."""
+"""Settings that distinguish cells."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _AUTO = "auto"
 
 
 def needed_keys(cells: Sequence[Mapping[str, Any]], keys: Sequence[str], always: Sequence[str]) -> list[str]:
-    """Return those of `keys` that are needed, beside the settings `always`, to tell `cells` apart; first ones first.
+    """Return the `keys` that are needed, besides the settings `always`, to distinguish `cells`; earlier keys first.
 
-    Settings that go with the algorithm, or with another setting, say nothing more.
+    Settings determined by the algorithm or by another setting add nothing.
     """
 
     def told_apart(known: Sequence[str]) -> int:
@@ -28,7 +28,7 @@ def needed_keys(cells: Sequence[Mapping[str, Any]], keys: Sequence[str], always:
 
 
 def varies(key: str, flats: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether `key` differs; 'auto' of one trust model and the name in another one are the same.
+    """Whether `key` differs; 'auto' in one trust model equals an explicit name in another.
 
     A key that only some algorithms, environments or trust models have is compared among these.
     """

@@ -46,9 +46,9 @@ class DamagedCellError(UserError):
 class CellResults:
     """Results of a finished cell.
 
-    records: one row per seed and block, columns `results.summary.columns`. certificate: as `Certificate.to_dict`
-    gives it. seconds: of computing. finished_at: time stamp of the end, in seconds. theorem: the one that covers the
-    runs, '' for none. derived: numbers that the settings left to the noise and the sizes of the runs.
+    records: one row per seed and block, columns `results.summary.columns`. certificate: as from `Certificate.to_dict`.
+    seconds: compute time. finished_at: time stamp of the end, in seconds. theorem: the one that covers the runs, '' for
+    none. derived: settings computed from the noise and the sizes of the runs.
     """
 
     records: pd.DataFrame
@@ -62,12 +62,12 @@ class CellResults:
 
 @dataclass(frozen=True)
 class CellFolder:
-    """The folder of one cell: a checkpoint while it runs, artifacts and at last a marker when it has ended."""
+    """Folder of one cell: a checkpoint while the cell runs; artifacts and, written last, a marker once it has ended."""
 
     path: Path
 
     def charges_file(self, seed_index: int) -> Path:
-        """The journal of charges of one seed; beside the folder, as deleting a cell must not delete it."""
+        """The journal of charges of one seed; outside the folder, because deleting a cell must not delete it."""
         return self.path.parent / "charges" / f"{self.path.name}-{seed_index}.journal"
 
     @property
@@ -77,7 +77,7 @@ class CellFolder:
 
     @property
     def marker_file(self) -> Path:
-        """Written last: where it is, everything else is."""
+        """Written last: if it exists, all other files do."""
         return self.path / "finished.json"
 
     @property
@@ -87,7 +87,7 @@ class CellFolder:
 
     @property
     def certificate_file(self) -> Path:
-        """The certificate of the noise that ran."""
+        """The certificate of the noise that was drawn."""
         return self.path / "certificate.json"
 
     @property
@@ -106,12 +106,12 @@ class CellFolder:
 
     @property
     def certificate_page(self) -> Path:
-        """The same as a page for people."""
+        """The certificate as an HTML page."""
         return self.path / "certificate.html"
 
     @property
     def versions_file(self) -> Path:
-        """Versions of the software that made the results."""
+        """Versions of the software that produced the results."""
         return self.path / "versions.json"
 
     @property
@@ -120,14 +120,14 @@ class CellFolder:
         return self.marker_file.is_file()
 
     def finished_as(self, digest: str) -> bool:
-        """Whether all artifacts of the cell of that digest are written; not so if its marker cannot be made out."""
+        """Whether all artifacts of the cell with that digest are written; False if its marker cannot be read."""
         try:
             return bool(json.loads(self.marker_file.read_text())["digest"] == digest)
         except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
             return False
 
     def require_whole(self) -> None:
-        """Raise DamagedCellError if results are there without a checkpoint and without a marker that can be read."""
+        """Raise DamagedCellError if there are results but neither a checkpoint nor a readable marker."""
         written = (self.certificate_file, self.records_file, self.policy_file, self.marker_file)
         if not self.state_file.exists() and any(file.exists() for file in written):
             with self._reading():
@@ -148,7 +148,7 @@ class CellFolder:
             )
 
     def records(self, columns: Sequence[str]) -> pd.DataFrame:
-        """Read some columns of a finished cell's records, beside seed and episode. Raises DamagedCellError."""
+        """Read seed, episode and the named columns of a finished cell's records. Raises DamagedCellError."""
         with self._reading():
             return _records(self.records_file, ["seed", "episode", *columns])
 
@@ -161,28 +161,28 @@ class CellFolder:
         return cells[0]
 
     def certificate(self) -> dict[str, Any]:
-        """Read the certificate of a finished cell, as `Certificate.to_dict` gives it. Raises DamagedCellError."""
+        """Read the certificate of a finished cell, as from `Certificate.to_dict`. Raises DamagedCellError."""
         with self._reading():
             return _fields(self.certificate_file, _CERTIFICATE)
 
     def versions(self) -> dict[str, Any]:
-        """Read the versions behind a finished cell, as `sweeps.versions` gives them. Raises DamagedCellError."""
+        """Read the versions behind a finished cell, as from `sweeps.versions`. Raises DamagedCellError."""
         with self._reading():
             return _fields(self.versions_file, _VERSIONS)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Raise DamagedCellError for whatever a damaged file makes its reader raise."""
+        """Turn any error that a damaged file causes in its reader into a DamagedCellError."""
         try:
             yield
         except (OSError, ValueError, KeyError, TypeError) as error:
             if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
-                raise  # The files may be whole, and cannot be reached now. Pyarrow's errors on content have no number.
+                raise  # The files may be intact but unreachable. Pyarrow's errors about content have no errno.
             cause = f"{type(error).__name__}: {' '.join(str(error).split())}"[:_LONGEST_CAUSE]
             raise DamagedCellError(self.path, cause) from error
 
     def made_by(self) -> str:
-        """Return the versions behind a finished cell, in words."""
+        """Return a text with the versions behind a finished cell."""
         versions = self.versions()
         return ", ".join(f"{key} {versions[key]}" for key in _MADE_BY if versions.get(key))
 

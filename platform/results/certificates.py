@@ -1,4 +1,4 @@
-"""Certificate files, wherever they are: read, verified and composed, with errors for users."""
+"""Certificate files in any folder: reads, verifies and composes them, with errors for users."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def certificates_in(source: CertificateSource) -> dict[str, Mapping[str, Any]]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a mapping; raise ValueError for a key that is there twice, as another reader may take the other value."""
+    """Return a mapping; raise ValueError for a repeated key, because another reader may use the other value."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a field must be stated once")
@@ -55,7 +55,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def verified(label: str, certificate: Mapping[str, Any]) -> Verification:
-    """Return the result of computing a certificate again. Raises UserError if it is damaged or of an old schema."""
+    """Return the result of recomputing a certificate. Raises UserError if it is damaged or has an old schema."""
     try:
         return verify(certificate)
     except LedgerError as error:

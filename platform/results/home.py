@@ -45,7 +45,7 @@ class Home:
 
 
 def storage_words(home: Path) -> list[str]:
-    """Return the words that a command needs to find the results in `home`: none where it looks there anyway."""
+    """Return the options that a command needs to find the results in `home`: none if that is its default."""
     usual = Path((os.environ.get(_VARIABLE) or _DEFAULT).removeprefix("file://"))
     return [] if usual.resolve() == home.resolve() else ["--storage", str(home)]
 

@@ -1,4 +1,4 @@
-"""Folder of one sweep: its files, cells and status, and how a word of the command line names it."""
+"""Folder of one sweep: its files, cells and status, and the names by which the command line finds it."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ class SweepCell:
         return self.folder.finished_as(self.digest)
 
     def lock(self) -> FolderLock:
-        """The lock that whoever writes the cell's folder holds."""
+        """The lock held by the process that writes the cell's folder."""
         return FolderLock(self.lock_path, _ORPHAN_PATIENCE)
 
 
 @dataclass(frozen=True)
 class SweepLayout:
-    """The folder `<home>/sweeps/<name>` of one sweep. Raises UserError for an unfit name."""
+    """The folder `<home>/sweeps/<name>` of one sweep. Raises UserError for an invalid name."""
 
     home: Path
     name: str
@@ -110,7 +110,7 @@ class SweepLayout:
 
     @property
     def summary_file(self) -> Path:
-        """One row a finished cell of the grid, as the last call left it."""
+        """One row per finished cell of the grid, as of the last call."""
         return self.folder / "summary.csv"
 
     @property
@@ -130,12 +130,12 @@ class SweepLayout:
 
     @property
     def logs(self) -> Path:
-        """Holds the log of all calls and the stories of failed cells."""
+        """Holds the log of all calls and the tracebacks of failed cells."""
         return self.folder / "logs"
 
     @property
     def tune_folder(self) -> Path:
-        """Files of Ray Tune, of all calls since the sweep was last finished."""
+        """Ray Tune's files from all calls since the sweep was last finished."""
         return Home(self.home).tune / self.name
 
     @property
@@ -144,11 +144,11 @@ class SweepLayout:
         return self.logs / "sweep.log"
 
     def failure_log(self, digest: str) -> Path:
-        """The file with the story of the cell of that digest, if it failed."""
+        """The file with the traceback of the cell with that digest, if it failed."""
         return self.logs / f"{digest}.txt"
 
     def cell_folder(self, digest: str) -> Path:
-        """The folder of the cell of that digest."""
+        """The folder of the cell with that digest."""
         return self.folder / "cells" / digest
 
     def lock(self) -> FolderLock:
@@ -180,13 +180,13 @@ class SweepLayout:
         return pd.read_csv(self.summary_file, keep_default_na=False, na_values=[""], dtype={"cell": str})
 
     def status(self) -> SweepStatus:
-        """How far the sweep was when that was last written; where it never was, no more than how to name it."""
+        """The status as last written; if there is none, only the command that names the sweep."""
         return SweepStatus.read(self.status_file, command("sweep", "CONFIG", "--name", self.name))
 
     def cells(self, experiments: Sequence[Experiment]) -> list[SweepCell]:
         """The sweep's cells in grid order; grid points that are the same experiment are one cell.
 
-        Of more than `MOST_WITH_FIGURES` cells none has figures of its own: drawing takes longer than all else.
+        In sweeps of more than `MOST_WITH_FIGURES` cells, cells have no figures: drawing takes longer than all else.
         """
         distinct = list({experiment.digest: experiment for experiment in experiments}.values())
         varying = varying_keys(distinct)
@@ -209,11 +209,11 @@ class SweepLayout:
         return [f for f in folder.iterdir() if _DIGEST.fullmatch(f.name) and f.is_dir() and not f.is_symlink()]
 
     def delete_cells(self) -> int:
-        """Remove every cell of this sweep and return how many; anything else in the folder is left alone."""
+        """Remove every cell of this sweep and return how many there were; keep everything else in the folder."""
         cells = self.cell_folders()
         for cell in cells:
             with FolderLock(self.folder / "locks" / cell.name, _ORPHAN_PATIENCE):
-                # First: a kill between two files must not leave a cell that counts as finished.
+                # The marker first: a kill between two files must not leave a cell that counts as finished.
                 CellFolder(cell).marker_file.unlink(missing_ok=True)
                 shutil.rmtree(cell)
         return len(cells)
@@ -232,7 +232,7 @@ def sweep_layout(home: Path, word: str) -> SweepLayout:
 
 
 def nothing_finished(layout: SweepLayout) -> UserError:
-    """Return the error for a sweep that has nothing to be reported."""
+    """Return the error for a sweep without a finished cell."""
     rule, remedy = "must be finished, and has no finished cell", f"resume with `{layout.status().command}`"
     return broken_rule("SWEEP", rule, layout.name, remedy)
 

@@ -1,4 +1,4 @@
-"""One writer at a time: a lock that the kernel takes back when its holder dies, however it dies."""
+"""Lock that admits one writer at a time; the kernel releases it when its holder dies for any reason."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class BusyError(UserError):
 class FolderLock:
     """Holds `path` exclusively from `acquire` to `release`.
 
-    A worker outlives a killed driver for a moment and may still write its checkpoint.
-    Whoever writes a cell holds its lock, so the next run waits for that worker instead of racing it.
+    A worker outlives a killed driver for a moment and may still write its checkpoint. Every writer of a cell holds its
+    lock; the next run therefore waits for that worker instead of racing it.
     """
 
     def __init__(self, path: Path, patience: float = 0.0) -> None:
@@ -46,14 +46,14 @@ class FolderLock:
         self._descriptor = descriptor
 
     def _opened(self) -> tuple[int, bool]:
-        """Return a descriptor of the file, and whether it may be written: another user may have made it."""
+        """Return a descriptor of the file, and whether it is writable: another user may have created it."""
         try:
             return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), True
         except PermissionError:
             return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC), False
 
     def release(self) -> None:
-        """Give the lock back; the file stays, because removing it would let two holders in."""
+        """Release the lock; keep the file, because removing it would allow two holders."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

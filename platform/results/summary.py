@@ -10,7 +10,7 @@ import numpy as np
 
 from dprl.algorithms import Metric
 
-if TYPE_CHECKING:  # `dprl certify` reads certificates, and pandas takes long to load
+if TYPE_CHECKING:  # `dprl certify` reads certificates, and pandas is slow to load
     import pandas as pd
 
 
@@ -22,8 +22,8 @@ def per_episode(metric: Metric) -> str:
 def columns(metrics: Sequence[Metric]) -> list[str]:
     """Return the columns of the records of an algorithm with these metrics.
 
-    seed; episode: where a block of episodes ends; and for each metric its sum from the first episode on and its mean
-    over the block, or only its mean over the block, or its value at the end of the block.
+    They are `seed`, `episode` (the end of a block of episodes), and for each metric its sum since the first episode and
+    its mean over the block, or only its mean over the block, or its value at the end of the block.
     """
     found = ["seed", "episode"]
     for metric in metrics:
@@ -32,7 +32,7 @@ def columns(metrics: Sequence[Metric]) -> list[str]:
 
 
 def block_column(metric: Metric) -> str:
-    """Return the column of the records with a metric of the block alone."""
+    """Return the records' column with the value of a metric in the block alone."""
     return per_episode(metric) if metric.over == "sum" else metric.name
 
 
@@ -49,16 +49,16 @@ def by_seed(records: pd.DataFrame, column: str) -> tuple[np.ndarray, np.ndarray]
 
 
 def proved_epsilon(certificate: Mapping[str, Any]) -> float:
-    """Return the epsilon that is proved at the claimed delta: the pure one where delta is 0 or nothing is claimed."""
+    """Return the certified epsilon at the claimed delta: the pure epsilon if delta is 0 or nothing is claimed."""
     return float(certificate["proved"]["epsilon_at_claimed_delta"])
 
 
 class _CertificateStatus(NamedTuple):
     """Status of a certificate's proof and claim after the audit.
 
-    proved: the epsilon at the claimed delta, infinite where an audit contradicts its proof. verdict: that of the
-    certificate, 'fails' where an audit contradicts the proof. refuted: whether an audit has measured more than is
-    claimed or proved. contradicted: whether it has measured more than is proved.
+    proved: the epsilon at the claimed delta, infinite if an audit contradicts its proof. verdict: that of the
+    certificate, 'fails' if an audit contradicts the proof. refuted: whether an audit has measured more than is claimed
+    or proved. contradicted: whether it has measured more than is proved.
     """
 
     proved: float
@@ -78,9 +78,9 @@ def standing(certificate: Mapping[str, Any]) -> _CertificateStatus:
 
 
 def worst_of(certificates: Sequence[Mapping[str, Any]]) -> int:
-    """Return the place of the certificate that proves least, one that its audit contradicts before all others.
+    """Return the index of the certificate with the weakest proof; one that its audit contradicts comes first.
 
-    Of several that prove the same it is one with a claim that an audit refutes.
+    Among equal proofs, it is one with a claim that an audit refutes.
     """
     found = [standing(certificate) for certificate in certificates]
     return max(range(len(found)), key=lambda i: (found[i].contradicted, found[i].proved, found[i].refuted))
@@ -89,7 +89,7 @@ def worst_of(certificates: Sequence[Mapping[str, Any]]) -> int:
 def privacy_columns(certificate: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of a summary on a certificate; infinity is float inf.
 
-    Where an audit contradicts the proof all proved epsilons are infinite, as none of them is proved.
+    If an audit contradicts the proof, all proved epsilons are infinite.
     """
     claimed, proved, stands = certificate["claimed"], certificate["proved"], standing(certificate)
     least = math.inf if stands.contradicted else 0.0

@@ -1,4 +1,4 @@
-"""Identity of a sweep's name: its grid may grow or shrink under the name, but not become another grid."""
+"""Identity of a sweep: under one name, its grid may grow or shrink, but not become another grid."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Grid:
 
     @classmethod
     def read(cls, file: Path) -> Grid | None:
-        """Return the grid that an earlier call wrote, None if there was none. Raises UserError for a damaged file."""
+        """Return the grid that an earlier call wrote, None without one. Raises UserError for a damaged file."""
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
             stages = Stages(**found["stages"]) if "stages" in found else None
@@ -76,14 +76,14 @@ class Grid:
         return ", ".join(told) or "the same values in other combinations"
 
     def values(self, key: str) -> list[str]:
-        """Return the values that the cells give a setting, once each, '-' where a cell has none."""
+        """Return the distinct values of a setting in the cells, '-' for a cell without it."""
         return list(dict.fromkeys(str(cell.get(key, "-")) for cell in self.cells.values()))
 
 
 def require_same_meaning(name: str, before: Grid, now: Grid, n_finished: int) -> None:
     """Raise UserError if `now` is another grid than `before` with its `n_finished` finished cells.
 
-    Where nothing is finished nothing is lost, and the new grid takes the name.
+    If no cell is finished, nothing is lost, and the new grid takes over the name.
     """
     if now.continues(before) or not n_finished:
         return
