@@ -1,4 +1,4 @@
-"""Learning loop in blocks: users between two plans are drawn at once, so its cost does not depend on K."""
+"""Learning loop in blocks: users between two plans are drawn at once, at a cost that does not depend on K."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dprl.privacy.schedule import next_plan
 
 
 class BlockParts(NamedTuple):
-    """Parts of a learning loop that `run_in_blocks` calls, see `learning_loop`."""
+    """Parts of a learning loop that `run_in_blocks` calls; see `learning_loop`."""
 
     plan: Callable[..., tuple[bool, float]]
     regret: Callable[..., float]
@@ -31,14 +31,14 @@ def draw_visits(
     generator: np.random.Generator,
     successors: Int64Array = ALL_STATES,
 ) -> Int64Array:
-    """Return how many of `users` episodes take which transition at each step, int64[H, S' * S * A], from its law.
+    """Draw the counts of transitions at each step of `users` episodes, int64[H, S' * S * A].
 
-    With `successors`, those of `possible_successors`, R next states are counted in place of S': int64[H, R * S * A].
+    With `successors` from `possible_successors`, R next states are counted instead of S': int64[H, R * S * A].
 
     Args:
         transitions: float64[H, S, A, S'], or [1, S, A, S'] for all steps. start: float64[S].
         policy: actions int64[H, S], or probabilities float64[H, S, A].
-        users: m, who take all steps; or int64[H], so many at each step, who take no other.
+        users: m users who take all steps; or int64[H], the number of users at each step, each taking that step only.
     """
     horizon, (_, n_states, n_actions, _) = policy.shape[0], transitions.shape
     transitions = np.broadcast_to(transitions, (horizon, n_states, n_actions, n_states))
@@ -54,7 +54,7 @@ def draw_visits(
     law = start
     reached = generator.multinomial(np.sum(users), start)
     for h in range(horizon):
-        # NumPy gives its last category what rounding leaves: rank 0 comes last, since it is always possible.
+        # NumPy adds the rounding error to the last category: rank 0 comes last, because it is always possible.
         after = successors[h if layers > 1 else 0][::-1, pairs[h]].T if layers else None
         chances = moves[h] if after is None else np.take_along_axis(moves[h], after, axis=1) * (after >= 0)
         if isinstance(users, np.ndarray):
@@ -71,10 +71,10 @@ def draw_visits(
 
 
 def _arrivals(leaving: Any, after: Int64Array | None, n_states: int) -> Any:  # noqa: ANN401 - integers or floats
-    """Return how many of those who leave pairs reach each state, [S]; after int64[n, R] has the next states."""
+    """Return how many users reach each state, [S], by how many take each transition; after int64[n, R]: next states."""
     if after is None:
         return leaving.sum(axis=0)
-    # Nobody takes a rank without a state, -1.
+    # No user takes a rank without a state (-1).
     return np.bincount(np.maximum(after, 0).ravel(), weights=leaving.ravel(), minlength=n_states)
 
 
@@ -100,8 +100,8 @@ def run_in_blocks(
 ) -> tuple[float, float]:
     """Run episodes first..last as the compiled loop of `learning_loop` does, equal to it in law.
 
-    A block is drawn when its last user is due, so the length of a stretch makes no difference. Users after the last
-    release are not drawn: nothing reads what they would send.
+    A block is drawn when its last user is due; the split of a run into calls does not matter. Users after the last
+    release are not drawn, because nothing reads their messages.
 
     state: bonus, tables and schedule.
     """

@@ -22,7 +22,7 @@ class CZ22Bonus(NamedTuple):
 
     e1: E_1, added to every visit count. per_root: factor of 1/sqrt(D). per_count: factor of 1/D. costs: 1 if users
     count costs, 0 if they count rewards. successors int64[L, R, S*A]: the possible next states, the only ones that are
-    counted, see `possible_successors`; L = 0 if they are not known.
+    counted, see `possible_successors`; L = 0 if they are unknown.
     """
 
     e1: float
@@ -70,10 +70,10 @@ class CZ22Config(TabularMDPConfig):
     """Settings of both algorithms of [CZ22].
 
     Args:
-        counts: 'rewards' (default) or 'costs' 1 - r, the form that the paper prints. The noise is the same; without
-            noise the two differ only at pairs that nobody has visited and a bonus below the cap.
-        known_transitions: the possible transitions are public, their probabilities are not; no others are counted, so
-            large environments with few next states need no table of all. No theorem of the paper covers that.
+        counts: 'rewards' (default) or 'costs' 1 - r, the form printed in the paper. The noise is the same; without
+            noise the two differ only at pairs without visits and with a bonus below the cap.
+        known_transitions: the possible transitions are public, their probabilities are not. Only these are counted,
+            and large environments with few next states need no full table. No theorem of the paper covers that.
     """
 
     counts: Counts = "rewards"
@@ -86,7 +86,7 @@ class CZ22Config(TabularMDPConfig):
 
     @property
     def covered_by(self) -> str | None:
-        """The paper's theorem, unless possible transitions alone are counted."""
+        """The paper's theorem, unless only possible transitions are counted."""
         return None if self.known_transitions else super().covered_by
 
     def successors(self, env: FiniteMDP) -> Int64Array:
@@ -94,7 +94,7 @@ class CZ22Config(TabularMDPConfig):
         return possible_successors(env, env.horizon) if self.known_transitions else ALL_STATES
 
     def precision_bounds(self, privatizer: CountPrivatizer) -> tuple[float, float]:
-        """Return E_1, the error bound of visit and reward (or cost) counts, and E_2, that of transition counts.
+        """Return the error bounds E_1 of visit and reward (or cost) counts, and E_2 of transition counts.
 
         precision_scale is multiplied in.
         """

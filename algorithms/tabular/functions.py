@@ -1,4 +1,4 @@
-"""Algorithms that are one Python function of private counts, without compiling."""
+"""Algorithms given as one Python function of private counts, without compilation."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _GROWTH = 0.01
 
 
 class PrivateCounts(NamedTuple):
-    """Private counts as arrays, the only thing that an algorithm sees of users; they may be negative or fractional.
+    """Private counts as arrays, all that an algorithm sees of users; they may be negative or fractional.
 
-    transitions float64[H, S, A, S']; visits float64[H, S, A]; rewards float64[H, S, A]: sums of rewards. users: with
-    counted episodes. error: with probability 1 - beta no count is ever off by more, at a precision_scale of 1.
+    transitions float64[H, S, A, S']; visits float64[H, S, A]; rewards float64[H, S, A]: sums of rewards. users: number
+    of counted episodes. error: bound on the errors of all counts, with probability 1 - beta at a precision_scale of 1.
     """
 
     transitions: Float64Array
@@ -60,10 +60,10 @@ def algorithm_of(function: Planner) -> type[TabularMDPConfig]:
     counts: `PrivateCounts`. It returns the next policy: actions int64[H, S], or probabilities float64[H, S, A]. Its
     keyword arguments with a default (a number, text, or true or false) are keys of the config; its name is the
     algorithm's, and its docstring the description. It runs as plain Python, by default on the schedule of
-    `replan_growth: 0.01`, so that users between two plans are drawn at once.
+    `replan_growth: 0.01`; users between two plans are then drawn at once.
 
-    The digest of the function's file is the setting `source`: a cell that ran on another version of the file is another
-    cell. Code that it imports from other files does not count.
+    The digest of the function's file is the setting `source`: another version of the file makes another cell. Code
+    imported from other files does not count.
     Raises ValueError for a function that does not fit.
 
     *Formal guarantee.* That of the counts: the function sees nothing else of users.
@@ -132,7 +132,7 @@ def _settings(function: Planner) -> list[tuple[str, type, Any]]:
 
 
 def _source(function: Planner) -> str:
-    """Return 12 hex digits that change with the code of the function's file, or in a notebook with its own."""
+    """Return 12 hex digits that change with the function's file or, in a notebook, with the function's code."""
     file = Path(inspect.getsourcefile(function) or "")
     try:
         text = file.read_bytes() if file.suffix == ".py" else b""

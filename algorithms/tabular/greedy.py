@@ -63,10 +63,10 @@ def sum_of_next_costs(step: Float64Array, values: Float64Array, reach: float, q:
 def sum_of_possible(
     step: Float64Array, after: Int64Array, values: Float64Array, form: tuple[float, float], q: Float64Array
 ) -> None:
-    """Fill q float64[S*A] as the functions above do, from counts of possible next states after int64[R, S*A] alone.
+    """Fill q float64[S*A] as the functions above do, from counts of the possible next states after int64[R, S*A] only.
 
     step float64[R+2, S*A]: transitions, visits, third; form: (1, 0) for rewards, (-1, reach) for costs. Counts where
-    `after` is -1 are noise alone and left out.
+    `after` is -1 are pure noise and left out.
     """
     sign, reach = form
     third = step[step.shape[0] - 1]

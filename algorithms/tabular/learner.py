@@ -62,12 +62,12 @@ class TabularConfig(ABC, Generic[E]):
     Args:
         bonus_scale: c >= 0, multiplies the whole exploration bonus; 1 is the paper.
         precision_scale: c_E >= 0, multiplies the error bounds E wherever planning uses them; 1 is the paper. Both act
-            after the noise and leave the privacy guarantee alone.
+            after the noise and do not change the privacy guarantee.
         beta: failure probability of the confidence bounds ([CZ22] writes delta), in [1e-20, 1).
-        replan_growth: plan again when the number of episodes has grown by this share, a schedule that is fixed in
-            advance; 0 plans before every episode, as printed. Above 0 is a variant that no theorem of a paper covers.
-        simulation: 'users': one by one; 'blocks': users between two plans at once, equal in law, at a cost that does
-            not depend on their number; 'auto': in blocks wherever that is possible.
+        replan_growth: plan again when the number of episodes has grown by this share, on a schedule fixed in advance;
+            0 plans before every episode, as printed. No theorem of a paper covers values above 0.
+        simulation: 'users' plays users one by one; 'blocks' draws users between two plans at once, with the same law,
+            at a cost that does not depend on their number; 'auto' uses blocks wherever possible.
         preset: 'tuned' sets both scales to the values chosen on the training environments of
             tune_configs/tuning.yaml; no theorem covers them. 'none' keeps the scales as set, 1 by default.
     """
@@ -118,22 +118,22 @@ class TabularConfig(ABC, Generic[E]):
         """Return the counts of the algorithm."""
 
     def growth(self, episodes: int) -> float:
-        """Return the growth of the planning schedule; offline it is K - 1, so the only plan is before episode K."""
+        """Return the growth of the planning schedule; offline it is K - 1: the only plan is before episode K."""
         return self.replan_growth if self.online else float(episodes - 1)
 
     @abstractmethod
     def simulator(self, env: E, episodes: int, streams: Streams) -> Any:  # noqa: ANN401 - each kind of env has its own
-        """Return the environment and its K = `episodes` users, a NamedTuple as the loop's `play` and `regret` read it.
+        """Return the environment and its K = `episodes` users, a NamedTuple for the loop's `play` and `regret`.
 
-        Besides `device`, `episodes` and `key` it has identity(): the arrays that make it this one.
+        Besides `device`, `episodes` and `key` it has identity(): the arrays that identify it.
         """
 
     @abstractmethod
     def bonus(self, env: E, privatizer: CountPrivatizer, episodes: int) -> Any:  # noqa: ANN401 - each has its own
-        """Return the numbers of the exploration bonus, a NamedTuple, as `plan` reads them."""
+        """Return the numbers of the exploration bonus, a NamedTuple for `plan`."""
 
     def bonus_of_run(self, env: E, privatizer: CountPrivatizer, episodes: int, streams: Streams) -> Any:  # noqa: ANN401
-        """Return `bonus` for one run; planners that draw at random take a stream for it here."""
+        """Return `bonus` for one run; planners with random draws get their stream here."""
         del streams
         return self.bonus(env, privatizer, episodes)
 
@@ -158,7 +158,7 @@ class TabularConfig(ABC, Generic[E]):
         return {"policy": self.policy(tables)}
 
     def limits(self, env: E, privatizer: CountPrivatizer) -> Limits | None:  # noqa: ARG002
-        """Return the numbers of a lower bound on the policy's value, see `limits_of`; None if no bound is asked for."""
+        """Return the numbers of a lower bound on the policy's value, see `limits_of`; None without such a bound."""
         return None
 
     @property
@@ -176,7 +176,7 @@ class TabularConfig(ABC, Generic[E]):
         return {}
 
     def privatizer(self, env: E, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
-        """Return the privatizer of the counts of users 1..K-1; the last user's could serve no later policy."""
+        """Return the privatizer of the counts of users 1..K-1: no later policy could use the last user's counts."""
         growth = self.growth(episodes)
         privatizer = privacy.build(self.families(env), episodes - 1, streams, growth=growth)
         planned = growth > 0.0 or privatizer.query.shuffled
@@ -217,7 +217,7 @@ class TabularLearner(Learner):
         self.theorem = config.covered(env, privatizer, episodes)
         self._derived = config.derived(env, privatizer, episodes)
         self._limits = config.limits(env, privatizer)
-        # A second simulator for metrics: its device has never held a user's episode.
+        # A separate simulator for metrics: its device has never held a user's episode.
         self._unplayed = config.simulator(env, episodes, streams)
         self._bonus = config.bonus_of_run(env, privatizer, episodes, streams)
         self._tables = config.tables(env, episodes)
@@ -230,7 +230,7 @@ class TabularLearner(Learner):
     def policy(self) -> Int64Array | Float64Array:
         """The policy deployed last: actions int64[H, S], or probabilities float64, [H, S, A] or those of a game.
 
-        Before the first episode it is the one planned from zero counts.
+        Before the first episode it is the policy planned from zero counts.
         """
         return self.config.policy(self._tables)
 
@@ -245,7 +245,7 @@ class TabularLearner(Learner):
         return self._derived
 
     def plan(self, counts: Released) -> Int64Array | Float64Array:
-        """Return the next policy after the one deployed last; private counts are the only input."""
+        """Return the next policy; private counts are the only input."""
         tables = type(self._tables)(*(table.copy() for table in self._tables))
         self._plan(counts, tables)
         return self.config.policy(tables)
@@ -266,7 +266,7 @@ class TabularLearner(Learner):
         return sums_and_means | self.config.measure(self._unplayed, self._tables) | self._certified()
 
     def _certified(self) -> dict[str, float]:
-        """Return the lower bound on the value of the policy deployed last, from the last release, and that value."""
+        """Return a lower bound on the value of the last deployed policy, from the last release, and the value."""
         if self._limits is None:
             return {}
         simulator, counts = self._unplayed, self.privatizer.release()
@@ -321,12 +321,12 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
         return privatizer
 
     def limits(self, env: FiniteMDP, privatizer: CountPrivatizer) -> Limits | None:
-        """Return the numbers of the lower bound, None if none is asked for."""
+        """Return the numbers of the lower bound, None without one."""
         return limits_of(env, privatizer, self.beta, self.successors(env).shape[1]) if self.certify_policy else None
 
     @property
     def counts_losses(self) -> bool:
-        """Whether users count losses 1 - r in place of rewards."""
+        """Whether users count losses 1 - r instead of rewards."""
         return False
 
     def families(self, env: FiniteMDP) -> CountFamilies:
@@ -340,7 +340,7 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
         return simulator(env, episodes, streams, self.counts_losses, families, self.successors(env))
 
     def successors(self, env: FiniteMDP) -> Int64Array:  # noqa: ARG002
-        """Return the next states that are counted, see `possible_successors`; all of them unless they are known."""
+        """Return the counted next states, see `possible_successors`; all unless the possible ones are known."""
         return ALL_STATES
 
     def tables(self, env: FiniteMDP, episodes: int) -> Any:  # noqa: ANN401, ARG002 - algorithms may have others
@@ -350,7 +350,7 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
 
 @dataclass(frozen=True)
 class StationaryMDPConfig(TabularMDPConfig):
-    """The settings of algorithms that can count the steps of an episode together.
+    """Settings of algorithms that can pool the counts of all steps.
 
     Args:
         stationary: the environment is known to be the same at every step; counts are summed over steps. Refused on any
@@ -382,5 +382,5 @@ class StationaryMDPConfig(TabularMDPConfig):
         return PooledFamilies(found.n_steps, found.families, ranked=found.ranked, visits_per_user=self.visits_per_user)
 
     def layers(self, env: FiniteMDP) -> int:
-        """Return how many steps have counts of their own."""
+        """Return the number of steps with separate counts."""
         return 1 if self.stationary else env.horizon

@@ -31,9 +31,9 @@ _PLAY = play
 class Schedule(NamedTuple):
     """Schedule of plans, fixed in advance and independent of users.
 
-    growth: a plan made before episode k serves until the number of episodes has grown by this share; 0 plans before
-    every episode. block: least number of episodes per plan. planned int64[2]: the episode of the last plan and that of
-    the next; saturated float64[1]: the share of saturated cells of the last one.
+    growth: a plan made before episode k is used until the number of episodes has grown by this share; 0 plans before
+    every episode. block: least number of episodes per plan. planned int64[2]: the episodes of the last and of the next
+    plan; saturated float64[1]: the last plan's share of saturated cells.
     """
 
     growth: float
@@ -83,7 +83,7 @@ def parts_for_blocks(run: Run) -> BlockParts | None:
 
 
 def _identity(part: Callable[..., object]) -> str:
-    """Return a kernel's name, with a digest of its file if `source_digest` does not follow that one."""
+    """Return a kernel's name, with a digest of its file if `source_digest` does not cover that file."""
     function: Any = getattr(part, "py_func", part)
     name, file = f"{function.__module__}.{function.__qualname__}", Path(function.__code__.co_filename)
     if is_ours(file):
@@ -103,7 +103,7 @@ def learning_loop(
 ) -> Run:
     """Return the compiled loop of an algorithm, run(simulator, channel, bonus, tables, schedule, first, last).
 
-    plan(counts, bonus, tables) as `TabularConfig.plan`; play(simulator, policy, user) leaves the contribution of one
+    plan(counts, bonus, tables) is as `TabularConfig.plan`; play(simulator, policy, user) leaves the contribution of one
     episode in simulator.device; regret(simulator, policy) is exact, computed on the known environment.
 
     It plays episodes first..last (1-based, inclusive) of K and returns the summed regret and the summed share of
@@ -111,13 +111,13 @@ def learning_loop(
     user plays it and sends their contribution. The user of episode K sends nothing: no later policy could use it.
     Counts are released before a plan only.
 
-    draw_block(simulator, policy, first, users) draws the contributions of many users at once, from the law of those
-    that `play` leaves; by default that of an MDP with the default `play`. Without it users are simulated one by one.
+    draw_block(simulator, policy, first, users) draws the contributions of many users at once, with the law of `play`;
+    by default it fits an MDP with the default `play`. Without it users are simulated one by one.
 
-    The loop is a `no_alloc_kernel`, and `plan` should be one: it may then slice and reshape its arguments, not make
-    arrays. A plan that makes arrays is a `kernel`. With a plan that is not compiled the loop is not, either.
+    The loop is a `no_alloc_kernel`, and `plan` should be one: it may then slice and reshape its arguments, but not
+    allocate arrays. A plan that allocates arrays is a `kernel`. If `plan` is not compiled, neither is the loop.
 
-    The parts are bound by name, as if the loop stood in the algorithm's file: kernels that are passed as arguments are
+    The parts are bound by name, as if the loop were in the algorithm's file, because kernels passed as arguments are
     compiled anew in every process.
     """
     parts = {"plan": plan, "play": play, "regret": regret}

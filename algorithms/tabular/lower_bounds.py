@@ -14,7 +14,7 @@ from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivatizer, CountQuery, WeightedSums
 from dprl.privacy.queries.count_kernels import Released
 
-# With more next states, bounds of single cells replace those of all their subsets.
+# With more next states, bounds for single cells replace bounds for all their subsets.
 _MOST_SUBSETS = 2**20
 
 LOWER_BOUND = Metric(
@@ -34,9 +34,9 @@ VALUE = Metric(
 class Limits(NamedTuple):
     """The numbers of the bounds.
 
-    e: error bound of weighted sums of transitions, for all weights in [0, 1] at once; e_rewards: that of a count of
-    rewards or losses; divergence: u, the bound on N KL(empirical, true next states); iota: the same for rewards; scale:
-    factor of the penalty.
+    e: error bound of weighted sums of transitions, for all weights in [0, 1] at once; e_rewards: error bound of a count
+    of rewards or losses; divergence: u, the bound on N KL(empirical, true next states); iota: the same for rewards;
+    scale: factor of the penalty.
     """
 
     e: float
@@ -50,7 +50,7 @@ class Limits(NamedTuple):
 def lower_value(
     step: Float64Array, pair: int, values: Float64Array, cap: float, limits: Limits, losses: bool
 ) -> tuple[float, bool]:
-    """Return a lower bound on r(s,a) + sum_s' P(s'|s,a) values(s') in [0, cap], and whether the counts add to it.
+    """Return a lower bound on r(s,a) + sum_s' P(s'|s,a) values(s') in [0, cap], and whether the counts improve it.
 
     step float64[S+2, S*A]: transitions, visits, rewards or losses; values float64[S]: of the next step, at least 0.
     """
@@ -115,8 +115,8 @@ def check_bounded(query: CountQuery) -> None:
 def limits_of(env: FiniteMDP, privatizer: CountPrivatizer, beta: float, n_next: int = 0) -> Limits:
     """Return the numbers of the bounds, which hold with probability 1 - beta for all releases of a run.
 
-    Half of beta is for the noise, half for the users' episodes. n_next: possible next states, 0 for all. Raises
-    ValueError as `check_bounded`.
+    Half of beta is for the noise, half for the users' episodes. n_next: number of possible next states, 0 for all.
+    Raises ValueError as `check_bounded`.
     """
     n_next = n_next or env.n_states
     query, users = privatizer.query, privatizer.capacity
@@ -135,7 +135,7 @@ def limits_of(env: FiniteMDP, privatizer: CountPrivatizer, beta: float, n_next: 
 
 
 def divergence_bound(n_states: int, iota: float) -> float:
-    """Return u with P(N KL(empirical law of N draws, their law) >= u) <= e^-iota, for laws on so many states.
+    """Return u with P(N KL(empirical law of N draws, their law) >= u) <= e^-iota, for laws on this many states.
 
     Paper: Agrawal 2020 (the moment generating function is at most that of a gamma law).
     """

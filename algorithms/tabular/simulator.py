@@ -1,4 +1,4 @@
-"""Users of the tabular algorithms: the environment in compiled loops, one episode, and its counts."""
+"""Simulated users of the tabular algorithms: environment, episode and counts in compiled loops."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def visit_families(n_states: int, n_actions: int) -> tuple[CountFamily, CountFam
 
 
 def count_families(mdp: FiniteMDP, losses: bool = False) -> CountFamilies:
-    """Return N(h,s,a,s'), N(h,s,a) and R(h,s,a), in planning's order; or losses in place of R.
+    """Return N(h,s,a,s'), N(h,s,a) and R(h,s,a), in planning's order; or losses instead of R.
 
     R is the sum of rewards where the paper has costs C; R = N - C, so sensitivity and noise are the same.
 
@@ -43,7 +43,7 @@ def count_families(mdp: FiniteMDP, losses: bool = False) -> CountFamilies:
 
 
 def families_of_size(horizon: int, n_states: int, n_actions: int, losses: bool = False) -> CountFamilies:
-    """Return the same for an MDP of that size."""
+    """Return these families for an MDP of that size."""
     third = CountFamily(
         "losses" if losses else "rewards",
         n_states * n_actions,
@@ -55,7 +55,7 @@ def families_of_size(horizon: int, n_states: int, n_actions: int, losses: bool =
 
 
 def possible_successors(mdp: FiniteMDP, layers: int) -> Int64Array:
-    """Return `mdp.successors()` for so many steps with counts of their own, int64[layers, R, S*A]."""
+    """Return `mdp.successors()` for `layers` steps with separate counts, int64[layers, R, S*A]."""
     found = mdp.successors()[:layers]
     return np.repeat(found, layers // found.shape[0], axis=0)
 
@@ -112,7 +112,7 @@ def write_contribution(
 
 @inlined
 def write_ranks(states: Int64Array, successors: Int64Array, cells: Int64Array) -> None:
-    """User side: name a transition by the rank of its next state among the possible ones, the last if it is none.
+    """User side: replace a next state by its rank among the possible ones, the last rank if it is not possible.
 
     states int64[H+1], successors int64[L, R, S*A], L = H or 1; corrects the first column of cells int64[H, F].
     """
@@ -125,7 +125,7 @@ def write_ranks(states: Int64Array, successors: Int64Array, cells: Int64Array) -
 
 
 class EpisodeBuffer(NamedTuple):
-    """User's side: the episode under way. Only `play` writes it, only sending kernels may read it.
+    """User's side: the current episode. Only `play` writes it, and only sending kernels may read it.
 
     uniforms float64[2H+1]; states int64[H+1]; actions int64[H]; cells int64[H, F] and amounts float64[H, F]: the
     contribution, one cell per step and family.
@@ -138,7 +138,7 @@ class EpisodeBuffer(NamedTuple):
     amounts: Float64Array
 
     def __repr__(self) -> str:
-        # The generated one would print a user's trajectory into a log.
+        # The generated method would print a user's trajectory into a log.
         return f"EpisodeBuffer({self.actions.shape[0]} steps)"
 
 
@@ -157,11 +157,9 @@ class Simulator(NamedTuple):
     """Environment and users for compiled loops.
 
     transitions, rewards, cdf, start, start_cdf: of FiniteMDP, transitions and cdf as they are stored;
-    successors int64[L, R, S*A]: see `possible_successors`,
-    L = 0 where they are not known; observed float64[H, S, A]: users observe and count it,
-    rewards or losses; optimal_value: V* of the first state's distribution;
-    episodes: K; key uint64[5]: of the stream that moves the environment; values float64[H+1, S]: scratch; device: a
-    user's.
+    successors int64[L, R, S*A]: see `possible_successors`, L = 0 if they are unknown; observed float64[H, S, A]: the
+    rewards or losses that users count; optimal_value: V* of the first state's distribution; episodes: K; key uint64[5]:
+    of the environment's random stream; values float64[H+1, S]: scratch; device: the user's episode.
     """
 
     transitions: Float64Array
@@ -193,7 +191,7 @@ def simulator(
     n_families: int = N_FAMILIES,
     successors: Int64Array = ALL_STATES,
 ) -> Simulator:
-    """Return the simulator of K = `episodes` users of `mdp`, who count rewards, or losses 1 - r, or neither.
+    """Return the simulator of K = `episodes` users of `mdp`; they count rewards, losses 1 - r, or neither.
 
     successors: those that the users' families count, see `narrowed`; `ALL_STATES` for all.
     """

@@ -45,9 +45,10 @@ _FIRST_TO_READ = 2
 class SweepOptions:
     """Options of a sweep. None of them changes its results.
 
-    name: names the folder and the MLflow parent run. home: folder of all results. executor: 'process' runs the cells
-    one after the other in this process, 'tune' as Ray Tune trials. address: of a running Ray cluster, or None for this
-    machine. tracking_uri: of MLflow, or None for a database in `home`. fresh: delete the results of earlier calls.
+    name: names the folder and the MLflow parent run. home: folder of all results.
+    executor: 'process' runs the cells one after the other in this process, 'tune' as Ray Tune trials.
+    address: of a running Ray cluster, or None for this machine.
+    tracking_uri: of MLflow, or None for a database in `home`. fresh: delete the results of earlier calls.
     command: the user's words, for messages. quiet: show only problems meanwhile. stages: of an adaptive sweep, for the
     report's tests; None if the number of seeds is fixed. max_restarts, most_cpus: as in `TrialOptions`.
 
