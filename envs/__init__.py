@@ -150,7 +150,7 @@ def make_mixture(mixture: str, render_mode: None = None, **fields: float | str) 
 def _described(
     registry: Mapping[str, type[EnvConfig[E]]], key: str, name: str, fields: Mapping[str, float | str]
 ) -> EnvConfig[E]:
-    """Return the spec that a user describes; raise ValueError on unknown names and fields."""
+    """Return the spec for a name and fields; raise ValueError if they are unknown."""
     if name in ENVIRONMENTS and name not in registry:
         kind = ENVIRONMENTS[name].builds.kind
         raise ValueError(
@@ -167,7 +167,7 @@ def _described(
 
 
 def enter(spec: type[EnvConfig[Any]]) -> None:
-    """Enter an environment under its name: in the registry of its kind, and with Gymnasium or PettingZoo.
+    """Register an environment under its name: in the registry of its kind, and with Gymnasium or PettingZoo.
 
     Raises ValueError for a kind that no algorithm plays.
     """
@@ -182,7 +182,7 @@ def enter(spec: type[EnvConfig[Any]]) -> None:
 
 
 def _enter_elsewhere(spec: type[EnvConfig[Env]]) -> None:
-    """Let Gymnasium or PettingZoo make an environment by the name of its class."""
+    """Register an environment with Gymnasium or PettingZoo under the name of its class."""
     name = f"dprl/{spec.__name__}-v0"
     if spec.name in MDPS:
         gymnasium.register(id=name, entry_point="dprl.envs:make_episodes", kwargs={"environment": spec.name})

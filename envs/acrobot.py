@@ -1,4 +1,4 @@
-"""Acrobot with link masses of its own for every user, one at a time and many at once."""
+"""Acrobot with different link masses for every user: single and vectorised environments."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class AcrobotMassesEnv(AcrobotEnv):
     """Gymnasium's Acrobot-v1, with link masses that are drawn for each episode.
 
     masses: pairs (link 1, link 2) in kg, each in (0, 10], all equally likely. Moments of inertia stay 1 kg m^2.
-    render_mode: as in Gymnasium. `link_masses` is the pair of the episode: for those who simulate the users; no
-    observation and no info holds it. Raises ValueError on other values.
+    render_mode: as in Gymnasium. `link_masses` is the episode's pair, for simulators of users only; observations and
+    info do not contain it. Raises ValueError on other values.
     """
 
     def __init__(self, masses: Sequence[tuple[float, float]] = NOMINAL, render_mode: str | None = None) -> None:
@@ -77,8 +77,8 @@ class _Copies(AcrobotEnv):
 class _AcrobotMassesVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[Any]]):
     """n episodes of AcrobotMassesEnv that are stepped together: 2 us a step at 200 copies, not 35.
 
-    A copy draws as AcrobotMassesEnv does with the seed `seed` + its number. One that has ended is reset by the next
-    step. Arguments and errors: as AcrobotMassesEnv, without pictures; max_episode_steps: after which a copy is cut.
+    A copy draws as AcrobotMassesEnv does with the seed `seed` + its number. After the end of an episode, the next step
+    resets the copy. Arguments and errors: as AcrobotMassesEnv, without pictures; max_episode_steps: most steps.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # type: ignore[misc]
@@ -126,7 +126,7 @@ class _AcrobotMassesVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], 
         return self._seen(), np.where(ended | fresh, 0.0, -1.0), ended, cut, {}
 
     def _take(self, fresh: NDArray[np.bool_]) -> None:
-        """Take over the first states and masses of copies that have been reset."""
+        """Store the first states and masses of copies that have been reset."""
         for i in np.flatnonzero(fresh):
             self._state[:, i], self.link_masses[:, i] = self._users[i].state, self._users[i].link_masses
         self._steps[fresh] = 0

@@ -1,4 +1,4 @@
-"""The contract of this folder: an environment, the spec that builds one, and finite-horizon MDPs as arrays."""
+"""Interfaces of this folder: an environment, the spec that builds one, and finite-horizon MDPs as arrays."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class FiniteMDP:
     """A finite-horizon MDP with H steps, S states, A actions and rewards that are maximised.
 
     name: the registry name of the spec that built it.
-    transitions: float64 [H, S, A, S'], probabilities of the next state; rows sum to 1. Steps that are one array, as
-        `stationary` makes them, stay one.
+    transitions: float64 [H, S, A, S'], probabilities of the next state; rows sum to 1. Steps that share one array, as
+        from `stationary`, still share it.
     rewards: float64 [H, S, A] in [0, 1], deterministic given (h, s, a).
     start: float64 [S], distribution of the first state.
     cdf, start_cdf: cumulative probabilities for sampling; exactly 1 from the last possible state on, so a
         draw below 1 never picks a state of probability 0.
-    layers: how many steps of transitions and cdf are stored: 1 if one serves all, else H.
-    All arrays are copied and read-only; each step is C-contiguous. Raises ValueError on arrays that are no MDP.
+    layers: number of stored steps of transitions and cdf: 1 if all steps are equal, else H.
+    All arrays are copied and read-only; each step is C-contiguous. Raises ValueError for arrays that are not an MDP.
 
     >>> stay_or_move = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]])
     >>> mdp = FiniteMDP("two states", *stationary(3, stay_or_move, np.array([[0.0, 0.0], [1.0, 0.0]]), start=0))
@@ -102,7 +102,7 @@ class FiniteMDP:
         object.__setattr__(self, "layers", transitions.shape[0])
 
     def __reduce__(self) -> tuple[Callable[..., FiniteMDP], tuple[object, ...]]:
-        # Arrays come back from a pickle writeable; rebuilding makes them read-only again.
+        # Unpickled arrays are writeable; rebuilding makes them read-only again.
         return unpickled, (FiniteMDP, self.name, self.transitions[: self.layers], self.rewards, self.start)
 
     @property
@@ -143,7 +143,7 @@ class FiniteMDP:
         """Return the exact value [H + 1, S] of a policy by backward induction; row H is 0.
 
         policy: integers [H, S], one action per step and state, or floats [H, S, A], whose rows are
-        probabilities. Raises ValueError on any other shape, on an unknown action, or on a row that is no
+        probabilities. Raises ValueError on any other shape, on an unknown action, or on a row that is not a
         distribution.
         """
         array, transitions = np.asarray(policy), self.transitions[: self.layers]
@@ -203,14 +203,14 @@ def stationary(
 
 
 def distinct_steps(steps: ArrayLike) -> ArrayLike:
-    """Return the first step of an array that repeats one in memory, as `stationary` makes it; others as they are."""
+    """Return the first step of an array that repeats one in memory, as from `stationary`; others unchanged."""
     if isinstance(steps, np.ndarray) and steps.ndim > 1 and steps.strides[0] == 0:
         return steps[:1]
     return steps
 
 
 def unpickled(kind: Callable[..., T], name: str, transitions: NDArray[np.float64], *others: NDArray[np.float64]) -> T:
-    """Build an MDP or a game again from its distinct steps."""
+    """Rebuild an MDP or a game from its distinct steps."""
     steps = np.broadcast_to(transitions, (others[0].shape[0], *transitions.shape[1:]))
     return kind(name, steps, *others)
 
@@ -227,7 +227,7 @@ def _require_shapes(found: tuple[int, ...], rewards: NDArray[np.float64], start:
 
 
 def _normalised(chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return distributions [..., S] whose sums differ from 1 by rounding at most."""
+    """Return distributions [..., S] with sums of 1 up to rounding."""
     total = chances.sum(axis=-1, keepdims=True)
     off = np.abs(total - 1.0) > _ROUNDING
     return np.where(off, chances / total, chances) if off.any() else chances

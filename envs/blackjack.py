@@ -22,7 +22,7 @@ def blackjack_table(natural: bool, sab: bool) -> tuple[Outcomes, NDArray[np.floa
 
     States: the player's hand (sum 4 to 21 without an ace that counts 11, then 12 to 21 with one, then a natural), for
     each the dealer's card from 1 to 10; the last state is the end of the episode. Cards are drawn with replacement. A
-    natural is known from the first two cards only: it has states of its own.
+    natural is known from the first two cards only and therefore has separate states.
     """
     hands = [(total, False, False) for total in range(4, _HIGHEST + 1)]
     hands += [(total, True, False) for total in range(2, _SOFT + 1)] + [(_SOFT, True, True)]

@@ -1,4 +1,4 @@
-"""CartPole with a gravity of its own for every agent: the task and its spec."""
+"""CartPole with a different gravity for every agent: the task and its spec."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class CartPole:
         require_integer("horizon", self.horizon, 1)
 
     def __reduce__(self) -> tuple[Callable[..., CartPole], tuple[object, ...]]:
-        # An array comes back from a pickle writeable; rebuilding makes it read-only again.
+        # An unpickled array is writeable; rebuilding makes it read-only again.
         return CartPole, (self.name, self.gravities, self.horizon)
 
     def gravity_of(self, agent: int) -> float:
         """Return the gravity of an agent, in m/s^2: that of its number >= 0 modulo G.
 
-        Whoever numbers agents at random gives them gravities at random. Raises ValueError on another number.
+        Random agent numbers therefore give random gravities. Raises ValueError on another number.
         """
         require_integer("agent", agent, 0)
         return float(self.gravities[int(agent) % self.gravities.size])
@@ -64,12 +64,12 @@ class CartPole:
 class CartPoleGravity:
     """CartPole with a private gravity per agent: one of a few, drawn with equal chances.
 
-    The cart of the Gym's CartPole-v0: 4 numbers are seen, 2 actions push left or right, the reward is 1 per step until
-    the pole leans more than 12 degrees, the cart is more than 2.4 m from the middle, or `horizon` steps are done.
+    The cart of the Gym's CartPole-v0: an observation is 4 numbers, 2 actions push left or right, the reward is 1 per
+    step until the pole leans more than 12 degrees, the cart is more than 2.4 m from the middle, or `horizon` steps end.
     An agent's gravity is one of several that are equally spaced; it is the agent's secret.
 
-    gravity_low, gravity_high: the ends of the range of gravities, m/s^2, in [0, 50]. n_gravities: how many there are,
-    both ends included; 1 if the ends are equal. horizon: steps of the longest episode, at least 1.
+    gravity_low, gravity_high: the ends of the range of gravities, m/s^2, in [0, 50]. n_gravities: their number, both
+    ends included; 1 if the ends are equal. horizon: steps of the longest episode, at least 1.
     Raises ValueError on other values.
     Paper: [OT20] sec. 4.
     """

@@ -1,7 +1,7 @@
-"""The cart and the pole: compiled steps of many independent episodes, one in each lane.
+"""Dynamics of cart and pole: compiled steps of many independent episodes, one in each lane.
 
-A lane's numbers do not depend on how many lanes there are, nor on where it is: no kernel mixes lanes, and none allows
-the compiler to reorder or to fuse floating-point operations. With NUMBA_DISABLE_JIT=1 the bits are the same.
+A lane's numbers depend neither on the number of lanes nor on its position: no kernel mixes lanes, and none allows the
+compiler to reorder or to fuse floating-point operations. With NUMBA_DISABLE_JIT=1 the bits are the same.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FIRST_WIDTH = 0.1
 @inlined
 def fallen(x: float, angle: float) -> bool:
     """Return whether the cart has left its track or the pole leans too far; x in metres, angle in radians."""
-    # Not `or`: a jump would keep the lanes of `step_lanes` from being done at once.
+    # Not `or`: a jump would prevent the vectorisation of `step_lanes` over lanes.
     return (abs(x) > POSITION_LIMIT) | (abs(angle) > ANGLE_LIMIT)
 
 
@@ -65,7 +65,7 @@ def _cosine(square: float) -> float:
 
 @no_alloc_kernel
 def step_lanes(state: Floats, action: Floats, gravity: Floats) -> None:
-    """Move every lane on by one step of 0.02 s, in place; a lane that has fallen stays as it is.
+    """Advance every lane by one step of 0.02 s, in place; a fallen lane does not change.
 
     state: [4, L], the rows position (m), velocity (m/s), angle (rad), angular velocity (rad/s). action: [L], 0.0 pushes
     left, 1.0 right. gravity: [L], m/s^2. The equations and Euler's method are those of CartPole-v0 of the OpenAI Gym,
@@ -80,7 +80,7 @@ def step_lanes(state: Floats, action: Floats, gravity: Floats) -> None:
         inertia = HALF_POLE * (4.0 / 3.0 - _POLE * _PER_MASS * (cosine * cosine))
         spin_change = (gravity[lane] * sine - cosine * push) / inertia
         velocity_change = push - _MOMENT * _PER_MASS * (spin_change * cosine)
-        # The polynomials hold for small angles only; without this an idle lane would run away to infinity.
+        # The polynomials are valid for small angles only; without this an idle lane would diverge to infinity.
         step = 0.0 if fallen(x, angle) else _STEP
         state[0, lane] = x + step * velocity
         state[1, lane] = velocity + step * velocity_change

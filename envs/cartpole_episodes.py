@@ -26,18 +26,18 @@ _WHITE, _BLACK, _WOOD, _METAL = (255, 255, 255), (0, 0, 0), (202, 152, 101), (12
 
 
 class CartPoleGravityEnv(gymnasium.Env[Observation, int]):
-    """Episodes of CartPole, each of an agent with a secret gravity; takes the fields of CartPoleGravity.
+    """Episodes of CartPole, each of an agent with a secret gravity; has the fields of CartPoleGravity.
 
     Observation: float32 [4], position (m), velocity, angle (rad), angular velocity. Action: Discrete(2), left or right.
     Reward: 1 per step. An episode is terminated when the pole or the cart is out of bounds, truncated when it still
-    stands after `horizon` steps. info: empty. `gravity` is that of the episode, nan before the first one: for those
-    who simulate the agents; no observation and no info holds it.
+    stands after `horizon` steps. info: empty. `gravity` is that of the episode, nan before the first one, for
+    simulators of agents only; observations and info do not contain it.
     render_mode: None or rgb_array, uint8 [400, 600, 3]. Raises ValueError on other values and on an action out of
     range, gymnasium.error.ResetNeeded on a step without an episode.
     Paper: [OT20] sec. 4.
     """
 
-    # Gymnasium declares it of the object and reads it of the class.
+    # Gymnasium declares this on the instance and reads it from the class.
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 50}  # type: ignore[misc]
 
     def __init__(
@@ -66,7 +66,7 @@ class CartPoleGravityEnv(gymnasium.Env[Observation, int]):
         """Start an episode: draw its first state, and its gravity unless an option sets it.
 
         options: {"gravity": m/s^2 in [0, 50]}, or {"agent": integer >= 0} for the gravity that this agent always has
-        (see `CartPole.gravity_of`). They hold for this episode and leave the draws of later ones as they are.
+        (see `CartPole.gravity_of`). They apply to this episode and do not change the draws of later ones.
         Raises ValueError on other options.
         """
         super().reset(seed=seed, options=options)
@@ -100,7 +100,7 @@ class CartPoleGravityEnv(gymnasium.Env[Observation, int]):
         return self._state[:, 0].astype(np.float32)
 
     def _chosen(self, options: dict[str, Any], drawn: float) -> float:
-        """Return the gravity that the options set, or else the one that was drawn. Raises ValueError."""
+        """Return the gravity set by the options, or else the drawn one. Raises ValueError."""
         if len(options) > 1 or not set(options) <= {"gravity", "agent"}:
             raise ValueError(
                 f"options must be empty or have one key, gravity or agent, got {', '.join(map(str, options))}; "

@@ -18,7 +18,7 @@ __all__ = [
     "table",
 ]
 
-# Rounding of a sum of a few thousand float64 probabilities stays far below this.
+# The rounding error of a sum of a few thousand float64 probabilities is far below this.
 _SUM_TOLERANCE = 1e-9
 # Learners keep several tables of this size; 10^8 float64 entries are 0.8 GB each.
 _MAX_ENTRIES = 10**8

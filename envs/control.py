@@ -1,4 +1,4 @@
-"""Any environment of Gymnasium as a control task: episodes of many users at once, one per user."""
+"""Any Gymnasium environment as a control task: episodes of many users at once, one per user."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Episodes(NamedTuple):
     """Episodes of n users, padded to T steps, the longest possible. They are private: only clipped updates may leave.
 
     observations float32[n, T, o]; actions int64[n, T] or float32[n, T, k], as they were chosen; rewards float64[n, T];
-    lengths int64[n]; ended bool[n]: whether an episode ended in a terminal state, not by a limit of time.
+    lengths int64[n]; ended bool[n]: whether an episode ended in a terminal state, not by a time limit.
     """
 
     observations: NDArray[np.float32]
@@ -56,7 +56,7 @@ class Episodes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ControlTask:
-    """Episodes of at most `horizon` steps in an environment of Gymnasium; no value is exact.
+    """Episodes of at most `horizon` steps in a Gymnasium environment; no value is exact.
 
     name: the registry name of the spec that built it. entry: of Gymnasium's registry. arguments: of gymnasium.make.
     observed, taken: the spaces of observations and actions.
@@ -101,7 +101,7 @@ class ControlTask:
         return _OneByOne(copies, padded=padded)
 
     def flat(self, seen: NDArray[Any]) -> NDArray[np.float32]:
-        """Return observations [n, ...] as rows float32[n, o]: numbers by their place, arrays flat."""
+        """Return observations [n, ...] as rows float32[n, o]: discrete ones one-hot, arrays flattened."""
         if isinstance(self.observed, spaces.Discrete):
             places: NDArray[np.float32] = np.eye(int(self.observed.n), dtype=np.float32)
             return np.asarray(places[np.asarray(seen) - int(self.observed.start)])
@@ -125,13 +125,13 @@ class ControlTask:
         padded: bool = False,
         options: dict[str, Any] | None = None,
     ) -> Episodes:
-        """Return an episode of each copy; `seed` decides all that the environments draw.
+        """Return an episode of each copy; `seed` determines all draws of the environments.
 
-        padded: whether it takes as many steps as the longest possible episode. options: of `vector.reset`.
+        padded: whether to take as many steps as the longest possible episode. options: of `vector.reset`.
         """
         n = vector.num_envs
         seen, _ = vector.reset(seed=seed, options=options)
-        # Of the longest possible length: the shape must not depend on anybody's episode, not even by rounding.
+        # Of the longest possible length: the shape must not depend on any user's episode, not even by rounding.
         rows = np.zeros((n, self.horizon, self.observation_size), dtype=np.float32)
         shape = (n, self.horizon) if self.n_actions else (n, self.horizon, self.action_size)
         chosen = np.zeros(shape, dtype=np.int64 if self.n_actions else np.float32)
@@ -145,15 +145,15 @@ class ControlTask:
             lengths += alive
             ended |= alive & terminated
             alive &= ~(np.asarray(terminated) | np.asarray(truncated))
-            if not (padded or alive.any()):  # whoever has ended goes on without a user
+            if not (padded or alive.any()):  # copies with an ended episode continue without a user
                 break
         return Episodes(rows, chosen, paid, lengths, ended)
 
 
 class _OneByOne(VectorEnv[Any, Any, Any]):
-    """Copies of an environment, stepped one after the other, and only as long as their episode lasts.
+    """Copies of an environment, stepped one after another, and only until their episode ends.
 
-    `reset(options={"agents": numbers})` tells copy i the number of its user: `options={"agent": numbers[i]}` there.
+    `reset(options={"agents": numbers})` resets copy i with its user's number: `options={"agent": numbers[i]}`.
 
     Args:
         copies: of the environment. padded: whether those with an ended episode begin another one, without a user.
@@ -203,7 +203,7 @@ class _OneByOne(VectorEnv[Any, Any, Any]):
 
 @dataclass(frozen=True)
 class Control:
-    """Any environment of Gymnasium with arrays or numbers to observe, and discrete or continuous actions.
+    """Any Gymnasium environment with arrays or numbers as observations, and discrete or continuous actions.
 
     A user has one episode. A score is the sum of its rewards.
 
@@ -234,7 +234,7 @@ class Control:
         if limit is not None and self.horizon > limit:
             raise ValueError(f"horizon must be at most {limit} with {self.env_id}, got {self.horizon}; lower it")
         keep_digest(self, "source", source)
-        # They go along to other processes, where nobody may have registered the environment.
+        # Sent along to other processes, because they may not have registered the environment.
         object.__setattr__(self, "_entry", entry)
         object.__setattr__(self, "_spaces", found)
 

@@ -13,7 +13,7 @@ from dprl.envs.checks import require_flag, require_integers, require_size
 
 __all__ = ["DeepSea"]
 
-# Of a whole episode of moves to the right: each costs a share of 1 / N.
+# The cost of an episode of moves to the right; each move costs 1 / N of it.
 _MOVE_COST = 0.01
 
 

@@ -31,7 +31,7 @@ def roll_out(
     horizon = policy.shape[0]
     last = start_cdf.shape[0] - 1
     state = 0
-    # The bound on `state` matters only for draws outside [0, 1): they must not read beyond the array.
+    # The bound on `state` matters only for draws outside [0, 1): it prevents reads beyond the array.
     while state < last and uniforms[0] >= start_cdf[state]:
         state += 1
     states[0] = state
@@ -78,7 +78,7 @@ def roll_out_stochastic(
 @kernel
 def expectation(row: Floats, after: Floats) -> float:
     """Return the mean of the next step's values `after` [S'] under the probabilities `row` [S']."""
-    # A plain loop: at these sizes it beats BLAS, and its one order of summation makes all exact values agree.
+    # A plain loop: at these sizes it is faster than BLAS, and its fixed order of sums makes all exact values agree.
     total = 0.0
     for t in range(row.shape[0]):
         total += row[t] * after[t]

@@ -19,8 +19,8 @@ Observation = NDArray[np.integer[Any]]
 class FiniteMDPEnv(gymnasium.Env[Observation, int]):
     """Episodes of a finite MDP; an episode ends by `terminated` after its H steps.
 
-    Observation: int64 [2], (steps taken, state), in MultiDiscrete([H + 1, S]); the step is part of it, since
-    dynamics and optimal actions depend on it. Action: Discrete(A). info: {"state": int, "step": int}.
+    Observation: int64 [2], (steps taken, state), in MultiDiscrete([H + 1, S]); the step is included because dynamics
+    and optimal actions depend on it. Action: Discrete(A). info: {"state": int, "step": int}.
     Raises ValueError on an action out of range, gymnasium.error.ResetNeeded on a step without an episode.
     """
 

@@ -1,4 +1,4 @@
-"""Frozen lake: across the ice to the goal, without falling into a hole."""
+"""Frozen lake: cross the ice to the goal without falling into a hole."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FrozenLake:
     goal earns 1: the reward of a state and action is the chance of that, without noise. Dynamics and rewards are the
     same at every step.
 
-    map_name: '4x4' or '8x8'. is_slippery: whether moves can go astray. horizon: at least 1.
+    map_name: '4x4' or '8x8'. is_slippery: whether moves can slip. horizon: at least 1.
     Raises ValueError on other values.
 
     >>> FrozenLake(is_slippery=False, horizon=6).build().optimal_start_value()

@@ -1,4 +1,4 @@
-"""Ids of Gymnasium: their entry, arguments and environment, or one line on why there is none."""
+"""Gymnasium ids: registry entry, arguments and environment, or a one-line reason why there is none."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def spec_of(env_id: str) -> EnvSpec:
 
 
 def arguments_of(kwargs: str) -> dict[str, Any]:
-    """Return the arguments of a call that are written as text. Raises ValueError."""
+    """Parse the keyword arguments of a call from text. Raises ValueError."""
     try:
         call: Any = ast.parse(f"f({kwargs})", mode="eval").body
         if call.args or any(each.arg is None for each in call.keywords):

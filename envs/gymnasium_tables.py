@@ -1,4 +1,4 @@
-"""Environments of Gymnasium with a table of transitions, as finite-horizon MDPs."""
+"""Gymnasium environments with a table of transitions, as finite-horizon MDPs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class GymnasiumTable:
-    """An environment of Gymnasium that has its transitions as a table, for a finite horizon.
+    """Gymnasium environment with a table of transitions, for a finite horizon.
 
     An environment has a table if `env.unwrapped` has `P` and `initial_state_distrib`, as FrozenLake, CliffWalking and
     Taxi have. The table of Blackjack is enumerated here. Rewards are means of each state and action. Unless they lie in
@@ -70,7 +70,7 @@ class GymnasiumTable:
     def __post_init__(self) -> None:
         require_integers(self, horizon=1)
         step, table = _table(self.env_id, self.kwargs)
-        # It goes along to other processes, where nobody may have registered the environment.
+        # Sent along to other processes, because they may not have registered the environment.
         object.__setattr__(self, "_step", step)
         keep_digest(self, "table", table)
         require_size(self.name, self.sizes, "horizon, or take a smaller environment")
@@ -120,7 +120,7 @@ def _table(env_id: str, kwargs: str) -> tuple[Step, str]:
 
 @lru_cache(maxsize=8)
 def _table_by(env_id: str, kwargs: str, _: Hashable, __: str) -> tuple[Step, str]:
-    """Return the table and its digest; an id that is registered again has another class or other arguments."""
+    """Return the table and its digest; if an id is registered again, its class or arguments differ."""
     return table_of(made(env_id, arguments_of(kwargs)), env_id)
 
 
@@ -147,7 +147,7 @@ def _outcomes(env: Any, env_id: str) -> tuple[Outcomes, NDArray[np.float64]]:  #
 
 
 def step_of(outcomes: Outcomes, start: Any) -> Step:  # noqa: ANN401 - whatever an environment has
-    """Return the arrays of a table; raise ValueError if it is none, or nothing can be learned. See `GymnasiumTable`."""
+    """Return the arrays of a table; raise ValueError if it is invalid or rewards are constant. See `GymnasiumTable`."""
     first = _checked(outcomes, start)
     n_states, n_actions = len(outcomes), len(outcomes[0])
     ends = {following for row in outcomes.values() for each in row.values() for _, following, _, ended in each if ended}
@@ -224,7 +224,7 @@ def _require_probabilities(where: str, chances: NDArray[np.float64]) -> None:
 
 
 def _require(fits: bool | np.bool_, where: str, rule: str, wrong: NDArray[np.float64] | None = None) -> None:
-    """Raise ValueError with the first wrong value, if something does not fit."""
+    """Raise ValueError with the first invalid value, if there is one."""
     if not fits:
         got = "others" if wrong is None else f"{wrong[0]:g}"
         raise ValueError(f"{where} {rule}, got {got}; correct the environment")

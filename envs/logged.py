@@ -1,4 +1,4 @@
-"""Logged episodes from a file: users whose records lie there, without a simulator."""
+"""Logged episodes of users from a file, without a simulator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DTYPES = {"iu": "integers", "f": "floats"}
 
 @dataclass(frozen=True, eq=False)
 class LoggedEpisodes:
-    """Episodes of N users, one per row. Nobody knows their environment, so no value or regret is exact.
+    """Episodes of N users, one per row. Their environment is unknown: there is no exact value or regret.
 
     name: the registry name of the spec that built it. states: int64 [N, H + 1], all rows from the state `start`;
     actions: int64 [N, H]; rewards: float64 [N, H] in [0, 1]. stationary: whether the environment is known to be the
@@ -62,7 +62,7 @@ class Logged:
     in [0, 1]), one row per user. Shorter episodes are padded with an absorbing state of reward 0.
 
     Args:
-        file: path of the file. n_states, n_actions: S and A; they are public, so they are not read off the records.
+        file: path of the file. n_states, n_actions: S and A; they are public and not computed from the records.
             horizon: H. stationary: the environment is known to be the same at every step. start: first state of every
             episode; it is public.
     """
@@ -92,7 +92,7 @@ class Logged:
         return self.horizon, self.n_states, self.n_actions
 
     def build(self) -> LoggedEpisodes:
-        """Read the file. Raises ValueError unless it fits; the message has no value of a user's record."""
+        """Read the file. Raises ValueError if it is invalid; the message contains no value of a user's record."""
         return self.checked(self._arrays())
 
     def checked(self, found: Mapping[str, NDArray[Any]]) -> LoggedEpisodes:
@@ -180,7 +180,7 @@ def log_episodes(
             n_states + 1 to them.
         settings: n_states and n_actions of the observations and actions, which count from 0; horizon; stationary.
 
-    Raises ValueError for what does not fit, before anything is written; the message has no value of a user's record.
+    Raises ValueError for invalid input, before anything is written; the message contains no value of a user's record.
     """
     made, low, high = _checked_log(Path(file), reward_range, settings)
     file = Path(file)
@@ -206,7 +206,7 @@ def log_episodes(
     made = replace(made, n_states=n_states + 1 + first, horizon=horizon + first, start=begin)
     arrays = {"states": states, "actions": actions, "rewards": rewards}
     made.checked(arrays)
-    with TemporaryDirectory(dir=file.parent) as folder:  # a full disk must not cost the file that was there
+    with TemporaryDirectory(dir=file.parent) as folder:  # a full disk must not destroy an existing file
         written = Path(folder, file.name)
         np.savez(written, **arrays)  # type: ignore[arg-type]
         written.replace(file)
@@ -237,7 +237,7 @@ def _checked_log(
 def _arrays_of(
     episode: _RecordedEpisode | Mapping[str, Any], n_states: int
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return observations, actions and rewards of an episode. Raises ValueError for what does not fit."""
+    """Return observations, actions and rewards of an episode. Raises ValueError if they are invalid."""
     names = "actions", "observations", "rewards"
     try:
         raw = [episode[name] if isinstance(episode, Mapping) else getattr(episode, name) for name in names]

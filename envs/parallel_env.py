@@ -65,7 +65,7 @@ class _ParallelEpisodes(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observations, Infos]:  # noqa: ARG002
         """Start an episode in a state drawn from the start distribution; `options` has no meaning here.
 
-        seed: of the draws from now on; without one they go on where they were.
+        seed: of the draws from now on; without a seed the current stream continues.
         """
         self._step, self._state = 0, self._begin(seed)
         self.agents = list(self.possible_agents)
@@ -91,10 +91,10 @@ class _ParallelEpisodes(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no
         )
 
     def render(self) -> None:
-        """Draw nothing; there is no render mode."""
+        """Do nothing: there is no render mode."""
 
     def close(self) -> None:
-        """Release nothing."""
+        """Do nothing: there is nothing to release."""
 
     def _checked(self, actions: Mapping[str, int]) -> list[int]:
         """Return the actions in the order of the agents. Raises ValueError."""
@@ -144,8 +144,8 @@ class LinearMixtureEnv(_ParallelEpisodes):
     """Episodes of a linear mixture MDP, agents 'agent_0', 'agent_1', ...; all are terminated after its H steps.
 
     Observation of every agent: int64 [2], (steps taken, state), in MultiDiscrete([H + 1, S]). Actions: Discrete(A), in
-    the order of `action_vectors`. Rewards: each agent's own, in [0, 1]; all want their mean. info of every agent:
-    {"state": int, "step": int}. With equal seeds it draws the states that FiniteMDPEnv draws for `mdp.joint()`.
+    the order of `action_vectors`. Rewards: each agent's own, in [0, 1]; all agents maximise the mean. info of every
+    agent: {"state": int, "step": int}. With equal seeds it draws the states that FiniteMDPEnv draws for `mdp.joint()`.
     Raises ValueError on a missing action, one out of range or one of nobody, gymnasium.error.ResetNeeded on a step
     without an episode.
     """

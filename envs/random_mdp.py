@@ -15,7 +15,7 @@ __all__ = ["RandomMDP"]
 
 _CONCENTRATION = 0.1
 _ZERO_REWARD = 0.85
-# Below this sum of gamma variables a row would be divided out of underflowed numbers.
+# Below this sum of gamma variables, a row would be computed from underflowed numbers.
 _SMALLEST_SUM = 1e-100
 
 
@@ -27,7 +27,7 @@ class RandomMDP:
     with probability 0.85 and else uniform on [0, 1]. Episodes start in state 0, our choice.
 
     n_states, n_actions, horizon: at least 1. seed: at least 0; the same seed gives the same MDP, bit for bit.
-    stationary: one draw for each (s, a) serves at every step.
+    stationary: one draw for each (s, a) is used at every step.
     Raises ValueError on other values.
 
     >>> mdp = RandomMDP(n_states=5, n_actions=3, horizon=10, seed=1).build()
@@ -75,8 +75,8 @@ class RandomMDP:
 def dirichlet_rows(generator: np.random.Generator, concentration: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Draw an array of the given shape whose last axis is Dirichlet(concentration, ..., concentration).
 
-    Small concentrations make gamma variables underflow, up to rows that are all 0. Such rows are drawn
-    again, which leaves the distribution as it is: the direction of a vector of independent gamma variables
+    Small concentrations make gamma variables underflow, up to rows that are all 0. Such rows are drawn again. This does
+    not change the distribution: the direction of a vector of independent gamma variables
     of one scale is independent of its sum.
     """
     rows = generator.standard_gamma(concentration, size=shape)

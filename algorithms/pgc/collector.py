@@ -56,7 +56,7 @@ class Collector:
         self._lost_in_a_row = 0
 
     def until(self, goal: int) -> None:
-        """Collect until `goal` messages are applied in all; then no batch is pending.
+        """Collect until `goal` messages are applied in total; then no batch is pending.
 
         Raises RuntimeError if no runner is left, LedgerError if no agent is.
         """

@@ -1,4 +1,4 @@
-"""Privatizer with a journal on disk, so that no agent is asked twice, even after a crash."""
+"""Privatizer with a journal on disk: no agent is asked twice, even after a crash."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ class JournaledPrivatizer:
     def lease(self, k: int, needed: int = 0) -> SubmissionRange:
         """Return the lease on the next k submissions, charged in the journal first.
 
-        needed: k or more submissions that will be leased in all; as many of them as one line takes are charged.
+        needed: k or more submissions that will be leased in total; as many as fit in one line are charged.
 
-        Raises LedgerError if fewer agents are left, another run has the journal, or it is gone.
+        Raises LedgerError if fewer agents are left, if another run has the journal, or if it is gone.
         """
         if self._refused is not None:
             raise LedgerError(self._refused[0])
@@ -115,7 +115,7 @@ class JournaledPrivatizer:
     def reference(self) -> _JournalReference:
         """Return the reference for a checkpoint."""
         if self._refused is not None:
-            # A checkpoint of a run that could not continue must not continue either.
+            # A checkpoint of a run that could not continue must not be resumed, either.
             return self._refused[1]
         return _JournalReference(str(self.folder), self.privatizer.charged, self._journal.identity)
 

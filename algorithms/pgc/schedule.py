@@ -47,7 +47,7 @@ class Schedule(NamedTuple):
 @inlined
 def version_of(schedule: Schedule, slot: int) -> int:
     """Return the number of updates in the starting parameters of the agent of `slot`."""
-    # D16: sec. 4 applies messages in the order of nine threads' finishing; this reveals the lengths of episodes.
+    # D16: sec. 4 applies messages in the order in which nine threads finish; this reveals the lengths of episodes.
     return max(0, slot - 1 - schedule.staleness) // schedule.buffer_size
 
 
@@ -71,8 +71,8 @@ def call_plan(
 
     Without remote runners there is one pending call, else `runners * calls_per_runner`. The default staleness is the
     number of agents in all pending calls minus 1. The default number of agents per call is AGENTS_PER_CALL, but with
-    one or two runners AGENTS_OF_ALL_CALLS divided by their number, and never more than a given staleness allows. So
-    the default staleness is 8 without runners, that of the paper's nine threads, and 47 with one or two runners.
+    one or two runners AGENTS_OF_ALL_CALLS divided by their number, and never more than a given staleness allows.
+    Hence the default staleness is 8 without runners, as in the paper with nine threads, and 47 with one or two.
 
     Raises ValueError if a given staleness leaves no room for a full call of every runner.
     """

@@ -105,7 +105,7 @@ class ScoreTracker(NamedTuple):
 def record(tracker: ScoreTracker, score: float) -> None:
     """Record the score of the next submission.
 
-    The first success is the n with mean(score_n .. score_{n+9}) at or above the target, as eq. (25) has the window.
+    The first success is the n with mean(score_n .. score_{n+9}) at or above the target, the window of eq. (25).
     """
     tracker.last[tracker.counts[0] % FINAL] = score
     tracker.counts[0] += 1

@@ -1,4 +1,4 @@
-"""The contract of this folder: a finite-horizon two-player zero-sum Markov game as arrays, and its exact solution."""
+"""Interface of this folder: a finite-horizon two-player zero-sum Markov game as arrays, and its exact solution."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MarkovGame:
     rewards: float64 [H, S, A, B] in [0, 1], deterministic given (h, s, a, b).
     start: float64 [S], distribution of the first state.
     joint: the same arrays as an MDP; its action a * B + b is the pair (a, b).
-    All arrays are copied and read-only; each step is C-contiguous. Raises ValueError on arrays that are no game.
+    All arrays are copied and read-only; each step is C-contiguous. Raises ValueError for arrays that are not a game.
     Paper: [QW24] section 2.
     """
 
@@ -64,7 +64,7 @@ class MarkovGame:
         object.__setattr__(self, "start", joint.start)
 
     def __reduce__(self) -> tuple[Callable[..., MarkovGame], tuple[object, ...]]:
-        # Arrays come back from a pickle writeable; rebuilding makes them read-only again.
+        # Unpickled arrays are writeable; rebuilding makes them read-only again.
         return unpickled, (MarkovGame, self.name, self.transitions[: self.joint.layers], self.rewards, self.start)
 
     @classmethod
@@ -150,7 +150,7 @@ class MarkovGame:
         return values, max_player, min_player
 
     def gap_tables(self) -> GapTables:
-        """Return transitions [L, S', S*A*B] and rewards [H, S*A*B], as the compiled `duality_gap` reads them."""
+        """Return transitions [L, S', S*A*B] and rewards [H, S*A*B] in the layout of the compiled `duality_gap`."""
         return self._gap_tables
 
     @cached_property

@@ -2,7 +2,7 @@
 
 Row i of a dictionary says: variable basic[i] = table[i, 0] + sum_k table[i, k] * variable nonbasic[k], and variables
 must not be negative. The last row is the cost, to be minimised; none of its coefficients may be negative at the start,
-and no pivot makes one so. So there is no phase 1: one pivots until no constant is negative.
+and no pivot makes one so. Hence phase 1 is unnecessary: pivot until no constant is negative.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SMALLEST_PIVOT = 1e-11
 _SOUND_PIVOT = 1e-7
 # With 8 x 8 actions a row below -1e-12 has a coefficient above 1e-14; rounding may hide it in doubles only.
 _SMALLEST_PRECISE_PIVOT = 1e-16
-# Rows are padded to whole vectors of four numbers, and the first begins where a cache line does.
+# Rows are padded to whole vectors of four numbers, and the first is aligned to a cache line.
 _LANES, _LINE = 4, 8
 
 
@@ -50,7 +50,7 @@ def _aligned(shape: tuple[int, ...]) -> Floats:
 
 
 def dictionary(n_rows: int, n_columns: int) -> Dictionary:
-    """Return room for a dictionary of n_rows rows and the cost, and n_columns columns with that of the constants."""
+    """Allocate a dictionary of n_rows rows and the cost, and n_columns columns including the constants."""
     width = -(-n_columns // _LANES) * _LANES
     return Dictionary(
         table=_aligned((n_rows + 1, width)),
@@ -94,7 +94,7 @@ def _precise_product(x: float, x_low: float, y: float, y_low: float) -> tuple[fl
 
 @no_alloc_kernel
 def _add(x: Floats, y: Floats, f: float) -> None:
-    # By itself: the compiler makes vectors of rows of unknown length.
+    # A separate function: the compiler then vectorises rows of unknown length.
     for k in range(x.shape[0]):
         x[k] += f * y[k]
 
@@ -185,7 +185,7 @@ def _entering(row: Floats, cost: Floats, ratios: Floats, nonbasic: Integers, sma
 def solve(entries: Dictionary, precise: bool) -> bool:
     """Pivot until no constant is below -TOLERANCE; return whether that was reached without small pivots.
 
-    False means that rounding may show in the result: a pivot was below 1e-7, none was usable, or the cap was reached.
+    False means that rounding may affect the result: a pivot was below 1e-7, none was usable, or the cap was reached.
 
     The most negative variable leaves. After many pivots Bland's rule takes over, since it cannot cycle; a cap on their
     number guards against rounding.

@@ -27,16 +27,16 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-# A sum over possible next states reads values in any order: that is worth it where it skips most of the states.
+# A sum over possible next states reads values in any order: this pays off if it skips most of the states.
 _FEW = 8
 
 
 class GapTables(NamedTuple):
-    """A game as `duality_gap` reads it: contiguous along (s, a, b), so that all pairs of all states go in parallel.
+    """Layout of a game for `duality_gap`: contiguous along (s, a, b), to process all pairs of all states in parallel.
 
     transitions: float64 [L, S', S*A*B], probabilities of s' after (s, a, b), L = H or 1 for all steps.
-    rewards: float64 [H, S*A*B]. after: int64 [L, R, S*A*B]: where next states are few, the R possible ones alone take
-    the place of all S' in transitions; the padding has probability 0. Else L = 0.
+    rewards: float64 [H, S*A*B]. after: int64 [L, R, S*A*B]: if next states are few, transitions contain only the R
+    possible ones instead of all S'; the padding has probability 0. Otherwise L = 0.
     """
 
     transitions: Floats

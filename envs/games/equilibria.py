@@ -8,13 +8,13 @@ The rule. The max-player's payoff is `upper`, the min-player's cost `lower`.
    term the minimum is often attained by many equilibria, and rounding would pick one of them.
 
 In 2 an inequality counts as satisfied if it fails by at most 1e-12 of a power of two of at most twice the scale; that
-includes nearly pure equilibria. The answer depends on nothing but the two matrices, on every machine; but for rounding
-it does not change when both are multiplied by the same positive number. With one action for the min-player (B = 1) it
-is the action of the largest `upper`, among ties the one of the largest `lower`. No rule can be continuous: the set of
-equilibria itself jumps where two entries tie. A pure equilibrium comes first because it needs no correlation between
-the players, and takes a tenth of the time.
+includes nearly pure equilibria. The answer depends only on the two matrices and is the same on every machine. Up to
+rounding, it does not change when both are multiplied by the same positive number. With one action for the min-player,
+B = 1, it is the action of the largest `upper`, among ties the one of the largest `lower`. No rule can be continuous:
+the set of equilibria itself jumps where two entries tie. A pure equilibrium is preferred because it needs no
+correlation between the players and takes a tenth of the time.
 
-A result that rounding may have spoilt (small pivot, violation above the tolerance) is solved again in double-doubles.
+If rounding may have spoilt a result (small pivot, violation above the tolerance), it is recomputed in double-doubles.
 With NUMBA_DISABLE_JIT=1 the same source runs as plain Python and gives the same bits.
 """
 
@@ -45,7 +45,7 @@ _TIE = 1e-7
 _TRUSTED = 2 * TOLERANCE
 LARGEST_VIOLATION = 1e-9
 """Largest violation of `coarse_correlated_equilibrium` that a caller should accept; above it, stop the run."""
-# Dropping probabilities above -TOLERANCE changes their sum by less; more is the work of the cap on pivots.
+# Dropping probabilities above -TOLERANCE changes their sum by less; larger errors come from the cap on pivots.
 _LARGEST_LOSS = 1e-6
 _LARGEST = 1e300
 _SMALLEST = 1e-290
@@ -126,7 +126,7 @@ def _start(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScrat
     """Fill the dictionary; its basis is the joint action of the smallest cost and all slacks of deviations.
 
     Rows: the slacks of the A and the B deviations, the probability of that joint action, the cost. Column 0 holds the
-    constants, the others the coefficients of the remaining joint actions: so no phase 1 is needed.
+    constants, the others the coefficients of the remaining joint actions. Phase 1 is therefore unnecessary.
     """
     n_max, n_min = upper.shape
     n, rows = n_max * n_min, n_max + n_min + 1

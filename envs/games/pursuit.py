@@ -23,8 +23,8 @@ class Pursuit:
     """Pursuit: catch the other player on a torus, again and again.
 
     The max-player is the pursuer, the min-player the evader; both move at once, and both actions are 0 to 4: north,
-    south, east, west, stand. Each player on its own slips with probability slip and then stays on its cell. Edges of
-    the grid are joined to the opposite ones, so that only the evader's position relative to the pursuer counts: state
+    south, east, west, stand. Each player on its own slips with probability slip and then stays on its cell. Opposite
+    edges of the grid are joined; only the evader's position relative to the pursuer therefore counts: state
     r * n_columns + c is an evader r rows south and c columns east. The reward is 1 for each step begun in state 0,
     where the pursuer has caught the evader, whatever the actions, and 0 elsewhere; play goes on after it. Both
     start on cells drawn uniformly. Dynamics and rewards are the same at every step.

@@ -26,7 +26,7 @@ class RockPaperScissors:
     """Rock-paper-scissors: the same matrix game in every round, the result of the last one as state.
 
     Actions 0 to 2 are rock, paper, scissors; the reward is 0.5 + the max-player's payoff. Payoffs and dynamics are
-    the same in every round. The state bears on no payoff, so that at a Nash equilibrium every round is worth 0.5:
+    the same in every round. The state affects no payoff; at a Nash equilibrium every round is therefore worth 0.5:
     the Nash value is 0.5 x (rounds left), in every state and with either memory, and backward induction has both
     players play the one equilibrium of the matrix game in every round and state.
 
@@ -37,7 +37,7 @@ class RockPaperScissors:
         (1/16, 10/16, 5/16). The game matrix_brps of the library OpenSpiel, divided by 100.
     memory:
       outcome: three states, 0 after a draw and before the first round, 1 after the max-player won, 2 after it lost.
-        A learner has these transitions to find out, and the states tell who won when.
+        A learner must learn these transitions, and the states reveal the winner of each round.
       none: a single state.
     Raises ValueError on other values.
 

@@ -22,7 +22,7 @@ _MAX_PLAYER, _MIN_PLAYER = 0, 1
 
 
 class Configuration(NamedTuple):
-    """Who is where, as (row, column) from the top left cell, and who has the ball: 0 max-player, 1 min-player."""
+    """Both positions, (row, column) from the top left cell, and who has the ball: 0 max-player, 1 min-player."""
 
     max_player: tuple[int, int]
     min_player: tuple[int, int]
@@ -34,10 +34,10 @@ class Soccer:
     """Soccer: carry the ball across a grid into the goal, past one opponent.
 
     Actions 0 to 4 of both players are north, south, east, west, stand. Both choose at once; the two moves are then
-    made one after the other, in an order drawn with equal chances. Who moves onto the other's cell stays where it is,
-    and the other gets the ball, or keeps it; a move off the grid does nothing. The max-player scores by moving west
+    made one after the other, in an order drawn with equal chances. A player who moves onto the other's cell stays in
+    place, and the other gets or keeps the ball; a move off the grid does nothing. The max-player scores by moving west
     off the grid with the ball, the min-player by moving east, each from a goal row: the two middle rows, or the
-    middle one of an odd number. A goal ends the step, so that a move still to be made is lost, and play restarts:
+    middle one of an odd number. A goal ends the step: a move still to be made is lost, and play restarts:
     both players go to their first cells, the max-player's in the east and the min-player's in the west, turned by 180
     degrees against each other, and either gets the ball with probability 1/2. Episodes start like that, too.
 
@@ -47,8 +47,8 @@ class Soccer:
     every step.
 
     A state is a configuration up to reflection in the middle row, as that changes no value if north and south are
-    swapped: of each pair of mirror images the state is the one that is smaller as a tuple, and actions are meant in
-    it. `configurations` lists them; on the 4 x 5 grid they are 380 for 760, and the game is the same.
+    swapped: of each pair of mirror images the state is the one that is smaller as a tuple, and actions refer to it.
+    `configurations` lists them; on the 4 x 5 grid there are 380 instead of 760, and the game is the same.
 
     n_rows: at least 1. n_columns: at least 2. horizon: steps of an episode, at least 1.
     after_goal:
@@ -57,8 +57,8 @@ class Soccer:
     Raises ValueError on other values.
 
     Grid, moves, goals and restarts are the source's, first cells as in the game markov_soccer of the library
-    OpenSpiel, turned to the source's directions; other grid sizes, the finite horizon in place of the discount 0.9
-    and the option stop are ours.
+    OpenSpiel, turned to the source's directions; other grid sizes, the finite horizon instead of the discount 0.9 and
+    the option stop are ours.
     Paper: Littman, 'Markov games as a framework for multi-agent reinforcement learning', ICML 1994.
     """
 
@@ -146,7 +146,7 @@ class Soccer:
 
     def _n_states(self) -> int:
         rows, columns = int(self.n_rows), int(self.n_columns)
-        # Both in the middle row of an odd number are their own mirror image.
+        # With both players in the middle row of an odd number, a configuration is its own mirror image.
         fixed = rows % 2 * 2 * columns * (columns - 1)
         everything = 2 * rows * columns * (rows * columns - 1)
         return (everything + fixed) // 2 + (self.after_goal == "stop")

@@ -1,4 +1,4 @@
-"""The contract of this folder: a linear mixture MDP of cooperating agents as sparse lists, and its exact solution."""
+"""Interface of this folder: a linear mixture MDP of cooperating agents as sparse lists, and its exact solution."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def action_vectors(dimension: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class LinearMixtureMDP:
-    """n agents with H steps and S states, who all see the state, act at once, and want the mean of their rewards.
+    """n agents with H steps and S states; all see the state, act at once, and maximise the mean of their rewards.
 
     Each agent has A = 2^(d-1) actions, vectors a_i in {-1, 1}^(d-1) in the order of `action_vectors`. The probability
     of an entry l of the list of state s is linear in features and in parameters that learners do not know,
@@ -49,14 +49,14 @@ class LinearMixtureMDP:
     horizon: H, steps of an episode.
     lists: possible next states of each state; see SuccessorLists.
     theta: float64 [n, d-1], the parameters theta_i.
-    rewards: float64 [n, S] in [0, 1], of agent i for being in s, whatever is done there.
+    rewards: float64 [n, S] in [0, 1], of agent i for being in s, for any action.
     start: the first state of all episodes.
     reward_features: float64 [S, p], psi(s); agents estimate the mean reward as <psi(s), w>; each row has
     nonnegative numbers that sum to at most 1, so no norm of it is above 1, and the p columns are linearly independent.
     By default p = S, and psi(s) is the one-hot vector of s.
-    drifts: float64 [n, A], <a, theta_i> of each action, as the kernels read it.
+    drifts: float64 [n, A], <a, theta_i> of each action, for the kernels.
     common_rewards: float64 [S], the mean over agents.
-    All arrays are copied, C-contiguous and read-only. Raises ValueError on arrays that are no such MDP.
+    All arrays are copied, C-contiguous and read-only. Raises ValueError for arrays that are not such an MDP.
     Paper: [TH23] sec. 8, Assumption 3.
     """
 
@@ -96,7 +96,7 @@ class LinearMixtureMDP:
             object.__setattr__(self, key, value)
 
     def __reduce__(self) -> tuple[Callable[..., LinearMixtureMDP], tuple[object, ...]]:
-        # Arrays come back from a pickle writeable; rebuilding makes them read-only again.
+        # Unpickled arrays are writeable; rebuilding makes them read-only again.
         given = (self.name, self.horizon, self.lists, self.theta, self.rewards, self.start, self.reward_features)
         return LinearMixtureMDP, given
 
@@ -153,7 +153,7 @@ class LinearMixtureMDP:
         Exact if no state has more than 16 successors, otherwise an upper bound. The norm is convex in V, so its
         largest value is at a corner; it is the same for all a.
         """
-        # D7: Assumption 1 takes H for granted at cap H.
+        # D7: Assumption 1 assumes H at cap H.
         height = float(self.horizon if cap is None else cap)
         return height * max(self._largest_norm_at(state) for state in range(self.n_states))
 
@@ -175,7 +175,7 @@ class LinearMixtureMDP:
         return dense
 
     def joint(self) -> FiniteMDP:
-        """Return the dense MDP of one agent who chooses joint actions and gets the common reward."""
+        """Return the dense MDP of a single agent that chooses joint actions and gets the common reward."""
         dense = self.transitions()
         every_step = (self.horizon, *dense.shape)
         rewards = np.broadcast_to(self.common_rewards[:, None], every_step[:-1])

@@ -1,1 +1,1 @@
-"""Private gradient collection as an algorithm of RLlib: what all of its algorithms share."""
+"""Private gradient collection as an algorithm of RLlib: the parts shared by all its algorithms."""

@@ -119,7 +119,7 @@ class GradientCollection(Algorithm):
 
     @property
     def lost(self) -> int:
-        """Number of leased submissions neither applied nor under way; their agents are not asked again."""
+        """Number of leased submissions neither applied nor pending; their agents are not asked again."""
         return int(self._journaled.privatizer.charged) - self._journaled.unasked - self.submissions
 
     def get_module(self, module_id: str = DEFAULT_MODULE_ID) -> TorchRLModule:

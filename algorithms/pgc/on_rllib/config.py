@@ -34,7 +34,7 @@ _NOISE = tuple(entry.name for entry in fields(NoiseConfig))
 MOST_SUBMISSIONS = 10**9
 # Attributes that RLlib itself sets on configs, besides those of its constructor.
 _OF_RLLIB = frozenset({"worker_index", "simple_optimizer", "algo_class", "policies"})
-# RLlib passes these to `training`; it takes none of them here.
+# RLlib passes these to `training`; here it accepts none of them.
 _THROUGH_TRAINING = ("model", "optimizer", "replay_buffer_config")
 
 
@@ -85,7 +85,7 @@ class GradientCollectionConfig(AlgorithmConfig):
     @classmethod
     @abstractmethod
     def _algorithm_class(cls) -> type:
-        """Return the algorithm; a method, because Ray takes classes apart and would never leave a cycle of them."""
+        """Return the algorithm; a method, because Ray pickles classes and a cycle of them would not terminate."""
 
     @abstractmethod
     def _set_defaults(self) -> None:
@@ -97,7 +97,7 @@ class GradientCollectionConfig(AlgorithmConfig):
         return tuple(entry.name for entry in fields(cls._learning) if entry.name not in cls._left_out)
 
     def _leave_runners_alone(self) -> None:
-        """Turn off RLlib's syncing of weights, because here parameters travel with every call, and set restarts."""
+        """Turn off RLlib's syncing of weights, because every call sends the parameters, and set restarts."""
         self.env_runner_cls = PrivateEnvRunner
         self._dont_auto_sync_env_runner_states = True
         self.merge_env_runner_states = self.broadcast_env_runner_states = False
@@ -307,7 +307,7 @@ class GradientCollectionConfig(AlgorithmConfig):
         return Streams(self.seed, hashlib.sha256(what.encode()).hexdigest(), self.noise())
 
     def _further_identity(self) -> tuple[object, ...]:
-        """Return other settings that change episodes, because different data need different noise."""
+        """Return the other settings that change episodes, because different data need different noise."""
         return ()
 
     def _module_text(self) -> str:

@@ -137,7 +137,7 @@ def is_deprecated(value: object) -> bool:
 def refused() -> dict[str, str]:
     """Return the settings of the installed RLlib that must keep their default, with the alternative to each.
 
-    They are all settings that neither work nor are without effect, so that an unknown one is refused.
+    These are all settings that neither work nor are without effect; an unknown setting is therefore refused.
     """
     plain = AlgorithmConfig()
     accepted = {attribute_of(plain, name) for names in (WORKS, *NO_EFFECT.values()) for name in names}
