@@ -168,7 +168,7 @@ def sum_up(step: Float64Array, costs: Float64Array, sums: Float64Array) -> None:
 
 @inlined
 def bound_values(sums: Float64Array, losses: Float64Array, cap: float, bonus: _Bonus, epoch: int) -> None:
-    """Turn the sums of a step into upper bounds of Q*, in place of row 0: not yet clipped at the cap.
+    """Turn the sums of a step into upper bounds of Q*, written to row 0: not yet clipped at the cap.
 
     A bound is the cap H-h+1 less a lower bound of the cost: of the loss 1 - r, then of the cap less V* at s'.
     """

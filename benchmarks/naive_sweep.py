@@ -1,4 +1,4 @@
-"""Cells as Ray Tune runs them when told nothing else: every trial starts a process of its own.
+"""Cells as Ray Tune runs them by default: every trial starts a separate process.
 
 Run from the repository's root: python -m benchmarks.naive_sweep CONFIG HOME N
 """

@@ -53,7 +53,7 @@ class Subject:
 
 
 # Small scales keep the optimistic values off their cap, so that the policy moves and its exact value is computed
-# again and again: the dearer case. At scale 1 and these K all cells are saturated and the policy never changes.
+# again and again: the more expensive case. At scale 1 and these K all cells are saturated and the policy never changes.
 UCB_VI = Subject(PrivateUCBVIConfig(bonus_scale=0.01, precision_scale=0.01), NaiveUCBVI, TunedUCBVI)
 UCB_PO = Subject(PrivateUCBPOConfig(bonus_scale=0.01, precision_scale=0.01), NaiveUCBPO, TunedUCBPO)
 SUBJECTS = (UCB_VI, UCB_PO)

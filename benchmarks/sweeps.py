@@ -1,4 +1,4 @@
-"""Cost of a sweep beside its cells: 200 small ones on Ray Tune, told to MLflow; and one killed again and again.
+"""Overhead of a sweep: 200 small cells on Ray Tune with MLflow, and a sweep that is killed again and again.
 
 Run from the repository's root: python -m benchmarks.sweeps [--quick] [--seeds N] [--kills N] [--json PATH]
 

@@ -207,7 +207,7 @@ def first_result() -> dict[str, dict[str, float]]:
 
 
 def _plans(plan: Callable[..., Any]) -> Callable[..., None]:
-    """Return a kernel that plans n times from the same counts, but for one that moves."""
+    """Return a kernel that plans n times from the same counts, except for one that changes."""
 
     @kernel
     def plan_often(n: int, counts: Float64Array, bonus: Any, tables: Any) -> None:  # noqa: ANN401

@@ -18,7 +18,7 @@ _ANYBODY, _OWNER = 0o666, 0o600
 def write_atomically(path: Path, write: Callable[[BinaryIO], object], private: bool = False) -> None:
     """Have `write` fill a temporary file, and give it the name `path` once its bytes are on the disk.
 
-    Whoever reads `path` sees the old file or the new one, also after a kill or a power cut in between. A private
+    Readers of `path` see the old file or the new one, also after a kill or a power cut in between. A private
     file can be read by its owner only, from its first byte on; others as the umask says.
     """
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -36,7 +36,7 @@ _COMPILER = (sys.version_info[:2], numba.__version__, llvmlite.__version__, np._
 def reached(function: FunctionType) -> tuple[str | None, frozenset[str]]:
     """Return the key of all that a function reaches by the names in its code, and the symbols that it calls.
 
-    However many calls away. The key is None if it cannot be told, and if a constant is not the one of the first look:
+    At any call depth. The key is None if it cannot be determined, or if a constant differs from the first look:
     a callee may have been compiled with that in this process.
     """
     functions, externs, unchanged = [function], set[str](), True

@@ -76,7 +76,7 @@ _COMPILED = {".so", ".pyd", ".pyc"}
 
 
 def _imported(file: Path) -> Iterator[str]:
-    """Yield the packages that a file imports, `_ANY` if that cannot be told; data import nothing."""
+    """Yield the packages that a file imports, `_ANY` if they are unknown; data files import nothing."""
     if file.suffix != ".py":
         yield from [_ANY] if file.suffix in _COMPILED else []
         return

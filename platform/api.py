@@ -99,9 +99,9 @@ def grid(*alternatives: object, **settings: object) -> dict[str, Any]:
 def experiments(config: Config | None = None, /, **settings: Any) -> list[Experiment]:  # noqa: ANN401
     """Return the experiments of a config, one per cell of its grid, as `dprl sweep` would run them.
 
-    config: see `Config`; None for settings alone. settings: sections and keys of a config, in place of those of
-    `config`: a name (algorithm="bernstein_vi", privacy="none"), a mapping, a settings object, or a `grid` of them.
-    Without a config the name is 'python' and there are 10 seeds.
+    config: see `Config`; None for settings alone. settings: sections and keys of a config, replacing those of `config`:
+    a name (algorithm="bernstein_vi", privacy="none"), a mapping, a settings object, or a `grid` of them. Without a
+    config the name is 'python' and there are 10 seeds.
 
     Raises UserError with rule, value and remedy.
     """
@@ -116,7 +116,7 @@ def experiments(config: Config | None = None, /, **settings: Any) -> list[Experi
 
 
 def content_of(config: str | Path | Mapping[str, Any] | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a config with `settings` in place of its own, in the notation of YAML. Raises UserError."""
+    """Return the content of a config, overridden by `settings`, in the notation of YAML. Raises UserError."""
     if config is None:
         raw: dict[str, Any] = dict(_USUAL)
     else:

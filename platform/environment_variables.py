@@ -21,7 +21,7 @@ _DRIVER_ENVIRONMENT = {
     # Workers that Ray starts beforehand have another environment than those that Tune asks for: they stay idle.
     "RAY_prestart_worker_first_driver": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
-    # The newer output prints a table even when told to be silent.
+    # The newer output prints a table even with verbosity 0.
     "RAY_AIR_NEW_OUTPUT": "0",
     # Ctrl-C ends the sweep: cells resume from their own checkpoints, so Tune has nothing to save.
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
@@ -29,7 +29,7 @@ _DRIVER_ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    # The defaults retry for minutes: a wrong address must be told at once.
+    # The defaults retry for minutes: a wrong address must be reported at once.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
 }

@@ -56,7 +56,7 @@ def missing_extra(error: ModuleNotFoundError) -> UserError:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C; the user has been told how to resume."""
+    """Ctrl-C; the command to resume has been shown."""
 
 
 def shown(value: object) -> str:

@@ -388,7 +388,7 @@ class Privatizer(Generic[Q]):
             )
 
     def _skip(self, channel: Any) -> None:  # noqa: ANN401
-        """Count submissions that the journal holds as sent: nobody knows how many of them were."""
+        """Count submissions in the journal as sent: it is unknown how many of them were."""
         if self._journal is not None:
             self.query.check_continued(self.charged)
             channel.cursor[[CHARGED, SENT, RECEIVED, RELEASED]] = self._skipped = self.charged

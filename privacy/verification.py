@@ -109,8 +109,8 @@ A field stands for those below it that have no entry. Bounds may be looser, and 
 class Difference:
     """A field that does not stand: its path, its stated value, and the value that the other fields give.
 
-    The right checksum is not told, so `recomputed` is None for it. Facts that no run has are the field 'facts', with
-    the reason in place of a recomputed value.
+    The correct checksum is not disclosed: `recomputed` is None for it. Facts that no run has are the field 'facts',
+    with the reason in place of a recomputed value.
     """
 
     field: str
@@ -146,7 +146,7 @@ def verify(stated: Mapping[str, Any]) -> Verification:
 
     The query with its noise gives the releases and their sensitivities, the threat model, the errors and the
     derivation; with the charges it gives the proof, the verdict and everything else. A composed certificate is composed
-    again from its parts. All fields must agree, but for TAKEN_AS_STATED: these must be facts of a possible run.
+    again from its parts. All fields must agree, except for TAKEN_AS_STATED: these must be facts of a possible run.
     A certificate of another version may prove less: its bounds still hold.
 
     Raises LedgerError for a damaged certificate, and for one of an earlier schema.

@@ -107,7 +107,7 @@ class NetworkMDP:
 
     n agents start at the first of q + 2 nodes and try to reach the last one, the goal, where they stay. In the first
     node an agent stays or goes forward, in between it stays, goes forward or goes back. Each acts by a vector a in
-    {-1, 1}^(d-1): its product with theta_i is weight that goes forward in place of staying, most for the signs of
+    {-1, 1}^(d-1): its product with theta_i is weight that goes forward instead of staying, most for the signs of
     theta_i. Weights of all agents add up to the probability of where all go, so agents are not independent.
     An agent's reward is 0.005 in the first node, 1 at the goal and 0 in between; all want the mean over agents. The
     reward features of a state are the shares of agents at each node, so the nodes' rewards are the w of the mean.

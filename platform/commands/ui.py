@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     environment = quiet | os.environ | {"PYTHONSAFEPATH": "1"}
     words = ["-m", "mlflow", "ui", "--backend-store-uri", TrackingStore.choose(home.path, None).uri]
     words += ["--host", _UI_HOST, "--port", str(port), "--workers", "1"]
-    # Uvicorn would tell every request, and end on Ctrl-C with a traceback.
+    # Uvicorn would log every request, and end on Ctrl-C with a traceback.
     words += ["--uvicorn-opts", "--log-level warning --lifespan off"]
     os.execve(sys.executable, [sys.executable, "-P", *words], environment)
 

@@ -286,8 +286,8 @@ def _check_release(experiment: Experiment) -> None:
         )
     if getattr(experiment.algorithm, "padded", True) is False:
         raise ValueError(
-            "release must be false with algorithm.padded: false, got True; the times in logs and MLflow would tell how "
-            "long episodes are: write algorithm.padded: true"
+            "release must be false with algorithm.padded: false, got True; the times in logs and MLflow would reveal "
+            "the length of episodes: write algorithm.padded: true"
         )
 
 

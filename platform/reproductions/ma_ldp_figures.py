@@ -88,7 +88,7 @@ def _regret_panels(cells: Cells, levels: ma_ldp.Levels) -> list[plots.Panel]:
         panels.append(plots.Panel(title, _figure_lines(group, cells), "NOT PRIVATE"))
     episodes = longest(cells)
     known = [
-        # Above curves that lie on it, but for those near zero.
+        # Above curves that lie on it, except for those near zero.
         plots.Line(label, [0, episodes], [0.0, level], {"color": "0.2", "lw": 1.2, "ls": dashes, "zorder": above})
         for level, label, dashes, above in (
             (levels.worst, "the worst policy", (0, (1, 2)), 2.5),

@@ -76,7 +76,7 @@ def _norm(deviation: float) -> float:
 
 
 def discrete_gaussian_sigma(epsilon: float, delta: float, n: int) -> float:
-    """Return a sigma, the smallest but for the lattice's ripple, at which n changes by 1 are (epsilon, delta)-DP."""
+    """Return a sigma, the smallest up to the lattice's ripple, at which n changes by 1 are (epsilon, delta)-DP."""
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must be above 0 and below 1 for discrete Gaussian noise, got {delta}")
     start = math.sqrt(n) / gaussian_mu(epsilon, delta)

@@ -17,7 +17,7 @@ log-concave density with a slope of at most h / b of its logarithm is dominated 
 tests of a shift are thresholds, a threshold's level p moves by dp/dv = J(p), the density at that quantile, and
 J(p) <= (h / b) min(p, 1 - p), which is Laplace's.
 
-*Whole numbers.* For discrete Laplace noise the same holds with one step in place of dp/dv: a level p moves by a step of
+*Whole numbers.* For discrete Laplace noise the same holds with one step instead of dp/dv: a level p moves by a step of
 1 to R(p) = min(e^s p, 1 - e^-s (1 - p)) at most, s = h / b, a randomised response. Laplace noise of scale 1 / s',
 s' = s + 2 ln cosh(s / 2), moves every level by as much or more. So it dominates for every whole change.
 """
@@ -50,7 +50,7 @@ class LaplaceLoss:
 
     Args:
         parts: (n_i, a_i), different a_i > 0.
-        pure: the largest total loss, rounded up by whoever knows it.
+        pure: the largest total loss, rounded up by the caller.
         exact: whether a pair of neighbours changes just these numbers.
 
     Papers: Dwork, McSherry, Nissim, Smith 2006; Zhu, Dong, Wang 2022 (adaptive composition).

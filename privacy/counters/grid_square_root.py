@@ -43,7 +43,7 @@ class _Errors(NamedTuple):
 
 @dataclass(frozen=True)
 class GridSquareRoot(Counter):
-    """The normalised square root with whole numbers in place of C / grid, rounded once, and integer noise.
+    """The normalised square root with whole numbers instead of C / grid, rounded once, and integer noise.
 
     *Formal guarantee.* If replacing one item (one user's row of integers) changes it by `row`, the whole sequence of T
     noisy prefix vectors is (l2^2 / (2 sigma^2))-zCDP, l2 = the largest column norm of the integer matrix C times the L2

@@ -63,7 +63,7 @@ def _trailing_zeros(k: int) -> int:
 def last_step(prefix: int, base: int) -> tuple[int, int, int]:
     """Return (parent, level, digit) of a prefix >= 1: its lowest non-zero digit, one step towards zero.
 
-    Digits are balanced, but for base 2.
+    Digits are balanced, except for base 2.
     """
     if base == 2:
         return prefix & (prefix - 1), _trailing_zeros(prefix), 1

@@ -169,7 +169,7 @@ def _log_transform(law: FiniteLaw) -> LogTransform:
     """Return the function ln E e^(s Y), Re s > 0, of a law on a grid.
 
     With y = y_max - step (B j + k), 0 <= k < B, the sum over y is a product of matrices: about 2 sqrt(n) exponentials
-    an argument in place of n.
+    an argument instead of n.
     """
     step = float(np.diff(law.values).min())
     places = np.rint((law.values[-1] - law.values) / step).astype(np.int64)

@@ -30,7 +30,7 @@ ADDITIVE: dict[str, type[Mechanism]] = {
 BITS: dict[str, type[BitMechanism]] = {
     bits.name: bits for bits in (RandomizedResponse, SymmetricUnaryEncoding, OptimizedUnaryEncoding)
 }
-"""Coins in place of bits."""
+"""Coins instead of bits."""
 
 VECTORS: dict[str, type[VectorMechanism]] = {
     vectors.name: vectors for vectors in (ClippedLaplace, ClippedGaussian, ProjectedRandomSign, PrivUnit)

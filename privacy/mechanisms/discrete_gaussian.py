@@ -124,7 +124,7 @@ class DiscreteGaussian(Mechanism):
 
     @property
     def envelope(self) -> Gaussian:
-        """Gaussian noise of that scale: a sum of draws is close to it but for rounding."""
+        """Gaussian noise of that scale: a sum of draws is close to it up to rounding."""
         return Gaussian(self.scale)
 
     def rounding(self, draws: int) -> float:  # noqa: ARG002 - of the sum, not of each draw

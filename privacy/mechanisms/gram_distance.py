@@ -61,7 +61,7 @@ def _threshold_matrices(dimension: int) -> Float64Array:
 
 
 def _largest_values(matrices: Float64Array) -> Float64Array:
-    """Return upper bounds of g for matrices float64[n, D, D], exact but for rounding, float64[n]."""
+    """Return upper bounds of g for matrices float64[n, D, D], exact up to rounding, float64[n]."""
     values, vectors = np.linalg.eigh(matrices)
     weights: Float64Array = 0.25 * vectors.sum(axis=1) ** 2
     low: Float64Array = np.maximum(values[:, -1], 0.0)

@@ -69,7 +69,7 @@ class GramGaussian(GriddedGram):
 
     @classmethod
     def from_gdp(cls, mu: float, release: GramRelease, stage_scales: bool, exact: bool, epsilon: float) -> Self:
-        """Return the least isotropic noise with this mu: mu-GDP, but for rounding if `exact`.
+        """Return the least isotropic noise with this mu: mu-GDP, up to rounding if `exact`.
 
         epsilon: of that budget, for the message of the ValueError where rounding costs more.
         """
@@ -78,7 +78,7 @@ class GramGaussian(GriddedGram):
         found = cls(release, tuple(s * needed for s in shape), isotropic=True, exact=exact)
         most = MOST_FOR_ROUNDING * max(found.scales)
         while found.mu > mu:
-            # Rounding to the grid, a power of two, is in proportion to the scale but for its jumps.
+            # Rounding to the grid, a power of two, is proportional to the scale except for its jumps.
             found = found._with_more_noise(found.mu / mu * (1.0 + ROUNDING), most, epsilon)
         return found
 
@@ -164,7 +164,7 @@ class GramLaplace(GriddedGram):
         return found
 
     def _excess(self, epsilon: float, rho: float) -> float:
-        """Return how many times too small the scales are, but for rounding, for one of the bounds; no zCDP for 0."""
+        """Return the factor by which the scales are too small for one of the bounds, up to rounding; no zCDP for 0."""
         pure = self.pure_epsilon / epsilon
         return min(pure, math.sqrt(self.rho / rho)) if rho > 0.0 else pure
 

@@ -43,7 +43,7 @@ def truth_bits(epsilon: Fraction) -> int:
 
 @dataclass(frozen=True)
 class RandomizedResponse:
-    """One bit, told as it is with probability e^epsilon / (1 + e^epsilon) and flipped otherwise.
+    """One bit, reported truthfully with probability e^epsilon / (1 + e^epsilon) and flipped otherwise.
 
     *Formal guarantee.* (epsilon, 0)-DP for any two values of the bit; with n bits that may all change, n such losses.
     The coins are exact: the probability is the stated one rounded down to 256 bits, so the loss is at most epsilon in
@@ -73,12 +73,12 @@ class RandomizedResponse:
 
     @property
     def truth(self) -> float:
-        """The probability that the bit is told as it is."""
+        """The probability that the bit is reported truthfully."""
         return float(scipy.special.expit(self.epsilon))
 
     @property
     def gain(self) -> float:
-        """tanh(epsilon / 2) = 2 truth - 1: how much more often the bit is told as it is than flipped."""
+        """tanh(epsilon / 2) = 2 truth - 1: the probability of a truthful bit minus that of a flipped one."""
         return math.tanh(self.epsilon / 2.0)
 
     @property

@@ -119,7 +119,7 @@ def laplace_sum_tail(x: float, m: int) -> float:
 
 
 def _large_laplace_sum_tail(x: float, m: int) -> float:
-    """Return the same for large m, with integrals in place of sums and Loader's expansion of the weights."""
+    """Return the same for large m, with integrals instead of sums and Loader's expansion of the weights."""
     reach = _MIXTURE_STANDARD_DEVIATIONS * math.sqrt(2.0 * m)
     # Gamma tails rise from 0 to 1 around the shape x.
     near = [min(max(0.0, x + side * _STEP * math.sqrt(x)), reach) for side in (-1, 1)]

@@ -202,7 +202,7 @@ class UnaryEncoder:
     row only: epsilon-LDP, exactly.
 
     Args:
-        encoding: of one row. n_steps: H. width: cells of a row. sampled: whether one step is sent in place of all.
+        encoding: of one row. n_steps: H. width: cells of a row. sampled: whether one step is sent instead of all.
 
     Paper: Wang, Blocki, Li, Jha 2017, sec. 4; [CZ22] Remark 7.
     """
@@ -293,7 +293,7 @@ def fill_unary(out: Float64Array, hot: int, key: np.ndarray, first: np.uint64, t
 
 @kernel
 def choose_step(key: np.ndarray, number: np.uint64, steps: int) -> int:
-    """Return draw `number` of `key` on 0, ..., steps-1, uniform but for a total variation below steps / 2^64.
+    """Return draw `number` of `key` on 0, ..., steps-1, uniform up to a total variation below steps / 2^64.
 
     The high word of a product; 1 <= steps < 2^32.
 

@@ -44,14 +44,14 @@ class Slots(NamedTuple):
 
 @dataclass(frozen=True)
 class CountEncoding:
-    """The families that are sent and released in place of those that a learner needs.
+    """The families that are sent and released instead of those that a learner needs.
 
     Args:
         needed: the learner's families.
         kind: 'separate': all of them. 'marginal': indicator families that are marginals are summed up from the released
             cells. 'one_hot': one family that has all others as marginals; a family of values in [0, 1] becomes a coin
             that chooses between two cells (unbiased, and the user's own pre-processing).
-        whole: send coins in place of values in [0, 1] also elsewhere, so that all that is sent is whole numbers.
+        whole: send coins instead of values in [0, 1] also elsewhere; everything sent is then a whole number.
 
     Raises:
         ValueError: if the families do not allow it.

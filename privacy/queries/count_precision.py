@@ -29,8 +29,8 @@ class NoiseSpec(NamedTuple):
     """The noise on counts.
 
     law: randomizes the client's message; None sends counts without noise. counter: the server's. printed: a paper's
-    error bound, used in place of the exact one, or None. frozen: the last released items of earlier counters of the
-    same kind, if the server was restarted: later releases contain those releases, with their noise.
+    error bound, used instead of the exact one, or None. frozen: the last released items of earlier counters of the same
+    kind, if the server was restarted: later releases contain those releases, with their noise.
     """
 
     law: Mechanism | UnaryEncoder | None

@@ -220,7 +220,7 @@ class CountQuery(Query):
             collect(channel.released, channel.server.noisy, channel.slots)
 
     def check_record(self, record: UserRecord) -> None:
-        """Raise ValueError unless a record has one cell per step and family; nothing of its content is told."""
+        """Raise ValueError unless a record has one cell per step and family; the message reveals no content."""
         self._arrays(record)
 
     def send(self, channel: CountChannel, record: UserRecord, user: int) -> None:

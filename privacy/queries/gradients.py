@@ -315,7 +315,7 @@ class GradientQuery(Query):
         return self.law.vector_noise(streams.key("user_noise", self.identity)), score
 
     def check_record(self, record: tuple[Float64Array, float]) -> None:
-        """Raise ValueError unless a record is a gradient float64[d] and a score; nothing of its content is told."""
+        """Raise ValueError unless a record is a gradient float64[d] and a score; the message reveals no content."""
         shape = np.shape(record[0])
         if shape != (self.dimension,):
             raise ValueError(

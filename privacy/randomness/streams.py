@@ -27,8 +27,8 @@ _KEY_BYTES = 32
 class Streams:
     """The random streams of one run.
 
-    With entropy 'seed' every key is a function of seed and context: fast, reproducible, and no secret: whoever knows
-    the seed can subtract the noise. With entropy 'os' every call for a key of noise gives another one, from the
+    With entropy 'seed' every key is a function of seed and context: fast, reproducible, and not secret: anyone who
+    knows the seed can subtract the noise. With entropy 'os' every call for a key of noise gives another one, from the
     operating system, for a cryptographic generator; environment and exploration stay seeded.
 
     >>> noise, again = Streams(7, "first cell").key("user_noise"), Streams(7, "first cell").key("user_noise")

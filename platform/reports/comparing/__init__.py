@@ -1,1 +1,1 @@
-"""Cells that can be compared: read, grouped, tested and told as data."""
+"""Comparable cells: reads, groups and tests them, and returns the results as data."""

@@ -1,4 +1,4 @@
-"""Page of one certificate, for whoever signs it: claim, proof, attack, derivation, limits, and how to check it."""
+"""Page of one certificate, for the person who signs it: claim, proof, attack, derivation, limits, and checks."""
 
 from __future__ import annotations
 
