@@ -15,7 +15,7 @@ from dprl.privacy import Privatizer
 
 
 class Bonus(NamedTuple):
-    """What planning adds: `error` to every visit count, per_root / sqrt(D) and per_count / D to every value."""
+    """Numbers that planning adds: `error` to visit counts, per_root / sqrt(D) and per_count / D to values."""
 
     error: float
     per_root: float

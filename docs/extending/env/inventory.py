@@ -15,11 +15,11 @@ from dprl.platform.plugins import register_environment
 @register_environment
 @dataclass(frozen=True)
 class Inventory:
-    """Inventory: order goods each day, sell what customers ask for, pay for what lies in store.
+    """Inventory: order goods each day, sell to customers, and pay for goods in store.
 
-    State: what is in store, 0 to n_states - 1. Action: how much is ordered, 0 to n_states - 1; what exceeds the store
-    is lost. Customers then ask for D pieces, geometric with ratio `demand`. The reward, scaled to [0, 1], is 1 for each
-    piece sold less `cost` for each piece that lay in store, plus what makes it at least 0.
+    State: pieces in store, 0 to n_states - 1. Action: pieces ordered, 0 to n_states - 1; pieces that exceed the store
+    are lost. Customers then ask for D pieces, geometric with ratio `demand`. The reward, scaled to [0, 1], is 1 for
+    each piece sold minus `cost` for each piece in store, shifted to be at least 0.
 
     n_states: 1 + the size of the store, at least 2. horizon: days, at least 1. demand: P(D >= d + 1) / P(D >= d), in
     [0, 0.99]. cost: in [0, 1]. Raises ValueError on other values.

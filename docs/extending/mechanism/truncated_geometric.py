@@ -10,7 +10,7 @@ from dprl.platform.plugins import register_mechanism
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.tabulated import WHOLE, TabulatedMechanism
 
-# Each try has so much more noise: the calibrated scale is the least one within this factor.
+# Factor between tries: the calibrated scale is the least one within this factor.
 _STEP = 1.0 + 1e-6
 _LARGEST = 10_000.0
 
@@ -21,7 +21,7 @@ class TruncatedGeometric(TabulatedMechanism):
     """Truncated geometric noise: P(z) proportional to exp(-|z| / scale) for |z| <= most, whole numbers only.
 
     *Formal guarantee.* That of TabulatedMechanism: n cells that change by 1 cost n r at delta 1 - (1 - p)^n, with r
-    about 1/scale and p = P(Z = most). Both are read from the table that is drawn from.
+    about 1/scale and p = P(Z = most). Both are computed from the table that the sampler uses.
 
     scale: above 0, at most 10,000. most: the largest noise, at least 1.
     """
@@ -41,7 +41,7 @@ class TruncatedGeometric(TabulatedMechanism):
         if scale > _LARGEST:
             raise ValueError(f"epsilon must be at least {sensitivity.l1 / _LARGEST:g} for {cls.name}, got {epsilon}")
         while True:
-            # P(Z = most) is at most delta / n: rounded to 63 bits it may be a little more, which `curve` sees.
+            # P(Z = most) is at most delta / n; rounded to 63 bits it may be slightly more, and `curve` accounts for it.
             ratio, share = math.exp(-1.0 / scale), delta / sensitivity.cells
             most = max(1, math.ceil(scale * math.log((1.0 - ratio) / (1.0 + ratio) / share)))
             found = cls(scale, most)
@@ -51,7 +51,7 @@ class TruncatedGeometric(TabulatedMechanism):
             scale *= _STEP
 
     def chances(self) -> list[int]:
-        """Return P(|Z| = j) in units of 2^-63; what rounding leaves is P(0)'s."""
+        """Return P(|Z| = j) in units of 2^-63; P(0) includes the rounding error."""
         weights = [math.exp(-j / self.scale) * (1.0 if j == 0 else 2.0) for j in range(self.most + 1)]
         unit = WHOLE / math.fsum(weights)
         rest = [max(2, round(weight * unit)) for weight in weights[1:]]
