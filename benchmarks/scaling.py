@@ -1,4 +1,4 @@
-"""How time and memory grow with every size, beside the growth expected, and how near each algorithm is to the machine.
+"""Growth of time and memory with every size, compared with the expected growth and with the machine's limits.
 
 Run from the repository's root: python -m benchmarks.scaling [--quick] [--json PATH]
 """
@@ -187,7 +187,7 @@ def rates() -> Machine:
 
 
 class Work(NamedTuple):
-    """What an episode cannot do without: draws of noise, bytes read or written, floating-point operations.
+    """Minimum work of an episode: draws of noise, bytes read or written, floating-point operations.
 
     Tabular: each cell has a draw, and 5 numbers: a tree row, read and written, a true and a released count, and an
     estimate. MA-LDP: pairs of agents are added for each joint action and state, with a root, a sum and a maximum.

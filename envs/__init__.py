@@ -99,7 +99,7 @@ _REGISTRIES: dict[type[Env], dict[str, type[EnvConfig[Any]]]] = {
     ControlTask: CONTROLS,
     LoggedEpisodes: LOGS,
 }
-"""Where environments of each class are entered."""
+"""Registry of each class of environments."""
 
 _MAKERS = {
     FiniteMDP.kind: "make_episodes or gymnasium.make",

@@ -18,9 +18,9 @@ __all__ = ["ANGLE_LIMIT", "HALF_POLE", "POSITION_LIMIT", "fallen", "first_state"
 Floats = NDArray[np.float64]
 
 POSITION_LIMIT = 2.4
-"""Where the track ends, in metres from its middle."""
+"""End of the track, in metres from its middle."""
 ANGLE_LIMIT = 12 * 2 * math.pi / 360
-"""How far the pole may lean, in radians."""
+"""Largest angle of the pole, in radians."""
 HALF_POLE = 0.5
 """Half of the length of the pole, in metres."""
 

@@ -306,9 +306,8 @@ def sweep(config: Config | None = None, /, **settings: Any) -> Sweep:  # noqa: A
     """Run every cell as a Ray Tune trial and return the sweep; the same call again resumes it.
 
     Besides the arguments of `experiments`: storage, the folder of all results (default: $DPRL_HOME or ./dprl_runs);
-    tracking_uri of MLflow (default: $MLFLOW_TRACKING_URI, or a database in `storage`); address of a running Ray
-    cluster (default: this machine); fresh=True, to delete the results of earlier calls; quiet=True, to show only
-    problems.
+    tracking_uri of MLflow (default: $MLFLOW_TRACKING_URI, or a database in `storage`); address of a running Ray cluster
+    (default: this machine); fresh=True, to delete the results of earlier calls; quiet=True, to show only problems.
 
     A failed cell is a line in `Sweep.failed`. Raises UserError if nothing could start, or no cell was finished.
     """

@@ -30,14 +30,14 @@ def part_of(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarra
 
 
 def counts_in(state: Mapping[str, np.ndarray], name: str) -> npt.NDArray[np.int64]:
-    """Return a row of whole numbers in a state that nobody has checked yet; -1 where there is none."""
+    """Return a row of integers in an unchecked state; [-1] if there is none."""
     array = state.get(name)
     counts = isinstance(array, np.ndarray) and array.dtype == np.int64 and array.ndim == 1 and array.size > 0
     return array if counts and array is not None else np.array([-1])
 
 
 def digest_of(words: str, arrays: Mapping[str, np.ndarray]) -> npt.NDArray[np.uint8]:
-    """Return a digest uint8[64] of words and of named arrays, whatever the order of the names."""
+    """Return a digest uint8[64] of words and of named arrays, independent of the order of the names."""
     digest = hashlib.blake2b(words.encode() + b"\0")
     for name in sorted(arrays):
         array = np.asarray(arrays[name])

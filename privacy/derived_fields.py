@@ -57,7 +57,7 @@ class _Charged(NamedTuple):
         return curve_of(*self)
 
 
-@lru_cache(maxsize=1024)  # most cells of a sweep and all seeds of a cell have the same ones; nobody changes the result
+@lru_cache(maxsize=1024)  # most cells of a sweep and all seeds of a cell have the same ones; it is never changed
 def _curve_fields(model: str, relation: str, charged: _Charged, delta: float) -> dict[str, Any]:
     curve = charged.curve
     divergences, absent = renyi(curve)

@@ -43,7 +43,7 @@ class ChargeJournal:
     Args:
         path: of the file; made by the first charge, in a folder that exists.
         identity: of the file, if it is known; None for any. A file of another one is refused.
-        continues: whether a run goes on in the last attempt and asks nobody again. Otherwise it begins a new attempt,
+        continues: whether a run continues the last attempt and asks no user again. Otherwise it begins a new attempt,
             with fresh noise; it may ask the users of earlier attempts again.
     """
 

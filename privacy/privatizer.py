@@ -327,7 +327,7 @@ class Privatizer(Generic[Q]):
         return int(counts_in(state, "counts")[0])
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
-        """Continue a run from `state_dict`, in a privatizer that has charged nobody yet.
+        """Continue a run from `state_dict`, in a privatizer without charges.
 
         Users that the interrupted run had charged since then submit again under the same noise. That is the same
         release if their data are the same, as in a simulation from the same seed and code; with other data the

@@ -63,7 +63,7 @@ class Query(ABC):
             )
 
     def check_continued(self, charged: int) -> None:  # noqa: B027 - most can
-        """Raise LedgerError where a run cannot go on after so many submissions that only its journal knows."""
+        """Raise LedgerError if a run cannot continue after `charged` submissions that only its journal records."""
 
     def refuse_rest_of_block(self, charged: int) -> None:
         """Raise the same for messages that are shuffled between releases on a schedule."""
@@ -154,7 +154,7 @@ class Query(ABC):
         raise LedgerError(f"client and server in two processes send counts or gradients, got {self.name}; simulate")
 
     def last_release(self, channel: Any) -> dict[str, np.ndarray]:  # noqa: ANN401, ARG002
-        """Return the arrays of the last release of sums; a server that restarts goes on from there."""
+        """Return the arrays of the last release of sums; a server that restarts continues from there."""
         return {}
 
     def restart(self, channel: Any, earlier: Int64Array) -> Self:  # noqa: ANN401, ARG002

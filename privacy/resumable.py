@@ -1,4 +1,4 @@
-"""The server's half of a privatizer, in a process of its own: it goes on after a kill at any moment."""
+"""The server's half of a privatizer, in a separate process: it continues after a kill at any moment."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ class ServerPrivatizer(Privatizer[Q]):
     acknowledged, and their clients send them again.
 
     *Formal guarantee.* That of the query. `ldp`: messages have their noise, all else is post-processing. `jdp`: the
-    keys of the noise die with the process, and a server that restarts opens a new counter with fresh ones. It goes on
-    from the last release, as a public number, and counts the messages after it. Every message is so in the releases of
-    one counter only: no epsilon is added, and nobody is asked again (`attempts` of the certificate stays). The noise of
+    keys of the noise die with the process, and a server that restarts opens a new counter with fresh ones. It continues
+    from the last release, as a public number, and counts the messages after it. Thus every message is in the releases
+    of one counter only: no epsilon is added, and no user is asked again (`attempts` does not change). The noise of
     earlier counters stays in the sums: error bounds and certificate include it (`NoiseSpec.frozen`). Under `jdp` the
     folder holds raw records up to their release; only the server may read it.
 
@@ -133,7 +133,7 @@ class ServerPrivatizer(Privatizer[Q]):
         Either way it is on the disk now: acknowledge it.
 
         Raises LedgerError for another run's message, ValueError for values that no client sends; nothing is counted.
-        After any other error, as of a full disk, nothing more is taken or released: a new process goes on from the log.
+        After any other error, such as a full disk, nothing more is accepted or released: a new process resumes the log.
         """
         self.require_whole()
         if message.issuer != self.run:
@@ -194,7 +194,7 @@ class ServerPrivatizer(Privatizer[Q]):
         return found | self._kept()
 
     def _kept(self) -> dict[str, np.ndarray]:
-        """Return the arrays that a restarted server goes on from."""
+        """Return the arrays from which a restarted server continues."""
         own = {f"own/{name}": array for name, array in self._arrays.items()}
         return own | self.query.last_release(self.channel)
 

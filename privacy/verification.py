@@ -251,7 +251,7 @@ def _recomputed(stated: Mapping[str, Any]) -> Certificate:
 
 
 def _privatizer(stated: Mapping[str, Any]) -> Privatizer[Any]:
-    """Return the privatizer of a run with the stated facts; it draws nothing and charges nobody."""
+    """Return the privatizer of a run with the stated facts; it draws no noise and charges no user."""
     says, model, adjacency = stated["claimed"], stated["trust_model"], stated["adjacency"]
     if model not in NOISY_SIDES:
         raise LedgerError(f"trust_model must be one of {', '.join(NOISY_SIDES)}, got {model!r}")

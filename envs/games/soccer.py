@@ -41,10 +41,9 @@ class Soccer:
     both players go to their first cells, the max-player's in the east and the min-player's in the west, turned by 180
     degrees against each other, and either gets the ball with probability 1/2. Episodes start like that, too.
 
-    The payoff is 1 for a goal of the max-player, -1 for one of the min-player, 0 for none; the reward is
-    0.5 + payoff / 2, its mean over the order of moves where that matters. A game of h steps without a goal is
-    therefore worth h / 2, also the Nash value at kick-off, by symmetry. Dynamics and rewards are the same at
-    every step.
+    The payoff is 1 for a goal of the max-player, -1 for one of the min-player, 0 for none; the reward is 0.5 + payoff /
+    2, its mean over the order of moves where that matters. A game of h steps without a goal is therefore worth h / 2,
+    also the Nash value at kick-off, by symmetry. Dynamics and rewards are the same at every step.
 
     A state is a configuration up to reflection in the middle row, as that changes no value if north and south are
     swapped: of each pair of mirror images the state is the one that is smaller as a tuple, and actions refer to it.

@@ -40,7 +40,7 @@ _CHATTY = ("ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk
 
 @dataclass(frozen=True)
 class JobEnd:
-    """How a job ended.
+    """Outcome of a job.
 
     status: as named by Ray. exit_code: the sweep's; 1 if it died otherwise, 130 if it was stopped.
     cause: Ray's message on a job that died without an exit code of a sweep, else ''.

@@ -121,7 +121,7 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
 
 
 def zcdp_delta(epsilon: float, rho: float) -> float:
-    """Return the delta at `epsilon` of whatever is rho-zCDP, rounded up.
+    """Return the delta at `epsilon` of any rho-zCDP mechanism, rounded up.
 
     *Formal guarantee.* The least delta that Renyi divergences of at most alpha * rho for all alpha > 1 prove:
     min over alpha of exp((alpha - 1)(alpha rho - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1).

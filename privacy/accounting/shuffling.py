@@ -1,4 +1,4 @@
-"""Amplification by shuffling: the privacy curve of local reports that are permuted before anybody sees them."""
+"""Amplification by shuffling: the privacy curve of local reports that are permuted before they are seen."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ class Tree(Counter):
     @property
     @abstractmethod
     def levels_text(self) -> str:
-        """How `levels` follows from the number of releases, in a formula."""
+        """Formula for `levels` in terms of the number of releases."""
 
     @abstractmethod
     def losses(self) -> Tally:

@@ -26,7 +26,7 @@ class BinaryTree(Tree):
     mu = sqrt(L) * l2 / sigma. Attained by item 1.
 
     Only the noise is kept in the tree: the noise of prefix k is that of prefix k - lowbit(k) plus one fresh draw (the
-    Fenwick recursion), so a step costs one draw a cell whatever T is, and the sums of the counts stay exact.
+    Fenwick recursion). A step costs one draw per cell for any T, and the sums of the counts are exact.
 
     >>> from dprl.privacy.mechanisms.laplace import Laplace
     >>> tree = BinaryTree(1000, Laplace(10.0))

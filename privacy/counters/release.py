@@ -18,7 +18,7 @@ from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.sampling import BLOCK, extend_noise, fill_noise
 from dprl.privacy.randomness.bits import require_generator
 
-# The same where seven rows are gone through again for every item: all of them stay in the nearest cache.
+# The same if seven rows are processed again for every item: all of them stay in the nearest cache.
 _NEAR_BLOCK = 512
 _Three = tuple[Float64Array, Float64Array, Float64Array]
 

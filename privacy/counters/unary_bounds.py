@@ -1,4 +1,4 @@
-"""Largest running sum of unary-encoded reports, whatever the users' true bits are.
+"""Largest running sum of unary-encoded reports, for any true bits of the users.
 
 A bit's error has one of two laws, that of a hot cell or that of a cold one, and the choice may depend on
 earlier releases, since policies do. For any a < x, by Doob's inequality for the submartingale (S_k - a)+,

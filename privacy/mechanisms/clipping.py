@@ -1,6 +1,6 @@
 """Shrinking a vector into a ball: the kernels of mechanisms that bound the distance of any two vectors.
 
-Sums have eight lanes that are added up last: the same bits whatever the vector width, and no chain of additions.
+Sums have eight lanes that are added up last: equal bits for every vector width, and no chain of additions.
 """
 
 from __future__ import annotations

@@ -38,11 +38,10 @@ class GramGaussian(GriddedGram):
 
     *Formal guarantee.* Between any two inputs of a user, all messages of an episode together, to all n agents, are
     mu-GDP with mu^2 = 4.5 n sum_h m_h^4 / sigma_h^2, in real arithmetic: one user's messages are one vector, so no
-    composition is needed. The Frobenius norm counts an off-diagonal entry twice and its sensitivity is the same
-    sqrt(2) m^2, so `isotropic` halves that variance for nothing; then the noise is the same in every basis. The worst
-    pair has the cosine -1/2 and V = m; [TH23]'s features realise it for D >= 4. On a grid (`exact`) numbers are rounded
-    to it, so that each difference grows by at most one unit, and the noise is discrete Gaussian: see
-    `RoundedGaussianLoss`.
+    composition is needed. The Frobenius norm counts an off-diagonal entry twice and its sensitivity is the same sqrt(2)
+    m^2, so `isotropic` halves that variance for nothing; then the noise is the same in every basis. The worst pair has
+    the cosine -1/2 and V = m; [TH23]'s features realise it for D >= 4. On a grid (`exact`) numbers are rounded to it,
+    so that each difference grows by at most one unit, and the noise is discrete Gaussian: see `RoundedGaussianLoss`.
 
     Paper: Balle, Wang 2018, Theorem 8; Peikert 2010, Theorem 3.1; the statistics are those of [TH23] Algorithm 1.
     """

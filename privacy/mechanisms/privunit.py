@@ -44,10 +44,10 @@ def _rarest_cap(dimension: int) -> float:
 class PrivUnit(VectorMechanism):
     """A unit vector from the cap around the input's direction with probability p, from its complement otherwise.
 
-    *Formal guarantee.* For any two vectors of the user, whatever their norms are, one message is epsilon-LDP with
-    epsilon = ln(p / (1 - p)) + ln((1 - q) / q), where q is the mass of the cap: the density of a message relative to
-    the uniform one is p/q within the cap and (1 - p)/(1 - q) outside, and antipodal inputs attain the ratio. `epsilon`
-    is computed from the p and gamma that the sampler uses, with bounds of the rounding errors added.
+    *Formal guarantee.* For any two vectors of the user, of any norms, one message is epsilon-LDP with epsilon = ln(p /
+    (1 - p)) + ln((1 - q) / q), where q is the mass of the cap: the density of a message relative to the uniform one is
+    p/q within the cap and (1 - p)/(1 - q) outside, and antipodal inputs attain the ratio. `epsilon` is computed from
+    the p and gamma that the sampler uses, with bounds of the rounding errors added.
 
     The coin is exact: p is a multiple of 2^-53 and is compared with 53 bits. The rest of real arithmetic:
 

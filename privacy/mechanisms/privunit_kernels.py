@@ -120,8 +120,8 @@ def privunit_fast(
 ) -> None:
     """Fill `out` float64[d] with PrivUnit's message for `vector`, from draws first, ... (2^32 are kept for it).
 
-    cap: (probability, gamma); workspace: of the sizes of `privunit_workspace`. For a vector without direction the
-    message is the uniform direction that is drawn whatever the vector is.
+    cap: (probability, gamma); workspace: of the sizes of `privunit_workspace`. For a vector without direction, the
+    message is the uniform direction, drawn for every vector.
 
     *Formal guarantee.* See PrivUnit; in real arithmetic.
     """

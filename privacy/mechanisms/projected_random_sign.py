@@ -36,12 +36,12 @@ class ProjectedRandomSign(VectorMechanism):
     M is d_hat x d with entries +sqrt(3), 0, -sqrt(3) of probabilities 1/6, 2/3, 1/6, fresh for every submission and
     independent of the data.
 
-    *Formal guarantee.* For any two vectors of the user, whatever their norms are, one message (bits, seed of M) is
-    (d_hat * bit.epsilon, 0)-LDP, also given M, so M may be public; the loss is attained by vectors with M g = C and -C
-    in every projection. u_i is first rounded to -C or C by a coin of the user's own with mean u_i, in float64: that is
-    preparation of the input. Then an exactly e^x-private coin tells or flips the bit. Together the law is that of
-    eq. (24), P(+C) = 1/(e^x + 1) + (u + C)/(2C) (e^x - 1)/(e^x + 1), and the guarantee rests on the second coin alone,
-    whatever float64 makes of u.
+    *Formal guarantee.* For any two vectors of the user, of any norms, one message (bits, seed of M) is (d_hat *
+    bit.epsilon, 0)-LDP, also given M, so M may be public; the loss is attained by vectors with M g = C and -C in every
+    projection. u_i is first rounded to -C or C by a coin of the user's own with mean u_i, in float64: that is
+    preparation of the input. Then an exactly e^x-private coin reports or flips the bit. Together the law is that of
+    eq. (24), P(+C) = 1/(e^x + 1) + (u + C)/(2C) (e^x - 1)/(e^x + 1), and the guarantee depends on the second coin only,
+    for any rounding of u in float64.
 
     Eq. (24) prints e^(epsilon/k) with an undefined k; only k = d_hat is epsilon-LDP as claimed.
 

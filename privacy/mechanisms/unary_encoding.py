@@ -198,8 +198,8 @@ class UnaryEncoder:
     """A user's one-hot rows as randomized bits.
 
     *Formal guarantee.* Every step's row is encoded with the encoding's epsilon, so H steps together are H * epsilon-LDP
-    for any two trajectories. With `sampled` the user draws one step, whatever the data are, and sends that step and its
-    row only: epsilon-LDP, exactly.
+    for any two trajectories. With `sampled` the user draws one step, independently of the data, and sends that step and
+    its row only: epsilon-LDP, exactly.
 
     Args:
         encoding: of one row. n_steps: H. width: cells of a row. sampled: whether one step is sent instead of all.

@@ -47,7 +47,7 @@ class Uniform(Mechanism):
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Uniform:  # noqa: ARG003
-        """Return uniform noise that is (0, delta)-DP at `sensitivity`, whatever epsilon is: bound l1 / (2 delta).
+        """Return uniform noise that is (0, delta)-DP at `sensitivity`, for any epsilon: bound l1 / (2 delta).
 
         Not usable: at delta = 1e-5 the noise is 50,000 times the sensitivity. The bound grows with 1/delta, not with
         sqrt(log 1/delta), and is at most a factor 1 + delta above the least one for delta <= 1/2. Raises ValueError for

@@ -173,7 +173,7 @@ class VectorMechanism(ABC):
 
     @property
     def message_length(self) -> int:
-        """Numbers of a message, whatever the data."""
+        """Number of entries of a message, for any data."""
         return self.dimension
 
     @abstractmethod

@@ -84,7 +84,7 @@ class CountFamilies:
 
     @property
     def assumption(self) -> str | None:
-        """What the counts take for granted of the environment, for the certificate; None for nothing."""
+        """Assumption of the counts on the environment, for the certificate; None without one."""
         return f"{_PUBLIC_SUCCESSORS}; {_HOLDS_ANYWAY}" if self.ranked else None
 
     @property
@@ -155,7 +155,7 @@ class PooledFamilies(CountFamilies):
 
     @property
     def assumption(self) -> str:
-        """What the counts take for granted of the environment, for the certificate."""
+        """Assumption of the counts on the environment, for the certificate."""
         pooled = "the environment is the same at every step, and counts are summed over steps"
         return "; ".join([pooled, *([_PUBLIC_SUCCESSORS] if self.ranked else []), _HOLDS_ANYWAY])
 

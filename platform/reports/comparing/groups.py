@@ -53,7 +53,7 @@ class Group:
 
     @property
     def episodes(self) -> int:
-        """How long the runs are."""
+        """Number of episodes of a run."""
         return int(self.cells[0].row["episodes"])
 
     @property

@@ -50,7 +50,7 @@ class ReportCell:
 
     @property
     def seeds(self) -> int:
-        """How many seeds it has."""
+        """Number of seeds."""
         return int(self.row["seeds"])
 
     @property

@@ -30,7 +30,7 @@ _LETTERS = "abcdefghijkl"
 
 @dataclass(frozen=True)
 class _Frame:
-    """Where everything lies, in inches. head: of the line that explains colours. margin: of direct labels."""
+    """Layout of a figure, in inches. head: of the line that explains colours. margin: of direct labels."""
 
     width: float
     panel_width: float

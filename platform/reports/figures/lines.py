@@ -68,7 +68,7 @@ def delta_text(delta: float) -> str:
 
 @dataclass(frozen=True)
 class Lines:
-    """How cells of one environment or several, with the same headline, become lines.
+    """Assignment of cells of one or several environments, with the same headline, to lines.
 
     cells: all of a chart. palette: of the whole report. over: the setting along a line, besides those of every line:
     epsilon, or the horizon.
