@@ -191,8 +191,7 @@ def stationary(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the arrays of an MDP or a game with the same dynamics and rewards at each of H = `horizon` steps.
 
-    transitions [S, ..., S'], rewards [S, ...]. start: distribution [S] of the first state, or the state where all
-    episodes start.
+    transitions [S, ..., S'], rewards [S, ...]. start: distribution [S] of the first state, or the start state itself.
     """
     first = start if isinstance(start, np.ndarray) else np.eye(rewards.shape[0])[start]
     return (

@@ -144,8 +144,7 @@ class Privatizer(Generic[Q]):
     def persist(self, journal: Journal) -> None:
         """Write charges to `journal` from now on, and pass over those that it holds; before the first charge.
 
-        Raises LedgerError if somebody is charged already, the journal is of other releases, or seeded noise would be
-        drawn again.
+        Raises LedgerError if a user is charged already, the journal is of other releases, or seeded noise would repeat.
         """
         if self._source != _NOBODY:
             raise LedgerError(f"submissions up to {self.charged} are charged already; name the journal before that")

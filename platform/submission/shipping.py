@@ -26,11 +26,10 @@ def pack(config: Mapping[str, Any], into: Path) -> tuple[Path, Path]:
 
     They are: the package, the same for every job; and the config, metadata of the package, and plugins. Ray names
     shipped folders by their content, so the code is sent to each node once and keeps the path of its compiled kernels
-    there. It is an unpacked wheel because Ray would install a packed one with all dependencies, from the network, on
-    every node.
+    there. The wheel is unpacked because Ray would install a packed one with all dependencies on every node.
 
-    It copies the sources that Python has loaded this module from, so editable and packaged installs both ship the code
-    that they run.
+    It copies the sources that this module was loaded from: editable and packaged installs both ship the code that they
+    run.
     """
     top = Path(__file__).resolve().parents[2]
     code, job = into / _PACKAGE, into / "job"

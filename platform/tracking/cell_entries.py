@@ -47,8 +47,7 @@ def cell_metrics(metrics: Sequence[Metric], results: CellResults, horizon: float
     The part of a key before the slash is its group, a section of MLflow's charts. The sections and the
     axes of the compare page come in alphabetical order, so the headline's group `cell` is the first.
 
-    The time stamp is that of the cell's end, not of the call: MLflow stores equal points once, so writing twice changes
-    nothing.
+    The time stamp is that of the cell's end: MLflow stores equal points once, and writing twice changes nothing.
     """
     stamp = int(results.finished_at * 1000)
     points = [entities.Metric(key, value, stamp, step) for key, value, step in _curve_points(metrics, results.records)]

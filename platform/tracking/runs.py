@@ -82,8 +82,7 @@ def of_older_version(named: Sequence[Run], digests: Collection[str]) -> list[Run
 def adopted(runs: Sequence[Run], parent: str, cells: Mapping[str, str]) -> _Adopted:
     """Split the sweep's runs (oldest first) into those to use and duplicates made because an answer was lost.
 
-    parent, cells: the runs in use, '' and nothing at the start. Of duplicates the most complete run is
-    used.
+    parent, cells: the runs in use, '' and nothing at the start. Of duplicates the fullest run is used.
     """
     children: dict[str, list[Run]] = defaultdict(list)
     for run in runs:

@@ -47,8 +47,7 @@ class MessageProbe:
     Args:
         description: the configuration, in a few words.
         send: (world, runs, key) -> independent messages float64[runs, n].
-        score: messages -> how much each speaks for world 1, float64[runs]: log likelihood ratios, where not said
-            otherwise.
+        score: messages -> evidence of each for world 1, float64[runs]: log likelihood ratios unless stated otherwise.
     """
 
     description: str

@@ -297,8 +297,7 @@ def choose_step(key: np.ndarray, number: np.uint64, steps: int) -> int:
 
     The high word of a product; 1 <= steps < 2^32.
 
-    *Formal guarantee.* None is needed: the choice does not depend on data, so its law, even biased, tells nothing of
-    it.
+    *Formal guarantee.* None is needed: the choice does not depend on data, and its law, even if biased, reveals none.
     """
     word = np.empty(1, dtype=np.uint64)
     fill_bits(word, key, number)

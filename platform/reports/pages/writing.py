@@ -125,8 +125,7 @@ class SweepReport:
     ) -> list[Path]:
         """Write the report as a Markdown page, its figures into a folder beside it, and return the files.
 
-        preface: Markdown that stands below the heading. figures: whether it has any. Raises OSError if something cannot
-        be written.
+        preface: Markdown below the heading. figures: whether it has any. Raises OSError if something cannot be written.
         """
         charts = report_charts(self.cells) if figures else []
         folder = file.with_name(f"{file.stem}_figures")
