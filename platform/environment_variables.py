@@ -21,7 +21,7 @@ _DRIVER_ENVIRONMENT = {
     # Workers that Ray starts beforehand have another environment than those that Tune asks for: they stay idle.
     "RAY_prestart_worker_first_driver": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
-    # The newer output prints a table even with verbosity 0.
+    # The newer output prints a table even in silent mode.
     "RAY_AIR_NEW_OUTPUT": "0",
     # Ctrl-C ends the sweep: cells resume from their own checkpoints, so Tune has nothing to save.
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
