@@ -12,7 +12,7 @@ from dprl.platform.reports.figures.styles import render
 @pytest.fixture(autouse=True)
 def _quick_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write the PDF and the PNG of a sweep's charts as SVG; tests/platform/reports renders each kind."""
-    svg = {}
+    svg: dict[int, tuple[Figure, bytes]] = {}
 
     def quick(figure: Figure, _: str) -> bytes:
         if id(figure) not in svg:
