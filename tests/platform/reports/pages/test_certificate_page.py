@@ -21,9 +21,11 @@ def channels() -> list[str]:
     found = [name for model in threat_models.THREAT_MODELS.values() for name in model.excluded]
     words = [value for value in vars(threat_models).values() if isinstance(value, str) and " " in value]
     words = [word for word in words if "{" not in word and word not in (threat_models.__doc__, ADJACENCY)]
-    adjacencies = (threat_models.GRADIENT_ADJACENCY, threat_models.SAMPLED_ADJACENCY, threat_models._USER)
-    pairs = (threat_models._COUNTS, threat_models._BITS, threat_models._GRAMS, threat_models.PUBLIC_REWARDS)
-    found += [word for word in words if word not in (*adjacencies, *pairs)]
+    adjacencies = (threat_models.GRADIENT_ADJACENCY, threat_models.SAMPLED_ADJACENCY)
+    units = (threat_models._USER, threat_models._AGENT)
+    pairs = (threat_models._COUNTS, threat_models._BITS, threat_models._GRAMS, threat_models._GRADIENTS)
+    others = (threat_models.PUBLIC_REWARDS, threat_models._RECOMMENDED)
+    found += [word for word in words if word not in (*adjacencies, *units, *pairs, *others)]
     sampled = threat_models.of_sampled_gradients(threat_models.THREAT_MODELS["gradients", "jdp"])
     found += [*sampled.excluded, *threat_models.of_trials(["score"]), certificates._SEED, certificates._ROUNDING]
     found += threat_models.of_counts("jdp", 2).excluded
