@@ -155,14 +155,6 @@ class Section:
 Block = Heading | Paragraph | Table | Card | Facts | Figure | Section
 
 
-@dataclass(frozen=True)
-class Document:
-    """A document before it is rendered. title: of a browser's tab."""
-
-    title: str
-    blocks: Sequence[Block]
-
-
 def figures_in(blocks: Sequence[Block]) -> list[Figure]:
     """Return the figures among blocks, in their order."""
     found: list[Figure] = []

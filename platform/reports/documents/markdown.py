@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dprl.platform.reports.documents.blocks import (
     Block,
     Card,
-    Document,
     Facts,
     Figure,
     Heading,
@@ -23,11 +22,10 @@ VERBATIM = "verbatim"
 """Style of paragraphs that are Markdown already."""
 
 
-def markdown(document: Document, figures: str) -> str:
+def markdown(title: str, blocks: Sequence[Block], figures: str) -> str:
     """Return a document as Markdown. figures: the folder that holds its figures as SVG, named as their charts."""
-    title = Heading(document.title, 1)
-    blocks = [block for block in document.blocks if block != title]
-    return "\n\n".join([f"# {title.text}", *(text for block in blocks if (text := _text(block, figures)))]) + "\n"
+    texts = (_text(block, figures) for block in blocks if block != Heading(title, 1))
+    return "\n\n".join([f"# {title}", *filter(None, texts)]) + "\n"
 
 
 def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]], texts: Sequence[str]) -> str:

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from dprl.platform.reports.documents.blocks import Document, Figure, figures_in
+from dprl.platform.reports.documents.blocks import Block, Figure, figures_in
 from dprl.platform.reports.documents.inline_figures import figure_colours, inline_figure
 from dprl.platform.reports.documents.stylesheet import stylesheet
 from dprl.platform.reports.documents.template import PAGE
 from dprl.platform.reports.figures.colours import Shades
 
 
-def html(document: Document, shades: Sequence[Shades]) -> str:
-    """Return a document as a page. shades: of classes p0, p1, ..., the algorithms' colours."""
-    charts = [figure.chart for figure in figures_in(document.blocks)]
+def html(title: str, blocks: Sequence[Block], shades: Sequence[Shades] = ()) -> str:
+    """Return a page. title: of a browser's tab. shades: of classes p0, p1, ..., the algorithms' colours."""
+    charts = [figure.chart for figure in figures_in(blocks)]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False)
     return environment.from_string(PAGE).render(
-        title=document.title,
+        title=title,
         style=Markup(stylesheet(shades, figure_colours(charts))),
-        blocks=document.blocks,
+        blocks=blocks,
         draw=_drawing,
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -58,101 +57,100 @@ class _Place(NamedTuple):
         return self.group.cells[self.place]
 
 
-@dataclass(frozen=True)
-class CellTables:
-    """The tables of all cells, one for each headline. names: of their algorithms."""
+def cell_blocks(groups: Sequence[Group], names: Names) -> list[Block]:
+    """Return the section of claims, if there are any, and that of the tables: of many cells the best of groups.
 
-    groups: Sequence[Group]
-    names: Names
+    There is a table for each headline. names: of the algorithms.
+    """
+    by_metric: dict[Metric | None, list[Group]] = {}
+    for group in groups:
+        by_metric.setdefault(group.metric, []).append(group)
+    most, several = max(1, _MOST_ROWS // len(by_metric)), len(by_metric) > 1
+    cells = sum(len(group.cells) for group in groups)
+    whole = "All" if cells <= most else "The best of"
+    found: list[Block] = [Heading(f"{whole} {counted(cells, 'cell')}" if cells > 1 else "The cell")]
+    for alike in by_metric.values():
+        found += [Heading(value_label(alike[0]), 3)] if several else []
+        found += _table(alike, names, most)
+    claims = _claims(groups)
+    asked = [Section([Heading("Do the claims hold?"), Facts("", claims)], "claims")] if claims else []
+    return [*asked, Section(found, "cells")]
 
-    def blocks(self) -> list[Block]:
-        """Return the section of claims, if there are any, and that of the tables: of many cells the best of groups."""
-        by_metric: dict[Metric | None, list[Group]] = {}
-        for group in self.groups:
-            by_metric.setdefault(group.metric, []).append(group)
-        most, several = max(1, _MOST_ROWS // len(by_metric)), len(by_metric) > 1
-        cells = sum(len(group.cells) for group in self.groups)
-        whole = "All" if cells <= most else "The best of"
-        found: list[Block] = [Heading(f"{whole} {counted(cells, 'cell')}" if cells > 1 else "The cell")]
-        for groups in by_metric.values():
-            found += [Heading(value_label(groups[0]), 3)] if several else []
-            found += self._table(groups, most)
-        claims = self._claims()
-        asked = [Section([Heading("Do the claims hold?"), Facts("", claims)], "claims")] if claims else []
-        return [*asked, Section(found, "cells")]
 
-    def _claims(self) -> list[tuple[Inline, Inline]]:
-        """Return the verdicts that claims can have, 'refuted' only where some cell is; nothing without claims."""
-        found: dict[str, list[ReportCell]] = {}
-        for group in self.groups:
-            for cell in group.cells:
-                found.setdefault(badge_of(cell), []).append(cell)
-        if found.keys() <= {"reference"}:
-            return []
-        kinds = [key for key in BADGES if key != "reference" and (key != "refuted" or key in found)]
-        return [(BADGES[key].inline, _claim_text(key, found.get(key, []))) for key in kinds]
+def _claims(groups: Sequence[Group]) -> list[tuple[Inline, Inline]]:
+    """Return the verdicts that claims can have, 'refuted' only where some cell is; nothing without claims."""
+    found: dict[str, list[ReportCell]] = {}
+    for group in groups:
+        for cell in group.cells:
+            found.setdefault(badge_of(cell), []).append(cell)
+    if found.keys() <= {"reference"}:
+        return []
+    kinds = [key for key in BADGES if key != "reference" and (key != "refuted" or key in found)]
+    return [(BADGES[key].inline, _claim_text(key, found.get(key, []))) for key in kinds]
 
-    def _table(self, groups: Sequence[Group], most: int) -> list[Block]:
-        """Return the table of groups with one headline, without empty columns, and notes on it."""
-        places = [_Place(group, i) for group in groups for i in range(len(group.cells))]
-        kept = places
-        if len(places) > most:
-            # The best of every group, in the order of the groups.
-            best = sorted(range(len(places)), key=lambda i: places[i].place)[:most]
-            kept = [places[i] for i in sorted(best)]
-        columns, told = self._columns_and_texts(groups[0], places, kept)
-        empty = {i for i in range(len(columns)) if not any(texts[i] for texts in told)}
-        headers = [str(column.header) for column in columns]
-        claimed, delta, certified = (headers.index(name) for name in _PRIVACY)
-        if len({each.cell.seeds for each in places}) == 1:
-            empty.add(headers.index(_SEEDS))
-        private = [texts for texts, at in zip(told, kept, strict=True) if at.cell.private]
-        if all(texts[claimed] == texts[certified] for texts in private):
-            empty.add(claimed)
-        if private and all(texts[delta] == delta_number(0.0) for texts in private):
-            empty.add(delta)
-            columns[certified] = Column("Certified \u03b5, \u03b4 = 0", "n")
-        notes, below = {str(texts[-1]) for texts in told}, list[Block]()
-        if len(told) > 1 and len(notes) == 1 and (note := notes.pop()):
-            empty.add(len(columns) - 1)
-            below.append(Paragraph(f"All cells above: {note}.", "note"))
-        if left_out := len(places) - len(kept):
-            below.append(Paragraph(beside(f"{left_out:,} further cells are in", IN_CSV), "note"))
-        shown = [i for i in range(len(columns)) if i not in empty]
-        lines = [[texts[i] for i in shown] for texts in told]
-        styles = ["" if at.cell.private else "none" for at in kept]
-        stacked = " stacked" if len(shown) > _NARROW_COLUMNS else ""
-        return [Table([columns[i] for i in shown], lines, f"all{stacked}", styles), *below]
 
-    def _columns_and_texts(
-        self, group: Group, places: Sequence[_Place], kept: Sequence[_Place]
-    ) -> tuple[list[Column], list[list[Inline]]]:
-        rows = [each.cell.row for each in places]
-        keys = _setting_keys(rows)
-        found = {key for row in rows for key in row}
-        results = [metric for metric in results_in(found) if metric != group.metric]
-        costs = any(reference_of(each.group, each.place) is not None for each in kept if each.cell.private)
-        halved = any("halved_at" in row for row in rows)
-        words = {key for key in keys if any(isinstance(row.get(key), str) for row in rows)}
-        columns = [Column("Algorithm"), Column("Trust model")]
-        columns += [Column(_header(key), "word" if key in words else "n") for key in keys]
-        columns += [*(Column(name, "n") for name in _PRIVACY), Column("Claim")]
-        columns += [Column(value_label(group), "n")] if group.metric is not None else []
-        columns += [Column("Cost of privacy", "n")] if costs else []
-        columns += [Column(f"{capital(group.unit)}s to half regret", "n")] if halved else []
-        columns += [Column(capital(metric.label), "n") for metric in results]
-        columns += [Column(_SEEDS, "n"), Column("Note", "wrap")]
-        texts = []
-        for at in kept:
-            cell, row = at.cell, at.cell.row
-            line: list[Inline] = [self.names.with_swatch(cell), trust_word(str(row["privacy.model"]))]
-            line += [*(_value(row, key) for key in keys), *_privacy(cell)]
-            line += [with_grey_interval(estimate_text(shown(at.group, cell)))] if group.metric is not None else []
-            line += [_cost(at)] if costs else []
-            line += [with_grey_interval(halved_text(row))] if halved else []
-            line += [with_grey_interval(result_text(row, metric)) for metric in results]
-            texts.append([*line, str(cell.seeds), _note(cell)])
-        return columns, texts
+def _table(groups: Sequence[Group], names: Names, most: int) -> list[Block]:
+    """Return the table of groups with one headline, without empty columns, and notes on it."""
+    places = [_Place(group, i) for group in groups for i in range(len(group.cells))]
+    kept = places
+    if len(places) > most:
+        # The best of every group, in the order of the groups.
+        best = sorted(range(len(places)), key=lambda i: places[i].place)[:most]
+        kept = [places[i] for i in sorted(best)]
+    columns, told = _columns_and_texts(groups[0], names, places, kept)
+    empty = {i for i in range(len(columns)) if not any(texts[i] for texts in told)}
+    headers = [str(column.header) for column in columns]
+    claimed, delta, certified = (headers.index(name) for name in _PRIVACY)
+    if len({each.cell.seeds for each in places}) == 1:
+        empty.add(headers.index(_SEEDS))
+    private = [texts for texts, at in zip(told, kept, strict=True) if at.cell.private]
+    if all(texts[claimed] == texts[certified] for texts in private):
+        empty.add(claimed)
+    if private and all(texts[delta] == delta_number(0.0) for texts in private):
+        empty.add(delta)
+        columns[certified] = Column("Certified \u03b5, \u03b4 = 0", "n")
+    notes, below = {str(texts[-1]) for texts in told}, list[Block]()
+    if len(told) > 1 and len(notes) == 1 and (note := notes.pop()):
+        empty.add(len(columns) - 1)
+        below.append(Paragraph(f"All cells above: {note}.", "note"))
+    if left_out := len(places) - len(kept):
+        below.append(Paragraph(beside(f"{left_out:,} further cells are in", IN_CSV), "note"))
+    shown = [i for i in range(len(columns)) if i not in empty]
+    lines = [[texts[i] for i in shown] for texts in told]
+    styles = ["" if at.cell.private else "none" for at in kept]
+    stacked = " stacked" if len(shown) > _NARROW_COLUMNS else ""
+    return [Table([columns[i] for i in shown], lines, f"all{stacked}", styles), *below]
+
+
+def _columns_and_texts(
+    group: Group, names: Names, places: Sequence[_Place], kept: Sequence[_Place]
+) -> tuple[list[Column], list[list[Inline]]]:
+    rows = [each.cell.row for each in places]
+    keys = _setting_keys(rows)
+    found = {key for row in rows for key in row}
+    results = [metric for metric in results_in(found) if metric != group.metric]
+    costs = any(reference_of(each.group, each.place) is not None for each in kept if each.cell.private)
+    halved = any("halved_at" in row for row in rows)
+    words = {key for key in keys if any(isinstance(row.get(key), str) for row in rows)}
+    columns = [Column("Algorithm"), Column("Trust model")]
+    columns += [Column(_header(key), "word" if key in words else "n") for key in keys]
+    columns += [*(Column(name, "n") for name in _PRIVACY), Column("Claim")]
+    columns += [Column(value_label(group), "n")] if group.metric is not None else []
+    columns += [Column("Cost of privacy", "n")] if costs else []
+    columns += [Column(f"{capital(group.unit)}s to half regret", "n")] if halved else []
+    columns += [Column(capital(metric.label), "n") for metric in results]
+    columns += [Column(_SEEDS, "n"), Column("Note", "wrap")]
+    texts = []
+    for at in kept:
+        cell, row = at.cell, at.cell.row
+        line: list[Inline] = [names.with_swatch(cell), trust_word(str(row["privacy.model"]))]
+        line += [*(_value(row, key) for key in keys), *_privacy(cell)]
+        line += [with_grey_interval(estimate_text(shown(at.group, cell)))] if group.metric is not None else []
+        line += [_cost(at)] if costs else []
+        line += [with_grey_interval(halved_text(row))] if halved else []
+        line += [with_grey_interval(result_text(row, metric)) for metric in results]
+        texts.append([*line, str(cell.seeds), _note(cell)])
+    return columns, texts
 
 
 def _setting_keys(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -13,7 +13,6 @@ from dprl.platform.reports.documents.blocks import (
     Block,
     Card,
     Column,
-    Document,
     Heading,
     Inline,
     Paragraph,
@@ -76,7 +75,7 @@ def certificate_page(certificate: Mapping[str, Any], versions: Mapping[str, Any]
     """
     blocks = [*_answer(certificate, title), *_attack(certificate), *_users(certificate), *_derivation(certificate)]
     blocks += [*_limits(certificate), *_details(certificate), *_check(certificate, versions)]
-    return html(Document(f"Privacy certificate: {title}", blocks), [])
+    return html(f"Privacy certificate: {title}", blocks)
 
 
 def _answer(certificate: Mapping[str, Any], title: str) -> Iterator[Block]:

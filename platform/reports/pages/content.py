@@ -13,12 +13,12 @@ from dprl.platform.errors import counted
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.comparing.sentences import heading, lead
-from dprl.platform.reports.documents.blocks import Block, Document, Figure, Heading, Paragraph, Rich, Section, styled
+from dprl.platform.reports.documents.blocks import Block, Figure, Heading, Paragraph, Rich, Section, styled
 from dprl.platform.reports.documents.markdown import VERBATIM
 from dprl.platform.reports.figures.catalogue import palette_of
 from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.pages.budget_tables import BudgetTables
-from dprl.platform.reports.pages.cell_tables import CellTables
+from dprl.platform.reports.pages.cell_tables import cell_blocks
 from dprl.platform.reports.pages.comparison import halving_comparison
 from dprl.platform.reports.pages.markup import Names
 from dprl.platform.reports.pages.methods import HALVED, MEDIAN, METHODS
@@ -53,10 +53,10 @@ class Content:
     compared: tuple[str, str] | None = None
     certificates: Sequence[tuple[str, str]] = ()
 
-    def document(self) -> Document:
-        """Return the report as a document."""
+    def document(self) -> tuple[str, list[Block]]:
+        """Return the title of the report, for a browser's tab, and its blocks."""
         answer = heading(self.groups) or _NO_HEADLINE
-        return Document(self.title or answer, [*self._head(answer), *self._body(), self._methods()])
+        return self.title or answer, [*self._head(answer), *self._body(), self._methods()]
 
     @cached_property
     def names(self) -> Names:
@@ -90,7 +90,7 @@ class Content:
             first, *folded = others
             further = [Section([figure], folded=figure.chart.title) for figure in folded]
             yield Section([Heading(first.chart.title), first, *further], "curves")
-        yield from CellTables(self.groups, self.names).blocks()
+        yield from cell_blocks(self.groups, self.names)
         if self.certificates:
             links = (Markup('<a href="{}">{}</a>').format(place, label) for label, place in self.certificates)
             lines = [Paragraph(Rich(str(link.striptags()), link)) for link in links]

@@ -107,7 +107,7 @@ class SweepReport:
         content = replace(self._content(charts, command, title), certificates=self._certificates(folder))
         frame = cell_frame(self.groups)
         files: dict[str, bytes] = {
-            PAGE_FILE: html(content.document(), content.names.shades).encode(),
+            PAGE_FILE: html(*content.document(), content.names.shades).encode(),
             CELLS_FILE: frame.to_csv(index=False).encode(),
             PARQUET_FILE: _parquet(frame),
             COMPARISONS_FILE: comparison_frame(self.groups).to_csv(index=False).encode(),
@@ -130,7 +130,7 @@ class SweepReport:
         charts = report_charts(self.cells) if figures else []
         folder = file.with_name(f"{file.stem}_figures")
         content = replace(self._content(charts, command, title), preface=preface)
-        write_text(file, markdown(content.document(), folder.name))
+        write_text(file, markdown(*content.document(), folder.name))
         drawn = {f"{chart.name}.svg": chart_files(chart, ["svg"])[f"{chart.name}.svg"] for chart in charts}
         for name, data in drawn.items():
             write_bytes(folder / name, data)

@@ -91,7 +91,7 @@ def page(cells: Sequence[ReportCell], compared: tuple[str, str] | None = None) -
     """The Markdown page of these cells, without figures."""
     about: list[str] = []
     content = Content(None, groups_of(cells), [], about, about, about, "a test", compared=compared)
-    return markdown(content.document(), "figures")
+    return markdown(*content.document(), "figures")
 
 
 def tables_of(text: str) -> list[list[dict[str, str]]]:
