@@ -182,7 +182,7 @@ def test_job_and_token_go_to_the_address_that_was_given(monkeypatch: pytest.Monk
 NO_AGENT = "Request failed with status code 500: No available agent to submit job, please try again later.."
 BUSY = "Request failed with status code 500: something else"
 DASHBOARD = SimpleNamespace(url="http://192.0.2.1:8265", headers={})
-SHIPMENT = SimpleNamespace(runtime_env={})
+SHIPMENT = (Path("code"), Path("job"))
 
 
 class Refusing:

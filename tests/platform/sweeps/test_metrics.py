@@ -109,7 +109,8 @@ def test_only_what_is_declared_has_columns_and_figures(tmp_path: Path, monkeypat
     original = Figure.draw
 
     def keep(self: Figure, *args: Any, **kwargs: Any) -> None:
-        labels.extend(label for axes in self.axes for label in axes.get_legend_handles_labels()[1])
+        legends = [found for axes in self.axes if (found := axes.get_legend()) is not None]
+        labels.extend(text.get_text() for found in legends for text in found.get_texts())
         original(self, *args, **kwargs)
 
     monkeypatch.setattr(Figure, "draw", keep)
