@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -32,12 +32,16 @@ def field_types(kind: type[Any]) -> dict[str, Any]:
 
 
 def check_fields(settings: object) -> None:
-    """Raise ValueError, in one line, for a field of a Literal type with another value, or a flag that is none."""
-    for name, hint in field_types(type(settings)).items():  # type: ignore[arg-type]  # classes are hashable
-        if get_origin(hint) is Literal:
-            check_choice(name, getattr(settings, name), get_args(hint))
-        elif hint is bool:
-            check_flag(name, getattr(settings, name))
+    """Raise ValueError, in one line, for a field of a Literal type with another value, or a flag that is none.
+
+    A subclass that gives a field another type is held to the types of all its bases.
+    """
+    for kind in filter(is_dataclass, type(settings).__mro__):
+        for name, hint in field_types(kind).items():
+            if get_origin(hint) is Literal:
+                check_choice(name, getattr(settings, name), get_args(hint))
+            elif hint is bool:
+                check_flag(name, getattr(settings, name))
 
 
 def check_choice(key: str, value: object, choices: Collection[str]) -> None:

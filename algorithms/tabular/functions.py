@@ -32,7 +32,8 @@ class PrivateCounts(NamedTuple):
     """Private counts as arrays, all that an algorithm sees of users; they may be negative or fractional.
 
     transitions float64[H, S, A, S']; visits float64[H, S, A]; rewards float64[H, S, A]: sums of rewards. users: number
-    of counted episodes. error: bound on the errors of all counts, with probability 1 - beta at a precision_scale of 1.
+    of counted episodes. error: bound on the errors of all counts of all releases, with probability 1 - beta at a
+    precision_scale of 1.
     """
 
     transitions: Float64Array

@@ -15,7 +15,7 @@ from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.threat_models import GRADIENT_ADJACENCY
-from dprl.privacy.validation import check_budget, check_fields
+from dprl.privacy.validation import check_budget, check_fields, check_submissions
 
 D = TypeVar("D")
 Q = TypeVar("Q", bound=Query)
@@ -65,7 +65,9 @@ class TrustModelSettings(ABC, Generic[D, Q]):
     @property
     def most_submissions(self) -> int:
         """T, how often one user submits at most: the setting `submissions`, where there is one."""
-        return int(getattr(self, "submissions", 1))
+        number: int = getattr(self, "submissions", 1)
+        check_submissions(number)
+        return number
 
     def build(
         self, data: D, n_submissions: int, streams: Streams, journal: Journal | None = None, growth: float = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -122,3 +123,12 @@ def test_a_disk_that_fails_is_named_and_nothing_is_charged(
     with pytest.raises(LedgerError, match=r"cannot be written \(Input/output error\)"):
         journal.write(1, 1)
     assert ChargeJournal(tmp_path / "charges").recorded("terms", 3).current == 0
+
+
+def test_a_subclass_widens_no_setting() -> None:
+    @dataclass(frozen=True)
+    class Wide(LocalPrivacy):
+        calibration: str = "certified"  # type: ignore[assignment]
+
+    with pytest.raises(ValueError, match="calibration must be one of certified, printed, got 'junk'"):
+        Wide(1.0, calibration="junk")
