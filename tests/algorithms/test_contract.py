@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -59,10 +59,12 @@ def test_same_seed_same_bits_and_other_seed_other_run(
     assert not np.array_equal(counts[0], counts[2])
 
 
-@paired(name=ONLINE, cuts=[[1], [7, 40], [63, 64, 65], [199]], privacy=PRIVACY, growth=GROWTHS)
+@paired(name=ONLINE, cuts=[[1], [7, 40], [63, 64, 65], [199]], noise=list(product(PRIVACY, GROWTHS)))
 def test_resume_is_exact_at_any_boundary(
-    privacy: Any, name: str, growth: float, cuts: list[int], learner: Learner, envs: Environments[Any]
+    noise: tuple[Any, float], name: str, cuts: list[int], learner: Learner, envs: Environments[Any]
 ) -> None:
+    privacy, growth = noise
+
     def fresh() -> TabularLearner:
         return learner(envs.small, 200, privacy, name=name, replan_growth=growth, **PRACTICAL)
 
@@ -190,7 +192,9 @@ def test_no_noise_is_the_non_private_algorithm(
     assert noisy.learn(2000) != plain.learn(2000)
 
 
-@paired(name=ONLINE, privacy=PRIVACY, growth=GROWTHS)
+@pytest.mark.parametrize("growth", GROWTHS)
+@pytest.mark.parametrize("name", ONLINE)
+@TRUST
 def test_users_reach_the_learner_through_released_counts_only(
     privacy: Any, name: str, growth: float, learner: Learner, envs: Environments[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,11 +61,13 @@ def test_optimism_holds_at_the_papers_constants(
     # At bonus_scale 1 a run fails with probability 3 beta at most ([CZ22] Lemma 2; the others' claims are stronger).
     # With beta = 0.01 more than `most` of 20 runs fail with probability below 1e-4. Without a bonus nearly all do.
     most = int(stats.binom.isf(1e-4, 20, 0.03))
+    # The papers plan before every episode; the others do so here where the number of episodes has grown by a fifth.
+    growth = 0.0 if name in ("private_ucb_vi", "private_ucb_po") else 0.2
     little_noise = dataclasses.replace(privacy, epsilon=1000.0) if privacy.model != "none" else privacy
 
     def runs(n: int, **settings: float) -> list[Any]:
         return [
-            learner(envs.tiny, 15_000, little_noise, name=name, seed=seed, beta=0.01, replan_growth=0.2, **settings)
+            learner(envs.tiny, 15_000, little_noise, name=name, seed=seed, beta=0.01, replan_growth=growth, **settings)
             for seed in range(n)
         ]
 

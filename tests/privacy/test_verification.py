@@ -102,17 +102,20 @@ def role(certificate: dict[str, Any], path: Path) -> tuple[object, ...]:
         named = isinstance(place, dict) and (place.get("class") or place.get("mechanism"))
         found.append((named or "", "" if isinstance(key, int) else key))
         place = place[key]
-    return (certificate["trust_model"], *found)
+    return (certificate["trust_model"], certificate["query"]["class"], *found)
 
 
 @cache
 def first_of_each_role() -> dict[str, list[Path]]:
-    """Return the numbers of every kind's certificate whose roles no kind before it has."""
+    """Return the first and the last number of each role in every kind's certificate, of roles that are new there."""
     seen, chosen = set(), {}
     for kind in EVERY:
-        roles = {role(written(kind), path): path for path, _ in numbers(written(kind))}
-        chosen[kind] = [path for each, path in roles.items() if (kind in NOISELESS, each) not in seen]
-        seen |= {(kind in NOISELESS, each) for each in roles}
+        paths = [path for path, _ in numbers(written(kind))]
+        last = {role(written(kind), path): path for path in paths}
+        first = {role(written(kind), path): path for path in reversed(paths)}
+        new = [each for each in last if (kind in NOISELESS, each) not in seen]
+        chosen[kind] = list(dict.fromkeys(path for each in new for path in (first[each], last[each])))
+        seen |= {(kind in NOISELESS, each) for each in last}
     return chosen
 
 

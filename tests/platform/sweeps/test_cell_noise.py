@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,7 @@ os._exit(9)
 
 
 @pytest.mark.parametrize(
-    ("kind", "point"), [("jdp", "charged"), ("gradients", "saved"), *((kind, "sent") for kind in PRIVACY)]
+    ("kind", "point"), [*product(("jdp", "gradients"), ("charged", "saved")), *((kind, "sent") for kind in PRIVACY)]
 )
 def test_a_release_that_is_killed_says_so_and_composes_whatever_users_send(
     tmp_path: Path, kind: str, point: str
