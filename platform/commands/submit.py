@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _submit(options: argparse.Namespace) -> int:
-    from dprl.platform.commands.cells import expanded_cells, overrides, planned_certificates, stages_asked
+    from dprl.platform.commands.cells import certificates_of, expanded_cells, overrides, stages_asked
     from dprl.platform.configs.config import read_config
     from dprl.platform.environment_variables import tracking_uri
     from dprl.platform.results.home import home_folder
@@ -70,7 +70,7 @@ def _submit(options: argparse.Namespace) -> int:
     stages_asked(cells, options)
     restarts_asked(options)
     cpus_asked(options)
-    planned_certificates(cells)
+    certificates_of(cells)
     dashboard = Dashboard(options.address)
     nodes = dashboard.alive_nodes()
     storage = storage_on(nodes, options.storage, partial(home_folder, None))

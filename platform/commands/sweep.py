@@ -114,14 +114,14 @@ def run(options: argparse.Namespace) -> int:
 
 def execute(options: argparse.Namespace, executor: ExecutorName) -> int:
     """Run the cells of the config, print the table of results and return the exit code."""
-    from dprl.platform.commands.cells import expanded_cells, planned_certificates, stages_asked
+    from dprl.platform.commands.cells import certificates_of, expanded_cells, stages_asked
     from dprl.platform.environment_variables import tracking_uri
     from dprl.platform.results.home import home_folder
 
     cells = expanded_cells(options)
     stages = stages_asked(cells, options) if executor == "tune" else None
     max_restarts, most_cpus = restarts_asked(options), cpus_asked(options)
-    planned_certificates(cells)
+    certificates_of(cells)
     home = home_folder(getattr(options, "storage", None))
     from dprl.platform.reports.tables import write_summary
     from dprl.platform.sweeps.adaptive import run_adaptive
