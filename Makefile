@@ -129,9 +129,10 @@ reproduce: setup  ## published experiments again: numbers of the papers beside o
 # Small runs of the example configs compile what shipped kernels are for. Those are found by their code: none is ever stale.
 wheel: setup  ## dist/*.whl with compiled kernels for this Python and common CPUs (ten minutes)
 	@rm -rf build/kernels package/kernels && mkdir -p package/kernels
-	@for level in x86-64-v3 x86-64-v4; do for config in $(SHIPPED); do \
-		NUMBA_CPU_NAME=$$level NUMBA_CPU_FEATURES= NUMBA_CACHE_DIR=build/kernels DPRL_HOME=build/kernels/runs \
-		$(BIN)/dprl run $$config --set episodes=2000 --set seeds=1; done; done
+	@export NUMBA_CPU_FEATURES= NUMBA_CACHE_DIR=build/kernels; \
+	for level in x86-64-v3 x86-64-v4; do export NUMBA_CPU_NAME=$$level DPRL_HOME=build/kernels/$$level; \
+		for config in $(SHIPPED); do $(BIN)/dprl run $$config --set episodes=2000 --set seeds=1; done; \
+		$(BIN)/dprl run smoke --name real --set noise.entropy=os --set episodes=100; done
 	@cp build/kernels/kernels/*.kernel package/kernels/
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	@rm -rf package/kernels && ls dist/*.whl

@@ -14,7 +14,7 @@ from ctypes import c_void_p
 import numpy as np
 from numba.np.numpy_support import carray
 
-from dprl.compiled import JIT_DISABLED, extern_kernel, inlined, kernel, no_alloc_kernel
+from dprl.compiled import JIT_DISABLED, JumpTable, extern_kernel, inlined, kernel, no_alloc_kernel
 from dprl.privacy.base import LedgerError
 from dprl.privacy.randomness.chacha20 import fill_chacha20
 
@@ -22,6 +22,9 @@ SPLITMIX64, CHACHA20, FORKED = 0, 1, 255
 KEY_WORDS = 5
 _FEWEST_TRANSITIONS = 24
 _ALTERNATING = 0xAAAAAAAAAAAAAAAA
+# Most runs are seeded. CHACHA20 took a tenth of the time to compile one, so it is compiled for its first key.
+_SECRET_BITS = JumpTable("dprl.secret_bits", "int64(int64, voidptr, int64, voidptr, uint64)", place=0)
+_draw_secret_bits = _SECRET_BITS.call
 
 
 @inlined
@@ -58,14 +61,30 @@ def splitmix64_increment(bits: int) -> int:
     return odd ^ _ALTERNATING if (odd ^ odd >> 1).bit_count() < _FEWEST_TRANSITIONS else odd
 
 
+def prepare_secret_bits() -> None:
+    """Compile CHACHA20, or load it from the disk: before a key with its code is used."""
+    if not JIT_DISABLED:
+        _SECRET_BITS.prepare(CHACHA20)
+
+
+def _fill_secret_bits(_: int, out: c_void_p, n: int, key: c_void_p, first: np.uint64) -> int:
+    fill_chacha20(carray(out, (n,), np.uint64), carray(key, (KEY_WORDS,), np.uint64), first)
+    return 1
+
+
+_SECRET_BITS.add(CHACHA20, _fill_secret_bits)
+
+
 @kernel
 def generate(out: np.ndarray, key: np.ndarray, first: np.uint64) -> int:
-    """Fill bits like `fill_bits` and return 1; return 0 if key[0] is not a generator's code."""
+    """Fill bits like `fill_bits` and return 1; return 0 if key[0] is not the code of a generator that is prepared."""
     if key[0] == SPLITMIX64:
         for i in range(out.shape[0]):
             out[i] = splitmix64(key, first + np.uint64(i))
         return 1
     if key[0] == CHACHA20:
+        if not JIT_DISABLED:
+            return _draw_secret_bits(CHACHA20, out.ctypes, out.shape[0], key.ctypes, first)
         fill_chacha20(out, key, first)
         return 1
     return 0
@@ -80,7 +99,7 @@ def _generate(out: c_void_p, n: int, key: c_void_p, first: np.uint64) -> int:
 def fill_bits(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
     """Fill `out` uint64[n], contiguous, with draws first, first+1, ... of `key`, all modulo 2^64.
 
-    Raises as `require_generator` does.
+    Raises as `require_generator` does, and ValueError for a key of CHACHA20 before `prepare_secret_bits`.
     """
     # Arrays are passed by address, so these checks refuse strides, lengths and other types.
     flat, words = out.reshape(out.size), key.reshape(KEY_WORDS)
@@ -89,6 +108,7 @@ def fill_bits(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
     done = generate(flat, words, first) if JIT_DISABLED else _generate(flat.ctypes, flat.size, words.ctypes, first)
     if done == 0:
         require_generator(words)
+        raise ValueError("key is of a generator that is not compiled in this process; take it from Streams.key")
 
 
 @no_alloc_kernel

@@ -15,7 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import LedgerError
-from dprl.privacy.randomness.bits import CHACHA20, FORKED, KEY_WORDS, SPLITMIX64, splitmix64_increment
+from dprl.privacy.randomness.bits import (
+    CHACHA20,
+    FORKED,
+    KEY_WORDS,
+    SPLITMIX64,
+    prepare_secret_bits,
+    splitmix64_increment,
+)
 from dprl.privacy.randomness.settings import NoiseConfig
 
 STREAMS = ("env", "user_noise", "user_coins", "server_noise", "exploration")
@@ -60,6 +67,7 @@ class Streams:
         if stream not in STREAMS:
             raise KeyError(f"unknown random stream {stream!r}; the streams are {', '.join(STREAMS)}")
         if self.noise.entropy == "os" and stream in NOISE_STREAMS:
+            prepare_secret_bits()
             key = np.empty(KEY_WORDS, dtype=np.uint64)
             key[0] = CHACHA20
             key[1:] = np.frombuffer(secrets.token_bytes(_KEY_BYTES), dtype="<u8")

@@ -20,6 +20,9 @@ from dprl.privacy import (
     Streams,
     UserRecord,
 )
+from dprl.privacy.randomness.bits import prepare_secret_bits
+
+prepare_secret_bits()  # tests write keys of CHACHA20 themselves
 
 FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")
 SAMPLED = "sampled_optimized_unary_encoding"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -110,10 +113,31 @@ def test_an_unknown_generator_gives_no_bits() -> None:
 def test_same_bits_without_the_compiler() -> None:
     code = (
         "import numpy as np\n"
-        "from dprl.privacy.randomness.bits import fill_bits\n"
+        "from dprl.privacy.randomness.bits import fill_bits, prepare_secret_bits\n"
+        "prepare_secret_bits()\n"
         "for code in (0, 1):\n"
         "    out = np.empty(300, dtype=np.uint64)\n"
         "    fill_bits(out, np.array([code, 1, 2, 3, 4], dtype=np.uint64), np.uint64(5))\n"
         "    print(*out.tolist())\n"
     )
     printed_both_ways(code)
+
+
+def test_a_generator_that_is_not_compiled_gives_no_bits() -> None:
+    code = (
+        "import numpy as np\n"
+        "from dprl.privacy import NoiseConfig, Streams\n"
+        "from dprl.privacy.randomness.bits import fill_bits\n"
+        "out, key = np.zeros(9, dtype=np.uint64), np.array([1, 1, 2, 3, 4], dtype=np.uint64)\n"
+        "try:\n"
+        "    fill_bits(out, key, np.uint64(0))\n"
+        "except ValueError as error:\n"
+        "    print(error)\n"
+        "Streams(0, '', NoiseConfig(entropy='os')).key('user_noise')\n"
+        "fill_bits(out, key, np.uint64(0))\n"
+        "print(out.all())\n"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    told, drawn = printed.splitlines()
+    assert told == "key is of a generator that is not compiled in this process; take it from Streams.key"
+    assert drawn == "True"
