@@ -1,7 +1,8 @@
 """Files of compiled kernels: those of this user, and those that came with the package.
 
-Numba compiles machine code and two wrappers for every function that a kernel calls, and its callers use only the
-intermediate code. That was a fifth of a first run, so here called kernels have intermediate code only.
+Numba optimises every function that a kernel calls by itself, and compiles machine code and two wrappers of it; then its
+callers merge the intermediate code and optimise all of it again. So here called kernels have intermediate code only,
+and what makes machine code optimises it. That takes a third of a first run less, at the same speed.
 """
 
 # mypy: disable-error-code="no-untyped-call, attr-defined, misc, assignment"
@@ -124,7 +125,10 @@ def _aged(folder: Path) -> Iterator[tuple[float, Path]]:
 
 
 class _Library(CPUCodeLibrary):
-    """Optimised intermediate code, of which no machine code is made."""
+    """Intermediate code, of which no machine code is made: its functions are optimised one by one."""
+
+    def _optimize_final_module(self) -> None:
+        pass
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
