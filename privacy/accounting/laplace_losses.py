@@ -117,7 +117,7 @@ def _delta(epsilon: float, parts: tuple[tuple[int, float], ...]) -> float:
     return _summed(parts).delta(epsilon)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _summed(parts: tuple[tuple[int, float], ...]) -> SummedLosses:
     # The grid of the largest kind: its losses lie on it.
     _, a = max(parts, key=lambda part: part[0] * part[1])

@@ -36,9 +36,11 @@ _TAIL, _RARE = 1e-30, 1e-20
 # Standard deviations, and points in them, that stand for a Gaussian.
 _REACH, _POINTS = 12.0, 6000
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
-# Of sums by FFT: steps in one loss's deviation, points of one loss, deviations of the sum in the window, the steepest
-# change of measure, and the error of one release, relative to Chernoff's bound.
-_FINE_STEPS, _FINE_POINTS, _WINDOW, _STEEPEST, _FFT_ERROR = 50, 1 << 16, 20.0, 1e9, 1e-15
+# Of sums by FFT: steps in one loss's deviation, points of one loss, deviations of the sum in the window, how many of
+# these are kept, the smallest relative and the steepest change of measure, and the error of one release, relative to
+# Chernoff's bound.
+_FINE_STEPS, _FINE_POINTS, _WINDOW, _MOST_WINDOWS, _FFT_ERROR = 50, 1 << 16, 20.0, 8, 1e-15
+_SMALLEST, _STEEPEST = 1e-9, 1e9
 # Pieces of Laplace's density: an error below 1e-5 in the variance of a loss, and in every delta of one. More losses
 # than the last count as responses where they are not alone.
 _WIDTH, _WIDTH_OF_SMALL, _FEWEST_HALF_PIECES, _MOST_HALF_PIECES, _MOST_LAPLACE = 0.01, 0.008, 4, 1 << 13, 2000
@@ -241,13 +243,24 @@ def repeated(part: Losses, n: int) -> Losses:
         power = power.plus(power)
 
 
+@dataclass(frozen=True, eq=False)
+class _Tilt:
+    """The sum after a change of measure: every probability p of a loss l becomes p e^(steepness l) / e^log_moment."""
+
+    steepness: float
+    log_moment: float
+    mean: float
+    deviation: float
+
+
 class SummedLosses:
     """The sum of adaptive releases, n_i of them with law i, from above, by FFT.
 
     A direct sum of thousands of losses takes minutes. An FFT has an error of 1e-16 of the largest probability, too much
-    for a small delta. So masses p are first multiplied by e^(lambda l) / M, M = sum p e^(lambda l), with the lambda
-    that moves the mean of the sum to epsilon. The delta is then a sum of probabilities there, times Chernoff's bound
-    M^n e^(-lambda epsilon), so its error is relative to that bound. Sums beyond the window of the FFT are bounded by
+    for a small delta. So masses p are first multiplied by e^(lambda l) / M, M = sum p e^(lambda l). The delta is then a
+    sum of probabilities there, times Chernoff's bound M^n e^(-lambda epsilon), so its error is relative to that bound.
+    The lambdas are a ladder: from 0, each moves the mean of the sum by a deviation or two. The last one with a mean of
+    at most epsilon is taken, so that one FFT serves many epsilons. Sums beyond the window of the FFT are bounded by
     Chernoff's bound, too.
 
     Args:
@@ -261,70 +274,84 @@ class SummedLosses:
             mean = float(part.mass @ part.losses)
             deviation = math.sqrt(float(part.mass @ (part.losses - mean) ** 2))
             step = max(deviation / _FINE_STEPS, float(np.ptp(part.losses)) / _FINE_POINTS)
-        self._step = step
-        self._terms = [(_on_grid(part, step), n) for part, n in parts]
+        grids = [(_on_grid(part, step), n) for part, n in parts]
+        self._step, self._count = step, sum(n for _, n in grids)
+        self._first = sum(n * grid.first for grid, n in grids)
+        self._listed = [(grid.listed, n) for grid, n in grids]
+        self._most = sum(n * float(one.losses[-1]) for one, n in self._listed)
+        self._lost = min(1.0, sum(n * one.lost for one, n in self._listed) * (1.0 + ROUNDING))
+        self._ladder = [self._tilt(0.0)]
+        self._windows = dict[float, tuple[int, Float64Array, float]]()
 
     def delta(self, epsilon: float) -> float:
         """Return the delta at `epsilon` >= 0, rounded up."""
-        terms, step = self._terms, self._step
-        lost = min(1.0, sum(n * grid.lost for grid, n in terms) * (1.0 + ROUNDING))
-        if epsilon >= sum(n * float(grid.listed.losses[-1]) for grid, n in terms):
-            return lost
-        steepness = self._steepness(epsilon)
-        mean = variance = log_moment = 0.0
-        weighted = []
-        for grid, n in terms:
-            weights, log_of_sum = _tilted(grid, steepness)
-            losses = grid.listed.losses
-            average = float(weights @ losses)
+        if epsilon >= self._most:
+            return self._lost
+        tilt = self._rungs(epsilon)[-1]
+        lowest, mass, beyond = self._window(tilt)
+        start = min(max(math.floor(epsilon / self._step) - lowest, 0), mass.size)
+        # The first point is at epsilon or just below.
+        gap = np.maximum((lowest + np.arange(start, mass.size, dtype=np.float64)) * self._step - epsilon, 0.0)
+        chernoff = math.exp(tilt.log_moment - tilt.steepness * epsilon)
+        error = _FFT_ERROR * (self._count + 1000.0)
+        found = chernoff * (float(mass[start:] @ (np.exp(-tilt.steepness * gap) * -np.expm1(-gap))) + error)
+        return min(1.0, (found + beyond + self._lost) * (1.0 + ROUNDING))
+
+    def _rungs(self, loss: float) -> list[_Tilt]:
+        """Return the ladder up to the last rung with a mean of at most `loss`, the first one in any case."""
+        ladder = self._ladder
+        while ladder[-1].mean <= loss and ladder[-1].deviation > 0.0 and ladder[-1].steepness < _STEEPEST:
+            ladder.append(self._above(ladder[-1]))
+        return ladder[: max(1, next((i for i, rung in enumerate(ladder) if rung.mean > loss), len(ladder)))]
+
+    def _above(self, rung: _Tilt) -> _Tilt:
+        """Return the next rung. Where a deviation grows, as that of rare large losses does, it is nearer."""
+        further = 1.0 / rung.deviation
+        while True:
+            found = self._tilt(rung.steepness + further)
+            if found.mean <= rung.mean + 2.0 * rung.deviation or further < _SMALLEST * rung.steepness:
+                return found
+            further /= 2.0
+
+    def _tilt(self, steepness: float) -> _Tilt:
+        log_moment = mean = variance = 0.0
+        for one, n in self._listed:
+            weights, log_of_sum = _tilted(one, steepness)
+            average = float(weights @ one.losses)
             mean += n * average
-            variance += n * float(weights @ (losses - average) ** 2)
+            variance += n * float(weights @ (one.losses - average) ** 2)
             log_moment += n * log_of_sum
-            weighted.append((weights, n))
+        return _Tilt(steepness, log_moment, mean, math.sqrt(variance))
+
+    def _window(self, tilt: _Tilt) -> tuple[int, Float64Array, float]:
+        """Return (first, mass, beyond): the tilted sum from point `first` on, and a bound on losses above its end."""
+        if tilt.steepness not in self._windows:
+            while len(self._windows) >= _MOST_WINDOWS:
+                del self._windows[next(iter(self._windows))]
+            self._windows[tilt.steepness] = self._computed_window(tilt)
+        return self._windows[tilt.steepness]
+
+    def _computed_window(self, tilt: _Tilt) -> tuple[int, Float64Array, float]:
+        weighted = [(_tilted(one, tilt.steepness)[0], n) for one, n in self._listed]
         longest = max(weights.size for weights, _ in weighted)
-        size = 1 << math.ceil(math.log2(max(longest, _WINDOW * math.sqrt(variance) / step, 2.0)))
-        lowest = round(mean / step) - size // 2
+        size = 1 << math.ceil(math.log2(max(longest, _WINDOW * tilt.deviation / self._step, 2.0)))
+        # All of a sum that fits; sums below the window come out above it, where they count for more.
+        last = self._first + sum(n * (one.losses.size - 1) for one, n in self._listed)
+        lowest = max(self._first, min(round(tilt.mean / self._step) - size // 2, last - size + 1))
         spectrum = math.prod(np.fft.rfft(weights, size) ** n for weights, n in weighted)
-        gap = (lowest + np.arange(size, dtype=np.float64)) * step - epsilon
-        above = gap > 0.0
-        shift = sum(n * grid.first for grid, n in terms) - lowest
-        gap, mass = gap[above], np.maximum(np.roll(np.fft.irfft(spectrum, size), shift % size)[above], 0.0)
-        chernoff = math.exp(log_moment - steepness * epsilon)
-        error = _FFT_ERROR * (sum(n for _, n in terms) + 1000.0)
-        found = chernoff * (float(mass @ (np.exp(-steepness * gap) * -np.expm1(-gap))) + error)
-        end = (lowest + size) * step
-        others = steepness, self._steepness(end)
-        beyond = min(0.0, *(sum(n * _tilted(grid, by)[1] for grid, n in terms) - by * end for by in others))
-        return min(1.0, (found + math.exp(beyond) + lost) * (1.0 + ROUNDING))
-
-    def _steepness(self, epsilon: float) -> float:
-        """Return a lambda >= 0 that moves the mean of the sum to `epsilon`; none where it is above that already."""
-        kept = [(grid.listed.losses, grid.mass, grid.mass > 0.0, n) for grid, n in self._terms]
-        listed = [(losses[positive], np.log(mass[positive]), n) for losses, mass, positive, n in kept]
-
-        def excess(steepness: float) -> float:
-            total = -epsilon
-            for losses, logs, n in listed:
-                exponents = logs + steepness * losses
-                weights = np.exp(exponents - float(exponents.max()))
-                total += n * float(weights @ losses) / float(weights.sum())
-            return total
-
-        high = 1.0
-        if excess(0.0) >= 0.0:
-            return 0.0
-        while excess(high) < 0.0:
-            high *= 2.0
-            if high > _STEEPEST:
-                return high
-        return float(scipy.optimize.brentq(excess, 0.0, high, xtol=1e-3 * high))
+        mass = np.maximum(np.roll(np.fft.irfft(spectrum, size), (self._first - lowest) % size), 0.0)
+        end = (lowest + size) * self._step
+        if end > self._most:
+            return lowest, mass, 0.0
+        bounds = (rung.log_moment - rung.steepness * end for rung in self._rungs(end))
+        return lowest, mass, math.exp(min(0.0, *bounds))
 
 
-def _tilted(grid: _LossGrid, steepness: float) -> tuple[Float64Array, float]:
-    """Return the masses of a grid times e^(steepness l), with the sum 1, and the logarithm of their sum before."""
-    exponents = steepness * grid.listed.losses
+def _tilted(listed: Losses, steepness: float) -> tuple[Float64Array, float]:
+    """Return the masses times e^(steepness l), with the sum 1, and the logarithm of their sum before."""
+    exponents = steepness * listed.losses
     top = float(exponents.max())
-    weights = grid.mass * np.exp(exponents - top)
+    weights = listed.mass * np.exp(exponents - top)
     total = float(weights.sum())
     return weights / total, math.log(total) + top
 

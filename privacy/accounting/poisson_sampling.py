@@ -113,7 +113,7 @@ def _epsilon(curve: SampledGaussianLoss, delta: float) -> float:
     return removed if curve.delta(removed) <= delta else smallest(curve.delta, delta, removed)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _losses(multiplier: float, rate: float, n: int, added: bool) -> SummedLosses:
     """Return the loss of n rounds in one direction; one round in narrow pieces of the noise u, in its deviations."""
     tail = _LOST / n

@@ -1,4 +1,4 @@
-"""Distributions of the loss: both worlds' masses are kept, and the step hardly matters."""
+"""Distributions of the loss: both worlds' masses are kept, the step hardly matters, and sums are never below."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from dprl.privacy.accounting import pld
-from dprl.privacy.accounting.pld import DISCRETE_GAUSSIAN, RESPONSES, UNARY, Kind, losses_of
+from dprl.privacy.accounting.pld import (
+    DISCRETE_GAUSSIAN,
+    RESPONSES,
+    UNARY,
+    Kind,
+    SummedLosses,
+    laplace_losses,
+    laplace_step,
+    losses_of,
+)
 
 MIXTURES = [
     ((Kind(RESPONSES, 0.1, 200), Kind(RESPONSES, 0.13, 90)), 0.0),
@@ -38,3 +47,23 @@ def test_a_coarser_grid_is_above_and_hardly_so(
     for epsilon in (0.0, 0.5, 1.0, 2.0):
         assert fine.delta(epsilon) <= coarse.delta(epsilon) * (1 + 3e-9)
         assert coarse.delta(epsilon) <= fine.delta(epsilon) * (1 + 0.02)
+
+
+@pytest.mark.parametrize("parts", [[(2, 0.3)], [(150, 0.02), (3, 1.7)], [(40, 0.1), (8, 0.5), (1, 2.0)]])
+def test_sums_by_fft_are_direct_sums_rounded_up(parts: list[tuple[int, float]]) -> None:
+    """From 0 to just below the largest sum, also where one change of measure serves many epsilons."""
+    _, a = max(parts, key=lambda part: part[0] * part[1])
+    grids = [(pld._on_grid(laplace_losses(each), laplace_step(a)), n) for n, each in parts]
+    mass, first = np.ones(1), sum(n * grid.first for grid, n in grids)
+    for grid in (grid for grid, n in grids for _ in range(n)):
+        mass = np.convolve(mass, grid.mass)
+    losses = (first + np.arange(mass.size)) * laplace_step(a)
+    found = SummedLosses([(laplace_losses(each), n) for n, each in parts], laplace_step(a))
+    largest = sum(n * each for n, each in parts)
+    lost = sum(n * grid.lost for grid, n in grids)
+    for share in (0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.97, 0.9999, 1.0 - 1e-7):
+        above = losses > share * largest
+        exact = float(mass[above] @ -np.expm1(share * largest - losses[above])) + lost
+        # The error of an FFT is relative to the probability of such losses.
+        allowed = exact * 1e-6 + 1e-11 * float(mass[above].sum())
+        assert exact * (1.0 - 1e-13) <= found.delta(share * largest) <= exact + allowed
