@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from dprl.platform.reports.documents.blocks import Block, Figure, figures_in
@@ -17,13 +18,17 @@ from dprl.platform.reports.figures.colours import Shades
 def html(title: str, blocks: Sequence[Block], shades: Sequence[Shades] = ()) -> str:
     """Return a page. title: of a browser's tab. shades: of classes p0, p1, ..., the algorithms' colours."""
     charts = [figure.chart for figure in figures_in(blocks)]
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False)
-    return environment.from_string(PAGE).render(
+    return _template().render(
         title=title,
         style=Markup(stylesheet(shades, figure_colours(charts))),
         blocks=blocks,
         draw=_drawing,
     )
+
+
+@cache  # each cell has a page
+def _template() -> Template:
+    return Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False).from_string(PAGE)
 
 
 def _drawing(figure: Figure) -> Markup:
