@@ -82,6 +82,7 @@ class _CounterSelection:
         return f"{text}; next: {others[0].counter} with {others[0].mechanism} noise, {others[0].rms:.4g}"
 
 
+@lru_cache(maxsize=32)  # all seeds of a cell have the same one
 def calibrate(
     counter: AnyCounter, mechanism: type[Mechanism], epsilon: float, delta: float, row: Sensitivity
 ) -> AnyCounter:
