@@ -11,6 +11,7 @@ from dprl.privacy.accounting.curves import (
     ZCDP,
     ApproximateLoss,
     GaussianDP,
+    MaximumCurve,
     MinimumCurve,
     OptimizedUnaryEncodings,
     PrivacyCurve,
@@ -19,7 +20,6 @@ from dprl.privacy.accounting.curves import (
     Unbounded,
 )
 from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss, RoundedGaussianLoss
-from dprl.privacy.accounting.disjoint_users import MaximumCurve
 from dprl.privacy.accounting.laplace_losses import LaplaceLoss
 from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
 from dprl.privacy.accounting.shuffling import ShuffledLoss
@@ -106,7 +106,7 @@ def steps_from_ledger(releases: Sequence[ReleaseEvent], terms: Terms) -> list[St
         return []
     total, which = curve_of(releases, terms.submissions * terms.attempts, terms.groups), 0
     if isinstance(total, MinimumCurve):
-        which = min((0, -1), key=lambda i: total.bounds[i].epsilon(claimed.delta))
+        which = min((0, -1), key=lambda i: total.curves[i].epsilon(claimed.delta))
     parts = _parts(releases, which)
     found = [step for part in parts for step in _part_steps(part, terms, claimed, alone=len(parts) == 1)]
     found += _composition(parts, terms)

@@ -12,8 +12,7 @@ from threading import Lock
 from typing import NamedTuple, NoReturn, Protocol, cast
 
 from dprl.privacy.accounting.composition import compose, repeat
-from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded
-from dprl.privacy.accounting.disjoint_users import maximum
+from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded, maximum
 from dprl.privacy.base import LedgerError, TrustModel
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, BitMechanism, MessageMechanism

@@ -17,6 +17,7 @@ from dprl.privacy.accounting.curves import (
     ZCDP,
     ApproximateLoss,
     GaussianDP,
+    MaximumCurve,
     MinimumCurve,
     OptimizedUnaryEncodings,
     PrivacyCurve,
@@ -30,7 +31,6 @@ from dprl.privacy.accounting.discrete_gaussians import (
     DiscreteGaussianLoss,
     RoundedGaussianLoss,
 )
-from dprl.privacy.accounting.disjoint_users import MaximumCurve, maximum
 from dprl.privacy.accounting.laplace_losses import LaplaceLoss
 from dprl.privacy.accounting.pld import DISCRETE_GAUSSIAN, LAPLACE, RESPONSES, UNARY, Kind, Losses, losses_of
 from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
@@ -187,10 +187,8 @@ def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
     """
     if times < 1:
         raise ValueError(f"times must be at least 1, got {times}")
-    if isinstance(curve, MinimumCurve):
-        return MinimumCurve(tuple(repeat(bound, times) for bound in curve.bounds))
-    if isinstance(curve, MaximumCurve):
-        return maximum([repeat(run, times) for run in curve.runs])
+    if isinstance(curve, MinimumCurve | MaximumCurve):
+        return type(curve)(tuple(repeat(each, times) for each in curve.curves))
     if isinstance(curve, ShuffledLoss | SampledGaussianLoss):
         return replace(curve, n=curve.n * times)
     if isinstance(curve, RoundedGaussianLoss):
@@ -211,7 +209,7 @@ def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
 
 def bound_of(curve: PrivacyCurve, which: int) -> PrivacyCurve:
     """Return one of the bounds of a `MinimumCurve`, any other curve itself."""
-    return curve.bounds[which] if isinstance(curve, MinimumCurve) else curve
+    return curve.curves[which] if isinstance(curve, MinimumCurve) else curve
 
 
 def parts_of(curve: PrivacyCurve) -> ComposedLoss:

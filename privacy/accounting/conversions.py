@@ -11,8 +11,7 @@ import numpy as np
 import scipy
 
 from dprl.privacy.accounting.composition import parts_of
-from dprl.privacy.accounting.curves import MinimumCurve, PrivacyCurve
-from dprl.privacy.accounting.disjoint_users import MaximumCurve
+from dprl.privacy.accounting.curves import MaximumCurve, MinimumCurve, PrivacyCurve
 from dprl.privacy.accounting.pld import RESPONSES, UNARY, Kind
 from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
 from dprl.privacy.accounting.root_finding import ROUNDING
@@ -87,11 +86,11 @@ def renyi(curve: PrivacyCurve) -> tuple[dict[int, float], str]:
     Zhang 2019, Theorem 5 and sec. 3.3.
     """
     if isinstance(curve, MinimumCurve):
-        found = [renyi(bound) for bound in curve.bounds]
+        found = [renyi(bound) for bound in curve.curves]
         proved = [at_order for at_order, _ in found if at_order]
         return ({a: min(each[a] for each in proved) for a in ORDERS}, "") if proved else found[0]
     if isinstance(curve, MaximumCurve):
-        found = [renyi(run) for run in curve.runs]
+        found = [renyi(run) for run in curve.curves]
         absent = next((why for _, why in found if why), "")
         return {} if absent else {a: max(each[a] for each, _ in found) for a in ORDERS}, absent
     if isinstance(curve, ShuffledLoss):

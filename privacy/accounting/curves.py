@@ -7,9 +7,10 @@ A curve is a frozen description, so a ledger can hold it, compare it and print i
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -259,32 +260,66 @@ class ZCDP:
 
 
 @dataclass(frozen=True)
-class MinimumCurve:
+class _ChosenCurve:
+    """Base class of curves that take one of several curves' numbers at every epsilon and at every delta."""
+
+    curves: tuple[PrivacyCurve, ...]
+    exact: bool = False
+    _largest: ClassVar[bool]
+
+    def _choose(self, numbers: Iterable[float]) -> float:
+        return max(numbers) if self._largest else min(numbers)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The chosen pure epsilon."""
+        return self._choose(curve.pure_epsilon for curve in self.curves)
+
+    def epsilon(self, delta: float) -> float:
+        """Return the chosen epsilon."""
+        return self._choose(curve.epsilon(delta) for curve in self.curves)
+
+    def delta(self, epsilon: float) -> float:
+        """Return the chosen delta."""
+        return self._choose(curve.delta(epsilon) for curve in self.curves)
+
+    @property
+    def method(self) -> str:
+        """Method of computation."""
+        word = "largest" if self._largest else "least"
+        return f"the {word} of: " + "; ".join(dict.fromkeys(curve.method for curve in self.curves))
+
+
+class MinimumCurve(_ChosenCurve):
     """Several bounds on one release: the best one counts at every delta.
 
     Many Laplace draws on a vector of small L2 norm have a total loss and a zero-concentrated one, for instance.
     """
 
-    bounds: tuple[PrivacyCurve, ...]
-    exact: bool = False
+    _largest = False
 
-    @property
-    def pure_epsilon(self) -> float:
-        """The least."""
-        return min(bound.pure_epsilon for bound in self.bounds)
 
-    def epsilon(self, delta: float) -> float:
-        """Return the least epsilon."""
-        return min(bound.epsilon(delta) for bound in self.bounds)
+class MaximumCurve(_ChosenCurve):
+    """Curves of runs with disjoint users: the worst one counts at every epsilon and at every delta.
 
-    def delta(self, epsilon: float) -> float:
-        """Return the least delta."""
-        return min(bound.delta(epsilon) for bound in self.bounds)
+    *Formal guarantee.* Two neighbours differ in one user, who is in one run; all other runs have the same input in both
+    worlds and independent noise, so they change no probability ratio. Everything together is (epsilon, delta)-DP
+    wherever each run is.
 
-    @property
-    def method(self) -> str:
-        """Method of computation."""
-        return "the least of: " + "; ".join(bound.method for bound in self.bounds)
+    Paper: McSherry 2009, Theorem 4.
+    """
+
+    _largest = True
+
+
+def maximum(runs: Sequence[PrivacyCurve]) -> PrivacyCurve:
+    """Return the curve of runs with disjoint users.
+
+    >>> maximum([PureDP(1.0), PureDP(0.5), PureDP(1.0)]).pure_epsilon
+    1.0
+    """
+    distinct = tuple(dict.fromkeys(runs))
+    return distinct[0] if len(distinct) == 1 else MaximumCurve(distinct)
 
 
 @lru_cache(maxsize=64)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dprl.privacy.accounting.composition import parts_of
-from dprl.privacy.accounting.curves import ZCDP, GaussianDP, MinimumCurve, PrivacyCurve
-from dprl.privacy.accounting.disjoint_users import MaximumCurve
+from dprl.privacy.accounting.curves import ZCDP, GaussianDP, MaximumCurve, MinimumCurve, PrivacyCurve
 from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
 from dprl.privacy.accounting.root_finding import ROUNDING, smallest
 from dprl.privacy.accounting.shuffling import ShuffledLoss
@@ -68,10 +67,8 @@ class _GroupCurve:
         curve, m = self.curve, self.size
         if isinstance(curve, GaussianDP):
             return [GaussianDP(m * curve.mu)]
-        if isinstance(curve, MinimumCurve):
-            return [_GroupCurve(bound, m) for bound in curve.bounds]
-        if isinstance(curve, MaximumCurve):
-            return [MaximumCurve(tuple(_GroupCurve(run, m) for run in curve.runs))]
+        if isinstance(curve, MinimumCurve | MaximumCurve):
+            return [type(curve)(tuple(_GroupCurve(each, m) for each in curve.curves))]
         if isinstance(curve, ShuffledLoss | SampledGaussianLoss):
             return []
         parts = parts_of(curve)

@@ -256,7 +256,7 @@ def test_the_curve_is_at_most_the_zcdp_bound() -> None:
     # spec: (1, 1e-6) at sigma / l2 = 4.5309, rho = 0.02436, by zCDP; at 4.2247 by the Gaussian curve.
     curve = DiscreteGaussian(42.247).curve(Sensitivity(20.0, 10.0, 8.0, 5))
     assert isinstance(curve, MinimumCurve)
-    assert curve.bounds[0].epsilon(1e-6) == pytest.approx(ZCDP(10.0**2 / 2.0 / 42.247**2).epsilon(1e-6))
+    assert curve.curves[0].epsilon(1e-6) == pytest.approx(ZCDP(10.0**2 / 2.0 / 42.247**2).epsilon(1e-6))
     assert curve.epsilon(1e-6) == pytest.approx(1.0, abs=1e-3)
     assert curve.pure_epsilon == math.inf
 
