@@ -267,6 +267,7 @@ class BernsteinVIConfig(StationaryMDPConfig):
     tuned: ClassVar[tuple[float, float] | None] = (0.01, 0.003)
     theorem: ClassVar[str | None] = "docs/bernstein_vi.md, Theorem 1 (optimism)"
     pooled_theorem: ClassVar[str] = "docs/bernstein_vi.md, Theorem 2 (optimism)"
+    counts_losses: ClassVar[bool] = True
     plan = staticmethod(plan)
     run = staticmethod(run)
 
@@ -282,11 +283,6 @@ class BernsteinVIConfig(StationaryMDPConfig):
                 "consistency must be proved or never with known_transitions: true, got 'always'; flow is restored in "
                 "counts of all transitions"
             )
-
-    @property
-    def counts_losses(self) -> bool:
-        """Whether users count losses 1 - r: always, unless rewards are known."""
-        return True
 
     def families(self, env: FiniteMDP) -> CountFamilies:
         """Return transitions, visits and, unless rewards are known, losses."""

@@ -160,13 +160,9 @@ class RandomVIConfig(StationaryMDPConfig):
     name: ClassVar[str] = "random_vi"
     tuned: ClassVar[tuple[float, float] | None] = (0.3, 0.1)
     bounds_optimum: ClassVar[bool | None] = None
+    counts_losses: ClassVar[bool] = True
     plan = staticmethod(plan)
     run = staticmethod(run)
-
-    @property
-    def counts_losses(self) -> bool:
-        """Whether users count losses 1 - r: always."""
-        return True
 
     def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Draws:
         """Return the deviations of the noise, without draws: plans are those of the means."""

@@ -31,6 +31,8 @@ class Query(ABC):
 
     name: ClassVar[str]
     """The kind of data: 'counts', 'gradients', 'statistics' or 'bits'."""
+    adds_up_messages: ClassVar[bool] = False
+    """Whether a trusted server draws fresh noise for each sum of messages, wherever they come from."""
 
     @property
     @abstractmethod
@@ -41,11 +43,6 @@ class Query(ABC):
     @abstractmethod
     def identity(self) -> str:
         """Text that identifies record and noise, see `noise_identity`."""
-
-    @property
-    def adds_up_messages(self) -> bool:
-        """Whether a trusted server draws fresh noise for each sum of messages, wherever they come from."""
-        return False
 
     @property
     def longest_run(self) -> int:

@@ -266,15 +266,12 @@ class LDPSignVotesConfig:
     plays: ClassVar[type[Env]] = LinearMixtureMDP
     releases: ClassVar[Releases] = "bits"
     unit: ClassVar[Literal["episode", "submission"]] = "episode"
+    covered_by: ClassVar[str | None] = None
+    """Nothing is proved of its regret."""
     metrics: ClassVar[tuple[Metric, ...]] = (REGRET, RIGHT_SIGNS)
 
     def __post_init__(self) -> None:
         check_number("exploration", self.exploration, 0.0)
-
-    @property
-    def covered_by(self) -> str | None:
-        """None: nothing is proved of its regret."""
-        return None
 
     def privatizer(
         self, env: LinearMixtureMDP, privacy: BitPrivacyConfig, episodes: int, streams: Streams

@@ -178,6 +178,8 @@ class MALDPConfig:
     plays: ClassVar[type[Env]] = LinearMixtureMDP
     releases: ClassVar[Releases] = "statistics"
     unit: ClassVar[Literal["episode", "submission"]] = "episode"
+    covered_by: ClassVar[str | None] = None
+    """The assumptions of the theorems on regret do not hold, see docs/ma_ldp.md."""
     metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED, INDEFINITE, REWARD_ERROR)
 
     def __post_init__(self) -> None:
@@ -195,11 +197,6 @@ class MALDPConfig:
         check_choice("graph", self.graph, GRAPHS)
         check_choice("gossip_over", self.gossip_over, FIXED_GRAPHS)
         self.communication  # noqa: B018 - checks its own settings
-
-    @property
-    def covered_by(self) -> str | None:
-        """None: the assumptions of the theorems on regret do not hold, see docs/ma_ldp.md."""
-        return None
 
     @property
     def steps(self) -> RewardStep:

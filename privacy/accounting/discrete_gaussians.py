@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -94,17 +95,13 @@ class DiscreteGaussianLoss:
     n: int
     sigma: float
     exact: bool = False
+    pure_epsilon: ClassVar[float] = math.inf
 
     def __post_init__(self) -> None:
         if self.n < 1:
             raise ValueError(f"n must be at least 1, got {self.n}")
         if not 0.0 < self.sigma < math.inf:
             raise ValueError(f"sigma must be above 0 and finite, got {self.sigma}")
-
-    @property
-    def pure_epsilon(self) -> float:
-        """Infinite."""
-        return math.inf
 
     @property
     def rho(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 import scipy
@@ -42,17 +43,13 @@ class SampledGaussianLoss:
     rate: float
     n: int = 1
     exact: bool = False
+    pure_epsilon: ClassVar[float] = math.inf
 
     def __post_init__(self) -> None:
         if not (LEAST_MULTIPLIER <= self.multiplier < math.inf and 0.0 < self.rate <= 1.0 and self.n >= 1):
             raise ValueError(
                 f"multiplier must be at least {LEAST_MULTIPLIER}, rate in (0, 1] and n at least 1, got {self}"
             )
-
-    @property
-    def pure_epsilon(self) -> float:
-        """Infinite."""
-        return math.inf
 
     @property
     def one_point(self) -> tuple[float, float]:

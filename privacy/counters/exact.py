@@ -25,14 +25,10 @@ class ExactCounter(Counter):
     """
 
     n_items: int
+    node: ClassVar[Mechanism | None] = None
     name: ClassVar[str] = "exact"
     place: ClassVar[str] = ""
     keeps_integers: ClassVar[bool] = True
-
-    @property
-    def node(self) -> Mechanism | None:
-        """The noise of every node: none."""
-        return None
 
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
         """Return `row`: the difference from the sum before shows the row."""

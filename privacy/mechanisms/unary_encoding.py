@@ -155,6 +155,7 @@ class OptimizedUnaryEncoding(UnaryEncoding):
     """
 
     name: ClassVar[str] = "optimized_unary_encoding"
+    hot_probability: ClassVar[float] = 0.5
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:
@@ -167,11 +168,6 @@ class OptimizedUnaryEncoding(UnaryEncoding):
         if OptimizedUnaryEncodings(n, LARGEST_EPSILON).delta(epsilon) <= delta:
             return cls(LARGEST_EPSILON)
         return cls(max(pure, largest(lambda e: OptimizedUnaryEncodings(n, e).delta(epsilon), delta, pure)))
-
-    @property
-    def hot_probability(self) -> float:
-        """P = 1/2."""
-        return 0.5
 
     @property
     def cold_probability(self) -> float:

@@ -7,6 +7,7 @@ the counter's release t. Errors of updates cancel in their sum, that is in the p
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -46,6 +47,8 @@ class CorrelatedGradientQuery(GradientQuery):
     """
 
     counter: AnyCounter = field(default_factory=lambda: BinaryTree(1))
+    adds_up_messages: ClassVar[bool] = False
+    """False: the compiled loop counts windows in order."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -68,11 +71,6 @@ class CorrelatedGradientQuery(GradientQuery):
     def noise_norm(self) -> float:
         """Root mean squared norm of the noise of a released running sum, over all releases."""
         return self.law.noise_norm * self.counter.errors()[0]
-
-    @property
-    def adds_up_messages(self) -> bool:
-        """False: the compiled loop counts windows in order."""
-        return False
 
     def check_run(self, n_users: int, submissions: int) -> None:
         """Raise unless the counter is made for so many users, who submit once."""

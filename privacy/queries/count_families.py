@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -138,6 +139,7 @@ class PooledFamilies(CountFamilies):
     """
 
     visits_per_user: int = 0
+    layers: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -147,11 +149,6 @@ class PooledFamilies(CountFamilies):
                 f"visits_per_user must be 0 unless the narrowest family's width divides all others, got "
                 f"{self.visits_per_user} with widths {widths}; a cell's visits would not be limited"
             )
-
-    @property
-    def layers(self) -> int:
-        """Number of steps with counts of their own: one stands for all."""
-        return 1
 
     @property
     def assumption(self) -> str:

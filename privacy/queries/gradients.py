@@ -208,6 +208,8 @@ class GradientQuery(Query):
     window: int = 0
     shuffled: bool = False
     name: ClassVar[str] = "gradients"
+    adds_up_messages: ClassVar[bool] = True
+    """True: noise of a window is numbered by its submissions."""
     sampled: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -337,11 +339,6 @@ class GradientQuery(Query):
         if not self.window:
             channel.cursor[RELEASED] = channel.cursor[RECEIVED]
         return GradientEstimates(out, None if self.response is None else np.array([bit]))
-
-    @property
-    def adds_up_messages(self) -> bool:
-        """True: noise of a window is numbered by its submissions."""
-        return not self.sampled
 
     def read(self, channel: GradientChannel, messages: Float64Array, last: int) -> GradientEstimates:
         """Return the estimates of messages float64[k, m]; post-processing.

@@ -109,6 +109,7 @@ class SampledGradientQuery(GradientQuery):
     population: int = 0
     rounds: int = 0
     sampled: ClassVar[bool] = True
+    adds_up_messages: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -117,8 +117,5 @@ class GradientSettings(TrustModelSettings[GradientLayout, GradientQuery]):
     """Settings of a trust model for gradients; neighbours differ in one agent's environment and all its episodes."""
 
     adjacency: ClassVar[str] = GRADIENT_ADJACENCY
-
-    @property
-    def release_scores(self) -> str:
-        """Reader of scores: 'simulator', 'private' (randomized bits are sent) or 'none'."""
-        return "none"
+    release_scores: str
+    """Reader of scores: 'simulator', 'private' (randomized bits are sent) or 'none'."""
