@@ -102,7 +102,7 @@ class Gram(ABC):
     @property
     def deviations(self) -> Float64Array:
         """Standard deviation float64[H] of the noise of a number on the diagonal, stage by stage; 0 without noise."""
-        found = np.zeros(len(self.scales))
+        found = np.zeros(len(self.release.bounds))
         for h, scale in enumerate(self.scales):
             if scale > 0:
                 found[h] = (self.grid(h + 1) or 1.0) * math.sqrt(self.stage_mechanisms(h + 1)[0].variance)
@@ -128,22 +128,24 @@ class Gram(ABC):
 
         *Formal guarantee.* See the class.
         """
-        if not 1 <= stage <= len(self.scales):
-            raise ValueError(f"stage must lie in 1..{len(self.scales)}, got {stage}; count from 1")
-        length, bound = self.release.message_length, self.release.bounds[stage - 1]
+        length, d, bounds = self.release.message_length, self.release.dimension, self.release.bounds
+        if not 1 <= stage <= len(bounds):
+            raise ValueError(f"stage must lie in 1..{len(bounds)}, got {stage}; count from 1")
         if not 0 <= number < _MOST_DRAWS // length:
             raise ValueError(f"number must lie in [0, 2^53 / {length}), got {number}; start a new stream")
-        given = checked_vector(phi, self.release.dimension)
+        given, bound, clips = checked_vector(phi, d), bounds[stage - 1], self.release.clipped
         numbers, grid = np.zeros(length), self.grid(stage)
-        if self.scales[stage - 1] > 0:
-            first, wide = number * length, 2 * self.release.dimension
+        if any(self.scales) and self.scales[stage - 1] > 0:
+            first, wide = number * length, 2 * d
             ends, off_diagonal = self.stage_mechanisms(stage)
             key = stage_key(key, stage) if grid else key
             fill_noise(numbers[:wide], ends.noise(key), np.uint64(first))
             fill_noise(numbers[wide:], off_diagonal.noise(key), np.uint64(first + wide))
-        return _made_message(
-            self.release, given, clip_value(float(value), bound, self.release.clipped), stage, (numbers, grid)
-        )
+        feature, matrix, vector = np.empty(d), np.zeros((d, d)), np.zeros(d)
+        clip_features(feature, given, bound, clips)
+        finish_gram(numbers, feature, clip_value(float(value), bound, clips), grid, grid or 1.0, grid or 1.0)
+        add_gram(matrix, vector, numbers)
+        return matrix + np.triu(matrix, 1).T, vector
 
 
 def stage_key(key: npt.NDArray[np.uint64], stage: int) -> npt.NDArray[np.uint64]:
@@ -156,18 +158,6 @@ def stage_key(key: npt.NDArray[np.uint64], stage: int) -> npt.NDArray[np.uint64]
     if own[0] == SPLITMIX64:
         own[2] = splitmix64_increment(int(own[2]))
     return own
-
-
-def _made_message(
-    release: GramRelease, phi: Float64Array, target: float, stage: int, noise: tuple[Float64Array, float]
-) -> tuple[Float64Array, Float64Array]:
-    """Return the message (float64[D, D] symmetric, float64[D]) of a clipped value, with noise (draws, grid)."""
-    d, (numbers, grid) = release.dimension, noise
-    feature, matrix, vector = np.empty(d), np.zeros((d, d)), np.zeros(d)
-    clip_features(feature, phi, release.bounds[stage - 1], release.clipped)
-    finish_gram(numbers, feature, target, grid, grid or 1.0, grid or 1.0)
-    add_gram(matrix, vector, numbers)
-    return matrix + np.triu(matrix, 1).T, vector
 
 
 @dataclass(frozen=True)
@@ -262,20 +252,11 @@ class RawGram(Gram):
 
     scales: tuple[float, ...] = ()
     name: ClassVar[str] = "raw"
+    arithmetic: ClassVar[str] = NO_ACCOUNT
 
     def __post_init__(self) -> None:
         if any(self.scales):
             raise ValueError(f"scales must be left out without noise, got {self.scales}; choose a mechanism")
-
-    @property
-    def arithmetic(self) -> str:
-        """Nothing is guaranteed."""
-        return NO_ACCOUNT
-
-    @property
-    def deviations(self) -> Float64Array:
-        """Zeros float64[H]."""
-        return np.zeros(len(self.release.bounds))
 
     def stage_mechanisms(self, stage: int) -> tuple[Mechanism, Mechanism]:
         """Raise ValueError: there are none."""
@@ -283,15 +264,6 @@ class RawGram(Gram):
 
     def _clipped_curve(self) -> PrivacyCurve:
         return Unbounded()
-
-    def randomize(
-        self, phi: Float64Array, value: float, stage: int, key: npt.NDArray[np.uint64], number: int
-    ) -> tuple[Float64Array, Float64Array]:
-        """Return the statistics (float64[D, D], float64[D]), clipped as `release` says; nothing is drawn."""
-        del key, number
-        given, length = checked_vector(phi, self.release.dimension), self.release.message_length
-        target = clip_value(float(value), self.release.bounds[stage - 1], self.release.clipped)
-        return _made_message(self.release, given, target, stage, (np.zeros(length), 0.0))
 
 
 def _leading(number: float) -> int:

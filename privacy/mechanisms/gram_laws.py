@@ -215,6 +215,7 @@ class GramUniform(_Bounded):
     """
 
     name: ClassVar[str] = "gram_uniform"
+    unit: ClassVar[Mechanism | None] = Uniform(1.0)
 
     @classmethod
     def calibrated(
@@ -233,11 +234,6 @@ class GramUniform(_Bounded):
         """Return the noise of (diagonal and right-hand side, off-diagonal) of a stage."""
         noise = Uniform(self.scales[stage - 1])
         return noise, noise
-
-    @property
-    def unit(self) -> Mechanism | None:
-        """Uniform noise on [-1, 1]."""
-        return Uniform(1.0)
 
     def _clipped_curve(self) -> PrivacyCurve:
         return bounded_support_curve(self.mass_outside, 0.0)
