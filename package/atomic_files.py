@@ -6,6 +6,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
@@ -44,14 +45,25 @@ def flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_all(file: FileIO, content: bytes) -> None:
-    """Write all of `content` to an unbuffered file; the system may take it in parts."""
-    rest = memoryview(content)
-    while rest:
-        written = file.write(rest)
-        if not written:
-            raise OSError(0, "nothing was taken")
-        rest = rest[written:]
+def append(file: FileIO, length: int, content: bytes) -> None:
+    """Write `content` to an unbuffered file of `length` bytes, without a torn end, and wait for the disk.
+
+    Raises OSError, with the file as it was; where it cannot be restored, the next call does it first.
+    """
+    try:
+        file.truncate(length)
+        file.seek(length)
+        rest = memoryview(content)
+        while rest:  # the system may take it in parts
+            written = file.write(rest)
+            if not written:
+                raise OSError(0, "nothing was taken")
+            rest = rest[written:]
+        os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            file.truncate(length)
+        raise
 
 
 def remove_leftovers(folder: Path) -> None:

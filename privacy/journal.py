@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, NoReturn
 
-from dprl.atomic_files import flush_folder, write_all
+from dprl.atomic_files import append, flush_folder
 from dprl.privacy.base import LedgerError
 from dprl.privacy.ledger import Charged
 
@@ -90,11 +90,8 @@ class ChargeJournal:
                 lines = [f"{_KIND} {terms} {users} {self._identity}"] if found.length == 0 else []
                 lines += [f"{_ATTEMPT} {len(found.attempts) + 1}"] if new else []
                 text, checksum = _chained(lines, found.checksum)
-                file.truncate(found.length)
-                file.seek(found.length)
-                write_all(file, text)
+                append(file, found.length, text)
                 if new:
-                    os.fsync(file.fileno())
                     flush_folder(self.path.parent)
             except OSError as error:
                 file.close()
@@ -116,10 +113,8 @@ class ChargeJournal:
             self._require_in_place(file)
             text, checksum = _chained([f"{first} {last}"], self._checksum)
             try:
-                write_all(file, text)
-                os.fsync(file.fileno())
+                append(file, self._length, text)
             except OSError as error:
-                self._undo(file)
                 raise self._refusal("written", error) from error
             self._length += len(text)
             self._checksum = checksum
@@ -179,15 +174,6 @@ class ChargeJournal:
                 f"journal {self.path} was moved, deleted or replaced while it was in use; nothing is charged: "
                 "put it back and go on, or start a run with new agents"
             )
-
-    def _undo(self, file: io.FileIO) -> None:
-        """Undo a failed write; where that fails, too, nothing more is written."""
-        try:
-            file.truncate(self._length)
-            file.seek(self._length)
-        except OSError:
-            file.close()
-            self._file = None
 
     def _charged(self, attempts: list[int]) -> Charged:
         """Return the charges of earlier attempts, and of the one that this journal continues."""

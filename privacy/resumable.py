@@ -8,13 +8,12 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from dprl.atomic_files import remove_leftovers, write_all, write_arrays
+from dprl.atomic_files import append, remove_leftovers, write_arrays
 from dprl.privacy.base import LedgerError
 from dprl.privacy.channel import CHARGED, RECEIVED, RELEASED, SENT, advance_sent
 from dprl.privacy.checkpoints import check_sealed, sealed
@@ -56,13 +55,8 @@ class _MessageLog:
         text = f"{position} {message.to_json()}".encode()
         line = f"{zlib.crc32(text):08x} ".encode() + text + b"\n"
         try:
-            self._file.seek(self._length)
-            self._file.truncate()
-            write_all(self._file, line)
-            os.fsync(self._file.fileno())
+            append(self._file, self._length, line)
         except OSError as error:
-            with suppress(OSError):
-                self._file.truncate(self._length)
             raise LedgerError(f"{self._path} cannot be written ({error.strerror}); nothing is counted") from error
         self._length, self.size = self._length + len(line), self.size + 1
 
