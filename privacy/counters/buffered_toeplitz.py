@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dprl.compiled import kernel
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.base import BUFFERED, Counter, CounterState, check_item, errors_of, node_of
-from dprl.privacy.counters.error_bounds import gaussian_pieces_bound
+from dprl.privacy.counters.error_bounds import gaussian_process_bound
 from dprl.privacy.counters.normalized_square_root import summing_slack, through_column
 from dprl.privacy.mechanisms.base import ROW, Mechanism, Sensitivity
 
@@ -103,7 +103,7 @@ class BufferedToeplitz(Counter):
                     yield sigma * prefixes[:left], sigma * steps[:left]
                 left -= prefixes.size
 
-        return gaussian_pieces_bound(pieces, n_cells, beta)
+        return gaussian_process_bound(pieces, n_cells, beta)
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of a row a buffer and one of noise, and of the column norms."""

@@ -15,7 +15,6 @@ import math
 import numpy as np
 
 from dprl.privacy.accounting.root_finding import root_of_tail
-from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.base import Tally
 from dprl.privacy.counters.gaussian_bounds import Pieces, gaussian_bound
 from dprl.privacy.counters.tree_bounds import tree_bound
@@ -42,22 +41,8 @@ def kary_tree_bound(n_items: int, base: int, law: Mechanism, n_cells: int, beta:
     return tree_bound(base, n_items, law, summands, failure_of_a_cell(n_cells, beta))
 
 
-def gaussian_process_bound(std: Float64Array, step_std: Float64Array | None, n_cells: int, beta: float) -> float:
-    """Return E for Gaussian noise N_1..N_T of known standard deviations.
-
-    std float64[T]: that of N_t. step_std float64[T]: that of N_t - N_(t-1), N_0 = 0; None if unknown.
-    """
-    std = np.asarray(std, dtype=np.float64)
-    if std.ndim != 1 or std.shape[0] == 0 or (step_std is not None and step_std.shape != std.shape):
-        shapes = f"{std.shape} and {None if step_std is None else step_std.shape}"
-        raise ValueError(
-            f"std and step_std must be vectors of one length above 0, got shapes {shapes}; give one a prefix"
-        )
-    return gaussian_pieces_bound(lambda: iter([(std, step_std)]), n_cells, beta)
-
-
-def gaussian_pieces_bound(pieces: Pieces, n_cells: int, beta: float) -> float:
-    """Return the same for standard deviations that are made range by range: there may be too many for an array."""
+def gaussian_process_bound(pieces: Pieces, n_cells: int, beta: float) -> float:
+    """Return E for Gaussian noise N_1..N_T of known standard deviations, given range by range."""
     return gaussian_bound(pieces, failure_of_a_cell(n_cells, beta))
 
 

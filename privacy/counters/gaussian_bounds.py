@@ -32,8 +32,8 @@ _FALL = 80.0
 _NEGLIGIBLE = 1e-7
 
 
-Pieces = Callable[[], Iterator[tuple[Float64Array, Float64Array | None]]]
-"""Makes an iterator over consecutive ranges of prefixes: standard deviations of N_t, and of N_t - N_(t-1) or None."""
+Pieces = Callable[[], Iterator[tuple[Float64Array, Float64Array]]]
+"""Makes an iterator over consecutive ranges of prefixes: standard deviations of N_t, and of N_t - N_(t-1), N_0 = 0."""
 
 
 class _Prefixes(NamedTuple):
@@ -48,30 +48,27 @@ class _Prefixes(NamedTuple):
 def gaussian_bound(pieces: Pieces, failure: float) -> float:
     """Return E with P(|N_t| > E for some t) <= failure, N_t normal with the standard deviations of `pieces`.
 
-    The first of the steps' deviations is not used; None: nothing is known about their dependence and all P(A_t) are
-    added. Memory does not grow with the number of ranges.
+    The first of the steps' deviations is not used. Memory does not grow with the number of ranges.
     """
     unit = max(float(std.max()) for std, _ in pieces())
     if unit == 0.0:
         return 0.0
-    std, step_std = next(pieces())
-    alone, first = step_std is None, max(float(std[0]), _NO_NOISE * unit)
+    first = max(float(next(pieces())[0][0]), _NO_NOISE * unit)
     rest = _grouped(pieces(), _NO_NOISE * unit)
 
     def failures(x: float) -> float:
-        return float(2.0 * scipy.special.ndtr(-unit * x / first)) + _later_failures(unit * x, rest, alone)
+        return float(2.0 * scipy.special.ndtr(-unit * x / first)) + _later_failures(unit * x, rest)
 
     return unit * root_of_tail(failures, failure)
 
 
-def _grouped(pieces: Iterator[tuple[Float64Array, Float64Array | None]], smallest: float) -> _Prefixes:
+def _grouped(pieces: Iterator[tuple[Float64Array, Float64Array]], smallest: float) -> _Prefixes:
     """Return all prefixes but the first in groups."""
     groups, count, last = [np.zeros(0, dtype=np.int64)] * 3, np.zeros(0, dtype=np.int64), np.zeros(0)
     for std, step_std in pieces:
         # Of the first prefix there is no step; of a later range's first one it leads here from the range before.
         now, before = std[1 - last.size :], np.append(last, std[:-1])
-        steps = None if step_std is None else step_std[1 - last.size :]
-        more, times = _rounded(now, before, steps, smallest)
+        more, times = _rounded(now, before, step_std[1 - last.size :], smallest)
         both = [np.append(old, new) for old, new in zip(groups, more, strict=True)]
         groups, count = _distinct(both, np.append(count, times))
         last = std[-1:]
@@ -83,23 +80,19 @@ def _grouped(pieces: Iterator[tuple[Float64Array, Float64Array | None]], smalles
 
 
 def _rounded(
-    now: Float64Array, before: Float64Array, step_std: Float64Array | None, smallest: float
+    now: Float64Array, before: Float64Array, step_std: Float64Array, smallest: float
 ) -> tuple[list[Int64Array], Int64Array]:
     """Return the groups of the noisy ones among consecutive prefixes, each field as a power, and their numbers."""
     before = np.maximum(before, smallest)
     noisy = now > smallest
     now, before = now[noisy], before[noisy]
-    if step_std is None:
-        distance = np.ones(now.shape)
-    else:
-        # (step^2 - (now - before)^2) / (2 now before), without its cancellation.
-        change = now - before
-        step = step_std[noisy]
-        distance = np.clip((step - change) * ((step + change) / now) / (2.0 * before), _SMALLEST_DISTANCE, 2.0)
-        distance[before <= smallest] = 1.0
+    # (step^2 - (now - before)^2) / (2 now before), without its cancellation.
+    step, change = step_std[noisy], now - before
+    distance = np.clip((step - change) * ((step + change) / now) / (2.0 * before), _SMALLEST_DISTANCE, 2.0)
+    distance[before <= smallest] = 1.0
     rounded = [
-        np.ceil(np.log(values) / math.log1p(step)).astype(np.int64)
-        for values, step in ((now, _DEVIATION_STEP), (before, _DEVIATION_STEP), (distance, _DISTANCE_STEP))
+        np.ceil(np.log(values) / math.log1p(width)).astype(np.int64)
+        for values, width in ((now, _DEVIATION_STEP), (before, _DEVIATION_STEP), (distance, _DISTANCE_STEP))
     ]
     return _distinct(rounded, np.ones(now.shape, dtype=np.int64))
 
@@ -128,11 +121,11 @@ def _distinct(columns: list[Int64Array], times: Int64Array) -> tuple[list[Int64A
     return found[::-1], count
 
 
-def _later_failures(x: float, prefixes: _Prefixes, alone: bool) -> float:
-    """Return the sum of P(A_t without A_(t-1)), t > 1; of P(A_t) if `alone`."""
+def _later_failures(x: float, prefixes: _Prefixes) -> float:
+    """Return the sum of P(A_t without A_(t-1)), t > 1."""
     failing = prefixes.number * 2.0 * scipy.special.ndtr(-x / prefixes.std)
-    if alone or failing.shape[0] == 0:
-        return float(failing.sum())
+    if failing.shape[0] == 0:
+        return 0.0
     heavy = failing > _NEGLIGIBLE * failing.sum() / failing.shape[0]
     some = _Prefixes(*(field[heavy] for field in prefixes))
     fresh = 2.0 * some.number * above_and_not_before(x / some.std, x / some.std_before, some.distance)

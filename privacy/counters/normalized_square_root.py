@@ -165,7 +165,8 @@ class NormalizedSquareRoot(Counter):
         inverse = inverse_root_coefficients(self.n_items)
         # The noise that prefix t adds: row t of the inverse square root, times g_t.
         steps = self.column_norms() * np.sqrt(np.cumsum(inverse * inverse))
-        return gaussian_process_bound(sigma * self.profile()[:users], sigma * steps[:users], n_cells, beta)
+        deviations = sigma * self.profile()[:users], sigma * steps[:users]
+        return gaussian_process_bound(lambda: iter([deviations]), n_cells, beta)
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of one row an item."""
