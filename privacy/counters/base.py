@@ -109,10 +109,6 @@ class Counter(ABC):
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
         """Return how much all noised numbers change if one user's row changes by `row`, for the worst user."""
 
-    @abstractmethod
-    def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
-        """Return the same for user `item`, 1-based."""
-
     @property
     def attained(self) -> bool:
         """Whether the released prefixes alone tell as much about some user as `sensitivity` charges.
@@ -200,10 +196,6 @@ class Tree(Counter):
     @abstractmethod
     def nodes_of(self, item: int) -> int:
         """Return how many nodes user `item` enters, 1-based."""
-
-    def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
-        """Return as many copies of `row` as user `item` enters nodes."""
-        return self.of_nodes(row, self.nodes_of(item))
 
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
         """Return one copy of `row` for every level."""

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from dprl.compiled import kernel
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.base import BUFFERED, Counter, CounterState, check_item, errors_of, node_of
+from dprl.privacy.counters.base import BUFFERED, Counter, CounterState, errors_of, node_of
 from dprl.privacy.counters.error_bounds import gaussian_process_bound
-from dprl.privacy.counters.normalized_square_root import summing_slack, through_column
+from dprl.privacy.counters.normalized_square_root import summing_slack
 from dprl.privacy.mechanisms.base import ROW, Mechanism, Sensitivity
 
 # A multiple of 3: the release takes so many at a time.
@@ -68,13 +68,6 @@ class BufferedToeplitz(Counter):
         l1, l2, linf = _charged(self.n_items)
         slack = 1.0 + summing_slack(self.n_items)
         return Sensitivity(row.l1 * l1 * slack, row.l2 * l2 * slack, row.linf * linf * slack, row.cells * self.n_items)
-
-    def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
-        """Return `row` through the column (c_0 ... c_{T-item}) / g_item."""
-        check_item(item, self.n_items)
-        coefficients, norms = self.columns()
-        column = coefficients[: self.n_items - item + 1] / norms[item - 1]
-        return through_column(row, column, 1.0 + summing_slack(self.n_items))
 
     def profile(self) -> Float64Array:
         """Return the standard deviation of the recursion's prefix noise, float64[T], from its covariance."""

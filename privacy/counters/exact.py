@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.base import EXACT, Counter, CounterState, check_item
+from dprl.privacy.counters.base import EXACT, Counter, CounterState
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
 
@@ -32,11 +32,6 @@ class ExactCounter(Counter):
 
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
         """Return `row`: the difference from the sum before shows the row."""
-        return row
-
-    def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
-        """Return `row`, for every user."""
-        check_item(item, self.n_items)
         return row
 
     def profile(self) -> Float64Array:

@@ -15,10 +15,10 @@ import scipy
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.base import ROWS, Counter, CounterState, check_item, errors_of, node_of
+from dprl.privacy.counters.base import ROWS, Counter, CounterState, errors_of, node_of
 from dprl.privacy.counters.error_bounds import failure_of_a_cell
 from dprl.privacy.counters.gaussian_bounds import gaussian_bound
-from dprl.privacy.counters.normalized_square_root import NormalizedSquareRoot, root_coefficients, through_column
+from dprl.privacy.counters.normalized_square_root import NormalizedSquareRoot, root_coefficients
 from dprl.privacy.counters.release import fill_rows
 from dprl.privacy.mechanisms.base import GRID_ROW, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
@@ -101,12 +101,6 @@ class GridSquareRoot(Counter):
         l1, square, largest = column_norms(*_factors(self.n_items, self.grid))
         l2 = row.l2 * math.sqrt(square) * _SLACK
         return Sensitivity(row.l1 * l1 * _SLACK, l2, row.linf * largest * _SLACK, row.cells * self.n_items)
-
-    def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
-        """Return `row` through the column of whole numbers of that user."""
-        check_item(item, self.n_items)
-        coefficients, weights = _factors(self.n_items, self.grid)
-        return through_column(row, np.rint(coefficients[: self.n_items - item + 1] * weights[item - 1]), _SLACK)
 
     @property
     def unit(self) -> float:

@@ -13,7 +13,7 @@ import scipy
 
 from dprl.compiled import kernel
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.base import ROWS, Counter, CounterState, check_item, errors_of, node_of
+from dprl.privacy.counters.base import ROWS, Counter, CounterState, errors_of, node_of
 from dprl.privacy.counters.error_bounds import gaussian_process_bound
 from dprl.privacy.counters.release import fill_rows
 from dprl.privacy.mechanisms.base import ROW, Mechanism, Sensitivity
@@ -58,27 +58,6 @@ def root_slack(n_items: int) -> float:
 def summing_slack(n_items: int) -> float:
     """Return a bound on the relative error of float64 sums of n_items positive products that are as far off each."""
     return 8.0 * (n_items + 8) * _DOUBLE
-
-
-def through_column(row: Sensitivity, column: Float64Array, slack: float) -> Sensitivity:
-    """Return how much the noised numbers change if a row changes by `row` and enters them with weights `column`."""
-    weights = np.abs(column)
-    l2 = math.sqrt(float(weights @ weights))
-    l1, largest = float(weights.sum()), float(weights.max())
-    return Sensitivity(row.l1 * l1 * slack, row.l2 * l2 * slack, row.linf * largest * slack, row.cells * column.size)
-
-
-def through_normalized_columns(
-    row: Sensitivity, coefficients: Float64Array, norms: Float64Array, slack: float
-) -> Sensitivity:
-    """Return the largest of `row` through any column (c_0 ... c_{T-j}) / g_j; the L2 norm is computed, not taken as 1.
-
-    coefficients, norms: c_0 ... c_{T-1} >= 0 and g_1 ... g_T, float64[T] each.
-    """
-    l1 = float(np.max(np.cumsum(coefficients)[::-1] / norms))
-    l2 = float(np.max(np.sqrt(np.cumsum(coefficients * coefficients))[::-1] / norms))
-    largest = float(np.max(np.maximum.accumulate(coefficients)[::-1] / norms))
-    return Sensitivity(row.l1 * l1 * slack, row.l2 * l2 * slack, row.linf * largest * slack, row.cells * norms.size)
 
 
 def convolve_columns(rows: Float64Array, coefficients: Float64Array, columns_at_a_time: int = 8) -> None:
@@ -128,15 +107,12 @@ class NormalizedSquareRoot(Counter):
         return np.sqrt(np.cumsum(coefficients * coefficients))[::-1]
 
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
-        """Return the largest norms of `row` through any column."""
-        columns = root_coefficients(self.n_items), self.column_norms()
-        return through_normalized_columns(row, *columns, root_slack(self.n_items))
-
-    def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
-        """Return `row` through the column (c_0 ... c_{T-item}) / g_item."""
-        check_item(item, self.n_items)
-        column = root_coefficients(self.n_items)[: self.n_items - item + 1] / self.column_norms()[item - 1]
-        return through_column(row, column, root_slack(self.n_items))
+        """Return the largest norms of `row` through any column (c_0 ... c_{T-j}) / g_j; L2 is not taken as 1."""
+        c, norms, slack = root_coefficients(self.n_items), self.column_norms(), root_slack(self.n_items)
+        l1 = float(np.max(np.cumsum(c)[::-1] / norms))
+        l2 = float(np.max(np.sqrt(np.cumsum(c * c))[::-1] / norms))
+        linf = float(np.max(np.maximum.accumulate(c)[::-1] / norms))
+        return Sensitivity(row.l1 * l1 * slack, row.l2 * l2 * slack, row.linf * linf * slack, row.cells * self.n_items)
 
     def profile(self) -> Float64Array:
         """Return the norms of the rows of A diag(g) Toeplitz(e), float64[T].

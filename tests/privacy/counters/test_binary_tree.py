@@ -53,7 +53,10 @@ def test_an_item_enters_at_most_the_stated_number_of_nodes_and_item_one_attains_
     assert entered.max() == entered[0] == tree.levels
     row = Sensitivity.of_cells(4)
     for item in range(1, n_items + 1, max(1, n_items // 50)):
-        assert tree.user_sensitivity(item, row) == row.repeated(int(entered[item - 1]))
+        assert tree.of_nodes(row, tree.nodes_of(item)) == row.repeated(int(entered[item - 1]))
+    for item in (0, n_items + 1):
+        with pytest.raises(ValueError, match=rf"item must be in 1..{n_items}, got {item}"):
+            tree.nodes_of(item)
 
 
 def test_levels_equal_the_ceiling_of_log2_of_the_episodes() -> None:

@@ -113,7 +113,6 @@ def test_what_is_charged_follows_the_coefficients_that_run(monkeypatch: pytest.M
     monkeypatch.setattr(BufferedToeplitz, "pieces", lambda _: iter([(coefficients * 1.1, norms[::-1])]))
     _charged.cache_clear()
     assert BufferedToeplitz(50).sensitivity(ONE).l2 == pytest.approx(1.1, rel=1e-9)
-    assert BufferedToeplitz(50).user_sensitivity(20, ONE).l2 == pytest.approx(1.1, rel=1e-9)
     _charged.cache_clear()
 
 
