@@ -43,6 +43,8 @@ _ATTAINED_AGAIN = (PureDP, RandomizedResponses, LaplaceLoss, OptimizedUnaryEncod
 
 # Deltas that differ by rounding only: 100 times 1e-8 is 1e-6.
 _SAME = 1.0 - 1e-12
+# Delta of the point that stands for a curve of reports that are shuffled, or of sampled rounds, among others.
+_ONE_POINT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -224,7 +226,7 @@ def parts_of(curve: PrivacyCurve) -> ComposedLoss:
         case ZCDP(rho):
             return ComposedLoss(rho=rho)
         case ShuffledLoss() | SampledGaussianLoss():
-            return parts_of(ApproximateLoss(*curve.one_point))
+            return parts_of(ApproximateLoss(curve.epsilon(_ONE_POINT), _ONE_POINT))
         case DiscreteGaussianLoss(n, sigma):
             return ComposedLoss((Kind(DISCRETE_GAUSSIAN, sigma, n),))
         case RoundedGaussianLoss():

@@ -51,11 +51,6 @@ class SampledGaussianLoss:
                 f"multiplier must be at least {LEAST_MULTIPLIER}, rate in (0, 1] and n at least 1, got {self}"
             )
 
-    @property
-    def one_point(self) -> tuple[float, float]:
-        """A point (epsilon, delta) of the curve, for composition with others."""
-        return self.epsilon(1e-9), 1e-9
-
     def delta(self, epsilon: float) -> float:
         """Return the larger delta of both directions, rounded up."""
         return max(self._delta(epsilon, added) for added in (False, True))

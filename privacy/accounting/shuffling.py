@@ -64,11 +64,6 @@ class ShuffledLoss:
         """Pure epsilon of the reports; shuffling does not lower it, as an improbable outcome may reveal them."""
         return self.n * self.epsilon_0
 
-    @property
-    def one_point(self) -> tuple[float, float]:
-        """A point (epsilon, delta) of the curve, for composition with others."""
-        return self.epsilon(1e-9), 1e-9
-
     def delta(self, epsilon: float) -> float:
         """Return the divergence at `epsilon`, at most that of reports that are not shuffled."""
         if epsilon >= self.pure_epsilon:

@@ -81,15 +81,6 @@ class RandomizedResponse:
         """tanh(epsilon / 2) = 2 truth - 1: the probability of a truthful bit minus that of a flipped one."""
         return math.tanh(self.epsilon / 2.0)
 
-    @property
-    def variance(self) -> float:
-        """e^epsilon / (e^epsilon - 1)^2, of the unbiased estimate of one bit."""
-        return 0.25 / math.sinh(self.epsilon / 2.0) ** 2
-
-    def estimate(self, responses: Float64Array) -> Float64Array:
-        """Return the unbiased estimates (response - (1 - truth)) / (2 truth - 1) of the bits."""
-        return (responses - float(scipy.special.expit(-self.epsilon))) / math.tanh(self.epsilon / 2.0)
-
     def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
         """Return the exact composition of one loss of epsilon for every bit that can change."""
         return RandomizedResponses(sensitivity.cells, self.epsilon, exact=True)

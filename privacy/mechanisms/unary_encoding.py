@@ -81,10 +81,6 @@ class UnaryEncoding(ABC):
     def table(self) -> npt.NDArray[np.uint64]:
         """Return p and q as uint64[8], four words each, for `fill_unary`."""
 
-    def estimate(self, bits: Float64Array) -> Float64Array:
-        """Return the unbiased estimates (bit - q) / (p - q) of the cells; times the steps where one of them is sent."""
-        return (bits - self.cold_probability) / self.gap
-
     def variance(self, *, hot: bool, steps: int = 1) -> float:
         """Return the variance of the estimate of one cell, where one of `steps` one-hot vectors is drawn and sent.
 
@@ -148,8 +144,6 @@ class OptimizedUnaryEncoding(UnaryEncoding):
     >>> encoding = OptimizedUnaryEncoding(math.log(3.0))
     >>> encoding.hot_probability, round(encoding.cold_probability, 6)
     (0.5, 0.25)
-    >>> encoding.estimate(np.array([1.0, 0.0])).round(6)
-    array([ 3., -1.])
 
     Paper: Wang, Blocki, Li, Jha 2017, sec. 4.3.
     """

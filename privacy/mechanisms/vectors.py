@@ -196,12 +196,6 @@ class VectorMechanism(ABC):
         fill_message(message, given, noise, number)
         return message
 
-    def estimate(self, message: Float64Array) -> Float64Array:
-        """Return the server's estimate from a message, float64[d]; post-processing."""
-        out = np.empty(self.dimension)
-        fill_estimate(out, np.ascontiguousarray(message, dtype=np.float64), self.vector_noise(SILENT.key))
-        return out
-
     def _for_kernels(
         self, kind: int, clip: float, noise: Noise, sizes: tuple[int, int], draws: int | None = None
     ) -> VectorNoise:

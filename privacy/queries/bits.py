@@ -110,11 +110,6 @@ class BitQuery(Query):
         return 1.0 if self.law is None else self.law.truth
 
     @property
-    def gain(self) -> float:
-        """tanh(epsilon / 2) = 2 truth - 1: how much more often a bit is sent as it is than flipped."""
-        return 1.0 if self.law is None else self.law.gain
-
-    @property
     def noisy_sides(self) -> tuple[bool, bool]:
         """Whether there is noise on (the client's side, the server's side)."""
         return self.law is not None, False

@@ -13,6 +13,7 @@ from scipy import stats
 from dprl.privacy.mechanisms.privunit import COMMON_SUPPORT, PrivUnit, cap_mass, edge_error
 from dprl.privacy.mechanisms.privunit_kernels import fill_direction, fill_normals
 from dprl.privacy.randomness.streams import Streams
+from tests.privacy.sending import estimated
 from tests.without_compiler import printed_without_compiler
 
 KEY = Streams(0, "privunit").key("user_noise")
@@ -154,7 +155,7 @@ def test_the_simulated_estimate_accepts_its_epsilon_and_no_other(exact: bool) ->
     # Mean of <estimate, v> over 20 000 messages is 1 within 5 standard errors (false-alarm rate below 1e-6); with the
     # gain of 2/3 or 3/2 of epsilon it is not. Its mean squared error has the stated root within 2 %.
     mechanism, v, n = PrivUnit.calibrated(3.0, 0.0, 20, exact), _direction(20), 20_000
-    estimates = np.array([mechanism.estimate(message) for message in _messages(mechanism, v, n)])
+    estimates = estimated(mechanism, _messages(mechanism, v, n))
     along = estimates @ v
     error = along.std() / math.sqrt(n)
     assert abs(along.mean() - 1.0) < 5 * error

@@ -14,6 +14,7 @@ from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64, fill_bits
 from dprl.privacy.randomness.exact import LIMBS, RESERVED
 from dprl.privacy.randomness.streams import Streams
+from tests.privacy.sending import estimated
 
 KEY = Streams(0, "projected random sign").key("user_noise")
 
@@ -185,8 +186,9 @@ def test_scalings_differ_by_the_stated_factor() -> None:
     paper, unbiased = (ProjectedRandomSign.calibrated(5.0, 0.0, 9, 0.7, scaling) for scaling in ("paper", "unbiased"))
     message = paper.randomize(np.ones(9), KEY, 0)
     by_hand = _projection(paper, message).T @ (0.7 * (2 * message[:-2] - 1))
-    np.testing.assert_allclose(paper.estimate(message), by_hand, rtol=1e-13, atol=1e-15)
-    np.testing.assert_allclose(unbiased.estimate(message), by_hand / (2 * math.tanh(1.25)), rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(estimated(paper, [message])[0], by_hand, rtol=1e-13, atol=1e-15)
+    scaled = by_hand / (2 * math.tanh(1.25))
+    np.testing.assert_allclose(estimated(unbiased, [message])[0], scaled, rtol=1e-13, atol=1e-15)
     assert unbiased.noise_norm * 2 * math.tanh(1.25) == pytest.approx(paper.noise_norm)
 
 

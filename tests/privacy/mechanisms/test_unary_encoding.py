@@ -89,7 +89,7 @@ def test_bits_have_their_probabilities_and_no_others(make: type[UnaryEncoding]) 
 def test_estimates_are_unbiased_with_the_stated_variances(make: type[UnaryEncoding]) -> None:
     # Means and variances at 5 standard deviations of 8 cells: false-alarm rate below 1e-5.
     encoding = make(EPSILON)
-    estimate = encoding.estimate(reports(encoding, 2))
+    estimate = (reports(encoding, 2) - encoding.cold_probability) / encoding.gap
     for cell in range(CELLS):
         hot = cell == 3
         error = estimate[:, cell] - float(hot)
@@ -129,7 +129,8 @@ def test_a_sampled_step_is_unbiased_with_the_stated_variance() -> None:
     steps, encoding = 5, OptimizedUnaryEncoding(EPSILON)
     key = Streams(3, "test").key("user_noise")
     drawn = np.array([choose_step(key, np.uint64(2**40 + user), steps) for user in range(USERS)])
-    estimate = np.where((drawn == 2)[:, None], steps * encoding.estimate(reports(encoding, 4)), 0.0)
+    of_its_step = (reports(encoding, 4) - encoding.cold_probability) / encoding.gap
+    estimate = np.where((drawn == 2)[:, None], steps * of_its_step, 0.0)
     for cell, hot in ((3, True), (5, False)):
         error = estimate[:, cell] - float(hot)
         variance = encoding.variance(steps=steps, hot=hot)
