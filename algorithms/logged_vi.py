@@ -15,13 +15,14 @@ from dprl.algorithms.offline_vi import OfflineTables, PessimisticVIConfig, plan
 from dprl.algorithms.tabular import learning_loop
 from dprl.algorithms.tabular.lower_bounds import LOWER_BOUND
 from dprl.algorithms.tabular.simulator import EpisodeBuffer, episode_buffer, write_visits
-from dprl.compiled import inlined
+from dprl.compiled import inlined, shows_numbers
 from dprl.envs import Env, LoggedEpisodes
 from dprl.privacy import CountPrivatizer, PrivacyConfig, Streams
 
 _REWARDS = 2
 
 
+@shows_numbers
 class _LoggedUsers(NamedTuple):
     """Users of a file for compiled loops; only `play_logged` may read their rows.
 
@@ -40,9 +41,6 @@ class _LoggedUsers(NamedTuple):
     def identity(self) -> tuple[np.ndarray, ...]:
         """Return arrays that differ for other sizes; a digest of records would be published by no mechanism."""
         return np.array([*self.shape, self.actions.shape[1], self.episodes]), self.start
-
-    def __repr__(self) -> str:
-        return f"LoggedUsers({self.episodes - 1} users)"
 
 
 @inlined

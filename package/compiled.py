@@ -23,6 +23,7 @@ from numba.core.typing.templates import Signature
 from dprl.kernel_cache import linked_kernel, set_cache
 
 F = TypeVar("F", bound=Callable[..., object])
+T = TypeVar("T")
 
 JIT_DISABLED = bool(vars(config)["DISABLE_JIT"])
 """Whether kernels run uncompiled."""
@@ -55,6 +56,17 @@ def no_alloc_kernel(function: F) -> F:
     arrays nor return any.
     """
     return _compiled(function, inline="never", counted=False)
+
+
+def shows_numbers(record: type[T]) -> type[T]:
+    """Let a NamedTuple's repr show single numbers alone: arrays hold noise and users' data, which no log may have."""
+
+    def shown(self: NamedTuple) -> str:
+        numbers = [f"{name}={value}" for name, value in self._asdict().items() if isinstance(value, int | float)]
+        return f"{record.__name__}({', '.join(numbers)})"
+
+    record.__repr__ = shown  # type: ignore[method-assign,assignment]
+    return record
 
 
 def extern_kernel(signature: str) -> Callable[[Callable[..., int]], Callable[..., int]]:

@@ -26,7 +26,7 @@ from dprl.algorithms.tabular.simulator import (
     write_ranks,
     write_visits,
 )
-from dprl.compiled import inlined
+from dprl.compiled import inlined, shows_numbers
 from dprl.envs import Env, FiniteMDP
 from dprl.envs.dynamics import roll_out_stochastic
 from dprl.envs.games import MarkovGame
@@ -123,6 +123,7 @@ def _nothing_to_estimate(sizes: _Sizes) -> bool:
     return sizes.n_states == 1 or sizes.horizon == 1
 
 
+@shows_numbers
 class _GameSimulator(NamedTuple):
     """The game and its users as compiled loops see them; a user is one episode of both players.
 
@@ -145,9 +146,6 @@ class _GameSimulator(NamedTuple):
     def identity(self) -> tuple[np.ndarray, ...]:
         """Return arrays that differ for another game or stream."""
         return *self.model, self.start, self.key
-
-    def __repr__(self) -> str:
-        return f"GameSimulator({self.episodes} episodes)"
 
 
 def count_families(game: MarkovGame) -> CountFamilies:

@@ -21,7 +21,7 @@ from dprl.algorithms.learner import Learner
 from dprl.algorithms.pgc.aggregator import CompiledAggregator, StepRule, aggregate, aggregator_state, latest_parameters
 from dprl.algorithms.pgc.schedule import Schedule
 from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
-from dprl.compiled import no_alloc_kernel
+from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import ControlTask, Env, Episodes
 from dprl.privacy import GradientLayout, GradientPrivacyConfig, GradientPrivatizer, Streams
 from dprl.privacy.queries.gradients import GradientChannel, receive, submit
@@ -196,6 +196,7 @@ class DPPGConfig:
         return DPPGLearner(self, env, privatizer, episodes, streams)
 
 
+@shows_numbers
 class _Round(NamedTuple):
     """Users' side of a round: updates float64[n, d] and scores float64[n] of the users begin, begin + 1, ...
 
@@ -205,9 +206,6 @@ class _Round(NamedTuple):
     begin: int
     updates: Float64Array
     scores: Float64Array
-
-    def __repr__(self) -> str:
-        return f"Round({len(self.scores)} users from {self.begin})"
 
 
 class DPPGLearner(Learner):

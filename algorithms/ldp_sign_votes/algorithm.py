@@ -12,7 +12,7 @@ from dprl.algorithms.base import REGRET, Float64Array, Int64Array, Metric, Relea
 from dprl.algorithms.cholesky import inverted
 from dprl.algorithms.ldp_sign_votes.sign_test import TIES, SignTests, sign_tests
 from dprl.algorithms.learner import Learner
-from dprl.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
 from dprl.envs import Env, LinearMixtureMDP
 from dprl.envs.network_mdp.base import action_vectors
 from dprl.envs.network_mdp.dynamics import NOTHING, SuccessorLists, policy_value
@@ -35,6 +35,7 @@ _RIDGE = 1.0
 _LOGISTIC_DEVIATION = math.pi / math.sqrt(3.0)
 
 
+@shows_numbers
 class _EpisodeBuffer(NamedTuple):
     """User's side: the episode under way. Only `play` writes it, only `send_bit` may read the bit.
 
@@ -44,11 +45,8 @@ class _EpisodeBuffer(NamedTuple):
     uniforms: Float64Array
     bit: Int64Array
 
-    def __repr__(self) -> str:
-        # The generated one would print a user's data into a log.
-        return f"EpisodeBuffer({self.uniforms.shape[0] - 1} steps)"
 
-
+@shows_numbers
 class _Users(NamedTuple):
     """The environment and its users as compiled loops see them.
 
@@ -69,9 +67,6 @@ class _Users(NamedTuple):
     means: Float64Array
     values: Float64Array
     device: _EpisodeBuffer
-
-    def __repr__(self) -> str:
-        return f"Users({self.episodes} episodes)"
 
 
 class _Votes(NamedTuple):
@@ -100,6 +95,7 @@ def no_votes(n_agents: int, length: int) -> tuple[_Votes, _Fit]:
     return votes, _Fit(np.zeros((n_agents, length)), np.ones((n_agents, length)), np.zeros(square), np.zeros(square))
 
 
+@shows_numbers
 class _Server(NamedTuple):
     """Server state, computed from votes only.
 
@@ -113,9 +109,6 @@ class _Server(NamedTuple):
     exploration: float
     key: np.ndarray
     uniforms: Float64Array
-
-    def __repr__(self) -> str:
-        return f"Server({self.actions.shape[0]} agents)"
 
 
 @no_alloc_kernel

@@ -35,7 +35,7 @@ from dprl.algorithms.ma_ldp.graphs import FIXED_GRAPHS, GRAPHS, FixedGraph, Goss
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan, planning
 from dprl.algorithms.ma_ldp.rewards import RewardEstimates, RewardStep, collect, first_estimates, mean_error, update
 from dprl.algorithms.ma_ldp.users import Users, play, regret, users_of
-from dprl.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
 from dprl.envs import Env, LinearMixtureMDP
 from dprl.privacy import StatisticsLayout, StatisticsPrivacyConfig, StatisticsPrivatizer, Streams
 from dprl.privacy.queries.linear_statistics_kernels import (
@@ -62,6 +62,7 @@ _LAST, _NEXT, _PLANS = range(3)
 _CUT, _INDEFINITE = range(2)
 
 
+@shows_numbers
 class _Server(NamedTuple):
     """Server state, computed from messages only.
 
@@ -83,9 +84,6 @@ class _Server(NamedTuple):
     block: int
     plans: Int64Array
     counted: Int64Array
-
-    def __repr__(self) -> str:
-        return f"Server({self.beta_rates.shape[0]} stages)"
 
 
 @no_alloc_kernel

@@ -9,7 +9,7 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.cholesky import inverted
-from dprl.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
 
 RIDGE = 1.0
 """eta of line 37, 1 in the paper; also the lambda of Lambda_1."""
@@ -27,6 +27,7 @@ _POWERS = {
 """Factor of beta by mechanism: the powers of 1/epsilon and of ln((H-h+1)/delta)."""
 
 
+@shows_numbers
 class Sums(NamedTuple):
     """Sums of all messages so far.
 
@@ -35,9 +36,6 @@ class Sums(NamedTuple):
 
     matrices: Float64Array
     vectors: Float64Array
-
-    def __repr__(self) -> str:
-        return f"Sums{self.vectors.shape}"
 
 
 class Estimates(NamedTuple):

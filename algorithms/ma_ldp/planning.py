@@ -26,12 +26,13 @@ from dprl.algorithms.ma_ldp.joint_actions import (
     padded,
     workspace,
 )
-from dprl.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
 from dprl.envs import LinearMixtureMDP
 from dprl.envs.network_mdp.base import action_vectors
 from dprl.envs.network_mdp.dynamics import SuccessorLists
 
 
+@shows_numbers
 class Rules(NamedTuple):
     """Public constants of a run.
 
@@ -44,10 +45,8 @@ class Rules(NamedTuple):
     n_agents: int
     floor: float
 
-    def __repr__(self) -> str:
-        return f"Rules({self.n_agents} agents)"
 
-
+@shows_numbers
 class Plan(NamedTuple):
     """Result of one plan; M is 1 if all agents share one value function, else n; W is S, padded.
 
@@ -60,10 +59,8 @@ class Plan(NamedTuple):
     levels: Float64Array
     chances: Float64Array
 
-    def __repr__(self) -> str:
-        return f"Plan({self.chances.shape[0]} stages)"
 
-
+@shows_numbers
 class Planning(NamedTuple):
     """Rules of planning, the deployed plan, and scratch."""
 
@@ -72,9 +69,6 @@ class Planning(NamedTuple):
     forms: QuadraticForms
     rows: Rows
     worst: Worst
-
-    def __repr__(self) -> str:
-        return f"Planning({self.rules.n_agents} agents)"
 
 
 def planning(mdp: LinearMixtureMDP, floor: float, joint: bool, n_messages: int) -> Planning:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dprl.algorithms.base import Float64Array, check_number
 from dprl.algorithms.ma_ldp.graphs import ConsensusMatrices, consensus, matrix_number
 from dprl.algorithms.ma_ldp.joint_actions import padded
-from dprl.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
 from dprl.envs.network_mdp import LinearMixtureMDP
 from dprl.privacy.randomness.bits import fill_uniform
 
@@ -74,6 +74,7 @@ def correct(weights: Float64Array, corrections: Float64Array, gamma: float) -> N
             weights[i, m] += gamma * corrections[i, m]
 
 
+@shows_numbers
 class RewardEstimates(NamedTuple):
     """Agents' reward weights and the rules of their updates.
 
@@ -100,9 +101,6 @@ class RewardEstimates(NamedTuple):
     workspace: Float64Array
     own: Float64Array
     received: Float64Array
-
-    def __repr__(self) -> str:
-        return f"RewardEstimates(learned={self.learned})"
 
 
 def first_estimates(

@@ -9,13 +9,14 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.ma_ldp.planning import Plan, Rules
-from dprl.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
 from dprl.envs.network_mdp import LinearMixtureMDP
 from dprl.envs.network_mdp.dynamics import next_state, team_value
 from dprl.privacy import Streams
 from dprl.privacy.randomness.bits import fill_uniform
 
 
+@shows_numbers
 class _EpisodeBuffer(NamedTuple):
     """User's side: the episode under way. Only `play` writes it, only `send_statistics` may read it.
 
@@ -30,11 +31,8 @@ class _EpisodeBuffer(NamedTuple):
     choices: Float64Array
     actions: Int64Array
 
-    def __repr__(self) -> str:
-        # The generated __repr__ would print a user's episode into a log.
-        return f"EpisodeBuffer({self.targets.shape[1]} stages)"
 
-
+@shows_numbers
 class Users(NamedTuple):
     """Environment and users for compiled loops; planning never reads them.
 
@@ -58,9 +56,6 @@ class Users(NamedTuple):
     reached: np.ndarray
     values: Float64Array
     device: _EpisodeBuffer
-
-    def __repr__(self) -> str:
-        return f"Users({self.episodes} episodes)"
 
 
 def users_of(mdp: LinearMixtureMDP, episodes: int, streams: Streams, n_messages: int, bounds: Float64Array) -> Users:

@@ -34,7 +34,7 @@ from dprl.algorithms.pgc_a3c.network import (
     WIDTH,
     probability_of_right,
 )
-from dprl.compiled import no_alloc_kernel
+from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs.cartpole import CartPole, fallen, first_state, step_lanes
 from dprl.privacy import Streams
 from dprl.privacy.mechanisms.logarithm import one_to_two
@@ -56,6 +56,7 @@ _DIFFERENCES = _THETA + DIMENSION
 _ROWS = _DIFFERENCES + UNITS
 
 
+@shows_numbers
 class AgentBatch(NamedTuple):
     """Agents' side: the current episodes, in groups of WIDTH lanes; lane l is in group l // WIDTH.
 
@@ -83,10 +84,6 @@ class AgentBatch(NamedTuple):
     horizon: int
     sampled: bool
     padded: bool
-
-    def __repr__(self) -> str:
-        # The generated __repr__ would print users' trajectories into a log.
-        return f"AgentBatch({self.n_lanes} lanes)"
 
 
 class Assignments(NamedTuple):

@@ -28,7 +28,7 @@ from dprl.algorithms.pgc.scores import METRICS, SCORE, ScoreTracker, record
 from dprl.algorithms.pgc_a3c.agent_batch import AgentBatch, agent_batch, deliver, is_idle, local_update, tick
 from dprl.algorithms.pgc_a3c.gradient import Loss, LossTables, loss_tables
 from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
-from dprl.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
 from dprl.envs import CartPole, Env
 from dprl.privacy import GradientLayout, GradientPrivacyConfig, GradientPrivatizer, Streams
 from dprl.privacy.queries.gradients import GradientChannel, receive, submit
@@ -55,6 +55,7 @@ class _Behaviour(NamedTuple):
     reports: int
 
 
+@shows_numbers
 class _PendingGradients(NamedTuple):
     """Agents' side: gradients of finished agents, to be reported in the order of slots.
 
@@ -65,19 +66,14 @@ class _PendingGradients(NamedTuple):
     scores: Float64Array
     slots: Int64Array
 
-    def __repr__(self) -> str:
-        return f"PendingGradients({self.slots.shape[0]} places)"
 
-
+@shows_numbers
 class _Agents(NamedTuple):
     """Agents' side: lanes of acting agents, pending gradients, and behaviour."""
 
     batch: AgentBatch
     pending: _PendingGradients
     behaviour: _Behaviour
-
-    def __repr__(self) -> str:
-        return f"Agents({self.behaviour.n_agents})"
 
 
 def empty_pending_gradients(schedule: Schedule, n_parameters: int) -> _PendingGradients:

@@ -27,7 +27,7 @@ from dprl.algorithms.pgc_a3c.network import (
     VALUE,
     exponential,
 )
-from dprl.compiled import JIT_DISABLED, no_alloc_kernel
+from dprl.compiled import JIT_DISABLED, no_alloc_kernel, shows_numbers
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, reduced
 
 UInt64Array = npt.NDArray[np.uint64]
@@ -68,6 +68,7 @@ class Loss(NamedTuple):
     differentiate: bool
 
 
+@shows_numbers
 class LossTables(NamedTuple):
     """Tables of a loss for kernels, for episodes of at most H steps, with scratch memory.
 
@@ -89,10 +90,6 @@ class LossTables(NamedTuple):
     derivatives: Float64Array
     patterns: Float64Array
     sums: Float64Array
-
-    def __repr__(self) -> str:
-        # The generated __repr__ would print a user's trajectory into a log.
-        return f"LossTables({self.horizon} steps)"
 
 
 def columns(horizon: int) -> int:

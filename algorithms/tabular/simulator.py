@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.compiled import inlined
+from dprl.compiled import inlined, shows_numbers
 from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import deterministic_value, roll_out, roll_out_stochastic, stochastic_value
 from dprl.privacy import CountFamilies, CountFamily, Streams
@@ -124,6 +124,7 @@ def write_ranks(states: Int64Array, successors: Int64Array, cells: Int64Array) -
         cells[h, _TRANSITIONS] = rank * pairs + pair
 
 
+@shows_numbers
 class EpisodeBuffer(NamedTuple):
     """User's side: the current episode. Only `play` writes it, and only sending kernels may read it.
 
@@ -137,10 +138,6 @@ class EpisodeBuffer(NamedTuple):
     cells: Int64Array
     amounts: Float64Array
 
-    def __repr__(self) -> str:
-        # The generated method would print a user's trajectory into a log.
-        return f"EpisodeBuffer({self.actions.shape[0]} steps)"
-
 
 def episode_buffer(horizon: int, n_families: int) -> EpisodeBuffer:
     """Return the empty buffer of a user who takes H steps and contributes to F families."""
@@ -153,6 +150,7 @@ def episode_buffer(horizon: int, n_families: int) -> EpisodeBuffer:
     )
 
 
+@shows_numbers
 class Simulator(NamedTuple):
     """Environment and users for compiled loops.
 
@@ -178,9 +176,6 @@ class Simulator(NamedTuple):
     def identity(self) -> tuple[np.ndarray, ...]:
         """Return arrays that differ for another environment or stream."""
         return self.transitions, self.rewards, self.observed, self.start, self.key
-
-    def __repr__(self) -> str:
-        return f"Simulator({self.episodes} episodes)"
 
 
 def simulator(

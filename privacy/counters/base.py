@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 import numpy as np
 import numpy.typing as npt
 
+from dprl.compiled import shows_numbers
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.mechanisms import laws_for
 from dprl.privacy.mechanisms.base import NODE, Mechanism, Noise, Sensitivity
@@ -23,6 +24,7 @@ from dprl.privacy.mechanisms.base import NODE, Mechanism, Noise, Sensitivity
 EXACT, TREE, ROWS, BUFFERED = 0, 1, 3, 4
 
 
+@shows_numbers
 class CounterState(NamedTuple):
     """A counter as the kernels see it; a copy of its arrays continues bit for bit.
 
@@ -43,10 +45,6 @@ class CounterState(NamedTuple):
     def changing(self) -> dict[str, np.ndarray]:
         """The arrays that change in a run; none where all noise is drawn at the start, or none is."""
         return {} if self.kind in (ROWS, EXACT) else {"rows": self.rows, "held": self.held}
-
-    def __repr__(self) -> str:
-        # The generated one would print noise into a log.
-        return f"CounterState(kind={self.kind}, {self.rows.shape} noise)"
 
 
 class Tally(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numba.np.numpy_support import carray
 
-from dprl.compiled import JIT_DISABLED, JumpTable, kernel
+from dprl.compiled import JIT_DISABLED, JumpTable, kernel, shows_numbers
 from dprl.privacy.base import Float64Array
 from dprl.privacy.randomness.bits import KEY_WORDS
 
@@ -23,6 +23,7 @@ NO_NOISE = 0
 """Law code of no noise."""
 
 
+@shows_numbers
 class Noise(NamedTuple):
     """Additive noise as the kernels see it.
 
@@ -35,10 +36,6 @@ class Noise(NamedTuple):
     bound: float
     key: npt.NDArray[np.uint64]
     table: npt.NDArray[np.uint64]
-
-    def __repr__(self) -> str:
-        # The key is the noise.
-        return f"Noise(law={self.law}, scale={self.scale})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")

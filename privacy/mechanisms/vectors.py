@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from dprl.compiled import no_alloc_kernel
+from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Noise
@@ -27,6 +27,7 @@ NO_ACCOUNT = "none"
 _MOST_DRAWS = 2**53
 
 
+@shows_numbers
 class VectorNoise(NamedTuple):
     """A vector mechanism as the kernels see it, with their workspace: for one thread.
 
@@ -52,10 +53,6 @@ class VectorNoise(NamedTuple):
     numbers: Float64Array
     words: npt.NDArray[np.uint64]
     open_key: npt.NDArray[np.uint64] = SILENT.key
-
-    def __repr__(self) -> str:
-        # The workspace holds the last vector without noise.
-        return f"VectorNoise(kind={self.kind}, {self.dimension} numbers)"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dprl.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import RECEIVED, RELEASED, advance_received, advance_sent
 from dprl.privacy.counters.base import EXACT, CounterState
@@ -26,6 +26,7 @@ SUMS, UNARY, SAMPLED_UNARY = range(3)
 """Kinds of messages: counts that are summed, bits of all steps, bits of one step that was drawn."""
 
 
+@shows_numbers
 class ClientState(NamedTuple):
     """The client's side.
 
@@ -39,11 +40,8 @@ class ClientState(NamedTuple):
     coins_key: np.ndarray
     coins: Float64Array
 
-    def __repr__(self) -> str:
-        # The generated one would print coins into a log.
-        return f"ClientState(kind={self.kind})"
 
-
+@shows_numbers
 class ServerState(NamedTuple):
     """The server's side.
 
@@ -56,9 +54,6 @@ class ServerState(NamedTuple):
     totals: Float64Array
     counter: CounterState
     noisy: Float64Array
-
-    def __repr__(self) -> str:
-        return f"ServerState({self.totals.shape[0]} cells)"
 
 
 class CountChannel(NamedTuple):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dprl.compiled import no_alloc_kernel
+from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import RECEIVED, RELEASED
 from dprl.privacy.counters.base import CounterState
@@ -19,6 +19,7 @@ from dprl.privacy.mechanisms.vectors import VectorNoise, fill_estimate, fill_shr
 MOST_SHUFFLED, UNIT_BITS, _MOST_UNITS = 2**17, 40, 2.0**45
 
 
+@shows_numbers
 class Window(NamedTuple):
     """Window of messages: their sum is released once it is full, with noise if the server is trusted.
 
@@ -35,10 +36,6 @@ class Window(NamedTuple):
     held: Int64Array
     counter: CounterState | None
     released: Float64Array
-
-    def __repr__(self) -> str:
-        # The total holds gradients without noise, the units those of less than a window.
-        return f"Window({self.size} submissions)"
 
 
 @no_alloc_kernel

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dprl.compiled import no_alloc_kernel
+from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
 from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent, new_cursor
 from dprl.privacy.derivation import Step, code_of
@@ -30,6 +30,7 @@ from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.threat_models import ThreatModel, check_shuffled, of_gradients
 
 
+@shows_numbers
 class _ScoreNoise(NamedTuple):
     """The randomizer of the bit 1[score >= target] of a submission.
 
@@ -40,9 +41,6 @@ class _ScoreNoise(NamedTuple):
     noise: Noise
     target: float
     bit: Float64Array
-
-    def __repr__(self) -> str:
-        return f"ScoreNoise(target={self.target})"
 
 
 class GradientChannel(NamedTuple):

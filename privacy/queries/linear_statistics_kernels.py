@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from dprl.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent
 from dprl.privacy.counters.base import CounterState
@@ -34,6 +34,7 @@ PUBLIC, NOISY, OPEN, CLIPPED = range(4)
 """Treatment of the rewards' corrections: not sent, sent with noise, sent as they are, sent clipped without noise."""
 
 
+@shows_numbers
 class _StageNoise(NamedTuple):
     """The noise of Gram matrices for kernels.
 
@@ -54,13 +55,11 @@ class _StageNoise(NamedTuple):
     factors: Float64Array
     grids: Float64Array
 
-    def __repr__(self) -> str:
-        return f"StageNoise({self.keys.shape[0]} stages)"
-
     def __reduce__(self) -> NoReturn:
         raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")
 
 
+@shows_numbers
 class RewardNoise(NamedTuple):
     """The treatment of the rewards' corrections.
 
@@ -74,11 +73,8 @@ class RewardNoise(NamedTuple):
     noise: VectorNoise
     clipped: Float64Array
 
-    def __repr__(self) -> str:
-        # The workspace holds what was sent last, before there was noise on it.
-        return f"RewardNoise(kind={self.kind})"
 
-
+@shows_numbers
 class ServerNoise(NamedTuple):
     """The side of a trusted server, or of a shuffler without noise; arrays of length 0 where there is neither.
 
@@ -91,10 +87,6 @@ class ServerNoise(NamedTuple):
     totals: Float64Array
     noisy: Float64Array
     released: Float64Array
-
-    def __repr__(self) -> str:
-        # The totals hold what users sent.
-        return f"ServerNoise({self.units.shape[0]} numbers)"
 
 
 class StatisticsChannel(NamedTuple):

@@ -287,7 +287,8 @@ def test_a_crowd_of_nobody_is_refused() -> None:
 def test_a_crowd_prints_nothing_of_its_users() -> None:
     lanes = agent_batch(5, TASK, STREAMS)
     deliver(lanes, 0, theta(1), 1, 1, 0.0)
-    assert repr(lanes) == "AgentBatch(5 lanes)"
+    assert repr(lanes).startswith("AgentBatch(n_lanes=5, horizon=")
+    assert "array" not in repr(lanes)
 
 
 FINGERPRINT = """

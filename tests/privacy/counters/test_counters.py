@@ -326,7 +326,7 @@ def test_memory_is_what_is_kept_and_a_state_does_not_print_noise(name: str) -> N
     counter = ExactCounter(20) if name == "exact" else with_node(name, 20)
     state = counter.open(1000, KEY)
     assert counter.memory(1000) == pytest.approx(state.rows.nbytes + state.coefficients.nbytes, rel=0.02)
-    assert repr(state) == f"CounterState(kind={state.kind}, {state.rows.shape} noise)"
+    assert repr(state) == f"CounterState(kind={state.kind}, base={state.base})"
 
 
 def test_exact_counter_charges_rows_as_they_are() -> None:
