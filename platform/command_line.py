@@ -160,7 +160,7 @@ def _parser() -> argparse.ArgumentParser:
         description="\n".join(_overview()),
         metavar="COMMAND",
         required=True,
-        help=f"`{program()} COMMAND --help` has its flags",
+        help=f"`{program()} COMMAND --help` lists its flags",
     )
     for name, module in COMMANDS.items():
         own = subparsers.add_parser(

@@ -23,8 +23,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", metavar="S", default="0", help="random seed of the audit (default: 0)")
     parser.epilog = (
         f"{parser.epilog}\n\nExit codes: 0 nothing refuted, 1 a claim is refuted or a proof fails, 2 bad input."
-        "\nWith --papers: 1 if a control is refuted, or more is measured than is proved."
-        "\nLast bits of float64 noise do not change the exit code: the claim is on real numbers."
+        "\nWith --papers: 1 if a control is refuted, or if a measured epsilon exceeds the proved one."
+        "\nThe last bits of float64 noise do not change the exit code: the claims are about real numbers."
     )
     add_json(parser)
 

@@ -61,7 +61,7 @@ def add_naming(parser: argparse.ArgumentParser) -> None:
 
 
 def whole_number(flag: str, text: str, bounds: tuple[int, int], remedy: str) -> int:
-    """Return the whole number in `text`, e.g. '40' or '1e5'. Raises UserError outside of the bounds."""
+    """Return the whole number in `text`, e.g. '40' or '1e5'. Raises UserError outside the bounds."""
     least, most = bounds
     try:
         value = float(text)
@@ -73,7 +73,7 @@ def whole_number(flag: str, text: str, bounds: tuple[int, int], remedy: str) -> 
 
 
 def stdout_for_results(on_ray: bool = False) -> AbstractContextManager[None]:
-    """Redirect standard output to standard error meanwhile, or drop it if `on_ray`.
+    """Redirect standard output to standard error within the context, or discard it if `on_ray`.
 
     A sweep reports its progress on standard error; Ray prints long messages about dead workers on standard output.
     """
@@ -99,12 +99,12 @@ def _json_ready(value: object) -> object:
 
 
 def unwritable(path: str | Path, error: OSError, kind: str = "file") -> UserError:
-    """Return the error for --out that cannot be written."""
+    """Return the error for an --out that cannot be written."""
     return broken_rule("--out", f"must be a {kind} that can be written ({error.strerror})", str(path), "choose another")
 
 
 def interrupted(error: KeyboardInterrupt, options: argparse.Namespace) -> int:
-    """Print the command that resumes, unless the sweep has printed it, and return the exit code."""
+    """Print the command that resumes, unless the sweep has already printed it, and return the exit code."""
     if not isinstance(error, Interrupted):
         print_error(f"dprl: {how_to_resume(options.resume_command)}")
     return EXIT_INTERRUPTED

@@ -23,7 +23,7 @@ T = TypeVar("T")
 def overrides(options: argparse.Namespace) -> list[str]:
     """Return the values that the command line replaces in the config, --name and --memory among them."""
     name, memory = getattr(options, "name", None), getattr(options, "memory", None)
-    # A name may look like a number in YAML: quoted, it is not read as one.
+    # Quoted, because YAML would read a name such as 1e5 as a number.
     named = [] if name is None else [f"name={json.dumps(name)}"]
     return [*options.set, *named, *([] if memory is None else [f"memory={memory}"])]
 
@@ -31,19 +31,19 @@ def overrides(options: argparse.Namespace) -> list[str]:
 def expanded_cells(options: argparse.Namespace) -> list[Experiment]:
     """Return the cells of the config that the command names. Raises UserError."""
     cells = load_cells(options.config, overrides(options))
-    # Before anything is built: an environment may need more than there is. `certify` does not run what it certifies.
+    # Before anything is built: an environment may need more memory than there is. `certify` runs no cell.
     require_memory(cells, run=options.command != "certify", here=getattr(options, "address", None) is None)
     return cells
 
 
 def labels_of(cells: Sequence[Experiment]) -> list[str]:
-    """Return names of cells that begin with the trust model and epsilon, also for a single cell."""
+    """Return names of cells that begin with the trust model and epsilon, even if there is only one cell."""
     keys = list(dict.fromkeys(["privacy.model", "privacy.epsilon", *varying_keys(cells)]))
     return [cell.short_name(keys) for cell in cells]
 
 
 def computed(cells: Sequence[Experiment], compute: Callable[[Experiment], T]) -> Iterator[tuple[str, T]]:
-    """Yield the label of every cell with what `compute` returns for it.
+    """Yield every cell's label and the result of `compute`.
 
     Raises UserError, placed at its section of the config, if the privacy settings of a cell do not fit together.
     """
@@ -56,12 +56,12 @@ def computed(cells: Sequence[Experiment], compute: Callable[[Experiment], T]) ->
 
 
 def certificates_of(cells: Sequence[Experiment]) -> list[Certificate]:
-    """Return every cell's planned certificate. Raises UserError as `computed`; nothing has been written then."""
+    """Return every cell's planned certificate, before anything is written. Raises UserError like `computed`."""
     return [found for _, found in computed(cells, lambda cell: cell.certificate())]
 
 
 def planned_certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:
-    """Return the same as JSON-ready data, with each cell's digest and parameters. Raises UserError."""
+    """Return planned certificates as JSON-ready data, with each cell's digest and parameters. Raises UserError."""
     return [
         {"cell": cell.digest, "parameters": cell.parameters(), **proved.to_dict()}
         for cell, proved in zip(cells, certificates_of(cells), strict=True)

@@ -1,4 +1,4 @@
-"""`dprl certify`: the planned certificate of each cell, or of counts without an experiment."""
+"""`dprl certify`: the planned certificate of each cell, or of planned counts without a config."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import argparse
 from dprl.platform.commands.base import add_json, add_set, as_json, say
 from dprl.platform.errors import EXIT_DONE, UserError, broken_rule
 
-HELP = "show the privacy certificate of each cell without running it, or of noise without an experiment"
+HELP = "show the privacy certificate of each cell without running it, or of planned counts without a config"
 EXAMPLE = "certify regret_vs_epsilon --set episodes=1000"
 _PLANNED = {
     "model": "trust model (default: jdp)",
-    "epsilon": "of the guarantee",
-    "delta": "of the guarantee (default: 0)",
+    "epsilon": "epsilon of the guarantee",
+    "delta": "delta of the guarantee (default: 0)",
     "mechanism": "noise, e.g. gaussian (default: auto)",
-    "counter": "of jdp, e.g. binary_tree (default: auto)",
+    "counter": "continual counter of jdp, e.g. binary_tree (default: auto)",
     "families": "released counts: separate, marginal or one_hot (default: separate)",
     "users": "number of users, one episode each",
-    "horizon": "steps of an episode",
-    "states": "of the MDP, for the number of cells (default: 2)",
-    "actions": "of the MDP (default: 2)",
+    "horizon": "steps per episode",
+    "states": "number of states of the MDP (default: 2)",
+    "actions": "number of actions of the MDP (default: 2)",
 }
 
 
@@ -68,7 +68,7 @@ def _planned(options: argparse.Namespace, given: dict[str, str]) -> dict[str, ob
 
 
 def _number(text: str) -> int | float | str:
-    """Return the number in a text, or the text."""
+    """Return `text` as a number if it is one, else as it is."""
     for kind in (int, float):
         try:
             return kind(text)

@@ -17,13 +17,13 @@ EXAMPLE = "compose first/certificate.json second/certificate.json --out both.jso
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("certificates", metavar="CERT", nargs="+", help=CERTIFICATES)
-    parser.add_argument("--disjoint", action="store_true", help="no user is in two of them: the worst run counts")
-    parser.add_argument("--out", metavar="FILE", help="write the certificate, for verify and for compose")
+    parser.add_argument("--disjoint", action="store_true", help="no user is in two runs, so the worst run counts")
+    parser.add_argument("--out", metavar="FILE", help="write the joint certificate to a file")
     add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the certificate of several runs together."""
+    """Show the joint certificate of several runs."""
     from dprl.atomic_files import write_json
     from dprl.platform.reports.verdicts import certificate_text
     from dprl.platform.results.certificates import composed
@@ -39,5 +39,5 @@ def run(options: argparse.Namespace) -> int:
     else:
         say(certificate_text(f"{len(options.certificates)} together", certificate))
         users = " and that no user is in two of them" if options.disjoint else ""
-        say(f"Taken as stated: that the runs drew independent noise{users}. Those of equal seed and settings did not.")
+        say(f"Taken as stated: that the runs drew independent noise{users}. Runs of equal seed and settings did not.")
     return EXIT_DONE

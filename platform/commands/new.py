@@ -1,4 +1,4 @@
-"""`dprl new`: a plugin of one's own that runs, as a module and a config to edit."""
+"""`dprl new`: a working plugin to edit, as a module and a config."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from dprl.platform.commands.base import say
 from dprl.platform.errors import EXIT_DONE, broken_rule
 from dprl.platform.program import program
 
-HELP = "write an algorithm, an environment or a mechanism of your own that runs, to edit"
+HELP = "write a working algorithm, environment or mechanism as a start for your own"
 EXAMPLE = "new algorithm my_ucb"
 _EXAMPLES = {
     "algorithm": ("simple_ucb", "SimpleUCBConfig"),
     "env": ("inventory", "Inventory"),
     "mechanism": ("truncated_geometric", "TruncatedGeometric"),
 }
-"""The module and the class of each example in docs/extending, which a new part is a copy of."""
+"""Module and class of the example in docs/extending that is copied for each kind of part."""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add KIND and NAME."""
     parser.add_argument("kind", metavar="KIND", choices=list(_EXAMPLES), help=f"one of {', '.join(_EXAMPLES)}")
-    parser.add_argument("name", metavar="NAME", help="its name in configs, and that of the two files")
+    parser.add_argument("name", metavar="NAME", help="name of the part in configs, and of the two files")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -36,12 +36,12 @@ def run(options: argparse.Namespace) -> int:
 
     name = options.name
     if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():
-        raise broken_rule("NAME", "must be one word of small letters, digits and _", name, "write e.g. my_ucb")
+        raise broken_rule("NAME", "must be one word of lower-case letters, digits and _", name, "write e.g. my_ucb")
     there = [file for file in (Path(f"{name}.py"), Path(f"{name}.yaml")) if file.exists()]
     if there:
         raise broken_rule("NAME", f"must not be that of a file here ({there[0]})", name, "choose another one")
     if any(name in taken for taken in (ALGORITHMS, ENVIRONMENTS, COUNTERS, MECHANISMS, config_files())):
-        raise broken_rule("NAME", "must be new", name, "there is a part of this name: choose another one")
+        raise broken_rule("NAME", "must be new", name, "a part of this name exists: choose another one")
     if importlib.util.find_spec(name) is not None:
         raise broken_rule("NAME", "must not be that of an installed Python module", name, "choose another one")
     module, old = _EXAMPLES[options.kind]
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         text = (_examples() / options.kind / f"{module}{suffix}").read_text(encoding="utf-8")
         text = text.replace(old, words + ("Config" if old.endswith("Config") else "")).replace(module, name)
         Path(f"{name}{suffix}").write_text(text, encoding="utf-8")
-    say(f"wrote {name}.py and {name}.yaml; run them, and edit:")
+    say(f"wrote {name}.py and {name}.yaml; run them, then edit:")
     say(f"  PYTHONPATH=$PWD DPRL_PLUGINS={name} {program()} run {name}.yaml")
     if options.kind == "mechanism":
         say(f"  PYTHONPATH=$PWD DPRL_PLUGINS={name} {program()} audit {name}.yaml")
@@ -58,6 +58,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _examples() -> Path:
-    """Return the folder of the examples: of a checkout, or of a wheel."""
+    """Return the folder of the examples, in a checkout or in a wheel."""
     top = Path(__file__).resolve().parents[2]
     return next(folder for folder in (top / "docs" / "extending", top / "extending") if folder.is_dir())

@@ -16,16 +16,16 @@ EXAMPLE = "plot regret_vs_epsilon frontier --style paper --width 2.7 --out front
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("sweep", metavar="SWEEP", help="the name of a sweep, or its folder")
-    parser.add_argument("figure", metavar="FIGURE", nargs="?", help="frontier, curves, ...; without it, all are listed")
+    parser.add_argument("figure", metavar="FIGURE", nargs="?", help="frontier, curves, ...; leave it out to list all")
     parser.add_argument("--style", choices=["paper", "slides"], default="paper", help="sizes of text and lines")
-    parser.add_argument("--width", metavar="INCHES", help="2.7 is half a page, also 14cm (default: 5.5, slides 11)")
-    parser.add_argument("--format", choices=["pdf", "svg", "png"], help="default: that of --out, else pdf")
-    parser.add_argument("--out", metavar="FILE", help="default: SWEEP_FIGURE.FORMAT in this folder")
+    parser.add_argument("--width", metavar="INCHES", help="e.g. 2.7 (half a page) or 14cm (default: 5.5, slides: 11)")
+    parser.add_argument("--format", choices=["pdf", "svg", "png"], help="format (default: that of --out, else pdf)")
+    parser.add_argument("--out", metavar="FILE", help="file to write (default: SWEEP_FIGURE.FORMAT in this folder)")
     add_storage(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Draw one figure of a sweep into a file and print its caption; without a name list the figures."""
+    """Draw one figure of a sweep into a file and print its caption; without a name, list the figures."""
     width = None if options.width is None else _width(options.width)
     file = None if options.out is None else Path(options.out)
     from dprl.atomic_files import write_bytes
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _width(text: str) -> float:
-    """Return a width in inches, also of '14cm'. Raises UserError."""
+    """Return the width in inches given by a text such as '5.5' or '14cm'. Raises UserError."""
     from dprl.platform.reports.figures.styles import WIDTHS
 
     number, unit = (text[:-2], 2.54) if text.endswith("cm") else (text.removesuffix("in"), 1.0)

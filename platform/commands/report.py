@@ -23,7 +23,7 @@ _HEADERS = ["privacy budget", "best", "[95 % interval]", "cost of privacy", "nex
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("sweeps", metavar="SWEEP", nargs="+", help="the name of a sweep, or its folder")
-    where = "folder of report.html and its files (default: that of the only sweep), or a file for a Markdown page"
+    where = "folder for report.html and its files (default: the sweep's, if only one), or a file for a Markdown page"
     parser.add_argument("--out", metavar="DIR|FILE.md", help=where)
     parser.add_argument("--title", help="title of the page (default: the names of the sweeps)")
     parser.add_argument("--preface", metavar="FILE.md", help="Markdown for the top of a Markdown page")
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         remedy = "add e.g. --out report.md"
         raise broken_rule("--preface", "is for the Markdown form only", options.preface, remedy)
     if options.no_figures and not page:
-        raise broken_rule("--no-figures", "is for the Markdown form only", "it", "add e.g. --out report.md")
+        raise broken_rule("--no-figures", "is for the Markdown form only", "no .md file", "add e.g. --out report.md")
     if options.out is None and len(options.sweeps) > 1:
         rule, remedy = "must be given with several sweeps", "write e.g. --out report"
         raise broken_rule("--out", rule, None, remedy)

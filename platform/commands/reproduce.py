@@ -1,4 +1,4 @@
-"""`dprl reproduce`: published experiments again."""
+"""`dprl reproduce`: papers' experiments, with their numbers beside ours."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     size.add_argument(
         "--quick",
         action="store_true",
-        help="as many trials as the paper has: 20, or 10 for ma-ldp; 3 where it has none",
+        help="as many trials as the paper: 20, or 10 for ma-ldp; 3 if it has no experiments",
     )
     size.add_argument(
-        "--full", action="store_true", help="100 trials, for narrower intervals (default); 10 or 5 of cz22 and qw24"
+        "--full", action="store_true", help="100 trials, for narrower intervals (default); 10 or 5 for cz22 and qw24"
     )
     parser.add_argument("--fresh", action="store_true", help=SWITCHES["--fresh"])
     add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run papers' experiments, as far as they are not finished, and write their numbers beside ours."""
+    """Run papers' unfinished experiments, and write their numbers beside ours."""
     from dprl.platform.environment_variables import tracking_uri
     from dprl.platform.reports.documents.blocks import Table
     from dprl.platform.reports.documents.terminal import write
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
             found = [PAPERS[paper](request) for paper in papers]
     except KeyboardInterrupt as error:
         return interrupted(error, options)
-    # A reader who goes away changes nothing about how the papers came out.
+    # A closed pipe does not change the exit code.
     with suppress(BrokenPipeError):
         if options.json:
             say(as_json({one.paper: {"page": one.page and str(one.page), **one.data} for one in found}))

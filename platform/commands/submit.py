@@ -24,8 +24,8 @@ EXAMPLE = "submit smoke --address http://HOST:8265 --storage /shared/dprl --trac
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     job = parser.add_mutually_exclusive_group(required=True)
-    job.add_argument("config", metavar="CONFIG", nargs="?", help="as for sweep: a YAML file of this machine")
-    job.add_argument("--follow", metavar="JOB", help="show the log of a job that was submitted, until it ends")
+    job.add_argument("config", metavar="CONFIG", nargs="?", help="as for sweep: a YAML file on this machine")
+    job.add_argument("--follow", metavar="JOB", help="show the log of a submitted job until it ends")
     job.add_argument("--stop", metavar="JOB", help="stop a job; submit the sweep again to resume it")
     parser.add_argument("--address", metavar="URL", required=True, help="URL of Ray's dashboard, http://HOST:8265")
     add_set(parser)
@@ -33,14 +33,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tracking-uri",
         metavar="URI",
-        help="URI of MLflow, as the cluster's head reaches it (default: $MLFLOW_TRACKING_URI)",
+        help="URI at which the cluster's head node reaches MLflow (default: $MLFLOW_TRACKING_URI)",
     )
     add_storage(parser, "a folder for all results, at the same path on every node")
     parser.add_argument("--no-wait", action="store_true", help="return once the job is submitted")
     add_json(parser)
     parser.epilog = (
         f"{parser.epilog}\n\nThe exit code is the sweep's; 130 if the job was stopped, or is no longer followed."
-        "\nA cluster with token authentication: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, or have ~/.ray/auth_token."
+        "\nWith token authentication, set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, or use ~/.ray/auth_token."
     )
 
 
@@ -75,7 +75,7 @@ def _submit(options: argparse.Namespace) -> int:
     nodes = dashboard.alive_nodes()
     storage = storage_on(nodes, options.storage, partial(home_folder, None))
     check_tracking(nodes, storage, options.tracking_uri)
-    # Ray takes seconds to load, and bad input has been refused by now.
+    # Imported only now, after bad input was refused: Ray takes seconds to load.
     from dprl.platform.submission.jobs import submit_job
 
     with tempfile.TemporaryDirectory(prefix="dprl-job-") as folder:
@@ -105,10 +105,10 @@ def _follow(dashboard: Dashboard, job_id: str, where: dict[str, Any], options: a
         end = follow_job(dashboard, job_id, _tell(options))
     except KeyboardInterrupt:
         stop = _command(dashboard, "--stop", job_id)
-        print_error(f"\ndprl: the job goes on; {again}, stop it with `{stop}`")
+        print_error(f"\ndprl: the job is still running; {again}, stop it with `{stop}`")
         return EXIT_INTERRUPTED
     except Unreachable as error:
-        print_error(f"dprl: {dashboard.url} no longer answers ({error}); the job may go on: {again}")
+        print_error(f"dprl: {dashboard.url} no longer answers ({error}); the job may still run: {again}")
         return EXIT_SOME_FAILED
     if end.cause:
         print_error(f"dprl: the job died: {end.cause.strip()}")
@@ -129,7 +129,7 @@ def _stop(dashboard: Dashboard, job_id: str, options: argparse.Namespace) -> int
 
 
 def _tell(options: argparse.Namespace) -> Callable[[str], None]:
-    """Return the printer of lines for people: on standard output, unless a program reads that."""
+    """Return the function that prints progress: to standard output, or with --json to standard error."""
     return print_error if options.json else say
 
 

@@ -28,7 +28,7 @@ HELP = "run every cell of a config as a Ray Tune trial; repeat the command to re
 EXAMPLE = "sweep tune_configs/regret_vs_epsilon.yaml --name first_try"
 _MOST_RESTARTS = 10**6
 _MOST_CPUS = 100_000
-_ADAPTIVE = "add seeds, as many as the config has at a time, to cells with a comparison that is not significant"
+_ADAPTIVE = "add seeds, as many as the config has at a time, to cells whose comparisons are not yet significant"
 _NUMBERS = ("--most-seeds", "--max-restarts", "--cpus")
 
 
@@ -42,24 +42,24 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="URI",
         help="URI of MLflow (default: $MLFLOW_TRACKING_URI, or a database in the results' folder)",
     )
-    storage = "a folder for all results, seen by every node of a cluster (default: $DPRL_HOME or ./dprl_runs)"
+    storage = "a folder for all results, visible to every node of a cluster (default: $DPRL_HOME or ./dprl_runs)"
     add_storage(parser, storage)
-    parser.add_argument("--dry-run", action="store_true", help="show the cells and what each would prove; run nothing")
-    # The command that the user of `dprl submit` typed: on the cluster that is another one.
+    parser.add_argument("--dry-run", action="store_true", help="show the cells and the epsilons they would prove")
+    # The `dprl submit` command that the user typed, instead of the job's own command on the cluster.
     parser.add_argument("--resume-command", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def add_sweep_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `sweep` that `submit` hands on by `sweep_words`."""
+    """Add the flags of `sweep` that `submit` passes on by `sweep_words`."""
     add_naming(parser)
     parser.add_argument("--adaptive", action="store_true", help=_ADAPTIVE)
     parser.add_argument(_NUMBERS[0], metavar="N", help="with --adaptive: most seeds per cell (default: 5 times seeds)")
     restarts = "how often a cell restarts elsewhere after its worker or node is lost; -1: no limit (default: 3)"
     parser.add_argument(_NUMBERS[1], metavar="N", help=restarts)
     parser.add_argument(
-        _NUMBERS[2], metavar="N", help="how many cells run at once at most, one a CPU (default: all CPUs)"
+        _NUMBERS[2], metavar="N", help="maximum of cells that run at once, one per CPU (default: all CPUs)"
     )
-    parser.add_argument("--memory", metavar="GB", help="memory that Ray keeps for each cell, as `memory` in the config")
+    parser.add_argument("--memory", metavar="GB", help="memory that Ray reserves per cell, like `memory` in the config")
 
 
 def sweep_words(options: argparse.Namespace) -> list[str]:
@@ -81,7 +81,7 @@ def restarts_asked(options: argparse.Namespace) -> int:
 
 
 def cpus_asked(options: argparse.Namespace) -> int | None:
-    """Return how many cells run at once at most, None for no limit. Raises UserError."""
+    """Return the maximum of cells that run at once, None for no limit. Raises UserError."""
     text = getattr(options, "cpus", None)
     return None if text is None else whole_number("--cpus", text, (1, _MOST_CPUS), "write e.g. 4")
 
@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
     episodes = sum(cell.seeds * cell.episodes for cell in cells)
     units = {cell.algorithm.unit for cell in cells}
     unit = units.pop() if len(units) == 1 else "episode"
-    more = "" if stages is None else f", in at most {counted(stages.most, 'stage')} of so many seeds"
+    more = "" if stages is None else f", in each of at most {counted(stages.most, 'stage')}"
     say(f"{counted(len(cells), 'cell')}, {counted(seeds, 'seed')}, {counted(episodes, unit)}{more}; nothing was run")
     return EXIT_DONE
 
@@ -144,7 +144,7 @@ def execute(options: argparse.Namespace, executor: ExecutorName) -> int:
             result = run_sweep(cells, how) if stages is None else run_adaptive(cells, how, stages)
     except KeyboardInterrupt as error:
         return interrupted(error, options)
-    # A reader who goes away changes nothing about how the sweep went.
+    # A closed pipe does not change the exit code.
     with suppress(BrokenPipeError):
         if options.json:
             where = {"folder": str(result.folder), "tracking_uri": result.tracking_uri}

@@ -24,7 +24,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Become the MLflow UI on the store of this machine's sweeps."""
+    """Replace this process with MLflow's UI on the store of this machine's sweeps."""
     from dprl.platform.results.home import Home, home_folder
     from dprl.platform.tracking.store import TrackingStore, runs_page
 
@@ -34,12 +34,12 @@ def run(options: argparse.Namespace) -> int:
     database = home.database
     if not database.is_file():
         remedy = elsewhere or f"run `{command('sweep', 'smoke')}` first"
-        raise UserError(f"{database}: must exist to be shown, got no such file; {remedy}")
+        raise UserError(f"{database}: file not found; {remedy}")
     page = runs_page(database)
     _require_free(port)
     if elsewhere:
         print_error(f"dprl: {elsewhere}; these are the runs in {database}")
-    say(f"MLflow UI  http://{_UI_HOST}:{port}{page}   (all sweeps; Ctrl-C ends it)")
+    say(f"MLflow UI  http://{_UI_HOST}:{port}{page}   (all sweeps; stop with Ctrl-C)")
     say("           open the sweep with [+], tick cells, Compare; a metric's name shows its curves")
     # One worker and no job runners: each is a process of 200 MB, and looking at results needs neither.
     quiet = {
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         "MLFLOW_LOGGING_LEVEL": "WARNING",
         "PYTHONWARNINGS": "ignore",
     }
-    # The server is a process of MLflow's, which would import from the current folder: a click.py there ends it.
+    # Otherwise MLflow's server would import from the current folder, and a click.py there would break it.
     environment = quiet | os.environ | {"PYTHONSAFEPATH": "1"}
     words = ["-m", "mlflow", "ui", "--backend-store-uri", TrackingStore.choose(home.path, None).uri]
     words += ["--host", _UI_HOST, "--port", str(port), "--workers", "1"]
@@ -58,12 +58,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _elsewhere() -> str:
-    """Return a sentence on the place where sweeps write their runs now, '' if that is their home."""
+    """Return a sentence about the server that sweeps write their runs to, '' if that is this machine's store."""
     from dprl.platform.environment_variables import TRACKING_VARIABLE, tracking_uri
     from dprl.platform.tracking.redaction import without_secrets
 
     uri = tracking_uri(None)
-    return "" if uri is None else f"${TRACKING_VARIABLE} leads the runs of sweeps to {without_secrets(uri)}"
+    return "" if uri is None else f"${TRACKING_VARIABLE} sends the runs of sweeps to {without_secrets(uri)}"
 
 
 def _require_free(port: int) -> None:
@@ -75,7 +75,7 @@ def _require_free(port: int) -> None:
     else:
         raise broken_rule("--port", "must be free", port, "something listens there: choose another, e.g. --port 5001")
     with socket.socket() as probe:
-        # As the server does; otherwise a port that was in use a minute ago would count as taken.
+        # Like the server; otherwise a port that was in use a minute ago would count as taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((_UI_HOST, port))

@@ -1,4 +1,4 @@
-"""`dprl verify`: certificates computed again from their own fields."""
+"""`dprl verify`: certificates recomputed from their own fields."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED
 if TYPE_CHECKING:
     from dprl.privacy.verification import Verification
 
-HELP = "compute certificates again from their own fields, and say whether they stand"
+HELP = "recompute certificates from their own fields, and say whether they stand"
 EXAMPLE = "verify dprl_runs/sweeps/smoke/cells/*"
 CERTIFICATES = "certificate.json, or the folder that holds it"
 
@@ -23,14 +23,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
     parser.epilog = (
         f"{parser.epilog}\n\nExit codes: 0 all stand, 1 a field contradicts the others, 2 bad input.\n"
-        "A certificate can stand and its claim fail: the verdict of each is shown.\n"
-        "Releases and sensitivities are computed from the query that the certificate states. It is compared with no\n"
-        "config, nor is it shown that this noise was drawn. The last line names the fields that are taken as stated."
+        "A certificate can stand although its claim fails, so the verdict of each is shown.\n"
+        "Releases and sensitivities are computed from the query that the certificate states. It is not compared with\n"
+        "a config, and it does not show that this noise was drawn. The last line names the fields taken as stated."
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compute certificates again and name the fields that do not stand."""
+    """Recompute certificates and name the fields that contradict the others."""
     from dprl.platform.reports.verdicts import verdict_line
     from dprl.platform.results.certificates import certificates_in, verified
     from dprl.privacy.verification import TAKEN_AS_STATED

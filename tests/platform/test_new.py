@@ -31,7 +31,7 @@ def test_a_new_part_is_certified_as_it_is_written(
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("my-ucb", "must be one word of small letters, digits and _"),
+        ("my-ucb", "must be one word of lower-case letters, digits and _"),
         ("class", "must be one word"),
         ("pucb", "must be new"),
         ("there", "must not be that of a file here (there.yaml)"),

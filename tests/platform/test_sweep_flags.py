@@ -65,7 +65,7 @@ def test_memory_is_that_of_the_config(words: list[str], capsys: pytest.CaptureFi
 
 def test_a_dry_run_says_how_many_stages_there_are_at_most(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", "smoke", "--dry-run", "--adaptive", "--most-seeds", "10"]) == 0
-    assert ", in at most 3 stages of so many seeds; nothing was run\n" in capsys.readouterr().out
+    assert ", in each of at most 3 stages; nothing was run\n" in capsys.readouterr().out
     assert main(["sweep", "smoke", "--dry-run", "--adaptive", "--most-seeds", "1"]) == 2
 
 

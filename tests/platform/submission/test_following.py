@@ -112,4 +112,4 @@ def test_an_error_of_the_head_is_no_end_of_the_job(
             stop_job(Dashboard(url), "a-job")
         assert main(["submit", "--follow", "a-job", "--address", url]) == 1
     again = f"follow it again with `dprl submit --follow a-job --address {url}`"
-    assert capsys.readouterr().err == f"dprl: {url} no longer answers (HTTP {status}); the job may go on: {again}\n"
+    assert capsys.readouterr().err == f"dprl: {url} no longer answers (HTTP {status}); the job may still run: {again}\n"

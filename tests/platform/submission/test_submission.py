@@ -165,7 +165,7 @@ def test_it_goes_on_when_no_longer_followed(cluster: TwoNodes, config: Path) -> 
         told = err.read()
     assert following.returncode == 130
     where = f"{job} --address {cluster.dashboard}"
-    assert f"the job goes on; follow it again with `dprl submit --follow {where}`" in told
+    assert f"the job is still running; follow it again with `dprl submit --follow {where}`" in told
     assert f"stop it with `dprl submit --stop {where}`" in told
 
     job_words = [job, "--address", cluster.dashboard]
