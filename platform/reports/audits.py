@@ -16,15 +16,15 @@ from dprl.privacy.verdicts import APPROXIMATE_DELTA
 
 _LAST_BITS = "last bits"
 _MOST_NAMED = 5
-"""Cells that fail and are named at the end; their blocks above say why."""
+"""Failing cells named at the end; their blocks above give the reasons."""
 _WHITE_BOX = {"holds_approximately": "at delta"}
 _HEAD = ("", "from", "noise as printed", "claimed", "pure", "at a delta", "by proof", "measured*", "by sampling")
 
 
 def block(label: str, findings: Sequence[Finding], last_bits: str | None = None) -> str:
-    """Return the findings about one cell or mechanism, the verdict in the first line.
+    """Return the findings about one cell or mechanism, with the verdict in the first line.
 
-    last_bits: a further text on them, where they are not attacked.
+    last_bits: remark on the last bits of float64 noise, if they are not attacked.
     """
     first = findings[0]
     facts = [("noise", first.subject), ("claimed", _claimed(first)), ("proved", _proved(first))]
@@ -44,7 +44,7 @@ def outcome(failing: Sequence[str], audited: int) -> str:
 
 
 def _unbroken(text: str) -> list[str]:
-    """Return lines of whole words."""
+    """Return the text as lines broken between words only."""
     return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
@@ -53,7 +53,7 @@ def papers_text(page: ClaimsPage, seconds: float) -> str:
     confidence = f"{100 * (1 - page.alpha):g}"
     parts = [
         "The papers' claims as found by running. epsilon = 1, H = 5, K = 1000 where nothing else is said.",
-        "pure, at a delta: the epsilon, and an (epsilon, delta), that the noise gives; a..b: it lies between.",
+        "pure, at a delta: the pure epsilon, and an (epsilon, delta), of the noise; a..b: it lies between a and b.",
         f"measured: lower bounds of epsilon, or of delta, from runs; all hold together with {confidence} % confidence.",
         "* at a small instance of the same code, listed below",
         "",
@@ -96,25 +96,25 @@ def _headline(findings: Sequence[Finding]) -> str:
 
 
 def _is_of_last_bits(finding: Finding) -> bool:
-    """Return whether it is of float64 beside a claim on real numbers."""
+    """Return whether the finding is about float64 noise while its claim is about real numbers."""
     sampled = finding.measurement is not None and finding.measurement.method != "same seeds"
     return sampled and math.isinf(finding.claim.epsilon)
 
 
 def _limit(measured: Measurement) -> str:
-    """Return, of a bound that only more runs could raise, that it is one."""
+    """Return a remark if only more runs could raise the bound, else ''."""
     return f" (the most that {measured.runs:,} runs can show)" if measured.limited_by_runs else ""
 
 
 def _against_proof(measured: Measurement) -> str:
-    """Return the proved bound where the measured one exceeds it."""
+    """Return the proved bound with the measured one that exceeds it."""
     if measured.epsilon_lb > measured.proved.epsilon:
         return f"proved {_three(measured.proved.epsilon)}, measured epsilon >= {_three(measured.epsilon_lb)}"
     return f"proved delta {_three(measured.proved.delta)}, measured delta >= {_three(measured.delta_lb)}"
 
 
 def _strongest(findings: Sequence[Finding]) -> Measurement:
-    """Return the measurement that says most; of last bits and others without a claim nothing."""
+    """Return the measurement with the strongest bound; those without a claim, such as last bits, are left out."""
     measured = [one.measurement for one in findings if one.measurement is not None and math.isfinite(one.claim.epsilon)]
     return max(measured, key=lambda one: (one.epsilon_lb, one.delta_lb))
 
@@ -183,7 +183,7 @@ def _row(finding: Finding) -> tuple[str, ...]:
 
 
 def _by_sampling(finding: Finding) -> str:
-    """Return the verdict; where nothing is claimed, whether anything is seen."""
+    """Return the verdict; without a claim, whether a leak was seen."""
     if math.isfinite(finding.claim.epsilon) or finding.measurement is None:
         return finding.verdict
     return "leaks" if finding.measurement.epsilon_lb > 0.0 else "no leak seen"
@@ -208,7 +208,7 @@ def _range(low: float | None, high: float) -> str:
 
 
 def _three(value: float) -> str:
-    """Return a number with four digits from 1 on, three below and two below 0.001; whole parts from 1000 on."""
+    """Return a number with four digits from 1 on, three below 1 and two below 0.001; from 1000 on as an integer."""
     if 0 < value < 0.001:
         return f"{value:.1e}".replace("e-0", "e-")
     return number(value) if value >= 1000 or math.isinf(value) else f"{value:.{4 if value >= 1 else 3}g}"
@@ -219,7 +219,7 @@ def _small(delta: float) -> str:
 
 
 def _bound(measured: Measurement) -> str:
-    """Return the lower bound: of delta where no epsilon is claimed, else of epsilon."""
+    """Return the lower bound of delta if no epsilon is claimed, else that of epsilon."""
     if measured.claim.epsilon == 0:
         return f"delta >= {measured.delta_lb:.3g}"
     return "epsilon = inf" if math.isinf(measured.epsilon_lb) else f"epsilon >= {measured.epsilon_lb:.3g}"

@@ -18,7 +18,7 @@ Row = Mapping[str, Any]
 Scales = tuple[tuple[str, float], ...]
 _TRUST = {"jdp": "central", "shuffle": "shuffle", "ldp": "local"}
 
-# What has a column of its own, or is a heading.
+# Settings with a column of their own, or shown as a heading.
 _SHOWN = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
 
 
@@ -61,7 +61,7 @@ def scales_text(found: Scales) -> str:
 
 
 def varying_settings(cells: Sequence[Row]) -> list[str]:
-    """Return the settings in that `cells` of one environment differ, without scales and columns of their own."""
+    """Return the settings in which `cells` of one environment differ, without scales and those with own columns."""
     return [key for key in _settings(cells) if varies(key, cells)]
 
 
@@ -84,7 +84,7 @@ def settings_text(cell: Row, keys: Sequence[str], sections: tuple[str, ...]) -> 
 
 
 def epsilon_text(cell: Row) -> str:
-    """Return the proved epsilon; where there is none, the claim tells cells apart."""
+    """Return the proved epsilon; if it is infinite, with the claimed one to distinguish cells."""
     if math.isfinite(cell["proved_epsilon"]):
         return number(cell["proved_epsilon"])
     return "\u221e" + (f" (claimed {number(cell['claimed_epsilon'])})" if "claimed_epsilon" in cell else "")
@@ -96,7 +96,7 @@ def delta_text(cell: Row) -> str:
 
 
 def halved_text(cell: Row) -> str:
-    """Return the median and its interval, open above where that many seeds have not halved; '>K' if all of it is.
+    """Return the median episode of half regret with its interval; numbers beyond a run of K episodes are '>K'.
 
     '' if the cell's algorithm does not report regret.
     """
@@ -126,14 +126,14 @@ def result_band(cell: Row, metric: Metric) -> str:
 
 
 def plain(value: object) -> str:
-    """Return a value without the '.0' that a column with gaps adds to whole numbers, in at most ten digits."""
+    """Return a value in at most ten digits, without the '.0' that pandas adds to whole numbers in columns with gaps."""
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else f"{value:.10g}"
     return str(value)
 
 
 def _ends(cell: Row, name: str) -> list[str]:
-    """Return the ends that the interval has; few seeds have none."""
+    """Return the ends of the interval, none if there are too few seeds."""
     return [end for end in ("lower", "upper") if f"{name}_{end}" in cell]
 
 
@@ -142,7 +142,7 @@ def _with_ends(value: str, ends: Sequence[str]) -> str:
 
 
 def setting_text(key: str, value: object) -> str:
-    """Return a setting as a short text: words stand alone where they say enough."""
+    """Return a setting as a short text, without its name if the value alone is clear."""
     alone = isinstance(value, str) and key not in NEEDS_ITS_NAME
     return str(value) if alone else f"{key.rpartition('.')[2]}={plain(value)}"
 

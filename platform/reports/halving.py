@@ -13,16 +13,16 @@ from dprl.platform.reports.inference.intervals import median_interval
 def halved_at(records: pd.DataFrame) -> np.ndarray:
     """Return the episode when each seed's regret per episode has halved, float64[n_seeds]; inf if it never does.
 
-    That is the end of the first block whose mean regret per episode is at most half the first record's, and from whose
-    end on the mean up to the end of every later block is too, the last one included. A dip that does not last so does
-    not count, however well a long run ends; nor does the last block, as nothing confirms it.
+    It is the end of the first block with a mean regret per episode of at most half the first record's, if the means
+    from there to the end of every later block are as small. So a temporary dip does not count, however well a long run
+    ends, nor does the last block, which nothing confirms.
 
     records: columns `results.summary.columns`, the same episodes for every seed.
     """
     regret = records.pivot_table(index="seed", columns="episode", values="regret")
     ends, total = regret.columns.to_numpy(dtype=np.float64), regret.to_numpy()
     target = total[:, :1] / ends[0] / 2
-    # Over a stretch of episodes the mean is at most the target exactly where the excess does not rise.
+    # Over a range of episodes, the mean is at most the target exactly if the excess does not rise.
     excess = total - target * ends
     highest_later = np.maximum.accumulate(excess[:, ::-1], axis=1)[:, ::-1][:, 1:]
     below = np.diff(excess, axis=1, prepend=0.0)[:, :-1] <= 0.0

@@ -1,4 +1,4 @@
-"""JSON schema of config files, for editors: made from the classes in the registries, so plugins are in it."""
+"""JSON schema of config files, for editors, made from the registries' classes, including those of plugins."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def config_schema() -> Schema:
 
 
 def _section(classes: Iterable[type[Any]], chooser: str) -> Schema:
-    """Return the schema of a section: the keys of the class it names, or of all that a grid of names picks from."""
+    """Return the schema of a section: the keys of the class that it names, or of all classes in a grid of names."""
     label = {"label": _or_grid({"type": "string"})} if chooser == "name" else {}
     alternatives, names, shared = [], [], dict[str, list[Schema]]()
     for cls in classes:

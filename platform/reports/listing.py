@@ -25,11 +25,11 @@ _PLACES = {
     "algorithms": "algorithm.name",
     "envs": "env.name",
     "trust_models": "privacy.model",
-    "counters": "privacy.counter, where the model has it",
-    "mechanisms": "privacy.mechanism, where the model lists it; all of them in `dprl audit`",
+    "counters": "privacy.counter, if the model has it",
+    "mechanisms": "privacy.mechanism, if the model lists it; all of them in `dprl audit`",
     "configs": "CONFIG",
 }
-"""Kind: where its names are written."""
+"""Keys of configs that name a part, by kind."""
 _WIDTH = 110
 _SCREEN = 79
 
@@ -42,7 +42,7 @@ def listing(kind: str | None = None) -> dict[str, list[Entry]]:
         "trust_models": lambda: [
             {**entry, "releases": releases} for releases, models in TRUST_MODELS.items() for entry in _with_keys(models)
         ],
-        # Counters and mechanisms are sized by what they are used for: a config names them and sets nothing.
+        # A config names counters and mechanisms without settings; their use determines those.
         "counters": lambda: _described(COUNTERS),
         "mechanisms": lambda: _described(MECHANISMS),
         "configs": lambda: [_config(name, path) for name, path in config_files().items()],
@@ -72,7 +72,7 @@ def _with_keys(registry: Mapping[str, type[Any]]) -> list[Entry]:
 
 
 def _key(cls: type[Any], field: dataclasses.Field[Any], hint: object) -> Entry:
-    """Return one key of a section: its name, type, choices if they are few, default if there is one."""
+    """Return one key of a section: its name, type, choices if there are few, and default if there is one."""
     names = choices(cls, field.name, hint)
     found: Entry = {"key": field.name, "type": "text" if names else describe_type(hint)}
     if names:
@@ -83,7 +83,7 @@ def _key(cls: type[Any], field: dataclasses.Field[Any], hint: object) -> Entry:
 
 
 def _config(name: str, path: Path) -> Entry:
-    """Return the config's leading comment and its number of cells; if the first one is refused, its error."""
+    """Return the config's leading comment and its number of cells, or its error if it is invalid."""
     first = path.read_text(encoding="utf-8", errors="replace").split("\n", 1)[0]
     description = first.lstrip("# ").strip() if first.startswith("#") else ""
     try:
@@ -95,7 +95,7 @@ def _config(name: str, path: Path) -> Entry:
 
 
 def overview_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Return the names of each kind, each name once; all kinds fit a screen."""
+    """Return the names of each kind, each name once, short enough that all kinds fit on a screen."""
     width = max(map(len, kinds)) + 2
     lines = []
     for kind, entries in kinds.items():
@@ -107,7 +107,7 @@ def overview_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 
 def listing_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Return the names that a config can use, kind by kind, with all keys; a name of several classes stands once."""
+    """Return the names that a config can use, by kind, with all keys; classes that share a name are one entry."""
     blocks = []
     for kind, entries in kinds.items():
         width = max((len(entry["name"]) for entry in entries), default=0)

@@ -11,13 +11,13 @@ from dprl.platform.reports.inference.effects import Effect, Estimate
 _TABLE, _SENTENCE = 3, 2
 SUPERSCRIPTS = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 _SMALLEST_DECIMAL = 1e-4
-"""Below it a number has a power of ten."""
+"""Smaller numbers are written with a power of ten."""
 _EXACT_RATIO = 100.0
-"""From here on a ratio has three digits."""
+"""Larger ratios have three digits."""
 
 
 def rounded(value: float, digits: int = _TABLE) -> str:
-    """Return a number with so many significant digits, thousands with a comma, e.g. '0.0122' or '34,500'."""
+    """Return a number with `digits` significant digits and commas for thousands, e.g. '0.0122' or '34,500'."""
     if math.isnan(value):
         return ""
     if math.isinf(value):
@@ -62,7 +62,7 @@ def effect_text(found: Effect) -> str:
 
 
 def sentence_number(value: float) -> str:
-    """Return a number as a sentence has it, with two significant digits."""
+    """Return a number with two significant digits, as in sentences."""
     return rounded(value, _SENTENCE)
 
 

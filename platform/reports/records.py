@@ -1,4 +1,4 @@
-"""From the records of a cell's seeds to curves with bands and one row of the summary."""
+"""Curves with bands and rows of the summary from the records of a cell's seeds."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ _JUDGED = {"run": "", "deployed": " of the policy deployed last", "output": " of
 
 
 def is_result(metric: Metric) -> bool:
-    """Whether tables show it beside the headline."""
+    """Whether tables show a metric beside the headline."""
     return metric.over == "last" and bool(metric.short) and not metric.headline
 
 
 def is_gap(metric: Metric) -> bool:
-    """Whether it is the loss of the output policy, in reward."""
+    """Whether a metric is the loss of the output policy, in reward."""
     return is_result(metric) and metric.of == "output" and metric.unit == "reward" and metric.better == "low"
 
 
 def is_final_score(metric: Metric) -> bool:
-    """Whether it is the score at the end of a run."""
+    """Whether a metric is the score at the end of a run."""
     return is_result(metric) and metric.better == "high" and metric.unit in ("return", "steps")
 
 
 def results_in(found: Collection[str], kind: Callable[[Metric], bool] = is_result) -> list[Metric]:
-    """Return the metrics of all algorithms that are results, or of this kind, with columns among those `found`."""
+    """Return the metrics of all algorithms that are of this kind, with columns among those `found`."""
     return [metric for metric in _known() if kind(metric) and metric.name in found]
 
 
 def headlines_in(found: Collection[str]) -> list[Metric]:
     """Return the headlines of all algorithms with columns among those `found`."""
-    # Another algorithm may have a metric of the same name that is no headline: it has no column of the first block.
+    # An algorithm's metric of the same name that is no headline has no column of the first block.
     return [metric for metric in _known() if metric.headline and f"{block_column(metric)}_first" in found]
 
 
 def _known() -> list[Metric]:
-    """Return the metrics of all algorithms, one of a name."""
+    """Return the metrics of all algorithms, one per name."""
     return list({metric.name: metric for config in ALGORITHMS.values() for metric in config.metrics}.values())
 
 
 def unit_of(rows: Iterable[Mapping[Any, Any]]) -> str:
-    """Return the word for an episode of these cells; of gradients it is 'user' where each user has one episode."""
+    """Return the word for an episode of these cells; for gradients it is 'user' if each user has one episode."""
     units = set(map(_unit, rows))
     return units.pop() if len(units) == 1 else "episode"
 
@@ -68,7 +68,7 @@ def _unit(row: Mapping[Any, Any]) -> str:
 
 
 def full_label(metric: Metric) -> str:
-    """Return the label of a metric, and the policy that it judges."""
+    """Return the label of a metric with the policy that it judges."""
     return f"{metric.label}{_JUDGED[metric.of]}"
 
 
@@ -102,7 +102,7 @@ def summary_row(experiment: Experiment, results: CellResults) -> dict[str, Any]:
 
 
 def label_columns(experiment: Experiment) -> dict[str, str]:
-    """Return the columns with the config's labels of its cell and its algorithm, those that it has."""
+    """Return the columns of the config's labels for the cell and its algorithm, if it has any."""
     labels = {"cell_label": experiment.label, "algorithm_label": experiment.algorithm_label}
     return {key: label for key, label in labels.items() if label}
 
@@ -115,7 +115,7 @@ def headline_numbers(metrics: Sequence[Metric], records: pd.DataFrame, horizon: 
 
 
 def final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str, Any]:
-    """Return the numbers of a cell at its end alone: medians, halving, privacy, derived numbers."""
+    """Return the numbers of a finished cell only: medians, halving, privacy, derived numbers."""
     records = results.records
     found: dict[str, Any] = {}
     for metric in metrics:
@@ -133,7 +133,7 @@ def horizon_of(experiment: Experiment) -> float:
 
 
 def _metric_columns(metric: Metric, records: pd.DataFrame, horizon: float) -> dict[str, float]:
-    """Return the summary's columns of a metric beside the final numbers, none of a median; see docs/metrics.md."""
+    """Return the summary's columns of a metric besides the final numbers, none for a median; see docs/metrics.md."""
     low, high = metric.range(horizon)
     name, episodes = metric.name, records["episode"]
     last = records[episodes == episodes.max()]

@@ -17,28 +17,28 @@ from dprl.platform.reports.records import SATURATION_REMEDY, full_label, headlin
 from dprl.platform.reports.verdicts import number
 
 _MOST_ROWS = 200
-"""Rows that the terminal shows; all are in summary.csv."""
+"""Maximum of rows on the terminal; all are in summary.csv."""
 _MOST_NAMED = 3
-"""Cells that a warning names; of further ones it says how many."""
+"""Maximum of cells named in a warning, which counts the others."""
 _GOOD = {"low": "lower", "high": "higher"}
 _NOTHING = "NO PRIVACY"
 _VERDICTS = {"holds": "holds", "holds_approximately": "at delta", "fails": "FAILS"}
 
 
 def result_text(metric: Metric, value: float, episodes: int) -> str:
-    """Return a metric's value after the last of `episodes`: two digits of reward, four of other things."""
+    """Return a metric's value after the last of `episodes`: rewards with two significant digits, others with four."""
     if metric.unit == "episodes":
         return episode_reached(value, episodes)
     return f"{value:.2g}" if metric.unit == "reward" else number(value)
 
 
 def episode_reached(episode: float, episodes: int) -> str:
-    """Return the episode, or '>K' where it lies beyond the `episodes` that were run."""
+    """Return the episode, or '>K' if it lies beyond the `episodes` that were run."""
     return f">{episodes}" if math.isinf(episode) else f"{episode:.0f}"
 
 
 class _Column(NamedTuple):
-    """A column of the table. needs: of the summary. text: of a row that has it. meaning: for the legend."""
+    """A column of the table. needs: a column of the summary. text: for a row that has it. meaning: for the legend."""
 
     header: str
     needs: str
@@ -47,7 +47,7 @@ class _Column(NamedTuple):
 
 
 def verdict_text(row: Mapping[Any, Any]) -> str:
-    """Return the verdict in a word; a claim that holds at no epsilon is no privacy, as data without noise are."""
+    """Return the verdict in a word; without any finite epsilon it is 'NO PRIVACY', as for data without noise."""
     verdict = str(row["verdict"])
     nothing = verdict == "unbounded" or (verdict == "fails" and math.isinf(row["proved_epsilon"]))
     return _NOTHING if nothing else _VERDICTS.get(verdict, verdict)
@@ -87,7 +87,7 @@ _LAST = (
 
 
 def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
-    """Write one row per cell, at most 200, and below it warnings on some of them."""
+    """Write one row per cell, up to a limit, and below the table warnings on some of them."""
     rows = summary.to_dict("records")
     unit = unit_of(rows)
     results = [column for metric in headlines_in(summary.columns) for column in _of_headline(metric)]

@@ -1,4 +1,4 @@
-"""Texts of a certificate: for a table, a title, in a line, in full; read from its published JSON form."""
+"""Texts of a certificate, for tables, titles, single lines or in full, from its published JSON form."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def number(value: float) -> str:
 
 
 def epsilon_sign(value: float) -> str:
-    """Return an epsilon with four significant digits, and the sign \u221e where it is infinite."""
+    """Return an epsilon with four significant digits, or the sign \u221e if it is infinite."""
     return "\u221e" if math.isinf(value) else number(value)
 
 
 def privacy_text(certificate: Mapping[str, Any]) -> str:
-    """Return the trust model and the proved epsilon; a claim that fails is only named as failing."""
+    """Return the trust model and the proved epsilon; a failing claim is shown only as failing."""
     stands = standing(certificate)
     if stands.contradicted:
         return f"{certificate['trust_model']}, NO PRIVACY: its audit REFUTES the proof"
@@ -72,12 +72,12 @@ def verdict_line(certificate: Mapping[str, Any]) -> str:
 
 
 def certificate_text(label: str, certificate: Mapping[str, Any]) -> str:
-    """Return a certificate for a reader in a hurry: the verdict in the first line, the grounds below it."""
+    """Return a certificate as text, with the verdict in the first line and the reasons below it."""
     return text_of(Facts(f"{label}: {verdict_line(certificate)}", certificate_facts(certificate)))
 
 
 def certificate_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the grounds of a verdict: the subject of each line, and its text."""
+    """Return the reasons for a verdict as pairs (subject, text)."""
     requested, claimed, proved = (certificate[key] for key in ("requested", "claimed", "proved"))
     facts = [("protects", f"{certificate['unit']}; neighbours: {certificate['adjacency']}")]
     facts.append(("observer", f"{certificate['trust_model']}: {certificate['observer']}"))
@@ -102,7 +102,7 @@ def certificate_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _composition_text(composition: Mapping[str, Any]) -> str:
-    """Return the runs that a certificate is of, and how they are composed."""
+    """Return the runs that a joint certificate covers, and their kind of composition."""
     who = "a user is in one of them" if composition["kind"] == "disjoint" else "a user may be in all of them"
     runs = ", ".join(
         f"{each['algorithm']} ({each['users']:,} users, checksum {each['checksum']})" for each in composition["of"]
@@ -111,7 +111,7 @@ def _composition_text(composition: Mapping[str, Any]) -> str:
 
 
 def _block_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the facts on blocks of users, between two releases and simulated at once, and on pooled counts."""
+    """Return the facts on blocks of users between two releases, which are simulated at once, and on pooled counts."""
     facts = []
     if (number_of := certificate.get("releases")) is not None:
         facts.append(("releases", f"{number_of:,}, on the schedule of plans, which is fixed in advance"))
@@ -123,7 +123,7 @@ def _block_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _where(noises: Sequence[Mapping[str, Any]]) -> str:
-    """Return the limits of noise from a seed, or in floating point."""
+    """Return the limits of noise that comes from a seed or is in floating point."""
     limits = {noise[key] for noise in noises for key in ("arithmetic", "entropy")} & {"seeded", "float64-idealised"}
     return " in simulation (" + ", ".join(sorted(limits, reverse=True)) + ")" if limits else ""
 
@@ -162,7 +162,7 @@ def _approximate_facts(proved: Mapping[str, Any], epsilon: float) -> list[tuple[
 
 
 def _user_facts(certificate: Mapping[str, Any], delta: float) -> list[tuple[str, str]]:
-    """Return how the proved epsilon spreads over the users, where it does."""
+    """Return the distribution of the proved epsilon over users, if it differs among them."""
     users = certificate.get("per_user")
     if users is None or users["least"] == users["most"]:
         return []
@@ -224,7 +224,7 @@ def _noise_text(noise: Mapping[str, Any]) -> str:
         return f"{noise['release']}: none, {noise['cells']} numbers released without noise"
     nodes = noise.get("nodes_per_user", 1)
     tree = f", a user is in up to {nodes} noisy sums of each" if nodes > 1 else ""
-    # Of a Gram mechanism every stage has its own; 0 where nothing is sent.
+    # A Gram mechanism has one scale per stage, 0 if nothing is sent.
     given = noise.get("parameters", {}).get("scales", []) if noise["scale"] is None else [noise["scale"]]
     scales = sorted(scale for scale in given if scale)
     ends = dict.fromkeys(number(scale) for scale in (*scales[:1], *scales[-1:]))

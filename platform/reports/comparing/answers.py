@@ -30,7 +30,7 @@ class Answer:
 
 
 def answers_of(group: Group) -> list[Answer]:
-    """Return the answers of a group that has a headline: trust model by trust model, small budgets first."""
+    """Return the answers of a group that has a headline, by trust model, small budgets first."""
     several = len({float(cell.row.get("claimed_delta", 0.0)) for cell in group.cells if cell.private}) > 1
     return [_answer(finding, with_delta=several) for finding in findings_of(group)]
 
@@ -67,7 +67,7 @@ def _short(finding: Finding) -> str:
 
 
 def _note(finding: Finding) -> str:
-    """Return whether anything was learned, and whether there was a choice."""
+    """Return remarks: whether nothing was learned, and whether the cell is the only one."""
     cells = [cell for cell in finding.group.cells if finding.budget.allows(cell)]
     notes = []
     if cells[0].saturated:

@@ -13,7 +13,7 @@ from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.verdicts import number
 
 Kind = Literal["algorithm", "noise", "epsilon", "compare"]
-"""The factor in which two cells differ; 'compare' where a user asked for the pair."""
+"""The factor in which two cells differ; 'compare' if a user asked for the pair."""
 Settings = tuple[tuple[str, str], ...]
 
 _ALGORITHM = "algorithm."
@@ -21,16 +21,16 @@ _NAME = "algorithm.name"
 _NOISE = ("privacy.", "noise.")
 _PRIVACY = ("privacy.model", "privacy.epsilon", "privacy.delta")
 MOST_PAIRS = 200
-"""Comparisons of cells at one privacy, beyond which none is declared: the tests of a large grid would all be lost."""
+"""With more comparisons at one privacy, none is declared: after adjustment no test would have power."""
 SAME_EPSILON = 1.0 + 1e-6
 """Certified epsilons may exceed a claim by rounding errors."""
 
 
 class Factors(NamedTuple):
-    """The factors of a cell, as far as they vary within its group.
+    """The factors of a cell that vary within its group.
 
-    constants: settings of the algorithm. noise: settings of privacy besides model, epsilon and delta. epsilon: the one
-    that is claimed where the claim holds, else the certified one; infinite without privacy.
+    constants: settings of the algorithm. noise: settings of privacy besides model, epsilon and delta. epsilon: the
+    claimed one if the claim holds, else the certified one; infinite without privacy.
     """
 
     algorithm: str
@@ -53,7 +53,7 @@ class Factors(NamedTuple):
     def differences(self, other: Factors) -> tuple[str, ...]:
         """Return the factors that differ between two cells, in words.
 
-        Constants of different algorithms differ if one that both have does.
+        Constants of different algorithms differ if a shared constant has different values.
         """
         same_constants = compatible(self.constants, other.constants)
         if self.algorithm == other.algorithm:
@@ -72,7 +72,7 @@ class Factors(NamedTuple):
 def factors_of(cells: Sequence[ReportCell]) -> list[Factors]:
     """Return the factors of the cells of one group.
 
-    Where all cells have one algorithm, its settings that vary stand for algorithms.
+    If all cells have one algorithm, its varying settings play the part of the algorithm.
     """
     rows = [cell.row for cell in cells]
     keys = [key for key in dict.fromkeys(key for row in rows for key in row) if varies(key, rows)]
@@ -94,11 +94,11 @@ def factors_of(cells: Sequence[ReportCell]) -> list[Factors]:
 
 
 def declared_pairs(factors: Sequence[Factors]) -> dict[tuple[int, int], Kind]:
-    """Return the comparisons of a group, pairs of places, the smaller first, each with the factor that differs.
+    """Return the declared comparisons of a group: pairs of places, smaller first, with the factor that differs.
 
     They are: the same privacy and noise, another algorithm; the same algorithm and privacy, other noise; the same
-    algorithm and noise, the next epsilon. Of a grid so large that one privacy has more than MOST_PAIRS comparisons of
-    algorithms, or one algorithm and privacy as many of noise, none of these is declared.
+    algorithm and noise, the next epsilon. Comparisons of algorithms are not declared if one privacy has more than
+    MOST_PAIRS of them, nor comparisons of noise if one algorithm and privacy has.
     """
     found: dict[tuple[int, int], Kind] = {}
     for i, j in _other_algorithm(factors):
@@ -117,7 +117,7 @@ def compatible(one: Settings, other: Settings) -> bool:
 
 
 def _other_algorithm(factors: Sequence[Factors]) -> Iterable[tuple[int, int]]:
-    """Give pairs with equal constants; of constants that only one of two algorithms has, all pairs.
+    """Yield pairs with equal shared constants, whatever the constants that only one of the algorithms has.
 
     So algorithms that were tuned, each with constants of its own, are compared as they were tuned.
     """
@@ -131,7 +131,7 @@ def _algorithms_differ(factors: Sequence[Factors], i: int, j: int) -> bool:
 
 
 def _comparable_constants(factors: Sequence[Factors], pairs: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
-    """Give the pairs with equal constants, and those of cells that have none of the other algorithm."""
+    """Yield the pairs with equal constants, and those of cells without an equal one of the other algorithm."""
     equal: set[tuple[int, str]] = set()
     mixed: list[tuple[int, int]] = []
     for i, j in pairs:
@@ -163,7 +163,7 @@ def _next_epsilon(factors: Sequence[Factors]) -> Iterable[tuple[int, int]]:
 
 
 def _few(pairs: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
-    """Give all of the pairs, or none if they are more than MOST_PAIRS."""
+    """Return all of the pairs, or none if there are more than MOST_PAIRS."""
     found = list(itertools.islice(pairs, MOST_PAIRS + 1))
     return found if len(found) <= MOST_PAIRS else []
 
@@ -182,6 +182,6 @@ def _settings(row: Row, keys: Sequence[str]) -> Settings:
 
 
 def _epsilon(cell: ReportCell) -> float:
-    """Return the epsilon for comparisons of a private cell, rounded where there is no claim."""
+    """Return the epsilon by which a private cell is compared, rounded if there is no claim."""
     claimed = float(cell.row.get("claimed_epsilon", 0.0))
     return claimed if cell.proved <= claimed * SAME_EPSILON else float(number(cell.proved))

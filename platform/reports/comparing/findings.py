@@ -31,13 +31,13 @@ class Budget(NamedTuple):
 
 
 class Rival(NamedTuple):
-    """A cell beside the best one.
+    """A cell compared with the best one.
 
-    place: in the group. differs_in: the factors that differ from those of the best cell. effect: of it against the best
-    cell, on the log scale their ratio; None where both algorithm and noise differ, as no ratio of algorithms is to be
-    seen there. p_value: of the declared test, adjusted for its family; NaN without one. significant: None without a
-    test. declared: whether the comparison is declared; it may still have too few seeds for a test. behind: whether it
-    is significantly worse than the best cell; a difference of means need not say so of geometric means.
+    place: in the group. differs_in: the factors that differ from those of the best cell. effect: against the best cell,
+    a ratio on the log scale; None if both algorithm and noise differ, because a ratio would mix both. p_value: of the
+    declared test, adjusted for its family; NaN without one. significant: None without a test. declared: whether the
+    comparison is declared; it may still have too few seeds for a test. behind: whether the cell is significantly worse
+    than the best one; a significant difference of means need not mean so for geometric means.
     """
 
     place: int
@@ -60,9 +60,9 @@ class Finding:
 
     best: its place in the group, None if no cell is within the budget. next_best: the best of the cells that differ
     from it in algorithm or noise. other_algorithm: the best of the cells of other algorithms at the same privacy and
-    noise, a declared comparison. ahead: whether the best cell is significantly better than every one of these, None
-    where tests are missing. reference: the place of the cell without privacy of the same algorithm. cost: the
-    effect of the best cell against that reference. others: how many other cells are within the budget.
+    noise, a declared comparison. ahead: whether the best cell is significantly better than all of these, None if tests
+    are missing. reference: the place of the same algorithm's cell without privacy. cost: the effect of the best cell
+    against that reference. others: number of other cells within the budget.
     """
 
     group: Group
@@ -98,7 +98,7 @@ class Finding:
 
 
 def findings_of(group: Group) -> list[Finding]:
-    """Return the findings of a group with a headline: by trust model, small budgets first, without privacy last."""
+    """Return the findings of a group with a headline, by trust model, small budgets first, no privacy last."""
     if group.metric is None:
         return []
     models = dict.fromkeys(str(cell.row["privacy.model"]) for cell in group.cells if cell.private)
@@ -109,7 +109,7 @@ def findings_of(group: Group) -> list[Finding]:
 
 
 def _budgets(group: Group, model: str) -> list[Budget]:
-    """Return the claims of a trust model's cells, and beyond them at each delta the largest certified epsilon."""
+    """Return the budgets of a trust model: its cells' claims, and the largest certified epsilon at each delta."""
     cells = [cell for cell in group.cells if cell.row["privacy.model"] == model]
     found = set()
     for delta in {_delta(cell) for cell in cells}:
@@ -150,14 +150,14 @@ def _kind(group: Group, one: int, other: int) -> str:
 
 
 def _ahead(rivals: Sequence[Rival]) -> bool | None:
-    """Whether all rivals are significantly worse; None where none is known not to be, and a test is missing."""
+    """Whether all rivals are significantly worse; None if a test is missing and no other rival decides it."""
     if any(rival.significant is not None and not rival.behind for rival in rivals):
         return False
     return True if rivals and all(rival.behind for rival in rivals) else None
 
 
 def _rival(group: Group, best: int, places: Sequence[int]) -> Rival | None:
-    """Return the first of the cells at the ordered `places` as a rival of the best one; None of none."""
+    """Return the first of the cells at the ordered `places` as a rival of the best one, None if there is none."""
     if not places:
         return None
     place = places[0]
@@ -174,7 +174,7 @@ def _rival(group: Group, best: int, places: Sequence[int]) -> Rival | None:
 def reference_of(group: Group, best: int) -> int | None:
     """Return the place of the cell without privacy of the same algorithm and constants, None if there is none.
 
-    Where the algorithm has only one cell without privacy it is that one, whatever its constants.
+    If the algorithm has only one cell without privacy, it is that one, whatever its constants.
     """
     if group.metric is None:
         return None

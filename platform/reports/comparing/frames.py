@@ -20,8 +20,8 @@ _EFFECT = ("kind", "scale", "effect", "effect_lower", "effect_upper")
 def cell_frame(groups: Sequence[Group]) -> pd.DataFrame:
     """Return one row per cell: the report's own columns first, then those of summary.csv.
 
-    headline: of a whole run over seeds, the geometric mean on the log scale, else the mean. band_lower, band_upper: the
-    ends of its 95 % interval. scale: of the computation. rank: 1 for the best of its group.
+    headline: of the whole run, the geometric mean over seeds on the log scale, else the mean. band_lower, band_upper:
+    the ends of its 95 % interval. scale: 'log' or 'linear'. rank: 1 for the best of its group.
     """
     rows: list[dict[str, Any]] = []
     for group in groups:
@@ -40,9 +40,9 @@ def cell_frame(groups: Sequence[Group]) -> pd.DataFrame:
 def comparison_frame(groups: Sequence[Group]) -> pd.DataFrame:
     """Return one row per declared comparison of two cells of a group, and its test.
 
-    kind: the factor that differs. difference: of their means, first minus second. effect: on the log scale the
-    ratio of the first to the second, on the linear scale their difference; effect_lower, effect_upper: the ends of its
-    95 % interval. p_value: of Welch's test on that scale. p_holm: adjusted for the declared comparisons of the group.
+    kind: the factor that differs. difference: of the means, first minus second. effect: the ratio of the first to the
+    second on the log scale, their difference on the linear one; effect_lower, effect_upper: the ends of its 95 %
+    interval. p_value: of Welch's test on that scale. p_holm: adjusted for the declared comparisons of the group.
     told_apart: whether the difference is significant. better: the better cell, if it is.
     """
     rows = []

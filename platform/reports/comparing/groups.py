@@ -22,11 +22,11 @@ from dprl.platform.results.summary import standing
 from dprl.platform.results.sweep_identity import Stages
 
 _NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
-"""Settings that every name of a cell has in words of its own."""
+"""Settings that are part of every cell's name in other words."""
 
 
 class _Comparison(NamedTuple):
-    """Test that was declared in advance. kind: the factor that differs between the cells. test: by their places."""
+    """Test declared in advance. kind: the factor that differs between the cells. test: of the cells by their places."""
 
     kind: Kind
     test: Pair
@@ -34,10 +34,11 @@ class _Comparison(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Cells that differ in algorithm, privacy or noise only, the best first, and those that no order knows last.
+    """Cells that differ in algorithm, privacy or noise only, the best first, and those without a rank last.
 
-    title: the environment, and the settings that set this group apart. metric: their headline. stages: how seeds came,
-    where their number was not fixed and all came this way. asked: pairs that a user wants compared, by their places.
+    title: the environment, and the settings specific to this group. metric: their headline. stages: in which seeds were
+    added, None if their number was fixed or only some cells had stages. asked: pairs that a user wants compared, by
+    their places.
     """
 
     title: str
@@ -66,7 +67,7 @@ class Group:
 
     @cached_property
     def varying(self) -> list[str]:
-        """The settings that tell its cells apart, besides algorithm and privacy."""
+        """The settings that distinguish its cells, besides algorithm and privacy."""
         return naming_keys(self.cells)
 
     @cached_property
@@ -115,7 +116,7 @@ class Group:
 
 
 def groups_of(cells: Sequence[ReportCell], stages: Stages | None = None) -> list[Group]:
-    """Return the groups of `cells`, in their order. stages: how seeds came, None if all at once."""
+    """Return the groups of `cells`, in their order. stages: in which seeds were added, None if all at once."""
     flats = [cell.row for cell in cells]
     keys = [key for key in dict.fromkeys(key for flat in flats for key in flat) if key.startswith("env.")]
     told = ["env.name", *(key for key in keys if key != "env.name" and varies(key, flats))]
@@ -129,7 +130,7 @@ def groups_of(cells: Sequence[ReportCell], stages: Stages | None = None) -> list
 
 
 def naming_keys(cells: Sequence[ReportCell]) -> list[str]:
-    """Return settings that tell cells of a group apart, besides those that every name has, no more than needed."""
+    """Return the fewest settings that distinguish the cells of a group, besides those that are in every name."""
     flats = [cell.row for cell in cells]
     keys = dict.fromkeys(key for flat in flats for key in flat)
     known = (key for key in keys if ("." in key and not key.startswith("env.")) or key in ("release", "audit"))
@@ -137,9 +138,9 @@ def naming_keys(cells: Sequence[ReportCell]) -> list[str]:
 
 
 def cell_name(cell: ReportCell, keys: Sequence[str]) -> str:
-    """Return algorithm, the settings of these `keys`, trust model, proved epsilon and verdict; labels come first.
+    """Return algorithm, the settings of these `keys`, trust model, proved epsilon and verdict.
 
-    The label of a cell stands for algorithm and settings, that of an algorithm for its name.
+    A cell's label replaces algorithm and settings, an algorithm's label replaces its name.
     """
     settings = [setting_text(key, cell.row[key]) for key in keys if key in cell.row]
     name = str(cell.row.get("cell_label", " ".join([algorithm_name(cell.row), *settings])))

@@ -34,10 +34,10 @@ _MOST_BLOCKS = 25
 class ReportCell:
     """A cell, or several that differ in their seeds only.
 
-    row: its row of the summary, without missing values; 'sweep' names the sweep. certificate: as `certificate.json`
-    has it. metric: the headline, None without one. episodes: int64[T], where the blocks end. curves: float64[n_seeds,
-    T], the headline there, summed from the start if it is a sum; empty without one. folders: of its parts. looks: how
-    many sets of seeds it could have had, as its sweeps add seeds in stages; 1 where their number was fixed.
+    row: its row of the summary, without missing values; 'sweep' names the sweep. certificate: content of
+    `certificate.json`. metric: the headline, None without one. episodes: int64[T], the ends of the blocks. curves:
+    float64[n_seeds, T], the headline there, summed from the start if it is a sum; empty without one. folders: of its
+    parts. looks: number of sets of seeds it could have had if seeds were added in stages; 1 if their number was fixed.
     """
 
     row: Row
@@ -55,7 +55,7 @@ class ReportCell:
 
     @property
     def proved(self) -> float:
-        """The epsilon that stands, infinite if none does."""
+        """The proved epsilon, infinite if there is none."""
         return float(self.row["proved_epsilon"])
 
     @property
@@ -70,7 +70,7 @@ class ReportCell:
 
     @property
     def positive(self) -> bool:
-        """Whether its headline is a loss of at least 0; those are compared by ratios where no seed is at 0."""
+        """Whether its headline is a loss of at least 0; such losses are compared by ratios if no seed is at 0."""
         return self.metric is not None and self.metric.better == "low" and self.metric.unit != ""
 
     @property
@@ -101,17 +101,17 @@ class ReportCell:
         return simultaneous_band(self.curves)
 
     def first_seeds(self, most: int) -> ReportCell:
-        """Return the cell with its first seeds only, at most so many."""
+        """Return the cell with at most its first `most` seeds."""
         return dataclasses.replace(self, curves=self.curves[:most])
 
     def values_of(self, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
-        """Return where blocks end, int64[T], and any of its metrics there, float64[n_seeds, T]."""
+        """Return the ends of blocks, int64[T], and the values of a metric there, float64[n_seeds, T]."""
         records = _numbered_apart([folder.records([metric.name]) for folder in self.folders])
         episodes, values = by_seed(records, metric.name)
         return episodes, values.T
 
     def curve_of(self, metric: Metric) -> pd.DataFrame:
-        """Return any of its metrics over seeds as episode, mean, lower, upper: the ends of its simultaneous band."""
+        """Return a metric over seeds as columns episode, mean, lower, upper: the ends of its simultaneous band."""
         episodes, values = self.values_of(metric)
         mean, half = simultaneous_band(values)
         return pd.DataFrame({"episode": episodes, "mean": mean, "lower": mean - half, "upper": mean + half})
@@ -121,7 +121,7 @@ class ReportCell:
 class _Part:
     """A cell on the disk with its row of the summary.
 
-    looks: in how many stages its sweep adds seeds at most. certificate: of the cell. sources: digest of the code that
+    looks: maximum of stages in which its sweep adds seeds. certificate: of the cell. sources: digest of the code that
     ran. metric: the headline, None without one. episodes, curves: of the headline, as in `ReportCell`.
     """
 
@@ -136,7 +136,7 @@ class _Part:
 
     @classmethod
     def read(cls, folder: CellFolder, sweep: str, row: Row | None, looks: int) -> _Part:
-        """Read a finished cell. row: of the summary, if that has one. Raises UserError, DamagedCellError."""
+        """Read a finished cell. row: its row of the summary, if there is one. Raises UserError, DamagedCellError."""
         results = folder.results()
         row = {"sweep": sweep, **(row or _row(folder, results))}
         metric = headline(_known_algorithm(str(row["algorithm.name"])).metrics)
@@ -152,15 +152,15 @@ class _Part:
 
     @property
     def settings(self) -> tuple[tuple[str, str], ...]:
-        """Everything but its seeds: its settings, and the code that ran."""
+        """Everything except its seeds: its settings and the code that ran."""
         known = (key for key in self.row if "." in key or key in _OTHERS)
         return ((_SOURCES, self.sources), *((key, plain(self.row[key])) for key in sorted(known)))
 
 
 def longer_blocks(episodes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return at most 25 blocks that join those that end at `episodes`, and the means of `values` float64[n_seeds, T].
+    """Return the ends of at most 25 joined blocks, and the means in them of `values` float64[n_seeds, T].
 
-    Blocks at the start of a run are single episodes: their means are the noise of a few users.
+    Blocks at the start of a run are single episodes, whose means show mostly the noise of a few users.
     """
     wanted = np.linspace(0, episodes[-1], _MOST_BLOCKS + 1)[1:]
     ends = np.unique(np.searchsorted(episodes, wanted).clip(0, len(episodes) - 1))
@@ -169,10 +169,10 @@ def longer_blocks(episodes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray,
 
 
 def read_cells(layouts: Sequence[SweepLayout], damaged: list[str] | None = None) -> list[ReportCell]:
-    """Return the finished cells of these sweeps, cells that differ in their seeds only as one.
+    """Return the finished cells of these sweeps; cells that differ in their seeds only are pooled.
 
-    damaged: gets a line for each cell with unreadable files, and that is left out; without it such a cell is an
-    error. Raises UserError.
+    damaged: receives a line for each cell with unreadable files, which is left out. Raises UserError, also for such a
+    cell if `damaged` is None.
     """
     pools: dict[tuple[tuple[str, str], ...], dict[object, _Part]] = {}
     looks: dict[tuple[tuple[str, str], ...], dict[str, int]] = {}
@@ -184,7 +184,7 @@ def read_cells(layouts: Sequence[SweepLayout], damaged: list[str] | None = None)
         if other is None or part.row["seeds"] > other.row["seeds"]:
             pool[part.row["seed"]] = part
     ordered = {key: sorted(pool.values(), key=lambda part: int(part.row["seed"])) for key, pool in pools.items()}
-    # Of each sweep any stage may have been the last one.
+    # Any stage of each sweep may have been its last one.
     return [
         dataclasses.replace(_report_cell(parts), looks=math.prod(looks[key].values())) for key, parts in ordered.items()
     ]
@@ -208,7 +208,7 @@ def _parts(layout: SweepLayout, damaged: list[str] | None) -> list[_Part]:
 
 
 def _row(folder: CellFolder, results: CellResults) -> Row:
-    """Return the row of a cell that no summary has yet."""
+    """Return the row of a cell that is not yet in a summary."""
     row = {**summary_row(experiment_of(folder), results), "cell": folder.path.name, "seconds": results.seconds}
     return rows_of(pd.DataFrame([row]))[0]
 
@@ -234,7 +234,7 @@ def _report_cell(parts: Sequence[_Part]) -> ReportCell:
 
 
 def _known_algorithm(name: str) -> type[AlgorithmConfig]:
-    """Return the algorithm's config class. Raises UserError: without it the meaning of its numbers is unknown."""
+    """Return the algorithm's config class, which defines its metrics. Raises UserError for an unknown algorithm."""
     name = RENAMED.get(name, name)
     if name not in ALGORITHMS:
         rule = "must have algorithms that are known here"
@@ -243,7 +243,7 @@ def _known_algorithm(name: str) -> type[AlgorithmConfig]:
 
 
 def _pooled_row(parts: Sequence[_Part]) -> Row:
-    """Return the row of the summary of several cells as one."""
+    """Return one row of the summary for several pooled cells."""
     results = [part.folder.results() for part in parts]
     worst = results[worst_of([found.certificate for found in results])]
     together = dataclasses.replace(worst, records=_numbered_apart([found.records for found in results]))
@@ -256,6 +256,6 @@ def _pooled_row(parts: Sequence[_Part]) -> Row:
 
 
 def _numbered_apart(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the records of several cells as those of one: their seeds are different, whatever their numbers."""
+    """Return the records of several cells as those of one, with distinct numbers for all seeds."""
     numbered = [records.assign(seed=records["seed"] + i * 2**33) for i, records in enumerate(parts)]
     return pd.concat(numbered, ignore_index=True)

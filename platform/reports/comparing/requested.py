@@ -1,4 +1,4 @@
-"""Comparisons that a user asks for, beside those that every report declares."""
+"""Comparisons that a user asks for, in addition to those that every report declares."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dprl.platform.errors import broken_rule, suggestion
 from dprl.platform.reports.comparing.groups import Group
 
 _FEWEST_DIGITS = 4
-"""Of a cell's digest that name it."""
+"""Digits of a cell's digest that suffice to name it."""
 
 
 def with_comparison(groups: Sequence[Group], one: str, other: str) -> list[Group]:
     """Return the groups with the comparisons of `one` and `other` declared, too. Raises UserError.
 
     Each is the name of an algorithm, the name of a cell, or the first digits of its digest. Two cells are compared
-    whatever they differ in; of names of several cells those with the same privacy and noise.
+    whatever they differ in; if a name has several cells, those with the same privacy and noise are compared.
     """
     for name in (one, other):
         if not any(_places(group, name) for group in groups):

@@ -48,7 +48,7 @@ def epsilon_number(epsilon: float) -> str:
 
 
 def rival_text(group: Group, rival: Rival) -> str:
-    """Return how a rival compares with the best cell: the effect and its test, or why there is none."""
+    """Return a rival's comparison with the best cell: the effect and its test, or the reason for having none."""
     return f"{group.names[rival.place]}: {comparison_text(rival)}"
 
 
@@ -102,7 +102,7 @@ def lead(groups: Sequence[Group]) -> list[str]:
 
 
 def headline_finding(groups: Sequence[Group]) -> Finding | None:
-    """Return the finding that stands for a report: at the budget of its lead, the trust model that comes first."""
+    """Return the finding that represents a report: that of the first trust model at the budget of the lead."""
     told = _private(groups)
     return _at_one_budget(told)[0] if told else None
 
@@ -147,7 +147,7 @@ def _of_one_algorithm(told: Sequence[Finding]) -> str:
 
 
 def _of_several(told: Sequence[Finding], what: str) -> str:
-    """Return the heading where algorithms compete: of the best one at every budget only if all its leads are tested."""
+    """Return the heading for several algorithms; it names one as best at every budget only if all leads are tested."""
     tested, leads = _leads(told)
     if tested and not leads:
         most = max(each.budget.epsilon for each in tested)
@@ -175,7 +175,7 @@ def _leads(told: Sequence[Finding]) -> tuple[list[Finding], Counter[str]]:
 
 
 def _partly(leads: Counter[str], at: str, places: str) -> str:
-    """Return the algorithms that are significantly best at some of these places, where not all have such a one."""
+    """Return the algorithms that are significantly best at some of these places, if not at all of them."""
     (first, count), *others = leads.most_common()
     if not others:
         return f"Only {first} is significantly best, {at} {count} of {places}"
@@ -184,9 +184,9 @@ def _partly(leads: Counter[str], at: str, places: str) -> str:
 
 
 def _at_one_budget(told: Sequence[Finding]) -> list[Finding]:
-    """Return, of the largest group, one finding for each trust model, at the same epsilon if there is one.
+    """Return one finding of the largest group for each trust model, at the same epsilon if possible.
 
-    It is the epsilon nearest to 1 where most trust models have a best cell that learned.
+    Of the epsilons at which most trust models have a best cell that learned, it is the one nearest to 1.
     """
     group = max((each.group for each in told), key=lambda group: len(group.cells))
     here = [each for each in told if each.group is group]
@@ -200,7 +200,7 @@ def _at_one_budget(told: Sequence[Finding]) -> list[Finding]:
     epsilon = min(sorted(epsilons), key=rank)
     chosen: dict[str, Finding] = {}
     for each in learned:
-        # Of several deltas the largest: its cells include the others'.
+        # The largest of several deltas, because its cells include those of the others.
         if each.budget.epsilon == epsilon:
             chosen[each.budget.model] = each
     return list(chosen.values())
@@ -261,7 +261,7 @@ def _interval(found: Effect) -> str:
 
 
 def _tests(told: Sequence[Finding]) -> list[str]:
-    """Return at how many budgets the best algorithm is significantly better than the next one at equal noise."""
+    """Return the number of budgets at which the best algorithm is significantly better than the next at equal noise."""
     rivals = [each.other_algorithm for each in told if each.other_algorithm is not None]
     if not rivals:
         return []
@@ -275,7 +275,7 @@ def _tests(told: Sequence[Finding]) -> list[str]:
 
 
 def _mixed(chosen: Sequence[Finding]) -> list[str]:
-    """Return, where the next best cell differs in algorithm and noise, that it does, and the ratio at equal noise."""
+    """Return a sentence if the next best cell differs in algorithm and noise, with the ratio at equal noise."""
     told: dict[str, list[str]] = {}
     for each in chosen:
         rival, equal = each.next_best, each.other_algorithm
@@ -296,12 +296,12 @@ def _algorithm(group: Group, rival: Rival) -> str:
 
 
 def _gaps(each: Finding) -> list[Metric]:
-    """Return the gaps that the output policy of the best cell has, exploitability first."""
+    """Return the gap metrics of the best cell's output policy, exploitability first."""
     return results_in(each.cell.row, is_gap)[::-1]
 
 
 def _output_policies(chosen: Sequence[Finding]) -> list[str]:
-    """Return the gaps of the output policies of the best cells, of games only."""
+    """Return the gaps of the best cells' output policies, for games only."""
     told = []
     for each in (each for each in chosen if _gaps(each)):
         cell, reference = each.cell, each.reference
@@ -316,6 +316,6 @@ def _output_policies(chosen: Sequence[Finding]) -> list[str]:
 
 
 def _failed(told: Sequence[Finding]) -> list[str]:
-    """Return the best cells that have a failing claim."""
+    """Return a sentence naming the best cells with a failing claim."""
     cells = {each.name for each in told if each.cell.row["verdict"] != "holds"}
     return [f"Claims fail among the best cells: {'; '.join(sorted(cells))}."] if cells else []

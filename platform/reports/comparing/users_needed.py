@@ -23,7 +23,7 @@ _Settings = tuple[tuple[str, str], ...]
 class Needed(NamedTuple):
     """Users that runs with one setting need. cells: from few users to many. first, level: scores; see docs/reports.md.
 
-    users: infinite if the mean score is below the level at all numbers of users run. lower, upper: ends of its 95 %
+    users: infinite if the mean score is below the level for every number of users run. lower, upper: ends of its 95 %
     interval, NaN below 3 seeds. fewest: number of users with the first known score.
     """
 
@@ -41,7 +41,7 @@ class Needed(NamedTuple):
         return int(self.cells[-1].row[_EPISODES])
 
     def text(self, unit: str) -> str:
-        """Return the number with its interval, or that the level is not reached."""
+        """Return the number with its interval, or a remark that the level is not reached."""
         if math.isinf(self.users):
             return f"not reached with {self.most:,} {unit}s"
         ends = "" if math.isnan(self.lower) else f" [{self._number(self.lower)}, {self._number(self.upper)}]"
@@ -54,7 +54,7 @@ class Needed(NamedTuple):
 
 
 def cells_along(cells: Sequence[ReportCell], setting: str) -> list[list[ReportCell]]:
-    """Return the cells that share everything but one setting, its small values first."""
+    """Return lists of cells that share all settings but one, sorted by its value."""
     found: dict[_Settings, list[ReportCell]] = {}
     for cell in cells:
         if setting in cell.row:
@@ -69,15 +69,15 @@ def untrained(cells: Sequence[ReportCell], metric: Metric) -> float:
 
 
 def users_needed(cells: Sequence[ReportCell], metric: Metric) -> list[Needed]:
-    """Return the users that all settings need for a final score, where the same algorithm ran without privacy, too.
+    """Return the users that each setting needs for a final score, if the same algorithm also ran without privacy.
 
-    Of several runs without privacy the best is the goal. Those that have learned nothing are none.
+    The best run without privacy is the goal. Runs that learned nothing do not count.
     """
     runs = cells_along([cell for cell in cells if metric.name in cell.row], _EPISODES)
     goals: dict[_Settings, tuple[float, float]] = {}
     for run in runs:
         first, last = untrained(run, metric), float(run[-1].values_of(metric)[1][:, -1].mean())
-        if last > first:  # not of private runs: their `first` is NaN
+        if last > first:  # false for private runs: their `first` is NaN
             goal = (first + _SHARE * (last - first), first)
             goals[_algorithm(run[0])] = max(goals.get(_algorithm(run[0]), goal), goal)
     return [_needed(run, metric, *goals[_algorithm(run[0])]) for run in runs if _algorithm(run[0]) in goals]
@@ -99,7 +99,7 @@ def _needed(run: Sequence[ReportCell], metric: Metric, level: float, first: floa
 
 
 def _scores(run: Sequence[ReportCell], metric: Metric) -> tuple[np.ndarray, list[Estimate]]:
-    """Return numbers of users and final scores: one for each cell, or of a single cell those along its run."""
+    """Return numbers of users and final scores: one per cell, or for a single cell those along its run."""
     users = np.array([int(cell.row[_EPISODES]) for cell in run])
     values: Sequence[np.ndarray] = [cell.values_of(metric)[1][:, -1] for cell in run]
     if len(run) == 1:
@@ -110,7 +110,7 @@ def _scores(run: Sequence[ReportCell], metric: Metric) -> tuple[np.ndarray, list
 
 
 def _reached(users: np.ndarray, scores: np.ndarray, level: float) -> float:
-    """Return where scores first reach the level, between two numbers of users on their logs; infinite if nowhere."""
+    """Return the number of users at which scores first reach the level, interpolated on logs; infinite if never."""
     if np.isnan(scores).any():
         return math.nan
     above = np.flatnonzero(scores >= level)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rich:
-    """Text with a form of its own in HTML, such as a badge. text: elsewhere."""
+    """Text with a form of its own in HTML, such as a badge. text: for other renderers."""
 
     text: str
     html: Markup
@@ -33,13 +33,13 @@ Inline = str | Rich
 
 
 def beside(*parts: Inline) -> Rich:
-    """Return parts one after the other, with spaces; empty ones are left out."""
+    """Return the non-empty parts joined with spaces."""
     found = [part for part in parts if part]
     return Rich(" ".join(text for part in found if (text := str(part))), Markup(" ").join(found))
 
 
 def styled(text: str, tag: str, style: str = "") -> Rich:
-    """Return text that HTML has in an element of its own; '' stays empty."""
+    """Return text in an HTML element of its own; '' stays empty."""
     if not text:
         return Rich("", Markup(""))
     css = Markup(' class="{}"').format(style) if style else Markup("")
@@ -48,7 +48,7 @@ def styled(text: str, tag: str, style: str = "") -> Rich:
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading; level 1 is that of the document."""
+    """A heading; level 1 is the document's title."""
 
     text: str
     level: int = 2
@@ -57,7 +57,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph. style: its class in HTML. term: stands in bold before it."""
+    """A paragraph. style: its class in HTML. term: bold text before it."""
 
     text: Inline
     style: str = ""
@@ -75,13 +75,13 @@ class Column:
 
     @property
     def numeric(self) -> bool:
-        """Whether its texts stand on the right."""
+        """Whether its texts are aligned right."""
         return "n" in self.style.split()
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table. body: its lines; the last of too few cells takes the place of those that are missing.
+    """A table. body: its lines; the last cell of a short line spans the missing ones.
 
     style: its classes in HTML. styles: those of its lines, if they have any.
     """
@@ -120,7 +120,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Facts:
-    """Names with texts under a title, such as verdicts; a name is shown once where several texts in turn have it."""
+    """Names with texts under a title, such as verdicts; a name repeated in succession is shown once."""
 
     title: str
     facts: Sequence[tuple[Inline, Inline]]

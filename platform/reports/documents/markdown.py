@@ -23,7 +23,7 @@ VERBATIM = "verbatim"
 
 
 def markdown(title: str, blocks: Sequence[Block], figures: str) -> str:
-    """Return a document as Markdown. figures: the folder that holds its figures as SVG, named as their charts."""
+    """Return a document as Markdown. figures: folder of its figures as SVG, named after their charts."""
     texts = (_text(block, figures) for block in blocks if block != Heading(title, 1))
     return "\n\n".join([f"# {title}", *filter(None, texts)]) + "\n"
 

@@ -1,4 +1,4 @@
-"""Renders documents for a terminal: tables with rich where there is one, else aligned plain text."""
+"""Renders documents as text: tables with rich on a terminal, else aligned plain text."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from dprl.platform.reports.figures.colours import Shades
 
 
 def html(title: str, blocks: Sequence[Block], shades: Sequence[Shades] = ()) -> str:
-    """Return a page. title: of a browser's tab. shades: of classes p0, p1, ..., the algorithms' colours."""
+    """Return a page. title: for the browser's tab. shades: the algorithms' colours, of classes p0, p1, ..."""
     charts = [figure.chart for figure in figures_in(blocks)]
     return _template().render(
         title=title,

@@ -28,7 +28,7 @@ from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reports.records import unit_of
 
 _FLOOR = 1e-6
-"""Share of the largest value below which a value on a logarithmic axis is drawn at that level: it may be 0."""
+"""Floor of logarithmic axes as a share of the largest value: smaller values, which may be 0, are drawn there."""
 _ROOM = 1.7
 """Factor between the extreme values and the ends of a logarithmic axis."""
 _MOST_NAMED = 3
@@ -38,7 +38,7 @@ _FEW_FREE = 3
 class Quantity(NamedTuple):
     """A cell's numbers for a chart. values: float64[n_seeds] or float64[n_seeds, T]. label: of its axis or panel.
 
-    estimates: by the `id` of cells, where they are not those of the values; a point then stands for runs of any length.
+    estimates: by the `id` of cells, if they are not those of the values; a point then represents runs of any length.
     """
 
     metric: Metric
@@ -48,7 +48,7 @@ class Quantity(NamedTuple):
 
 
 def headline_quantity(cell: ReportCell) -> Quantity:
-    """Return the headline of a run: of a sum the mean per episode. The cell must have a headline."""
+    """Return the headline of a run, per episode if it is a sum. Raises ValueError for a cell without a headline."""
     metric = cell.metric
     if metric is None:
         raise ValueError("cell must have a headline, got one without")
@@ -65,7 +65,7 @@ def range_of(metric: Metric, cell: ReportCell) -> tuple[float, float]:
 
 
 class ValueScale(NamedTuple):
-    """The scale of all values of a chart. floor: smaller values are drawn at it; floored: whether there are any."""
+    """The scale of all values of a chart. floor: smaller values are drawn there; floored: whether there are any."""
 
     scale: Scale
     floor: float
@@ -73,7 +73,7 @@ class ValueScale(NamedTuple):
 
     @classmethod
     def of(cls, metric: Metric, values: Sequence[np.ndarray]) -> ValueScale:
-        """Choose: logarithmic for amounts that should be small, unless nearly all of them are 0."""
+        """Choose a logarithmic scale for amounts that should be small, unless nearly all of them are 0."""
         if metric.better != "low" or not metric.unit:
             return cls("linear", -math.inf, False)
         floor = _FLOOR * max(float(each.max()) for each in values)
@@ -92,7 +92,7 @@ class ValueScale(NamedTuple):
         """Return the ends of the axis: intervals that reach further are cut off there."""
         every = np.concatenate([*(line.y for line in lines), [level for level in levels if math.isfinite(level)]])
         if self.scale == "log":
-            # Nothing stands below the floor, not even what an environment without anything to learn loses at the start.
+            # Nothing is drawn below the floor, not even the first loss in an environment without anything to learn.
             every = np.maximum(every, self.floor)
             return float(every.min()) / _ROOM, float(every.max()) * _ROOM
         low, high = float(every.min()), float(every.max())
@@ -118,13 +118,12 @@ def panel_grid(
     over: str = "",
     low: bool,
 ) -> tuple[tuple[tuple[Panel | None, ...], ...], str]:
-    """Return rows of panels: a column for each environment and length, and rows for trust models if lines are many.
+    """Return rows of panels, and the caption's sentence on lines left out.
 
-    Each panel has at most eight lines, where low values are better if `low`; beside the rows are the caption's words on
-    the others.
+    There is a column for each environment and length; many lines are split into one row per trust model. Each panel has
+    at most the eight best lines; low values are better if `low`. Cells without privacy are in every row.
 
-    make: returns the panels of one column's cells with this title, one after another. Cells without privacy are in
-    every row.
+    make: returns the panels of one column's cells with this title.
     """
     columns = columns_of(cells, over)
     parts = {key: [cell for cell in cells if column_of(cell, over) == key] for key in columns}
@@ -191,7 +190,7 @@ def seeds_sentence(cells: Sequence[ReportCell], scale: ValueScale, what: str) ->
 
 
 def unproved_sentence(cells: Sequence[ReportCell], lines: Lines) -> str:
-    """Return the caption's words on cells that ask for privacy and certify none: they have no place on an axis."""
+    """Return the caption's sentence on cells that ask for privacy but certify none, which no axis can show."""
     names = []
     for cell in cells:
         if cell.private and not certified(cell):
@@ -207,7 +206,7 @@ def unproved_sentence(cells: Sequence[ReportCell], lines: Lines) -> str:
 
 
 def caption(*sentences: str) -> str:
-    """Return the sentences that say something."""
+    """Return the non-empty sentences as one text."""
     return " ".join(sentence for sentence in sentences if sentence)
 
 

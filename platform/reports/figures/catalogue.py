@@ -20,7 +20,7 @@ from dprl.platform.reports.records import is_final_score, is_gap, results_in
 
 
 def chart_files(chart: Chart, kinds: Sequence[str] = FORMATS) -> dict[str, bytes]:
-    """Return the chart as it goes into a paper: by default a PDF, an SVG and a PNG, by the names of their files."""
+    """Return the chart in the paper style, by default as PDF, SVG and PNG, keyed by file name."""
     figure = compose(chart, style_of("paper"))
     return {f"{chart.name}.{kind}": render(figure, kind) for kind in kinds}
 
@@ -37,10 +37,10 @@ def palette_of(cells: Sequence[ReportCell]) -> Palette:
 
 
 def report_charts(cells: Sequence[ReportCell]) -> list[Chart]:
-    """Return the charts of these cells: of games gaps first, of policy gradients alone final scores.
+    """Return the charts of these cells.
 
-    Then headlines against epsilon, the horizon, episodes. Names of charts differ: those after the first metric's end in
-    its name.
+    For games, gaps come first; policy gradients have final scores only. Then come headlines against epsilon, the
+    horizon and episodes. Names are unique: charts of every metric after the first end in its name.
     """
     palette = palette_of(cells)
     by_metric: dict[Metric, list[ReportCell]] = {}

@@ -1,4 +1,4 @@
-"""Charts as data: the content of panels, lines and axes, whatever style they are drawn in."""
+"""Charts as data: the content of panels, lines and axes, independent of their style."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import numpy as np
 from dprl.platform.reports.figures.colours import NO_PRIVACY, Look, Shades
 
 Fill = Literal["full", "left", "none"]
-"""Of a marker: the claim holds, holds only for delta > 0, fails."""
+"""Fill of a marker: the claim holds, holds only for delta > 0, fails."""
 MOST_LINES = 8
-"""In a panel."""
+"""Lines in a panel."""
 MOST_PANELS = 6
-"""In a figure."""
+"""Panels in a figure."""
 
 
 class LineName(NamedTuple):
     """The name of a line.
 
-    model: in a word. words: further settings, delta among them. free: without privacy. given: whether `algorithm` is
-    the whole name, as the config's `label` gives it.
+    model: trust model in one word. words: further settings, such as delta. free: whether it is without privacy. given:
+    whether `algorithm` is the whole name, given by the config's `label`.
     """
 
     algorithm: str
@@ -66,7 +66,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Lines on one pair of axes. unlearned: the level of a policy that has learned nothing, NaN if unknown."""
+    """Lines on one pair of axes. unlearned: level of a policy that has learned nothing, NaN if unknown."""
 
     title: str
     lines: tuple[Line, ...]
@@ -75,7 +75,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of all panels. ticks: its values, () for some chosen by style. limits: its ends."""
+    """One axis of all panels. ticks: its values, () if the style chooses them. limits: its ends."""
 
     title: str
     short: str
@@ -89,8 +89,8 @@ class Axis:
 class Chart:
     """A figure before it is drawn.
 
-    name: of its file. title: of its section on a page. caption: sentences. kind: 'points' with whiskers, those
-    without privacy as level lines, or 'curves' with bands. grid: rows of panels, None where there is nothing.
+    name: of its file. title: of its section on a page. caption: sentences. kind: 'points' with whiskers (level lines
+    without privacy), or 'curves' with bands. grid: rows of panels, None for an empty place.
     """
 
     name: str
@@ -120,8 +120,8 @@ class Chart:
 def labels_of(chart: Chart, lines: Sequence[Line], *, keyed: bool) -> list[str]:
     """Return the direct labels of the lines of one panel.
 
-    keyed: the algorithm is not part of them, as its colour says it. Without it, too, a name that all lines of the
-    chart share is left out where something else tells them apart.
+    keyed: whether the colour key names the algorithms, so that labels leave them out. Otherwise an algorithm shared by
+    all lines of the chart is left out if something else distinguishes them.
     """
     named = not keyed and len(chart.algorithms) > 1
     models = {line.name.model for line in lines if not line.name.free}

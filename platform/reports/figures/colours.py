@@ -9,7 +9,7 @@ Theme = Literal["light", "dark"]
 
 
 class Shades(NamedTuple):
-    """One hue as '#RRGGBB': of lines and of text, on a light and on a dark page."""
+    """One hue as '#RRGGBB', for lines and for text, on a light and on a dark page."""
 
     line: str
     text: str
@@ -53,7 +53,7 @@ _OF_ALGORITHMS = {
     "ldp_sign_votes": BLUE,
 }
 _FOR_OTHERS = (SKY, BLACK, GREEN, ORANGE, PINK, VERMILION, BLUE)
-"""For algorithms of plugins, and where two of a report would have the same colour."""
+"""For algorithms of plugins, and if two algorithms of a report would have the same colour."""
 
 
 Palette = Mapping[str, Shades]
@@ -61,10 +61,10 @@ Palette = Mapping[str, Shades]
 
 
 def colours_of(algorithms: Iterable[str], leading: Sequence[str] = ()) -> dict[str, Shades]:
-    """Return the colours of these algorithms; their order changes nothing.
+    """Return the colours of these algorithms, independent of their order.
 
-    leading: where there are more than seven, the first seven of these have colours (by default the seven first by
-    name), and the others are `NEUTRAL`.
+    leading: of more than seven algorithms, the first seven of these have colours (by default the first seven by name),
+    and the others are `NEUTRAL`.
     """
     names = set(algorithms)
     wanted = [name for name in dict.fromkeys([*leading, *sorted(names)]) if name in names][: len(HUES)]
@@ -96,8 +96,8 @@ _THIN = 0.62
 def look(model: str, noise: int = 0) -> Look:
     """Return the look of a trust model's line.
 
-    noise: number of its noise among those of the figure: 0 for the best available, the heavy line. Others are
-    thin and have markers of their own. Results without privacy have no marker.
+    noise: index of its noise in the figure; 0 is the best available, with a heavy line. Others are thin and have other
+    markers. Results without privacy have no marker.
     """
     if model == "none":
         return Look(_DASHES["none"], "", 1.0)

@@ -1,4 +1,4 @@
-"""Charts over episodes: the mean so far of cells that certify the same epsilon, with bands of whole curves."""
+"""Charts over episodes: the running mean of cells that certify the same epsilon, with simultaneous bands."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ from dprl.platform.reports.records import unit_of
 _LIGHTEST = 0.55
 """Tint of the smallest epsilon."""
 _MOST_POINTS = 160
-"""Of a curve; between them it is smooth."""
+"""Points of a curve, which is smooth between them."""
 
 
 def curve_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "curves") -> list[Chart]:
-    """Return the headline over episodes, of cells that share a headline: the chart that leads, then the others.
+    """Return the headline over episodes of cells that share a headline, the leading chart first.
 
-    All cells in one chart if no panel has more than eight lines, else a chart for each certified epsilon.
+    All cells are in one chart if no panel has more than eight lines, else there is one for each certified epsilon.
     """
     lines = Lines(cells, palette)
     drawn = [cell for cell in cells if certified(cell) or not cell.private]
     if not any(map(certified, drawn)):
-        # Nothing has a certified epsilon to be compared at: all are results without privacy.
+        # Without any certified epsilon, all cells are results without privacy.
         drawn = list(cells)
     columns = columns_of(drawn)
     most = max(len(lines.by_name([c for c in drawn if column_of(c) == key], along=False)) for key in columns)
@@ -75,7 +75,7 @@ def _epsilons(cells: Sequence[ReportCell]) -> list[str]:
 
 
 def _ordered(cells: Sequence[ReportCell], epsilons: Sequence[str]) -> list[str]:
-    """Return the epsilons, the one that leads first: that of the most cells, of several the nearest to 1."""
+    """Return the epsilons, the leading one first: that of the most cells, and of several the nearest to 1."""
     counts = [sum(epsilon_text(cell.proved) == epsilon for cell in cells if certified(cell)) for epsilon in epsilons]
     far = [abs(math.log(float(epsilon))) if float(epsilon) > 0.0 else math.inf for epsilon in epsilons]
     lead = min(range(len(epsilons)), key=lambda i: (-counts[i], far[i]))
@@ -132,7 +132,7 @@ def _what(metric: Metric, unit: str) -> str:
 
 
 def so_far(cell: ReportCell, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
-    """Return episodes, int64[T], and a sum's mean up to them, float64[n_seeds, T]; of a mean that of long blocks."""
+    """Return episodes, int64[T], and a sum's running mean there or a mean's long blocks, float64[n_seeds, T]."""
     if metric.over != "sum":
         return longer_blocks(cell.episodes, cell.curves)
     places = _places(cell.episodes)
@@ -140,7 +140,7 @@ def so_far(cell: ReportCell, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _places(episodes: np.ndarray) -> np.ndarray:
-    """Return the points of a curve that are drawn: evenly spaced on the axis, the ends among them."""
+    """Return the points of a curve that are drawn: evenly spaced on the axis, including both ends."""
     if len(episodes) <= _MOST_POINTS:
         return np.arange(len(episodes))
     wanted = np.geomspace(max(float(episodes[0]), 1.0), float(episodes[-1]), _MOST_POINTS)
@@ -162,7 +162,7 @@ def _line(
 
 
 def tinted(lines: Sequence[Line], cells: Sequence[ReportCell]) -> list[Line]:
-    """Return the lines of these cells, those of one algorithm and trust model lighter the smaller their epsilon is."""
+    """Return the lines of these cells; within an algorithm and trust model, a smaller epsilon is lighter."""
     found = []
     for line, cell in zip(lines, cells, strict=True):
         alike = [other for other in cells if other.private and _family(other) == _family(cell)]

@@ -18,17 +18,17 @@ from dprl.platform.reports.figures.colours import BLUE, VERMILION
 from dprl.platform.reports.figures.styles import render
 
 _WIDTH, _HEIGHT = 6.6, 5.2
-"""In inches."""
+"""Size in inches."""
 _LIMIT = {"color": VERMILION.line, "ls": (0, (5, 2)), "lw": 1.0}
 _MARGIN = 1.15
-"""The axes reach so many times as far as the limits."""
+"""Ratio of the axes' ends to the limits."""
 
 
 class Episode(NamedTuple):
     """An episode of a cart and its pole.
 
     gravity: in m/s^2. states: float64 [T + 1, 4], position (m), velocity, angle (rad) and angular velocity. actions:
-    int64 [T]. fallen: whether it ended before its time.
+    int64 [T]. fallen: whether it ended early.
     """
 
     gravity: float
@@ -38,7 +38,7 @@ class Episode(NamedTuple):
 
 
 def play(policy: ActorCriticPolicy, seed: int) -> Episode:
-    """Return the episode that starts as `seed` says, with the gravity that it draws."""
+    """Return the episode whose start and gravity are drawn from `seed`."""
     env = CartPoleGravityEnv(**policy.env_settings)
     state, _ = env.reset(seed=seed)
     states, actions, terminated, ended = [state], [], False, False
@@ -54,9 +54,9 @@ def play(policy: ActorCriticPolicy, seed: int) -> Episode:
 def episode_figure(parameters: np.ndarray, experiment: Experiment) -> bytes:
     """Draw position, angle and actions over the steps of an episode of the policy of the first seed; return a PNG.
 
-    parameters: of the policy, see ActorCriticPolicy; it takes the action that it prefers, and explores nowhere.
+    parameters: of the policy, see ActorCriticPolicy; it takes the most likely action, without exploration.
     """
-    policy = ActorCriticPolicy(parameters, experiment.env)  # type: ignore[arg-type]  # checked by who calls
+    policy = ActorCriticPolicy(parameters, experiment.env)  # type: ignore[arg-type]  # checked by callers
     episode = play(policy, experiment.seed)
     figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
     position, angle, action = figure.subplots(3, 1, sharex=True, height_ratios=(3, 3, 1))

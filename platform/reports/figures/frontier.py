@@ -35,7 +35,7 @@ _SAME = 1.0 + 1e-6
 
 
 def frontier_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "frontier") -> list[Chart]:
-    """Return the headline against certified epsilon, of cells that share a headline; nothing without an epsilon."""
+    """Return the headline against certified epsilon of cells that share a headline, [] without any epsilon."""
     if not any(map(certified, cells)):
         return []
     quantity = headline_quantity(cells[0])
@@ -52,7 +52,7 @@ def final_charts(cells: Sequence[ReportCell], metric: Metric, palette: Palette, 
 
 
 def user_charts(cells: Sequence[ReportCell], metric: Metric, palette: Palette, name: str) -> list[Chart]:
-    """Return the users needed for a final score against certified epsilon, nothing if no private run reaches it."""
+    """Return the users needed for a final score against certified epsilon, [] if no private run reaches it."""
     needed = users_needed([cell for cell in cells if certified(cell) or not cell.private], metric)
     reached = {id(each.cells[-1]): each for each in needed if math.isfinite(each.users)}
     shown = [each.cells[-1] for each in reached.values()]
@@ -71,7 +71,7 @@ def needed_title(unit: str) -> str:
 
 
 def _meaning(needed: Sequence[Needed], unit: str, palette: Palette) -> str:
-    """Return the meaning of the level, where numbers come from, and those that lie beyond the numbers of users run."""
+    """Return the caption: the level, the source of the numbers, and those beyond the numbers of users run."""
     goals = {(each.first, each.level) for each in needed}
     first, level = map(rounded, min(goals))
     value = f": {level}, where the untrained policy has {first}" if len(goals) == 1 else ""
@@ -165,9 +165,9 @@ def claim_of(cell: ReportCell) -> float:
 
 
 def unlearned_level(cells: Sequence[ReportCell], quantity: Quantity, every: Sequence[ReportCell] = ()) -> float:
-    """Return the level of a policy that has learned nothing: a sum's mean over the first block, the largest of all.
+    """Return the level of a policy that has learned nothing: the largest mean of a sum over a first block.
 
-    Of a final score it is that of the first policies without privacy, of `every` cell in their environment.
+    For a final score it is that of the first policies without privacy, over `every` cell in their environment.
     """
     if is_final_score(quantity.metric):
         here = column_of(cells[0], EPISODES)

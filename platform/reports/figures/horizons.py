@@ -1,4 +1,4 @@
-"""Charts over the horizon, where sweeps have several."""
+"""Charts over the horizon, for sweeps with several horizons."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HORIZON = "env.horizon"
 def horizon_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "horizon") -> list[Chart]:
     """Return the headline against the horizon, of cells that share a headline and all settings but the horizon.
 
-    A line is named after that of its cells that certifies least: the certified epsilon may differ along it.
+    A line is named after its cell with the largest certified epsilon, because epsilon may differ along it.
     """
     along = [line for line in cells_along(cells, HORIZON) if len(line) > 1]
     if not along:

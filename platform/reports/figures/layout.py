@@ -1,4 +1,4 @@
-"""Places panels, direct labels, titles and the key of a chart in a figure; everything is measured, nothing overlaps."""
+"""Places panels, direct labels, titles and the key of a chart in a figure; texts are measured so that none overlap."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dprl.platform.reports.figures.marks import draw_marker, draw_panel, line_co
 from dprl.platform.reports.figures.styles import Style, drawing, text_height, text_width
 
 _WIDEST_MARGIN = 0.36
-"""Of the figure's width, for direct labels; where they need more, colours are explained above the panels."""
+"""Largest share of the figure's width for direct labels; if they need more, a colour key stands above the panels."""
 _LEADER = 0.22
-"""Between axes and labels, in inches of a paper figure."""
+"""Distance between axes and labels, in inches of a paper figure."""
 _ASPECT = 0.84
 _NARROWEST = 1.15
 """Width of a panel, in inches of a paper figure."""
@@ -30,7 +30,7 @@ _LETTERS = "abcdefghijkl"
 
 @dataclass(frozen=True)
 class _Frame:
-    """Layout of a figure, in inches. head: of the line that explains colours. margin: of direct labels."""
+    """Layout of a figure, in inches. head: height of the colour key. margin: width of direct labels."""
 
     width: float
     panel_width: float
@@ -54,7 +54,7 @@ class _Label(NamedTuple):
 
 
 def compose(chart: Chart, style: Style) -> Figure:
-    """Return the chart as a matplotlib figure, as wide as its style, and as high as its panels need."""
+    """Return the chart as a matplotlib figure with the style's width and the height that its panels need."""
     with drawing():
         grid = _fold(chart, style)
         frame = _frame_of(chart, grid, style)
@@ -87,12 +87,12 @@ def compose(chart: Chart, style: Style) -> Figure:
 
 
 def _background(style: Style) -> str:
-    """Pages show their own background through a figure."""
+    """Return the colour behind a figure: none on pages, which show their own background."""
     return "none" if style.name in ("page", "phone") else style.frame("page")
 
 
 def _fold(chart: Chart, style: Style) -> list[list[Panel | None]]:
-    """Return the panels in as many columns as the style has, fewer where they would be narrow."""
+    """Return the panels in as many columns as the style has, or fewer if panels would be too narrow."""
     room = style.width - _margin(chart, chart.panels, style, keyed=True) - 0.4 * style.inch
     most = min(style.columns, max(1, int(room / (_NARROWEST * style.inch))))
     if len(chart.grid[0]) <= most:
@@ -104,7 +104,7 @@ def _fold(chart: Chart, style: Style) -> list[list[Panel | None]]:
 
 
 def _unlabelled(panel: Panel, later: Sequence[Panel]) -> list[Line]:
-    """Return the lines labelled beside this panel: those of the last panel of a row, and those that it lacks."""
+    """Return the lines labelled beside this panel: all of a row's last panel, else those missing in `later` panels."""
     known = {line.name for other in later for line in other.lines}
     return [line for line in panel.lines if line.name not in known]
 
@@ -121,7 +121,7 @@ def _frame_of(chart: Chart, grid: Sequence[Sequence[Panel | None]], style: Style
         keyed = shorter < margin and len(chart.algorithms) > 1
         margin = shorter if keyed else margin
     gap = max(0.16 * inch, _tick_room(chart, style))
-    # Labels may stand between columns, too, where the last one lacks a line; then columns are further apart.
+    # If the last column lacks a line, there are labels between columns, which are then further apart.
     inner = any(
         _unlabelled(panel, [other for other in row[j + 1 :] if other])
         for row in grid
@@ -130,7 +130,7 @@ def _frame_of(chart: Chart, grid: Sequence[Sequence[Panel | None]], style: Style
     )
     gap = margin if inner else gap
     around = left + margin + (columns - 1) * gap
-    # Labels that leave no room for panels make the figure wider.
+    # If labels leave no room for panels, the figure becomes wider.
     panel_width = max((style.width - around) / columns, _NARROWEST * inch)
     width = around + columns * panel_width
     most = max(len(panel.lines) for panel in panels)
@@ -147,7 +147,7 @@ def _frame_of(chart: Chart, grid: Sequence[Sequence[Panel | None]], style: Style
 
 
 def _tick_room(chart: Chart, style: Style) -> float:
-    """Return the distance of two columns that keeps the last tick of one and the first of the next apart."""
+    """Return the distance of two columns that separates the last tick of one from the first of the next."""
     if chart.kind != "curves":
         return 0.0
     widths = (text_width(tick_text(end, counts=True), style.ticks) for end in chart.x.limits)
@@ -186,7 +186,7 @@ def _title(axes: Axes, title: str, letter: str, style: Style) -> None:
 
 
 def _note_unlearned(axes: Axes, panel: Panel, style: Style) -> bool:
-    """Name the dotted level, at the end where lines lie further below it; return whether there is one."""
+    """Label the dotted level of a policy that has learned nothing; return whether there is one."""
     if not math.isfinite(panel.unlearned):
         return False
     level = axes.transAxes.inverted().transform(axes.transData.transform((axes.get_xlim()[0], panel.unlearned)))[1]
@@ -234,11 +234,11 @@ def _height(axes: Axes, line: Line) -> float:
 
 
 def spread(wanted: Sequence[float], height: float) -> list[float]:
-    """Return rising places near the `wanted` rising ones, at least `height` apart, and in [0, 1] if they fit."""
+    """Return increasing positions near the increasing `wanted` ones, at least `height` apart, in [0, 1] if they fit."""
     groups: list[tuple[float, int]] = []
     for want in wanted:
         groups.append((want, 1))
-        # Neighbours that overlap become one block around the mean of what its members want.
+        # Overlapping neighbours become one block around the mean of their wanted positions.
         while len(groups) > 1 and groups[-1][0] - groups[-2][0] < height * (groups[-1][1] + groups[-2][1]) / 2:
             (one, few), (other, more) = groups.pop(), groups.pop()
             groups.append(((one * few + other * more) / (few + more), few + more))
@@ -267,7 +267,7 @@ def _axis_titles(figure: Figure, chart: Chart, frame: _Frame, style: Style, heig
 
 
 def _colour_rows(chart: Chart, style: Style) -> str:
-    """Return the names of the algorithms, in lines that fit."""
+    """Return the names of the algorithms, wrapped to the figure's width."""
     most = max(10, int(style.width / text_width("n", style.labels)))
     return "\n".join(textwrap.wrap("   ".join(chart.algorithms), most, break_on_hyphens=False, break_long_words=False))
 
@@ -289,7 +289,7 @@ _CLAIM = "claimed \u03b5 to certified \u03b5"
 
 
 def _key_entries(chart: Chart) -> list[str]:
-    """Return the entries of the key: none where all claims hold."""
+    """Return the entries of the key, none if all claims hold."""
     if chart.kind == "curves":
         return []
     fills = {fill for line in chart.lines for fill in line.fills}

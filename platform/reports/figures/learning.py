@@ -29,11 +29,11 @@ from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.summary import per_episode
 
 _WIDTH, _HEIGHT, _LEGEND_LINE = 5.0, 3.9, 0.22
-"""Of a panel with its axis titles, and of a line of its legend, in inches."""
+"""Size of a panel with its axis titles, and height of a line of its legend, in inches."""
 _LEFT, _RIGHT, _ABOVE, _BELOW = 1.05, 0.15, 0.6, 0.6
-"""Around the axes of a panel, in inches."""
+"""Margins around the axes of a panel, in inches."""
 _LETTERS_PER_INCH = 10.5
-"""Most letters of a title."""
+"""Letters of a title that fit in an inch."""
 _LOOKS: tuple[tuple[Shades, Look], ...] = (
     (BLUE, Look("-", "", 1.2)),
     (VERMILION, Look((0, (5, 2)), "", 0.8)),
@@ -41,21 +41,21 @@ _LOOKS: tuple[tuple[Shades, Look], ...] = (
     (GREEN, Look((0, (1, 1)), "", 0.8)),
     (ORANGE, Look((0, (1, 3)), "", 0.8)),
 )
-"""Of the metrics of a panel; dashes tell them apart on paper too."""
+"""Colours and dashes of the metrics of a panel; dashes distinguish them in black and white."""
 
 
 def cell_figures(
     records: pd.DataFrame, experiment: Experiment, certificate: Mapping[str, Any], policies: Mapping[str, np.ndarray]
 ) -> dict[str, bytes]:
-    """Return the figures of a finished cell as PNGs, by the name of their file: that of the headline is its name's.
+    """Return the figures of a finished cell as PNGs, keyed by file name; that of the headline has the cell's name.
 
-    policies: those of each seed, by name; the first seed's is played where an episode can be drawn.
+    policies: arrays of each seed's policy, by name; the first seed's is played if an episode can be drawn.
     """
     main = headline(experiment.metrics)
     name = main.name if main is not None else "metrics"
     found = {f"{name}.png": cell_figure(records, experiment, certificate)} if experiment.metrics else {}
     first = policies["policy"][0]
-    # Parameters that have grown without bounds act in no way that could be shown.
+    # Parameters that have diverged define no policy that could be shown.
     if experiment.env.builds is CartPole and np.isfinite(first).all():
         found["episode.png"] = episode_figure(first, experiment)
     return found
@@ -64,8 +64,8 @@ def cell_figures(
 def cell_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapping[str, Any]) -> bytes:
     """Draw a cell's regret per episode (log x), cumulative regret and bounds (log x), with bands over seeds.
 
-    Each only if the algorithm reports it; of one with another headline that one is drawn, and its results. One that has
-    neither has its metrics drawn. Returns a PNG.
+    Each is drawn only if the algorithm reports it. An algorithm with another headline has that and its results drawn,
+    one with neither has its metrics drawn. Returns a PNG.
     """
     panels = _charts(records, experiment)
     style = replace(style_of("page"), width=_WIDTH * len(panels), text=11.0, ticks=10.0, small=10.0)
@@ -94,7 +94,7 @@ def cell_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapp
 
 
 def _charts(records: pd.DataFrame, experiment: Experiment) -> list[Chart]:
-    """Return a chart of one panel for regret per episode, for regret, and for each group of other metrics."""
+    """Return one-panel charts of regret per episode, cumulative regret, and each group of other metrics."""
     metrics, unit, found = experiment.metrics, experiment.algorithm.unit, list[Chart]()
     if REGRET in metrics:
         name = experiment.algorithm.name
@@ -107,16 +107,16 @@ def _charts(records: pd.DataFrame, experiment: Experiment) -> list[Chart]:
             _chart(_lines(rate, look, REGRET.range()), titles[0], linear, (unit, True), REGRET.range()),
             _chart(_lines(total, look, REGRET.range()), titles[1], linear, (unit, False), REGRET.range()),
         ]
-    # What is 0 throughout, as what agents have to learn of public rewards, would be an empty panel.
+    # A metric that is 0 throughout, such as the reward error with public rewards, would be an empty panel.
     groups = _groups([metric for metric in metrics if metric.headline or records[metric.name].any()])
     for group in groups or ([] if found else [list(metrics)]):
-        # Regret falls early, which its panels show on a logarithmic axis; what is beside them has the same.
+        # Regret falls early, so its panels have a logarithmic x axis, and the panels beside them too.
         found.append(_values(records, group, (unit, REGRET in metrics)))
     return found
 
 
 def _groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
-    """Return the metrics with a panel beside regret: a headline that is a mean, and last values, by unit."""
+    """Return groups of metrics with a panel beside regret: headlines that are means, and last values, by unit."""
     main = headline(metrics)
     means = [metric for metric in metrics if metric is main and metric.over == "mean"]
     values = [metric for metric in metrics if metric.over == "last" and metric.across == "mean"]
@@ -161,7 +161,7 @@ def _lines(
 def _chart(
     lines: Sequence[Line], title: str, scale: ValueScale, x: tuple[str, bool], range_: tuple[float, float]
 ) -> Chart:
-    """Return a chart of one panel. x: title of its axis, and whether that is logarithmic."""
+    """Return a chart of one panel. x: title of its axis, and whether it is logarithmic."""
     first, last = (float(lines[0].x[i]) for i in (0, -1))
     across = Axis(x[0], x[0], x[1], (first if x[1] else 0.0, last), counts=True)
     up = Axis(title, title, scale.scale == "log", scale.limits(lines, [], range_))
@@ -179,7 +179,7 @@ def _setting(experiment: Experiment) -> str:
 
 
 def _legend_text(metric: Metric) -> str:
-    """Return the label of a line; for a metric of the run without one of these words, its definition too."""
+    """Return the label of a line, with the definition of a metric of the run that is no headline."""
     if metric.headline:
         return f"{metric.label}, mean over the block"
     if metric.of == "run" and metric.definition:

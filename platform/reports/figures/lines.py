@@ -1,4 +1,4 @@
-"""From comparable cells to named lines: the cells of each, its name and its look."""
+"""Assigns comparable cells to named lines with a look."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ _MOST_NOISES = 4
 _ALWAYS = ("algorithm.name", _MODEL, _EPSILON, _DELTA)
 _NOISE = ("privacy.", "noise.")
 _PRINTED = ("printed", "separate", "binary_tree")
-"""Settings of noise as the papers print it."""
+"""Values of settings for noise as the papers print it."""
 MODEL_TITLES = {"jdp": "Central (JDP)", "shuffle": "Shuffle", "ldp": "Local (LDP)"}
 _FILLS: dict[str, Fill] = {"holds": "full", "holds_approximately": "left"}
 
 
 def algorithm_of(cell: ReportCell) -> str:
-    """Return the registered name of its algorithm; colours go by it."""
+    """Return the registered name of a cell's algorithm, which determines its colour."""
     return str(cell.row["algorithm.name"])
 
 
 def model_of(cell: ReportCell) -> str:
-    """Return its trust model."""
+    """Return a cell's trust model."""
     return str(cell.row[_MODEL])
 
 
 def delta_of(cell: ReportCell) -> float:
-    """Return the delta of its claimed and certified epsilon, 0 for a pure one."""
+    """Return the delta of a cell's claimed and certified epsilon, 0 for a pure one."""
     return float(cell.row.get("claimed_delta", 0.0))
 
 
 def certified(cell: ReportCell) -> bool:
-    """Whether its noise certifies a finite epsilon."""
+    """Whether a cell's noise certifies a finite epsilon."""
     return cell.private and math.isfinite(cell.proved)
 
 
 def fill_of(cell: ReportCell) -> Fill:
-    """Return the fill of its marker, by the verdict on its claim."""
+    """Return the fill of a cell's marker, by the verdict on its claim."""
     return _FILLS.get(str(cell.row["verdict"]), "none")
 
 
@@ -70,8 +70,8 @@ def delta_text(delta: float) -> str:
 class Lines:
     """Assignment of cells of one or several environments, with the same headline, to lines.
 
-    cells: all of a chart. palette: of the whole report. over: the setting along a line, besides those of every line:
-    epsilon, or the horizon.
+    cells: all of a chart. palette: of the whole report. over: the setting that varies along a line, epsilon or the
+    horizon.
     """
 
     cells: Sequence[ReportCell]
@@ -80,7 +80,7 @@ class Lines:
 
     @cached_property
     def _needed(self) -> dict[tuple[str, str], list[str]]:
-        """The settings that tell cells of an algorithm and a trust model apart, besides those every line has."""
+        """The settings that distinguish cells of an algorithm and trust model, besides those of every line."""
         found = {}
         for key in dict.fromkeys((algorithm_of(cell), model_of(cell)) for cell in self.cells):
             rows = [cell.row for cell in self.cells if (algorithm_of(cell), model_of(cell)) == key]
@@ -113,7 +113,7 @@ class Lines:
         return set().union(*self._mixed.values()) if self._mixed else set()
 
     def by_name(self, cells: Iterable[ReportCell], *, along: bool = True) -> dict[LineName, list[ReportCell]]:
-        """Return some of the cells line by line.
+        """Return cells by line.
 
         along: whether a line joins cells of several epsilons; if not, each has its own line, named with epsilon.
         """
@@ -141,7 +141,7 @@ class Lines:
         return LineName(algorithm, trust_word(model), tuple(words), False)
 
     def _delta_words(self, cell: ReportCell) -> list[str]:
-        """Return delta where labels need it: an algorithm has several, or a chart has several and this one is not 0."""
+        """Return delta if a label needs it: the algorithm has several, or the chart has and this one is not 0."""
         delta = delta_of(cell)
         own = self._mixed.get((algorithm_of(cell), model_of(cell)), set())
         if len(own) > 1 or (len(self.deltas) > 1 and delta > 0.0):
@@ -160,7 +160,7 @@ class Lines:
         return look(model, self._noises[model].index(_noise_of(cell.row)))
 
     def noise_sentences(self) -> list[str]:
-        """Return the meaning of heavy and thin lines, where noise differs in a trust model."""
+        """Return the meaning of heavy and thin lines, if noise differs within a trust model."""
         told = []
         for model, kinds in self._noises.items():
             if len(kinds) < 2:
@@ -184,7 +184,7 @@ def _printed(noise: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
 
 
 def delta_sentence(lines: Lines) -> str:
-    """Return the caption's words on delta, where labels do not have it."""
+    """Return the caption's sentence on delta, if labels do not have it."""
     deltas = lines.deltas
     if not deltas or deltas == {0.0}:
         return ""
@@ -196,7 +196,7 @@ def delta_sentence(lines: Lines) -> str:
 def columns_of(cells: Sequence[ReportCell], over: str = "") -> dict[tuple[str, ...], str]:
     """Return the environments and lengths of these cells, each with its title: the settings that differ.
 
-    over: a setting that is an axis, and so in no title.
+    over: the setting on the x axis, which is in no title.
     """
     keys = [key for key in dict.fromkeys(key for cell in cells for key in cell.row) if key.startswith("env.")]
     keys = [key for key in (*keys, EPISODES) if key != over]

@@ -18,10 +18,10 @@ from dprl.platform.reports.number_texts import SUPERSCRIPTS
 _BAND = 0.16
 """Opacity of bands."""
 _ASIDE = 0.011
-"""Between markers of different lines at one x, as a share of the axis."""
+"""Distance between markers of different lines at the same x, as a share of the axis."""
 _MOST_TICKS = 6
 _WIDE_TICKS = 100.0
-"""Ratio of the ends of a logarithmic axis from which it is labelled at powers of ten only."""
+"""A logarithmic axis with at least this ratio of its ends is labelled at powers of ten only."""
 _SUFFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -81,14 +81,14 @@ def put_scale(axis: Any, wanted: Axis, room: int) -> None:  # noqa: ANN401  # ma
 
 
 def _decades(axis: Axis, room: int) -> list[float]:
-    """Return powers of ten, every second or third where there is no room for all."""
+    """Return powers of ten, or every second or third if there is no room for all."""
     first, last = math.ceil(math.log10(axis.limits[0]) - 1e-9), math.floor(math.log10(axis.limits[1]) + 1e-9)
     step = math.ceil((last - first + 1) / max(room, 2))
     return [10.0**decade for decade in range(first, last + 1, max(step, 1))]
 
 
 def _readable(axis: Axis) -> list[float]:
-    """Return the ticks that do not touch another: the first, the last, and those between with room around them."""
+    """Return ticks that do not touch each other: the first, the last, and those between with room around them."""
     places = [_share(axis, tick) for tick in axis.ticks]
     kept: list[int] = []
     for i, place in enumerate(places):
@@ -108,7 +108,7 @@ def _share(axis: Axis, value: float) -> float:
 
 
 def tick_text(value: float, *, counts: bool = False) -> str:
-    """Return a tick's text: 0.001, 1, 30; of counts 100, 1k, 2.5M."""
+    """Return a tick's text, e.g. '0.001' or '30'; for counts '100', '1k' or '2.5M'."""
     if counts:
         for size, suffix in _SUFFIXES:
             if abs(value) >= size:
@@ -146,7 +146,7 @@ def _draw_level(axes: Axes, line: Line, style: Style) -> None:
 
 
 def _draw_points(axes: Axes, line: Line, style: Style, x_axis: Axis, place: float) -> None:
-    """Draw markers with whiskers and the line through them, aside by their `place` among the panel's lines."""
+    """Draw markers with whiskers and the line through them, shifted by its `place` among the panel's lines."""
     colour = line_colour(line, style)
     x = _aside(line.x, x_axis, place)
     width = style.line * line.look.weight
@@ -164,7 +164,7 @@ def _draw_points(axes: Axes, line: Line, style: Style, x_axis: Axis, place: floa
 
 
 def _draw_claim(axes: Axes, ends: Sequence[float], y: float, colour: str, style: Style) -> None:
-    """Draw a dotted line from the claimed epsilon, a tick, to the certified one."""
+    """Draw a dotted line from the claimed epsilon, marked by a tick, to the certified one."""
     axes.plot(ends, (y, y), color=colour, lw=0.8 * style.line, ls=(0, (1, 1.2)), zorder=2.5)
     axes.plot(ends[0], y, marker="|", ms=1.3 * style.marker, color=colour, mew=0.7 * style.line, zorder=2.5)
 

@@ -20,9 +20,9 @@ from dprl.platform.reports.figures.colours import NO_PRIVACY, Shades, Theme
 
 FORMATS = ("pdf", "svg", "png")
 WIDTHS = 1.5, 40.0
-"""Of figures, in inches."""
+"""Limits of the width of figures, in inches."""
 _FONTS = ("Arial", "Helvetica", "Liberation Sans", "DejaVu Sans")
-"""The first one installed is used; the last one comes with matplotlib and has every sign."""
+"""The first one installed is used; the last one comes with matplotlib and has every glyph."""
 FRAME = {
     "ink": ("#1D1D1F", "#E9EAEC"),
     "axis": ("#444444", "#8D9299"),
@@ -35,7 +35,7 @@ FRAME = {
 behind a figure (inside hollow markers and around filled ones), and notes."""
 _POINTS = 72
 _LINE_HEIGHT = 1.2
-"""In font sizes."""
+"""Line height as a multiple of the font size."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Style:
     """Sizes of a figure.
 
     width: in inches. text, ticks, labels, small: font sizes in points, of titles, ticks, direct labels and the key.
-    line: width of curves. hair: of axes and ticks. marker: diameter, all in points. columns: panels side by side at
-    most. dpi: of a PNG.
+    line: width of curves. hair: width of axes and ticks. marker: diameter, all in points. columns: maximum of panels
+    side by side. dpi: of a PNG.
     """
 
     name: str
@@ -74,28 +74,28 @@ class Style:
 
     @property
     def inch(self) -> float:
-        """Length of an inch of a paper figure here: sizes that go with the font are given for 8 points."""
+        """Length of a paper figure's inch in this style: lengths are given for a font of 8 points and scale with it."""
         return self.text / 8.0
 
 
 STYLES = {
     "paper": Style("paper", 5.5, 8.0, 7.5, 7.0, 6.5, 1.2, 0.6, 3.6, 3, 300),
     "slides": Style("slides", 11.0, 16.0, 15.0, 14.0, 13.0, 2.4, 1.0, 7.2, 3, 200),
-    # One point is one pixel of a page where the SVG has its own size: 1100 and 360 pixels.
+    # One point is one pixel of a page if the SVG has its natural size: 1100 and 360 pixels.
     "page": Style("page", 1100 / _POINTS, 13.0, 12.0, 12.0, 12.0, 2.0, 1.0, 6.5, 3, 110),
     "phone": Style("phone", 360 / _POINTS, 12.0, 11.0, 11.0, 11.0, 1.8, 1.0, 5.5, 1, 144),
 }
 
 
 def style_of(name: str, theme: Theme = "light", width: float | None = None) -> Style:
-    """Return the style of that name, of another width (in inches) if it is given."""
+    """Return the style of that name, with another width (in inches) if given."""
     found = STYLES[name]
     return replace(found, theme=theme, width=found.width if width is None else width)
 
 
 @cache
 def font_families() -> list[str]:
-    """Return the fonts that are used, those that are installed only."""
+    """Return the fonts to use, only those that are installed."""
     installed = {font.name for font in fontManager.ttflist}
     return [name for name in _FONTS if name in installed]
 

@@ -1,4 +1,4 @@
-"""95 % bands that cover a whole mean curve at once, from the curves of a few seeds."""
+"""Simultaneous 95 % bands of a mean curve, from the curves of a few seeds."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dprl.platform.reports.inference.intervals import CONFIDENCE, FEWEST_SEEDS
 
 _RESAMPLES = 1000
 _MOST_POINTS = 100
-"""Points of a curve at which the largest deviation is looked for; between them curves are smooth."""
+"""Points of a curve that are searched for the largest deviation; between them curves are smooth."""
 _CHUNK = 250
-"""Resamples at a time; changes no result."""
+"""Resamples at a time; does not change results."""
 _MOST_SEEDS = 64
-"""From so many on the quantile depends on their number no more: multipliers of as many are drawn."""
+"""Above this number of seeds the quantile no longer depends on it: multipliers of this many seeds are drawn."""
 _STILL = 1e-9
-"""Spread over seeds, relative to the mean, that is rounding: the band has no width there."""
+"""Spread over seeds, relative to the mean, that is due to rounding: the band has no width there."""
 
 
 def scaled_band(
@@ -39,12 +39,12 @@ def scaled_band(
 def simultaneous_band(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean of `curves` float64[n_seeds, T] and the half width of its band, both float64[T].
 
-    With probability 95 % the band has the true mean curve in it at all T points. Its width is a multiple of the
+    With probability 95 % the band contains the true mean curve at all T points. Its width is a multiple of the
     standard error at every point (sup-t); the multiple is the 95 % quantile of the largest absolute t statistic along
     the curve. That is found by a multiplier bootstrap of whole curves: seeds' deviations from their mean are mixed with
     normal weights, so a resample is as many curves with the covariance that was seen, and each resample is studentised
     by its own spread. For a single point this is Student's interval, whatever the number of seeds, where a percentile
-    bootstrap is far too narrow. With few seeds it takes curves for normal; docs/reports.md has the coverage. The half
+    bootstrap is far too narrow. With few seeds it assumes normal curves; docs/reports.md has the coverage. The half
     width is NaN below 3 seeds. The resamples are always the same.
     """
     seeds = len(curves)
@@ -63,7 +63,7 @@ def simultaneous_band(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _critical_value(residuals: np.ndarray) -> float:
     """Return the 95 % quantile of the largest absolute t statistic of curves like these float64[n_seeds, T]."""
-    # In the basis of the singular vectors fewer numbers are drawn where there are many seeds.
+    # In the basis of the singular vectors, many seeds need fewer random numbers.
     _, sizes, directions = np.linalg.svd(residuals, full_matrices=False)
     kept = sizes > _STILL * sizes[0]
     curves = (sizes[kept, np.newaxis] * directions[kept]).astype(np.float32)

@@ -13,7 +13,7 @@ from dprl.platform.reports.inference.intervals import CONFIDENCE, FEWEST_SEEDS, 
 Scale = Literal["log", "linear"]
 UNBOUNDED = (-math.inf, math.inf)
 _SAME = 1e-9
-"""Relative difference of two values below which they are equal: exact values differ by rounding errors."""
+"""Two values with a smaller relative difference are equal: exact values differ by rounding errors."""
 
 
 class Estimate(NamedTuple):
@@ -37,8 +37,8 @@ class Estimate(NamedTuple):
 class Effect(NamedTuple):
     """The effect of one cell against another: a ratio on the log scale, a difference on the linear scale.
 
-    lower, upper: the ends of Welch's 95 % interval. p_value: of Welch's two-sided test. All three are NaN where a cell
-    has fewer than 3 seeds or a value that is not finite, and pay for `looks`.
+    lower, upper: the ends of Welch's 95 % interval. p_value: of Welch's two-sided test. All three are corrected for
+    `looks`, and NaN if a cell has fewer than 3 seeds or a value that is not finite.
     """
 
     value: float
@@ -72,12 +72,12 @@ def estimate(values: np.ndarray, scale: Scale, bounds: tuple[float, float] = UNB
 def effect(first: np.ndarray, second: np.ndarray, scale: Scale, looks: int = 1) -> Effect:
     """Return the effect of `first` float64[n] against `second` float64[m] by Welch's test, on logs for a ratio.
 
-    looks: how many sets of seeds there could have been, where what was seen chose among them. The p-value is times
-    `looks`, and the interval has confidence 1 - 0.05 / looks, so that both are valid whatever the choice was.
+    looks: number of sets of seeds that there could have been, if results decided among them. The p-value is multiplied
+    by `looks`, and the interval has confidence 1 - 0.05 / looks, so that both are valid whatever the choice was.
 
-    Welch's test lets the variances differ, as they do between levels of noise. It takes values for normal, of a
-    positive metric its logs, as they are closer to normal. A permutation test would not, but its least
-    p-value for three seeds a cell is 0.1, for five 0.008 before any adjustment.
+    Welch's test allows for different variances, as they are between levels of noise. It assumes normal values, or
+    normal logs for a positive metric, which are closer to normal. A permutation test would not, but its least p-value
+    is 0.1 for three seeds per cell, and 0.008 for five, before any adjustment.
     """
     one, other = (np.log(values) if scale == "log" else values for values in (first, second))
     difference = float(one.mean() - other.mean())
@@ -91,7 +91,7 @@ def effect(first: np.ndarray, second: np.ndarray, scale: Scale, looks: int = 1) 
 
 def _welch(one: np.ndarray, other: np.ndarray, difference: float, scale: Scale, looks: int) -> tuple[float, float]:
     """Return the half width of the interval of `difference` and the p-value of two samples on their scale."""
-    # Of logs a relative difference is an absolute one.
+    # For logs, a relative difference is an absolute one.
     sizes = [1.0 if scale == "log" else abs(float(values.mean())) for values in (one, other)]
     variances = [_variance(values, _SAME * size) for values, size in zip((one, other), sizes, strict=True)]
     total = sum(variances)
@@ -105,6 +105,6 @@ def _welch(one: np.ndarray, other: np.ndarray, difference: float, scale: Scale, 
 
 
 def _variance(values: np.ndarray, rounding: float) -> float:
-    """Return the variance of the mean of `values`; a spread of rounding errors would make a difference of them."""
+    """Return the variance of the mean of `values`, 0 if their spread is at most `rounding`."""
     spread = float(values.std(ddof=1))
     return spread**2 / len(values) if spread > rounding else 0.0

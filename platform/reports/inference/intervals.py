@@ -1,4 +1,4 @@
-"""95 % intervals over the seeds of a cell: of a mean, and of a median."""
+"""95 % intervals over the seeds of a cell, for a mean and for a median."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import scipy
 
 CONFIDENCE = 0.95
 FEWEST_SEEDS = 3
-"""For a band of the mean: that of two values is 13 standard errors wide either way, and says nothing."""
+"""For a band of the mean: with two values its half width would be 13 standard errors, which says nothing."""
 
 
 def band(values: np.ndarray) -> tuple[float, float, float]:
@@ -31,8 +31,8 @@ def bands(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def median_interval(values: np.ndarray) -> tuple[float, float, float]:
     """Return the median of `values` float64[n_seeds] and the ends of its 95 % interval, two of the values.
 
-    The interval assumes nothing of the distribution (sign test), so infinity counts as any large value. Up to five
-    values are too few for one: NaN ends.
+    The interval assumes nothing about the distribution (sign test), so infinity counts like any large value. The ends
+    are NaN for up to five values, which are too few.
     """
     ordered = np.sort(values)
     n = len(ordered)

@@ -1,4 +1,4 @@
-"""Families of tests between cells: each declared pair has Welch's test, adjusted by Holm for the family."""
+"""Families of tests between cells: Welch's test for each declared pair, with Holm's adjustment."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from dprl.platform.reports.inference.effects import Effect, Scale, effect, scale_of
 
 LEVEL = 0.05
-"""At most with this probability a family of pairs has a false difference."""
+"""Bound on the probability that a family of pairs has a false difference."""
 
 
 class Pair(NamedTuple):
     """The test of two cells, numbered as they were given.
 
-    effect: of the first against the second. p_value: of Welch's two-sided test, times the price of looking again.
-    adjusted: the same for the family. Both are NaN where a cell has too few seeds for a test.
+    effect: of the first against the second. p_value: of Welch's two-sided test, multiplied by the number of looks.
+    adjusted: the same, adjusted for the family. Both are NaN if a cell has too few seeds for a test.
     """
 
     first: int
@@ -38,9 +38,9 @@ class Pair(NamedTuple):
         return self.adjusted <= LEVEL
 
     def better(self, side: Literal["low", "high"]) -> int | None:
-        """Return the cell that is significantly better where `side` values are, None if neither is.
+        """Return the cell that is significantly better if `side` values are better, None if neither is.
 
-        The better centre does not tell: a geometric mean may be lower where the tested mean is higher.
+        It is not always the cell with the better centre: its geometric mean may be lower and its tested mean higher.
         """
         if not self.significant:
             return None
@@ -51,12 +51,12 @@ class Pair(NamedTuple):
 def family(
     cells: Sequence[np.ndarray], pairs: Sequence[tuple[int, int]], *, log: bool, looks: Sequence[int] = ()
 ) -> list[Pair]:
-    """Return the tests of these `pairs` of `cells`, each float64[n_seeds], one family.
+    """Return the tests of these `pairs` of `cells`, each float64[n_seeds], as one family.
 
     log: whether positive values are compared by their ratio; a pair with a value that is not positive is compared by
-    its difference. looks: how many sets of seeds each cell could have come with, where what was seen chose among them;
-    nothing if none could have others. A pair pays for the looks of both cells, one for each pair of sets. Cells of
-    fewer than 3 seeds are in no test, and not in the family.
+    its difference. looks: number of sets of seeds that each cell could have had, if results decided among them; () if
+    seeds were fixed. A pair is corrected for the product of both cells' looks. Cells of fewer than 3 seeds are in no
+    test, and not in the family.
     """
     price = looks or [1] * len(cells)
     effects = [_effect(cells[i], cells[j], price[i] * price[j], log=log) for i, j in pairs]
@@ -68,12 +68,12 @@ def family_in_stages(
 ) -> list[Pair]:
     """Return the tests of `pairs` of cells with seeds in stages; some cells may have had fewer stages.
 
-    cells: float64[k * per_stage] each, in the order of the stages. stages: at most so many, fixed in advance. After
-    every stage a pair may be significant and need no more seeds. p_value is the least of those after each stage times
-    `stages`, which is valid however the number of seeds came about; `effect` is that of the same stage, and `adjusted`
-    Holm's over the family. A pair that is significant once stays so: both only fall. So the probability of any false
-    difference, at any stage, is at most 5 % whatever else differs. Raises ValueError for a cell with more seeds than
-    the stages have.
+    cells: float64[k * per_stage] each, in the order of the stages. stages: their maximum, fixed in advance. After
+    every stage a pair may be significant and need no more seeds. `p_value` is the least p-value of all stages times
+    `stages`, which is valid whatever decided the number of seeds; `effect` is that of the same stage, and `adjusted`
+    is Holm's over the family. A pair that is significant once stays so, because both only fall. So the probability of
+    any false difference, at any stage, is at most 5 % whatever else differs. Raises ValueError for a cell with more
+    seeds than the stages have.
     """
     looks = max((len(values) for values in cells), default=0) // per_stage
     if looks > stages:
@@ -94,14 +94,14 @@ def _effect(first: np.ndarray, second: np.ndarray, looks: int, *, log: bool) -> 
 
 
 def _adjusted(pairs: Sequence[tuple[int, int]], effects: Sequence[Effect], p_values: Sequence[float]) -> list[Pair]:
-    """Return the pairs with p-values adjusted for those that have one."""
+    """Return the pairs with p-values adjusted for the number of pairs that have one."""
     tested = [k for k, p_value in enumerate(p_values) if not math.isnan(p_value)]
     adjusted = dict(zip(tested, holm([p_values[k] for k in tested]), strict=True))
     return [Pair(*pair, effects[k], p_values[k], adjusted.get(k, math.nan)) for k, pair in enumerate(pairs)]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted by Holm for being that many, in the same order."""
+    """Return p-values with Holm's adjustment, in the same order."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     found, largest = [0.0] * len(p_values), 0.0
     for rank, i in enumerate(order):

@@ -39,9 +39,9 @@ from dprl.platform.reports.pages.values import (
 from dprl.platform.reports.records import SATURATION_NOTE, SATURATION_REMEDY, is_gap, results_in
 
 _MOST_GROUPS = 12
-"""Groups with a table; the others are in report.csv."""
+"""Maximum of groups with a table; the others are in report.csv."""
 _MOST_ROWS = 60
-"""Budgets of a group, likewise."""
+"""Maximum of budgets in a table; the others are in report.csv."""
 _MOST_CARDS, _MOST_OTHERS = 6, 3
 
 
@@ -165,7 +165,7 @@ class BudgetTables:
 
 
 def _budget_cells(finding: Finding, *, first: bool) -> list[Inline]:
-    """Return a budget and its trust model; an epsilon that repeats the one above is shown on narrow screens only."""
+    """Return a budget and its trust model; an epsilon equal to the one above is shown on narrow screens only."""
     budget, free = finding.budget, finding.budget.model == "none"
     epsilon = "\u03b5 = \u221e" if free else f"\u03b5 \u2264 {epsilon_number(budget.epsilon)}"
     return [styled(epsilon, "b", "" if first else "again"), "no privacy" if free else budget_title(budget)]

@@ -35,15 +35,15 @@ from dprl.platform.reports.pages.values import IN_CSV, capital, result_text, sho
 from dprl.platform.reports.records import results_in
 
 _MOST_ROWS = 300
-"""Cells of a page; all of them are in report.csv."""
+"""Maximum of cells on a page; all of them are in report.csv."""
 _MOST_COLUMNS = 8
-"""Settings with a column of their own; further ones stand in one column."""
+"""Maximum of settings with a column of their own; further ones share one column."""
 _NARROW_COLUMNS = 9
-"""Columns that fit beside each other with intervals on the line of their values."""
+"""Maximum of columns that fit with intervals on the same line as their values."""
 _PRIVACY = ("Claimed \u03b5", "\u03b4", "Certified \u03b5")
 _SEEDS = "Seeds"
 _MOST_KINDS = 4
-"""Kinds of cells that a verdict names."""
+"""Maximum of kinds of cells named with a verdict."""
 
 
 class _Place(NamedTuple):
@@ -58,9 +58,9 @@ class _Place(NamedTuple):
 
 
 def cell_blocks(groups: Sequence[Group], names: Names) -> list[Block]:
-    """Return the section of claims, if there are any, and that of the tables: of many cells the best of groups.
+    """Return the section of claims, if there are any, and one table per headline; of many cells only the best.
 
-    There is a table for each headline. names: of the algorithms.
+    names: of the algorithms.
     """
     by_metric: dict[Metric | None, list[Group]] = {}
     for group in groups:
@@ -78,7 +78,7 @@ def cell_blocks(groups: Sequence[Group], names: Names) -> list[Block]:
 
 
 def _claims(groups: Sequence[Group]) -> list[tuple[Inline, Inline]]:
-    """Return the verdicts that claims can have, 'refuted' only where some cell is; nothing without claims."""
+    """Return the verdicts that claims can have ('refuted' only if a cell is), [] without claims."""
     found: dict[str, list[ReportCell]] = {}
     for group in groups:
         for cell in group.cells:
@@ -94,7 +94,7 @@ def _table(groups: Sequence[Group], names: Names, most: int) -> list[Block]:
     places = [_Place(group, i) for group in groups for i in range(len(group.cells))]
     kept = places
     if len(places) > most:
-        # The best of every group, in the order of the groups.
+        # Best cells of every group first.
         best = sorted(range(len(places)), key=lambda i: places[i].place)[:most]
         kept = [places[i] for i in sorted(best)]
     columns, told = _columns_and_texts(groups[0], names, places, kept)
@@ -168,7 +168,7 @@ def _header(key: str) -> str:
 
 
 def _value(row: Mapping[str, Any], key: str) -> Inline:
-    """Return a setting; a long name may go on a second line after each of its underscores."""
+    """Return a setting; a long name may be broken after each of its underscores."""
     if key not in row:
         return ""
     text = f"{int(row[key]):,}" if key == "episodes" else plain(row[key])
@@ -197,14 +197,14 @@ def _note(cell: ReportCell) -> str:
 
 
 def _claim_text(key: str, cells: Sequence[ReportCell]) -> Rich:
-    """Return the meaning of a verdict, the number of its cells and, unless all is well, their kinds."""
+    """Return the meaning of a verdict, the number of its cells and, unless the claims hold, their kinds."""
     kinds = "" if key == "holds" else _kinds(cells)
     count = styled(f"{counted(len(cells), 'cell')}{':' if kinds else '.'}", "b")
     return beside(BADGES[key].meaning, count, f"{kinds}." if kinds else "")
 
 
 def _kinds(cells: Sequence[ReportCell]) -> str:
-    """Return the kinds of cells with one verdict, and how far their claims are off."""
+    """Return the kinds of cells with one verdict, and the factors by which their claims are exceeded."""
     factors: dict[str, list[float]] = {}
     for cell in cells:
         row = cell.row

@@ -31,15 +31,15 @@ from dprl.platform.results.summary import standing
 from dprl.privacy.certificate import OPEN_CHANNELS, SEEDED
 
 _LARGEST = 20.0
-"""Epsilon with a factor that means anything."""
+"""Largest epsilon whose factor e^epsilon is shown."""
 _CHECKS = {
     "dprl verify certificate.json": "computes releases, sensitivities, epsilon, delta, the trade-off and the table for "
     "several episodes again from the query in the file. It does not show that the query is that of the config, nor "
     "that this noise was drawn. The checksum finds accidents, not forgery.",
     "dprl certify experiment.yaml": "computes sensitivities, noise and proof from the settings of the run, without "
     "running it. Compare epsilon, the scale of the noise and what is not covered.",
-    "dprl audit experiment.yaml": "attacks the same code on small problems with noise set for the same epsilon; it can "
-    "refute a claim, not prove it.",
+    "dprl audit experiment.yaml": "attacks the same code on small problems with noise set for the same epsilon. It can "
+    "refute a claim, but not prove it.",
 }
 """Commands that check a certificate, and what each of them shows."""
 _MODELS = {"jdp": "joint differential privacy (JDP)", "ldp": "local differential privacy (LDP)"}
@@ -50,12 +50,12 @@ _WORDS = {
     OPEN_CHANNELS[0]: "whoever has, or computes, the random seed: the noise can then be removed (the generator is not "
     "cryptographic), and two runs that share a seed share their noise",
 }
-"""Words of certificates, and those that a page has in their place."""
+"""Replacements for terms of certificates."""
 _WIDE, _HIGH, _LEFT, _TOP = 520, 300, 56, 12
 _COMPUTED = {"change", "scale", "loss", "mu", "rho", "epsilon", "rate", "multiplier", "rewards", "proved"}
-"""Names of numbers that an earlier step computes. A requested epsilon is the same as none before it."""
+"""Names of numbers that may be the value of an earlier step; a requested epsilon is not."""
 _SHOWN_RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
-"""False alarms of the table beside the trade-off curve, where a certificate has them."""
+"""False alarms in the table beside the trade-off curve, if the certificate has them."""
 _VERDICTS = {
     "holds": "The claim {} holds.",
     "simulated": "The claim {} holds for the noise of this simulation, which protects nobody.",
@@ -68,7 +68,7 @@ _VERDICTS = {
 
 
 def certificate_page(certificate: Mapping[str, Any], versions: Mapping[str, Any], title: str) -> str:
-    """Return a certificate, as `Certificate.to_dict` gives it, as a self-contained page to read, print and sign.
+    """Return the content of a `Certificate.to_dict` as a self-contained HTML page to read, print and sign.
 
     versions: of the software that made it. title: names the cell. Certificates of earlier versions have no trade-off
     and no derivation; their page leaves these out.
@@ -177,7 +177,7 @@ def _curve(trade_off: Mapping[str, Any]) -> Markup:
     """Return the trade-off curve as SVG: detections over false alarms, random guessing as a dashed line."""
     rates = [0.0, *trade_off["false_positive_rate"], 1.0]
     missed = [*trade_off["false_negative_rate"], 0.0]
-    # At no false alarms nobody detects more than at the smallest listed rate.
+    # Without false alarms, nobody detects more than at the smallest listed rate.
     points = " ".join(f"{_x(a)},{_y(1.0 - b)}" for a, b in zip(rates, [missed[0], *missed], strict=True))
     detected = trade_off["detected_at_5_percent"]
     ticks = "".join(
@@ -252,14 +252,14 @@ def _derivation(certificate: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _source(name: str, value: Any, before: Sequence[Mapping[str, Any]]) -> str:  # noqa: ANN401 - see `_number`
-    """Return 'name = value', and the number of the last step with that value for numbers that steps compute."""
+    """Return 'name = value', with the number of the step that computed the value, if one did."""
     found = [i for i, step in enumerate(before, start=1) if math.isclose(float(step["value"]), float(value))]
     made = name.rstrip("_0123456789") in _COMPUTED and found
     return f"{name} = {_number(value)}{f' ({found[-1]})' if made else ''}"
 
 
 def _code(*names: str) -> Markup:
-    """Return names in the font of code, with places to break them."""
+    """Return names in a code font, with places to break them."""
     broken = (Markup("<wbr>").join(re.split(r"(?<=[.:/_#-])", name)) for name in names)
     return Markup("").join(Markup("<br><code>{}</code>").format(name) for name in broken)
 
@@ -281,7 +281,7 @@ def _limits(certificate: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _remedy(gap: str) -> Rich:
-    """Return the remedy for a gap, settings in the font of code."""
+    """Return the remedy for a gap, with settings in a code font."""
     remedy = remedy_of(gap)
     parts = (Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(remedy.split("`")))
     return Rich(remedy, Markup("").join(parts))
@@ -326,7 +326,7 @@ def _number(value: Any) -> str:  # noqa: ANN401 - a number of a certificate, inf
 def _up(value: Any, digits: int = 4) -> str:  # noqa: ANN401 - as for `_number`
     """Return a bound rounded up to `digits` significant digits, or to its whole part if that is longer.
 
-    A part of 1e-12 is the rounding error of the sums before, and is not rounded up.
+    A relative excess of 1e-12 is rounding error, and is not rounded up.
     """
     found = float(value)
     if not math.isfinite(found) or found <= 0.0:

@@ -1,4 +1,4 @@
-"""Episodes to half regret: algorithms compared at equal noise, and noises compared for one algorithm."""
+"""Episodes to half regret: comparisons of algorithms at equal noise, and of noises for one algorithm."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class _Pair(NamedTuple):
 
 
 def halving_comparison(cells: Sequence[Row], one: str, other: str) -> list[Block]:
-    """Return sections on algorithm `one` against `other`, and on the noise of each; none without any pair.
+    """Return sections on algorithm `one` against `other`, and on the noise of each; [] without any pair.
 
-    Algorithms are compared at equal trust model, certified epsilon, delta, noise, scales and settings that both have
-    only, and noises only for one algorithm of equal settings: no ratio mixes two effects.
+    Algorithms are compared only at equal trust model, certified epsilon, delta, noise, scales and shared settings, and
+    noises only for one algorithm with equal settings, so that no ratio mixes two effects.
     """
     sections = (
         _section(
@@ -90,9 +90,9 @@ def _noise_pairs(cells: Sequence[Row]) -> Iterator[_Pair]:
 
 
 def _private(cells: Sequence[Row]) -> Iterator[tuple[str, list[str], list[tuple[str, list[Row]]]]]:
-    """Yield each environment, its settings of algorithms that vary, and its private cells that have a halving.
+    """Yield each environment, its varying settings of algorithms, and its private cells with a halving by noise.
 
-    These come by their noise, in the order of `_rank`.
+    Noises are in the order of `_rank`.
     """
     for environment, members in by_environment(cells).items():
         varying = varying_settings(members)
@@ -129,7 +129,7 @@ def _privacy(cell: Row) -> tuple[str, str, str]:
 
 
 def _alike(one: Row, other: Row, settings: Sequence[str]) -> bool:
-    """Whether privacy, scales and those of the settings that both have are equal."""
+    """Whether privacy, scales and shared settings are equal."""
     both = [key for key in settings if key in one and key in other]
     asked = ((*_privacy(cell), scales(cell), *(cell[key] for key in both)) for cell in (one, other))
     return next(asked) == next(asked)

@@ -28,7 +28,7 @@ from dprl.platform.reports.records import full_label, results_in
 
 _CURVES = "curves"
 _LEADING = ("gaps", "final", "users")
-"""Figures that stand at the top, where there are any."""
+"""Names of the figures that go to the top."""
 _NO_HEADLINE = "These cells have no headline to compare"
 
 
@@ -36,10 +36,10 @@ _NO_HEADLINE = "These cells have no headline to compare"
 class Content:
     """The content of a report.
 
-    title: by default the heading. groups: its cells. charts: its figures, the one that answers most first. sweeps:
-    their names, and how far they are. missing: one line for each sweep that is not finished. made: how it was made,
-    line by line. command: that writes it again. preface: stands at the top. compared: two algorithms for a
-    comparison of the episodes to half regret. certificates: labels and places of the cells' pages, beside this one.
+    title: by default the heading. groups: its cells. charts: its figures, the most important first. sweeps: their names
+    and progress. missing: one line for each sweep that is not finished. made: lines on how it was made. command: the
+    one that writes it again. preface: text at the top. compared: two algorithms for a comparison of the episodes to
+    half regret. certificates: labels and relative paths of the cells' pages.
     """
 
     title: str | None

@@ -123,7 +123,7 @@ class Names:
         return Markup('<svg class="sw {}" viewBox="0 0 26 12" aria-hidden="true">{}</svg>').format(css, _line(model))
 
     def with_swatch(self, cell: ReportCell) -> Rich:
-        """Return swatch and name on one line."""
+        """Return the swatch and the name on one line."""
         name = self.plain(cell)
         return Rich(name.text, Markup('<span class="one">{}{}</span>').format(self.swatch(cell), name))
 
@@ -133,7 +133,7 @@ class Names:
 
 
 def small(words: Iterable[str]) -> Rich:
-    """Return settings in small type, '' of none."""
+    """Return settings in small type, '' without any."""
     return styled(", ".join(words), "small")
 
 

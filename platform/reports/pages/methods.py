@@ -1,4 +1,4 @@
-"""The small print of a report: how its intervals, budgets, tests and epsilons are made."""
+"""Methods section of a report: its intervals, budgets, tests and epsilons."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _REMEDIES = (
     ("values without a lower bound", "Write clipping: device, so that every message is bounded."),
     ("everything", "Write privacy: {model: jdp} or ldp: this run protects nobody."),
 )
-"""(words of a channel, remedy), the first that fits counts."""
+"""Pairs (part of a channel's text, remedy); the first match counts."""
 OTHERWISE = "Do not publish it, or ask the authors of the algorithm for a mechanism that covers it."
 
 

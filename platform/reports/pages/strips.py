@@ -17,7 +17,7 @@ _NOTHING = Rich("", Markup(""))
 
 
 class Strips:
-    """The common axis of the costs of a table, those that are ratios."""
+    """The common axis of a table's costs that are ratios."""
 
     def __init__(self, costs: Sequence[Effect | None]) -> None:
         ends = [end for cost in costs for end in _ends(cost)]
@@ -58,7 +58,7 @@ class Strips:
 
 
 def _ends(cost: Effect | None) -> list[float]:
-    """Return the ends of a ratio's interval with its value between them, nothing of another effect."""
+    """Return the value of a ratio and the ends of its interval in ascending order, [] for another effect."""
     if cost is None or cost.scale != "log":
         return []
     return [x for x in (cost.lower, cost.value, cost.upper) if math.isfinite(x) and x > 0.0]

@@ -1,4 +1,4 @@
-"""Tables of the users that a private run needs for 90 % of the final score without privacy."""
+"""Tables of the users needed by private runs for 90 % of the final score without privacy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEXTS = ("Environment", "Algorithm", "Trust model")
 
 
 def needed_tables(cells: Sequence[ReportCell]) -> Iterator[Block]:
-    """Yield a section for each final score with a private run and one of the same algorithm without privacy."""
+    """Yield a section for each final score that has runs of one algorithm with and without privacy."""
     for metric in results_in({key for cell in cells for key in cell.row}, is_final_score):
         found = users_needed(cells, metric)
         shown = list(itertools.chain.from_iterable(each.cells for each in found))

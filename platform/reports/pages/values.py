@@ -1,4 +1,4 @@
-"""The numbers and the words of a group's cells, as every table of a page has them."""
+"""Numbers and words for a group's cells that all tables of a page share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORDS = {"riverswim": "RiverSwim", "cartpole_gravity": "CartPole with gravity"}
 
 
 IN_CSV = Rich("report.csv.", Markup("<code>report.csv</code>."))
-"""Where rows are that a page has no room for."""
+"""File with the rows that a page has no room for."""
 
 
 def capital(text: str) -> str:
@@ -28,7 +28,7 @@ def capital(text: str) -> str:
 
 
 def shown(group: Group, cell: ReportCell) -> Estimate:
-    """Return a cell's headline over seeds, of a sum the mean per episode."""
+    """Return a cell's headline over seeds, per episode if it is a sum."""
     found = cell.estimate
     if group.metric is None or group.metric.over != "sum":
         return found
@@ -52,13 +52,13 @@ def result_text(row: Row, metric: Metric) -> str:
 
 
 def settings_of(group: Group, cell: ReportCell) -> list[str]:
-    """Return the settings that tell a cell from others of its algorithm, besides privacy."""
+    """Return the settings that distinguish a cell from others of its algorithm, besides privacy."""
     same = [each for each in group.cells if each.row["algorithm.name"] == cell.row["algorithm.name"]]
     return [setting_text(key, cell.row[key]) for key in naming_keys(same) if key in cell.row]
 
 
 def short_title(group: Group, groups: Sequence[Group]) -> str:
-    """Return the settings that set a group of the report apart, e.g. 'horizon 6', its title if nothing short does."""
+    """Return the settings that distinguish a group of the report, e.g. 'horizon 6', or its title if they are long."""
     rows = [each.cells[0].row for each in groups]
     keys = [key for key in rows[0] if (key.startswith("env.") or key == "episodes") and varies(key, rows)]
     row = group.cells[0].row

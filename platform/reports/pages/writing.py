@@ -35,17 +35,17 @@ CELLS_FILE = "report.csv"
 PARQUET_FILE = "report.parquet"
 COMPARISONS_FILE = "comparisons.csv"
 _MOST_NAMED = 6
-"""Unfinished cells that a page names."""
+"""Maximum of unfinished cells named on a page."""
 _FIGURES_FILE = "report_figures.json"
-"""Names the figures of a report, so that the next one in the same folder removes those, and nothing of anybody else."""
+"""List of a report's figures, so that the next report in the same folder removes these files and no others."""
 
 
 @dataclass(frozen=True)
 class SweepReport:
     """The report of some sweeps, before it is written.
 
-    layouts: of the sweeps. groups: their finished cells. missing: a line for each sweep that is not finished and
-    for each cell with unreadable files. compared: two algorithms or cells that a user asked to compare.
+    layouts: folders of the sweeps. groups: their finished cells. missing: a line for each sweep that is not finished
+    and for each cell with unreadable files. compared: two algorithms or cells that a user asked to compare.
     """
 
     layouts: Sequence[SweepLayout]
@@ -55,7 +55,7 @@ class SweepReport:
 
     @classmethod
     def of(cls, home: Path, names: Sequence[str], compared: tuple[str, str] | None = None) -> SweepReport:
-        """Read sweeps, by their names or the paths of their folders in `home`. Raises UserError.
+        """Read sweeps, given by their names in `home` or the paths of their folders. Raises UserError.
 
         compared: two algorithms or cells; their comparison is declared, too.
         """
@@ -69,7 +69,7 @@ class SweepReport:
         if not cells:
             raise UserError(f"SWEEP: must have a cell that can be read: {damaged[0]}")
         missing += [f"left out: {line}" for line in damaged]
-        # Seeds of several sweeps did not come in the stages of one of them: their cells have prices of their own.
+        # The seeds of several sweeps were not added in common stages, so each cell has a correction of its own.
         stages = layouts[0].stages() if len(layouts) == 1 else None
         if stages is not None:
             _check_stages(layouts[0], cells, stages)
@@ -99,8 +99,8 @@ class SweepReport:
     def write(self, folder: Path, command: str, title: str | None = None) -> list[Path]:
         """Write everything into `folder` and return the files, the page first.
 
-        command: that made the report; the page names it. title: of the page, by default the sweeps' names. Raises
-        OSError if the folder cannot be written.
+        command: the one that made the report, shown on the page. title: of the page, by default the sweeps' names.
+        Raises OSError if the folder cannot be written.
         """
         charts = report_charts(self.cells)
         figures = {chart.name: chart_files(chart) for chart in charts}
@@ -141,7 +141,7 @@ class SweepReport:
         return Content(title, self.groups, charts, *about, command, compared=self.compared)
 
     def _certificates(self, folder: Path) -> list[tuple[str, str]]:
-        """Return the label of each cell with a certificate page below `folder`, and the page's place there."""
+        """Return the label and the page's path in `folder` of each cell with a certificate page there."""
         found = []
         for cell in self.cells:
             pages = (each.certificate_page for each in cell.folders)
@@ -151,7 +151,7 @@ class SweepReport:
         return found
 
     def _sweeps(self) -> list[str]:
-        """Return each sweep's name and how far it is."""
+        """Return each sweep's name and progress."""
         found = []
         for layout in self.layouts:
             status = layout.status()
@@ -169,7 +169,7 @@ class SweepReport:
         return [*lines, *(f"Cells were run with {text}" for text in versions)]
 
     def _price(self) -> list[str]:
-        """Return the price of tests where the number of seeds was not fixed, a line for each sweep that added some."""
+        """Return a line for each sweep that added seeds, on the correction of its p-values."""
         told = []
         for layout in self.layouts:
             stages = layout.stages()
@@ -184,7 +184,7 @@ class SweepReport:
 
 
 def _check_stages(layout: SweepLayout, cells: Sequence[ReportCell], stages: Stages) -> None:
-    """Raise UserError if a cell has seeds that did not come in these stages: their price would be another one."""
+    """Raise UserError if a cell has seeds beyond these stages, because the correction would be wrong."""
     most = max(cell.seeds for cell in cells)
     if most > stages.seeds * stages.most:
         rule = f"must have at most {stages.seeds * stages.most} seeds a cell of {layout.name}, as --adaptive adds"
@@ -216,7 +216,7 @@ def _missing(layout: SweepLayout) -> str:
 
 
 def _names_of_missing(layout: SweepLayout) -> str:
-    """Return the unfinished cells of a sweep's grid by their varying settings, some of many."""
+    """Return the first unfinished cells of a sweep's grid by their varying settings."""
     grid = Grid.read(layout.grid_file)
     if grid is None:
         return ""
@@ -233,7 +233,7 @@ def _names_of_missing(layout: SweepLayout) -> str:
 
 
 def _parquet(frame: pd.DataFrame) -> bytes:
-    """Return the frame as a Parquet file; a column of numbers and words is one of words."""
+    """Return the frame as a Parquet file; columns that mix numbers and texts become texts."""
     mixed = [str(name) for name in frame if frame[name].dtype == object]
     content = io.BytesIO()
     frame.assign(**{name: frame[name].map(_text, na_action="ignore") for name in mixed}).to_parquet(content)
