@@ -36,8 +36,8 @@ def load_policy(path: str | Path, seed: int | None = None, generator: np.random.
     The class depends on the environment: TabularPolicy (finite MDP), GamePolicy (Markov game), TeamPolicy (linear
     mixture MDP), ActorCriticPolicy (CartPole with gravity) or ControlPolicy (any Gymnasium environment).
 
-    path: the cell's folder, or the policy.npz in it; experiment.yaml beside it names the environment.
-        seed: of the run, by default its first. generator: see TabularPolicy. Raises UserError.
+    path: the cell's folder, or the policy.npz in it; experiment.yaml beside it names the environment. seed: of the run,
+    by default its first. generator: see TabularPolicy. Raises UserError.
     """
     folder = _cell_folder(Path(path))
     table = _table(folder.policy_file, seed)
@@ -55,7 +55,7 @@ def load_policy(path: str | Path, seed: int | None = None, generator: np.random.
 
 
 def _checked(folder: CellFolder, build: Callable[[], Policy]) -> Policy:
-    """Return the policy that `build` returns. Raises UserError for a table that does not fit."""
+    """Return the result of `build`. Raises UserError for a table that does not fit."""
     try:
         return build()
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Claims of papers as data, and their tests on the cells that were run: 'cell A exceeds cell B', published numbers."""
+"""Claims of papers as data, such as 'cell A exceeds cell B' or published numbers, and their tests on our cells."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _UNKNOWN = Estimate(math.nan, math.nan, math.nan, "linear")
 class Key(NamedTuple):
     """Name of a cell.
 
-    group: the reading of the paper, '' where a claim is made of every group. mechanism: of the noise. epsilon: claimed,
-    infinite without privacy. setting: one more number that tells cells apart. control: '' for the algorithm itself.
+    group: the reading of the paper, '' if a claim is about every group. mechanism: of the noise. epsilon: claimed,
+    infinite without privacy. setting: one more number to distinguish cells. control: '' for the algorithm itself.
     """
 
     group: str
@@ -33,7 +33,7 @@ class Key(NamedTuple):
     control: str = ""
 
     def of(self, group: str) -> Key:
-        """Return the same cell of a group."""
+        """Return the key of the same cell in a group."""
         return self._replace(group=group)
 
 
@@ -43,10 +43,10 @@ class Cell:
 
     Args:
         values: float64[n] by name, one number per run.
-        ends: int64[b], where blocks of episodes end.
+        ends: int64[b], the last episodes of the blocks.
         curves: float64[n, b], of every run, at these ends.
-        certificate: as `Certificate.to_dict` gives it.
-        facts: numbers over all runs by name, NaN where the algorithm has none.
+        certificate: result of `Certificate.to_dict`.
+        facts: numbers over all runs by name, NaN if the algorithm has none.
     """
 
     values: Mapping[str, Float64Array]
@@ -72,8 +72,8 @@ Cells = Mapping[Key, Cell]
 class Measure(NamedTuple):
     """Number that is compared between cells.
 
-    values: its name in `Cell.values`. statistic: over the runs. decimals: on pages. ones: whether values are zeros and
-    ones, so that their mean is a share of runs.
+    values: its name in `Cell.values`. statistic: over the runs. decimals: number shown on pages. ones: whether values
+    are zeros and ones, so that their mean is a share of runs.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Side(NamedTuple):
 class Inequality(NamedTuple):
     """Claim that `larger` exceeds `smaller` in a measure; without `smaller`, that every run of `larger` has a 1.
 
-    place: the theorem or section. ratio: of both as the paper has it, NaN if it has none.
+    place: the theorem or section. ratio: the paper's ratio of both, NaN if it has none.
     """
 
     measure: Measure
@@ -119,10 +119,10 @@ class Inequality(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """Sentence of a paper: its words, and the claims that it makes, all of them.
+    """Sentence of a paper: its words, and all claims that it makes.
 
-    test: 'intervals' holds a claim to the 95 % interval of its difference, 'permutations' to p-values that are adjusted
-    by Holm for all claims of the sentence.
+    test: 'intervals' tests a claim by the 95 % interval of its difference, 'permutations' by p-values with Holm's
+    adjustment for all claims of the sentence.
     """
 
     text: str
@@ -134,8 +134,8 @@ class Sentence(NamedTuple):
 class Outcome(NamedTuple):
     """Test of one claim.
 
-    difference: of the statistics, `seen` in as many runs as the paper has. ratio: of the means. p: one-sided, by
-    permutations; adjusted, opposite: that and the one for the opposite order, by Holm.
+    difference: of the statistics, with `seen` for as many runs as the paper has. ratio: of the means. p: one-sided
+    p-value by permutations. adjusted, opposite: this p-value and that of the opposite order, adjusted by Holm.
     """
 
     claim: Inequality
@@ -166,7 +166,7 @@ Decided = Sequence[tuple[Sentence, Mapping[str, Decision]]]
 def decide(sentence: Sentence, group: str, cells: Cells, runs: int) -> Decision:
     """Return the decision on a sentence in the cells of one group.
 
-    It holds if every claim holds, fails if some claim fails, and is open otherwise. runs: of a cell in the paper.
+    It holds if every claim holds, fails if some claim fails, and is open otherwise. runs: the paper's, per cell.
     """
     found = []
     for claim in sentence.claims:
@@ -196,7 +196,7 @@ def _by_interval(claim: Inequality, values: Sequence[Float64Array], runs: int) -
 
 
 def _every_run(claim: Inequality, ones: Float64Array, runs: int) -> Outcome:
-    """Return whether all runs have a 1; it fails if as many as the paper has would not, but in 2.5 % of cases."""
+    """Return whether all runs have a 1; if not, 'open' if 2.5 % of resamples of the paper's size do."""
     ours, (_, highest) = resampling.share(ones), resampling.trial_range(ones, resampling.mean, runs)
     verdict: Verdict = "holds" if ours.value == 1.0 else "open" if highest == 1.0 else "fails"
     return Outcome(claim, verdict, resampling.Difference(ours.value, ours.lower, ours.upper, ours.value**runs))
@@ -223,7 +223,7 @@ def _permuted(claims: Sequence[Inequality], values: Sequence[Sequence[Float64Arr
 
 
 def all_seen(claims: Sequence[Inequality], group: str, cells: Cells, runs: int) -> float:
-    """Return how often as many runs as the paper has are in all these orders; NaN if cells are missing."""
+    """Return the share of resamples of the paper's number of runs that show all orders; NaN if cells are missing."""
     pairs = [(claim.larger.key.of(group), claim.smaller.key.of(group)) for claim in claims if claim.smaller is not None]
     keys = list(dict.fromkeys(key for pair in pairs for key in pair))
     if any(key not in cells for key in keys):
@@ -239,8 +239,8 @@ def all_seen(claims: Sequence[Inequality], group: str, cells: Cells, runs: int) 
 class NumberEntry(NamedTuple):
     """One cell of a published table.
 
-    published: None where the paper has none, or it is lost. ours: of all runs. first: of our first runs, as many as the
-    paper has. spread: the central 95 % of results of so many runs. absolute: of a relative table.
+    published: None if the paper has none, or it is lost. ours: of all runs. first: of as many first runs as the paper
+    has. spread: the central 95 % of results of that many runs. absolute: in a relative table, before division.
     """
 
     key: Key
@@ -252,7 +252,7 @@ class NumberEntry(NamedTuple):
 
     @property
     def inside(self) -> bool | None:
-        """Whether as many runs as the paper's give the published number; None if there is none to ask about."""
+        """Whether the published number lies within `spread`; None if there is no such number."""
         if self.published is None or math.isnan(self.spread[0]):
             return None
         return self.spread[0] <= self.published <= self.spread[1]
@@ -262,8 +262,8 @@ class NumberEntry(NamedTuple):
 class PublishedTable:
     """Table of a paper.
 
-    keys: its cells, in the paper's order. numbers: as far as they are printed and have come down to us. references:
-    where numbers are relative, the cell that each one is relative to.
+    keys: its cells, in the paper's order. numbers: those that are printed and legible. references: for relative
+    numbers, the cell that each one is relative to.
     """
 
     name: str
@@ -293,7 +293,7 @@ class PublishedTable:
 
 
 def inside(entries: Sequence[NumberEntry]) -> tuple[int, int]:
-    """Return how many published numbers lie in the range of ours, and of how many."""
+    """Return the number of published numbers within the range of ours, and the number compared."""
     asked = [entry.inside for entry in entries if entry.inside is not None]
     return sum(asked), len(asked)
 
@@ -305,7 +305,7 @@ def standard_error(cell: Cell, measure: Measure) -> float:
 
 
 def finite_epsilon(key: Key) -> float | None:
-    """Return the claimed epsilon as JSON has it: None without privacy."""
+    """Return the claimed epsilon for JSON, None without privacy."""
     return None if math.isinf(key.epsilon) else key.epsilon
 
 

@@ -1,8 +1,8 @@
 """Claims of [QW24] and [CZ22] on counts as data, with the noise as printed, and certified noise as controls.
 
-The example is epsilon = 1, H = 5 steps, K = 1000 episodes. Sampling uses smaller probes: there the same loss is carried
-by fewer cells, and is met more often. A probe's users start in a known state and take a known first action, so the
-counts of step 1 that these decide do not change.
+The example is epsilon = 1, H = 5 steps, K = 1000 episodes. Sampling uses smaller probes, where the same privacy loss
+comes from fewer cells and is seen more often. A probe's users start in a known state and take a known first action, so
+the counts of step 1 that depend on these do not change.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from dprl.privacy.queries.printed import PRINTED
 
 EPSILON, HORIZON, EPISODES = 1.0, 5, 1000
 Scale = Callable[[int, int], float]
-"""(H, K) -> scale of Laplace noise."""
+"""Scale of Laplace noise as a function of (H, K)."""
 _QW24, _CZ22 = Claim(EPSILON, source="[QW24]"), Claim(EPSILON, source="[CZ22]")
 _CERTIFIED = Claim(EPSILON, source="certified")
 _FAMILIES = {"[QW24]": 2, "[CZ22]": 3}
 _KNOWN_AT_THE_START = {1: 0, 2: 2, 3: 3}
-"""Changed cells that a public start saves: two of N_1(s,a); with costs, the two of C_1(s,a) become one."""
+"""Changed cells saved by a public start: two of N_1(s,a); with costs, the two of C_1(s,a) become one."""
 
 
 def _printed(paper: str, model: TrustModel) -> Scale:
     """Return a paper's scale as `calibration: printed` runs it: a family's L1 change is taken to be H (D3)."""
     lemma = PRINTED[paper][model]
-    # One cell wide: no scale depends on the width.
+    # One cell wide, because no scale depends on the width.
     cells = tuple(CountFamily(f"{i}", 1, 2) for i in range(_FAMILIES[paper]))
     return lambda horizon, episodes: lemma.scale(CountFamilies(horizon, cells), episodes - 1, EPSILON)
 
@@ -162,7 +162,7 @@ def floating_point_claim() -> AuditCase:
     """Return the claim that float64 noise hides a count, which is false at every scale."""
     scale = 10.0
     claim = Claim(1.0 / scale, source="any float64 sampler")
-    # In [2^-(k+1), 2^-k) one float64 in 2^k is a multiple of 2^-53: the sum over k >= 2 of the others weighs 5/24 / b.
+    # In [2^-(k+1), 2^-k), one float64 in 2^k is a multiple of 2^-53; the others, for k >= 2, have mass 5/24 / b.
     at_claim = 5.0 / (24.0 * scale)
     return AuditCase(
         "F",

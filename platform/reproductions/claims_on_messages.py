@@ -111,7 +111,7 @@ def gram_claims() -> list[AuditCase]:
     small, large = _example(2, 2), _example(10, 5)
     gaussian, pure, uniform = (Claim(*claim, "[TH23]") for claim in ((EPSILON, DELTA), (EPSILON, 0.0), (0.0, DELTA)))
     sigma = printed_gaussian_sigma(HORIZON, EPSILON, DELTA)
-    # One user after the other visits one of two states.
+    # In each world the user visits another one of two states.
     weights = partial(_weights, np.eye(2))
     return [
         _raw("M0", "w + gamma (r - rbar) psi", Claim(1.0, source="[TH23]"), weights, "passed on without noise"),
@@ -193,7 +193,7 @@ def _example(agents: int, features: int) -> GramRelease:
 
 
 def changed_numbers(release: GramRelease) -> Float64Array:
-    """Return by how much a pair of neighbours changes each number of an episode's messages: it nearly attains L1."""
+    """Return the changes between two neighbours of all numbers of an episode's messages; they nearly attain L1."""
     changes = []
     rows, columns = np.triu_indices(release.dimension)
     for m in release.bounds:
@@ -216,7 +216,7 @@ def _gaussian_mu(release: GramRelease, claim: Claim) -> float:
 
 
 def _gaussian_note(release: GramRelease, claim: Claim) -> str:
-    """Return for how many agents the printed sigma is enough, and how many times the least one it is here."""
+    """Return the number of agents for which the printed sigma suffices, and its ratio to the required one here."""
     most = most_agents_of_printed_gaussian(HORIZON, claim.epsilon, claim.delta)
     excess = gaussian_mu(claim.epsilon, claim.delta) / _gaussian_mu(release, claim)
     sigma = "sigma = 4H^3 sqrt(2 ln(2.5H/delta))/eps"

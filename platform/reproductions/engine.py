@@ -1,6 +1,6 @@
-"""Engine of all reproductions: it runs the cells of a paper, hands them to the paper's file, and writes the page.
+"""Engine of all reproductions: it runs the cells of a paper, passes them to the paper's file, and writes the page.
 
-A paper is one file of data and one page in Markdown with places for tables. `papers.PAPERS` lists them.
+A paper is one file of data and one page in Markdown with placeholders for tables. `papers.PAPERS` lists them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _PLACE = re.compile(r"\{(\w+)\}")
 class Request:
     """Settings of one reproduction.
 
-    home: where all state lives. quick: with as many runs as the paper has, instead of with more. command: as typed,
-    for messages and the page. executor: as for a sweep. overrides: of the config, as --set has them. searches:
-    runs of a control that is no cell, 0 for the usual number. fresh: delete earlier results. tracking_uri: of MLflow,
-    or None for a database in `home`.
+    home: folder of all results. quick: whether to make only as many runs as the paper has. command: as typed, for
+    messages and the page. executor: as for a sweep. overrides: of the config, in the form of --set. searches: runs of a
+    control that is no cell, 0 for the usual number. fresh: delete earlier results. tracking_uri: of MLflow, or None for
+    a database in `home`.
     """
 
     home: Path
@@ -62,9 +62,9 @@ class Reproduced:
 
 
 class Group(NamedTuple):
-    """Cells that share `settings`, by the dotted names of configs, and differ in mechanism and epsilon.
+    """Cells that share `settings`, keyed by dotted names of configs, and differ in mechanism and epsilon.
 
-    words: for pages. private: whether it is meant to protect anybody.
+    words: its description on pages. private: whether it claims privacy.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that a page is made of.
+    """Input of a page.
 
     cells: the finished ones. made: lines on the runs. extra: findings of the paper that are no cells.
     """
@@ -93,8 +93,8 @@ class Findings:
 class Ran:
     """Outcome of the sweep.
 
-    folder: of the runs. page_folder: of the page. cells: the finished ones. made: lines on the runs. failed: one
-    line per failed cell, per file and for MLflow if it lacks something, and one if cells are missing. complete: whether
+    folder: of the runs. page_folder: of the page. cells: the finished ones. made: lines on the runs. failed: one line
+    per failed cell and unwritten file, one if MLflow lacks entries, and one if cells are missing. complete: whether
     every cell is finished.
     """
 
@@ -116,23 +116,23 @@ def _named(key: claims.Key) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Paper:
-    """Published experiment that can be reproduced; the fields without a default are data, and may be all there is.
+    """Published experiment that can be reproduced; only the fields without a default are required.
 
     Args:
         name: of the reproduction, of its page and its template.
-        config: of the sweep that has its cells.
-        runs: of each cell in the paper.
-        groups: readings, where the paper leaves settings open; the first that fits an experiment has it.
+        config: name of the config of the sweep with its cells.
+        runs: number per cell in the paper.
+        groups: readings, if the paper leaves settings open; an experiment belongs to the first one that fits.
         names: of mechanisms, on pages.
-        key: names the cell of an experiment by its group and parameters; None if it is none of the paper's.
-        read: results of one cell.
+        key: returns the key of a cell from its group and parameters, None if it is not in the paper.
+        read: reads the results of one cell.
         measures: of every cell, for programs.
         tables, sentences: of the paper; all are tested in every group.
-        extra: found besides the cells, also in the sweeps `further`, and kept in `Findings.extra`.
-        blocks: text of further places of the template, or other text of the standard ones.
+        extra: computes findings besides the cells, also from the sweeps `further`, for `Findings.extra`.
+        blocks: text of further placeholders of the template, or other text of the standard ones.
         figures: PNG files by name.
         more: further entries of the data for programs.
-        named: the entries that tell a cell's data from others'.
+        named: entries that identify a cell's data.
         units: names of the numbers of runs and of episodes, on the page and in the data.
         further: configs of more sweeps, for `extra`.
     """
@@ -171,7 +171,7 @@ class Paper:
         return Reproduced(self.name, page, ran.folder, self.verdicts(found), self.data(found), failed)
 
     def key_of(self, experiment: Experiment) -> claims.Key | None:
-        """Return the key of an experiment, None if it is none of the paper's."""
+        """Return the key of an experiment, None if it is not in the paper."""
         flat = experiment.parameters()
         group = next((group.name for group in self.groups if group.has(flat)), None)
         return None if group is None else self.key(group, flat)
@@ -189,14 +189,14 @@ class Paper:
         ]
 
     def page(self, found: Findings) -> str:
-        """Return the page: the template with its places filled; paragraphs that become empty are left out."""
+        """Return the page: the template with its placeholders filled; paragraphs that become empty are left out."""
         blocks = {**self._standard_blocks(found), **self.blocks(found)}
         template = (Path(__file__).parent / f"{self.name}.md").read_text(encoding="utf-8")
         parts = (_PLACE.sub(lambda place: blocks[place[1]], part) for part in template.rstrip("\n").split("\n\n"))
         return "\n\n".join(part for part in parts if part) + "\n"
 
     def _standard_blocks(self, found: Findings) -> dict[str, str]:
-        """Return the text of the places that every template may have."""
+        """Return the text of the placeholders that every template may have."""
         cells, groups, decided = found.cells, self.present(found.cells), self.decided(found.cells)
         runs, users = self.units
         entries = {one: {group: one.entries(group, cells, self.runs) for group in groups} for one in self.tables}
@@ -214,7 +214,7 @@ class Paper:
         }
 
     def verdicts(self, found: Findings) -> list[list[str]]:
-        """Return a table for a terminal: published numbers and sentences by group. The first row are headers."""
+        """Return a table for a terminal: published numbers and sentences by group. The first row has the headers."""
         groups, rows = self.present(found.cells), []
         for one in self.tables:
             counts = (claims.inside(one.entries(group, found.cells, self.runs)) for group in groups)
@@ -241,7 +241,7 @@ class Paper:
 
 
 def run_cells(request: Request, config: str, paper: str, quick_seeds: int) -> Ran:
-    """Run the unfinished cells of the sweep of `config`; with --quick another one, of `quick_seeds` runs a cell.
+    """Run the unfinished cells of the sweep of `config`; with --quick those of a sweep with `quick_seeds` per cell.
 
     Raises UserError if the sweep cannot start.
     """
@@ -273,7 +273,7 @@ def run_cells(request: Request, config: str, paper: str, quick_seeds: int) -> Ra
 
 
 def _write(folder: Path, name: str, text: str, figures: Mapping[str, bytes]) -> Path:
-    """Write the figures and then the page into the folder; return the page. Raises UserError where that cannot be."""
+    """Write the figures and then the page into the folder; return the page's path. Raises UserError if it cannot."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file, drawn in figures.items():

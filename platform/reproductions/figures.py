@@ -19,17 +19,17 @@ from dprl.platform.reports.inference.effects import Estimate
 COLOURS = tuple(hue.line for hue in (BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, BLACK))
 SOLID, DASHED, DOTTED = "-", (0, (5, 1.5)), (0, (1, 1))
 _WIDTH, _HEIGHT, _ROW = 3.7, 2.9, 0.155
-"""Of a panel and of a row of points, in inches."""
+"""Sizes of a panel and of a row of points, in inches."""
 _LEGEND_ROW = 0.2
 _ALPHA = 0.2
 _FEW = 8
-"""Values of x that are all labelled."""
+"""Maximum of x values that are all labelled."""
 
 
 class Line(NamedTuple):
     """Curve of one cell, or a level for comparison.
 
-    x, y: float64[n]. style: of matplotlib. band: its two ends, float64[2, n]. steps: whether it jumps at each x.
+    x, y: float64[n]. style: matplotlib's. band: its two ends, float64[2, n]. steps: whether it jumps at each x.
     """
 
     label: str
@@ -43,7 +43,7 @@ class Line(NamedTuple):
 class Panel(NamedTuple):
     """Lines on one pair of axes.
 
-    warning: written across it, where the shown cells protect nobody. names: of the axes, where panels differ in them.
+    warning: text across it if the shown cells protect nobody. names: of the axes, if panels differ in them.
     """
 
     title: str

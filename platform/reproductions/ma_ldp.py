@@ -26,7 +26,7 @@ GAUSSIAN, LAPLACE, UNIFORM, BOUNDED = "gram_gaussian", "gram_laplace", "gram_uni
 NO_NOISE, ONE_BIT = "none", "randomized_response"
 EPISODES, HORIZON, AGENTS, FEATURES = 8500, 5, 2, 2
 ALPHA, DELTA = 0.1, 0.1
-"""Ours: the paper names neither the failure probability nor the delta of its experiments."""
+"""Our choice: the paper names neither the failure probability nor the delta of its experiments."""
 R_K = Measure("R_K", "regret", decimals=0)
 
 
@@ -122,9 +122,9 @@ def key(group: str, flat: Mapping[str, Scalar]) -> Key:
 def read(results: CellResults) -> Cell:
     """Return the runs of a finished cell.
 
-    values: `regret`, R_K, and `late`, the regret per episode over the last tenth of the run or a little more. curves:
-    regret summed. facts: shares of entries of Q at H + 1 - h (`saturated`) and of matrices that were not positive
-    definite with their shift (`indefinite`), and the number added to Sigma in the last episode (`shift`).
+    values: `regret`, R_K, and `late`, the regret per episode over about the last tenth of the run. curves: cumulative
+    regret. facts: shares of entries of Q at H + 1 - h (`saturated`) and of matrices that were not positive definite
+    with their shift (`indefinite`), and the number added to Sigma in the last episode (`shift`).
     """
     records = results.records
     ends, regrets = by_seed(records, REGRET.name)
@@ -139,7 +139,7 @@ def read(results: CellResults) -> Cell:
 def cell_of(
     ends: np.ndarray, curves: np.ndarray, certificate: Mapping[str, object], facts: Mapping[str, float]
 ) -> Cell:
-    """Return the cell with these summed regrets float64[n, b]."""
+    """Return the cell with these cumulative regrets float64[n, b]."""
     episodes = int(ends[-1])
     start = max(0, int(np.searchsorted(ends, 0.9 * episodes, side="right")) - 1)
     late = (curves[:, -1] - curves[:, start]) / max(1, episodes - int(ends[start]))
@@ -148,19 +148,19 @@ def cell_of(
 
 
 class Levels(NamedTuple):
-    """R_K, exactly, of agents who act at random, and of those who do as badly as can be; the best have 0."""
+    """Exact R_K of agents that act at random, and of the worst possible agents; the best have 0."""
 
     uniform: float
     worst: float
 
     @property
     def half(self) -> float:
-        """Half of the regret of actions at random."""
+        """Half of the regret of random actions."""
         return self.uniform / 2.0
 
     @classmethod
     def of(cls, episodes: int) -> Levels:
-        """Return those of K = `episodes` on the paper's network."""
+        """Return the levels for K = `episodes` on the paper's network."""
         mdp = NetworkMDP().build()
         best = mdp.optimal_start_value()
         uniform, worst = (float(values[0, mdp.start]) for values in (mdp.uniform_value(), mdp.worst()[0]))

@@ -35,7 +35,7 @@ _BIT_STYLES = [
 
 
 def weak_label(side: Side, cell: Cell) -> str:
-    """Return the name of a cell with too little noise: it says its guarantee."""
+    """Return the name of a cell with too little noise, including its guarantee."""
     at = f" at \u03b4={cell.certificate['claimed']['delta']:g}" if cell.certificate["claimed"]["delta"] else ""
     return f"{side.label}'s scale \u00f7 10,000: proves \u03b5={epsilon_sign(standing(cell.certificate).proved)}{at}"
 
@@ -100,7 +100,7 @@ def _regret_panels(cells: Cells, levels: ma_ldp.Levels) -> list[plots.Panel]:
 
 
 def _figure_lines(group: str, cells: Cells) -> list[plots.Line]:
-    """Return the cells of Figure 1: colour and width tell the mechanism, also in grey; dashes the larger epsilon."""
+    """Return the lines of Figure 1: colour and width show the mechanism, also in grey; dashes the larger epsilon."""
     lines = []
     for side in ma_ldp.FIGURE:
         cell, laplace = cells.get(side.key.of(group)), side.key.mechanism == ma_ldp.LAPLACE

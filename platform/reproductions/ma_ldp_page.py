@@ -1,4 +1,4 @@
-"""Tables and figures that only the page on [TH23] has: proofs of its noise, all regrets, and printed bounds."""
+"""Tables specific to the page on [TH23]: proofs of its noise, all regrets, and printed bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dprl.platform.results.summary import standing
 
 _BOUNDED_EPSILON = 0.1
 _SAME = 1e-9
-"""Relative: sums of exact values differ by roundings."""
+"""Relative tolerance: sums of exact values differ by rounding."""
 _TEXTS = ("mechanism", "claimed", "order of regret", "reading", "theorem", "order", "cell", "verdict", "B", "attack")
 _ORDERS = {"holds": "shows", "fails": "reversed", "open": "does not show"}
 _SHORT = {
@@ -52,7 +52,7 @@ def outcomes(group: str, cells: claims.Cells) -> tuple[claims.Outcome, ...]:
 
 
 def blocks(found: Findings) -> dict[str, str]:
-    """Return the text of each place of the template."""
+    """Return the text of each placeholder of the template."""
     cells, levels, guarantees = found.cells, _levels(found.cells), found.extra["guarantees"]
     return {
         "counted": f"{tables.run_counts(cells)} runs of {tables.longest(cells):,} users for each cell.",
@@ -155,7 +155,7 @@ def _order_table(groups: Sequence[str], cells: claims.Cells) -> str:
 
 
 def _chance(cells: claims.Cells) -> str:
-    """Return how likely the paper's picture is where nothing is learned."""
+    """Return the probability of the paper's picture if nothing is learned."""
     both, lines = [claim for claim in ma_ldp.ORDERS.claims if claim.place == "Theorem 9"], []
     for group in ma_ldp.AS_RUN:
         two, three = (claims.all_seen(orders, group, cells, ma_ldp.RUNS) for orders in (both, ma_ldp.ORDERS.claims))
@@ -185,7 +185,7 @@ def _ceiling_table(cells: claims.Cells) -> str:
 
 
 def _bound_table(cells: claims.Cells) -> str:
-    """Return how much the printed bounds say at the paper's K."""
+    """Return the printed bounds at the paper's K, beside the regret of the worst policy."""
     episodes, levels, lines = tables.longest(cells), _levels(cells), []
     for side in ma_ldp.FIGURE:
         name, cell = side.key, cells.get(side.key.of(ma_ldp.PRINTED))
@@ -207,7 +207,7 @@ def _bound_table(cells: claims.Cells) -> str:
 
 
 def _cell_table(cells: claims.Cells) -> str:
-    """Return every cell: regret, its difference to actions at random, and its proof."""
+    """Return every cell: regret, its difference from random actions, and its proof."""
     judged, uniform, lines = at_random(cells), _levels(cells).uniform, []
     for group in ma_ldp.GROUPS:
         for name, cell in cells.items():
@@ -226,7 +226,7 @@ def _cell_table(cells: claims.Cells) -> str:
 
 
 def _vote_table(cells: claims.Cells) -> str:
-    """Return one bit a user against the regret of actions at random, and half of it."""
+    """Return one bit per user against the regret of random actions, and half of it."""
     levels, lines = _levels(cells), []
     for name, cell in cells.items():
         if name.group == ma_ldp.VOTES:
@@ -240,9 +240,9 @@ def _vote_table(cells: claims.Cells) -> str:
 
 
 def at_random(cells: claims.Cells) -> dict[claims.Key, float]:
-    """Return, for cells of MA-LDP with printed or certified noise, the p-value that R_K is not random's.
+    """Return p-values for R_K of cells of MA-LDP with printed or certified noise against that of random actions.
 
-    It is of a two-sided t test, by Holm.
+    They are of two-sided t tests, adjusted by Holm.
     """
     private = {group.name for group in ma_ldp.GROUPS if group.private and group.name != ma_ldp.VOTES}
     names, level = [name for name in cells if name.group in private], _levels(cells).uniform
@@ -266,7 +266,7 @@ def _with_error(cell: claims.Cell) -> str:
 
 
 class _MALDP(Paper):
-    """[TH23], with published names of its own for the data of orders."""
+    """[TH23], with other published names for the data of orders."""
 
     def verdicts(self, found: Findings) -> list[list[str]]:
         """Return a table for a terminal: the verdict on each order by group."""

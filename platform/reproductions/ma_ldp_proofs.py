@@ -1,4 +1,4 @@
-"""Guarantees of the noise that [TH23] prints, and attacks on it: Tables 1 and 2 from the side of certificates."""
+"""Guarantees of the noise that [TH23] prints, and attacks on it, for Tables 1 and 2."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.trust_models.local import LocalStatisticsPrivacy
 
 EXAMPLES = ((2, 2), (10, 5))
-"""n and d: the network that is run, and a larger one."""
+"""Values of (n, d): the network that is run, and a larger one."""
 ATTACKED = {GAUSSIAN: "M1", UNIFORM: "M3", BOUNDED: "M4"}
-"""Rows of `dprl audit --papers`; Laplace's violation is too rare for any sampling."""
+"""Rows of `dprl audit --papers` by mechanism; Laplace's violation is too rare for sampling."""
 _REWARD_FEATURES = 3
 VERDICTS = {
     "holds": "holds",
@@ -60,7 +60,7 @@ class Proved(NamedTuple):
 
 
 def proved(mechanism: str, agents: int, features: int, epsilon: float = EPSILON, bound_ratio: float = 1.0) -> Proved:
-    """Return the guarantee of a mechanism's printed scale for that many agents of that many features."""
+    """Return the guarantee of a mechanism's printed scale for `agents` agents with `features` features each."""
     layout = StatisticsLayout(HORIZON, agents * features, agents, agents, _REWARD_FEATURES)
     delta = DELTA if mechanism in (GAUSSIAN, UNIFORM) else 0.0
     settings = {"calibration": "printed", "clipping": "device", "rewards": "public", "bound_ratio": bound_ratio}
@@ -96,7 +96,7 @@ def variance_share(bound_ratio: float) -> float:
 
 
 class Guarantees(NamedTuple):
-    """Tables 1 and 2 from the side of certificates.
+    """Proofs and attacks for Tables 1 and 2.
 
     proofs: by mechanism, n and d. attacks: by mechanism, on n = d = 2; all bounds hold together with 95 % confidence.
     """
@@ -149,7 +149,7 @@ def _proof(mechanism: str, found: Proved) -> str:
 
 
 def between(low: float, high: float) -> str:
-    """Return an interval of two numbers, or the one bound that is known."""
+    """Return the text of an interval, or of its upper bound if `low` is NaN."""
     return f"at most {plain(high)}" if math.isnan(low) else f"in [{plain(low)}, {plain(high)}]"
 
 
@@ -166,7 +166,7 @@ def _attack(mechanism: str, found: Finding | None) -> str:
 def episodes_needed(mechanism: str, epsilon: float, levels: Levels, episodes: int) -> float:
     """Return the least K at which the printed bound, with 1 for its constants, is below the regret of the worst policy.
 
-    levels: of K = `episodes`; those of other K follow from them.
+    levels: for K = `episodes`, from which those for other K follow.
     """
 
     def excess(logarithm: float) -> float:

@@ -15,7 +15,7 @@ PAPERS: dict[str, Callable[[Request], Reproduced]] = {
 
 
 def wanted(word: str) -> list[str]:
-    """Return the papers that a word names, 'pgc-a3c' like 'pgc_a3c', or all of them. Raises UserError."""
+    """Return the papers that `word` names ('pgc-a3c', 'pgc_a3c' or 'all'). Raises UserError."""
     name = word.replace("-", "_").lower()
     if name == ALL:
         return list(PAPERS)

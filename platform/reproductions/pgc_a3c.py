@@ -1,6 +1,6 @@
-"""Claims of [OT20] on PGC-A3C as data: its readings, its three tables as far as their cells are known, its sentences.
+"""Claims of [OT20] on PGC-A3C as data: its readings, the known cells of its three tables, and its sentences.
 
-Several cells of Tables 1 and 3 are missing from the text that is at hand; they are left out, not guessed.
+Several cells of Tables 1 and 3 are missing from the available text; they are left out, not guessed.
 Paper: [OT20] Tables 1, 2 and 3, sec. 4.
 """
 
@@ -24,7 +24,7 @@ from dprl.platform.results.summary import by_seed
 CONFIG, RUNS, TARGET = "pgc_a3c_table", 20, 195.0
 LAPLACE, PROJECTED = "clipped_laplace", "projected_random_sign"
 ELEMENTWISE, WITHOUT_NOISE = "elementwise", "l1"
-"""Clips of cells without privacy: of each coordinate, or as in the Laplace mechanism, with its noise left out."""
+"""Clips of cells without privacy: of each coordinate, or those of the Laplace mechanism without its noise."""
 NAMES = {
     LAPLACE: "Laplace",
     PROJECTED: "PRS",
@@ -35,7 +35,7 @@ NOISE = "noise"
 """Control in which every agent reports a gradient of zero."""
 EPSILONS = (1.0, 2.0, 5.0, 10.0)
 BUFFERS = {LAPLACE: 1, PROJECTED: 100}
-"""|B| of the tables, as the last sentence of sec. 4.1 has it."""
+"""|B| of the tables, by the last sentence of sec. 4.1."""
 EARLY = 10_000
 """Submissions; the paper does not say when its early stage ends."""
 _BINS = 100
@@ -68,7 +68,7 @@ READINGS = (
 
 
 def key(group: str, flat: Mapping[str, Scalar]) -> Key | None:
-    """Return the key of a cell with these parameters; its setting is the buffer."""
+    """Return the key of a cell with these parameters; its setting is the buffer size."""
     private = flat["privacy.model"] != "none"
     mechanism = str(flat["privacy.mechanism" if private else "privacy.clip_norm"])
     epsilon = float(flat["privacy.epsilon"]) if private else math.inf
@@ -90,8 +90,8 @@ def values_of(
 ) -> dict[str, Float64Array]:
     """Return the values of trials, float64[n] each.
 
-    first: the first success, infinite without one. area: under the step at the first success, at most 1. final: mean
-    score of the last 5,000 submissions. whole: mean score of all.
+    first: submission of the first success, infinite without one. area: under the step function that jumps to 1 there,
+    at most 1. final: mean score of the last 5,000 submissions. whole: mean score of all.
     """
     found = {
         "first_success": first,
@@ -105,9 +105,9 @@ def values_of(
 
 
 def _evened(ends: Int64Array, blocks: Float64Array) -> tuple[Int64Array, Float64Array]:
-    """Return ends int64[b] and means float64[n, b] over stretches of a hundredth of the run, or over single blocks.
+    """Return ends int64[b] and means float64[n, b] over hundredths of the run, or over single longer blocks.
 
-    Blocks at the start are of a few submissions each: a curve of them would be mostly their scatter.
+    Blocks at the start have a few submissions each, so that their curve would show mostly noise.
     """
     lengths = np.diff(ends, prepend=0)
     place = (ends * _BINS - 1) // int(ends[-1])
@@ -126,7 +126,7 @@ EVERY_TRIAL = Measure("share of trials with a success", "success", ones=True)
 
 
 def _row(mechanism: str, epsilon: float) -> Key:
-    """Return the cell of a table's row, without privacy at the buffer of the mechanism."""
+    """Return the key of a table's row; without privacy it has the buffer of the mechanism."""
     return Key("", ELEMENTWISE if math.isinf(epsilon) else mechanism, epsilon, BUFFERS[mechanism])
 
 
@@ -178,7 +178,7 @@ TABLES = (
 
 
 def _side(mechanism: str, epsilon: float, buffer_size: int | None = None) -> Side:
-    """Return a cell with the buffer of the tables, or with another."""
+    """Return a cell with the buffer of the tables or another one."""
     usual = BUFFERS[mechanism]
     size = usual if buffer_size is None else buffer_size
     unusual = "" if size == usual else f" buffer {size}"
@@ -186,19 +186,19 @@ def _side(mechanism: str, epsilon: float, buffer_size: int | None = None) -> Sid
 
 
 def _falls(measure: Measure, mechanism: str, order: Sequence[float]) -> tuple[Inequality, ...]:
-    """Return that the measure of a mechanism falls along `order`, from each epsilon to the next."""
+    """Return the claims that the measure of a mechanism falls along `order`, from each epsilon to the next."""
     sides = [_side(mechanism, epsilon) for epsilon in order]
     return tuple(Inequality(measure, one, other) for one, other in itertools.pairwise(sides))
 
 
 def _beats(measure: Measure, larger: str, epsilons: Sequence[float]) -> tuple[Inequality, ...]:
-    """Return that one mechanism's measure is larger than the other's."""
+    """Return the claims that one mechanism's measure is larger than the other's."""
     smaller = LAPLACE if larger == PROJECTED else PROJECTED
     return tuple(Inequality(measure, _side(larger, epsilon), _side(smaller, epsilon)) for epsilon in epsilons)
 
 
 def _buffered(mechanism: str, better: int, worse: int) -> tuple[Inequality, ...]:
-    """Return that one buffer does better than another at epsilon 1."""
+    """Return the claims that one buffer is better than another at epsilon 1."""
     sides = _side(mechanism, 1.0, better), _side(mechanism, 1.0, worse)
     return tuple(Inequality(measure, *sides) for measure in (AREA_UNDER, MEAN_SCORE))
 

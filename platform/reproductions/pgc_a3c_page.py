@@ -1,4 +1,4 @@
-"""Tables and figures that only the page on [OT20] has: controls, random search, privacy, and our own best settings."""
+"""Tables and figures specific to the page on [OT20]: controls, random search, privacy, and our own best settings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     pgc_a3c.PROJECTED: {"color": COLOURS[1], "ls": DASHED, "lw": 1.8},
     pgc_a3c.ELEMENTWISE: {"color": COLOURS[6], "ls": (0, (1, 1.2)), "lw": 1.4},
 }
-"""Dashes and widths tell the lines apart in grey, too."""
+"""Dashes and widths also distinguish the lines in grey."""
 _NOISE_STYLES: dict[str, dict[str, Any]] = {
     pgc_a3c.LAPLACE: {"color": COLOURS[0], "ls": (0, (8, 2, 1.5, 2)), "lw": 0.9},
     pgc_a3c.PROJECTED: {"color": COLOURS[1], "ls": (0, (2.5, 2.5)), "lw": 0.9},
@@ -61,7 +61,7 @@ _BUFFER_STYLES: dict[int, dict[str, Any]] = {
 class BestCell:
     """Private cell of our own sweep, pgc_a3c_best.
 
-    proved: epsilon, and delta where there is one. settings: those that tell it from the others.
+    proved: epsilon, and delta if it is positive. settings: those that distinguish it from the others.
     """
 
     epsilon: float
@@ -72,7 +72,7 @@ class BestCell:
 
     @classmethod
     def of(cls, flat: Mapping[str, Scalar], keys: Sequence[str], cell: claims.Cell) -> BestCell:
-        """Return the cell with these parameters; `keys` are those that tell it from the others."""
+        """Return the cell with these parameters; `keys` are those that distinguish it from the others."""
         epsilon, delta = float(flat["privacy.epsilon"]), float(flat.get("privacy.delta", 0.0))
         proved = epsilon_sign(standing(cell.certificate).proved) + (f", \u03b4={delta:g}" if delta else "")
         told = [f"{name.rpartition('.')[2]} {_plain(flat[name])}" for name in keys if name in flat]
@@ -97,7 +97,7 @@ def extra(request: Request, further: Sequence[Ran]) -> dict[str, Any]:
 
 
 def _best_cells(home: Path) -> list[BestCell]:
-    """Return the private cells of that sweep that are finished, by epsilon and by median; none if it was never run."""
+    """Return the finished private cells of that sweep, sorted by epsilon and median; [] if it was never run."""
     layout = SweepLayout(home, _BEST)
     if _BEST not in config_files() or not layout.folder.is_dir():
         return []
@@ -112,7 +112,7 @@ def _best_cells(home: Path) -> list[BestCell]:
 
 
 def blocks(found: Findings) -> dict[str, str]:
-    """Return the text of the places that only this page has."""
+    """Return the text of the placeholders that only this page has."""
     cells = found.cells
     least = min(cell.count for cell in cells.values())
     few = f" With {least} trials the column `as many runs` is resampled from no more than these; --full runs 100."
@@ -186,7 +186,7 @@ def _score_table(cells: claims.Cells) -> str:
 
 
 def _noise(cells: claims.Cells) -> list[str]:
-    """Return how noise is drawn, each way once."""
+    """Return the distinct ways in which noise is drawn."""
     every = (noise for cell in cells.values() for noise in cell.certificate["noise"])
     drawn = (f"{one['arithmetic']}, {one['entropy']}" for one in every if one.get("mechanism") != "raw")
     return list(dict.fromkeys(drawn))
@@ -256,7 +256,7 @@ def _score_panel(reading: str, mechanism: str, cells: claims.Cells) -> Panel:
 
 
 def _success_panel(reading: str, epsilon: float, cells: claims.Cells) -> Panel:
-    """Return success ratios over submissions, beside those of noise alone and those without privacy."""
+    """Return success ratios over submissions, with those of noise alone and those without privacy."""
     found: list[tuple[claims.Key, str, dict[str, Any], bool]] = []
     for mechanism, size in pgc_a3c.BUFFERS.items():
         name, label = claims.Key(reading, mechanism, epsilon, size), pgc_a3c.NAMES[mechanism]
@@ -269,7 +269,7 @@ def _success_panel(reading: str, epsilon: float, cells: claims.Cells) -> Panel:
 
 
 def _success_line(cell: claims.Cell, label: str, style: Mapping[str, Any], band: bool) -> Line:
-    """Return a step at every first success, with pointwise 95 % intervals."""
+    """Return a line that steps up at every first success, with pointwise 95 % intervals."""
     first = cell.values["first_success"]
     times = np.unique(np.r_[0.0, first[np.isfinite(first)], cell.episodes])
     hits = [(first <= time).astype(np.float64) for time in times]

@@ -1,7 +1,7 @@
-"""Bootstrap intervals and permutation tests of the runs of a cell, also for as few runs as a paper has.
+"""Bootstrap intervals and permutation tests of the runs of a cell, also for the smaller number of runs in a paper.
 
-Everything is deterministic: the resamples of equally many values are always the same. Infinity counts as any large
-value, so no average of resampled values is ever taken: ends of intervals are values that occurred.
+Everything is deterministic: for a given number of values the resamples are always the same. Infinity counts like any
+large value, so resampled values are never averaged: ends of intervals are values that occurred.
 """
 
 from __future__ import annotations
@@ -21,20 +21,19 @@ from dprl.platform.reports.inference.intervals import CONFIDENCE, FEWEST_SEEDS
 RESAMPLES = 4000
 PERMUTATIONS = 9999
 _CHUNK = 500
-"""Resamples drawn at a time; changes no result."""
+"""Resamples drawn at a time; does not change results."""
 _KEPT = 512
 _SURE = 1e-12
-"""Sums of the same numbers in another order may differ by roundings."""
+"""Tolerance for sums of the same numbers in another order, which may differ by rounding."""
 
 Statistic = Callable[[Float64Array], Float64Array]
-"""From values float64[..., n] of n trials to float64[...]."""
+"""Function of values float64[..., n] of n trials that returns float64[...]."""
 
 
 class Difference(NamedTuple):
     """Difference of two cells, first minus second, with its 95 % bootstrap interval.
 
-    seen: the share of pairs of as many resampled runs as the paper has in which it is above 0, half of those where it
-    is 0 included.
+    seen: the share of pairs of resamples, of as many runs as the paper has, in which it is above 0; ties count half.
     """
 
     difference: float
@@ -56,14 +55,14 @@ def mean(values: Float64Array) -> Float64Array:
 def resampled(values: Float64Array, statistic: Statistic, size: int, stream: int = 0) -> Float64Array:
     """Return the statistic of 4000 resamples of `size` of the values float64[n], drawn with replacement.
 
-    stream: cells need different ones for resamples that are independent of each other.
+    stream: cells with different streams have independent resamples.
     """
     return _resampled(np.ascontiguousarray(values, dtype=np.float64).tobytes(), statistic, size, stream)
 
 
 @lru_cache(_KEPT)
 def _resampled(data: bytes, statistic: Statistic, size: int, stream: int) -> Float64Array:
-    """Return `resampled` of the float64 numbers in `data`, read-only: a page asks for the same ones several times."""
+    """Return `resampled` of the float64 numbers in `data`, read-only and cached, because pages repeat requests."""
     values = np.frombuffer(data)
     generator = np.random.default_rng([len(values), size, stream])
     drawn = (values[generator.integers(0, len(values), size=(_CHUNK, size))] for _ in range(0, RESAMPLES, _CHUNK))
@@ -107,7 +106,7 @@ def trial_range(values: Float64Array, statistic: Statistic, size: int) -> tuple[
 
 
 def ratio(values: Float64Array, reference: Float64Array) -> Estimate:
-    """Return the mean of values float64[n] as a share of the mean of others float64[m]; NaN if that is 0."""
+    """Return the mean of values float64[n] divided by the mean of others float64[m]; NaN if that is 0."""
     value = _divided(mean(values), mean(reference))
     if min(len(values), len(reference)) < FEWEST_SEEDS:
         return Estimate(float(value), math.nan, math.nan, "linear")
@@ -115,14 +114,14 @@ def ratio(values: Float64Array, reference: Float64Array) -> Estimate:
 
 
 def ratio_range(values: Float64Array, reference: Float64Array, size: int) -> tuple[float, float]:
-    """Return the central 95 % of `ratio` where both cells have `size` trials."""
+    """Return the central 95 % of `ratio` if both cells have `size` trials."""
     return _ratio_range(values, reference, size, size)
 
 
 def compared(one: Float64Array, other: Float64Array, statistic: Statistic, size: int) -> Difference:
-    """Return how the statistic of the trials float64[n] exceeds that of other, independent ones float64[m].
+    """Return the difference between the statistics of trials float64[n] and of other, independent ones float64[m].
 
-    size: how many trials the paper has. Two infinite values do not differ.
+    size: number of trials in the paper. Two infinite values do not differ.
     """
     difference = float(_difference(statistic(one), statistic(other)))
     small = _difference(*(resampled(x, statistic, size, i) for i, x in enumerate((one, other))))
@@ -136,7 +135,7 @@ def compared(one: Float64Array, other: Float64Array, statistic: Statistic, size:
 def permutation_p(one: Float64Array, other: Float64Array) -> float:
     """Return the one-sided p-value for the mean of float64[n] exceeding that of float64[m], by 9999 permutations.
 
-    It is valid for any distribution if both have the same one; the least that it can be is 1/10000.
+    It is valid if both have the same distribution, whatever that is. Its least value is 1/10000.
     """
     return _permutation_p(np.concatenate([one, other]).astype(np.float64).tobytes(), len(one))
 
@@ -147,14 +146,14 @@ def _permutation_p(data: bytes, count: int) -> float:
     pooled = np.frombuffer(data)
     generator = np.random.default_rng([count, len(pooled) - count])
     shuffled = generator.permuted(np.broadcast_to(pooled, (PERMUTATIONS, len(pooled))), axis=1)
-    # With the sum of all fixed, the difference of means grows with the sum of the first.
+    # The sum of all values is fixed, so the difference of means grows with the sum of the first.
     sums, seen = shuffled[:, :count].sum(axis=1), float(np.sum(pooled[:count]))
     return float((1 + np.sum(sums >= seen - _SURE * abs(seen))) / (PERMUTATIONS + 1))
 
 
 def _difference(one: Float64Array, other: Float64Array) -> Float64Array:
     one, other = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
-    same = one == other  # infinity minus infinity is not a number
+    same = one == other  # infinity minus infinity would be NaN
     return np.where(same, 0.0, np.subtract(one, other, where=~same, out=np.zeros_like(one)))
 
 
@@ -164,5 +163,5 @@ def _divided(one: Float64Array, other: Float64Array) -> Float64Array:
 
 def _ratio_range(values: Float64Array, reference: Float64Array, n: int, m: int) -> tuple[float, float]:
     drawn = _divided(resampled(values, mean, n, 0), resampled(reference, mean, m, 1))
-    # Where the reference never succeeds there is nothing to divide by.
+    # If a resampled reference never succeeds, its mean is 0.
     return (math.nan, math.nan) if np.isnan(drawn).any() else central(drawn)

@@ -1,4 +1,4 @@
-"""Robustness of policies: scores in environments that were seen in training and in others, ours beside [OT20].
+"""Robustness of policies: scores in environments that were seen in training and in others, not in [OT20].
 
 One number describes an environment: the gravity of CartPole, or the mass of both links of Acrobot.
 Paper: [OT20] sec. 4.
@@ -31,11 +31,11 @@ from dprl.privacy import Streams
 
 CONFIG = "pgc_a3c_robustness"
 NOISE, UNTRAINED = "noise only", "untrained"
-"""Controls: all agents send gradients of zero; the first parameters."""
+"""Controls: agents that send gradients of zero, and the initial parameters."""
 _EPISODES = {"CartPole": 100, "Acrobot": 50}
-"""Of each policy in each environment."""
+"""Episodes of each policy in each environment."""
 _SEED = 7
-"""Of first states, the same for all policies."""
+"""Seed of the first states, the same for all policies."""
 _WORDS = {"holds": "**higher**", "fails": "**lower**", "open": "open"}
 
 Rows = NDArray[np.float32]
@@ -43,7 +43,7 @@ Actor = Callable[[Rows], NDArray[Any]]
 
 
 class _Family(NamedTuple):
-    """Environments with one number, in `unit`. made: the task of a number, and so many copies of its environment."""
+    """Environments with one number, in `unit`. made: returns a number's task and n copies of its environment."""
 
     unit: str
     values: tuple[float, ...]
@@ -69,7 +69,7 @@ FAMILIES: Mapping[str, _Family] = {
 
 
 def _trained(env: Env) -> str:
-    """Return the numbers of a training environment, as pages have them."""
+    """Return the numbers of a training environment as text for pages."""
     if isinstance(env, CartPole):
         return _list(env.gravities)
     return _list(both[0] for both in env.arguments["masses"])  # type: ignore[attr-defined]
@@ -80,7 +80,7 @@ def _list(values: Any) -> str:  # noqa: ANN401 - any iterable of numbers
 
 
 def scored(cells: Sequence[SweepCell]) -> dict[claims.Key, claims.Cell]:
-    """Return scores of the last policies of finished cells in all environments of their families, and of controls.
+    """Return scores of finished cells' last policies and of controls in all environments of their families.
 
     Key.control is the list of training environments, or the name of a control.
     """
@@ -109,7 +109,7 @@ def _key(group: str, flat: Mapping[str, Scalar], control: str) -> claims.Key:
 
 
 def _actor(policy: object) -> Actor:
-    """Return the most probable actions of a policy for many observations."""
+    """Return the function from many observations to a policy's most probable actions."""
     if isinstance(policy, ControlPolicy):
         return partial(policy.network.act, policy.parameters, rng=None)
     if isinstance(policy, ActorCriticPolicy):
@@ -118,7 +118,7 @@ def _actor(policy: object) -> Actor:
 
 
 def _first(policy: object, experiment: Experiment, seed: int) -> object:
-    """Return the policy with first parameters, drawn as those of a run are."""
+    """Return the policy with initial parameters, drawn like those of a run."""
     if isinstance(policy, ControlPolicy):
         return dataclasses.replace(policy, parameters=policy.network.first(np.random.default_rng(seed)))
     first = experiment.algorithm.initial_parameters(Streams(seed, UNTRAINED))  # type: ignore[attr-defined]
@@ -144,7 +144,7 @@ def _scores(family: _Family, value: float, actors: Sequence[Actor], episodes: in
 
 
 def compared(group: str, cells: claims.Cells) -> Sequence[claims.Outcome]:
-    """Return tests that training on several environments beats one, in each environment that neither has seen."""
+    """Return tests that training on several environments beats one, in each environment unseen by both."""
     inequalities = []
     for key in cells:
         several = [float(value) for value in key.control.split(", ")] if "," in key.control else []
@@ -163,7 +163,7 @@ def _measure(value: float) -> claims.Measure:
 
 
 def blocks(cells: claims.Cells, made: Sequence[str]) -> dict[str, str]:
-    """Return the text of the places of this section."""
+    """Return the text of this section's placeholders."""
     runs = f"{tables.run_counts(cells)} runs of {tables.longest(cells):,} users"
     found = {"robustness_made": "  \n".join(made), "robustness_runs": runs}
     for group in FAMILIES:
@@ -194,7 +194,7 @@ def _score_table(group: str, cells: claims.Cells) -> str:
 
 
 def _privacy(key: claims.Key, cell: claims.Cell) -> str:
-    """Return the proved epsilon, and delta where there is one."""
+    """Return the proved epsilon, and delta if it is positive."""
     if math.isinf(key.epsilon):
         return "no users" if key.control == UNTRAINED else "none"
     return tables.proved_text(cell)

@@ -17,10 +17,10 @@ SLOPE_VERDICTS = ("consistent", "below the term", "above the term", "not measura
 
 
 class Fit(NamedTuple):
-    """Slope of log y against log x, over the points that may enter it.
+    """Slope of log y against log x, over the usable points.
 
     slope: mean of the seeds' least-squares slopes with Student's 95 % interval; NaN below 3 points or 3 seeds.
-    points, of: how many entered, of how many. predicted: the exponent of the bound.
+    points, of: number of points used, and in total. predicted: the exponent of the bound.
     """
 
     slope: Estimate
@@ -30,7 +30,7 @@ class Fit(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """One of SLOPE_VERDICTS: where the interval lies. A slope below an upper bound's contradicts nothing."""
+        """Position of the interval, one of SLOPE_VERDICTS. A slope below that of an upper bound agrees with it."""
         if not self.slope.has_interval:
             return "not measurable"
         if self.slope.upper < self.predicted:
@@ -41,8 +41,8 @@ class Fit(NamedTuple):
 def fit(x: Float64Array, y: Float64Array, bent: np.ndarray, predicted: float) -> Fit:
     """Return the fit of y against x.
 
-    x: float64[m], positive. y: float64[n, m], of n seeds; a point enters only if all seeds are positive. bent: bool[m],
-    whether a point's curve has bent, so that it says something of the rate.
+    x: float64[m], positive. y: float64[n, m], of n seeds; a point is used only if all seeds are positive. bent:
+    bool[m], whether a point's curve has bent, so that it says something about the rate.
     """
     enters = bent & np.all(y > 0.0, axis=0)
     points = int(enters.sum())

@@ -17,7 +17,7 @@ _WORDS = {"holds": "**holds**", "fails": "**fails**", "open": "open", "not run":
 
 
 def number(value: float, decimals: int = 0) -> str:
-    """Return a number with so many decimals."""
+    """Return a number with `decimals` decimals."""
     if math.isnan(value):
         return MISSING
     return f"{value:.{decimals}f}" if math.isfinite(value) else INFINITE if value > 0 else f"-{INFINITE}"
@@ -54,18 +54,18 @@ def epsilon_text(value: float) -> str:
 
 
 def proved_text(cell: Cell) -> str:
-    """Return the proved epsilon of a cell, and delta where there is one."""
+    """Return the proved epsilon of a cell, and delta if it is positive."""
     delta = float(cell.certificate["claimed"]["delta"] or 0.0)
     return epsilon_sign(standing(cell.certificate).proved) + (f", \u03b4={delta:g}" if delta else "")
 
 
 def _range_text(numbers: Sequence[int]) -> str:
-    """Return '30', or '10 to 30' where numbers differ."""
+    """Return '30', or '10 to 30' if numbers differ."""
     return " to ".join(f"{value:,}" for value in sorted({min(numbers), max(numbers)}))
 
 
 def run_counts(cells: Cells) -> str:
-    """Return how many runs cells have."""
+    """Return the number of runs per cell."""
     return _range_text([cell.count for cell in cells.values()])
 
 
@@ -90,7 +90,7 @@ def sentence_table(decided: Decided, groups: Sequence[str]) -> str:
 
 
 def claim_table(decided: Decided, groups: Sequence[str], runs: int) -> str:
-    """Return the difference of each claim with its interval, and how often as many runs as the paper has show it."""
+    """Return each claim's difference with its interval, and how often the paper's number of runs would show it."""
     found: dict[Inequality, dict[str, str]] = {}
     for _, by_group in decided:
         for group, decision in by_group.items():
@@ -130,7 +130,7 @@ def published_table(
 
 
 def privacy_table(cells: Cells, names: Mapping[str, str]) -> str:
-    """Return the guarantee of the noise that ran; cells with the same one are one row."""
+    """Return the guarantee of the noise that ran, one row per distinct guarantee."""
     found: dict[tuple[str, ...], int] = {}
     for key, cell in cells.items():
         stands = standing(cell.certificate)

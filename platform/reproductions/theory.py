@@ -1,4 +1,4 @@
-"""Theory against runs: slopes of regret beside the exponents of a paper's bounds, as a page of a reproduction."""
+"""Page of a reproduction with slopes of regret beside the exponents of a paper's bounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.summary import by_seed, standing
 
 Term = Mapping[str, float]
-"""A product of powers: exponents of K, epsilon, H, S, A, B and A+B."""
+"""A product of powers, by the exponents of K, epsilon, H, S, A, B and A+B."""
 
 FINAL = Measure("regret", "regret", decimals=0)
 MODELS = {"none": "no privacy", "jdp": "central", "ldp": "local"}
@@ -31,7 +31,7 @@ _HALVINGS, _BENT, _LATE = 8, 0.5, 0.9
 
 
 class Row(NamedTuple):
-    """One slope. quantity: regret, or its excess over the run without privacy. axis: x. where: more settings."""
+    """One slope. quantity: regret, or its excess over the run without privacy. axis: x. where: fixed settings."""
 
     algorithm: str
     model: str
@@ -47,7 +47,7 @@ def value(term: Term, sizes: Mapping[str, float]) -> float:
 
 
 def read(results: CellResults) -> Cell:
-    """Return the regret of the runs of a cell, summed, and their curves."""
+    """Return the cumulative regret of a cell's runs, and their curves."""
     ends, regrets = by_seed(results.records, REGRET.name)
     curves = regrets.T
     return Cell({FINAL.values: curves[:, -1]}, ends, curves, results.certificate)
@@ -69,9 +69,9 @@ class TheoryPaper(Paper):
 
     Args:
         axes: parameters of the environment by the letters of the bounds.
-        base: sizes from which one at a time is varied.
-        terms: of every algorithm's bound: the one without privacy, and what each trust model adds.
-        least: the same of the lower bounds on every algorithm.
+        base: sizes of which one at a time is varied.
+        terms: of every algorithm's bound: the one without privacy, and that added by each trust model.
+        least: the same for the lower bounds, which hold for every algorithm.
     """
 
     axes: Mapping[str, str] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class TheoryPaper(Paper):
         return int(key.control.split()[list(self.axes).index(axis)].removeprefix(axis))
 
     def verdicts(self, found: Findings) -> list[list[str]]:
-        """Return a table for a terminal: slopes with their readings. The first row are headers."""
+        """Return a table for a terminal: slopes with their verdicts. The first row has the headers."""
         return [list(_HEADERS), *map(_texts, self.slopes(found.cells))]
 
     def data(self, found: Findings) -> dict[str, Any]:
@@ -163,12 +163,12 @@ def _halvings(cell: Cell) -> tuple[Float64Array, np.ndarray]:
 
 
 def _at(cell: Cell, episodes: Float64Array) -> Float64Array:
-    """Return the regret of all runs after so many episodes, float64[n, m]."""
+    """Return the regret of all n runs after each of m numbers of episodes, float64[n, m]."""
     return np.asarray(cell.curves[:, np.searchsorted(cell.ends, episodes).clip(max=len(cell.ends) - 1)])
 
 
 def _across(pairs: Mapping[Key, tuple[Cell, Cell]], x: Sequence[float], predicted: float) -> Fit:
-    """Return the fit of the final excess of several cells, one a point."""
+    """Return the fit of the final excess of several cells, one point per cell."""
     excess = np.stack([cell.curves[:, -1] - free.curves[:, -1] for cell, free in pairs.values()], axis=1)
     bent = np.array([has_bent(cell) for cell, _ in pairs.values()])
     return fit(np.array(x), excess, bent, predicted)

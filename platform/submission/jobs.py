@@ -63,10 +63,10 @@ def submit_job(
 
     shipped: the folders of `pack`; both take precedence over packages installed on the nodes.
 
-    The agent that starts jobs comes up after the head. Wait for it and tell the user.
+    Ray's agent that starts jobs may come up after the head; wait for it and tell the user.
     """
     client, (code, job) = _client(dashboard), shipped
-    # Not by the job's runtime environment: Ray refuses variables that the driver sets for its workers, too.
+    # Not in the job's runtime environment: Ray refuses variables that the driver also sets for its workers.
     named = os.environ.get(VARIABLE)
     start = ["env", f"{VARIABLE}={named}"] if named else []
     entrypoint = shlex.join([*start, "python3", "-m", "dprl.platform.submitted_job", *words])
@@ -195,10 +195,10 @@ def _has_ended(details: Mapping[str, object]) -> bool:
 
 
 async def _tail(client: JobSubmissionClient, job_id: str, log: JobLog, contact: _Contact) -> bool:
-    """Pass on the job's log, and return whether it came to its end. Raises errors of the connection and of `contact`.
+    """Pass on the job's log, and return whether it is complete. Raises errors of the connection and of `contact`.
 
-    Ray's client waits without end, also for a head that has vanished, so the job is polled meanwhile. A connection is
-    dropped if it is older than a time without answers, or silent when the job has ended.
+    Ray's client waits forever, even for a head that has vanished, so the job is polled meanwhile. A connection is
+    dropped if it is older than a period without answers, or silent when the job has ended.
     """
     reading = asyncio.create_task(_read(client, job_id, log))
     answered = True

@@ -1,4 +1,4 @@
-"""Files shipped with a job: the code that runs here, as an unpacked wheel, the config, and plugins named here."""
+"""Files shipped with a job: the running code as an unpacked wheel, the config, and plugins in $DPRL_PLUGINS."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def pack(config: Mapping[str, Any], into: Path) -> tuple[Path, Path]:
             target = code / source.relative_to(top)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
-    # Without __init__.py an installed `dprl` would come first: regular packages come before namespaces.
+    # Without __init__.py an installed `dprl` would be imported instead: regular packages precede namespaces.
     own = top if (top / "__init__.py").exists() else top / "package"
     for source in own.glob("*.py"):
         shutil.copyfile(source, code / source.name)
@@ -67,7 +67,7 @@ def _write_metadata(job: Path) -> None:
         raise UserError(
             "submit: dprl must be installed, got sources without metadata; run `make setup`, or `pip install -e .`"
         ) from None
-    # A wheel has METADATA, a source tree with an egg-info PKG-INFO, and there the dependencies are in requires.txt.
+    # A wheel has METADATA; a source tree with an egg-info has PKG-INFO, and the dependencies in requires.txt.
     headers = HeaderParser().parsestr(installed.read_text("METADATA") or installed.read_text("PKG-INFO") or "")
     lines = [f"{name}: {value}" for name, value in headers.items() if name in _HEADERS]
     lines += [f"Requires-Dist: {requirement}" for requirement in installed.requires or ()]

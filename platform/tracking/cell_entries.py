@@ -38,16 +38,15 @@ def cell_metrics(metrics: Sequence[Metric], results: CellResults, horizon: float
 
     horizon: the largest number of steps of an episode; it bounds intervals of the headline.
 
-    Curves are means over seeds with step = episode, at most `_CURVE_POINTS` each, the last episode among them, half of
-    them dense at the start like the records. Headlines, sums and results also have the ends of their
+    Curves are means over seeds with step = episode. They have at most `_CURVE_POINTS` points, half of them dense at the
+    start like the records, and include the last episode. Headlines, sums and results also have the ends of their
     intervals. The seeds' own curves are an artifact. Constants are at step 0: the headline of the whole run, medians,
-    halving,
-    epsilons, derived numbers and the compute time; infinite values are omitted.
+    halving, epsilons, derived numbers and the compute time; infinite values are omitted.
 
-    The part of a key before the slash is its group, a section of MLflow's charts. The sections and the
-    axes of the compare page come in alphabetical order, so the headline's group `cell` is the first.
+    The part of a key before the slash is its group, a section of MLflow's charts. Sections and axes of the compare page
+    are in alphabetical order, so the headline's group `cell` is the first.
 
-    The time stamp is that of the cell's end: MLflow stores equal points once, and writing twice changes nothing.
+    The time stamp is the end of the cell. MLflow stores equal points once, so writing twice changes nothing.
     """
     stamp = int(results.finished_at * 1000)
     points = [entities.Metric(key, value, stamp, step) for key, value, step in _curve_points(metrics, results.records)]
@@ -69,7 +68,7 @@ def _curve_points(metrics: Sequence[Metric], records: pd.DataFrame) -> Iterator[
 
 
 def _thinned(points: pd.DataFrame) -> pd.DataFrame:
-    """Return at most `_CURVE_POINTS` rows, evenly spaced among those there are, with the first and the last."""
+    """Return at most `_CURVE_POINTS` evenly spaced rows, including the first and the last."""
     count = min(len(points), _CURVE_POINTS)
     return points.iloc[np.unique(np.linspace(0, len(points) - 1, count).round().astype(int))]
 

@@ -22,9 +22,8 @@ _PATIENCE_SECONDS = 150.0
 class RetryingTracker:
     """Wraps `tracker` and keeps the last pending call of each cell while the store is unavailable.
 
-    The files of a cell have all data, so nothing is lost if the store stays away: repeat the sweep to write it. A
-    refused call does not block others.
-    warn: called once for each cause of failure.
+    The files of a cell have all data, so nothing is lost if the store stays unavailable: repeat the sweep to write it.
+    A refused call does not block others. warn: called once for each cause of failure.
     """
 
     def __init__(self, tracker: Tracker, warn: Callable[[str], None]) -> None:
@@ -118,7 +117,7 @@ class RetryingTracker:
             elif self._keep(digest, write, error):
                 return error
             elif time.monotonic() >= deadline:
-                break  # Each refusal takes long: that of a store of files that is away, say.
+                break  # Each refusal may take long, e.g. if the file storage is unavailable.
         return None
 
     def _keep(self, digest: str, write: Callable[[], None], error: TrackingError) -> bool:

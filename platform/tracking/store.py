@@ -136,9 +136,9 @@ def _schemes() -> list[str]:
 
 
 def runs_page(database: Path) -> str:
-    """Return the address, on MLflow's server for `database`, of the page with the runs of all sweeps.
+    """Return the path of the page with the runs of all sweeps on MLflow's server for `database`. Raises UserError.
 
-    MLflow's front page leads to pages for language models; these are empty here. Raises UserError.
+    MLflow's front page leads to pages for language models instead, which are empty here.
     """
     query = "SELECT experiment_id FROM experiments WHERE name = ?"
     try:

@@ -1,4 +1,4 @@
-"""Entries of a whole sweep in MLflow: headline metrics of its best cells, and its answer in words."""
+"""Entries of a whole sweep in MLflow: headline metrics of its best cells, and its result in words."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ SweepEntries = tuple[dict[str, float], str]
 def sweep_entries(groups: Sequence[Group], command: str) -> SweepEntries:
     """Return the entries of a sweep with these groups of finished cells; `command` resumes it.
 
-    The metrics are the headline, as mean over seeds, and the certified epsilon of the best cell of each trust model,
-    `best/MODEL/...`; `best/...` has those of the cell in the report's first sentence, at its privacy budget, else of
-    the best cell. With several environments each has metrics under its title. A private cell without a finite certified
-    epsilon is never the best.
+    The metrics `best/MODEL/...` are the headline, as mean over seeds, and the certified epsilon of each trust model's
+    best cell; `best/...` are those of the cell in the report's first sentence, if there is one, else of the best cell.
+    With several environments each has metrics under its title. A private cell without a finite certified epsilon is
+    never the best.
     """
     compared = [group for group in groups if group.metric is not None][:_MOST_GROUPS]
     metrics = dict[str, float]()

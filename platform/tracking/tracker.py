@@ -70,7 +70,7 @@ _SQLALCHEMY_ADVICE = "(raised as a result of Query-invoked autoflush"
 
 
 class Tracker:
-    """Writes one sweep to MLflow. Every call can be repeated: runs are found by tag, points do not double.
+    """Writes one sweep to MLflow. Every call can be repeated: runs are found by tag, and points are stored once.
 
     sweep: its name. sweep_id: distinguishes it from others of this name, '' if there are none.
     """
@@ -196,7 +196,7 @@ class Tracker:
             return  # `open` did not come so far
         with _mlflow_errors():
             if not self.store.local:
-                # MLflow repeats a request whose answer is lost, and so makes a run twice without a word.
+                # MLflow repeats a request if the answer is lost, and may so create a run twice without an error.
                 self._adopt(self._find_runs())
             self.client.log_batch(
                 self._parent, tags=[entities.RunTag(name, str(count)) for name, count in counts.items()]
@@ -230,10 +230,10 @@ class Tracker:
             self._tags[run_id] = dict(run.data.tags)
             self._params[run_id] = set(run.data.params)
             if run.info.status == _RUNNING:
-                # Its process was killed; or it is this one's.
+                # The run's process was killed, or it is this one.
                 self._running.add(run_id)
             if run.info.status != _FINISHED:
-                # As older versions could leave it, which wrote the tag first.
+                # Older versions wrote the tag first, and so could leave an incomplete run with it.
                 self._tags[run_id].pop(RECORDED, None)
 
     def _mark(self, grid: set[str]) -> None:
@@ -259,7 +259,7 @@ class Tracker:
             self._running.add(run)
         label, *stands = self._tags[run].get(_NAME, "").split(_STANDS)
         if label != cell.label:
-            # A grown grid varies more parameters, so the label has become longer.
+            # If the grid has grown, more parameters vary and the label is longer.
             self._rename(run, _STANDS.join([cell.label, *stands]))
         self._log_parameters(run, cell)
         return run
@@ -269,7 +269,7 @@ class Tracker:
         self._running.discard(run)
 
     def _upload(self, run: str, files: Sequence[Path]) -> None:
-        """Upload files; those below the folder of the first one keep their places beside it."""
+        """Upload files; those below the folder of the first one keep their relative paths."""
         for file in files:
             inside = file.parent.relative_to(files[0].parent).as_posix()
             self.client.log_artifact(run, str(file), None if inside == "." else inside)
@@ -308,9 +308,9 @@ class Tracker:
 def _client(store: TrackingStore) -> MlflowClient:
     set_environment("MLFLOW_")
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    # It logs each error of a database with its traceback, and raises it.
+    # MLflow raises errors of a database, but also logs them with a traceback.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
-    # The first client of a store makes its tables, unless they are there.
+    # The first client of a store creates its tables.
     with only_maker(store.database):
         client = MlflowClient(store.uri)
         client.search_experiments(max_results=1)
