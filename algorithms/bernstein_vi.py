@@ -1,7 +1,7 @@
 """bernstein_vi: optimistic value iteration with empirical Bernstein bounds on private counts.
 
-It is our own algorithm: the bounds of [CZ22] Algorithm 2 in a form that loses less to noise, for any counter or
-message. docs/bernstein_vi.md derives every line and proves that its values are optimistic.
+It is our own algorithm: the bounds of [CZ22] Algorithm 2 in a form that is less sensitive to noise, for any counter or
+kind of report. docs/bernstein_vi.md derives every line and proves that its values are optimistic.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _VARIANCE, _RANGE = 2.4, 2.8
 class _Bonus(NamedTuple):
     """The numbers of the bounds.
 
-    ends int64[J]: an epoch ends with so many users; e, e_losses float64[J]: E of weighted sums of transitions and E_L
-    of losses until then, precision_scale multiplied in; iota: logarithm of the union bound; scale: bonus_scale;
+    ends int64[J]: number of users at the end of each epoch; e, e_losses float64[J]: E of weighted sums of transitions
+    and E_L of losses until then, precision_scale multiplied in; iota: logarithm of the union bound; scale: bonus_scale;
     consistent: whether totals and flow of the counts are restored; successors int64[L, R, S*A]: the possible next
-    states, which alone are counted, -1 after the last; L = 0 if they are not known; losses float64[H, S*A]: mean losses
+    states, the only ones counted, -1 after the last; L = 0 if they are not known; losses float64[H, S*A]: mean losses
     1 - r, no rows if they are counted.
     """
 
@@ -53,10 +53,10 @@ class _Bonus(NamedTuple):
 class _Tables(NamedTuple):
     """Arrays of planning.
 
-    policy int64[H, S]; optimistic float64[S]; transitions float64[L, R, S*A]: consistent ones, L = H, or 1 where steps
-    are counted together; R: next states that are counted; excess float64[H+1, S];
-    cost float64[S]: cap less optimistic values of the next step; costs float64[R, S*A]: those of the next states; sums
-    float64[7, S*A]: see `sum_up`.
+    policy int64[H, S]; optimistic float64[S]; transitions float64[L, R, S*A]: consistent counts, L = H, or 1 if steps
+    are counted together; R: number of next states that are counted; excess float64[H+1, S]: scratch; cost float64[S]:
+    cap less optimistic values of the next step; costs float64[R, S*A]: those of the next states; sums float64[7, S*A]:
+    see `sum_up`.
     """
 
     policy: Int64Array
@@ -83,7 +83,7 @@ def _restore_total(step: Float64Array, users: int) -> None:
 
 @inlined
 def _add_excess(arriving: Float64Array, leaving: Float64Array, excess: Float64Array) -> None:
-    """Fill excess float64[S]: arrivals by one step less departures by the next, per cell that must change."""
+    """Fill excess float64[S]: arrivals by one step less departures by the next, divided by the cells that change."""
     n_states, pairs = arriving.shape
     n_actions = pairs // n_states
     for t in range(n_states):
@@ -94,7 +94,7 @@ def _add_excess(arriving: Float64Array, leaving: Float64Array, excess: Float64Ar
 
 @inlined
 def restore_totals_and_flow(transitions: Float64Array, users: int, excess: Float64Array) -> None:
-    """Project transitions float64[H, S', S*A] on the consistent counts of `users` episodes, in place.
+    """Project transitions float64[H, S', S*A] onto the consistent counts of `users` episodes, in place.
 
     In k-1 episodes every step has k-1 transitions, and as many episodes arrive in a state as leave it one step later.
     The orthogonal projection on these equations has a closed form: the equations of one step concern sums over s' or
@@ -120,7 +120,7 @@ def restore_totals_and_flow(transitions: Float64Array, users: int, excess: Float
 def cost_of_next(cost: Float64Array, after: Int64Array, step: Float64Array, costs: Float64Array) -> None:
     """Fill costs float64[R, S*A] with the cost float64[S] of each next state after int64[R, S*A].
 
-    Counts of step float64[R, S*A] where there is none are noise alone: they become 0.
+    Counts in step float64[R, S*A] without a next state are noise only, and become 0.
     """
     for r in range(costs.shape[0]):
         for j in range(costs.shape[1]):
@@ -136,8 +136,8 @@ def sum_up(step: Float64Array, costs: Float64Array, sums: Float64Array) -> None:
     """Sum over s' for every (s, a): step and costs float64[S', S*A].
 
     Fills sums float64[7, S*A]: visits N; mass and lack, the sums of max(N(s'), 0) and of max(-N(s'), 0); first and
-    second, those of max(N(s'), 0) c(s') and c(s')^2; nearest, that of x(s') c(s') with x the nearest non-negative
-    counts of the same total (S <= 6; with more states x can be above them); the last row is scratch.
+    second, those of max(N(s'), 0) c(s') and max(N(s'), 0) c(s')^2; nearest, that of x(s') c(s') with x the nearest
+    non-negative counts of the same total (S <= 6; with more states x can exceed them); the last row is scratch.
     """
     visits, mass, lack, first = sums[0], sums[1], sums[2], sums[3]
     second, nearest, shift = sums[4], sums[5], sums[6]
@@ -170,7 +170,7 @@ def sum_up(step: Float64Array, costs: Float64Array, sums: Float64Array) -> None:
 def bound_values(sums: Float64Array, losses: Float64Array, cap: float, bonus: _Bonus, epoch: int) -> None:
     """Turn the sums of a step into upper bounds of Q*, written to row 0: not yet clipped at the cap.
 
-    A bound is the cap H-h+1 less a lower bound of the cost: of the loss 1 - r, then of the cap less V* at s'.
+    A bound is the cap H-h+1 less a lower bound of the cost: the loss 1 - r plus the next cap less V* at s'.
     """
     visits, mass, lack, first, second, nearest = sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]
     e, e_losses, reach = bonus.e[epoch], bonus.e_losses[epoch], cap - 1.0
@@ -191,7 +191,7 @@ def bound_values(sums: Float64Array, losses: Float64Array, cap: float, bonus: _B
 def take_losses(bounds: Float64Array, losses: Float64Array, cap: float) -> int:
     """Clip upper bounds float64[S*A] at the cap, then subtract known losses float64[S*A].
 
-    Returns how many bounds were at or above the cap.
+    Returns the number of bounds at or above the cap.
     """
     full = 0
     for j in range(bounds.shape[0]):
@@ -204,8 +204,8 @@ def take_losses(bounds: Float64Array, losses: Float64Array, cap: float) -> int:
 def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]:
     """Value iteration on upper bounds; returns (did the policy change, share of saturated cells).
 
-    A bound at or above the cap is saturated, and the value is then the cap. Of several saturated actions the policy
-    takes the one with the highest bound before clipping; with known rewards, the one with the least loss.
+    A bound at or above the cap is saturated, and the value is then the cap. Among several saturated actions the policy
+    takes the one with the highest bound before clipping or, with known rewards, with the least loss.
     """
     policy, optimistic, transitions, excess, cost, costs, sums = tables
     horizon = policy.shape[0]
@@ -337,7 +337,7 @@ class BernsteinVIConfig(StationaryMDPConfig):
 
     def _restores(self, noise: NoiseSpec) -> bool:
         if self.stationary or self.known_transitions:
-            # The last state of a user is unknown, and so is the flow; or the closed form does not hold.
+            # The flow is unknown, because users' last states are, or the closed form does not hold.
             return False
         return self.consistency == "always" or (self.consistency == "proved" and rotation_invariant(noise))
 
@@ -357,7 +357,7 @@ class BernsteinVIConfig(StationaryMDPConfig):
 
 
 def epoch_ends(episodes: int) -> list[int]:
-    """Return the numbers of users at the ends of epochs, each twice the one before, the last one K."""
+    """Return the numbers of users at the ends of epochs: each is twice the one before, and the last one is K."""
     ends = [_FIRST_EPOCH]
     while ends[-1] < episodes:
         ends.append(2 * ends[-1])

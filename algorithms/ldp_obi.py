@@ -1,20 +1,20 @@
 """LDP-OBI: optimistic backward induction on private counts, confidence sets in the L1 norm (Garcelon et al. 2021).
 
 Optimism with UCRL2's radius (Jaksch, Ortner, Auer 2010) for a finite horizon, on counts that users privatise. The bonus
-multiplies the L1 error of a whole transition vector, hence its factor sqrt(S).
+bounds the L1 error of a whole transition vector, hence its factor sqrt(S).
 
-The formulas are written from memory. The paper's text was not at hand: they are not checked against it. At alpha = 1
-the terms in 1/D are those of [CZ22] Lemma 1. Known differences:
+The formulas are written from memory. The paper's text was not available, so they are not checked against it. At
+alpha = 1 the terms in 1/D are those of [CZ22] Lemma 1. Known differences:
 * The paper's transition kernel is the same at every step ([CZ22] Table 1, footnote 2). Here it may differ between
-  steps, as [CZ22] compares it, and counts are kept per step. The logarithm stays: SAH cells with k counts each are as
-  many as SA cells with Hk.
+  steps, as in the comparison of [CZ22], and counts are kept per step. The logarithm stays the same: SAH cells with k
+  counts each equal SA cells with Hk.
 * The bounds c_1..c_4 on the errors of counts are the privatizer's, the same for all episodes; the paper's grow with k.
 * A transition count is divided by the visit count, not by a sum of noisy transition counts; c_3 = c_2, as in [CZ22].
-* alpha > 1 is the paper's condition, the value 2 is a choice of this project.
-* Values are clipped at 0 from below, too. Where the confidence bounds hold, at the paper's constants, none is negative.
+* alpha > 1 is the paper's condition; the value 2 is a choice of this project.
+* Values are also clipped at 0 from below. If the confidence bounds hold, at the paper's constants, none is negative.
 
-The paper covers trust model ldp. The bonus needs nothing but the bounds, so jdp and none run as well, as variants
-without a source.
+The paper covers trust model ldp. The bonus needs only the bounds, so jdp and none run too, as variants without a
+source.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class LDPOBIConfig(TabularMDPConfig):
     Transition kernels may differ between steps.
 
     Args:
-        alpha: at least 1, how many error bounds are added to a visit count; the paper asks for more than 1.
+        alpha: at least 1, the number of error bounds added to a visit count; the paper requires more than 1.
     """
 
     alpha: float = 2.0

@@ -1,4 +1,4 @@
-"""logged_vi: offline_vi on a file of logged episodes, for environments that nobody can simulate.
+"""logged_vi: offline_vi on a file of logged episodes, for environments without a simulator.
 
 docs/offline_vi.md, 'Your own logged episodes', has the format of the file and an example.
 """
@@ -39,13 +39,13 @@ class _LoggedUsers(NamedTuple):
     device: EpisodeBuffer
 
     def identity(self) -> tuple[np.ndarray, ...]:
-        """Return arrays that differ for other sizes; a digest of records would be published by no mechanism."""
+        """Return arrays that differ for other sizes; a digest of the records would be published without noise."""
         return np.array([*self.shape, self.actions.shape[1], self.episodes]), self.start
 
 
 @inlined
 def play_logged(users: _LoggedUsers, policy: Float64Array, user: int) -> None:  # noqa: ARG001 - the loop's signature
-    """User side: the logged episode of `user`; leaves the contribution in users.device. User K has no episode."""
+    """User side: write the record of the logged episode of `user` to users.device. User K has no episode."""
     if user < users.episodes:
         device, row = users.device, user - 1
         write_visits(users.states[row], users.actions[row], users.shape, device.cells, device.amounts)
@@ -56,7 +56,7 @@ def play_logged(users: _LoggedUsers, policy: Float64Array, user: int) -> None:  
 
 @inlined
 def unknown_regret(users: _LoggedUsers, policy: Float64Array) -> float:  # noqa: ARG001 - the loop's signature
-    """Return 0 for the loop; no regret is reported, as the environment is unknown."""
+    """Return 0 for the loop; no regret is reported, because the environment is unknown."""
     return 0.0
 
 
@@ -78,10 +78,10 @@ class LoggedVIConfig(PessimisticVIConfig):
     run = staticmethod(run)
 
     def privatizer(self, env: Any, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:  # noqa: ANN401
-        """Return the privatizer of the counts of the file's users; raise ValueError where `episodes` does not fit.
+        """Return the privatizer of the counts of the file's users; raise ValueError if `episodes` does not fit.
 
-        Noise of a seed is refused: with another file the same noise would hide other records, and the difference of
-        the two releases would show them.
+        Noise from a seed is refused: a run on another file would draw the same noise, and the difference between the
+        two releases would reveal records.
         """
         if episodes != env.n_users + 1:
             raise ValueError(
@@ -107,6 +107,6 @@ class LoggedVIConfig(PessimisticVIConfig):
         )
 
     def tables(self, env: Any, episodes: int) -> OfflineTables:  # noqa: ANN401, ARG002
-        """Return a uniform policy, in place until the release, and values of zero."""
+        """Return a uniform policy, which stays until the release, and values of zero."""
         shape = env.horizon, env.n_states, env.n_actions
         return OfflineTables.zeros(np.full(shape, 1.0 / env.n_actions))

@@ -1,7 +1,7 @@
 """offline_vi: pessimistic value iteration on one private release of logged episodes.
 
 All users but the last are logged under a fixed behaviour policy, and their counts are released once. The output is a
-policy with a lower bound on its value. It is the mirror image of bernstein_vi, for values that depend on the data:
+policy with a lower bound on its value. The bounds mirror those of bernstein_vi, for values that depend on the data;
 docs/offline_vi.md derives every line.
 """
 
@@ -92,7 +92,7 @@ run = learning_loop(plan, play_stochastic, stochastic_regret)
 class PessimisticVIConfig(StationaryMDPConfig):
     """Settings of pessimistic value iteration on one private release of users 1..K-1, with a certified value (ours).
 
-    The certified lower bound holds at any scale; the scales act on the choice of the policy only.
+    The certified lower bound holds at any scale; the scales affect the choice of the policy only.
     """
 
     online: ClassVar[bool] = False
@@ -139,13 +139,13 @@ class OfflineVIConfig(PessimisticVIConfig):
     """Pessimistic value iteration on one private release of logged episodes, with a certified value (ours).
 
     Users 1..K-1 are logged under the behaviour policy, and episode K plays the output policy. The certified lower bound
-    holds at any scale; the scales act on the choice of the policy only.
+    holds at any scale; the scales affect the choice of the policy only.
 
     Best with `families: one_hot` and, under jdp, `counter: auto`.
 
     Args:
-        exploration: how often the behaviour policy takes a uniformly random action, in [0, 1]; else it takes an optimal
-            one, as an expert would. The algorithm does not read it.
+        exploration: probability of a uniformly random action of the behaviour policy, in [0, 1]; else it takes an
+            optimal one, like an expert. The algorithm does not read it.
     """
 
     exploration: float = 1.0

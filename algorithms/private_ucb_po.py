@@ -44,7 +44,7 @@ class _Tables(NamedTuple):
 
     policy float64[H, S, A]: probabilities; optimistic float64[S]: optimistic values of a step; q float64[H, S*A]: those
     of the last evaluation; log_weights float64[H, S*A]: logarithms of the policy, up to a constant that makes the
-    largest one of each (h, s) 0. Sums of 10^6 steps stay exact enough, where products of probabilities would vanish.
+    largest one of each (h, s) 0. Sums of 10^6 steps are exact enough; products of probabilities would underflow.
     """
 
     policy: Float64Array
@@ -57,7 +57,7 @@ class _Tables(NamedTuple):
 def exponential(x: float) -> float:
     """Return exp(x) for x <= 0, within 1 ulp, without branches; 0 below -708.
 
-    The compiler can vectorise it; the C library's is a call for every number.
+    The compiler can vectorise it, unlike the C library's function, which is called for every number.
     """
     bounded = max(x, _LOWEST)
     shifted = bounded * _PER_LN2 + _ROUNDING
@@ -133,7 +133,7 @@ def _evaluate(counts: Released, bonus: _Bonus, tables: _Tables) -> float:
 
 @inlined
 def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]:
-    """Improve the policy on the values of the last plan, then evaluate it on the counts of today.
+    """Improve the policy on the values of the last plan, then evaluate it on the current counts.
 
     Returns (did the policy change, share of saturated cells). An improvement after n > 1 new episodes is one step of
     length n eta. Before the first episode there is nothing to improve: pi^1 is uniform.

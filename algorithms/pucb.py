@@ -1,19 +1,19 @@
 """PUCB: optimistic planning where private counts are large, the highest value elsewhere (Vietri et al. 2020).
 
 UBEV (Dann, Lattimore, Brunskill 2017) on counts with joint differential privacy. [CZ22] sec. 4 reports a gap in its
-analysis: Lemma 18 takes private estimates for true costs and transitions, and the bonus cannot cover the error, because
-the value function in it is not a fixed one; at best, the leading term of the regret has a further factor sqrt(S).
-Privacy and optimism do not rest on that lemma.
+analysis: Lemma 18 treats private estimates as true costs and transitions, and the bonus cannot cover the error, because
+its value function is not a fixed one; at best, the leading term of the regret has a further factor sqrt(S). Privacy and
+optimism do not depend on that lemma.
 
-The formulas follow this project's specification. The paper's text was not at hand: they are not checked against it.
+The formulas follow this project's specification. The paper's text was not available to check them.
 * T of the paper is taken as the number of episodes K, and its beta' as beta/(2SAH): Hoeffding's inequality for rewards
   and for P V*, over all cells and counts, then fails with probability at most beta.
-* E is one bound for all three families. Where 2 E < 1 a count must be at least 1, since estimates divide by it.
-* Q is clipped at 0 from below, too. Where the confidence bounds hold, at the paper's constants, it is not negative.
+* E is one bound for all three families. If 2 E < 1, a count must be at least 1, because estimates divide by it.
+* Q is also clipped at 0 from below. If the confidence bounds hold, at the paper's constants, it is not negative.
 
-The paper covers trust model jdp. Bonus and threshold need nothing but E, so ldp runs as well, a variant without a
-source. With model none (E = 0) it is close to UBEV, not the same: ln(K/beta') stands for UBEV's iterated logarithm, H
-for the largest next value, and one clip of Q for UBEV's two, of reward and of value.
+The paper covers trust model jdp. Bonus and threshold need only E, so ldp runs too, as a variant without a source. With
+model none (E = 0) it is close to UBEV but not the same: ln(K/beta') replaces UBEV's iterated logarithm, H the largest
+next value, and one clip of Q replaces UBEV's two, of reward and of value.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from dprl.privacy import CountPrivatizer
 class _Bonus(NamedTuple):
     """The numbers of the exploration bonus, with bonus_scale and precision_scale multiplied in.
 
-    e: E. enough: the least visit count of an estimate in use. per_root: factor of 1/sqrt(max(1, N - E)). per_count and
-    per_square: factors of 1/N and 1/N^2.
+    e: E. enough: the least visit count for which an estimate is used. per_root: factor of 1/sqrt(max(1, N - E)).
+    per_count and per_square: factors of 1/N and 1/N^2.
     """
 
     e: float

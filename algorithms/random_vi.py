@@ -2,8 +2,7 @@
 
 It is our own algorithm, in the spirit of randomized value functions (Osband, Van Roy, Wen 2016). The variance of a
 draw is the estimated sampling variance plus the known variance of the privacy noise; with few visits it is mixed with
-that of a prior.
-No theorem covers the algorithm.
+that of a prior. No theorem covers the algorithm.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ _NEAREST_STEPS = 12
 class _Draws(NamedTuple):
     """The numbers of the draws.
 
-    times int64[n], deviations float64[n]: standard deviation of a released cell after so many users, precision_scale
-    multiplied in; per_root: the same after one user where it grows with their root, n = 0; transitions, losses: how
-    many released cells make one; scale: bonus_scale; normal: the stream of the draws.
+    times int64[n], deviations float64[n]: numbers of users, and the standard deviation of a released cell after them,
+    precision_scale multiplied in; per_root: if n = 0, the deviation after one user, which grows with the root of their
+    number; transitions, losses: number of released cells that make one; scale: bonus_scale; normal: stream of draws.
     """
 
     times: Int64Array
@@ -61,7 +60,7 @@ class _Tables(NamedTuple):
 
 @inlined
 def _deviation(draws: _Draws, users: int) -> float:
-    """Return the standard deviation of the noise of a released cell after so many users."""
+    """Return the standard deviation of the noise of a released cell after `users` users."""
     if users == 0:
         return 0.0
     if draws.times.shape[0] == 0:
@@ -71,7 +70,7 @@ def _deviation(draws: _Draws, users: int) -> float:
 
 @inlined
 def fill_nearest(step: Float64Array, pair: int, total: float, nearest: Float64Array) -> None:
-    """Fill nearest float64[S'] with the non-negative counts nearest to step[:, pair] of a sum near `total`."""
+    """Fill nearest float64[S'] with the non-negative counts nearest to step[:, pair] with a sum near `total`."""
     shift = 0.0
     for _ in range(_NEAREST_STEPS):  # Newton: x = max(N - shift, 0)
         left, number = -total, 0.0
@@ -113,8 +112,8 @@ def estimate_cost(
 def plan(counts: Released, draws: _Draws, tables: _Tables) -> tuple[bool, float]:
     """Value iteration on one draw of all costs; returns (did the policy change, share of saturated cells).
 
-    Where visits do not stand out from the noise, a cost is drawn from the prior, a quarter of the cap with a deviation
-    of half of it: mean and variance are mixed with the weight N^2 / (N^2 + variance of N + 1).
+    If visits do not exceed the noise, a cost is drawn from the prior, with mean cap/4 and deviation cap/2: mean and
+    variance are mixed with the weight N^2 / (N^2 + variance of N + 1).
     """
     policy, optimistic, cost, q, drawn, nearest = tables
     horizon, n_states = policy.shape
@@ -151,9 +150,8 @@ class RandomVIConfig(StationaryMDPConfig):
 
     With scales of 1 neither variance is rescaled. No theorem covers it.
 
-    Best with `families: one_hot` and, under jdp, `counter: auto`.
-    bonus_scale multiplies the deviation of the draws, precision_scale the noise's part of it. It plans, with one draw,
-    after every 1 % more episodes by default.
+    Best with `families: one_hot` and, under jdp, `counter: auto`. bonus_scale multiplies the deviation of the draws,
+    precision_scale the noise's part of it. By default it plans, with one draw, after every 1 % more episodes.
     """
 
     replan_growth: float = 0.01
@@ -165,7 +163,7 @@ class RandomVIConfig(StationaryMDPConfig):
     run = staticmethod(run)
 
     def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Draws:
-        """Return the deviations of the noise, without draws: plans are those of the means."""
+        """Return the deviations of the noise, without draws, so that plans use the means."""
         del env, episodes
         query = privatizer.query
         times, deviations, per_root = query.deviations()
@@ -181,7 +179,7 @@ class RandomVIConfig(StationaryMDPConfig):
         )
 
     def bonus_of_run(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int, streams: Streams) -> _Draws:
-        """Return the same with the run's stream of draws."""
+        """Return the deviations of the noise, with the run's stream of draws."""
         normal = Gaussian(1.0).noise(streams.key("exploration", self.name))
         return self.bonus(env, privatizer, episodes)._replace(normal=normal)
 

@@ -41,7 +41,7 @@ E = TypeVar("E", bound=Env)
 Constants = Literal["given", "proved"]
 
 GAP = Metric("gap", "last", "reward", of="deployed")
-"""(V_up - V_lo)(s_1) of the policy deployed last: a bound on its regret, on the good event."""
+"""(V_up - V_lo)(s_1) of the policy deployed last: a bound on its regret if all confidence bounds hold."""
 SMALLEST_GAP = Metric(
     name="smallest_gap",
     over="last",
@@ -71,7 +71,7 @@ _DIGITS = 1e-6
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Sizes of the condition: S counted next states, H steps, K episodes, E that bounds all noise, and iota."""
+    """Sizes in the condition: S counted next states, H steps, K episodes, the bound E on all noise, and iota."""
 
     n_states: int
     horizon: int
@@ -119,17 +119,17 @@ def least_scale(sizes: _Sizes) -> float:
 
 
 def _nothing_to_estimate(sizes: _Sizes) -> bool:
-    """Whether P~ = P for a single state, or nothing follows a single step."""
+    """Whether there is nothing to estimate: a single state, so that P~ = P, or a single step."""
     return sizes.n_states == 1 or sizes.horizon == 1
 
 
 @shows_numbers
 class _GameSimulator(NamedTuple):
-    """The game and its users as compiled loops see them; a user is one episode of both players.
+    """The game and its users for compiled loops; a user is one episode of both players.
 
-    transitions, cdf float64[L, S, A*B, S'], start, start_cdf: of the game's joint MDP; model: its arrays along
-    (s, a, b); successors: those that users count, see `narrowed`, L = 0 for all;
-    episodes: K; key uint64[5]: of the stream that moves the game; gap: scratch; device: a user's.
+    transitions, cdf float64[L, S, A*B, S'], start, start_cdf: of the game's joint MDP; model: its arrays indexed by
+    (s, a, b); successors: next states that users count, see `narrowed`, L = 0 for all; episodes: K; key uint64[5]: of
+    the stream of transitions; gap: scratch; device: a user's episode buffer.
     """
 
     transitions: Float64Array
@@ -160,7 +160,7 @@ def count_families(game: MarkovGame) -> CountFamilies:
 
 @inlined
 def play(simulator: _GameSimulator, policy: Float64Array, user: int) -> None:
-    """User side: episode `user` under the joint `policy` float64[H, S, A, B]; the contribution is left in `device`.
+    """User side: play episode `user` under the joint `policy` float64[H, S, A, B]; write the record to `device`.
 
     Paper: [QW24] Algorithm 1, line 18.
     """
@@ -178,7 +178,7 @@ def play(simulator: _GameSimulator, policy: Float64Array, user: int) -> None:
 def regret(simulator: _GameSimulator, policy: Float64Array) -> float:
     """Return V^{dagger,nu} - V^{mu,dagger} for the marginals mu, nu of the joint `policy` float64[H, S, A, B].
 
-    Both players' best responses are exact, the values weighted by the distribution of the first state.
+    Both players' best responses are exact. Values are weighted by the distribution of the first state.
 
     Paper: [QW24] sec. 2.1.
     """
@@ -206,14 +206,15 @@ run = learning_loop(plan, play, regret, draw_block)
 
 @dataclass(frozen=True)
 class _OptimisticNashConfig(TabularConfig[E]):
-    """The settings of DP-Nash-VI, for every class of environments that it turns into games.
+    """The settings of DP-Nash-VI, for every class of environments that it can treat as games.
 
     Args:
-        constants: those of the bonus; the paper leaves them open. 'given': C_1 = c1 and C_2 = c2. 'proved': both are
-            the least number such that Theorem 1 of docs/dp_nash_vi.md proves the bounds with the noise that runs.
+        constants: choice of the bonus's constants, which the paper leaves open. 'given': C_1 = c1 and C_2 = c2.
+            'proved': both are the least number for which Theorem 1 of docs/dp_nash_vi.md proves the bounds with the
+            noise of the run.
         c1, c2: at least 0; left out with 'proved'.
         known_transitions: the possible transitions are public, their probabilities are not; no others are counted, so
-            large games with few next states need no table of all. No theorem covers that.
+            large games with few next states need no table of all pairs. No theorem covers this.
     """
 
     constants: Constants = "given"
@@ -236,7 +237,7 @@ class _OptimisticNashConfig(TabularConfig[E]):
 
     @property
     def covered_by(self) -> str | None:
-        """The theorem that proves the bounds V_up and V_lo of all runs with these settings, whatever the noise."""
+        """The theorem that proves the bounds V_up and V_lo of all runs with these settings, for any noise."""
         scale = self.bonus_scale
         given = scale * self.c1 >= 1.0 and scale * self.c2 >= ALWAYS_ENOUGH
         proved = scale >= 1.0 if self.constants == "proved" else given
@@ -275,7 +276,7 @@ class _OptimisticNashConfig(TabularConfig[E]):
     def bonus(self, env: E, privatizer: CountPrivatizer, episodes: int) -> NashPlanner:
         """Return c (gamma + Gamma) as its coefficients, E, and the known parts of the game.
 
-        E is such that no count is off by more than E/4 (Assumption 3.1 by Lemma 5.8), with probability 1 - beta/3;
+        With probability 1 - beta/3, no count has an error above E/4 (Assumption 3.1, by Lemma 5.8);
         iota = ln(30 H S A B K / beta).
 
         Paper: [QW24] Algorithm 1, lines 2, 8 and 9.
@@ -325,7 +326,7 @@ class _OptimisticNashConfig(TabularConfig[E]):
     def measure(self, simulator: _GameSimulator, tables: NashTables) -> dict[str, float]:
         """Return gap, smallest gap, exploitability and infeasible share.
 
-        Raises RuntimeError if an equilibrium was missed: no bound would hold.
+        Raises RuntimeError if an equilibrium was missed, because then no bound would hold.
         """
         if tables.missed[0] != 0.0:
             raise RuntimeError(

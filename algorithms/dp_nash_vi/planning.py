@@ -29,7 +29,7 @@ from dprl.envs.games.equilibria import (
 
 
 class NashBonus(NamedTuple):
-    """The numbers of the exploration bonus, with bonus_scale and precision_scale multiplied in.
+    """Coefficients of the exploration bonus, with bonus_scale and precision_scale multiplied in.
 
     e: E. per_gap: factor of P~(V_up - V_lo); per_deviation: of sqrt(Var / N~); per_count: of 1/N~.
     """
@@ -79,10 +79,10 @@ class NashTables(NamedTuple):
     """Results of planning.
 
     policy float64[H, S, A, B]: the joint policy pi^k; optimistic, pessimistic float64[S]: V_up and V_lo of the first
-    step; q_up, q_lo float64[S, A, B]: the payoffs that they are values of. output float64[H, S, A, B]: pi^out, and
-    smallest_gap float64[1]: its gap. gap float64[1]: that of `policy`. missed float64[1]: number of equilibria so far
-    missed by more than LARGEST_VIOLATION; infeasible float64[1]: share of cells of the last plan with no solution of
-    eq. (8) of [QW24].
+    step; q_up, q_lo float64[S, A, B]: payoffs with these values. output float64[H, S, A, B]: pi^out; smallest_gap
+    float64[1]: its gap. gap float64[1]: the gap of `policy`. missed float64[1]: number of equilibria so far missed by
+    more than LARGEST_VIOLATION; infeasible float64[1]: share of cells of the last plan with no solution of eq. (8) of
+    [QW24].
     """
 
     policy: Float64Array
@@ -98,9 +98,9 @@ class NashTables(NamedTuple):
 
     @classmethod
     def first(cls, game: MarkovGame) -> NashTables:
-        """Return tables of zeros, and gaps that any plan's is below.
+        """Return tables of zeros, with gaps above that of any plan.
 
-        D15: the paper's first minimal gap is H, so a run with gaps of H only would return nothing; here it returns its
+        D15: the paper's first minimal gap is H, so a run with only gaps of H would return nothing; here it returns its
         first policy.
         """
         shape = game.rewards.shape
@@ -123,7 +123,7 @@ class NashTables(NamedTuple):
 def plan(counts: Released, planner: NashPlanner, tables: NashTables) -> tuple[bool, float]:
     """Plan from private counts; returns (True, share of cells with both bounds at their caps).
 
-    D13: the caps are H-h+1 and 0 where the paper has H and 0; no reward beyond the steps left can come.
+    D13: the caps are H-h+1 and 0, the paper's are H and 0; the rewards of the remaining steps are at most H-h+1.
 
     Paper: [QW24] Algorithm 1, lines 4-17 and 20-22.
     """
@@ -168,7 +168,7 @@ def _expect_possible(
 def _bound_payoffs(
     expected: Expectations, rewards: Float64Array, cap: float, bonus: NashBonus, q_up: Float64Array, q_lo: Float64Array
 ) -> int:
-    """Fill Q_up and Q_lo, float64[S*A*B]; return how many cells have both at their caps. Where N~ = 0, all have.
+    """Fill Q_up and Q_lo, float64[S*A*B]; return the number of cells with both at their caps, e.g. if N~ = 0.
 
     Paper: [QW24] Algorithm 1, lines 8-11.
     """
@@ -197,7 +197,7 @@ def _mean(policy: Float64Array, payoff: Float64Array) -> float:
 
 @inlined
 def _keep_smallest_gap(start: Float64Array, tables: NashTables) -> None:
-    """Write the gap (V_up - V_lo)(s_1), and keep the policy as the output if no gap before was as small."""
+    """Write the gap (V_up - V_lo)(s_1), and keep the policy as the output if its gap is the smallest so far."""
     gap = 0.0
     for s in range(start.shape[0]):
         gap += start[s] * (tables.optimistic[s] - tables.pessimistic[s])

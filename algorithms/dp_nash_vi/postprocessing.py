@@ -1,9 +1,9 @@
 """Post-processing of private counts in DP-Nash-VI: eqs. (8) and (9) of [QW24] in closed form.
 
-For every (s, a, b) eq. (8) asks for x >= 0 with |sum x - N| <= E/4 that minimises max_s' |x(s') - n(s')|. Many x do.
-D14: the one taken here is x(s') = max(0, n(s') + shift): shift = 0 where sum x then lies in the band, else the shift
-that puts it on the band's nearer end. It is the Euclidean projection of n, and minimises sum phi(x(s') - n(s')) for
-every convex even phi at once, hence the maximum, too. It is continuous in the counts and treats all s' alike.
+For every (s, a, b), eq. (8) asks for an x >= 0 with |sum x - N| <= E/4 that minimises max_s' |x(s') - n(s')|; it is not
+unique. D14: this file takes x(s') = max(0, n(s') + shift), with shift = 0 if sum x then lies in the band, else the
+shift that moves it to the nearer end of the band. It is the Euclidean projection of n, and minimises sum phi(x(s') -
+n(s')) for every convex even phi, hence also the maximum. It is continuous in the counts and treats all s' alike.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ _SMALLEST = 1e-300
 
 
 class Postprocessed(NamedTuple):
-    """The solution of eq. (8) for one step, and working memory to find it; X = S*A*B cells (s, a, b).
+    """The solution of eq. (8) for one step, and scratch to find it; X = S*A*B cells (s, a, b).
 
-    counts: x, float64[S', X], or of the R possible next states alone, float64[R, X]. sums: their sums over
-    s', float64[X].
-    Scratch, float64[X] each: top, the largest noisy count of a cell to be shifted, else 0; level, its
-    value after the shift; mass and size, sum (less top each) and number of the counts that stay positive.
+    counts: x, float64[S', X], or float64[R, X] for the R possible next states only. sums: their sums over s',
+    float64[X]. Scratch, float64[X] each: top, the largest noisy count of a cell to be shifted, else 0; level, its value
+    after the shift; mass and size, sum (less top each) and number of the counts that stay positive.
     """
 
     counts: Float64Array
@@ -58,14 +57,14 @@ class Expectations(NamedTuple):
 def postprocess(step: Float64Array, slack: float, found: Postprocessed) -> int:
     """Fill `found` from the released counts of one step, and return the number of cells without a feasible solution.
 
-    step float64[S'+1, X]: transitions to s' along (s, a, b), then visits N; it is not written. slack: E/4. Nothing is
-    feasible where N < -E/4; x = 0 there, the limit of the solutions as N rises to -E/4. Counts >= 0 whose sum lies in
-    the band (exact counts, for instance) come back bit for bit.
+    step float64[S'+1, X]: transitions to s' along (s, a, b), then visits N; read only. slack: E/4. If N < -E/4, nothing
+    is feasible, and x = 0, the limit of the solutions as N rises to -E/4. Counts >= 0 with a sum in the band (exact
+    counts, for instance) are returned bit for bit.
 
-    The equation is sum_s' max(0, n(s') - top + level) = total, by Newton's method from above, all cells at once. The
-    levels only fall, so sets of positive counts only shrink, and a cell stays as it is from the first time that its set
-    does not: at most S+2 passes. Differences from the largest count make the error a few roundings of the total,
-    however large the shift is.
+    The equation sum_s' max(0, n(s') - top + level) = total is solved by Newton's method from above, for all cells at
+    once. Levels only fall, so sets of positive counts only shrink, and a cell is done once its set stays the same: at
+    most S+2 passes. Differences from the largest count keep the error to a few roundings of the total, however large
+    the shift is.
 
     Paper: [QW24] eq. (8).
     """
@@ -83,7 +82,7 @@ def postprocess(step: Float64Array, slack: float, found: Postprocessed) -> int:
 
 @inlined
 def _start(step: Float64Array, slack: float, found: Postprocessed) -> tuple[int, int]:
-    """Set the totals, and levels that are high enough; return (cells without a solution, cells to be shifted)."""
+    """Set the totals, and levels above the solutions; return (cells without a solution, cells to be shifted)."""
     _, totals, top, level, mass, _ = found
     n_states = step.shape[0] - 1
     visits = step[n_states]
@@ -110,7 +109,7 @@ def _start(step: Float64Array, slack: float, found: Postprocessed) -> tuple[int,
 
 @inlined
 def _lower_levels(step: Float64Array, found: Postprocessed) -> int:
-    """Take one step of Newton's method in every cell; return how many levels fell."""
+    """Take one step of Newton's method in every cell; return the number of levels that fell."""
     _, totals, top, level, mass, size = found
     mass[:] = 0.0
     size[:] = 0.0
@@ -135,8 +134,8 @@ def private_expectations(
 ) -> None:
     """Fill `out` with expectations under P~(s') = (x(s') + E/(2S)) / N~, N~ = sum x + E/2; zeros where N~ = 0.
 
-    precision: E. upper, lower float64[S]: V_up and V_lo of the next step. The variance is taken about the middle of the
-    range of (V_up + V_lo)/2: its error is a few roundings of the squared range, and it is never negative.
+    precision: E. upper, lower float64[S]: V_up and V_lo of the next step. The variance is computed around the middle of
+    the range of (V_up + V_lo)/2, so its error is a few roundings of the squared range, and it is never negative.
 
     Paper: [QW24] eq. (9), and Algorithm 1, lines 7-11.
     """
@@ -174,7 +173,7 @@ def _normalise(sums: Float64Array, precision: float, middle: float, out: Expecta
 
 @inlined
 def leave_out(step: Float64Array, after: Int64Array, kept: Float64Array) -> None:
-    """Copy counts of a step float64[R+1, X] to `kept`, with -inf, so an x of 0, for ranks without a next state."""
+    """Copy counts of a step float64[R+1, X] to `kept`, with -inf, which gives x = 0, for ranks without a next state."""
     width = after.shape[0]
     for j in range(after.shape[1]):
         kept[width, j] = step[width, j]
@@ -208,7 +207,7 @@ def possible_expectations(
         row, states = found.counts[r], after[r]
         for j in range(after.shape[1]):
             n = row[j] + precision / (2.0 * number[j]) if states[j] >= 0 else 0.0
-            up, lo = upper[states[j]], lower[states[j]]  # the last state's where there is none
+            up, lo = upper[states[j]], lower[states[j]]  # index -1, without a next state, reads the last one
             deviation = 0.5 * (up + lo) - middle
             out.upper[j] += n * up
             out.lower[j] += n * lo

@@ -1,4 +1,4 @@
-"""LDP-SignVotes: settings, learner, and the loop: act by the signs of the fit, play, send a vote, fit again."""
+"""LDP-SignVotes: settings, learner, and its loop: act by the signs of the fit, play, send a vote, and fit again."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ RIGHT_SIGNS = Metric(
     better="high",
     most=1.0,
 )
-"""At 1 the actions are the best ones, and regret no longer grows."""
+"""At 1 the actions are optimal, and regret no longer grows."""
 
 _RIDGE = 1.0
-"""Ridge of the Gram matrices, worth one vote: it limits the weight of the first votes."""
+"""Ridge of the Gram matrices, with the weight of one vote; it limits the weight of the first votes."""
 _LOGISTIC_DEVIATION = math.pi / math.sqrt(3.0)
 
 
 @shows_numbers
 class _EpisodeBuffer(NamedTuple):
-    """User's side: the episode under way. Only `play` writes it, only `send_bit` may read the bit.
+    """User's side: the current episode. Only `play` writes it, only `send_bit` may read the bit.
 
     uniforms float64[H + 1]: of the steps, and of the test's coin; bit int64[1].
     """
@@ -48,11 +48,11 @@ class _EpisodeBuffer(NamedTuple):
 
 @shows_numbers
 class _Users(NamedTuple):
-    """The environment and its users as compiled loops see them.
+    """The environment and its users for compiled loops.
 
-    lists, theta float64[n, d-1], rewards float64[S]: the truth; start, optimal: the first state and V* there; episodes:
-    K. block: how many users in a row vote on one agent. tests: the public tests behind votes. env_key uint64[5].
-    means float64[H, S, n], values float64[H + 1, S]: scratch.
+    lists, theta float64[n, d-1], rewards float64[S]: the true environment; start, optimal: the first state and V*
+    there; episodes: K. block: number of users in a row who vote on one agent. tests: the public tests behind votes.
+    env_key uint64[5]. means float64[H, S, n], values float64[H + 1, S]: scratch.
     """
 
     lists: SuccessorLists
@@ -77,7 +77,7 @@ class _Votes(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """Of each agent: slopes float64[n, d-1], by least squares; spread float64[n, d-1], their standard deviations.
+    """Each agent's slopes float64[n, d-1], by least squares, and their standard deviations, spread float64[n, d-1].
 
     inverse, factor float64[d-1, d-1]: scratch.
     """
@@ -99,8 +99,8 @@ def no_votes(n_agents: int, length: int) -> tuple[_Votes, _Fit]:
 class _Server(NamedTuple):
     """Server state, computed from votes only.
 
-    votes, fit: see `fit`. actions float64[n, d-1]: those of the episode under way, to be turned round where the
-    directions are -1. exploration: in standard deviations; key uint64[5], uniforms float64[n, d-1]: of it.
+    votes, fit: see `fit`. actions float64[n, d-1]: those of the current episode, reversed where the directions are -1.
+    exploration: in standard deviations; key uint64[5], uniforms float64[n, d-1]: its random draws.
     """
 
     votes: _Votes
@@ -122,7 +122,7 @@ def add_votes(votes: _Votes, agent: int, action: Float64Array, total: float, num
 
 @no_alloc_kernel
 def refit(votes: _Votes, agent: int, fit: _Fit) -> None:
-    """Fit an agent's slopes again. A vote has variance 1 at most."""
+    """Fit an agent's slopes again. The variance of a vote is at most 1."""
     inverted(votes.gram[agent], _RIDGE, fit.factor, fit.inverse)
     for e in range(fit.slopes.shape[1]):
         total = 0.0
@@ -134,9 +134,10 @@ def refit(votes: _Votes, agent: int, fit: _Fit) -> None:
 
 @no_alloc_kernel
 def act(fit: _Fit, exploration: float, uniforms: Float64Array, actions: Float64Array) -> bool:
-    """Fill actions float64[n, d-1] with the signs of slopes, perturbed by `exploration` deviations; did they change?
+    """Fill actions float64[n, d-1] with the signs of slopes, perturbed by `exploration` deviations.
 
-    uniforms float64[n, d-1] in [0, 1): logistic perturbations; of a slope that is 0 they decide the sign alone.
+    uniforms float64[n, d-1] in [0, 1): of logistic perturbations; for a slope of 0 they alone decide the sign. Returns
+    whether the actions changed.
     """
     changed = False
     for i in range(actions.shape[0]):
@@ -157,7 +158,7 @@ def _sign(number: float) -> float:
 
 @no_alloc_kernel
 def play(users: _Users, actions: Float64Array, user: int) -> None:
-    """User side: episode `user` with actions float64[n, d-1]; leaves the vote on the user's agent in users.device."""
+    """User side: play episode `user` with actions float64[n, d-1]; write the user's vote to users.device."""
     own, (horizon, _, n) = users.device, users.tests.directions.shape
     fill_uniform(own.uniforms, users.env_key, np.uint64(user) * np.uint64(horizon + 1))
     agent, state, score = _agent_of(users, user, n), users.start, 0.0
@@ -174,13 +175,13 @@ def play(users: _Users, actions: Float64Array, user: int) -> None:
 
 @inlined
 def _agent_of(users: _Users, user: int, n: int) -> int:
-    """Return the agent, of n, that a user votes on: agents take turns, block by block."""
+    """Return the agent in 0..n-1 that a user votes on: agents take turns, block by block."""
     return ((user - 1) // users.block) % n
 
 
 @inlined
 def _next_entry(users: _Users, actions: Float64Array, h: int, state: int, uniform: float) -> int:
-    """Return the entry of the list of `state` that a uniform draw in [0, 1) picks."""
+    """Return the entry of the list of `state` that is chosen by a uniform draw in [0, 1)."""
     lists, reached = users.lists, 0.0
     chosen: int = lists.first[state]
     for entry in range(lists.first[state], lists.first[state + 1]):
@@ -198,7 +199,7 @@ def _next_entry(users: _Users, actions: Float64Array, h: int, state: int, unifor
 
 @inlined
 def _drift(users: _Users, actions: Float64Array, agent: int) -> float:
-    """Return <a_i, theta_i> of an agent that goes with theta."""
+    """Return <a_i, theta_i> of an agent with direction 1."""
     total = 0.0
     for e in range(actions.shape[1]):
         total += actions[agent, e] * users.theta[agent, e]
@@ -221,7 +222,7 @@ def regret(users: _Users, actions: Float64Array) -> float:
 
 @no_alloc_kernel
 def run(users: _Users, channel: BitChannel, server: _Server, first: int, last: int) -> float:
-    """Run episodes first..last (from 1 on, inclusive) of K; return the summed regret. Their users must be charged.
+    """Run episodes first..last (from 1 on, inclusive) of K; return their total regret. Their users must be charged.
 
     Actions stay the same within a block of users, and the fit is a function of the votes of full blocks.
     """
@@ -250,8 +251,8 @@ class LDPSignVotesConfig:
     """LDP-SignVotes, one randomized bit from every user on the direction of an agent's action: our baseline for MA-LDP.
 
     Args:
-        exploration: standard deviations of a fit that perturb actions, at least 0. With d = 2 an agent has two opposite
-            actions; a vote on one is a vote on the other, and there is no exploration.
+        exploration: size of the perturbation of actions in standard deviations of the fit, at least 0. With d = 2 an
+            agent has two opposite actions, a vote on one is a vote on the other, and there is no exploration.
     """
 
     exploration: float = 1.0

@@ -1,4 +1,4 @@
-"""Test behind a vote: does an episode speak for <a, theta_i> > 0, or against it?
+"""Test behind a vote: whether an episode is evidence for <a, theta_i> > 0 or for < 0.
 
 Near theta = 0 the most powerful test uses the derivative of the episode's log-likelihood by <a, theta_i>: the sum over
 its steps of sign / chance, with the public chance at theta = 0. Above its median at theta = 0 the vote is 1, below -1,
@@ -25,9 +25,9 @@ _MOST_SCORES = 200_000
 class SignTests(NamedTuple):
     """One test for each agent.
 
-    directions float64[H, S, n]: 1 where an agent does well to go with theta, -1 against it. weights float64[L, n]: the
-    addend of an entry of the lists to the score of an agent that goes with theta. medians, coins float64[n]: of the
-    scores at theta = 0, and the chance of a vote of 1 at the median.
+    directions float64[H, S, n]: 1 where an agent gains by acting along theta, -1 where it gains by acting against it.
+    weights float64[L, n]: the addend of a list's entry to the score of an agent with direction 1. medians, coins
+    float64[n]: medians of the scores at theta = 0, and the chance of a vote of 1 there.
     """
 
     directions: Float64Array

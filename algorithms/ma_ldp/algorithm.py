@@ -1,4 +1,4 @@
-"""MA-LDP: its settings and its learner on the platform.
+"""MA-LDP: its settings and its learner.
 
 Paper: [TH23] Algorithm 1.
 """
@@ -92,10 +92,10 @@ def run(
 ) -> tuple[float, int, int]:
     """Run episodes first..last (from 1 on, inclusive) of K.
 
-    Returns the summed regret, the number of entries of Q cut at H - h + 1, and the number of matrices with an extra
-    shift, over all episodes. Between two plans the policy, the values and the estimated rewards stay, so messages of
-    these users are about the same values. The user of episode K sends nothing, because no later policy could use it.
-    Users first..last must be charged.
+    Returns the total regret, the number of entries of Q cut at H - h + 1, and the number of matrices with an extra
+    shift, over all episodes. Between two plans the policy, the values and the estimated rewards are constant, so the
+    messages of these users are about the same values. The user of episode K sends nothing, because no later policy
+    could use it. Users first..last must be charged.
     """
     rules, plan, rewards = planning.rules, planning.plan, server.rewards
     summed, cut, indefinite, current = 0.0, 0, 0, regret(users, rules, plan)
@@ -144,19 +144,19 @@ class MALDPConfig:
     """MA-LDP, decentralised agents who learn a linear mixture MDP from locally private statistics ([TH23] Algorithm 1).
 
     Args:
-        bonus_scale: c >= 0, multiplies beta; 1 is the paper; it leaves the constants c_g, c_l, c_u and c_bl open.
-        shift_scale: multiplies the shift that makes the noisy matrices positive definite; 1 is the proofs'.
+        bonus_scale: c >= 0, multiplies beta; the paper's is 1, and leaves the constants c_g, c_l, c_u and c_bl open.
+        shift_scale: multiplies the shift that makes the noisy matrices positive definite; 1 is that of the proofs.
         alpha: failure probability of the confidence bounds, in [1e-20, 1).
-        value: reading of V in line 11, where others' actions are unknown: 'maxmin' over them, as in line 16, or
+        value: reading of V in line 11, which does not define others' actions: 'maxmin' over them, as in line 16, or
             the best 'joint' action, as in the Bellman equation of sec. 2.1.
         share: whether the n agents use one estimate, and send one message instead of n. They then have one value
-            function, so it requires value: joint and privacy.rewards: public.
+            function, so this requires value: joint and privacy.rewards: public.
         reward_step, reward_decay: steps gamma_k = step * k^(-decay) for learning rewards, decay in (1/2, 1].
         replan_growth: plan again when the number of episodes has grown by this share, a schedule that is fixed in
-            advance; 0 plans before every episode, as printed. Above 0 rewards are learned in one step a plan, along the
-            mean of the corrections since the last one.
+            advance; 0 plans before every episode, as printed. Above 0 rewards are learned in one step per plan, along
+            the mean of the corrections since the last one.
         graph: communication graph after each stage.
-        edge_probability: of graph random_edges. gossip_over: the graph of gossip; one of its edges talks at a time.
+        edge_probability: of graph random_edges. gossip_over: the graph of gossip, one edge at a time.
 
     Paper: [TH23] Algorithm 1.
     """

@@ -25,9 +25,9 @@ _Edges = list[tuple[int, int]]
 
 _MOST_AGENTS = 64
 _MOST_ENUMERATED = 5
-"""Up to so many agents, `random_edges` lists all graphs (at most 2^10), else SAMPLED_GRAPHS of them."""
+"""Up to this number of agents, `random_edges` lists all graphs (at most 2^10), else SAMPLED_GRAPHS of them."""
 SAMPLED_GRAPHS, SAMPLING_SEED = 256, 2023
-# Rounding errors of sums of a few dozen numbers, and of eigenvalues, are far below it.
+# Far above rounding errors of sums of a few dozen numbers and of eigenvalues.
 _ROUNDING = 1e-9
 
 
@@ -88,8 +88,8 @@ class FixedGraph(Graph):
 class RandomEdges(Graph):
     """After every stage each edge exists with probability `edge_probability`, independently of the others.
 
-    For up to 5 agents the list is all graphs. For more it is 256 graphs drawn once, with the seed 2023: these, equally
-    likely, are the distribution, and Assumption 2 is checked on them.
+    For up to 5 agents the list contains all graphs. For more it contains 256 graphs, drawn once with the seed 2023 and
+    equally likely; Assumption 2 is checked on them.
     """
 
     name: ClassVar[str] = "random_edges"
@@ -107,7 +107,7 @@ class RandomEdges(Graph):
             present = np.arange(2 ** len(pairs))[:, None] >> np.arange(len(pairs)) & 1 == 1
             probabilities = np.where(present, chance, 1.0 - chance).prod(axis=1)
         else:
-            # The same draws for every probability: a larger one only adds edges.
+            # The draws are the same for every probability, so a larger one only adds edges.
             present = np.random.default_rng(SAMPLING_SEED).random((SAMPLED_GRAPHS, len(pairs))) < chance
             probabilities = np.full(SAMPLED_GRAPHS, 1.0 / SAMPLED_GRAPHS)
         possible = probabilities > 0.0
@@ -192,7 +192,7 @@ def _adjacency(n_agents: int, edges: _Edges) -> _Bools:
     return table
 
 
-# D23: sec. 2.1 has the graph of time t = kh; it is the same for stage 3 of user 2 and stage 2 of user 3.
+# D23: sec. 2.1 has the graph of time t = kh, which would be the same for stage 3 of user 2 and stage 2 of user 3.
 @no_alloc_kernel
 def matrix_number(reached: Float64Array, uniform: float) -> int:
     """Return the index of a stage's matrix among m by a uniform draw in [0, 1); reached [m]: sums of probabilities."""

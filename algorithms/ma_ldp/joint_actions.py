@@ -1,6 +1,6 @@
 """Q of all joint actions of any number of agents, at all states at once, and the worst case of each action.
 
-Both forms are summed agent by agent, so joint actions with a common prefix share its sums.
+Both forms are summed agent by agent, so joint actions with a common prefix share its partial sums.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.compiled import inlined, no_alloc_kernel
 
 _LANES = 16
-"""States are padded to a multiple of it, because compilers do not vectorise a shorter rest."""
+"""States are padded to a multiple of this, because compilers do not vectorise a shorter remainder."""
 
 
 class QuadraticForms(NamedTuple):
     """Tables of one estimate for the linear and quadratic forms of phi_V, for n agents and A actions.
 
-    linear float64[n, A]: <theta_p, a>; constant float64[n]: theta_p's last. squares float64[n, n, A, A]: a^T W_pr b,
-    twice it for p < r; mixed float64[n, A, n]: 2 a^T w_pr, the last column of W_pr; last float64[n, n]: its corner.
+    linear float64[n, A]: <theta_p, a>; constant float64[n]: theta_p's last entry. squares float64[n, n, A, A]:
+    a^T W_pr b, doubled for p < r; mixed float64[n, A, n]: 2 a^T w_pr, with w_pr the last column of W_pr; last
+    float64[n, n]: its corner.
     """
 
     linear: Float64Array
@@ -102,7 +103,7 @@ def _fill_product(block: Float64Array, action: Float64Array, product: Float64Arr
 
 
 class Features(NamedTuple):
-    """Of one stage: slopes, levels float64[n, W], c and k of phi_V; estimated rewards float64[W]."""
+    """Features of one stage: slopes, levels float64[n, W], c and k of phi_V; estimated rewards float64[W]."""
 
     slopes: Float64Array
     levels: Float64Array
@@ -110,7 +111,7 @@ class Features(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Of one stage: beta, beta_{k,h}; cap and floor of Q."""
+    """Bounds of one stage: beta, beta_{k,h}; cap and floor of Q."""
 
     beta: float
     cap: float
@@ -120,7 +121,7 @@ class Bounds(NamedTuple):
 class Worst(NamedTuple):
     """Results from Q: least float64[n, A, W], the least value of an action over others' actions.
 
-    most float64[W]: the best joint action, if `joint` is 1. digits int64[n]: the joint action under way.
+    most float64[W]: value of the best joint action, if `joint` is 1. digits int64[n]: the current joint action.
     """
 
     least: Float64Array
@@ -193,7 +194,7 @@ def fill_worst(
                 lower(worst.least[i, digits[i]], rows.total)
             if worst.joint == 1:
                 higher(worst.most, rows.total)
-        # The next actions of all but the last agent; those of the last of them change fastest.
+        # Next joint action of all agents but the last; the last of these agents changes fastest.
         changed = n - 2
         while changed >= 0 and digits[changed] == n_actions - 1:
             digits[changed] = 0
@@ -313,7 +314,7 @@ def _fill_total(forms: QuadraticForms, bounds: Bounds, rows: Rows, digits: Int64
 def fill_worst_of_two(
     forms: QuadraticForms, features: Features, bounds: Bounds, rows: Rows, worst: Worst, agents: tuple[int, int]
 ) -> int:
-    """Fill the worst cases like `fill_worst`, for two agents, the paper's number: one loop over states for each pair.
+    """Fill the worst cases like `fill_worst`, for the paper's two agents, by one loop over states per pair of actions.
 
     Rows have few states, so starting a loop costs more than running it.
     """

@@ -1,8 +1,8 @@
 """Backward induction of MA-LDP without the feature tensor: optimistic values, then each agent's maxmin action.
 
-An agent's part of phi_V(s, a) is (c[s, i] a_i, k[s, i]), linear in its action. So <theta, phi_V> is a sum of one number
-for each agent, and phi_V^T Sigma^-1 phi_V one for each agent and each pair of agents: tables over one or two agents'
-actions (`forms`), times factors of the state. Loops run over states, padded to whole vectors.
+An agent's part of phi_V(s, a) is (c[s, i] a_i, k[s, i]), linear in its action. So <theta, phi_V> is a sum with one term
+per agent, and phi_V^T Sigma^-1 phi_V one with a term per agent and per pair of agents: tables over the actions of one
+or two agents (`forms`), times factors of the state. Loops run over states, padded to whole vectors.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def make_plan(
     n_messages, horizon = estimates.shape[0], estimates.shape[1]
     changed, cut = False, 0
     for m in range(n_messages):
-        # Own estimates decide for one agent, shared ones for all agents.
+        # An agent's own estimate decides its actions, a shared one those of all agents.
         agents = (0, rules.n_agents) if n_messages == 1 else (m, m + 1)
         _fill_last_stage(rewards[m, horizon - 1], rules.floor, plan.values[m, horizon - 1])
         for h in range(horizon - 2, -1, -1):
@@ -123,7 +123,7 @@ def make_plan(
 
 @inlined
 def _fill_last_stage(rewards: Float64Array, floor: float, values: Float64Array) -> None:
-    """Fill V_H: no action matters there, as no value follows and rewards depend on the state only."""
+    """Fill V_H, which no action changes, because no value follows and rewards depend on the state only."""
     for s in range(values.shape[0]):
         values[s] = max(min(rewards[s], 1.0), floor)
 
@@ -133,7 +133,7 @@ def _weigh(lists: SuccessorLists, after: Float64Array, slopes: Float64Array, lev
     """Fill slopes and levels float64[n, W] with c and k of the values `after` float64[W], as `value_features` does."""
     n = slopes.shape[0]
     for s in range(lists.first.shape[0] - 1):
-        # Two agents at a time: a sum depends on itself, but four sums are independent of each other.
+        # Two agents at a time, so that four independent sums can run in parallel.
         for i in range(0, n, 2):
             j = min(i + 1, n - 1)
             slope, level, other_slope, other_level = 0.0, 0.0, 0.0, 0.0

@@ -16,7 +16,7 @@ from dprl.envs.network_mdp import LinearMixtureMDP
 from dprl.privacy.randomness.bits import fill_uniform
 
 LARGEST_STEP = 2.0
-"""Up to this step, with features of norm at most 1, the error at a state does not grow (it may change sign)."""
+"""For steps up to this and features of norm at most 1, the error at a state does not grow (but may change sign)."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class RewardStep:
     Args:
         step: gamma_1, above 0 and at most 2.
         decay: above 1/2, so that the squares of the steps have a finite sum, and at most 1, so that the steps have an
-        infinite one.
+            infinite sum.
 
     Each stage has its own weights, so these sums are over episodes.
     Paper: [TH23] sec. 2.1.
@@ -38,7 +38,7 @@ class RewardStep:
     def checked(self) -> RewardStep:
         """Return these steps; raise ValueError if their numbers are out of range.
 
-        The errors have the names of the config's fields, `reward_step` and `reward_decay`.
+        The errors name the config's fields, `reward_step` and `reward_decay`.
         """
         check_number("reward_step", self.step, 1e-12, LARGEST_STEP + 1e-9)
         check_number("reward_decay", self.decay, 0.0)
@@ -151,9 +151,9 @@ def collect(estimates: RewardEstimates) -> None:
 
 @no_alloc_kernel
 def update(estimates: RewardEstimates, number: int, users: int) -> None:
-    """Make step `number` = 1, 2, ... along the mean of the collected corrections of `users` users, and forget them.
+    """Make step `number` = 1, 2, ... along the mean of the collected corrections of `users` users, and clear them.
 
-    Agents average with neighbours, and the estimates follow. With one user a step, `number` is the user's k.
+    Agents average with neighbours, and the estimates follow. With one user per step, `number` is the user's k.
 
     Paper: [TH23] Algorithm 1, lines 18 and 42.
     """

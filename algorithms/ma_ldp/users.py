@@ -18,7 +18,7 @@ from dprl.privacy.randomness.bits import fill_uniform
 
 @shows_numbers
 class _EpisodeBuffer(NamedTuple):
-    """User's side: the episode under way. Only `play` writes it, only `send_statistics` may read it.
+    """User's side: the current episode. Only `play` writes it, only `send_statistics` may read it.
 
     features float64[M, H, D]: phi_V of the visited states and actions. targets float64[M, H]: V of the next states.
     corrections float64[n, H, p]: (r_i - estimated r) psi. uniforms float64[H], choices float64[H, n]; actions int64[n].
@@ -36,11 +36,11 @@ class _EpisodeBuffer(NamedTuple):
 class Users(NamedTuple):
     """Environment and users for compiled loops; planning never reads them.
 
-    drifts float64[n, A]: <a, theta_i>, the truth. rewards float64[n, S], common float64[S]: each agent's and their
-    mean; psi float64[S, p]. start: the first state; optimal: V* there. episodes: K. env_key, action_key uint64[5]: of
-    the streams for transitions and ties. bounds float64[H]: m_h, the device's bounds on features and values; infinite
-    without clipping. reached bool[H, S]: the reachable states. values float64[H + 1, S]: scratch;
-    device: a user's.
+    drifts float64[n, A]: the true <a, theta_i>. rewards float64[n, S], common float64[S]: each agent's and their mean;
+    psi float64[S, p]. start: the first state; optimal: V* there. episodes: K. env_key, action_key uint64[5]: of the
+    streams for transitions and ties. bounds float64[H]: m_h, the device's bounds on features and values; infinite
+    without clipping. reached bool[H, S]: the reachable states. values float64[H + 1, S]: scratch; device: a user's
+    episode buffer.
     """
 
     drifts: Float64Array
@@ -129,8 +129,8 @@ def _choose(chances: Float64Array, uniform: float) -> int:
 def _look(users: Users, rules: Rules, plan: Plan, h: int, state: int, after: int) -> None:
     """Write phi_V and V of one step for every message.
 
-    Long features are shrunk to norm H - h, and the value in proportion, so that <theta*, phi> stays its mean: the step
-    counts less, but is not biased.
+    Long features are shrunk to norm H - h, and the value in proportion, so that its mean is still <theta*, phi>: the
+    step has less weight, but no bias.
     """
     own, length = users.device, rules.actions.shape[1]
     for m in range(own.targets.shape[0]):

@@ -72,11 +72,11 @@ class Loss(NamedTuple):
 class LossTables(NamedTuple):
     """Tables of a loss for kernels, for episodes of at most H steps, with scratch memory.
 
-    returns, of_advantage, of_target float64[2 H + 1]: the return, and how much of V(s_T) the advantage and the target
-    contain, n steps before the end at H - n; zeros where n < 1. ends: whether the reward is at the end, and negative if
-    that comes early. derivatives float64[2, columns]: z and y of each step; patterns float64[16, 4 * 8]: the sums of
-    z s and y s over the steps with one of the 16 patterns of the four units of each group; sums float64[4, 4 * 8]:
-    those of each unit, with the first units of all groups in one row. The last three are scratch memory.
+    returns, of_advantage, of_target float64[2 H + 1]: the return, and the factors of V(s_T) in the advantage and the
+    target; index H - n is n steps before the end, with zeros for n < 1. ends: whether the reward is at the end, and
+    negative after an early end. derivatives float64[2, columns]: z and y of each step; patterns float64[16, 4 * 8]: the
+    sums of z s and y s over the steps with one of the 16 patterns of the four units of each group; sums
+    float64[4, 4 * 8]: those of each unit, with the first units of all groups in one row. The last three are scratch.
     """
 
     value_weight: float
@@ -93,9 +93,9 @@ class LossTables(NamedTuple):
 
 
 def columns(horizon: int) -> int:
-    """Return the number of columns of a trace: more than its steps, in an odd number of whole cache lines.
+    """Return the number of columns of a trace: more than its steps, an odd number of whole cache lines.
 
-    Rows at even distances would conflict in the cache.
+    With an even number, rows would conflict in the cache.
     """
     return 8 * (horizon // 8 + 1 | 1)
 
@@ -216,7 +216,7 @@ def _weigh_differentiated(
     return total
 
 
-# Eight additions as one vector instruction; a compiler would emit eight for eight lines.
+# Eight additions as one vector instruction; for eight lines a compiler would emit eight instructions.
 
 
 def _add_products_in_turn(sums: Float64Array, at: int, z: float, y: float, s: _Four) -> None:
