@@ -1,4 +1,4 @@
-"""Privacy: queries, mechanisms, counters, the privatizer, the ledger and the certificate; it knows no learning."""
+"""Privacy: queries, mechanisms, counters, the privatizer, the ledger and the certificate, independent of learning."""
 
 from __future__ import annotations
 

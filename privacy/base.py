@@ -16,12 +16,15 @@ ADJACENCY = "replace one user's trajectory"
 
 
 class LedgerError(RuntimeError):
-    """Refusal by a ledger or a privatizer: an unknown release, a submission out of turn or one that is not charged."""
+    """Refusal by a ledger or a privatizer: an unknown release, or a submission out of order or without a charge."""
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """A differential-privacy guarantee: trust model, epsilon, delta, and the neighbours that it speaks of."""
+    """A differential-privacy guarantee: trust model, epsilon, delta, and the neighbouring data sets.
+
+    Raises ValueError unless 0 < epsilon < inf and 0 <= delta < 1.
+    """
 
     trust_model: TrustModel
     epsilon: float
@@ -37,7 +40,7 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Precision:
-    """A high-probability error bound per count family: with probability 1 - beta, over all cells and episodes.
+    """An error bound per count family that holds for all cells and episodes together with probability 1 - beta.
 
     Args:
         beta: the failure probability.

@@ -21,7 +21,7 @@ SCHEMA = "dprl.certificate/3"
 DELTAS = (1e-5, 1e-6)
 SEEDED = "seeded"
 ENTROPY = {"seed": SEEDED, "os": "os"}
-"""Entropy of a release, in words, by the setting of that name."""
+"""Texts for the entropy of a release, by the setting `entropy`."""
 
 _SEED = (
     "the random seed: whoever has it can remove the noise, and two runs that share it share their noise; the generator "
@@ -30,7 +30,7 @@ _SEED = (
 )
 _ROUNDING = "the last bits of floating-point noise: the proof is for real numbers (arithmetic: exact has none)"
 OPEN_CHANNELS = (_SEED, _ROUNDING)
-"""Channels that noise may leave open, in words."""
+"""Texts for channels that noise may leave open."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class PrivacyRequest:
 
     Args:
         requested: the guarantee that the user asked for; None for trust model none.
-        claimed: the claim that is checked; None where nothing is claimed.
+        claimed: the claim that is checked; None without a claim.
         calibration: 'printed', 'certified' or 'none'.
-        source: who claims it.
+        source: origin of the claim.
         choice: automatic choices with their reasons; '' without any.
     """
 
@@ -59,8 +59,8 @@ class Proof:
     Args:
         pure_epsilon: the proved pure epsilon over all pairs of neighbours.
         tightness: 'exact' if a pair of neighbours attains it, 'upper' if it is only an upper bound; None if infinite.
-        pure_epsilon_public_start: the same when first state and first action are public.
-        epsilon_at_claimed_delta: the epsilon to hold against the claim: at its delta, so the pure one for delta 0.
+        pure_epsilon_public_start: the same if the first state and action are public.
+        epsilon_at_claimed_delta: the epsilon to compare with the claim, at its delta; for delta 0 the pure one.
         epsilon_at_delta: delta -> epsilon.
         delta_at_requested_epsilon: delta at the requested epsilon; None if there is none.
         method: how it was computed.
@@ -98,7 +98,7 @@ class Certificate:
 
     @property
     def claimed_epsilon(self) -> float | None:
-        """The claimed epsilon, None where nothing is claimed."""
+        """The claimed epsilon, None without a claim."""
         return None if self.request.claimed is None else self.request.claimed.epsilon
 
     @property
@@ -169,12 +169,12 @@ class Certificate:
 def certify(
     ledger: Ledger, request: PrivacyRequest, algorithm: str, details: Mapping[str, Any] | None = None
 ) -> Certificate:
-    """Compute the certificate of a ledger; the request is only compared with it, never believed.
+    """Compute the certificate of a ledger; the request is only compared with the result, never trusted.
 
-    `details`: 'query' and 'randomness', the facts that the releases are computed from; 'composition'; and facts about
-    the same noise that say nothing about privacy, or say it user by user: 'error', 'per_user', 'best_available'.
+    `details`: 'query' and 'randomness', the facts from which the releases are computed; 'composition'; and facts about
+    the same noise that concern accuracy or single users: 'error', 'per_user', 'best_available'.
 
-    Verdicts: `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` when
+    Verdicts: `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` if
     something leaves without noise. `factor` is the proved epsilon over the claimed one, at the claimed delta.
     """
     requested, claimed, spec = request.requested, request.claimed, ledger.spec

@@ -1,4 +1,4 @@
-"""Queries and releases as JSON: the fields of a certificate that its numbers are computed from."""
+"""Queries and releases as JSON: the fields of a certificate from which its numbers are computed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dprl.privacy.validation import field_types
 from dprl.privacy.verdicts import in_json
 
 NOT_ITS_OWN = ("cell", "parameters")
-"""Keys that are not the certificate's: `dprl certify --json` adds them."""
+"""Keys that `dprl certify --json` adds, and that are not part of a certificate."""
 _RAW, _GRID = "raw", "grid"
 
 
@@ -24,7 +24,7 @@ def sealed(certificate: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checksum(certificate: Mapping[str, Any]) -> str:
-    """Return the checksum of a certificate's own fields; it finds a change, and proves nothing about its author."""
+    """Return the checksum of a certificate's own fields; it detects changes, but does not authenticate the author."""
     own = {key: value for key, value in certificate.items() if key not in ("checksum", *NOT_ITS_OWN)}
     return hashlib.blake2b(json.dumps(own, sort_keys=True).encode(), digest_size=8).hexdigest()
 
@@ -75,7 +75,7 @@ def _sensitivity(found: Sensitivity | None) -> dict[str, Any] | None:
 def _parameters(owner: object) -> dict[str, Any]:
     """Return the parameters of a dataclass object by field; those of a part `x` as 'x.field'.
 
-    The part's name is at `x` where the field admits several classes. Words are left out at their default.
+    If the field admits several classes, `x` has the part's name. Texts equal to their default are left out.
     """
     found: dict[str, Any] = {}
     defaults = {entry.name: entry.default for entry in fields(owner)} if is_dataclass(owner) else {}

@@ -1,8 +1,8 @@
 """Channel from a user to a learner: the cursor that every message advances, and the releases at its end.
 
-A channel is a NamedTuple of arrays that compiled loops hand on: the client's side, the message under way, and the
-server's side. Each query in `queries/` has its own, with the kernels of either side. In a deployment the network is
-where one kernel writes `message` and another reads it.
+A channel is a NamedTuple of arrays for compiled loops: the client's side, the current message, and the server's side.
+Each query in `queries/` has its own, with kernels for both sides. In a deployment, the network lies between the kernel
+that writes `message` and the one that reads it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dprl.privacy.base import Float64Array, Int64Array, LedgerError
 
 CHARGED, SENT, MESSAGES, RECEIVED, RELEASED = range(5)
 """Entries of a cursor int64[5]: the last submission charged, the last one sent, the number of messages sent, the last
-submission received, and the last one that is released."""
+submission received, and the last one released."""
 
 
 class Channel(Protocol):
@@ -28,7 +28,7 @@ class Channel(Protocol):
 
     @property
     def message(self) -> Float64Array:
-        """The message under way, float64[m]."""
+        """The current message, float64[m]."""
 
 
 def new_cursor() -> Int64Array:
@@ -38,7 +38,7 @@ def new_cursor() -> Int64Array:
 
 @no_alloc_kernel
 def advance_sent(cursor: Int64Array, submission: int) -> None:
-    """Client side: raise LedgerError unless `submission` is charged and is the next one that was not sent yet."""
+    """Client side: raise LedgerError unless `submission` is charged and is the next one to send."""
     if submission != cursor[SENT] + 1 or submission > cursor[CHARGED]:
         raise LedgerError("users send once, in order, and after the ledger has charged them")
     cursor[SENT] = submission
@@ -46,7 +46,7 @@ def advance_sent(cursor: Int64Array, submission: int) -> None:
 
 
 def advance_block(cursor: Int64Array, first: int, users: int) -> None:
-    """Count `users` users from `first` on as sent and received. Raises LedgerError as `advance_sent` does."""
+    """Count `users` users from `first` on as sent and received. Raises LedgerError like `advance_sent`."""
     last = first + users - 1
     if first != cursor[SENT] + 1 or cursor[RECEIVED] != cursor[SENT] or users < 1 or last > cursor[CHARGED]:
         raise LedgerError("users send once, in order, and after the ledger has charged them")
@@ -56,7 +56,7 @@ def advance_block(cursor: Int64Array, first: int, users: int) -> None:
 
 @no_alloc_kernel
 def advance_received(cursor: Int64Array) -> None:
-    """Server side: raise LedgerError unless a message is under way."""
+    """Server side: raise LedgerError unless a message was sent and not yet received."""
     if cursor[RECEIVED] >= cursor[SENT]:
         raise LedgerError("a message is received once, after it was sent")
     cursor[RECEIVED] = cursor[SENT]

@@ -1,4 +1,4 @@
-"""The user's half of a privatizer, in a process of its own: it charges, encodes, randomizes and keeps a message."""
+"""The user's half of a privatizer, in a separate process: it charges, encodes, randomizes and stores a message."""
 
 from __future__ import annotations
 
@@ -21,31 +21,32 @@ Q = TypeVar("Q", bound=Query)
 
 
 def run_name(planned: Privatizer[Any]) -> str:
-    """Return a digest of the terms of charges and of record and noise: both halves of a run have the same one."""
+    """Return a digest of the ledger's terms, the record and the noise, equal for both halves of a run."""
     words = f"{planned.ledger.spec.terms}|{planned.query.identity}"
     return hashlib.blake2b(words.encode(), digest_size=16).hexdigest()
 
 
 class UserClient(Generic[Q]):
-    """The half of a privatizer on the device of one user. For one thread; it shares nothing with a server but messages.
+    """The half of a privatizer on one user's device. For one thread; it shares only messages with a server.
 
     Submission k of user u has the number (k - 1) * n_users + u. It is charged in the user's own journal before its
-    message exists, and the message is on the disk before it can be sent. So a kill before that loses the submission for
-    good, and after it the same bytes are sent again until the server has acknowledged them.
+    message exists, and the message is on the disk before it can be sent. If the process is killed before the message is
+    on the disk, the submission is lost for good; later, the same bytes are sent again until the server acknowledges
+    them.
 
     *Formal guarantee.* `ldp`: that of the query's law, for all submissions in this folder together, against the server
-    and everyone else: they see `submit`'s messages only. `jdp`: none by itself. The message holds the raw record; the
+    and everyone else, who see only `submit`'s messages. `jdp`: none by itself. The message holds the raw record; the
     trusted server, the channel to it and this folder see it, so the channel must be encrypted and the server
-    authenticated. Everyone else sees the server's releases, with its guarantee. The folder holds it until the
-    acknowledgement or, after a kill that cut its writing short, until the next client opens the folder.
+    authenticated. Everyone else sees the server's releases, with their guarantee. The folder holds the message until
+    the acknowledgement or, if a kill interrupted its writing, until the next client opens the folder.
 
     Args:
-        planned: the privatizer of the run as the config builds it; only described here, never run.
+        planned: the run's privatizer, built from the config; only described here, never run.
         user: the user's number, 1..n_users, from a public list of participants; no two users have the same.
-        folder: of this user's journal and message; it exists, and outlives the process.
+        folder: an existing folder for this user's journal and message, which outlives the process.
 
-    Raises ValueError for another number, LedgerError for a folder that another process uses, or with a journal that is
-    damaged or another run's.
+    Raises ValueError for another number, and LedgerError for a folder that another process uses, or if its journal is
+    damaged or belongs to another run.
     """
 
     def __init__(self, planned: Privatizer[Q], user: int, folder: Path) -> None:
@@ -66,7 +67,7 @@ class UserClient(Generic[Q]):
 
     @property
     def ledger(self) -> Ledger:
-        """The user's own ledger: it proves the user's epsilon without trust in any server's count of submissions."""
+        """The user's own ledger, which proves the user's epsilon without trusting a server's count of submissions."""
         return self._ledger
 
     @property
@@ -76,7 +77,7 @@ class UserClient(Generic[Q]):
 
     @property
     def waiting(self) -> UserMessage | None:
-        """The message that is made and not acknowledged, byte for byte as it was made; None if there is none.
+        """The message that is not yet acknowledged, with its original bytes; None if there is none.
 
         Raises ValueError if its file is damaged.
         """
@@ -87,7 +88,7 @@ class UserClient(Generic[Q]):
         return self._spec.query.client_side.open(self._spec.streams)
 
     def submit(self, record: Any) -> UserMessage:  # noqa: ANN401 - each query has its own
-        """Charge the user's next submission on the disk, then make the message of `record` and keep it.
+        """Charge the user's next submission on the disk, then make the message of `record` and store it.
 
         record: a `UserRecord` for counts, (gradient float64[d], score) for gradients.
 
@@ -112,7 +113,7 @@ class UserClient(Generic[Q]):
         return message
 
     def acknowledge(self, message: UserMessage) -> None:
-        """Forget a message that the server has stored. Raises LedgerError if another one waits."""
+        """Delete a message that the server has stored. Raises LedgerError if another one is waiting."""
         waiting = self.waiting
         if waiting is not None and waiting.user != message.user:
             raise LedgerError(
@@ -121,7 +122,7 @@ class UserClient(Generic[Q]):
         self._outbox.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let another process take over."""
+        """Release the folder for another process."""
         self._journal.close()
 
     def __reduce__(self) -> NoReturn:

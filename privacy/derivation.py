@@ -38,7 +38,7 @@ from dprl.privacy.verdicts import in_json
 _MODEL, _MAP = "docs/privacy_model.md", "docs/paper_map.md"
 _PROVED, _MODELS, _SOURCES = f"{_MODEL}#claimed-proved-measured", f"{_MODEL}#trust-models", f"{_MAP}#other-sources"
 SOLVED = ("least ", "largest ", "printed ")
-"""First words of formulas that are no expressions: the step's code solves them, or a paper prints the number."""
+"""First words of formulas that are no expressions: the step's code solves for the number, or a paper prints it."""
 
 
 class Step(NamedTuple):
@@ -63,10 +63,10 @@ class Step(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The claim that the noise is held against, and the origin of its scale.
+    """The claim with which the noise is compared, and the origin of the noise scale.
 
-    claimed: None where nothing is claimed. calibration, source: of the scale, as in `PrivacyRequest`. submissions,
-    attempts: how often one user takes part in every release. proved: epsilon at the claimed delta. groups: the
+    claimed: None without a claim. calibration, source: of the scale, as in `PrivacyRequest`. submissions, attempts: one
+    user takes part in every release `submissions` times per attempt. proved: epsilon at the claimed delta. groups: the
     releases of each group of disjoint users, as in `LedgerSpec`.
     """
 
@@ -86,7 +86,7 @@ def code_of(owner: Any, name: str = "") -> str:  # noqa: ANN401
 
 
 def step_of_counter(counter: Counter, row: Sensitivity, norm: str) -> Step:
-    """Return the step from one user's row to the numbers that a counter noises, in a norm."""
+    """Return the step from one user's row to the change of a counter's noisy numbers, in a norm."""
     changed, axis = counter.sensitivity(row), "l1" if norm == "l1" else "l2"
     before, after = float(getattr(row, axis)), float(getattr(changed, axis))
     factor, told = "column", "largest norm of a column of its matrix"
@@ -122,7 +122,7 @@ def steps_from_ledger(releases: Sequence[ReleaseEvent], terms: Terms) -> list[St
 
 
 class _Part(NamedTuple):
-    """Equal releases, the curve of one, and the law of their noise; of reports, if these are shuffled."""
+    """Equal releases, the curve of one of them, and the law of their noise; for shuffled reports that of a report."""
 
     releases: tuple[ReleaseEvent, ...]
     curve: PrivacyCurve
@@ -212,7 +212,7 @@ def _part_steps(part: _Part, terms: Terms, claimed: Guarantee, *, alone: bool) -
 
 
 def _scale_step(part: _Part, law: Any, terms: Terms, claimed: Guarantee, *, alone: bool) -> Step:  # noqa: ANN401
-    """Return the step from the request to the number that sets how much noise a law has."""
+    """Return the step from the request to the parameter of a law that determines the amount of noise."""
     name, value = _parameter(law)
     told = f"{part.channels}: {name} of the noise {law.name}"
     numbers = {"epsilon": claimed.epsilon, "delta": claimed.delta}
@@ -274,9 +274,9 @@ def _losses(part: _Part, laws: Sequence[Any]) -> Iterator[tuple[tuple[str, float
 
 
 def weights_of_stages(release: GramRelease, power: int) -> Iterator[tuple[str, float, dict[str, float]]]:
-    """Yield factors from the first stage of one message to all: of equal losses at all stages, and of equal scales.
+    """Yield factors from the first stage of one message to all, for equal losses at all stages and for equal scales.
 
-    power: of the bound m, in the size of a stage. With every factor its value and its numbers.
+    power: of the bound m, in the size of a stage. Each factor comes with its value and its numbers.
     """
     first, n = release.bounds[0], float(release.n_messages)
     yield "messages * stages", n * release.sent_stages, {"messages": n, "stages": float(release.sent_stages)}
@@ -286,7 +286,7 @@ def weights_of_stages(release: GramRelease, power: int) -> Iterator[tuple[str, f
 
 
 def _composition(parts: Sequence[_Part], terms: Terms) -> list[Step]:
-    """Return the step to all submissions and attempts, none where a loss has no sum or there is one loss only."""
+    """Return the step to all submissions and attempts; none if losses have no sum or there is only one."""
     (kind, *others), n = {part.loss[0] for part in parts}, len(parts)
     shuffled = any(isinstance(part.releases[0].mechanism, ShuffledReports) for part in parts)
     times = {"submissions": float(terms.submissions), "attempts": float(terms.attempts)}
@@ -304,7 +304,7 @@ def _composition(parts: Sequence[_Part], terms: Terms) -> list[Step]:
 
 
 def _conversion(curve: PrivacyCurve, delta: float, terms: Terms) -> Step:
-    """Return the step from the loss of everything to epsilon at the claimed delta."""
+    """Return the step from the total loss to epsilon at the claimed delta."""
     name, code = f"epsilon at the claimed delta: {curve.method}", code_of(type(curve), "epsilon")
     if terms.groups:
         numbers, formula = (
@@ -321,7 +321,7 @@ def _conversion(curve: PrivacyCurve, delta: float, terms: Terms) -> Step:
 
 
 class _Rule(NamedTuple):
-    """Kind of a loss, its formula by the curve's numbers, its lemma, and that of its epsilon at a delta if another."""
+    """Kind of a loss, its formula in the curve's numbers, its lemma, and the lemma for epsilon if that is another."""
 
     kind: str
     formula: str
@@ -360,7 +360,7 @@ _LOSSES: dict[type[PrivacyCurve], _Rule] = {
     MaximumCurve: _Rule("pure_epsilon", "pure_epsilon", _DISJOINT),
     Unbounded: _Rule("pure_epsilon", "largest loss", "Without noise, or without clips, no epsilon is finite"),
 }
-"""By curve of equal releases."""
+"""Rules by the curve of equal releases."""
 _SUMS = {
     "pure_epsilon": _LOSS_SUMS,
     "mu": "Adaptive composition of Gaussian noise: Dong, Roth, Su 2022, Corollary 3.3 of arXiv:1905.02383",
@@ -384,7 +384,7 @@ def _change(law: Any) -> Sensitivity | None:  # noqa: ANN401
 
 
 def _parameter(law: Any) -> tuple[str, float]:  # noqa: ANN401
-    """Return the number that sets how much noise a law has: a scale, or the epsilon of one coin."""
+    """Return the parameter that determines a law's amount of noise: a scale, or the epsilon of one coin."""
     law = law.law if isinstance(law, SampledGaussian) else law
     for name in ("additive", "bit", "encoding"):
         law = getattr(law, name, law)

@@ -32,7 +32,7 @@ def derived_fields(
 
     Args:
         model: the trust model. relation: of neighbours; a bound for one relation says nothing about another.
-        releases: of one submission. terms: the claim, and how often all of them happen to one user.
+        releases: of one submission. terms: the claim, and the number of times that one user takes part in all of them.
         steps: of the derivation, from one user's record to the numbers that get noise.
     """
     if not any(NOISY_SIDES[model]) or terms.claimed is None:
@@ -57,7 +57,7 @@ class _Charged(NamedTuple):
         return curve_of(*self)
 
 
-@lru_cache(maxsize=1024)  # most cells of a sweep and all seeds of a cell have the same ones; it is never changed
+@lru_cache(maxsize=1024)  # most cells of a sweep and all seeds of a cell share them; callers must not change them
 def _curve_fields(model: str, relation: str, charged: _Charged, delta: float) -> dict[str, Any]:
     curve = charged.curve
     divergences, absent = renyi(curve)
@@ -100,10 +100,10 @@ def _episodes(model: str, relation: str, charged: _Charged, delta: float) -> dic
 
 
 def _joint_curve(model: str, charged: _Charged, episodes: int) -> tuple[PrivacyCurve | None, str]:
-    """Return the curve of so many episodes of one user by their joint distribution, and its name; None with a reason.
+    """Return the curve of `episodes` episodes of one user by their joint distribution, and its name; None and a reason.
 
-    *Formal guarantee.* Messages with noise of their own are adaptive releases about one user: they compose. Rows of a
-    counter share nodes; together they move the noised numbers by at most the sum of their distances, in every norm.
+    *Formal guarantee.* Messages with separate noise are adaptive releases about one user, so they compose. Rows of a
+    counter share nodes; together they change the noisy numbers by at most the sum of their changes, in every norm.
     """
     if model == SHUFFLE:
         return None, "none: several reports of a user may be in one block"

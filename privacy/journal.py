@@ -1,8 +1,8 @@
-"""Journal of charges: a file outside of any checkpoint that survives the death of a process.
+"""Journal of charges: a file outside of any checkpoint that survives the end of a process.
 
 The first line names the releases. Then there is one line for each attempt and one for each charged range of
-submissions, each with a checksum that continues the checksum of the line before. Once `write` returns, a charge is on
-the disk: it survives a kill, and a loss of power.
+submissions, each with a checksum that continues the checksum of the line before. When `write` returns, a charge is on
+the disk, and survives a kill and a loss of power.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ATTEMPT = "attempt"
 
 
 class _Content(NamedTuple):
-    """A journal's text as it was read: charges by attempt, the length of its whole lines, and the last checksum."""
+    """Content of a journal: charges by attempt, the length of its complete lines, and the last checksum."""
 
     attempts: list[int]
     length: int
@@ -34,17 +34,17 @@ class _Content(NamedTuple):
 
 
 class ChargeJournal:
-    """Implements `ledger.Journal` in a file. One process writes at a time; others are refused, or read.
+    """Implements `ledger.Journal` in a file. One process writes at a time; others may only read.
 
-    A last line that was not finished is ignored: its submissions were not released. Any other damage is refused, and
-    nothing is written to a file that is no longer at its path. A copy of the file, or an older one that was put back,
-    cannot be told from it.
+    An unfinished last line is ignored, because its submissions were not released. Any other damage is refused, and
+    nothing is written to a file that is no longer at its path. A copy of the file, or an older version that was
+    restored, cannot be detected.
 
     Args:
-        path: of the file; made by the first charge, in a folder that exists.
-        identity: of the file, if it is known; None for any. A file of another one is refused.
-        continues: whether a run continues the last attempt and asks no user again. Otherwise it begins a new attempt,
-            with fresh noise; it may ask the users of earlier attempts again.
+        path: of the file; made by the first charge, in an existing folder.
+        identity: of the file, if it is known, None for any; a file with another identity is refused.
+        continues: whether a run continues the last attempt and asks no user again. Otherwise it begins a new attempt
+            with fresh noise, which may ask the users of earlier attempts again.
     """
 
     def __init__(self, path: str | Path, *, identity: str | None = None, continues: bool = True) -> None:
@@ -59,7 +59,7 @@ class ChargeJournal:
 
     @property
     def identity(self) -> str:
-        """A random name of the file, written in its first line; before there is a file, the one it will have."""
+        """A random name of the file, written in its first line; before the file exists, the name it will have."""
         return self._identity
 
     def recorded(self, terms: str, users: int) -> Charged:
@@ -76,7 +76,7 @@ class ChargeJournal:
         return self._charged(self._read(text, terms, users).attempts)
 
     def begin(self, terms: str, users: int) -> Charged:
-        """Take the file for writing and return the recorded charges.
+        """Open the file for writing and return the recorded charges.
 
         Raises LedgerError if another run writes it, or it cannot be written.
         """
@@ -106,7 +106,7 @@ class ChargeJournal:
     def write(self, first: int, last: int) -> None:
         """Write that submissions first..last are charged, and wait for the disk.
 
-        Raises LedgerError, with the file as it was before, if not all of it is written.
+        If not all of it can be written, restores the file and raises LedgerError.
         """
         with self._lock:
             file = self._open_file()
@@ -120,7 +120,7 @@ class ChargeJournal:
             self._checksum = checksum
 
     def close(self) -> None:
-        """Let others write; this journal must begin again."""
+        """Let others write; this journal must `begin` again before it can."""
         with self._lock:
             if self._file is not None:
                 self._file.close()
@@ -161,7 +161,7 @@ class ChargeJournal:
         return file
 
     def _require_in_place(self, file: io.FileIO) -> None:
-        """Raise LedgerError unless others find `file` at the path; else the lock would not keep them off it."""
+        """Raise LedgerError unless the path still leads to `file`; otherwise the lock would not exclude others."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -192,7 +192,7 @@ class ChargeJournal:
         self._check_header(lines[0], terms, users)
         attempts: list[int] = []
         checksum = zlib.crc32(lines[0])
-        # A whole line that lacks its end only has lost it: unfinished ones are shorter.
+        # A complete line without its final newline has lost it, because unfinished lines are shorter.
         rest = text[length:-1] + b"\n" if length < len(text) else b""
         for number, line in enumerate([*lines[1:], rest], start=2):
             content = _content(line, checksum)
@@ -262,7 +262,7 @@ def _content(line: bytes, checksum: int) -> list[str] | None:
 
 
 def _is_next(words: list[str] | None, attempts: list[int]) -> bool:
-    """Whether a line of these words may follow; adds its charges to `attempts`, those of each attempt."""
+    """Whether a line of these words may follow; adds its charges to `attempts`, the charges by attempt."""
     if words is None or len(words) != 2:
         return False
     if words == [_ATTEMPT, str(len(attempts) + 1)]:

@@ -39,20 +39,22 @@ def _before_shuffling(mechanism: object) -> set[type]:
 
 @dataclass(frozen=True)
 class ReleaseEvent:
-    """One channel by which users' data leave their side, described by the object that randomizes it.
+    """One channel through which users' data leave their side, described by the object that randomizes it.
 
     Args:
         channel: name of the count family, or of another release.
-        mechanism: randomizes each released number; None: the data leave without noise.
-        sensitivity: how much everything that it randomizes changes if one user is replaced, at worst; None for a
-            mechanism of whole messages, as it bounds that itself, and for data without noise.
+        mechanism: randomizes each released number; None if the data leave without noise.
+        sensitivity: largest change of everything that it randomizes if one user is replaced; None for a mechanism of
+            whole messages, which bounds the change itself, and for data without noise.
         public_start: the same if the first state and action are public; None if nothing changes then.
-        attainable: whether some pair of neighbours changes that much.
-        nodes_per_user: how many randomized numbers of a cell a user enters at most.
-        cells: how many numbers the channel has.
+        attainable: whether some pair of neighbours has this change.
+        nodes_per_user: maximum of randomized numbers of a cell that depend on one user.
+        cells: number of numbers in the channel.
         entropy: 'seeded' or 'os'.
         unit: of the randomized numbers and their noise, in units of the released ones.
-        times: how often a submission takes part in it; above 1 for runs that were composed.
+        times: number of times that a submission takes part in it; above 1 for composed runs.
+
+    Raises LedgerError for a mechanism without a privacy curve, and for contradictory arguments.
     """
 
     channel: str
@@ -100,13 +102,13 @@ class ReleaseEvent:
 
         Args:
             attainable: whether some pair of inputs attains the curve's pure epsilon.
-            cells: how many numbers a submission has.
+            cells: number of numbers in a submission.
         """
         return ReleaseEvent(channel, mechanism, None, None, attainable, 1, cells, entropy)
 
     @staticmethod
     def of_sums(channel: str, counter: Counter, row: Sensitivity, cells: int, entropy: str) -> ReleaseEvent:
-        """Return the release of a counter's noisy running sums of rows that change by `row`, all of them together."""
+        """Return the release of all of a counter's noisy running sums, for users' rows that change by `row`."""
         changed = counter.sensitivity(row)
         return ReleaseEvent(channel, counter.node, changed, changed, False, counter.nodes_per_user, cells, entropy)
 
@@ -135,7 +137,7 @@ class ReleaseEvent:
 
 
 def curve_of(releases: Sequence[ReleaseEvent], times: int, groups: Sequence[Sequence[int]] = ()) -> PrivacyCurve:
-    """Return the privacy curve of all releases together, so many times; that of the worst of disjoint `groups`."""
+    """Return the privacy curve of all releases together, repeated `times` times; the worst one of disjoint `groups`."""
     together = groups or [range(len(releases))]
     return maximum([repeat(compose([releases[i].curve() for i in group]), times) for group in together])
 
@@ -148,33 +150,35 @@ class Charged(NamedTuple):
 
 
 class Journal(Protocol):
-    """Journal of charges that survives a crash; journal.py keeps it in a file. It must not call the ledger."""
+    """Journal of charges that survives a crash; journal.py stores it in a file. It must not call the ledger."""
 
     def recorded(self, terms: str, users: int) -> Charged:
-        """Return its content; reads only. Raises LedgerError if it was written for other terms or users."""
+        """Return its content without writing. Raises LedgerError if it was written for other terms or users."""
 
     def begin(self, terms: str, users: int) -> Charged:
-        """Take it for writing, before the first charge, and return its content: others may have written."""
+        """Open it for writing, before the first charge, and return its content, because others may have written."""
 
     def write(self, first: int, last: int) -> None:
         """Write that submissions first..last are charged: all or nothing.
 
-        Returns when they are where they survive; raises LedgerError if they are not.
+        Returns when the charges are durable; raises LedgerError if they are not.
         """
 
 
 @dataclass(frozen=True)
 class LedgerSpec:
-    """The conditions that users are charged under.
+    """The conditions under which users are charged.
 
     Args:
         trust_model: of the releases.
         releases: every submission takes part in each of them.
         threat_model: people, observers and channels of the guarantee.
-        users: how many there are at most.
-        submissions: how often one user submits at most.
-        groups: numbers of the releases that one user takes part in, for runs with disjoint users: each user is in one
-            group; () if everybody is in all releases.
+        users: maximum number of users.
+        submissions: maximum number of submissions of one user.
+        groups: for runs with disjoint users, the indices of the releases of each group of users; each user is in one
+            group. () if everybody is in all releases.
+
+    Raises LedgerError without releases or submissions, ValueError without users.
     """
 
     trust_model: TrustModel
@@ -200,25 +204,25 @@ class LedgerSpec:
     @property
     def terms(self) -> str:
         """Digest of the terms of charges: trust model, releases, neighbours, cap and number of users."""
-        # Not the words of the threat model: a better sentence must not part a run from its journal.
+        # Not the texts of the threat model: rewording them must not separate a run from its journal.
         releases = [release.identity for release in self.releases]
         terms = noise_identity(self.trust_model, *releases, self.threat_model.adjacency, self.submissions, self.users)
         return hashlib.blake2b(terms.encode(), digest_size=16).hexdigest()
 
 
 class Ledger:
-    """All releases of one run, and how many submissions they were charged for: 1, 2, ... in order.
+    """All releases of one run, and the number of submissions charged for them: 1, 2, ... in order.
 
     Submission n is of user (n - 1) % users + 1, so every user submits at most `submissions` times.
 
     *Formal guarantee.* All submissions of one user together are charged as `submissions`-fold adaptive composition of
-    all releases, whether the user uses its cap or not. An attempt that was started again with fresh noise asks the same
-    users again: the curve composes as many attempts as any user took part in. A submission is charged before anything
-    of it is released: `charge` first writes to the journal, then counts, then returns. If the journal raises, nothing
-    is counted and nothing may be released. A submission that was journaled and then lost stays charged.
+    all releases, even if the user submits less often. A further attempt with fresh noise asks the same users again, so
+    the curve composes as many attempts as any user took part in. A submission is charged before anything of it is
+    released: `charge` first writes to the journal, then counts, then returns. If the journal raises, nothing is counted
+    and nothing may be released. A submission that was journaled and then lost stays charged.
 
     Args:
-        spec: the releases. journal: where charges are written before they count; None for simulated users.
+        spec: the releases. journal: receives charges before they count; None for simulated users.
     """
 
     def __init__(self, spec: LedgerSpec, journal: Journal | None = None) -> None:
@@ -291,7 +295,7 @@ class Ledger:
         return self.curve.pure_epsilon
 
     def pure_epsilon_public_start(self) -> float:
-        """Return the same when the first state and the first action of every user are public."""
+        """Return the proved pure epsilon if the first state and action of every user are public."""
         each = [release.pure_epsilon_public_start() for release in self.spec.releases]
         worst = max((math.fsum(each[i] for i in group) for group in self.spec.groups), default=sum(each))
         return worst * self.spec.submissions * self.attempts
@@ -305,7 +309,7 @@ class Ledger:
         return 1.0 if self.has_raw_release else self.curve.delta(epsilon)
 
     def begin(self) -> None:
-        """Take the journal for writing and count its charges; the first charge does so otherwise."""
+        """Open the journal for writing and count its charges; otherwise the first charge does so."""
         with self._lock:
             self._begin()
 
@@ -315,7 +319,7 @@ class Ledger:
         Raises:
             LedgerError: if one of them was charged before, some would be left out, the journal cannot be written, or
                 this process was forked from the one that may charge.
-            ValueError: for more submissions than there can be.
+            ValueError: beyond the ledger's capacity.
         """
         first, last = operator.index(first), operator.index(last)
         with self._lock:
@@ -333,7 +337,7 @@ class Ledger:
             self._charged = last
 
     def __reduce__(self) -> NoReturn:
-        # Each of two copies would let every user submit as often as it may.
+        # With two copies every user could submit twice as often.
         raise LedgerError("a ledger cannot be copied or pickled; continue from a checkpoint or a journal")
 
     def _begin(self) -> None:
@@ -350,10 +354,10 @@ class Ledger:
         self._earlier, self._charged = found
 
     def _require_own_process(self) -> None:
-        """Raise LedgerError in a process that inherited this by a fork, unless its noise is seeded.
+        """Raise LedgerError in a process that inherited this object by a fork, unless its noise is seeded.
 
-        Parent and child would charge the same users once each, and with noise from the operating system that is two
-        releases. With seeded noise the two are the same release.
+        Parent and child would each charge the same users once. With noise from the operating system these are two
+        releases, with seeded noise they are the same one.
         """
         if self._owner not in (None, os.getpid()):
             raise LedgerError(

@@ -1,6 +1,6 @@
 """Messages: the submissions that a client may send, and the messages that come back.
 
-All are immutable and can be pickled: clients may live in other processes.
+All are immutable and can be pickled, because clients may be in other processes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dprl.privacy.base import Float64Array, Int64Array
 
 @dataclass(frozen=True)
 class SubmissionRange:
-    """Submissions first..last (numbers from 1 on, inclusive), charged and journaled already.
+    """Submissions first..last (numbers from 1 on, inclusive), already charged and journaled.
 
-    Each is sent once: hand every part of the range to one client. A submission that is not sent stays charged; its
-    place is taken by another submission, never by the same number.
+    Each is sent once: give every part of the range to one client only. A submission that is not sent stays charged, and
+    is replaced by one with another number.
 
     Args:
         first, last: the submissions. users: submission n is of user (n - 1) % users + 1.
@@ -50,7 +50,7 @@ class SubmissionRange:
         return SubmissionRange(self.first + start, self.first + stop - 1, self.users, self.issuer)
 
     def followed_by(self, more: SubmissionRange) -> SubmissionRange:
-        """Return this range and the next one; raise ValueError if that begins elsewhere or is another privatizer's."""
+        """Return the union with the next range; raise ValueError if `more` is not that, or of another privatizer."""
         if more.first != self.last + 1 or more.issuer != self.issuer:
             raise ValueError(f"more must begin at {self.last + 1}, of the same privatizer, got {more}")
         return SubmissionRange(self.first, more.last, self.users, self.issuer)
@@ -96,7 +96,7 @@ class UserMessage:
 class PrivateMessages:
     """Messages that a privatizer may accept, of submissions that the ledger has charged.
 
-    They are randomized, or clipped for a trusted server, which reads them only when it adds noise to their sum.
+    They are randomized, or clipped for a trusted server, which only adds noise to their sum.
 
     Args:
         first: the submission of the first message; the others follow it.

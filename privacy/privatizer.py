@@ -1,6 +1,6 @@
 """The privatizer of a run: it charges the ledger, opens the channel, certifies the run, and can be checkpointed.
 
-Compiled loops hand `channel` to the kernels of the query. Clients in other processes are made from `client_spec` and
+Compiled loops pass `channel` to the kernels of the query. Clients in other processes are made from `client_spec` and
 send the submissions of a range that `lease` has charged; `accept` takes each of their messages once.
 """
 
@@ -33,12 +33,11 @@ _NOBODY, LOOP, _CLIENTS = range(3)
 
 @dataclass(frozen=True)
 class ClientSpec(Generic[Q]):
-    """Everything that a client in another process needs; it can be pickled: it holds no key from the operating system.
+    """Description for a client in another process; it can be pickled, and has no key from the operating system.
 
     Args:
-        query: the record and its noise. streams: with entropy `seed` they give every client the same keys, and
-            submissions are numbered; with `os` every client takes keys of its own. issuer: the privatizer that accepts
-            the messages.
+        query: the record and its noise. streams: with entropy `seed`, all clients have the same keys and submissions
+            are numbered; with `os`, every client draws its own keys. issuer: the privatizer that accepts the messages.
     """
 
     query: Q
@@ -47,19 +46,19 @@ class ClientSpec(Generic[Q]):
 
 
 class Privatizer(Generic[Q]):
-    """Privatizer of users' records: it makes them readable for a learner, and accounts for that. For one thread.
+    """Privatizer of users' records: it releases them to a learner with noise, and accounts for it. For one thread.
 
     Submission n = 1, 2, ... is of user (n - 1) % n_users + 1. Submissions are charged in order, and come from the
     compiled loop (`charge`) or from clients (`lease`), not from both.
 
-    *Formal guarantee.* That of the query's noise, for all submissions of one user together; see the laws' classes. The
-    certificate is computed from these objects.
+    *Formal guarantee.* That of the query's noise, for all submissions of one user together; see the classes of its
+    mechanisms. The certificate is computed from these objects.
 
     Args:
-        query: the record, the message, and the noise on it.
-        request: the guarantee that was asked for and is claimed; only the certificate compares with it.
-        n_users: K. streams: named random streams. submissions: T, how often one user submits at most.
-        journal: where charges survive a crash; None for simulations.
+        query: the record, the message, and its noise.
+        request: the requested and the claimed guarantee; only the certificate compares with it.
+        n_users: K. streams: named random streams. submissions: T, the maximum number of submissions of one user.
+        journal: keeps charges through a crash; None for simulations.
 
     Raises LedgerError if no ledger can account for the query's noise, ValueError for less than one user.
     """
@@ -128,9 +127,9 @@ class Privatizer(Generic[Q]):
 
     @cached_property
     def channel(self) -> Any:  # noqa: ANN401 - each query has its own
-        """The channel that compiled loops hand to the query's kernels.
+        """The channel that compiled loops pass to the query's kernels.
 
-        It is opened by the first reader: a counter may draw all its noise then.
+        It is opened on first access, when a counter may draw all its noise.
         """
         channel = self.query.open(self._streams)
         self._skip(channel)
@@ -142,7 +141,7 @@ class Privatizer(Generic[Q]):
         return ClientSpec(self.query, self._streams, self._issuer)
 
     def persist(self, journal: Journal) -> None:
-        """Write charges to `journal` from now on, and pass over those that it holds; before the first charge.
+        """Write charges to `journal` from now on, and skip submissions that it has charged. Call before any charge.
 
         Raises LedgerError if a user is charged already, the journal is of other releases, or seeded noise would repeat.
         """
@@ -160,7 +159,7 @@ class Privatizer(Generic[Q]):
         Raises:
             LedgerError: if one of them was charged before, some are left out, the journal cannot be written, or
                 there are clients.
-            ValueError: for more submissions than there can be.
+            ValueError: beyond `capacity`.
         """
         self._take(LOOP)
         self._ledger.charge(first, last)
@@ -170,7 +169,7 @@ class Privatizer(Generic[Q]):
         """Charge the next k submissions and return them, for clients.
 
         Raises:
-            LedgerError: if there are not so many left, the compiled loop submits, or messages are not for clients.
+            LedgerError: if fewer are left, the compiled loop submits, or this query's messages cannot be from clients.
             ValueError: for k below 1.
         """
         if self.trust_model == SHUFFLE or (self.server_noise and not self.query.adds_up_messages):
@@ -194,8 +193,8 @@ class Privatizer(Generic[Q]):
 
         A trusted server takes all messages of a sum at once, and returns their sum with noise.
 
-        Raises LedgerError if one was accepted before, is not charged, or is another privatizer's, and for a sum with
-        two messages of one user.
+        Raises LedgerError if one was accepted before, is not charged, or belongs to another privatizer, and for a sum
+        with two messages of one user.
         """
         for each in messages:
             if each.issuer != self._issuer:
@@ -229,7 +228,7 @@ class Privatizer(Generic[Q]):
     def receive(self, message: UserMessage) -> None:
         """Server side: add the next user's message; nothing is released yet.
 
-        Raises LedgerError if it is not the next user's, was received before, or is another privatizer's.
+        Raises LedgerError if it is not the next user's, was received before, or belongs to another privatizer.
         """
         cursor = self.channel.cursor
         if message.issuer != self._issuer:
@@ -272,14 +271,14 @@ class Privatizer(Generic[Q]):
     def precision(self, beta: float) -> Precision:
         """Return error bounds of released values that hold together with probability 1 - beta.
 
-        Raises ValueError unless 0 < beta < 1, TypeError where no bound is known.
+        Raises ValueError unless 0 < beta < 1, TypeError if no bound is known.
 
         Paper: [CZ22] Assumption 1.
         """
         return self.query.precision(beta)
 
     def planned_ledger(self) -> Ledger:
-        """Return the ledger of a run that uses all submissions, nothing released."""
+        """Return the ledger of a run that uses all submissions, without releasing anything."""
         return Ledger.of_charges(self._spec, Charged((), self.capacity))
 
     def planned_certificate(self, algorithm: str) -> Certificate:
@@ -298,19 +297,19 @@ class Privatizer(Generic[Q]):
         return self.certified(self._ledger, algorithm)
 
     def certified(self, ledger: Ledger, algorithm: str) -> Certificate:
-        """Return the certificate of a ledger of this run's releases, of other charges for instance."""
-        # What one attempt tells of each user is not all that several attempts tell.
+        """Return the certificate of a ledger of this run's releases, e.g. with other charges."""
+        # The epsilon of each user is computed for one attempt only.
         details = self._details if ledger.attempts == 1 else {**self._details, "per_user": None}
         return certify(ledger, self.request, algorithm, details)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return everything that changes in a run; draws are keyed by submission, so there is no generator state.
 
-        With a trusted server or shuffler it holds sums that nobody else may see.
+        With a trusted server or shuffler it contains sums that nobody else may see.
 
         Raises:
-            LedgerError: if the noise comes from the operating system: it is not written down, so nothing can continue;
-                or with a journal; a new privatizer continues from that.
+            LedgerError: if the noise comes from the operating system, because it is not stored, so nothing could
+                continue; or with a journal, from which a new privatizer continues.
         """
         require_seeded(self._streams.noise.entropy)
         if self._journal is not None:
@@ -322,15 +321,15 @@ class Privatizer(Generic[Q]):
 
     @staticmethod
     def charged_in(state: Mapping[str, np.ndarray]) -> int:
-        """Return how many submissions a state of `state_dict` has charged, -1 for another state; check nothing."""
+        """Return the number of submissions charged in an unchecked `state_dict`, -1 for another mapping."""
         return int(counts_in(state, "counts")[0])
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue a run from `state_dict`, in a privatizer without charges.
 
-        Users that the interrupted run had charged since then submit again under the same noise. That is the same
-        release if their data are the same, as in a simulation from the same seed and code; with other data the
-        difference of the two would be exact.
+        Users that the interrupted run charged after this state submit again under the same noise. That is the same
+        release if their data are the same, as in a simulation with the same seed and code; with other data, the
+        difference of the two releases would be exact.
 
         Raises:
             LedgerError: if this privatizer has charged users, or its noise comes from the operating system.
@@ -377,7 +376,7 @@ class Privatizer(Generic[Q]):
             self._skip(self.channel)
 
     def _check_fresh(self, ledger: Ledger) -> None:
-        """Raise LedgerError where the same noise would hide other sums than before: their difference would be exact."""
+        """Raise LedgerError if the same noise would be added to other sums, because their difference would be exact."""
         continues = self.server_noise and not self.query.adds_up_messages
         again = any(ledger.charged_before) or (continues and ledger.charged > 0)
         if again and self._streams.noise.entropy == "seed":
@@ -387,7 +386,7 @@ class Privatizer(Generic[Q]):
             )
 
     def _skip(self, channel: Any) -> None:  # noqa: ANN401
-        """Count submissions in the journal as sent: it is unknown how many of them were."""
+        """Count submissions in the journal as sent, because it is unknown which of them were."""
         if self._journal is not None:
             self.query.check_continued(self.charged)
             channel.cursor[[CHARGED, SENT, RECEIVED, RELEASED]] = self._skipped = self.charged

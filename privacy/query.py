@@ -19,14 +19,14 @@ from dprl.privacy.threat_models import ThreatModel
 
 _KERNELS_ONLY = "{} are sent, received and released by the kernels of their query only"
 MOST_DRAWS = 2**53
-"""Numbers that one key may draw at most."""
+"""Maximum of numbers drawn with one key."""
 
 
 class Query(ABC):
     """Description of one user's record, its message, the noise on either side, and the release that a learner reads.
 
-    Subclasses are frozen dataclasses in `queries/`: they describe the record, the law that randomizes the message on
-    the client's side and the counter that releases sums on the server's side. A trust model fills in the last two.
+    Subclasses are frozen dataclasses in `queries/`. They describe the record, the mechanism that randomizes the message
+    on the client's side, and the counter that releases sums on the server's side. A trust model sets the last two.
     """
 
     name: ClassVar[str]
@@ -46,13 +46,13 @@ class Query(ABC):
 
     @property
     def longest_run(self) -> int:
-        """Number of submissions that the noise of one key lasts for."""
+        """Maximum of submissions for which the noise of one key suffices."""
         return MOST_DRAWS
 
     def check_run(self, n_users: int, submissions: int) -> None:
-        """Raise unless the noise is made for n_users users who submit so often; LedgerError if nothing accounts for it.
+        """Raise LedgerError unless the noise accounts for n_users users with `submissions` submissions each.
 
-        Raises ValueError for more users than the noise lasts for.
+        Raises ValueError for more users than the noise suffices for.
         """
         if n_users * submissions > self.longest_run:
             raise ValueError(
@@ -63,7 +63,7 @@ class Query(ABC):
         """Raise LedgerError if a run cannot continue after `charged` submissions that only its journal records."""
 
     def refuse_rest_of_block(self, charged: int) -> None:
-        """Raise the same for messages that are shuffled between releases on a schedule."""
+        """Raise LedgerError like `check_continued`, for messages shuffled between releases on a schedule."""
         if charged > 0:
             raise LedgerError(
                 f"a run with shuffled {self.name} cannot go on from a journal, got {charged} submissions there, as the "
@@ -71,9 +71,9 @@ class Query(ABC):
             )
 
     def check_counter_run(self, n_users: int, submissions: int, n_items: int, schedule: ReleaseSchedule | None) -> None:
-        """Raise the same for a server that counts, or a shuffler: rows of one user would share nodes or blocks.
+        """Raise like `check_run` for a server that counts, or a shuffler: rows of one user would share nodes or blocks.
 
-        `repeat` does not see that. The counter's items are users, or the blocks of users of a schedule.
+        `repeat` does not account for that. The counter's items are users, or the blocks of users of a schedule.
         """
         most_users = n_items if schedule is None else schedule.users
         if submissions > 1:
@@ -94,31 +94,31 @@ class Query(ABC):
 
     @abstractmethod
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
-        """Return the threat model under a trust model, for users with so many submissions each."""
+        """Return the threat model under a trust model, for users with `submissions` submissions each."""
 
     @abstractmethod
     def open(self, streams: Streams) -> Channel:
         """Return the channel of a run before the first submission, with keys from `streams`."""
 
     def changing(self, channel: Any) -> dict[str, np.ndarray]:  # noqa: ANN401, ARG002 - its own channel
-        """Return the arrays that change in a run, beside the cursor; a checkpoint keeps them."""
+        """Return the arrays besides the cursor that change in a run, for checkpoints."""
         return {}
 
     def catch_up(self, channel: Any) -> None:  # noqa: ANN401, B027
-        """Release the messages that were received and not released, before a checkpoint or a read."""
+        """Release the messages that were received but not yet released, before a checkpoint or a read."""
 
     def restored(self, channel: Any) -> None:  # noqa: ANN401, B027
-        """Compute the arrays again that follow from those of `changing`."""
+        """Recompute the arrays that follow from those of `changing`."""
 
     def check_record(self, record: Any) -> None:  # noqa: ANN401, B027
-        """Raise ValueError for a record of another shape; the message tells nothing of its content."""
+        """Raise ValueError for a record of another shape, without disclosing its content."""
 
     def send(self, channel: Any, record: Any, user: int) -> None:  # noqa: ANN401, ARG002
         """Client side: send the record of `user`, outside of a compiled loop."""
         raise TypeError(_KERNELS_ONLY.format(self.name))
 
     def receive(self, channel: Any) -> None:  # noqa: ANN401, ARG002
-        """Server side: add the message under way."""
+        """Server side: add the current message."""
         raise TypeError(_KERNELS_ONLY.format(self.name))
 
     @property
@@ -140,7 +140,7 @@ class Query(ABC):
         return self
 
     def check_message(self, channel: Any, values: Float64Array) -> None:  # noqa: ANN401
-        """Raise ValueError unless a client could have sent these values: they come from outside."""
+        """Raise ValueError unless a client could have sent these values, because they come from outside."""
         if values.shape != channel.message.shape or not np.isfinite(values).all():
             raise ValueError(
                 f"a message has {channel.message.size} finite numbers, got {values.size}; build both alike"
@@ -151,11 +151,11 @@ class Query(ABC):
         raise LedgerError(f"client and server in two processes send counts or gradients, got {self.name}; simulate")
 
     def last_release(self, channel: Any) -> dict[str, np.ndarray]:  # noqa: ANN401, ARG002
-        """Return the arrays of the last release of sums; a server that restarts continues from there."""
+        """Return the arrays of the last release of sums, from which a restarted server continues."""
         return {}
 
     def restart(self, channel: Any, earlier: Int64Array) -> Self:  # noqa: ANN401, ARG002
-        """Go on from the arrays of `last_release`; return the query of the releases to come.
+        """Continue from the arrays of `last_release`; return the query of the next releases.
 
         earlier: numbers of submissions in the last releases of earlier processes, int64[r].
         """
@@ -171,7 +171,7 @@ class Query(ABC):
     def precision(self, beta: float) -> Precision:  # noqa: ARG002
         """Return error bounds of released values that hold together with probability 1 - beta.
 
-        Raises TypeError where no bound is known.
+        Raises TypeError if no bound is known.
         """
         raise TypeError(f"precision is known for counts only, got {self.name}")
 

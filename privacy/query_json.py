@@ -1,4 +1,4 @@
-"""Queries from the JSON of a certificate: the facts that its releases are computed from."""
+"""Queries from the JSON of a certificate: the facts from which its releases are computed."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _PARTS = (
 
 
 def query_from_json(found: Mapping[str, Any]) -> Query:
-    """Return the query that `described` wrote; functions, which no number of a certificate depends on, are left out.
+    """Return the query that `described` wrote, without functions, on which no number of a certificate depends.
 
-    Raises LedgerError for a class that is not registered, ValueError for a field of another type, or whatever the
-    query's own classes raise.
+    Raises LedgerError for a class that is not registered, ValueError for a field of another type, and the errors of the
+    query's own classes.
     """
     return cast("Query", _read(found, Query, "query"))
 
@@ -65,7 +65,7 @@ def _class_of(name: object, path: str) -> type[Any]:
 
 
 def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - a type, or a form of typing
-    """Whether a value is of a field's type; a whole number is a float, too, and no flag is a number."""
+    """Whether a value has a field's type; integers also count as floats, and bools are no numbers."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return any(_fits(value, each) for each in inner)

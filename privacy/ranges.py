@@ -11,7 +11,7 @@ import numpy.typing as npt
 class RangeSet:
     """A set of whole numbers from 1 on; its memory grows with the number of ranges, not with the numbers in them.
 
-    Ranges that touch are merged: numbers that are added in order are one range. All ranges include both ends.
+    Adjacent ranges are merged, so numbers added in order are one range. All ranges include both ends.
 
     >>> charged = RangeSet()
     >>> charged.add(1, 10)
@@ -67,7 +67,7 @@ class RangeSet:
         """Add first..last, whether some of it is in the set or not; an empty range changes nothing."""
         if first > last:
             return
-        # The ranges that overlap with it or touch it become one.
+        # Ranges that overlap with the new one or are adjacent to it are merged.
         start, stop = bisect_left(self._lasts, first - 1), bisect_right(self._firsts, last + 1)
         if start < stop:
             first, last = min(first, self._firsts[start]), max(last, self._lasts[stop - 1])

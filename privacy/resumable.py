@@ -27,7 +27,7 @@ from dprl.privacy.threat_models import SHUFFLE
 
 Q = TypeVar("Q", bound=Query)
 _MOST_LOGGED = 1000
-"""Messages with noise of their own between two states."""
+"""Number of messages with local noise between two states."""
 
 
 class _MessageLog:
@@ -74,27 +74,26 @@ class ServerPrivatizer(Privatizer[Q]):
     """The half of a privatizer that receives, releases on schedule and certifies. For one thread.
 
     Messages come from `UserClient`s in any order and any number of times; each submission is counted once. They get
-    positions 1, 2, ... as they arrive; ledger and counter count positions. A message is on the disk, then charged, then
-    counted, then released; a release is on the disk before it can be read. So a kill loses only messages that were not
-    acknowledged, and their clients send them again.
+    positions 1, 2, ... as they arrive; ledger and counter count positions. A message is written to the disk, then
+    charged, then counted, then released; a release is on the disk before it can be read. So a kill loses only messages
+    that were not acknowledged, and their clients send them again.
 
-    *Formal guarantee.* That of the query. `ldp`: messages have their noise, all else is post-processing. `jdp`: the
-    keys of the noise die with the process, and a server that restarts opens a new counter with fresh ones. It continues
-    from the last release, as a public number, and counts the messages after it. Thus every message is in the releases
-    of one counter only: no epsilon is added, and no user is asked again (`attempts` does not change). The noise of
-    earlier counters stays in the sums: error bounds and certificate include it (`NoiseSpec.frozen`). Under `jdp` the
-    folder holds raw records up to their release; only the server may read it.
+    *Formal guarantee.* That of the query. `ldp`: messages have their noise, and all else is post-processing. `jdp`: the
+    keys of the noise are lost with the process, and a restarted server opens a new counter with fresh keys. It
+    continues from the last release, a public number, and counts the messages after it. Thus every message is in the
+    releases of one counter only: no epsilon is added, and no user is asked again (`attempts` does not change). The
+    noise of earlier counters stays in the sums; error bounds and certificate include it (`NoiseSpec.frozen`). Under
+    `jdp` the folder holds raw records until their release; only the server may read it.
 
     Args:
-        planned: the privatizer of the run as the config builds it; only described here, never run.
-        folder: of charges, messages and state; it exists, and outlives the process.
-        apply: is given the content of each message in order (gradients). It may change `arrays` only: content that is
-            not yet on the disk must not leave the process, nor `arrays` after `receive_once` raised an error.
-        arrays: the learner's, saved with the state and, as they are given, before the first message; restored here in
-            place.
+        planned: the run's privatizer, built from the config; only described here, never run.
+        folder: an existing folder for charges, messages and state, which outlives the process.
+        apply: called with the content of each message in order (gradients). It may change `arrays` only: content that
+            is not yet on the disk must not leave the process, nor may `arrays` after `receive_once` raised an error.
+        arrays: the learner's arrays, saved before the first message and with each state; restored here in place.
 
-    Raises LedgerError for queries without two halves, for a folder that another process uses or that lacks a part, and
-    for noise of a seed that would be drawn again; ValueError for another run's or damaged state.
+    Raises LedgerError for queries that cannot be split in two halves, for a folder that another process uses or that
+    lacks a part, and for seeded noise that would be drawn again; ValueError for a damaged state or another run's.
     """
 
     def __init__(
@@ -124,10 +123,10 @@ class ServerPrivatizer(Privatizer[Q]):
     def receive_once(self, message: UserMessage) -> bool:
         """Count a message unless its submission was counted before; return whether it was new.
 
-        Either way it is on the disk now: acknowledge it.
+        Acknowledge it in both cases: it is on the disk.
 
         Raises LedgerError for another run's message, ValueError for values that no client sends; nothing is counted.
-        After any other error, such as a full disk, nothing more is accepted or released: a new process resumes the log.
+        After any other error, such as a full disk, nothing more is accepted or released; a new process can resume.
         """
         self.require_whole()
         if message.issuer != self.run:
@@ -142,7 +141,7 @@ class ServerPrivatizer(Privatizer[Q]):
         return True
 
     def send(self, record: Any, user: int) -> NoReturn:  # noqa: ANN401, ARG002
-        """Refuse: users are not here."""
+        """Raise LedgerError, because a server has no records of users."""
         raise LedgerError("a server has no users' records; send with a UserClient where the user is")
 
     def release(self) -> Any:  # noqa: ANN401 - each query has its own
@@ -151,15 +150,15 @@ class ServerPrivatizer(Privatizer[Q]):
         return super().release()
 
     def require_whole(self) -> None:
-        """Raise LedgerError after a count that stopped: a restart counts its message again, with other noise.
+        """Raise LedgerError after an interrupted count: a restart counts its message again, with other noise.
 
-        Ask before you publish `arrays`; `release` does.
+        Call this before publishing `arrays`; `release` does.
         """
         if self._halfway:
             raise LedgerError("a message must be counted and saved, got an error; open a new server on the folder")
 
     def close(self) -> None:
-        """Let another process take over."""
+        """Release the folder for another process."""
         self._file.close()
         self._log.close()
 
@@ -179,7 +178,7 @@ class ServerPrivatizer(Privatizer[Q]):
         self._halfway = False
 
     def _save(self) -> None:
-        """Write the state after a release; the messages before it are not needed any more."""
+        """Write the state after a release, which replaces the messages before it."""
         write_arrays(self._saved, sealed(self.run, self._state()), private=True)
         self._log.clear()
 
@@ -193,10 +192,10 @@ class ServerPrivatizer(Privatizer[Q]):
         return own | self.query.last_release(self.channel)
 
     def _resume(self) -> None:
-        """Go on from state and messages. Raises LedgerError if they and the charges are not of one moment."""
+        """Continue from state and messages. Raises LedgerError if they do not match each other and the charges."""
         logged = self._log.read()
         if not (self.charged or logged or self._saved.exists()):
-            # Without it, arrays that a server has changed before it failed would be the first ones of the next.
+            # Otherwise the next server could start from arrays that this one changed before it failed.
             self._save()
         if self._saved.exists():
             state = _read_arrays(self._saved)
@@ -218,7 +217,7 @@ class ServerPrivatizer(Privatizer[Q]):
             self._count(message)
 
     def _skip(self, channel: Any) -> None:  # noqa: ANN401
-        """Count on from the last release: the messages up to it are in no counter of this process."""
+        """Continue from the last release; the messages up to it are in no counter of this process."""
         channel.cursor[[SENT, RECEIVED, RELEASED]] = self._skipped = self._position
         channel.cursor[CHARGED] = self.charged
         self.query = self.query.restart(channel, self._frozen)
@@ -228,7 +227,7 @@ _DAMAGE = (
     *(OSError, ValueError, KeyError, EOFError, SyntaxError, RuntimeError),
     *(struct.error, zipfile.BadZipFile, zlib.error),
 )
-"""Errors of zipfile and NumPy for content that is damaged."""
+"""Errors of zipfile and NumPy for damaged content."""
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -242,7 +241,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _check_halves(planned: Privatizer[Any]) -> None:
-    """Raise LedgerError for queries that cannot be cut in two, or that other orders of arrival would change."""
+    """Raise LedgerError for queries that cannot be split in two, or that depend on the order of arrival."""
     query = planned.query
     if planned.trust_model == SHUFFLE or query.name not in ("counts", "gradients") or getattr(query, "sampled", False):
         raise LedgerError(

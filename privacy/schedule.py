@@ -12,7 +12,7 @@ from dprl.compiled import inlined, kernel
 from dprl.privacy.base import Int64Array, LedgerError
 
 EVERY_USER = np.zeros(0, dtype=np.int64)
-"""Times of a channel without a schedule: it may release after every user."""
+"""Times of a channel without a schedule, which may release after every user."""
 
 
 @inlined
@@ -26,15 +26,17 @@ class ReleaseSchedule:
     """Releases for plans on a schedule: a plan before episode k reads the counts of users 1..k-1.
 
     Users between two releases form a block, and every user is in one block only. So a counter of n = `number` items
-    releases all that plans read, with the sensitivity of one user. Users after the last release are in none.
+    releases everything that plans read, with the sensitivity of one user. Users after the last release are in no block.
 
     >>> ReleaseSchedule(0.01, 999_999).number, int(ReleaseSchedule(0.01, 999_999).times[-1])
     (982, 993257)
 
     Args:
         growth: the next plan is made when the number of episodes has grown by this share; at least 0.
-        users: how many users there are at most.
-        block: least number of users between two plans.
+        users: maximum number of users.
+        block: minimum number of users between two plans.
+
+    Raises ValueError unless growth >= 0, users >= 0 and block >= 1.
     """
 
     growth: float
@@ -47,7 +49,7 @@ class ReleaseSchedule:
 
     @property
     def times(self) -> Int64Array:
-        """Numbers of users after which there is a release, int64[n], rising, read-only."""
+        """Numbers of users after which there is a release, int64[n], increasing, read-only."""
         return _times(float(self.growth), self.users, self.block)
 
     @property
@@ -60,11 +62,11 @@ class ReleaseSchedule:
         return np.diff(self.times, prepend=0)
 
     def releases_until(self, users: int) -> int:
-        """Return how many releases the first `users` users see, at least 1."""
+        """Return the number of releases after at most `users` users, but at least 1."""
         return max(1, int(np.searchsorted(self.times, users, side="right")))
 
     def check_counter(self, n_items: int) -> None:
-        """Raise LedgerError unless a counter of so many items has one for each release."""
+        """Raise LedgerError unless a counter of `n_items` items has one for each release."""
         if n_items != self.number:
             raise LedgerError(
                 f"the counter must have an item for each of {self.number} releases, got {n_items}; build it for the "
@@ -83,7 +85,7 @@ def _times(growth: float, users: int, block: int) -> Int64Array:
 
 @kernel
 def _plans(growth: float, users: int, block: int, times: Int64Array) -> int:
-    """Return the number of plans that read counts of at most `users` users; write the users of each into `times`."""
+    """Return the number of plans that read counts of at most `users` users; write their numbers of users to `times`."""
     found, episode = 0, next_plan(growth, block, 1)
     while episode <= users + 1:
         if found < times.shape[0]:
@@ -94,7 +96,7 @@ def _plans(growth: float, users: int, block: int, times: Int64Array) -> int:
 
 @inlined
 def release_number(times: Int64Array, users: int) -> int:
-    """Return the 1-based number of the release after so many users, 0 if there is none."""
+    """Return the 1-based number of the release after `users` users, 0 if there is none."""
     if times.shape[0] == 0:
         return users
     low, high = 0, times.shape[0]
@@ -109,7 +111,7 @@ def release_number(times: Int64Array, users: int) -> int:
 
 @inlined
 def required_release(times: Int64Array, users: int) -> int:
-    """Return the same; raise LedgerError where the schedule has no release: none was charged for it."""
+    """Return the number of the release after `users` users; raise LedgerError if none is scheduled and so charged."""
     number = release_number(times, users)
     if users > 0 and number == 0:
         raise LedgerError(

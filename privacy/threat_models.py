@@ -10,14 +10,14 @@ from dprl.privacy.base import ADJACENCY, LedgerError, TrustModel
 
 @dataclass(frozen=True)
 class ThreatModel:
-    """The people and channels that a guarantee is about, in words for the certificate.
+    """The people and channels of a guarantee, in words for the certificate.
 
     Args:
-        unit: who is protected, and how often they take part.
+        unit: the people protected, and how often they take part.
         adjacency: the difference between two neighbouring data sets; a claim for other neighbours is not compared.
-        observer: those against whom it protects.
+        observer: the people against whom it protects.
         covered, excluded: channels that the guarantee covers, and channels that it does not.
-        attained_by: the pair of neighbours that attains the proved pure epsilon, where one does.
+        attained_by: the pair of neighbours that attains the proved pure epsilon, if one does.
     """
 
     unit: str
@@ -28,7 +28,7 @@ class ThreatModel:
     attained_by: str
 
     def excluding(self, *channels: str, first: bool = False) -> ThreatModel:
-        """Return the same with more excluded channels, after the others or before them."""
+        """Return a copy with more excluded channels, after the others or before them."""
         return replace(self, excluded=(*channels, *self.excluded) if first else (*self.excluded, *channels))
 
 
@@ -44,7 +44,7 @@ ARRIVALS = "the order in which messages arrive and are applied"
 TIMING_DETAILS = "differences of microseconds in computing time"
 RUNNERS = "processes in which agents play: they hold episodes and clipped gradients without noise, as the server does"
 CARRIED = "state that the environment or module carries from one agent to the next"
-"""Channels of gradients that an algorithm may leave open."""
+"""Channels that an algorithm on gradients may leave open."""
 NOT_CLIPPED = (
     "values without a lower bound, and features longer than H - h: nothing bounds the change by one user, and epsilon "
     "is infinite for any noise (D7)"
@@ -95,14 +95,14 @@ def _unprotected(record: str, attained_by: str, unit: str = _USER, adjacency: st
 
 
 SHUFFLE: TrustModel = "shuffle"
-"""The trust model in which reports are permuted before they are read."""
+"""The trust model that permutes reports before they are read."""
 NOISY_SIDES: dict[TrustModel, tuple[bool, bool]] = {
     "none": (False, False),
     "jdp": (False, True),
     "ldp": (True, False),
     "shuffle": (True, False),
 }
-"""By trust model: whether there is noise on (the client's side, the server's side)."""
+"""Whether there is noise on (the client's side, the server's side), by trust model."""
 _Channels = tuple[str, ...]
 
 
@@ -115,17 +115,17 @@ def _agent(observer: str, covered: _Channels, excluded: _Channels) -> ThreatMode
 
 
 def _left(one: str) -> _Channels:
-    """Return the channels that users leave open who each send one thing of that name."""
+    """Return the channels left open by users who each send one object, called `one`."""
     return _RETURNS, f"timing and order of {one}s", _TAKES_PART, f"a second {one} of the same user"
 
 
 def _in_blocks(name: str, block: str, same: str) -> _Channels:
-    """Return the channels that a shuffler of so named messages leaves open."""
+    """Return the channels that a shuffler leaves open; the arguments are the names of messages and blocks."""
     return _BEFORE_SHUFFLING.format(name, block), _IN_THE_SAME.format(same, name)
 
 
 def _at_server(name: str) -> _Channels:
-    """Return the channels that a trusted server of so named sums leaves open."""
+    """Return the channels that a trusted server leaves open; name: of its sums."""
     return "the user's own actions", *_left("episode"), _EXACT.format(name)
 
 
@@ -207,7 +207,7 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
         _BITS,
     ),
 }
-"""By query and trust model, for users who send one message each. The functions below add a query's options."""
+"""Threat models by query and trust model, for one message per user. The functions below add a query's options."""
 
 
 def check_shuffled(shuffled: bool, model: TrustModel) -> None:
@@ -217,7 +217,7 @@ def check_shuffled(shuffled: bool, model: TrustModel) -> None:
 
 
 def of_counts(model: TrustModel, players: int = 1) -> ThreatModel:
-    """Return the threat model of counts of episodes that so many players make together."""
+    """Return the threat model of counts of episodes with `players` players each."""
     found = THREAT_MODELS["counts", model]
     if players == 1:
         return found
@@ -231,8 +231,8 @@ def of_gradients(
     """Return the threat model of gradients that agents submit, each up to `submissions` times.
 
     Args:
-        release_scores: 'simulator': raw scores are read; 'private': randomized bits on them are sent; 'none': neither.
-        channels: other channels that an algorithm leaves open, in words.
+        release_scores: 'simulator': raw scores are read; 'private': randomized bits about them are sent; 'none':
+            neither. channels: other channels that an algorithm leaves open, in words.
     """
     found = THREAT_MODELS["gradients", model]
     if submissions > 1:
@@ -247,7 +247,7 @@ def of_gradients(
 
 
 def of_sampled_gradients(found: ThreatModel) -> ThreatModel:
-    """Return the threat model of gradients from that of one pass, for users who join rounds at random and secretly."""
+    """Return the threat model for users who join rounds at random and secretly, from that of gradients in one pass."""
     return replace(
         found,
         unit="one user of a fixed population, who joins each round at random and secretly",
@@ -265,7 +265,7 @@ def of_statistics(model: TrustModel, rewards: str, clipped: bool) -> ThreatModel
     """Return the threat model of the statistics that users send for a linear model, one message each.
 
     Args:
-        rewards: treatment of their corrections: 'public': they are not sent; 'noisy'; 'open': sent without noise.
+        rewards: treatment of corrections to them: 'public', not sent; 'noisy'; 'open', sent without noise.
         clipped: whether the device clips features and values.
     """
     found = THREAT_MODELS["statistics", model]
@@ -284,7 +284,7 @@ def of_statistics(model: TrustModel, rewards: str, clipped: bool) -> ThreatModel
 
 
 def of_trials(raw_metrics: Sequence[str]) -> tuple[str, ...]:
-    """Return the channels that a search over trials leaves open, beside those of each trial.
+    """Return the channels that a search over trials leaves open, besides those of each trial.
 
     Args:
         raw_metrics: reported metrics that a trial's guarantee does not cover.

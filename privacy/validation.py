@@ -1,4 +1,4 @@
-"""Checks of settings that every trust model makes before it computes with them."""
+"""Checks of settings that every trust model makes before it uses them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SMALLEST_DELTA = 1e-15
 
 
 def check_budget(epsilon: float, delta: float) -> None:
-    """Raise ValueError, in one line, unless (epsilon, delta) is a guarantee that can be computed with."""
+    """Raise ValueError, in one line, unless (epsilon, delta) is in the supported range."""
     if not _is_number(epsilon):
         raise ValueError(f"epsilon must be a number above 0, got {epsilon!r}; for no privacy write model: none")
     if not 0 < epsilon < math.inf:
@@ -24,17 +24,17 @@ def check_budget(epsilon: float, delta: float) -> None:
         raise ValueError(f"delta must be 0 or lie in [1e-15, 1), got {delta!r}; 0 asks for pure differential privacy")
 
 
-@cache  # finding them takes longer than all else with them
+@cache  # resolving type hints takes longer than all checks with them
 def field_types(kind: type[Any]) -> dict[str, Any]:
-    """Return the types of the fields of a dataclass that its constructor takes."""
+    """Return the types of a dataclass's fields that its constructor takes."""
     hints = get_type_hints(kind)
     return {entry.name: hints[entry.name] for entry in fields(kind) if entry.init}
 
 
 def check_fields(settings: object) -> None:
-    """Raise ValueError, in one line, for a field of a Literal type with another value, or a flag that is none.
+    """Raise ValueError, in one line, for a Literal field with another value, or a flag that is no bool.
 
-    A subclass that gives a field another type is held to the types of all its bases.
+    A field that a subclass annotates with another type must satisfy the types of all its bases.
     """
     for kind in filter(is_dataclass, type(settings).__mro__):
         for name, hint in field_types(kind).items():

@@ -17,7 +17,7 @@ Number = float | str
 def verdict(epsilon: float, delta: float, proved_epsilon: float, proved_delta: float, raw: bool) -> Verdict:
     """Return whether the claim (epsilon, delta) is proved.
 
-    `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` when something
+    `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` if something
     leaves without noise.
 
     Args:
@@ -48,5 +48,5 @@ def tightness_of(pure_epsilon: float, attained: bool) -> Tightness | None:
 
 
 def in_json(value: float) -> Number:
-    """Return `value` as JSON can hold it: infinity is the string 'inf'."""
+    """Return `value` for JSON, infinity as the string 'inf'."""
     return "inf" if math.isinf(value) else value

@@ -23,10 +23,10 @@ from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.threat_models import NOISY_SIDES, ThreatModel
 
 _REFUSED = (ValueError, LedgerError, ArithmeticError, MemoryError)
-"""Raised for facts that no run has."""
+"""Errors raised for facts that no run can have."""
 _DAMAGE = (KeyError, TypeError, AttributeError, IndexError, RecursionError)
 _TOLERANCE, _ZERO = 1e-9, 1e-15
-"""Numbers differ by less from one processor to another, relative and absolute."""
+"""Relative and absolute tolerances, above the differences between processors."""
 _WORST = ("holds", "holds_approximately", "fails", "unbounded")
 _MOST_GROUPS, _MOST_ATTEMPTS = 1000, 1_000_000
 _COMPOSED, _KINDS = "composed", ("sequential", "disjoint")
@@ -35,16 +35,16 @@ TAKEN_AS_STATED = (
     *("algorithm", "query", "randomness", "requested", "claimed", "choice", "users", "most_users", "submissions"),
     *("attempts", "users_asked_again", "simulation", "composition", "audit"),
 )
-"""Fields with facts that no other field implies; all others are computed from them."""
+"""Fields with facts that do not follow from other fields; all others are computed from them."""
 
 Leaf = float | str | bool | None
 Path = tuple[str | int, ...]
-"""Keys of mappings, places in lists, _LENGTH of a list: a key with a dot in its name stands for no other field."""
+"""Keys of mappings, indices of lists, and _LENGTH of a list; a tuple, because keys may contain dots."""
 _LENGTH = -1
 
 
 def _number(value: Leaf) -> float:
-    """Return a number of a certificate; NaN, below and above nothing, for anything else."""
+    """Return a number of a certificate; NaN, which passes no comparison, for anything else."""
     return float(value) if value == "inf" or type(value) in (int, float) else math.nan  # type: ignore[arg-type]
 
 
@@ -90,10 +90,10 @@ A field stands for those below it that have no entry. Bounds may be looser, and 
 
 @dataclass(frozen=True)
 class Difference:
-    """A field that does not stand: its path, its stated value, and the value that the other fields give.
+    """A field that contradicts the others: its path, its stated value, and the value that follows from the others.
 
-    The correct checksum is not disclosed: `recomputed` is None for it. Facts that no run has are the field 'facts',
-    with the reason in place of a recomputed value.
+    The correct checksum is not disclosed: `recomputed` is None for it. Facts that no run can have are reported as the
+    field 'facts', with the reason as `recomputed`.
     """
 
     field: str
@@ -112,7 +112,7 @@ class Difference:
 class Verification:
     """Result of recomputing a certificate.
 
-    differences: fields that do not stand; certificate: the recomputed one, None where no such noise exists.
+    differences: fields that contradict the others; certificate: the recomputed one, None if no such noise exists.
     """
 
     differences: tuple[Difference, ...]
@@ -125,12 +125,12 @@ class Verification:
 
 
 def verify(stated: Mapping[str, Any]) -> Verification:
-    """Compute a certificate again from the facts that it states, by the code that certificates are made with.
+    """Recompute a certificate from the facts that it states, by the code that makes certificates.
 
     The query with its noise gives the releases and their sensitivities, the threat model, the errors and the
     derivation; with the charges it gives the proof, the verdict and everything else. A composed certificate is composed
-    again from its parts. All fields must agree, except for TAKEN_AS_STATED: these must be facts of a possible run.
-    A certificate of another version may prove less: its bounds still hold.
+    again from its parts. All fields must agree, except for TAKEN_AS_STATED, which must be facts of a possible run.
+    A certificate of another version may state looser bounds, because these still hold.
 
     Raises LedgerError for a damaged certificate, and for one of an earlier schema.
     """
@@ -156,9 +156,9 @@ def compose_certificates(
     """Return the joint certificate of several runs.
 
     *Formal guarantee.* Sequential: each user may be in all of the runs, with independent noise; all releases are
-    composed adaptively by one joint curve, each as often as a user takes part in it, attempts included. Disjoint: each
+    composed adaptively by one joint curve, each as often as a user takes part in it, including attempts. Disjoint: each
     user is in one run only, so the worst run counts (McSherry 2009, Theorem 4). The claim is the sum, or the maximum,
-    of the runs' claims; the proof is usually below it.
+    of the runs' claims; the proved epsilon is usually smaller.
 
     labels: names of the certificates in messages.
 
@@ -252,12 +252,12 @@ def _privatizer(stated: Mapping[str, Any]) -> Privatizer[Any]:
 
 
 def _whole(value: Any) -> int:  # noqa: ANN401 - JSON
-    """Return a whole number; a flag, which is one to Python, becomes 0 or 1. Raises TypeError for anything else."""
+    """Return an integer; a bool, which is one in Python, becomes 0 or 1. Raises TypeError for anything else."""
     return int(operator.index(value))
 
 
 def _leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, Leaf]]:
-    """Yield numbers and words by their paths; those of a list of channels in one order."""
+    """Yield numbers and texts by their paths, those of lists of channels in a fixed order."""
     if isinstance(value, Mapping):
         for key, each in value.items():
             yield from _leaves(each, (*path, str(key)))
@@ -279,7 +279,7 @@ def _differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> Iter
     ours, channels = stated["version"] == __version__, "excluded_channels"
     keys = [key for key in expected if key not in ("version", "checksum")]
     given = {key: stated[key] for key in keys}
-    if not ours:  # in other words, but for these
+    if not ours:  # texts of another version may differ, except for these
         lost = (name for name in OPEN_CHANNELS if name in expected[channels] and name not in stated[channels])
         yield from (Difference(channels, None, name) for name in lost)
     else:  # a run may exclude more of them, as the choice among its trials
@@ -301,7 +301,7 @@ def _same(one: Leaf, other: Leaf) -> bool:
 
 
 def _still_holds(path: str, stated: Leaf, found: Leaf) -> bool:
-    """Whether a stated value of another version follows from the one that this version computes."""
+    """Whether a value stated by another version agrees with the one that this version computes."""
     field = re.sub(r"\[\d+\]", "", path)
     while field and field not in _OF_ANOTHER_VERSION:
         field = field.rpartition(".")[0]
@@ -312,9 +312,9 @@ def _still_holds(path: str, stated: Leaf, found: Leaf) -> bool:
 def _joined(
     runs: Sequence[Certificate], disjoint: bool
 ) -> tuple[tuple[ReleaseEvent, ...], tuple[tuple[int, ...], ...]]:
-    """Return the releases of all runs, and the groups of them that one user takes part in.
+    """Return the releases of all runs, and the groups in which one user takes part.
 
-    Worst neighbours of two runs may differ, so no bound on several is known to be attained.
+    The worst neighbours of two runs may differ, so a bound on several is not known to be attained.
     """
     one = len(runs) == 1
     releases: list[ReleaseEvent] = []
@@ -351,7 +351,7 @@ def _threats_of_all(threats: Sequence[ThreatModel], excluded: Sequence[Sequence[
 
 
 def _claimed_together(claims: Sequence[Guarantee | None], disjoint: bool) -> PrivacyRequest:
-    """Return the claims' sum, or their maximum; none where one run claims nothing."""
+    """Return the claims' sum, or their maximum; no claim if one run has none."""
     known = [claim for claim in claims if claim is not None]
     if len(known) < len(claims):
         return PrivacyRequest(None, None, "none", "nothing is claimed")
