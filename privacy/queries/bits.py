@@ -26,9 +26,9 @@ _ONE_BIT = Sensitivity.of_cells(1)
 class BitChannel(NamedTuple):
     """The channel of bits.
 
-    cursor int64[5]; noise: key and table of the coins, the table empty for bits that are sent without noise; bit
-    float64[1]: workspace; message float64[1]: the bit under way; block: how many bits are released together; held
-    int64[2]: the number of those received since the last release, and of ones among them.
+    cursor int64[5]; noise: key and table of the coins, an empty table for bits without noise; bit float64[1]:
+    workspace; message float64[1]: the current bit; block: number of bits released together; held int64[2]: number of
+    bits received since the last release, and of ones among them.
     """
 
     cursor: Int64Array
@@ -47,7 +47,7 @@ class BitChannel(NamedTuple):
 def send_bit(channel: BitChannel, bit: int, user: int) -> None:
     """Client side: send the bit of `user` (from 1 on), 1 for 1 and 0 for anything else.
 
-    Raises LedgerError unless the user is charged and is the next one who has not sent yet.
+    Raises LedgerError unless the user is charged and is the next one to send.
 
     *Formal guarantee.* (epsilon, 0)-LDP, exactly: see RandomizedResponse. Nothing else leaves the user's side here.
     """
@@ -61,12 +61,12 @@ def send_bit(channel: BitChannel, bit: int, user: int) -> None:
 
 @no_alloc_kernel
 def receive_bit(channel: BitChannel) -> int:
-    """Server side: return the number of ones in the block that the bit under way fills; -1 if it is not full.
+    """Server side: return the number of ones in the block that the current bit fills; -1 if it is not full.
 
-    Without a shuffler a block is one bit. Raises LedgerError unless there is one under way.
+    Without a shuffler a block is one bit. Raises LedgerError unless a bit was sent and not yet received.
 
-    *Formal guarantee.* Post-processing. The bits of a full block have the same number of ones in every order, and the
-    server learns nothing else of them: see `ShuffledLoss`. The block is counted by its own bits.
+    *Formal guarantee.* Post-processing. The number of ones in a full block does not depend on their order, and the
+    server learns nothing else of them: see `ShuffledLoss`. A block is full after that many bits of its own.
     """
     advance_received(channel.cursor)
     held = channel.held
@@ -84,13 +84,13 @@ def receive_bit(channel: BitChannel) -> int:
 class BitQuery(Query):
     """One bit of every user.
 
-    *Formal guarantee.* With a law every user's bit is (epsilon, 0)-LDP, for any two trajectories. Those of a block are
-    shuffled, and their number of ones is all that the server sees: see `ShuffledLoss`. A last block that is not full is
-    never released.
+    *Formal guarantee.* With a law every user's bit is (epsilon, 0)-LDP, for any two trajectories. The bits of a block
+    are shuffled, and the server sees only their number of ones: see `ShuffledLoss`. An incomplete last block is never
+    released.
 
     Args:
         law: randomizes the bit; None sends it without noise, under trust model none.
-        block: how many bits a shuffler hands on together; 0 without a shuffler.
+        block: number of bits that a shuffler passes on together; 0 without a shuffler.
 
     Raises:
         LedgerError: for a block of bits without noise.
@@ -106,7 +106,7 @@ class BitQuery(Query):
 
     @property
     def truth(self) -> float:
-        """The probability that a bit is sent as it is."""
+        """The probability that a bit is sent unchanged."""
         return 1.0 if self.law is None else self.law.truth
 
     @property
@@ -128,7 +128,7 @@ class BitQuery(Query):
         return (ReleaseEvent("bit", law, _ONE_BIT, _ONE_BIT, not self.block, 1, 1, entropy),)
 
     def derivation(self) -> tuple[Step, ...]:
-        """Return that one bit changes."""
+        """Return the step stating that one bit changes."""
         place, code = "docs/privacy_model.md#who-is-protected", code_of(BitQuery.events)
         return (Step("bits of one user that change", "1", {}, 1.0, "One user sends one bit", place, code),)
 
@@ -146,5 +146,5 @@ class BitQuery(Query):
         return BitChannel(new_cursor(), noise, np.zeros(1), np.zeros(1), max(1, self.block), held)
 
     def changing(self, channel: BitChannel) -> dict[str, np.ndarray]:
-        """Return the sum of the block under way; it stays where the shuffler is."""
+        """Return the sum of the current block, which stays with the shuffler."""
         return {"held": channel.held} if self.block else {}

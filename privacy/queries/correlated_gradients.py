@@ -1,7 +1,7 @@
 """Gradients with correlated noise (DP-FTRL): a trusted server releases running sums of windows by a counter.
 
-The update of a window is the difference of two consecutive releases, so its noise is Z_t - Z_(t-1), with Z_t that of
-the counter's release t. Errors of updates cancel in their sum, that is in the parameters.
+The update of a window is the difference of two consecutive releases, so its noise is Z_t - Z_(t-1), where Z_t is the
+noise of the counter's release t. Errors of updates cancel in their sum, and so in the parameters.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class CorrelatedGradientQuery(GradientQuery):
     mu = C times the largest column norm of the counter's factor / sigma, and so are the parameters.
 
     Args:
-        counter: with the noise of `law` on its nodes, and an item for each full window.
+        counter: one with the noise of `law` on its nodes, and an item for each full window.
 
     Raises LedgerError for another law than clipped_gaussian, other noise on the nodes, score bits, a shuffler, or sums
-    that are too large for exact arithmetic.
+    too large for exact arithmetic.
 
     Paper: Kairouz, McMahan, Song, Thakkar, Thakurta, Xu 2021 (DP-FTRL).
     """
@@ -73,7 +73,7 @@ class CorrelatedGradientQuery(GradientQuery):
         return self.law.noise_norm * self.counter.errors()[0]
 
     def check_run(self, n_users: int, submissions: int) -> None:
-        """Raise unless the counter is made for so many users, who submit once."""
+        """Raise unless the counter is made for `n_users` users who submit once."""
         super().check_run(n_users, submissions)
         self.check_counter_run(n_users, submissions, (self.counter.n_items + 1) * self.window - 1, None)
 
@@ -85,7 +85,7 @@ class CorrelatedGradientQuery(GradientQuery):
         return (ReleaseEvent.of_sums("running sums of gradients", counter, law.sensitivity, law.dimension, entropy),)
 
     def derivation(self) -> tuple[Step, ...]:
-        """Return the distance of two clipped gradients, and the change of the counter's noised numbers."""
+        """Return the distance of two clipped gradients, and the change of the counter's noisy numbers."""
         if not isinstance(self.law, ClippedGaussian):  # __post_init__ refuses others
             return ()
         return (*super().derivation(), step_of_counter(self.counter, self.law.sensitivity, self.law.norm))
@@ -97,14 +97,14 @@ class CorrelatedGradientQuery(GradientQuery):
         return replace(found, covered=(running, *found.covered))
 
     def open(self, streams: Streams) -> GradientChannel:
-        """Return the channel before the first submission; with entropy `os` nobody can repeat the noise."""
+        """Return the channel before the first submission; with entropy `os` its noise cannot be repeated."""
         channel = super().open(streams)
         counter = self.counter.open(self.dimension, streams.key("server_noise", self.identity))
         window, zeros = channel.window, np.zeros(self.dimension)
         return channel if window is None else channel._replace(window=window._replace(counter=counter, released=zeros))
 
     def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
-        """Return the running sum, its last release, and the noise that the counter keeps; they stay at the server."""
+        """Return the running sum, its last release, and the counter's noise, all of which stay on the server."""
         window = channel.window
         if window is None:
             return {}
@@ -115,7 +115,7 @@ class CorrelatedGradientQuery(GradientQuery):
 def counted_gradients(
     counter: str, budget: GradientBudget, clip: float | None, rounds: int
 ) -> tuple[ClippedGaussian, AnyCounter, str]:
-    """Return the law and the counter with the least noise that lets all `rounds` releases meet the budget, and why.
+    """Return the law and the counter with the least noise for which all `rounds` releases meet the budget, and why.
 
     counter: a name of COUNTERS, or 'auto' for the one with the smallest error of running sums.
 
@@ -134,7 +134,7 @@ def counted_gradients(
     wanted = CounterRequirements(budget.epsilon, budget.delta, law.sensitivity, rounds, budget.dimension)
     found, why = calibrated_of(tree, Gaussian, wanted)
     if budget.exact:
-        # The grid is that of the continuous noise.
+        # Its grid is that of the continuous noise.
         law = ClippedGaussian.with_scale(node_of(found).scale, budget.dimension, clip, exact=True)
         found, why = calibrated_of(counter, DiscreteGaussian, replace(wanted, row=law.sensitivity, exact=True), whole)
     return replace(law, additive=node_of(found)), found, why

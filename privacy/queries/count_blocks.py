@@ -1,7 +1,8 @@
-"""A block of users at once: the sum of their messages drawn from its exact law, at a cost that does not depend on K.
+"""A block of users at once: the sum of their messages drawn from its exact distribution, at a cost independent of K.
 
 For seeded simulations only: between two releases the policy is fixed and users are independent, so counts of cells are
-multinomial, and sums of m noise draws and m coins have known laws. No message is made; the ledger charges every user.
+multinomial, and sums of m noise draws and m coins have known distributions. No message is made; the ledger charges
+every user.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class UserBlock:
 
     Args:
         first: the first of them, 1-based. users: m, their number.
-        draw: draws the number of users in each cell of the first family at each step, int64[H, width]. With None, all
-            m users are in every step; with sizes int64[H], step h has sizes[h] users and no user is in two steps.
+        draw: draws the number of users in each cell of the first family at each step, int64[H, width]. Called with None
+            if all m users are in every step, or with sizes int64[H] if step h has sizes[h] users, each in one step.
         values: of the family with values in [0, 1], float64[H, its width], the same for all users; None without one.
     """
 
@@ -36,7 +37,7 @@ class UserBlock:
 
 
 def draws_blocks(encoding: CountEncoding, law: object) -> bool:
-    """Whether sums of messages can be drawn at once: all cells follow from the first family's, and sums have a law."""
+    """Whether sums of messages can be drawn at once: all cells follow from the first family, and the sums are known."""
     first, *others = encoding.needed.families
     if encoding.slots().visits[0] > 0:
         return False
@@ -56,7 +57,7 @@ def sum_of_messages(
     sizes = np.full(horizon, block.users, dtype=np.int64)
     sampled = isinstance(law, UnaryEncoder) and law.sampled
     if sampled:
-        # Each user sends one step, so the steps have different users and are independent.
+        # Each user sends one step, so steps have different users.
         sizes = noise.multinomial(block.users, np.full(horizon, 1.0 / horizon))
     if isinstance(law, UnaryEncoder):
         slots = slots._replace(stride=slots.block)  # every step has bits of its own
@@ -77,7 +78,7 @@ def _encoded(
     values: Float64Array | None,
     coins: np.random.Generator,
 ) -> Float64Array:
-    """Return the sum of the records of a block as the released families encode them, float64[cells]."""
+    """Return the sum of a block's records, encoded for the released families, float64[cells]."""
     families = encoding.needed.families
     step, cell = np.nonzero(numbers)
     users = numbers[step, cell]
@@ -101,10 +102,10 @@ def _add(
     value: Float64Array,
     heads: Int64Array,
 ) -> None:
-    """Add records to sums float64[layers * block], as `add_record` does for one user.
+    """Add records to sums float64[layers * block], like `add_record` for one user.
 
-    entered: steps, cells and numbers of users, int64[n] each; value float64[n, F]; heads int64[n, F]: how many of the
-    users' coins with the chance `value` fall on 1.
+    entered: steps, cells and numbers of users, int64[n] each; value float64[n, F]; heads int64[n, F]: number of ones
+    among the users' coins with probability `value`.
     """
     steps, cells, users = entered
     for i in range(steps.shape[0]):

@@ -1,4 +1,4 @@
-"""Calibration of counts: the names that a config can use, the least noise of a kind, and the best of all kinds."""
+"""Calibration of counts: names for configs, the least noise of a kind, and the best of all kinds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CountBudget:
 
     @property
     def row(self) -> Sensitivity:
-        """Sensitivity of all that one user adds to the sums."""
+        """Sensitivity of everything that one user adds to the sums."""
         released = self.encoding.released
         return released.row(len(released.families))
 
@@ -58,7 +58,7 @@ class CountBudget:
         return [law for law in laws if self.delta > 0.0 or law.pure]
 
     def wanted(self, laws: list[type[Mechanism]]) -> CounterRequirements:
-        """Return the same in the terms of the choice of a counter for noise of these laws."""
+        """Return the requirements for the choice of a counter with noise of these laws."""
         n_cells, whole = self.encoding.released.n_cells, all(law.arithmetic == INTEGER for law in laws)
         return CounterRequirements(self.epsilon, self.delta, self.row, self.n_users, n_cells, exact=whole)
 
@@ -75,7 +75,7 @@ def report_names() -> list[str]:
 
 
 def calibrated_counter(counter: str, mechanism: str, budget: CountBudget) -> tuple[Counter, str]:
-    """Return the counter with the least noise that the two names allow, and why if there was a choice.
+    """Return the counter with the least noise that the two names allow, with the reason if there was a choice.
 
     Raises ValueError if none can meet the budget.
     """
@@ -92,7 +92,7 @@ def calibrated_counter(counter: str, mechanism: str, budget: CountBudget) -> tup
 
 
 def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | UnaryEncoder, str]:
-    """Return the randomizer of a report with the least noise that the name allows, and why if there was a choice.
+    """Return the randomizer of reports with the least noise that the name allows, with the reason if it was chosen.
 
     Raises ValueError if none can meet the budget.
     """
@@ -106,7 +106,7 @@ def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | 
     for name in names:
         try:
             found.append(_report(name, budget))
-        except ValueError as error:  # A law may have no such small, or large, scale.
+        except ValueError as error:  # The scale may be too small or too large for the law.
             refusals.append(error)
     if not found:
         raise refusals[-1]
@@ -123,10 +123,10 @@ def report_variance(report: Mechanism | UnaryEncoder, families: CountFamilies) -
 
 
 def best_of_all(budget: CountBudget, *, local: bool) -> dict[str, Any]:
-    """Return the released families and their noise with the least error of the first needed family.
+    """Return the released families and the noise with the least error of the first needed family.
 
-    local: whether the noise is on the client's side. 'rms' is the root mean square over the episodes of the standard
-    deviation of one of its counts.
+    local: whether the noise is on the client's side. 'rms' in the result is the root mean square over episodes of the
+    standard deviation of one of its counts.
     """
     found = [_best(replace(budget, encoding=encoding), local=local) for encoding in _encodings(budget.encoding)]
     return min(found, key=lambda best: float(best["rms"]))
@@ -147,7 +147,7 @@ def _best(budget: CountBudget, *, local: bool) -> dict[str, Any]:
 
 
 def _encodings(encoding: CountEncoding) -> Iterator[CountEncoding]:
-    """Yield every encoding of the same needed families that they allow."""
+    """Yield every possible encoding of the same needed families."""
     for kind in RELEASED_FAMILIES:
         try:
             yield replace(encoding, kind=kind)
@@ -171,7 +171,7 @@ def _report(name: str, budget: CountBudget) -> Mechanism | UnaryEncoder:
 
 
 def _one_hot(encoding: CountEncoding) -> bool:
-    """Whether a user sends one whole cell of one family at every step, for any data on the device."""
+    """Whether a user sends exactly one cell of one family at every step, for any data on the device."""
     return (
         not encoding.slots().visits[0]
         and encoding.integral

@@ -1,7 +1,7 @@
 """Encoding of counts: the families that a learner needs, those that are released, and the sums between them.
 
-A tabular learner needs N(h,s,a,s'), N(h,s,a) and R(h,s,a). Each released family costs its share of the budget, but a
-marginal can be summed up from released cells, and a reward in [0, 1] can be sent as one more bit of the cell.
+A tabular learner needs N(h,s,a,s'), N(h,s,a) and R(h,s,a). Each released family costs a share of the budget, but a
+marginal can be summed from released cells, and a reward in [0, 1] can be sent as one more bit of the cell.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class CountEncoding:
 
     Args:
         needed: the learner's families.
-        kind: 'separate': all of them. 'marginal': indicator families that are marginals are summed up from the released
+        kind: 'separate': all of them. 'marginal': indicator families that are marginals are summed from the released
             cells. 'one_hot': one family that has all others as marginals; a family of values in [0, 1] becomes a coin
-            that chooses between two cells (unbiased, and the user's own pre-processing).
-        whole: send coins instead of values in [0, 1] also elsewhere; everything sent is then a whole number.
+            that chooses between two cells (unbiased pre-processing by the user).
+        whole: whether to send coins instead of values in [0, 1] in the other kinds too, so that all numbers are whole.
 
     Raises:
         ValueError: if the families do not allow it.
@@ -84,7 +84,7 @@ class CountEncoding:
 
     @property
     def released(self) -> CountFamilies:
-        """The families that are sent and noised."""
+        """The families that are sent and get noise."""
         return replace(self.needed, families=tuple(self._released()))
 
     def _released(self) -> list[CountFamily]:
@@ -97,7 +97,7 @@ class CountEncoding:
         return [CountFamily(name, halves * self._finest.width, self._finest.public_start_change)]
 
     def summands(self, family: CountFamily) -> int:
-        """Return how many released cells add up to one cell of a needed family."""
+        """Return the number of released cells that add up to one cell of a needed family."""
         return self._sum_of(family)[_SUMMANDS]
 
     def slots(self) -> Slots:
@@ -107,7 +107,7 @@ class CountEncoding:
         one_hot, valued = self.kind == "one_hot", self._valued
         if one_hot:
             starts = {self._finest.name: 0}
-        # Whatever a device holds: an indicator that is none becomes a coin, too.
+        # For any data on a device: an invalid indicator becomes a coin, too.
         coins = [self.whole or (one_hot and not family.indicator) for family in needed]
         sums = [[*self._sum_of(family), target] for family, target in zip(needed, self.needed.offsets(), strict=True)]
         return Slots(
@@ -135,16 +135,16 @@ class CountEncoding:
 
     @property
     def integral(self) -> bool:
-        """Whether all that is sent is whole numbers, whatever a device holds."""
+        """Whether all numbers sent are whole, for any data on the device."""
         return self.whole or self.kind == "one_hot"
 
     @property
     def summed(self) -> bool:
-        """Whether the needed families are summed up from the released ones; otherwise they are the same."""
+        """Whether the needed families are summed from the released ones; otherwise they are the same."""
         return self.kind != "separate"
 
     def _sum_of(self, family: CountFamily) -> list[int]:
-        """Return [first released cell of a step, how many, their distance, width of the family]."""
+        """Return [first released cell of a step, number of cells, their distance, width of the family]."""
         released, width = self.released, family.width
         starts = dict(zip([f.name for f in released.families], (int(x) for x in released.offsets()), strict=True))
         if family.name in starts:
@@ -160,7 +160,7 @@ class CountEncoding:
 
 @kernel
 def bounded_value(value: float) -> float:
-    """Return `value` limited to [0, 1]; NaN counts as 0. The sensitivity holds for whatever a device sends."""
+    """Return `value` limited to [0, 1]; NaN counts as 0. So the sensitivity holds for any data on a device."""
     if value >= 1.0:
         return 1.0
     return value if value > 0.0 else 0.0
@@ -188,7 +188,7 @@ def one_hot_index(slots: Slots, index: Int64Array, value: Float64Array, coins: F
 
 @inlined
 def _is_counted(slots: Slots, index: Int64Array, step: int) -> bool:
-    """Client side: whether fewer earlier steps than are counted have the same cell of the narrowest family."""
+    """Client side: whether a step is among the counted visits of its cell of the narrowest family."""
     most, width = slots.visits
     first, earlier = int(slots.widths[0]), 0
     cell = bounded_index(index[step, 0], first) % width
@@ -217,7 +217,7 @@ def add_record(slots: Slots, sums: Float64Array, index: Int64Array, value: Float
 
 @inlined
 def _amount(slots: Slots, value: Float64Array, coins: Float64Array, step: int, family: int) -> float:
-    """Client side: return what a step adds to its cell of a family: a value in [0, 1], or its coin."""
+    """Client side: return the amount that a step adds to its cell of a family: a value in [0, 1], or its coin."""
     amount = bounded_value(value[step, family])
     if slots.coins[family] != 0:
         amount = 1.0 if coins[step * slots.widths.shape[0] + family] < amount else 0.0
@@ -228,7 +228,7 @@ def _amount(slots: Slots, value: Float64Array, coins: Float64Array, step: int, f
 def _add_limited_record(
     slots: Slots, sums: Float64Array, index: Int64Array, value: Float64Array, coins: Float64Array
 ) -> None:
-    """Client side: `add_record` where visits are limited; the first family tells the cells of all."""
+    """Client side: `add_record` with limited visits; the first family determines the cells of all."""
     first = int(slots.widths[0])
     for step in range(index.shape[0]):
         if not _is_counted(slots, index, step):
@@ -245,7 +245,7 @@ def _add_limited_record(
 
 @kernel
 def collect(needed: Float64Array, released: Float64Array, slots: Slots) -> None:
-    """Sum up the needed families from the released ones: needed float64[layers * block], released likewise."""
+    """Sum the needed families float64[layers * block] from the released ones, of the same layout."""
     layers = released.shape[0] // slots.block
     needed_block = needed.shape[0] // layers
     for step in range(layers):

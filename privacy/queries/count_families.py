@@ -1,4 +1,4 @@
-"""Families of counts: the cells that an episode adds to, their layout, and the largest change by one user."""
+"""Families of counts: the cells to which an episode adds, their layout, and the largest change by one user."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ class CountFamily:
     Args:
         name: the channel's name in ledger and certificate.
         width: cells per step.
-        public_start_change: how much replacing a user can change step 1 in L1 (0, 1 or 2) when the first state and
-            the first action are public; 2 without that knowledge.
-        marginal_of: the family that tells this one's cell, that one's modulo `width`; '' for none.
-        indicator: whether the value is always 1; where it is not, it can be anything in [0, 1].
+        public_start_change: largest L1 change of step 1 (0, 1 or 2) by replacing a user if the first state and action
+            are public; 2 if they are not.
+        marginal_of: the family whose cell, modulo `width`, is this one's; '' for none.
+        indicator: whether the value is always 1; otherwise it can be any in [0, 1].
+
+    Raises ValueError for a width below 1 or another public_start_change.
     """
 
     name: str
@@ -51,8 +53,8 @@ class CountFamilies:
 
     Args:
         n_steps: H. families: in the order of the layout.
-        paper: the paper of the privatizer, for `calibration: printed`; '' where no paper prints a scale.
-        players: how many people make one episode, and its report, together. They are one user: they are not
+        paper: the paper of the privatizer, for `calibration: printed`; '' if no paper prints a scale.
+        players: number of people who make one episode and its report together. They are one user, so they are not
             protected from each other.
         ranked: whether the first family counts next states by their rank among the possible ones.
     """
@@ -80,7 +82,7 @@ class CountFamilies:
 
     @property
     def layers(self) -> int:
-        """Number of steps with counts of their own: H."""
+        """Number of steps with separate counts: H."""
         return self.n_steps
 
     @property
@@ -99,8 +101,8 @@ class CountFamilies:
         return np.cumsum([0, *widths[:-1]]).astype(np.int64)
 
     def row(self, n_families: int = 1) -> Sensitivity:
-        """Sensitivity of all that one user adds to so many families."""
-        # D3: the papers count H, the cells of a trajectory that is removed; a replaced one changes 2 a step.
+        """Sensitivity of everything that one user adds to `n_families` families."""
+        # D3: the papers count H, the cells of a removed trajectory; a replaced one changes 2 per step.
         return Sensitivity.of_cells(2 * self.n_steps * n_families)
 
     def change(self, norm: str) -> Step:
@@ -108,7 +110,7 @@ class CountFamilies:
         return self._change("H", {"H": float(self.n_steps)}, norm)
 
     def _change(self, sizes: str, numbers: dict[str, float], norm: str) -> Step:
-        """Return that step. sizes: formula of what one user adds to a family, in L1, or the sum of its squares."""
+        """Return that step. sizes: formula of the L1 norm, or the squared L2 norm, of one user's part of a family."""
         row, code = self.row(), code_of(self, "row")
         many = sizes if len(numbers) == 1 else f"({sizes})"
         formula, value = (f"sqrt(2 * {many})", row.l2) if norm == "l2" else (f"2 * {many}", row.l1)
@@ -116,13 +118,13 @@ class CountFamilies:
         return Step(name, formula, numbers, value, _MOVES, DEVIATIONS, code)
 
     def row_after_public_start(self, family: CountFamily) -> Sensitivity | None:
-        """Sensitivity of one family when the first state and action are public; None if nothing changes."""
+        """Sensitivity of one family if the first state and action are public; None if nothing changes."""
         changed = 2 * (self.n_steps - 1) + family.public_start_change
         return Sensitivity.of_cells(changed) if changed > 0 else None
 
     def attains_row(self, family: CountFamily) -> bool:
-        """Whether some pair of users differs in a family as much as `row` says."""
-        # A step has two cells that a pair of trajectories can differ in.
+        """Whether some pair of users attains `row` in a family."""
+        # Two trajectories can differ at a step if it has two cells.
         return family.width > 1
 
 
@@ -130,9 +132,9 @@ class CountFamilies:
 class PooledFamilies(CountFamilies):
     """Counts summed over the steps, for environments that are the same at every step: [cells of a step].
 
-    Replacing a user changes each family by 2H in L1 as before, but by up to sqrt(2) H in L2 and H in one cell, or less
-    if only the first m visits of each cell of the narrowest family are counted: v = min(H, m * its width) steps in all,
-    so 2v in L1, and in L2 the root of twice the largest sum of squares of numbers up to m that add up to v.
+    Replacing a user changes each family by 2H in L1 as before, but by up to sqrt(2) H in L2 and H in one cell. If only
+    the first m visits of each cell of the narrowest family are counted, it is less: v = min(H, m * its width) steps in
+    all, so 2v in L1, and in L2 the root of twice the largest sum of squares of numbers up to m that add up to v.
 
     Args:
         visits_per_user: m; 0 counts all.
@@ -157,18 +159,18 @@ class PooledFamilies(CountFamilies):
         return "; ".join([pooled, *([_PUBLIC_SUCCESSORS] if self.ranked else []), _HOLDS_ANYWAY])
 
     def row(self, n_families: int = 1) -> Sensitivity:
-        """Sensitivity of all that one user adds to so many families."""
+        """Sensitivity of everything that one user adds to `n_families` families."""
         full, most, rest = self._visits
         steps, squares = full * most + rest, full * most**2 + rest**2
         cells = min(2 * steps, self.block)
         l1, l2 = float(2 * steps * n_families), math.sqrt(2 * squares * n_families)
-        # The counts that rise, and those that fall: half of the change each. Without a rest it makes no difference.
+        # Counts that rise and counts that fall are half of the change each; this matters only with a rest.
         groups = 2 * n_families if rest else 1
         return Sensitivity(l1, l2, float(most), cells * n_families, groups=groups)
 
     @property
     def _visits(self) -> tuple[int, int, int]:
-        """Worst visits of one user: cells with the largest number of visits, this number, visits of one more cell."""
+        """Worst-case visits of one user: number of cells with most visits, their visits, visits of one more cell."""
         most = min(self.visits_per_user or self.n_steps, self.n_steps)
         full, rest = divmod(min(self.n_steps, most * min(family.width for family in self.families)), most)
         return full, most, rest
@@ -187,7 +189,7 @@ class PooledFamilies(CountFamilies):
         return self.row()
 
     def attains_row(self, family: CountFamily) -> bool:
-        """Whether some pair of users differs in a family as much as `row` says."""
+        """Whether some pair of users attains `row` in a family."""
         return family.width > 1 and not self.visits_per_user
 
 
@@ -196,7 +198,7 @@ class UserRecord:
     """One user's raw record. It stays on the client's side: only `send` takes it.
 
     Args:
-        index: int64[n_steps, n_families], the cell of the family that the user adds to at that step.
+        index: int64[n_steps, n_families], the cell of each family to which the user adds at each step.
         value: float64[n_steps, n_families], the amount, in [0, 1].
     """
 

@@ -59,10 +59,10 @@ class ServerState(NamedTuple):
 class CountChannel(NamedTuple):
     """The channel of counts.
 
-    cursor int64[5]; slots: the encoding; n_steps: H; summed: 1 if the needed families are summed up from the released
-    ones; client, server: the two sides; message float64[m]: the message under way; released float64[n_cells]: the
-    families that the learner needs, read by `released_counts` only; times int64[n]: the schedule of releases, empty
-    for one after every user.
+    cursor int64[5]; slots: the encoding; n_steps: H; summed: 1 if the needed families are summed from the released
+    ones; client, server: the two sides; message float64[m]: the current message; released float64[n_cells]: the
+    families that the learner needs, read by `released_counts` only; times int64[n]: the schedule of releases, empty for
+    one after every user.
     """
 
     cursor: Int64Array
@@ -80,10 +80,10 @@ class CountChannel(NamedTuple):
 
 
 class Released(NamedTuple):
-    """Private counts: the only thing that a planner sees of users. Only `released_counts` makes it.
+    """Private counts: all that a planner learns about users. Only `released_counts` makes it.
 
     values float64[n_cells]: the needed families, side by side in each step; they may be negative or fractional. users:
-    with counted episodes, k - 1 before episode k. new: how many of them came after the last plan.
+    number of counted episodes, k - 1 before episode k. new: number of those since the last plan.
     """
 
     values: Float64Array
@@ -117,9 +117,9 @@ def _randomized_rounding(channel: CountChannel, user: int) -> None:
 def encode(channel: CountChannel, index: Int64Array, value: Float64Array, user: int) -> None:
     """Client side: write user `user`'s (1-based) message into channel.message. Raises LedgerError.
 
-    *Formal guarantee.* That of the client's law for any two records; without one it is
-    the raw record, for a trusted server only. Draws are keyed by `user`: two messages of one user with different
-    contents would share their noise, so every user sends one.
+    *Formal guarantee.* That of the client's law for any two records; without a law the message is the raw record, for a
+    trusted server only. Draws are keyed by `user`: two messages of one user with different contents would share their
+    noise, so every user sends one.
 
     Paper: [CZ22] sec. 5.2.
     """
@@ -148,7 +148,7 @@ def encode(channel: CountChannel, index: Int64Array, value: Float64Array, user: 
 def release(channel: CountChannel) -> None:
     """Server side: write the released sums of all users received so far, with the counter's noise if there is any.
 
-    Raises LedgerError where the schedule has no release: the counter has no noise for it.
+    Raises LedgerError if the schedule has no release here, for which the counter has no noise.
     """
     server, received = channel.server, channel.cursor[RECEIVED]
     number = required_release(channel.times, received)
@@ -161,7 +161,7 @@ def release(channel: CountChannel) -> None:
 
 @no_alloc_kernel
 def add_message(channel: CountChannel) -> None:
-    """Server side: add the message under way to the sums; they stay on the server. Raises LedgerError.
+    """Server side: add the current message to the sums, which stay on the server. Raises LedgerError.
 
     Paper: [CZ22] sec. 5.2.
     """
@@ -184,16 +184,16 @@ def add_message(channel: CountChannel) -> None:
 
 @no_alloc_kernel
 def send_and_release(channel: CountChannel, index: Int64Array, value: Float64Array, user: int) -> None:
-    """Encode, add and release in one call, bit for bit; a noiseless message is added where it is not zero."""
+    """Encode, add and release in one call, with the same bits; of a noiseless message only non-zeros are added."""
     _send_and_add(channel, index, value, user)
     release(channel)
 
 
 @no_alloc_kernel
 def send_and_aggregate(channel: CountChannel, index: Int64Array, value: Float64Array, user: int) -> None:
-    """Encode and add without a release: counts must not be read before the next one.
+    """Encode and add without a release; counts must not be read before the next release.
 
-    For learners that plan by a schedule; it may depend on earlier releases but on nothing else of the users. Without a
+    For learners that plan on a schedule, which may depend on earlier releases but on no other data of users. Without a
     schedule of releases, later ones are bit for bit those of a run that releases after every user.
 
     *Formal guarantee.* That of `send_and_release`, and charged like it: some prefixes are a function of all of them.

@@ -21,7 +21,7 @@ from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_families import CountFamily
 from dprl.privacy.queries.printed import PrintedError
 
-# Of the exact bound of unary encodings; beyond, a bound that is a few per cent larger takes its place.
+# For the exact bound of unary encodings; beyond this, a bound that is a few per cent larger is used.
 _MOST_GRID_POINTS = 1e5
 
 
@@ -29,8 +29,8 @@ class NoiseSpec(NamedTuple):
     """The noise on counts.
 
     law: randomizes the client's message; None sends counts without noise. counter: the server's. printed: a paper's
-    error bound, used instead of the exact one, or None. frozen: the last released items of earlier counters of the same
-    kind, if the server was restarted: later releases contain those releases, with their noise.
+    error bound to use instead of the exact one, or None. frozen: after restarts of the server, the last released items
+    of earlier counters of the same kind; later releases contain those releases with their noise.
     """
 
     law: Mechanism | UnaryEncoder | None
@@ -45,7 +45,7 @@ class NoiseSpec(NamedTuple):
 
     @property
     def frozen_nodes(self) -> float:
-        """Variance of the noise of all earlier counters in a release, nodes having 1."""
+        """Variance of the noise of all earlier counters in a release, in units of a node's."""
         return sum(self.counter.nodes_at(item) for item in self.frozen)
 
 
@@ -54,9 +54,9 @@ class WeightedSums:
     """Sums over cells of one family and step, with weights in [0, 1] that are fixed in advance.
 
     Args:
-        family: its name. cells: how many cells a sum has; an episode enters one of them at most.
-        number: how many such sums there are in all.
-        users: they are looked at after each of the first so many users.
+        family: its name. cells: number of cells in a sum; an episode enters at most one of them.
+        number: number of such sums in all.
+        users: the sums are read after each of the first `users` users.
     """
 
     family: str
@@ -66,10 +66,10 @@ class WeightedSums:
 
 
 def error_bounds(encoding: CountEncoding, noise: NoiseSpec, beta: float) -> dict[str, float]:
-    """Return E by needed family: with probability 1 - beta no count of any cell and episode is off by more.
+    """Return E by needed family: with probability 1 - beta no count of any cell and episode has a larger error.
 
-    Off from the sum of all messages: a reward that is sent as a coin is itself a reward in [0, 1] of the same mean.
-    A printed formula holds for each family at beta; the exact bounds share it.
+    Errors are relative to the sum of all messages: a reward sent as a coin is itself a reward in [0, 1] with the same
+    mean. A printed formula holds for each family at beta; exact bounds share beta.
     """
     families = encoding.needed.families
     return {family.name: _family_bound(encoding, noise, family, beta / len(families)) for family in families}
@@ -88,7 +88,7 @@ def _family_bound(encoding: CountEncoding, noise: NoiseSpec, family: CountFamily
 
 @lru_cache(maxsize=1024)  # every seed of a cell asks for the same ones
 def _sums_bound(noise: NoiseSpec, summands: int, number: int, users: int, beta: float, is_pooled: bool) -> float:
-    """Return E for `number` sums of `summands` released cells each, after each of the first so many users."""
+    """Return E for `number` sums of `summands` released cells each, after each of the first `users` users."""
     report, counter = noise.law, noise.counter
     if noise.frozen:
         return _restarted_bound(noise, summands, number, users, beta)
@@ -101,17 +101,17 @@ def _sums_bound(noise: NoiseSpec, summands: int, number: int, users: int, beta: 
         if grid_points(cell) > _MOST_GRID_POINTS:
             return weighted_unary_bound(users, cell, beta / number)
         return unary_cell_bound(users, cell, number, beta)
-    # The sums of `summands` cells after each user are among the partial sums of so many times more draws.
+    # The sums of `summands` cells after each user are among the partial sums of `users * summands` draws.
     return running_sum_bound(users * summands, report, number, beta)
 
 
 def _restarted_bound(noise: NoiseSpec, summands: int, number: int, users: int, beta: float) -> float:
-    """Return the same for a counter that releases on top of the last releases of earlier ones, also with weights.
+    """Return E for a counter that releases on top of the last releases of earlier ones, also with weights.
 
     Counters have independent keys. With integer noise, prefix t of a tree is a sum of its nodes and of those of the
-    earlier counters, so `weighted_tree_bound` holds with so many draws more. A grid of square roots adds variances.
-    For others the bounds of all counters are added, each at its share of beta. The times of restarts are
-    assumed not to depend on noise.
+    earlier counters, so `weighted_tree_bound` holds with their draws added. For a grid of square roots, variances are
+    added. For others the bounds of all counters are added, each at its share of beta. The times of restarts are assumed
+    to be independent of the noise.
     """
     counter = noise.counter
     if isinstance(counter, BinaryTree | KaryTree) and node_of(counter).arithmetic == INTEGER:
@@ -125,13 +125,13 @@ def _restarted_bound(noise: NoiseSpec, summands: int, number: int, users: int, b
 
 
 def weighted_bound(encoding: CountEncoding, noise: NoiseSpec, sums: WeightedSums, beta: float) -> float:
-    """Return E: with probability 1 - beta none of the weighted sums is off by more than E.
+    """Return E: with probability 1 - beta none of the weighted sums has an error above E.
 
-    Weights in [0, 1] need no more than weights of 1: for continuous noise see `Counter.error_bound`; whole-number noise
-    and unary encodings have bounds by moment generating functions, a few per cent larger. The sums may depend
-    on each other: their failure probabilities are added up.
+    Weights in [0, 1] need no larger bound than weights of 1: for continuous noise see `Counter.error_bound`;
+    whole-number noise and unary encodings have bounds by moment generating functions, a few per cent larger. The sums
+    may depend on each other, because their failure probabilities are added.
 
-    Raises ValueError if the bounds in use are printed ones: no paper has one for weighted sums.
+    Raises ValueError with printed bounds, because no paper has one for weighted sums.
     """
     if noise.printed is not None:
         raise ValueError("precision must be exact here, got printed; no paper prints a bound for weighted sums")
@@ -158,7 +158,7 @@ def _unary_cell(report: UnaryEncoder, cells: int) -> UnaryCell:
 
 
 def _pooled_unary_bound(report: UnaryEncoder, cell: UnaryCell, users: int, failure: float) -> float:
-    """Return E where the rows of all steps are added up: that of so many rows, or of one of a user's own ones."""
+    """Return E if the rows of all steps are added: that of the rows of all users' steps, or of one row per user."""
     if report.sampled:
         return weighted_unary_bound(users, cell, failure, pooled=True)
     return weighted_unary_bound(users * report.n_steps, cell, failure)

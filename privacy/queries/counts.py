@@ -1,4 +1,4 @@
-"""Counts of episodes: every user adds to one cell per step and family, and a learner reads noisy sums."""
+"""Counts of episodes: every user adds to one cell per step and family, and a learner reads noisy sums of them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class CountQuery(Query):
     Args:
         encoding: the counted families, and the released ones.
         noise: on either side.
-        schedule: of the releases, which are the items of a counter with noise; None: one after every user.
+        schedule: of the releases, which are the items of a noisy counter; None for one after every user.
         shuffled: whether a shuffler permutes the reports between two releases.
 
     Raises:
@@ -103,20 +103,20 @@ class CountQuery(Query):
         return f"counts|{noise_identity(*described)}"
 
     def check_run(self, n_users: int, submissions: int) -> None:
-        """Raise unless counter and schedule are made for so many users, who submit once."""
+        """Raise unless counter and schedule are made for `n_users` users who submit once."""
         super().check_run(n_users, submissions)
         if self.noise.counter.node is not None or self.shuffled:
             self.check_counter_run(n_users, submissions, self.noise.counter.n_items, self.schedule)
 
     def check_continued(self, charged: int) -> None:
-        """Raise LedgerError under a shuffler: the reports of the block that was cut short are lost."""
+        """Raise LedgerError under a shuffler, because the reports of the interrupted block are lost."""
         if self.shuffled:
             self.refuse_rest_of_block(charged)
 
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases of a run, one for each released family.
 
-        Raises LedgerError for whole-number noise on values in [0, 1]: it would not hide their fractions.
+        Raises LedgerError for whole-number noise on values in [0, 1], because it would not hide their fractions.
         """
         noise = self.noise.on_either_side
         if noise is not None and noise.arithmetic == INTEGER and not self.encoding.integral:
@@ -130,7 +130,7 @@ class CountQuery(Query):
         return tuple(self._event(family, noise, entropy) for family in families.families)
 
     def derivation(self) -> tuple[Step, ...]:
-        """Return the change of one user's row in one family, and that of the counter's noised numbers."""
+        """Return the change of one user's row in one family, and that of the counter's noisy numbers."""
         noise, counter, families = self.noise.on_either_side, self.noise.counter, self.encoding.released
         if noise is None:
             return ()
@@ -168,7 +168,7 @@ class CountQuery(Query):
 
     @property
     def _smallest_block(self) -> int:
-        """The fewest users whose reports are released together; a last block that is not full is never released."""
+        """The smallest number of users in a block of reports; an incomplete last block is never released."""
         return 1 if self.schedule is None else int(self.schedule.blocks().min())
 
     def open(self, streams: Streams) -> CountChannel:
@@ -176,7 +176,7 @@ class CountQuery(Query):
         encoding, law, released = self.encoding, self.noise.law, self.encoding.released
         n_cells, kind = released.n_cells, _message_kind(law)
         totals = np.zeros(n_cells)
-        # Where nothing is added and every sum may be read, the sums are the releases.
+        # Without noise, and if every sum may be read, the sums are the releases.
         noisy = totals if self.noise.counter.node is None and self.schedule is None else np.zeros(n_cells)
         return CountChannel(
             cursor=new_cursor(),
@@ -203,19 +203,19 @@ class CountQuery(Query):
         )
 
     def changing(self, channel: CountChannel) -> dict[str, np.ndarray]:
-        """Return the arrays that change in a run, beside the cursor."""
+        """Return the arrays besides the cursor that change in a run."""
         server = channel.server
         noisy = {} if server.noisy is server.totals else {"noisy": server.noisy}
         return {"totals": server.totals, **noisy, **server.counter.changing}
 
     def catch_up(self, channel: CountChannel) -> None:
-        """Release the counts of users who were added without a release, unless the schedule has none here."""
+        """Release the counts of users added without a release, unless the schedule has no release here."""
         received = channel.cursor[RECEIVED]
         if channel.cursor[RELEASED] != received and release_number(channel.times, received) > 0:
             release(channel)
 
     def restored(self, channel: CountChannel) -> None:
-        """Sum up the needed families again."""
+        """Sum the needed families again."""
         if self.encoding.summed:
             collect(channel.released, channel.server.noisy, channel.slots)
 
@@ -228,7 +228,7 @@ class CountQuery(Query):
         encode(channel, *self._arrays(record), user)
 
     def receive(self, channel: CountChannel) -> None:
-        """Server side: add the message under way."""
+        """Server side: add the current message."""
         add_message(channel)
 
     @property
@@ -239,8 +239,8 @@ class CountQuery(Query):
     def check_message(self, channel: CountChannel, values: Float64Array) -> None:
         """Raise ValueError unless a client could have sent these values.
 
-        A server that adds the noise takes no number above H, and whole ones if all users send such: in rounded sums,
-        one user could change others' digits.
+        A server that adds the noise accepts no number above H, and only whole numbers if all users send such, because
+        one user could otherwise change others' digits in rounded sums.
         """
         super().check_message(channel, values)
         whole = not self.encoding.integral or bool((values == np.rint(values)).all())
@@ -260,7 +260,7 @@ class CountQuery(Query):
         return {"noisy": channel.server.noisy}
 
     def restart(self, channel: CountChannel, earlier: Int64Array) -> Self:
-        """Count on from the released sums: their noise stays in all later releases, see `NoiseSpec.frozen`."""
+        """Continue from the released sums, whose noise stays in all later releases, see `NoiseSpec.frozen`."""
         channel.server.totals[:] = channel.server.noisy
         self.restored(channel)
         frozen = tuple(release_number(channel.times, users) for users in earlier.tolist() if self.noisy_sides[1])
@@ -268,11 +268,11 @@ class CountQuery(Query):
 
     @property
     def draws_blocks(self) -> bool:
-        """Whether the sum of many users' messages has a law that can be drawn at once."""
+        """Whether the sum of many users' messages can be drawn at once."""
         return draws_blocks(self.encoding, self.noise.law)
 
     def add_block(self, channel: CountChannel, block: UserBlock) -> None:
-        """Add the messages of a block of simulated users, equal in law to theirs."""
+        """Add the messages of a block of simulated users, drawn from their joint distribution."""
         advance_block(channel.cursor, block.first, block.users)
         client, totals = channel.client, channel.server.totals
         totals += sum_of_messages(self.encoding, self.noise.law, (client.noise.key, client.coins_key), block)
@@ -309,8 +309,8 @@ class CountQuery(Query):
     def deviations(self) -> tuple[Int64Array, Float64Array, float]:
         """Return the standard deviation of the noise of one released cell.
 
-        As numbers of users int64[n] with the deviation after each, float64[n], or, where it grows with the root of the
-        users, as that after one of them, n = 0. Counters of more than a million items have their largest one.
+        The result is numbers of users int64[n] with the deviation after each, float64[n], or, if it grows with the root
+        of their number, n = 0 and that after one user. Counters of more than a million items have their largest one.
         """
         counter, law = self.noise.counter, self.noise.law
         if law is not None or counter.node is None:

@@ -25,7 +25,7 @@ PAPER_CLIP, _PAPER_SIGN_CLIP = 0.01, 1.0
 def vector_law(
     mechanism: str, budget: GradientBudget, clip: float | None, scaling: Scaling = "paper"
 ) -> VectorMechanism:
-    """Return the least noise of one submission that lets all of them meet the budget.
+    """Return the least noise of one submission for which all of them meet the budget.
 
     mechanism: a name of VECTOR_LAWS. clip: None for the paper's. scaling: of projected_random_sign.
 
@@ -44,7 +44,7 @@ class GradientLayout:
     """Sizes of gradients, and their use.
 
     Args:
-        dimension: d, of the gradients. window: B >= 1, how many of them make an update.
+        dimension: d, of the gradients. window: B >= 1, number of gradients per update.
         left_open: other channels that the algorithm leaves open, in words for the certificate.
         draws: whether the algorithm lets a server draw the users of each round, see `SampledGradientQuery`.
     """
@@ -66,7 +66,7 @@ class GradientBudget:
     exact: bool
 
     def each(self, losses: int = 1) -> float:
-        """Return the largest loss that each submission can have so many times, rounded down."""
+        """Return the largest loss that each submission can have `losses` times, rounded down."""
         return largest_loss(self.epsilon, self.delta, losses * self.submissions)
 
 
@@ -91,7 +91,7 @@ def _clipped_gaussian(budget: GradientBudget, clip: float | None, scaling: Scali
 
 
 def _signs(budget: GradientBudget, clip: float | None, scaling: Scaling) -> VectorMechanism:
-    """Return as many bits as have 2.5 each, as the paper has it; one bit if that is more than there is."""
+    """Return the number of bits with a loss of 2.5 each, as in the paper, or one bit if the budget is smaller."""
     low, high = 1, budget.dimension
     while low < high:
         middle = (low + high + 1) // 2

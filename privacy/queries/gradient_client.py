@@ -1,4 +1,4 @@
-"""Client of gradients: the agents' side in another process; it turns gradients into messages."""
+"""Client of gradients: the agents' side in another process, which turns gradients into messages."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dprl.privacy.ranges import RangeSet
 
 
 class GradientClient:
-    """The client side of agents that live in this process: turns their gradients into messages. For one thread.
+    """The client side of agents in this process: turns their gradients into messages. For one thread.
 
     *Formal guarantee.* Every message is that of `spec.query` for its submission: with noise, or clipped for a trusted
-    server that adds it to sums. A submission is sent once from
-    here; hand every part of a range to one client. With entropy `seed` a second client of the same submission draws the
-    same noise; with `os` keys are taken here, and a process that is forked from this one does not have them.
+    server that adds noise to sums. A submission is sent only once from here; give every part of a range to one client
+    only. With entropy `seed`, a second client of the same submission draws the same noise; with `os`, keys are drawn
+    here, and a process forked from this one does not have them.
 
     Args:
         spec: the privatizer's `client_spec`.
@@ -38,7 +38,7 @@ class GradientClient:
         Raises:
             LedgerError: if one of them was sent here before, the lease is another privatizer's, or this process was
                 forked from the one that took the keys.
-            ValueError: for arrays of another shape, no secret; the message tells nothing of their content.
+            ValueError: for arrays of another shape; the error discloses only shapes, which are public.
         """
         given, reached = self._checked(gradients, scores, len(lease))
         if lease.issuer != self.spec.issuer:

@@ -1,4 +1,4 @@
-"""Windows of gradients: the sums that a trusted server, or one behind a shuffler, releases once they are full."""
+"""Windows of gradients: the sums that a trusted server, or one behind a shuffler, releases when they are full."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_estimate, fill_shrunk
 
-# So many shuffled messages are added in int64 without overflow: estimates of up to 32 times their usual size, in units
-# of 2^-40 of that.
+# This many shuffled messages can be added in int64 without overflow: estimates of up to 32 times their usual size, in
+# units of 2^-40 of that size.
 MOST_SHUFFLED, UNIT_BITS, _MOST_UNITS = 2**17, 40, 2.0**45
 
 
 @shows_numbers
 class Window(NamedTuple):
-    """Window of messages: their sum is released once it is full, with noise if the server is trusted.
+    """Window of messages: their sum is released when it is full, with noise if the server is trusted.
 
-    size: submissions of a window, 0 for messages that are read one by one; total float64[d]: of the window under way;
+    size: submissions of a window, 0 for messages that are read one by one; total float64[d]: sum of the current window;
     unit: of shuffled messages, 0 for a trusted server; units int64[d]: the sum of their estimates in that unit; held
-    int64[1]: their number; counter: of correlated noise, then `total` is the running sum of all windows in units of the
-    grid, and released float64[d] its last release; None for independent noise.
+    int64[1]: their number; counter: None for independent noise. With a counter, for correlated noise, `total` is the
+    running sum of all windows in units of the grid, and released float64[d] its last release.
     """
 
     size: int
@@ -42,7 +42,7 @@ class Window(NamedTuple):
 def add_to_window(
     window: Window, noise: VectorNoise, message: Float64Array, cursor: Int64Array, out: Float64Array
 ) -> None:
-    """Server side: add the message under way to its window; release the sum if it is full, else write zeros."""
+    """Server side: add the current message to its window; release the sum if it is full, else write zeros."""
     if window.unit > 0.0:
         _add_shuffled(window, noise, message, cursor, out)
         return
@@ -58,7 +58,7 @@ def _add_noisy(
     cursor: Int64Array,
     out: Float64Array,
 ) -> None:
-    """Do so for a trusted server. Without a counter none is compiled, as `counter` is an argument."""
+    """`add_to_window` for a trusted server. `counter` is an argument so that without one no counter is compiled."""
     if counter is not None:
         _add_counted(counter, window, noise, message, cursor, out)
         return
@@ -75,7 +75,7 @@ def _add_noisy(
 def release_total(total: Float64Array, noise: VectorNoise, last: int, out: Float64Array) -> None:
     """Write a full window's total with noise into `out` float64[d], and clear it.
 
-    last: its last submission, in no other window, so that no noise is drawn twice, not even after a crash.
+    last: its last submission, which is in no other window, so no noise is drawn twice, even after a crash.
     """
     fill_noise(out, noise.noise, np.uint64(last) * np.uint64(noise.draws))
     unit = noise.grid if noise.grid > 0.0 else 1.0
@@ -90,11 +90,11 @@ def release_sum(
 ) -> None:
     """Server side: write the noisy sum of whole messages float64[m, d] into `out` float64[d].
 
-    They are clipped again, as a faulty client could send anything. total, message float64[d]: workspace, `total` zeros.
-    last: number of the noise, used once.
+    They are clipped again, because a faulty client could send anything. total, message float64[d]: workspace, `total`
+    with zeros. last: number of the noise, used only once.
 
-    *Formal guarantee.* Each of the messages changes the sum by at most the diameter of the clip, and each that is left
-    out by its radius; the noise is that of the law, drawn once.
+    *Formal guarantee.* Replacing a message changes the sum by at most the diameter of the clip, and leaving one out by
+    at most its radius; the noise is that of the law, drawn once.
     """
     for i in range(values.shape[0]):
         fill_shrunk(message, values[i], noise)
@@ -112,11 +112,11 @@ def _add_counted(
     cursor: Int64Array,
     out: Float64Array,
 ) -> None:
-    """Add the message under way to the running sum; if its window is full, write the last two releases' difference.
+    """Add the current message to the running sum; if its window is full, write the difference of the last two releases.
 
     *Formal guarantee.* That of the counter: one message is in one row of the stream of windows and changes it by at
-    most the diameter of the clip. Differences of releases are post-processing. A counter that begins late, after a
-    crash, has no row of the windows before.
+    most the diameter of the clip. Differences of releases are post-processing. A counter that begins after a crash has
+    no rows of earlier windows.
     """
     total, released, received = window.total, window.released, cursor[RECEIVED]
     unit = noise.grid if noise.grid > 0.0 else 1.0
@@ -135,12 +135,12 @@ def _add_counted(
 def _add_shuffled(
     window: Window, noise: VectorNoise, message: Float64Array, cursor: Int64Array, out: Float64Array
 ) -> None:
-    """Add the estimate of the message under way to its window; write the sum if it is full, else zeros.
+    """Add the estimate of the current message to its window; write the sum if it is full, else zeros.
 
-    *Formal guarantee.* That of the window's messages in a random order (`ShuffledLoss`): `out` is a function of the set
-    of all messages of a full window, and of nothing else. Estimates are rounded to whole units one by one and added as
-    integers, so no bit of the sum depends on the order. The window is counted by its own messages, so that one that
-    begins anywhere, after a crash for instance, is as full as the others.
+    *Formal guarantee.* That of the window's messages in a random order (`ShuffledLoss`): `out` is a function only of
+    the set of all messages of a full window. Estimates are rounded to whole units one by one and added as integers, so
+    no bit of the sum depends on the order. A window counts its own messages, so one that begins after a crash has as
+    many as the others.
     """
     fill_estimate(window.total, message, noise)
     for i in range(out.shape[0]):

@@ -1,7 +1,7 @@
 """Gradients of agents: each agent sends clipped gradients, up to a cap, and a bit on each score.
 
 There is noise on every message, or a trusted server adds noise to the sum of a window of messages. In the shuffle model
-messages have noise, and the server sees those of a full window only, in no order. Compiled loops call `submit` and
+messages have noise, and the server sees only those of a full window, in random order. Compiled loops call `submit` and
 `receive`, one message at a time; `send_all` and `estimate_all` handle many at once.
 """
 
@@ -46,8 +46,7 @@ class _ScoreNoise(NamedTuple):
 class GradientChannel(NamedTuple):
     """The channel of gradients.
 
-    cursor int64[5]; noise, score: the randomizers; window: the server's side; message float64[m]: the message under
-    way.
+    cursor int64[5]; noise, score: the randomizers; window: the server's side; message float64[m]: the current message.
     """
 
     cursor: Int64Array
@@ -74,7 +73,7 @@ def write_message(
         fill_message(message, gradient, noise, number)
         return
     fill_message(message[:m], gradient, noise, number)
-    # NaN has not reached the target.
+    # NaN counts as below the target.
     score.bit[0] = 1.0 if reached >= score.target else 0.0
     fill_responses(message[m:], score.bit, score.noise.key, np.uint64(number), score.noise.table)
 
@@ -83,10 +82,10 @@ def write_message(
 def submit(channel: GradientChannel, gradient: Float64Array, score: float, submission: int) -> None:
     """Client side: send the message of submission `submission` (from 1 on) for `gradient` float64[d].
 
-    Raises LedgerError unless the submission is charged and is the next one that was not sent yet.
+    Raises LedgerError unless the submission is charged and is the next one to send.
 
-    *Formal guarantee.* See `write_message`; the message is all that leaves the agent's side here. With a window of a
-    trusted server it is the clipped gradient, for that server only: see `receive`.
+    *Formal guarantee.* See `write_message`; only the message leaves the agent's side here. With a window of a trusted
+    server it is the clipped gradient, for that server only: see `receive`.
 
     Paper: [OT20] Algorithms 2 and 3.
     """
@@ -98,7 +97,7 @@ def submit(channel: GradientChannel, gradient: Float64Array, score: float, submi
 def _write(
     window: Window | None, channel: GradientChannel, gradient: Float64Array, score: float, submission: int
 ) -> None:
-    """Write the message. Without a window nothing of one is compiled, as `window` is an argument."""
+    """Write the message. `window` is an argument so that without one no code for windows is compiled."""
     if window is not None and window.unit == 0.0:
         fill_shrunk(channel.message, gradient, channel.noise)
     else:
@@ -109,14 +108,14 @@ def _write(
 def receive(channel: GradientChannel, out: Float64Array) -> float:
     """Server side: write the estimate of the gradient into `out` float64[d]; return the randomized bit, or NaN.
 
-    With a window, `out` is the noisy sum of the window's gradients with its last message, and 0 with all others: the
+    With a window, `out` is the noisy sum of the window's gradients for its last message, and 0 for all others, so the
     sum of all `out` is that of all full windows.
 
-    Raises LedgerError unless a message is under way.
+    Raises LedgerError unless a message was sent and not yet received.
 
     *Formal guarantee.* Post-processing of messages with noise. With a window of a trusted server the noise is that of
     the law, drawn once for each window: one submission is in one window and changes its sum by at most the diameter of
-    the clip, and the law hides that. A window of shuffled messages gives the sum of its estimates, the same bits in
+    the clip, which the law hides. A window of shuffled messages gives the sum of its estimates, with the same bits in
     every order: see `Window`.
     """
     advance_received(channel.cursor)
@@ -125,7 +124,7 @@ def receive(channel: GradientChannel, out: Float64Array) -> float:
 
 @no_alloc_kernel
 def _read(window: Window | None, channel: GradientChannel, out: Float64Array) -> float:
-    """Do so; see `_write`."""
+    """`receive`; `window` is an argument as in `_write`."""
     if window is not None:
         add_to_window(window, channel.noise, channel.message, channel.cursor, out)
         return math.nan
@@ -180,22 +179,23 @@ class GradientQuery(Query):
     """The gradient of an agent's episode and, with a response, a bit on its score.
 
     *Formal guarantee.* That of the law and, for the bit, that of its randomized response; their coins are drawn from
-    different keys. For shuffled messages that of `ShuffledLoss`, if the law is pure: all agents have one law, and the
-    parameters that they start from are functions of full windows before theirs. A projection that is drawn for one
-    message is a part of the message, and shuffled with it.
+    different keys. For shuffled messages that of `ShuffledLoss`, if the law is pure: all agents have the same law, and
+    their starting parameters are functions of earlier full windows. A projection drawn for one message is a part of the
+    message, and shuffled with it.
 
     Args:
         law: randomizes the gradient; RawVector sends it without noise.
         response: randomizes the bit 1[score >= target_score]; None sends no bit.
         release_scores: 'simulator': raw scores are read; 'private': the bits are sent; 'none': neither.
         left_open: other channels that the algorithm leaves open, in words for the certificate.
-        window: how many gradients a trusted server sums up before it adds the law's noise; 0: agents add it.
-        shuffled: whether agents add it, and a shuffler hands on the messages of a full window only, in a random order.
+        window: number of gradients that a trusted server sums before it adds the law's noise; 0 if agents add it.
+        shuffled: whether agents add noise, and a shuffler passes on only the messages of a full window, in random
+            order.
 
     Raises:
-        LedgerError: for a bit with a gradient without noise, where nothing would be private; for a window of a trusted
-            server with a law that is no additive noise; for a window with bits; for shuffled messages without noise, or
-            less than two of them.
+        LedgerError: for a bit with a gradient without noise, because nothing would be private; for a trusted server's
+            window with a law that is no additive noise; for a window with bits; for shuffled messages without noise, or
+            fewer than two of them.
     """
 
     law: VectorMechanism | RawVector
@@ -246,7 +246,7 @@ class GradientQuery(Query):
         return f"gradients|{noise_identity(self.law, self.response, self.target_score)}{window}"
 
     def check_run(self, n_users: int, submissions: int) -> None:
-        """Raise unless nobody is twice in a window: its noise, or the other messages, hide one gradient of each."""
+        """Raise unless every user is at most once in a window, because it hides one gradient of each only."""
         super().check_run(n_users, submissions)
         if submissions > 1 and self.window > n_users:
             raise LedgerError(f"window must be at most n_users, {n_users}, got {self.window}; lower it, or submissions")
@@ -271,7 +271,7 @@ class GradientQuery(Query):
         return gradient, ReleaseEvent("score bit", self.response, bit, bit, True, 1, 1, entropy)
 
     def derivation(self) -> tuple[Step, ...]:
-        """Return the largest distance of two clipped gradients, where the law clips."""
+        """Return the largest distance of two clipped gradients, if the law clips."""
         if not isinstance(self.law, ClippedGaussian | ClippedLaplace):
             return ()
         name, clip = f"distance of two clipped gradients, {self.law.norm.upper()}", self.law.clip
@@ -293,7 +293,7 @@ class GradientQuery(Query):
         return GradientChannel(new_cursor(), noise, score, window, np.zeros(self.message_length))
 
     def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
-        """Return the sum of the window under way; it stays where the server, or the shuffler, is."""
+        """Return the sum of the current window, which stays with the server or the shuffler."""
         window = channel.window
         if window is None:
             return {}
@@ -308,7 +308,7 @@ class GradientQuery(Query):
         return float(2.0 ** (math.frexp(size)[1] - UNIT_BITS))
 
     def randomizers(self, streams: Streams) -> tuple[VectorNoise, _ScoreNoise]:
-        """Return the randomizers for kernels; with entropy `os` they have other keys every time."""
+        """Return the randomizers for kernels; with entropy `os` they have new keys every time."""
         table = SILENT.table if self.response is None else self.response.table()
         coins = SILENT._replace(key=streams.key("user_coins", self.identity), table=table)
         score = _ScoreNoise(coins, self.target_score, np.zeros(1))
@@ -343,7 +343,7 @@ class GradientQuery(Query):
 
         A trusted server takes a whole window: the last estimate is the noisy sum, the others are 0.
 
-        Raises LedgerError for another length, or less than a window.
+        Raises LedgerError for another length, or for fewer messages than a window.
         """
         if messages.shape[1:] != (self.message_length,):
             raise LedgerError(f"a message has {self.message_length} numbers, got {messages.shape[1:]}; send it again")

@@ -56,9 +56,9 @@ class StatisticsLayout:
     """Sizes of the statistics that users of a linear model send.
 
     Args:
-        horizon: H >= 2; at the last stage nothing of the user is sent, as no value comes after it.
+        horizon: H >= 2; at the last stage no user data are sent, because no value follows it.
         dimension: D, of phi: n d in [TH23].
-        n_messages: M: n, or 1 where all agents share one value function.
+        n_messages: M: n, or 1 if all agents share one value function.
         n_agents: n, of the rewards' corrections. reward_dimension: p, of psi.
     """
 
@@ -88,14 +88,14 @@ class StatisticsLayout:
 class CountedStatistics:
     """The noise of a trusted server on running sums of statistics.
 
-    *Formal guarantee.* That of the counter for rows that change by `row`: all releases together, and policies by the
-    billboard lemma. One user's Gram matrices change by at most c_hi m_h^2 in the L1 norm and sqrt(4.5) m_h^2 in the L2
-    norm, for each stage and message; see `gram_sensitivity`.
+    *Formal guarantee.* That of the counter for rows that change by `row`, for all releases together, and for policies
+    by the billboard lemma. One user's Gram matrices change by at most c_hi m_h^2 in the L1 norm and sqrt(4.5) m_h^2 in
+    the L2 norm, for each stage and message; see `gram_sensitivity`.
 
     Args:
         counter: of all numbers, in units of their scales, with a Gaussian or a Laplace node.
         scales: of a number on the diagonal, stage by stage, for a node of scale 1; changes are divided by them.
-        reward_scale: of a number of the corrections; 0 where none are sent.
+        reward_scale: of a number of the corrections; 0 if none are sent.
     """
 
     counter: Counter
@@ -118,10 +118,10 @@ class CountedStatistics:
 
 
 def gram_row(release: GramRelease, scales: tuple[float, ...], norm: str) -> Sensitivity:
-    """Return how far one user's Gram matrices can move, each number in units of its scale.
+    """Return the largest change of one user's Gram matrices, each number in units of its scale.
 
-    norm: 'l1', or 'l2' where off-diagonal entries have a unit smaller by sqrt(2). The other norm is a bound by the
-    number of cells.
+    norm: 'l1', or 'l2', for which the unit of off-diagonal entries is smaller by sqrt(2). The other norm is a bound by
+    the number of cells.
     """
     parts = [gram_sensitivity(release.dimension, bound) for bound in release.bounds if bound > 0.0]
     units = [scale for scale, bound in zip(scales, release.bounds, strict=True) if bound > 0.0]
@@ -133,7 +133,7 @@ def gram_row(release: GramRelease, scales: tuple[float, ...], norm: str) -> Sens
 
 
 def correction_row(layout: StatisticsLayout, clip: float, scale: float, norm: str) -> Sensitivity:
-    """Return how far one user's corrections can move, each clipped to `clip` in `norm`, in units of `scale`."""
+    """Return the largest change of one user's corrections, each clipped to `clip` in `norm`, in units of `scale`."""
     rows, numbers = layout.n_agents * layout.horizon, layout.n_corrections
     each = 2.0 * clip / scale
     l2 = each * math.sqrt(rows)
@@ -144,19 +144,18 @@ def correction_row(layout: StatisticsLayout, clip: float, scale: float, norm: st
 class StatisticsQuery(Query):
     """Gram matrices and reward corrections of every user's episode, with the noise on them.
 
-    *Formal guarantee.* That of the two laws together, for the one message of a user: see the
-    mechanisms' classes.
+    *Formal guarantee.* That of the two laws together, for the one message of a user; see the mechanisms' classes.
 
     Args:
         layout: sizes. law: the noise of the Gram matrices, and whether the device clips.
         rewards: treatment of the corrections. reward_clip: G; with noise each of them is clipped to this norm.
-        reward_law: for 'noisy', that of all corrections of a user as one vector; of diameter 2 G sqrt(n H) in the L2
+        reward_law: for 'noisy', the law of all corrections of a user as one vector; of diameter 2 G sqrt(n H) in the L2
             norm, or 2 G n H in the L1 norm.
-        noise_ratio: the scale that runs over the one that [TH23] prints for the same request, the mean over stages;
+        noise_ratio: the scale in use divided by the one that [TH23] prints for the same request, the mean over stages;
             1 for printed, 0 without noise.
         central: the noise of a trusted server; the law is then RawGram, and the device clips for it.
-        schedule: of a trusted server's releases, which are the items of its counter, or of the blocks that a shuffler
-            hands on; None: one after every user.
+        schedule: of a trusted server's releases, which are the items of its counter, or of a shuffler's blocks; None
+            for a release after every user.
         shuffled: whether a shuffler permutes the messages between two plans.
 
     Raises:
@@ -192,13 +191,13 @@ class StatisticsQuery(Query):
             raise LedgerError(f"the kernels cannot run a mechanism of type {type(law).__name__}; add its release")
         if vector is not None:
             rows = layout.n_agents * layout.horizon
-            # The radius of all corrections together, each clipped by itself.
+            # The radius of all corrections together, each clipped separately.
             radius = self.reward_clip * (rows**0.5 if vector.norm == "l2" else rows)
             if vector.dimension != layout.n_corrections or vector.clip < 2.0 * radius * (1.0 - 1e-12):
                 raise LedgerError(f"the rewards' noise must be for all corrections together, got {vector} for {layout}")
 
     def _check_central(self, central: CountedStatistics) -> None:
-        """Raise LedgerError unless a trusted server's noise fits: a counter of all numbers, clipped on the device."""
+        """Raise LedgerError unless a trusted server's counter covers all numbers, and the device clips them."""
         bare = isinstance(self.law, RawGram) and self.reward_law is None and not self.shuffled
         if not (bare and self.clipped and self.rewards != "open"):
             raise LedgerError(f"a server's noise is on clipped statistics without noise of their own, got {self}")
@@ -243,26 +242,26 @@ class StatisticsQuery(Query):
 
     @property
     def bounds(self) -> Float64Array:
-        """m_h, the clip of features and values, float64[H]; infinite where the device does not clip."""
+        """m_h, the clip of features and values, float64[H]; infinite if the device does not clip."""
         release = self.law.release
         return np.array(release.bounds) if release.clipped else np.full(len(release.bounds), np.inf)
 
     @property
     def deviations(self) -> Float64Array:
-        """Standard deviation float64[H] of the noise of a number on the diagonal; 0 without, and where none is sent.
+        """Standard deviation float64[H] of a diagonal number's noise; 0 without noise, or if the stage is not sent.
 
-        Of one message, or of the noisiest sum that a trusted server releases.
+        It is that of one message, or of the noisiest sum that a trusted server releases.
         """
         found = self.law.deviations if self.central is None else self.central.deviations
         return np.where(np.array(self.law.release.bounds) > 0.0, found, 0.0)
 
     @property
     def longest_run(self) -> int:
-        """Number of submissions that the noise of one key lasts for."""
+        """Maximum of submissions for which the noise of one key suffices."""
         return MOST_DRAWS // max(self.law.release.n_numbers, self.layout.n_corrections) - 1
 
     def check_run(self, n_users: int, submissions: int) -> None:
-        """Raise unless a server's counter, or a shuffler's blocks, are made for so many users, who submit once."""
+        """Raise unless a server's counter, or a shuffler's blocks, are made for `n_users` users who submit once."""
         super().check_run(n_users, submissions)
         if self.central is not None or self.shuffled:
             items = 0 if self.central is None else self.central.counter.n_items
@@ -272,7 +271,7 @@ class StatisticsQuery(Query):
         """Return the releases of one user's message."""
         law, cells = self.law, self.law.release.n_numbers
         if self.central is not None:
-            # The counter's noise is on Gram matrices and corrections alike.
+            # The counter adds noise to Gram matrices and corrections alike.
             counter, row = self.central.counter, self.row
             return (ReleaseEvent.of_sums("sums of statistics", counter, row, row.cells, entropy),)
         channel, numbers = "reward corrections", self.layout.n_corrections
@@ -290,7 +289,7 @@ class StatisticsQuery(Query):
         return tuple(found)
 
     def derivation(self) -> tuple[Step, ...]:
-        """Return the change of one message at the first stage, and that of a trusted server's noised numbers."""
+        """Return the change of one message at the first stage, and that of a trusted server's noisy numbers."""
         release, central, noisy = self.law.release, self.central, self.rewards == "noisy"
         rows = self.layout.n_agents * self.layout.horizon
         if not release.clipped:
@@ -306,14 +305,14 @@ class StatisticsQuery(Query):
         return (*found, step_of_counter(central.counter, self.row, norm))
 
     def _shuffled_event(self, cells: int, entropy: str) -> ReleaseEvent:
-        """Return the release of one message among the others of its block; both parts are in one message."""
+        """Return the release of one message, with both parts, among the others of its block."""
         schedule, law = cast("ReleaseSchedule", self.schedule), cast("GramMechanism", self.law)
         message = law if self.reward_law is None else MessageInParts((law, self.reward_law))
         reports = ShuffledReports(message, int(schedule.blocks().min()))
         return ReleaseEvent.of_message("statistics", reports, False, cells, entropy)
 
     def check_continued(self, charged: int) -> None:
-        """Raise LedgerError under a shuffler: the messages of the block that was cut short are lost."""
+        """Raise LedgerError under a shuffler, because the messages of the interrupted block are lost."""
         if self.shuffled:
             self.refuse_rest_of_block(charged)
 
@@ -324,7 +323,7 @@ class StatisticsQuery(Query):
         return of_statistics(model, self.rewards, self.clipped)
 
     def details(self, *_: object) -> Mapping[str, Any]:
-        """Return the number of releases, where they are on a schedule."""
+        """Return the number of releases, if they are on a schedule."""
         return {} if self.schedule is None else {"releases": self.schedule.number}
 
     def open(self, streams: Streams) -> StatisticsChannel:
@@ -347,14 +346,14 @@ class StatisticsQuery(Query):
         return ServerNoise(central.counter.open(units.size, key), units, totals, noisy, released)
 
     def changing(self, channel: StatisticsChannel) -> dict[str, np.ndarray]:
-        """Return the arrays of a trusted server, or shuffler; they stay where it is."""
+        """Return the arrays of a trusted server or shuffler, with which they stay."""
         server = channel.server
         if not server.totals.size:
             return {}
         return {"totals": server.totals, "released": server.released, **server.counter.changing}
 
     def opened(self, key: npt.NDArray[np.uint64], reward_key: npt.NDArray[np.uint64]) -> StatisticsChannel:
-        """Return the channel before the first user, with keys uint64[5] of the noise of either part."""
+        """Return the channel before the first user, with keys uint64[5] for the noise of the two parts."""
         layout, release, reward_law = self.layout, self.law.release, self.reward_law
         vector = reward_law or RawVector(layout.n_corrections, "none", 1.0)
         norm = "none" if reward_law is None else reward_law.norm
@@ -368,7 +367,7 @@ class StatisticsQuery(Query):
             np.zeros((layout.n_agents * layout.horizon, layout.reward_dimension)),
         )
         numbers = release.n_numbers + (0 if self.rewards == "public" else layout.n_corrections)
-        # A shuffler holds the sums of a block until it is full; without one every message is read.
+        # A shuffler keeps the sums of a block until it is full; without one every message is read.
         held = [np.full(numbers if self.shuffled else 0, start) for start in (1.0, 0.0, 0.0, 0.0)]
         return StatisticsChannel(
             n_messages=layout.n_messages,

@@ -29,7 +29,7 @@ from dprl.privacy.randomness.streams import forgotten_by_forks
 from dprl.privacy.schedule import required_release
 
 WHOLE, BY_STAGE, NONE = range(3)
-"""Ways to draw noise: that of a message at once, stage by stage, not at all."""
+"""Ways to draw noise: for a message at once, stage by stage, or not at all."""
 PUBLIC, NOISY, OPEN, CLIPPED = range(4)
 """Treatment of the rewards' corrections: not sent, sent with noise, sent as they are, sent clipped without noise."""
 
@@ -40,8 +40,8 @@ class _StageNoise(NamedTuple):
 
     drawn: a code above; whole: for WHOLE, noise of scale 1, and the key for all kinds; keys uint64[H, 5]: of the
     stages; laws int64[H], limits float64[H], sizes float64[H, 2]: of their noise, on and off the diagonal, in units of
-    the grid; tables uint64[:], ends int64[2H + 1]: where in it the table of each size begins; factors float64[H, 2]:
-    factors of draws; grids float64[H]: 0 for none.
+    the grid; tables uint64[:]: of all sizes, ends int64[2H + 1]: their boundaries; factors float64[H, 2]: factors of
+    draws; grids float64[H]: 0 for none.
     """
 
     drawn: int
@@ -63,7 +63,7 @@ class _StageNoise(NamedTuple):
 class RewardNoise(NamedTuple):
     """The treatment of the rewards' corrections.
 
-    kind: a code above; radius, norm: of the ball that each correction is clipped into; noise: that of all of them as
+    kind: a code above; radius, norm: of the ball into which each correction is clipped; noise: of all corrections as
     one vector; clipped float64[n H, p]: workspace.
     """
 
@@ -76,10 +76,10 @@ class RewardNoise(NamedTuple):
 
 @shows_numbers
 class ServerNoise(NamedTuple):
-    """The side of a trusted server, or of a shuffler without noise; arrays of length 0 where there is neither.
+    """The side of a trusted server, or of a shuffler without noise; arrays of length 0 if there is neither.
 
-    counter: its noise; units float64[m]: of each number of a message for the counter; totals, noisy
-    float64[m]: sums in these units without and with noise; released float64[m]: the noisy sums of the last release.
+    counter: its noise; units float64[m]: the counter's unit of each number of a message; totals, noisy float64[m]: sums
+    in these units without and with noise; released float64[m]: the noisy sums of the last release.
     """
 
     counter: CounterState
@@ -93,9 +93,9 @@ class StatisticsChannel(NamedTuple):
     """The channel of statistics.
 
     n_messages: M; length: D (D + 3) / 2; bounds float64[H]: m_h, 0 for stages that are not sent; clips: whether the
-    device does; noise, rewards: the randomizers; feature float64[D]: workspace; message float64[m]: the one under way,
-    stage after stage of each of the M, then the corrections; server: the other side; times int64[n]: the schedule of
-    a trusted server's releases, empty for one after every user; cursor int64[5].
+    device clips; noise, rewards: the randomizers; feature float64[D]: workspace; message float64[m]: the current one,
+    with the stages of each of the M in order, then the corrections; server: the other side; times int64[n]: the
+    schedule of a trusted server's releases, empty for one after every user; cursor int64[5].
     """
 
     n_messages: int
@@ -111,7 +111,7 @@ class StatisticsChannel(NamedTuple):
     cursor: Int64Array
 
     def __repr__(self) -> str:
-        # Workspace and message hold what users sent.
+        # Workspace and message hold users' data.
         return f"StatisticsChannel({self.message.shape[0]} numbers, {self.cursor[SENT]} users sent)"
 
 
@@ -121,13 +121,13 @@ def send_statistics(
 ) -> None:
     """Client side: make the message of `user` (from 1 on), the only output of the user's side here.
 
-    It is for a trusted server only where the noise is on the server's side.
+    If the noise is on the server's side, the message is for a trusted server only.
 
     features: float64[M, H, D], phi of the visited state and action; targets: float64[M, H], V at the next state;
     corrections: float64[n, H, p], (r_i - <psi, w_i>) psi, read unless rewards are public. Numbers that are not finite
     count as 0. Stages of bound 0 are not sent.
 
-    Raises LedgerError unless the user is charged and is the next one who has not sent yet; ValueError for other shapes.
+    Raises LedgerError unless the user is charged and is the next one to send; ValueError for other shapes.
 
     *Formal guarantee.* That of the query's mechanisms, for any two inputs of the user; see their classes.
 
@@ -162,15 +162,15 @@ def send_statistics(
 def add_statistics(
     channel: StatisticsChannel, matrices: Float64Array, vectors: Float64Array, corrections: Float64Array
 ) -> None:
-    """Server side: add the message under way to sums, and take over its corrections.
+    """Server side: add the current message to sums, and write its corrections.
 
-    A trusted server, or shuffler, adds it to totals of its own, and releases their values, with the server's noise: the
-    sums are overwritten, and the corrections are the difference to the last release.
+    A trusted server or shuffler adds it to its own totals and releases them, with the server's noise: the sums are
+    overwritten, and the corrections are the difference from the last release.
 
-    matrices: float64[M, H, D, D], only the upper triangle and the diagonal are added to; vectors: float64[M, H, D];
-    corrections: float64[n, H, p], overwritten; left alone if rewards are public. Stages of bound 0 are left alone.
+    matrices: float64[M, H, D, D], only the upper triangle and the diagonal are changed; vectors: float64[M, H, D];
+    corrections: float64[n, H, p], overwritten; unchanged if rewards are public. Stages of bound 0 are unchanged.
 
-    Raises LedgerError unless a message is under way, and where a schedule has no release; ValueError for other shapes.
+    Raises LedgerError without a message to receive, or if a schedule has no release here; ValueError for other shapes.
 
     *Formal guarantee.* Post-processing of messages with noise; else that of the counter, for all releases together.
     """
@@ -184,12 +184,12 @@ def add_statistics(
 def aggregate_statistics(
     channel: StatisticsChannel, matrices: Float64Array, vectors: Float64Array, corrections: Float64Array
 ) -> None:
-    """Server side: add the message under way without a release, the same for messages with noise of their own.
+    """Server side: add the current message without a release; messages with their own noise are added to the sums.
 
-    A trusted server, or shuffler, leaves the sums as its last release has them, and writes zeros for the corrections:
+    A trusted server or shuffler leaves the sums of its last release unchanged, and writes zeros for the corrections:
     those of this user are in its next release.
 
-    Raises LedgerError unless a message is under way; ValueError for other shapes.
+    Raises LedgerError without a message to receive; ValueError for other shapes.
 
     *Formal guarantee.* That of `add_statistics`, and charged like it.
     """
@@ -215,7 +215,7 @@ def _read_message(
     corrections: Float64Array,
     anew: bool,
 ) -> None:
-    """Add the Gram matrices in channel.message to the sums, which begin anew or not, and write its corrections."""
+    """Add the Gram matrices in channel.message to the sums, which may be reset first, and write its corrections."""
     length, n_stages = channel.length, channel.bounds.shape[0]
     place = 0
     for m in range(channel.n_messages):
@@ -234,10 +234,10 @@ def _read_message(
 
 @no_alloc_kernel
 def _release(channel: StatisticsChannel) -> None:
-    """Server side: put the release of the totals in the place of the message that was received last.
+    """Server side: replace the last received message by the release of the totals.
 
-    That is the noisy sums of the Gram matrices, and by how much the noisy sums of the corrections have grown since the
-    last release.
+    The release is the noisy sums of the Gram matrices, and the growth of the corrections' noisy sums since the last
+    release.
     """
     server, message = channel.server, channel.message
     received = channel.cursor[RECEIVED]
@@ -254,7 +254,7 @@ def _release(channel: StatisticsChannel) -> None:
 def _check_shapes(
     channel: StatisticsChannel, features: Float64Array, targets: Float64Array, corrections: Float64Array
 ) -> None:
-    """Raise ValueError for arrays of other shapes; a shape is no secret."""
+    """Raise ValueError for arrays of other shapes; shapes are public."""
     expected = (channel.n_messages, channel.bounds.shape[0], channel.feature.shape[0])
     if features.shape != expected or targets.shape != expected[:2]:
         raise ValueError("features and targets must be of the layout's shape; there is one for each message and stage")
@@ -267,7 +267,7 @@ def _check_shapes(
 
 @inlined
 def _corrections_sent(channel: StatisticsChannel) -> int:
-    """Return how many numbers of a message are the rewards' corrections."""
+    """Return the number of the rewards' corrections in a message."""
     return 0 if channel.rewards.kind == PUBLIC else channel.rewards.clipped.size
 
 
@@ -284,7 +284,7 @@ def _draw(channel: StatisticsChannel, numbers: Float64Array, user: int) -> None:
         return
     place = 0
     for m in range(channel.n_messages):
-        # What GramX.randomize numbers its draws by.
+        # Number of the first draw, as in GramX.randomize.
         first = np.uint64(user * channel.n_messages + m) * np.uint64(length)
         for h in range(channel.bounds.shape[0]):
             if channel.bounds[h] > 0.0:
@@ -303,7 +303,7 @@ def _part(noise: _StageNoise, h: int, part: int) -> Noise:
 
 @inlined
 def _send_corrections(channel: StatisticsChannel, message: Float64Array, corrections: Float64Array, user: int) -> None:
-    """Write the corrections into their part of the message: clipped one by one, with noise; as they are; not at all."""
+    """Write the corrections to their part of the message: clipped one by one with noise, unchanged, or not at all."""
     rewards = channel.rewards
     if rewards.kind == PUBLIC:
         return
@@ -346,7 +346,7 @@ def _clip_rows(out: Float64Array, flat: Float64Array, radius: float, norm: int) 
 
 
 def stage_noise(mechanism: GramMechanism | RawGram, key: np.ndarray) -> _StageNoise:
-    """Return the draws of a message: all at once if the stages have one law up to scale, else stage by stage."""
+    """Return the draws of a message: all at once if the stages' laws differ in scale only, else stage by stage."""
     n_stages = len(mechanism.release.bounds)
     factors = np.ones((n_stages, 2))
     found = _StageNoise(

@@ -46,10 +46,10 @@ def noise_summary(
     arithmetic: str,
     schedule: ReleaseSchedule | None,
 ) -> dict[str, Any]:
-    """Return 'error', 'per_user' and 'best_available' for the certificate; without a guarantee nothing.
+    """Return 'error', 'per_user' and 'best_available' for the certificate; {} without a guarantee.
 
     `arithmetic`, 'fast' or 'exact', restricts the best noise. On a schedule errors are those of its releases, and
-    'releases' is their number, see `ReleaseSchedule`. The result is shared: nobody changes it.
+    'releases' is their number, see `ReleaseSchedule`. The result is shared, so callers must not change it.
     """
     if guarantee is None:
         return {}
@@ -74,7 +74,7 @@ def _per_user(
     delta: float,
     schedule: ReleaseSchedule | None,
 ) -> dict[str, float] | None:
-    """Return how the proved epsilon at `delta` spreads over the users of a tree; None where all have the same."""
+    """Return the distribution of the proved epsilon at `delta` over a tree's users; None if all have the same."""
     if not isinstance(counter, Tree):
         return None
 
@@ -87,7 +87,7 @@ def _per_user(
 
 
 def _losses(counter: Tree, schedule: ReleaseSchedule) -> Tally:
-    """Return how many users are in a block that enters how many nodes, without those after the last release."""
+    """Return the number of users by the number of nodes of their block, without users after the last release."""
     found: dict[int, int] = {}
     for item, users in enumerate(schedule.blocks().tolist(), start=1):
         nodes = counter.nodes_of(item)

@@ -1,6 +1,6 @@
 """Noise scales and error bounds as papers print them, for `calibration: printed` and `precision: printed`.
 
-They are here to be run and certified, not to be believed: docs/paper_map.md has the proof of each.
+They can be run and certified, but not all are correct: docs/paper_map.md has a proof about each.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dprl.privacy.base import TrustModel
 from dprl.privacy.queries.count_families import CountFamilies
 
 PrintedError = Callable[[float, int, int, float], float]
-"""(Laplace scale b, n_users, n_cells, beta) -> E, for the cells of one family."""
+"""Error bound E for the cells of one family, as a function of (Laplace scale b, n_users, n_cells, beta)."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class PrintedLemma:
 
     Args:
         source: the lemma's name, for the certificate.
-        scale: (families, n_users, epsilon) -> Laplace scale b.
-        error: its error bound; None where the paper leaves the constant open.
+        scale: returns the Laplace scale b for (families, n_users, epsilon).
+        error: its error bound; None if the paper leaves the constant open.
     """
 
     source: str
@@ -33,7 +33,7 @@ class PrintedLemma:
 
 def _central_scale(families: CountFamilies, n_users: int, epsilon: float) -> float:
     # [QW24] has two families, [CZ22] three.
-    # D1: [CZ22] Lemma 3 prints Lap(1/eps') with eps' = 3H log K / eps, which is inverted; its E shows the intention.
+    # D1: [CZ22] Lemma 3 prints Lap(1/eps') with eps' = 3H log K / eps, which is inverted, as its E shows.
     return len(families.families) * families.n_steps * math.log(n_users + 1) / epsilon
 
 
@@ -62,4 +62,4 @@ PRINTED: dict[str, dict[TrustModel, PrintedLemma]] = {
         "ldp": PrintedLemma("[QW24] Lemma 5.4", _local_scale, error=None),
     },
 }
-"""By the `paper` of the count families and the trust model."""
+"""Lemmas by the `paper` of the count families and by trust model."""

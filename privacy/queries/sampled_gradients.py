@@ -1,7 +1,7 @@
-"""Gradients of a fixed population, of which a trusted server draws the users of every round at random and secretly.
+"""Gradients of a fixed population, from which a trusted server draws the users of every round at random and secretly.
 
-The server draws with `draw_users` who joins the next round, collects their gradients, and releases the noisy sum with
-`release_round`. Nobody else learns who has joined, nor how many.
+The server draws the users of the next round with `draw_users`, collects their gradients, and releases the noisy sum
+with `release_round`. Nobody else learns their names or their number.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dprl.privacy.threat_models import ThreatModel, of_sampled_gradients
 MOST_USERS = 10_000_000
 _UNIFORMS = 2.0**53
 ROUNDS, JOINED = range(2)
-"""Entries of the progress int64[2]: released rounds, and users who joined the round under way, -1 before the draw."""
+"""Entries of the progress int64[2]: released rounds, and users who joined the current round, -1 before the draw."""
 
 
 class SampledChannel(NamedTuple):
@@ -59,7 +59,7 @@ class SampledChannel(NamedTuple):
 def draw_users(channel: SampledChannel) -> Int64Array:
     """Server side: return the users (1-based, int64[m]) who join the next round; for the trusted server only.
 
-    Each user of the population joins with a coin of their own, a fresh one in every round. The draw of a round can be
+    Each user of the population joins by a separate coin, a fresh one in every round. The draw of a round can be
     repeated before its release.
 
     Raises LedgerError unless the whole population is charged, or after the last round.
@@ -81,9 +81,9 @@ def draw_users(channel: SampledChannel) -> Int64Array:
 def release_round(channel: SampledChannel, gradients: Float64Array, out: Float64Array) -> None:
     """Server side: write the noisy sum of the clipped gradients float64[m, d] of the users drawn into `out` float64[d].
 
-    Raises LedgerError unless these are as many as were drawn for this round, each once.
+    Raises LedgerError unless there is one gradient for each user drawn for this round.
 
-    *Formal guarantee.* That of `SampledGaussian` for all rounds: noise and draws of a round have numbers of their own.
+    *Formal guarantee.* That of `SampledGaussian` for all rounds: rounds have different numbers of noise and draws.
     """
     progress = channel.progress
     if progress[JOINED] != gradients.shape[0]:
@@ -97,11 +97,11 @@ def release_round(channel: SampledChannel, gradients: Float64Array, out: Float64
 class SampledGradientQuery(GradientQuery):
     """Gradients of a fixed population, sampled in rounds; `window` is the expected number of users of a round.
 
-    *Formal guarantee.* That of `SampledGaussian`, under addition or removal of one user. The expected number divides
-    sums, and not the number who joined, as that is secret.
+    *Formal guarantee.* That of `SampledGaussian`, under addition or removal of one user. Sums are divided by the
+    expected number of users, because the number who joined is secret.
 
     Args:
-        population: users, each of them charged once for all rounds. rounds: how many there are at most.
+        population: number of users, each charged once for all rounds. rounds: maximum number of rounds.
 
     Raises LedgerError for another law than clipped_gaussian, score bits, a shuffler, or numbers out of range.
     """
@@ -144,7 +144,7 @@ class SampledGradientQuery(GradientQuery):
             )
 
     def check_continued(self, charged: int) -> None:
-        """Raise LedgerError after a charge: its journal does not hold the number of released rounds."""
+        """Raise LedgerError after a charge, because the journal does not record the number of released rounds."""
         if charged > 0:
             raise LedgerError(
                 f"sampled rounds cannot go on from a journal, got {charged} users charged there, as nobody knows how "
@@ -156,7 +156,7 @@ class SampledGradientQuery(GradientQuery):
         return (ReleaseEvent.of_message("gradient", self.mechanism, False, self.law.message_length, entropy),)
 
     def derivation(self) -> tuple[Step, ...]:
-        """Return the longest clipped gradient, as a user is in a sum or not, and the chance of that."""
+        """Return the largest norm of a clipped gradient, by which one user changes a sum, and the sampling rate."""
         law, code = self.mechanism, code_of(self.mechanism, "curve")
         place, lemma = (
             "docs/dppg.md#users-who-return-by-chance",
@@ -181,11 +181,11 @@ class SampledGradientQuery(GradientQuery):
         }
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
-        """Return the threat model: neighbours differ in one user's taking part."""
+        """Return the threat model: neighbours differ in the participation of one user."""
         return of_sampled_gradients(super().threat_model(model, submissions))
 
     def open(self, streams: Streams) -> SampledChannel:  # type: ignore[override]
-        """Return the channel before the first round; with entropy `os` nobody can repeat noise or draws."""
+        """Return the channel before the first round; with entropy `os` noise and draws cannot be repeated."""
         noise = self.law.vector_noise(streams.key("user_noise", self.identity))
         # Coins are uniform on multiples of 2^-53: rounded down, their probability is at most the rate of the proof.
         chance = math.floor(self.window / self.population * _UNIFORMS) / _UNIFORMS
@@ -195,10 +195,10 @@ class SampledGradientQuery(GradientQuery):
         return SampledChannel(new_cursor(), noise, coins, limits, progress, np.zeros(size), np.zeros(size))
 
     def changing(self, channel: Any) -> dict[str, np.ndarray]:  # noqa: ANN401 - its own channel
-        """Return the number of released rounds; the draw under way is repeated."""
+        """Return the number of released rounds; the draw of the current round is repeated."""
         return {"rounds": channel.progress[:JOINED]}
 
     def randomizers(self, streams: Streams) -> NoReturn:
-        """Raise LedgerError: clients in other processes would show who has joined a round."""
+        """Raise LedgerError, because clients in other processes would reveal the users of a round."""
         del streams
         raise LedgerError("users of sampled rounds have no clients in other processes; run the learner's own loop")

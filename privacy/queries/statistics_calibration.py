@@ -41,9 +41,9 @@ class StatisticsBudget:
 
     Args:
         epsilon, delta: the guarantee. mechanism: a name of CALIBRATED.
-        rewards: treatment of the corrections. reward_share: of mu^2 (Gaussian) or of epsilon that noisy ones get.
-        reward_clip: G, the norm that each correction is clipped to.
-        stage_scales: noise in proportion to m_h^2; else the same at all stages.
+        rewards: treatment of the corrections. reward_share: share of mu^2 (Gaussian) or of epsilon for noisy ones.
+        reward_clip: G, the norm to which each correction is clipped.
+        stage_scales: whether noise is in proportion to m_h^2; otherwise it is the same at all stages.
         exact: whether numbers are rounded to a grid.
     """
 
@@ -60,12 +60,12 @@ class StatisticsBudget:
 def counted_statistics(
     budget: StatisticsBudget, counter_name: str, layout: StatisticsLayout, n_users: int
 ) -> tuple[StatisticsQuery, str]:
-    """Return the query with the counter of least noise, and why it was chosen, if it was.
+    """Return the query with the counter of least noise, with the reason if it was chosen.
 
     Raises ValueError if no counter of that name can meet the budget.
     """
     release, node = layout.release(clipped=True), NODES[budget.mechanism]
-    # A stage without anything of the user in it has no noise; its scale is never used.
+    # A stage without user data has no noise, and its scale is never used.
     scales = tuple(scale or 1.0 for scale in shape_of(release, budget.stage_scales))
     row, reward_scale = gram_row(release, scales, node.norm), 0.0
     if budget.rewards == "noisy":
@@ -108,7 +108,7 @@ def _gaussian(budget: StatisticsBudget, layout: StatisticsLayout) -> _Noise:
     mu = budget_mu(budget.epsilon, budget.delta, numbers if budget.exact else 0)
     if budget.rewards != "noisy":
         return GramGaussian.from_gdp(mu, release, budget.stage_scales, budget.exact, budget.epsilon), None
-    # All corrections of a user are one vector, of which none is longer than G.
+    # All corrections of a user are one vector, and none of them is longer than G.
     diameter = 2.0 * budget.reward_clip * math.sqrt(layout.n_agents * layout.horizon)
     scale = diameter / (mu * math.sqrt(budget.reward_share)) * (1.0 + ROUNDING)
     vector = ClippedGaussian.with_scale(scale, layout.n_corrections, diameter, budget.exact)
@@ -136,7 +136,7 @@ def _of_shared_epsilon(
         part = epsilon * budget.reward_share
         diameter = 2.0 * budget.reward_clip * layout.n_agents * layout.horizon
         vector = ClippedLaplace.calibrated(part, 0.0, layout.n_corrections, diameter, budget.exact)
-        # Rounded down by more than both parts can be rounded up.
+        # Rounded down by more than the sum of both parts' rounding errors.
         epsilon = (epsilon - part) * (1.0 - ROUNDING)
     return kind.calibrated(epsilon, budget.delta, release, budget.stage_scales, budget.exact), vector
 

@@ -1,4 +1,4 @@
-"""Steps of the derivation of noise on statistics: from one message to all numbers of a user."""
+"""Steps in the derivation of noise on statistics, from one message to all numbers of a user."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def row_steps(release: GramRelease, unit: float, norm: str, row: Sensitivity) ->
 
 
 def correction_steps(rows: int, clip: float, norm: str, unit: float = 1.0, messages: float = 0.0) -> list[Step]:
-    """Return the steps to the change of reward corrections, and of these with all messages, in units of their noise.
+    """Return the steps to the change of reward corrections, alone and with all messages, in units of their noise.
 
     rows: number of corrections of a user. clip: their largest norm. messages: the change of all messages, 0 if they are
-    another release.
+    a separate release.
     """
     numbers, code = {"clip": clip, "corrections": float(rows)}, code_of(correction_steps)
     square = norm == "l2"

@@ -2,7 +2,7 @@
 
 A key is uint64[5]: the generator's code and 256 bits. SPLITMIX64 uses 127 of them (start and odd increment, as in the
 paper's split generators) and is fast, statistically sound and *not* cryptographic. CHACHA20 uses all of them. A key
-with the code FORKED was a secret key before its process was forked, and draws nothing (see `streams`).
+with the code FORKED was a secret key until its process was forked, and cannot be used (see `streams`).
 
 Paper: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 """
@@ -52,17 +52,17 @@ def splitmix64(key: np.ndarray, number: np.uint64) -> np.uint64:
 
 
 def splitmix64_increment(bits: int) -> int:
-    """Return the increment of a SPLITMIX64 key from 64 random bits: odd, and with at least 24 changes of bit.
+    """Return the increment of a SPLITMIX64 key from 64 random bits: odd, and with at least 24 bit transitions.
 
-    An increment with long runs of equal bits, such as 1, changes too few bits for the mixer; the paper flips every
-    other bit of those.
+    An increment with long runs of equal bits, such as 1, changes too few bits for the mixer; like the paper, this flips
+    every other bit of such increments.
     """
     odd = bits | 1
     return odd ^ _ALTERNATING if (odd ^ odd >> 1).bit_count() < _FEWEST_TRANSITIONS else odd
 
 
 def prepare_secret_bits() -> None:
-    """Compile CHACHA20, or load it from the disk: before a key with its code is used."""
+    """Compile CHACHA20, or load it from the disk. Call this before a key with its code is used."""
     if not JIT_DISABLED:
         _SECRET_BITS.prepare(CHACHA20)
 
@@ -77,7 +77,7 @@ _SECRET_BITS.add(CHACHA20, _fill_secret_bits)
 
 @kernel
 def generate(out: np.ndarray, key: np.ndarray, first: np.uint64) -> int:
-    """Fill bits like `fill_bits` and return 1; return 0 if key[0] is not the code of a generator that is prepared."""
+    """Fill bits like `fill_bits` and return 1; return 0 if key[0] is not the code of a prepared generator."""
     if key[0] == SPLITMIX64:
         for i in range(out.shape[0]):
             out[i] = splitmix64(key, first + np.uint64(i))
@@ -99,9 +99,9 @@ def _generate(out: c_void_p, n: int, key: c_void_p, first: np.uint64) -> int:
 def fill_bits(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
     """Fill `out` uint64[n], contiguous, with draws first, first+1, ... of `key`, all modulo 2^64.
 
-    Raises as `require_generator` does, and ValueError for a key of CHACHA20 before `prepare_secret_bits`.
+    Raises like `require_generator`, and ValueError for a key of CHACHA20 before `prepare_secret_bits`.
     """
-    # Arrays are passed by address, so these checks refuse strides, lengths and other types.
+    # Arrays are passed by address, so these checks reject strides, wrong lengths and other types.
     flat, words = out.reshape(out.size), key.reshape(KEY_WORDS)
     if flat.nbytes != 8 * flat.size or words.nbytes != 8 * KEY_WORDS:
         raise ValueError("out and key must be of 64-bit numbers; take the key from Streams.key")

@@ -1,7 +1,7 @@
 """ChaCha20, a cryptographic generator: draw number n of a key is 64-bit word n % 8 of block n // 8.
 
-The block function is that of RFC 8439. As in Bernstein's original the block counter has 64 bits and the nonce, 64 bits
-too, is zero: a key belongs to one stream. 32 blocks are computed side by side, word by word, so each word
+The block function is that of RFC 8439. As in Bernstein's original, the block counter has 64 bits, and so has the nonce,
+which is zero, because a key belongs to one stream. 32 blocks are computed side by side, word by word, so each word
 fills two of the widest vector registers: about 1 ns per 64 bits, a quarter of it for reordering.
 
 Paper: Bernstein, "ChaCha, a variant of Salsa20", 2008; RFC 8439 sec. 2.3.
@@ -69,7 +69,7 @@ def _word(x: np.ndarray, state: np.ndarray, word: int, lane: int) -> np.uint64:
 
 @kernel
 def _add(words: np.ndarray, x: np.ndarray, state: np.ndarray) -> None:
-    """Write the sum of `x` and `state` into `words` uint64[BATCH], still word by word."""
+    """Write the sum of `x` and `state` to `words` uint64[BATCH], still word by word."""
     for lane in range(LANES):
         for word in range(WORDS_PER_BLOCK):
             words[word * LANES + lane] = _word(x, state, word, lane)
@@ -77,9 +77,9 @@ def _add(words: np.ndarray, x: np.ndarray, state: np.ndarray) -> None:
 
 @kernel
 def chacha20_blocks(words: np.ndarray, x: np.ndarray, state: np.ndarray) -> None:
-    """Write the ChaCha20 block of each lane of `state` into `words` uint64[BATCH].
+    """Write the ChaCha20 block of each lane of `state` to `words` uint64[BATCH].
 
-    All are ordered word by word, the lanes side by side: `state`, and scratch `x`, uint32[16 * LANES].
+    All arrays are ordered word by word, the lanes side by side: `state`, and scratch `x`, uint32[16 * LANES].
     """
     _twenty_rounds(x, state)
     _add(words, x, state)

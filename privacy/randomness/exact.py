@@ -2,10 +2,10 @@
 
 A coin Bernoulli(p) compares a uniform U in [0, 1), bit by bit, with p. The first 64 bits of both decide except with
 probability 2^-64; then the next 64 are read, and so on. p is kept as its first 64 n bits ("limbs", most significant
-first), computed with integers and rigorous bounds. If all of them tie the coin is 0, so the distribution is exactly
-Bernoulli(p rounded down to 64 n bits): for n = 4 a statistical distance below 2^-256 a coin.
+first), computed with integers and rigorous bounds. If all of them tie, the coin is 0, so the distribution is exactly
+Bernoulli(p rounded down to 64 n bits): for n = 4 the statistical distance per coin is below 2^-256.
 
-Bits that settle ties have numbers from RESERVED on; ordinary draw numbers stay below 2^53.
+Bits that resolve ties have numbers from RESERVED on; ordinary draw numbers stay below 2^53.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dprl.privacy.randomness.bits import fill_bits
 
 UInt64Array = npt.NDArray[np.uint64]
 Approximation = Callable[[int], int]
-"""bits -> an integer within 1 of p * 2^bits."""
+"""Function of a number of bits that returns an integer within 1 of p * 2^bits."""
 
 LIMBS = 4
 LIMB_BITS = 64
@@ -33,9 +33,9 @@ _BLOCK = 256
 def exp_minus(x: Fraction, bits: int) -> int:
     """Return an integer within 1 of exp(-x) * 2^bits, for x >= 0.
 
-    x is halved m times until it is below 2^-8, where Taylor's series gains 8 bits a term; the sum is squared m times.
-    A term is off by at most 3 units of the working precision, and a squaring doubles the error and adds one unit, so
-    with m + 64 guard bits all of it stays below (3 terms + 4) 2^-64; the last rounding adds 1/2.
+    x is halved m times until it is below 2^-8, where Taylor's series gains 8 bits per term; the sum is squared m times.
+    The error of a term is at most 3 units of the working precision, and a squaring doubles the error and adds one unit,
+    so with m + 64 guard bits the total stays below (3 terms + 4) 2^-64; the last rounding adds 1/2.
     """
     if x < 0:
         raise ValueError(f"x must be 0 or more, got {x}; exp(-x) would be above 1")
@@ -61,10 +61,10 @@ def round_shift(value: int, bits: int) -> int:
 def leading_bits(p: Fraction | Approximation, bits: int) -> int:
     """Return floor(p * 2^bits), 0 <= p < 1.
 
-    The approximation gets more guard bits until both ends of its interval round down to the same integer. This ends for
-    every p that is not a multiple of 2^-bits, so pass rationals as fractions.
+    The approximation gets more guard bits until both ends of its interval round down to the same integer. This
+    terminates for every p that is not a multiple of 2^-bits, so pass rationals as fractions.
 
-    Raises ValueError for a p outside [0, 1), or one that looks like such a multiple to 4096 bits.
+    Raises ValueError for a p outside [0, 1), or one that equals such a multiple to 4096 bits.
     """
     if isinstance(p, Fraction):
         if not 0 <= p < 1:
@@ -86,7 +86,7 @@ def to_limbs(value: int, n_limbs: int) -> UInt64Array:
 
 
 def bernoulli_limbs(p: Fraction | Approximation, n_limbs: int = LIMBS) -> UInt64Array:
-    """Return the first 64 n_limbs bits of a probability p < 1, as `bernoulli` compares them."""
+    """Return the first 64 n_limbs bits of a probability p < 1, for `bernoulli`."""
     return to_limbs(leading_bits(p, LIMB_BITS * n_limbs), n_limbs)
 
 
@@ -105,8 +105,8 @@ def bernoulli(limbs: np.ndarray, key: np.ndarray, first: np.uint64) -> bool:
 def fill_bernoulli(out: np.ndarray, limbs: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
     """Fill `out` bool[n] with coins number first, first+1, ... of `key`, Bernoulli(p), p given by limbs uint64[m].
 
-    *Formal guarantee.* Each is an exact Bernoulli(p rounded down to 64 m bits), independent of the others as far as
-    the generator's words are.
+    *Formal guarantee.* Each is an exact Bernoulli(p rounded down to 64 m bits), independent of the others if the
+    generator's words are independent.
     """
     words = np.empty(min(_BLOCK, out.shape[0]), dtype=np.uint64)
     further = np.uint64(limbs.shape[0] - 1)
@@ -129,10 +129,10 @@ def fill_bernoulli(out: np.ndarray, limbs: np.ndarray, key: np.ndarray, first: n
 def stochastic_round(value: float, bits: np.uint64) -> float:
     """Return 0.0 or 1.0 with mean `value` in [0, 1], from 64 random bits.
 
-    Exact for every float64 that is a multiple of 2^-63, so for 0, 1 and all from 2^-11 on; a smaller one is rounded
-    down to such a multiple first, a bias below 2^-63. The bits must be the user's own and not be reused.
+    It is exact for every float64 that is a multiple of 2^-63, so for 0, 1 and all from 2^-11 on; a smaller value is
+    first rounded down to such a multiple, a bias below 2^-63. The bits must be the user's own and must not be reused.
 
-    *Formal guarantee.* None: it prepares a user's own number for a mechanism on integers, and keeps sensitivities
-    stated for values in {0, 1}.
+    *Formal guarantee.* None: it prepares a user's own number for a mechanism on integers, so that sensitivities for
+    values in {0, 1} hold.
     """
     return np.float64((bits >> np.uint64(1)) < np.uint64(value * 9223372036854775808.0))

@@ -11,9 +11,9 @@ class NoiseConfig:
     """Noise settings.
 
     Args:
-        arithmetic: 'fast': float64 noise, proved for real numbers. 'exact': whole numbers and exact coins, so that the
-            proof is about the numbers that are released; values in [0, 1] become coins on the user's side.
-        entropy: 'seed': reproducible, no secret. 'os': keys from the operating system for a cryptographic generator,
+        arithmetic: 'fast': float64 noise, with a proof for real numbers. 'exact': whole numbers and exact coins, so
+            that the proof is for the released numbers; values in [0, 1] become coins on the user's side.
+        entropy: 'seed': reproducible, not secret. 'os': keys from the operating system for a cryptographic generator,
             never stored; such a run cannot be repeated or continued.
     """
 

@@ -34,9 +34,9 @@ _KEY_BYTES = 32
 class Streams:
     """The random streams of one run.
 
-    With entropy 'seed' every key is a function of seed and context: fast, reproducible, and not secret: anyone who
-    knows the seed can subtract the noise. With entropy 'os' every call for a key of noise gives another one, from the
-    operating system, for a cryptographic generator; environment and exploration stay seeded.
+    With entropy 'seed' every key is a function of seed and context: fast and reproducible, but anyone who knows the
+    seed can subtract the noise. With entropy 'os' every call for a noise key returns a new one from the operating
+    system, for a cryptographic generator; environment and exploration stay seeded.
 
     >>> noise, again = Streams(7, "first cell").key("user_noise"), Streams(7, "first cell").key("user_noise")
     >>> other = Streams(7, "second cell").key("user_noise")
@@ -77,19 +77,19 @@ class Streams:
 
 
 UNNAMED = "unnamed"
-"""Key of a field's metadata: the value with which the field is not in the identity of noise."""
+"""Key of a field's metadata: the value for which the field is left out of the identity of noise."""
 
 
 def noise_identity(*parts: object) -> str:
     """Return text that identifies noise: registered names, fields by name, and floats to the last bit.
 
-    It names no Python class, so renaming or moving a class changes neither a key nor a journal. A field that was added
-    later can be left out where it has a value, `metadata={UNNAMED: value}`, and earlier noise keeps its identity.
+    It names no Python class, so renaming or moving a class changes neither a key nor a journal. A field added later can
+    be left out for one value by `metadata={UNNAMED: value}`, so that earlier noise keeps its identity.
 
     Args:
-        parts: dataclass instances, tuples, numbers, strings or None, nested as they are.
+        parts: dataclass instances, tuples, numbers, strings or None, possibly nested.
 
-    Raises TypeError for anything else: its text might differ between two runs.
+    Raises TypeError for anything else, because its text might differ between two runs.
     """
     return "|".join(_identity(part) for part in parts)
 
@@ -113,9 +113,9 @@ _secret_keys: WeakValueDictionary[int, npt.NDArray[np.uint64]] = WeakValueDictio
 
 
 def forgotten_by_forks(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return `keys` uint64[..., 5] themselves; secret ones are erased in every process forked from this one.
+    """Return the same `keys` uint64[..., 5]; secret ones are erased in every process forked from this one.
 
-    Call it for every array that holds secret keys: one check protects all privatizers, because every draw reads a key.
+    Call it for every array with secret keys. This protects all privatizers, because every draw reads a key.
     """
     if np.any(keys[..., 0] == CHACHA20):
         _secret_keys[id(keys)] = keys
@@ -140,9 +140,9 @@ def derived_key(key: npt.NDArray[np.uint64], purpose: str) -> npt.NDArray[np.uin
 
 
 def block_generator(key: npt.NDArray[np.uint64], number: int) -> np.random.Generator:
-    """Return a generator of NumPy for block `number` of a seeded stream: for laws of sums of many draws.
+    """Return a NumPy generator for block `number` of a seeded stream, to draw sums of many draws.
 
-    Raises LedgerError for a key from the operating system: real users are never drawn at once.
+    Raises LedgerError for a key from the operating system, because real users are never drawn in blocks.
     """
     if key[0] != SPLITMIX64:
         raise LedgerError("blocks of users are for seeded simulations, and this noise is real; use simulation: users")

@@ -25,8 +25,8 @@ class Placed(NamedTuple, Generic[Q]):
     """A query with its noise, and the origin of the noise.
 
     query: with the noise on either side. source: of the scale. calibration: its name. claimed: the guarantee that the
-    source claims, None for the requested one. choice: why this noise, where there was a choice. users: the whole
-    population, where it is not as many as submit.
+    source claims, None for the requested one. choice: the reason for this noise, if there was a choice. users: the
+    whole population, if it is not the number of users who submit.
     """
 
     query: Q
@@ -48,12 +48,12 @@ class TrustModelSettings(ABC, Generic[D, Q]):
 
     @abstractmethod
     def place(self, data: D, n_users: int, streams: Streams) -> Placed[Q]:
-        """Return the query with noise in its place. Raises ValueError for settings that do not fit together."""
+        """Return the query with its noise. Raises ValueError for settings that do not fit together."""
 
     def place_on_schedule(self, data: D, n_users: int, streams: Streams, growth: float) -> Placed[Q]:  # noqa: ARG002
-        """Return the same for a learner that reads releases on a schedule, see `ReleaseSchedule`; 0: after every user.
+        """Return the query for a learner that reads releases on a schedule, see `ReleaseSchedule`; 0: after every user.
 
-        By default it is the same: noise on messages does not depend on releases.
+        By default it is that of `place`, because noise on messages does not depend on releases.
         """
         return self.place(data, n_users, streams)
 
@@ -64,7 +64,7 @@ class TrustModelSettings(ABC, Generic[D, Q]):
 
     @property
     def most_submissions(self) -> int:
-        """T, how often one user submits at most: the setting `submissions`, where there is one."""
+        """T, the maximum of submissions of one user: the setting `submissions` if there is one, else 1."""
         number: int = getattr(self, "submissions", 1)
         check_submissions(number)
         return number
@@ -74,8 +74,8 @@ class TrustModelSettings(ABC, Generic[D, Q]):
     ) -> Privatizer[Q]:
         """Return the privatizer of `n_submissions` submissions, by as few users as can send them.
 
-        With one submission each that is users 1..n_submissions: of K episodes K - 1, as the last one's data are never
-        used. journal: where charges survive. growth: of the schedule on which the learner plans.
+        With one submission each these are users 1..n_submissions, K - 1 for K episodes, because the data of the last
+        episode are never used. journal: keeps charges. growth: of the schedule on which the learner plans.
 
         Raises ValueError for settings that do not fit together.
         """

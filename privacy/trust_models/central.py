@@ -35,7 +35,7 @@ ReleaseTimes = Literal["scheduled", "every_user"]
 
 
 class _OnSchedule(TrustModelSettings[D, Q]):
-    """Base of settings with a counter that can be built for the releases that plans read."""
+    """Base of settings with a counter that can be built for only the releases that plans read."""
 
     releases: ReleaseTimes
 
@@ -45,7 +45,7 @@ class _OnSchedule(TrustModelSettings[D, Q]):
         return True
 
     def place_on_schedule(self, data: D, n_users: int, streams: Streams, growth: float) -> Placed[Q]:
-        """Return the query with a counter of as many items as there are releases."""
+        """Return the query with a counter that has one item per release."""
         if growth <= 0.0 or self.releases == "every_user" or not self._schedulable:
             return self.place(data, n_users, streams)
         schedule = ReleaseSchedule(growth, n_users)
@@ -58,18 +58,18 @@ class CentralPrivacy(_OnSchedule[CountFamilies, CountQuery], CountSettings):
     """Joint differential privacy: a trusted server keeps exact counts and releases noisy running counts.
 
     *Formal guarantee.* `certified`: (epsilon, delta)-JDP under replacement of one user's trajectory, by the counter's
-    guarantee and the billboard lemma; for the binary tree with Laplace noise and delta = 0 a node scale of
-    2 H F L / epsilon (H steps, F released families, L = ceil(log2 K)). `printed`: the paper's node scale; it proves
+    guarantee and the billboard lemma; for the binary tree with Laplace noise and delta = 0, the node scale is
+    2 H F L / epsilon (H steps, F released families, L = ceil(log2 K)). `printed`: the paper's node scale, which proves
     only 2 L / log K * epsilon.
 
     Args:
         epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1).
         calibration: source of the scale. precision: source of the error bound E.
-        families: the released ones: 'separate', 'marginal' or 'one_hot', see count_encoding.py.
+        families: released families: 'separate', 'marginal' or 'one_hot', see count_encoding.py.
         counter: a counter's name, or 'auto' for the one with the smallest error.
         mechanism: the noise of its nodes, or 'auto' for the one with the smaller variance.
-        releases: 'scheduled': the counter is built for the releases that plans read (with `replan_growth` above 0 and
-            certified noise), so L = ceil(log2 n) for n releases; 'every_user': for one after every user.
+        releases: 'scheduled': the counter is built for only the releases that plans read (with `replan_growth` above 0
+            and certified noise), so L = ceil(log2 n) for n releases; 'every_user': for a release after every user.
 
     Paper: [CZ22] Lemma 3.
     """
@@ -106,14 +106,14 @@ class CentralPrivacy(_OnSchedule[CountFamilies, CountQuery], CountSettings):
 class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQuery]):
     """Joint differential privacy: a trusted server adds noise to the sum of each update's clipped gradients.
 
-    *Formal guarantee.* (epsilon, delta)-JDP of all that one agent sends in `submissions` adaptive submissions, for any
-    two environments and all their episodes, by the billboard lemma: every submission is in one update, and moves its
-    sum by at most C; updates have independent noise. The noise of an update is that of one message of the local model,
-    so a mean of B gradients has 1/sqrt(B) of the local model's. The last update is left out if it is not full.
+    *Formal guarantee.* (epsilon, delta)-JDP of everything that one agent sends in `submissions` adaptive submissions,
+    for any two environments and all their episodes, by the billboard lemma: every submission is in one update and
+    changes its sum by at most C, and updates have independent noise. The noise of an update is that of one message of
+    the local model, so a mean of B gradients has 1/sqrt(B) of the local model's. An incomplete last update is left out.
 
     `sampling: poisson`: (epsilon, delta)-JDP of all rounds together under *addition or removal* of one user, by
-    `SampledGaussianLoss`. The server draws secretly, for each round, each user of the population with probability B /
-    population. A user moves a sum by C/2 at most. This guarantee is not to be compared with that of replacement.
+    `SampledGaussianLoss`. For each round, the server secretly draws each user of the population with probability B /
+    population. A user changes a sum by at most C/2. This guarantee cannot be compared with that of replacement.
 
     `counter`: (epsilon, delta)-JDP of the running sums of all updates, by the counter's guarantee for rows that change
     by C in the L2 norm. The noise of an update is then that of the difference of two releases.
@@ -121,10 +121,10 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
     Args:
         mechanism: 'clipped_laplace' or 'clipped_gaussian'.
         clip: C > 0; None for the paper's, 0.01.
-        submissions: T, how often one agent submits at most; no agent is twice in an update.
-        release_scores: 'simulator': raw scores are read outside of the guarantee; 'none': they are not.
+        submissions: T, the maximum of submissions of one agent; no agent is twice in an update.
+        release_scores: 'simulator': raw scores are read outside the guarantee; 'none': they are not read.
         sampling: 'one_pass': agents take part in turn; 'poisson': users of a fixed population join rounds at random.
-        population: its size, with 'poisson'.
+        population: size of the population, with 'poisson'.
         counter: 'none': updates have independent noise. A counter's name, or 'auto' for the one with the smallest
             error: the server releases running sums of updates with correlated noise (DP-FTRL); for 'clipped_gaussian',
             'one_pass' and one submission.
@@ -214,7 +214,7 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
         return Placed(query)
 
     def _counted(self, data: GradientLayout, budget: GradientBudget, updates: int) -> Placed[GradientQuery]:
-        """Return the query with a counter of so many updates."""
+        """Return the query with a counter for `updates` updates."""
         law, counter, why = counted_gradients(self.counter, budget, self.clip, updates)
         query = CorrelatedGradientQuery(
             law, release_scores=self.release_scores, left_open=data.left_open, window=data.window, counter=counter
@@ -222,7 +222,7 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
         return Placed(query, choice=why)
 
     def _sampled(self, data: GradientLayout, population: int, episodes: int, streams: Streams) -> Placed[GradientQuery]:
-        """Return the query of rounds with `episodes` episodes in expectation, as many rounds as are full."""
+        """Return the query of full rounds with `episodes` expected episodes in all."""
         if not data.draws:
             raise ValueError(
                 "sampling must be one_pass with this algorithm, got 'poisson'; its agents take part in turn, not by "
@@ -261,18 +261,18 @@ class CentralStatisticsPrivacy(
     """Joint differential privacy: a trusted server keeps exact sums of clipped statistics, and releases noisy ones.
 
     *Formal guarantee.* (epsilon, delta)-JDP under replacement of one user's trajectory, by the counter's guarantee for
-    rows that change as `StatisticsQuery.row` says, and the billboard lemma. Gram matrices and corrections are numbers
-    of one counter.
+    rows that change by `StatisticsQuery.row`, and the billboard lemma. One counter has all Gram matrices and
+    corrections.
 
     Args:
         mechanism: 'gram_laplace' or 'gram_gaussian'.
         counter: a counter's name, or 'auto' for the one with the smallest error.
-        rewards: 'noisy': their corrections are counted, too; 'public': rewards are known, and nothing on them is sent.
-        reward_share: of the squared L2 norm (Gaussian) or of the L1 norm of a user's row that the corrections get.
-        reward_clip: G, the norm that each correction is clipped to.
-        stage_scales: noise in proportion to m_h^2, m_h = H - h; else the same at all stages.
-        releases: 'scheduled': the counter is built for the releases that plans read (with `replan_growth` above 0);
-            'every_user': for one after every user.
+        rewards: 'noisy': corrections are counted, too; 'public': rewards are known, and no corrections are sent.
+        reward_share: share of the corrections in the squared L2 norm (Gaussian) or the L1 norm of a user's row.
+        reward_clip: G, the norm to which each correction is clipped.
+        stage_scales: whether noise is in proportion to m_h^2, m_h = H - h; otherwise it is the same at all stages.
+        releases: 'scheduled': the counter is built for only the releases that plans read (with `replan_growth` above
+            0); 'every_user': for a release after every user.
     """
 
     mechanism: str = GramLaplace.name
@@ -313,4 +313,4 @@ CENTRAL_PRIVACY: dict[str, type[TrustModelSettings[Any, Any]]] = {
     GradientQuery.name: CentralGradientPrivacy,
     StatisticsQuery.name: CentralStatisticsPrivacy,
 }
-"""Settings by query. One bit of every user has no sum to release."""
+"""Settings by query; there is no sum of bits to release."""

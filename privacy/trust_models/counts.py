@@ -1,4 +1,4 @@
-"""Settings that both noisy trust models of counts share: calibration, error bound, released families."""
+"""Settings shared by the noisy trust models of counts: calibration, error bound, released families."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class CountSettings(Budgeted[CountFamilies, CountQuery]):
 
     @property
     def _needs_integers(self) -> bool:
-        """Whether the noise hides whole numbers only, also with arithmetic: fast."""
+        """Whether the noise hides only whole numbers, even with arithmetic: fast."""
         law = ADDITIVE.get(self.mechanism)
         return law is not None and law.arithmetic == INTEGER
 
     def _lemma(self, families: CountFamilies, streams: Streams, otherwise: str) -> PrintedLemma:
-        """Return the paper's lemma; `otherwise` is the setting to write in the config where it prints none."""
+        """Return the paper's lemma; `otherwise` is the setting to recommend if it prints none."""
         key, _, value = otherwise.partition(": ")
         if families.paper not in PRINTED:
             raise ValueError(f"{key} must be {value} here, got printed; no paper prints one for these counts")
@@ -80,7 +80,7 @@ class CountSettings(Budgeted[CountFamilies, CountQuery]):
 
     @abstractmethod
     def _noise(self, encoding: CountEncoding, n_users: int, streams: Streams) -> tuple[NoiseSpec, str]:
-        """Return the least noise of the chosen kind that meets the guarantee, and why it was chosen, if it was."""
+        """Return the least noise of the chosen kind that meets the guarantee, with the reason if it was chosen."""
 
 
 def _check_printed(delta: float, families: str) -> None:

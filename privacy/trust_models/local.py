@@ -58,15 +58,15 @@ _AUTO = "auto"
 class LocalPrivacy(CountSettings):
     """Local differential privacy: every user randomizes their report before it leaves.
 
-    *Formal guarantee.* `certified`: (epsilon, delta)-LDP for any two trajectories; with Laplace noise and delta = 0 a
-    scale of 2 H F / epsilon (H steps, F released families). `printed`: the paper's scale 3 H / epsilon; it
+    *Formal guarantee.* `certified`: (epsilon, delta)-LDP for any two trajectories; with Laplace noise and delta = 0,
+    the scale is 2 H F / epsilon (H steps, F released families). `printed`: the paper's scale 3 H / epsilon, which
     proves exactly 2 epsilon.
 
     Args:
         epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1).
         calibration: source of the scale. precision: source of the error bound E.
-        families: the sent ones: 'separate', 'marginal' or 'one_hot', see count_encoding.py; unary
-            encodings need 'one_hot'.
+        families: the families sent: 'separate', 'marginal' or 'one_hot', see count_encoding.py; unary encodings need
+            'one_hot'.
         mechanism: the randomizer of the report, or 'auto' for the one with the smallest variance.
 
     Paper: [CZ22] Lemma 4.
@@ -92,18 +92,18 @@ class LocalPrivacy(CountSettings):
 class LocalGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQuery]):
     """Local differential privacy: every agent randomizes its gradients before they leave.
 
-    *Formal guarantee.* (epsilon, delta)-LDP of all that one agent sends in `submissions` adaptive submissions, for any
-    two environments and all their episodes. With delta = 0 each submission has epsilon / submissions exactly; with
-    delta > 0 the largest budget whose composition holds. A bit on the score takes its epsilon out of this first.
+    *Formal guarantee.* (epsilon, delta)-LDP of everything that one agent sends in `submissions` adaptive submissions,
+    for any two environments and all their episodes. With delta = 0 each submission has exactly epsilon / submissions;
+    with delta > 0 it has the largest budget whose composition holds. The epsilon of score bits is deducted first.
 
     Args:
         mechanism: the randomizer of a gradient.
         clip: C > 0; None for the paper's, 0.01, and 1 for projected_random_sign. privunit sends directions: no clip.
         scaling: of the estimate of projected_random_sign: 'paper' or 'unbiased'.
-        submissions: T, how often one agent submits at most.
-        release_scores: 'simulator': raw scores are read outside of the guarantee; 'private': a randomized bit
-            1[score >= target_score] goes with each gradient; 'none': neither.
-        score_epsilon: cost of all bits, part of epsilon. target_score: of the bit.
+        submissions: T, the maximum of submissions of one agent.
+        release_scores: 'simulator': raw scores are read outside the guarantee; 'private': a randomized bit
+            1[score >= target_score] is sent with each gradient; 'none': neither.
+        score_epsilon: cost of all bits, part of epsilon. target_score: threshold of the bit.
 
     Paper: [OT20] eqs. (19), (20), (21), (22), (23) and (24), Algorithms 2 and 3.
     """
@@ -162,22 +162,23 @@ class LocalGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQu
 class LocalStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
     """Local differential privacy: every user's device adds noise to its statistics before they leave.
 
-    *Formal guarantee.* `certified`: (epsilon, delta)-LDP of all that one user sends, for any two inputs; the noise of
-    the statistics and that of the rewards' corrections share the budget. `printed`: the scales of [TH23] with the
-    certificate of their proofs: nothing without the clips that the paper leaves out (D7), nor with open rewards
-    (D6); otherwise less than is claimed from some number of agents on (D8, D9), and always less where the noise is
-    bounded (D10, D11).
+    *Formal guarantee.* `certified`: (epsilon, delta)-LDP of everything that one user sends, for any two inputs; the
+    noise of the statistics and that of the rewards' corrections share the budget. `printed`: the scales of [TH23], with
+    a certificate of what they prove: nothing without the clips that the paper leaves out (D7), or with open rewards
+    (D6); otherwise less than claimed from some number of agents on (D8, D9), and always less for bounded noise (D10,
+    D11).
 
     Args:
-        mechanism: a Gram mechanism's name; gram_uniform only printed.
+        mechanism: a Gram mechanism's name; gram_uniform is only for printed.
         calibration: source of the scale.
         clipping: 'device' or 'none'; 'auto': device if certified, none if printed.
-        rewards: 'public': rewards are known, nothing on them is sent; 'noisy'; 'open': corrections of their weights are
-            sent as they are; 'auto': noisy if certified, open if printed.
-        reward_share: of mu^2 (Gaussian) or of epsilon that noisy rewards get. reward_clip: G, the norm that each
-            correction is clipped to.
-        bound_ratio: B / b of the printed bounded Laplace law; the paper leaves it open.
-        stage_scales: certified noise in proportion to m_h^2, m_h = H - h; else the same at all stages.
+        rewards: 'public': rewards are known, and no corrections are sent; 'noisy'; 'open': corrections of their weights
+            are sent without noise; 'auto': noisy if certified, open if printed.
+        reward_share: share of mu^2 (Gaussian) or of epsilon for noisy rewards. reward_clip: G, the norm to which each
+            correction is clipped.
+        bound_ratio: B / b of the printed bounded Laplace law, which the paper leaves open.
+        stage_scales: whether certified noise is in proportion to m_h^2, m_h = H - h; otherwise it is the same at all
+            stages.
         noise_scale: multiplies printed scales, to illustrate learning with less noise.
 
     Paper: [TH23] Theorems 1, 3, 5 and 7.
@@ -294,8 +295,8 @@ class LocalStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
 class LocalBitPrivacy(TrustModelSettings[None, BitQuery]):
     """Local differential privacy: every user's bit is flipped with probability 1 / (1 + e^epsilon).
 
-    *Formal guarantee.* (epsilon, 0)-LDP of all that one user sends, exactly; above 100 that of 100, as lies are then
-    rarer than the coins' resolution.
+    *Formal guarantee.* Exact (epsilon, 0)-LDP of everything that one user sends; above 100 that of 100, because flips
+    are then rarer than the coins' resolution.
 
     Args:
         epsilon: in [1e-9, 1e9].

@@ -1,4 +1,4 @@
-"""Trust model none: no noise anywhere, the non-private algorithm, and an infinite epsilon on the certificate."""
+"""Trust model none: the non-private algorithm without any noise, with an infinite epsilon on the certificate."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class NoPrivacy(TrustModelSettings[CountFamilies, CountQuery]):
 
 @dataclass(frozen=True)
 class NoGradientPrivacy(GradientSettings):
-    """Clipped gradients as they are.
+    """Clipped gradients without noise.
 
     Args:
-        clip_norm: of the ball that gradients are shrunk into: 'l1', 'l2', 'elementwise', or 'none' for no clip.
+        clip_norm: norm of the ball into which gradients are shrunk: 'l1', 'l2', 'elementwise', or 'none' for no clip.
         clip: C > 0, of a ball of radius C / 2, as with privacy.
-        release_scores: 'simulator': raw scores are read; 'none': they are not.
+        release_scores: 'simulator': raw scores are read; 'none': they are not read.
     """
 
     clip_norm: Literal["none", "l1", "l2", "elementwise"] = "l1"
@@ -62,11 +62,11 @@ class NoGradientPrivacy(GradientSettings):
 
 @dataclass(frozen=True)
 class NoStatisticsPrivacy(TrustModelSettings[StatisticsLayout, StatisticsQuery]):
-    """Statistics as they are.
+    """Statistics without noise.
 
     Args:
-        rewards: 'open': their corrections are sent as they are; 'public': rewards are known, and none are sent.
-        clipping: 'device': features and values are clipped as with privacy; 'none': as [TH23] has it.
+        rewards: 'open': corrections are sent without noise; 'public': rewards are known, and none are sent.
+        clipping: 'device': features and values are clipped as with privacy; 'none': no clips, as in [TH23].
     """
 
     rewards: Literal["public", "open"] = "open"
@@ -84,7 +84,7 @@ class NoStatisticsPrivacy(TrustModelSettings[StatisticsLayout, StatisticsQuery])
 
 @dataclass(frozen=True)
 class NoBitPrivacy(TrustModelSettings[None, BitQuery]):
-    """Bits as they are."""
+    """Bits without noise."""
 
     model: ClassVar[TrustModel] = "none"
 

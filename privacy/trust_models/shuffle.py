@@ -1,4 +1,4 @@
-"""Trust model shuffle: users randomize their reports, and a trusted shuffler permutes those of a block of users."""
+"""Trust model shuffle: users randomize their reports, and a trusted shuffler permutes the reports of each block."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ from dprl.privacy.validation import check_choice, check_positive, check_share, c
 
 @dataclass(frozen=True)
 class ShufflePrivacy(CountSettings):
-    """Shuffle model: every report is epsilon_0-LDP, and the server sees those of a block in a random order only.
+    """Shuffle model: every report is epsilon_0-LDP, and the server sees a block's reports in random order only.
 
-    Users between two plans are a block, and no plan comes before a block is full. All reports have the largest
-    epsilon_0 at which a block of `smallest_block` users is (epsilon, delta)-DP; blocks with more users prove more.
+    Users between two plans are a block, and no plan is made before a block is full. All reports have the largest
+    epsilon_0 for which a block of `smallest_block` users is (epsilon, delta)-DP; blocks with more users prove more.
 
-    *Formal guarantee.* (epsilon, delta)-DP of all that the server and everyone outside the block see, under
+    *Formal guarantee.* (epsilon, delta)-DP of everything that the server and everyone outside the block see, under
     replacement of one user's trajectory, by `ShuffledLoss`: a user is in one block, whose policy is a function of
-    earlier blocks. Without the shuffler, epsilon_0-LDP. The last bits of a float64 sum tell the order of its terms, so
-    noise of the operating system, for real users, must be whole-number noise.
+    earlier blocks. Without the shuffler, epsilon_0-LDP. The last bits of a float64 sum reveal the order of its terms,
+    so noise from the operating system, for real users, must be whole-number noise.
 
     Args:
         epsilon: in [1e-9, 1e9]. delta: in [1e-15, 1).
         families: 'one_hot': a user sends one report.
         mechanism: the randomizer of a report, with a pure guarantee, or 'auto' for the one with the smallest variance.
-        smallest_block: how many users are shuffled together at least; the first plan waits for as many.
+        smallest_block: minimum of users shuffled together; the first plan waits for this many.
 
     Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
     """
@@ -75,13 +75,13 @@ class ShufflePrivacy(CountSettings):
         _check_block(self.smallest_block)
 
     def place(self, data: CountFamilies, n_users: int, streams: Streams) -> Placed[CountQuery]:
-        """Return the query for a learner that plans once a block."""
+        """Return the query for a learner that plans once per block."""
         return self.place_on_schedule(data, n_users, streams, 0.0)
 
     def place_on_schedule(
         self, data: CountFamilies, n_users: int, streams: Streams, growth: float
     ) -> Placed[CountQuery]:
-        """Return the query with reports for blocks of the schedule; raise ValueError if not even one block is full."""
+        """Return the query with reports for the schedule's blocks; raise ValueError if no block is full."""
         _check_users(n_users, self.smallest_block)
         placed = super().place(data, n_users, streams)
         schedule = ReleaseSchedule(growth, n_users, self.smallest_block)
@@ -103,25 +103,25 @@ class ShufflePrivacy(CountSettings):
 
 @dataclass(frozen=True)
 class ShuffleGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQuery]):
-    """Shuffle model: every message is epsilon_0-LDP, and the server sees those of an update in a random order only.
+    """Shuffle model: every message is epsilon_0-LDP, and the server sees an update's messages in random order only.
 
-    A block is the messages of one update. All have the largest epsilon_0 at which an agent's T
-    blocks are (epsilon, delta)-DP together.
+    The messages of one update are a block. All have the largest epsilon_0 for which an agent's T blocks are together
+    (epsilon, delta)-DP.
 
-    *Formal guarantee.* (epsilon, delta)-DP of all that the server and everyone else see of one agent's `submissions`
-    adaptive submissions, for any two environments and all their episodes, by `ShuffledLoss` composed T times. An agent
-    is in T different updates at most. All agents of an update use the same randomizer. Their gradients may
-    differ arbitrarily, and so may their starting parameters, functions of earlier updates. The server
-    reads the sum of a full update, and nothing of one that is not full. Without the shuffler, T epsilon_0-LDP.
+    *Formal guarantee.* (epsilon, delta)-DP of everything that the server and everyone else see of one agent's
+    `submissions` adaptive submissions, for any two environments and all their episodes, by `ShuffledLoss` composed T
+    times. An agent is in at most T different updates. All agents of an update use the same randomizer. Their gradients
+    may differ arbitrarily, and so may their starting parameters, which are functions of earlier updates. The server
+    reads only sums of full updates. Without the shuffler, T epsilon_0-LDP.
 
     Args:
         epsilon: in [1e-9, 1e9]. delta: in [1e-15, 1).
         mechanism: the randomizer of a gradient, with a pure guarantee.
         clip: C > 0; None for the paper's, 0.01, and 1 for projected_random_sign. privunit sends directions: no clip.
         scaling: of the estimate of projected_random_sign: 'paper' or 'unbiased'.
-        submissions: T, how often one agent submits at most; no agent is twice in an update.
-        release_scores: 'simulator': raw scores are read outside of the guarantee; 'none': they are not. Score bits
-            would be read one by one, in their order.
+        submissions: T, the maximum of submissions of one agent; no agent is twice in an update.
+        release_scores: 'simulator': raw scores are read outside the guarantee; 'none': they are not read. Score bits
+            are impossible, because they would be read one by one, in order.
 
     Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
     """
@@ -167,17 +167,17 @@ class ShuffleGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
 
 @dataclass(frozen=True)
 class ShuffleBitPrivacy(Budgeted[None, BitQuery]):
-    """Shuffle model: every bit is flipped, and the server sees those of a block in a random order only.
+    """Shuffle model: every bit is randomly flipped, and the server sees a block's bits in random order only.
 
-    Blocks have `smallest_block` users each. The server learns how many bits of a block are 1.
+    Blocks have `smallest_block` users each. The server learns the number of ones in a block.
 
-    *Formal guarantee.* (epsilon, delta)-DP of all that the server and everyone else see, under replacement of one
-    user's trajectory, by `ShuffledLoss`: a user is in one block, whose policy is a function of earlier blocks; all of
-    a block vote on one question, so bits are all that differs between them. Bits of a last block that is not full are
-    never read. Without the shuffler, epsilon_0-LDP.
+    *Formal guarantee.* (epsilon, delta)-DP of everything that the server and everyone else see, under replacement of
+    one user's trajectory, by `ShuffledLoss`: a user is in one block, whose policy is a function of earlier blocks; all
+    users of a block vote on the same question, so their messages differ in the bit only. Bits of an incomplete last
+    block are never read. Without the shuffler, epsilon_0-LDP.
 
     Args:
-        epsilon: in [1e-9, 1e9]. delta: in [1e-15, 1). smallest_block: how many users are shuffled together.
+        epsilon: in [1e-9, 1e9]. delta: in [1e-15, 1). smallest_block: number of users shuffled together.
 
     Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
     """
@@ -191,7 +191,7 @@ class ShuffleBitPrivacy(Budgeted[None, BitQuery]):
         _check_block(self.smallest_block)
 
     def place(self, data: None, n_users: int, streams: Streams) -> Placed[BitQuery]:
-        """Return the query with a randomized bit; raise ValueError if not even one block is full."""
+        """Return the query with a randomized bit; raise ValueError if no block is full."""
         del data, streams
         _check_users(n_users, self.smallest_block)
         each = min(LARGEST_EPSILON, local_epsilon(self.epsilon, self.delta, self.smallest_block))
@@ -201,12 +201,13 @@ class ShuffleBitPrivacy(Budgeted[None, BitQuery]):
 
 @dataclass(frozen=True)
 class ShuffleStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
-    """Shuffle model: every message is epsilon_0-LDP, and the server sees those of a block in a random order only.
+    """Shuffle model: every message is epsilon_0-LDP, and the server sees a block's messages in random order only.
 
-    Users between two plans are a block, and no plan comes before a block is full. A user's Gram matrices and
-    corrections are one message. Seeded simulations only: the last bits of a float64 sum tell the order of its terms.
+    Users between two plans are a block, and no plan is made before a block is full. A user's Gram matrices and
+    corrections are one message. For seeded simulations only, because the last bits of a float64 sum reveal the order of
+    its terms.
 
-    *Formal guarantee.* (epsilon, delta)-DP of all that the server and everyone outside the block see, under
+    *Formal guarantee.* (epsilon, delta)-DP of everything that the server and everyone outside the block see, under
     replacement of one user's trajectory, by `ShuffledLoss`: a user is in one block, whose policy and values V are
     functions of earlier blocks. Without the shuffler, epsilon_0-LDP.
 
@@ -214,9 +215,9 @@ class ShuffleStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
         epsilon: in [1e-9, 1e9]. delta: in [1e-15, 1).
         mechanism: 'gram_laplace', which has a pure guarantee.
         rewards: 'noisy': corrections of the rewards' weights are sent; 'public': rewards are known.
-        reward_share: of epsilon_0 that the corrections get. reward_clip: G, the norm that each is clipped to.
-        stage_scales: noise in proportion to m_h^2, m_h = H - h; else the same at all stages.
-        smallest_block: how many users are shuffled together at least; the first plan waits for as many.
+        reward_share: share of epsilon_0 for the corrections. reward_clip: G, the norm to which each is clipped.
+        stage_scales: whether noise is in proportion to m_h^2, m_h = H - h; otherwise it is the same at all stages.
+        smallest_block: minimum of users shuffled together; the first plan waits for this many.
 
     Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
     """
@@ -238,13 +239,13 @@ class ShuffleStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
         _check_block(self.smallest_block)
 
     def place(self, data: StatisticsLayout, n_users: int, streams: Streams) -> Placed[StatisticsQuery]:
-        """Return the query for a learner that plans once a block."""
+        """Return the query for a learner that plans once per block."""
         return self.place_on_schedule(data, n_users, streams, 0.0)
 
     def place_on_schedule(
         self, data: StatisticsLayout, n_users: int, streams: Streams, growth: float
     ) -> Placed[StatisticsQuery]:
-        """Return the query with messages for blocks of the schedule; raise ValueError if not even one block is full."""
+        """Return the query with messages for the schedule's blocks; raise ValueError if no block is full."""
         _check_users(n_users, self.smallest_block)
         if streams.noise.entropy == "os":
             raise ValueError(
@@ -266,14 +267,14 @@ class ShuffleStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
 def _least_noise(
     query: Callable[[float], Q], privacy: ShuffleGradientPrivacy | ShuffleStatisticsPrivacy, block: int, blocks: str
 ) -> Placed[Q]:
-    """Return the query with messages of the largest epsilon_0 that meets the budget in blocks of so many messages."""
+    """Return the query with messages of the largest epsilon_0 that meets the budget in blocks of this size."""
     submissions = privacy.most_submissions
     each = local_epsilon(privacy.epsilon, privacy.delta, block, submissions)
     epsilon, delta = inside(privacy.epsilon, privacy.delta)
     while True:
         found = query(each)
         (event,) = found.events("")
-        # The law's own epsilon_0 is a trace smaller, and the bound is no smooth function of it.
+        # The law's own epsilon_0 is slightly smaller, and the bound is no smooth function of it.
         if repeat(event.curve(), submissions).delta(epsilon) <= delta:
             return Placed(found, choice=f"messages of epsilon {each:.4g} in {blocks}")
         each *= 1.0 - 2.0**-12
