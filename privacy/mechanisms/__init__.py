@@ -22,7 +22,7 @@ BitMechanism = RandomizedResponse | UnaryEncoding
 
 ADDITIVE: dict[str, type[Mechanism]] = {
     **{law.name: law for law in (Laplace, DiscreteLaplace, Gaussian, DiscreteGaussian, Uniform, BoundedLaplace)},
-    # The same law, its bound taken from (epsilon, delta).
+    # The same law with the bound determined by (epsilon, delta).
     "truncated_laplace": BoundedLaplace,
 }
 """Additive mechanisms by name; plugins add theirs."""

@@ -32,7 +32,7 @@ __all__ = [
 IDEALISED = "float64-idealised"
 INTEGER = "integer"
 NODE, ROW, GRID_ROW, MESSAGE = "node", "row", "grid row", "message"
-"""Uses of a law: independent nodes of a tree, rows of a factorisation (real or whole numbers), users' own messages."""
+"""Uses of a law: independent nodes of a tree, rows of a factorisation (real or whole numbers), users' messages."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Sensitivity:
 
     Args:
         l1, l2, linf: bounds on the norms of their difference.
-        cells: how many numbers can differ.
-        copies: of every number, released with noise of their own and counted as one; see `joined`.
-        groups: of the numbers, each with at most l1 / groups of the change.
+        cells: number of numbers that can differ.
+        copies: number of copies of each, released with separate noise and counted as one; see `joined`.
+        groups: number of groups of the numbers, each with at most l1 / groups of the change.
     """
 
     l1: float
@@ -68,25 +68,25 @@ class Sensitivity:
         return Sensitivity(n * change, math.sqrt(n) * change, change, n)
 
     def repeated(self, times: int) -> Sensitivity:
-        """Return the sensitivity of `times` copies, each with noise of its own."""
+        """Return the sensitivity of `times` copies, each with separate noise."""
         l1, l2, groups = self.l1 * times, self.l2 * math.sqrt(times), self.groups * times if self.groups > 1 else 1
         return Sensitivity(l1, l2, self.linf, self.cells * times, self.copies, groups)
 
     def joined(self, times: int) -> Sensitivity:
-        """Return the sensitivity of `times` copies, those of one number taken as one release of it.
+        """Return the sensitivity of `times` copies, where all copies of a number count as one release.
 
-        For copies whose noises are not independent of each other when the number is chosen.
+        For copies with noises that are not independent given what is known when the number is chosen.
         """
         l2, copies = self.l2 * math.sqrt(times), self.copies * times
         return Sensitivity(self.l1 * times, l2, self.linf * times, self.cells, copies, self.groups)
 
     def scaled(self, factor: int) -> Sensitivity:
-        """Return a bound for the sum of so many differences, wherever they lie: the triangle inequality."""
+        """Return a bound for the sum of `factor` differences in any cells, by the triangle inequality."""
         norms = (self.l1 * factor, self.l2 * factor, self.linf * factor)
         return Sensitivity(*norms, self.cells * factor, self.copies)
 
     def beside(self, other: Sensitivity) -> Sensitivity:
-        """Return the sensitivity of both together, of different numbers."""
+        """Return the joint sensitivity of both, for different numbers."""
         l2 = math.hypot(self.l2, other.l2)
         linf, copies = max(self.linf, other.linf), max(self.copies, other.copies)
         return Sensitivity(self.l1 + other.l1, l2, linf, self.cells + other.cells, copies)
@@ -98,14 +98,14 @@ class Sensitivity:
         return Sensitivity(self.l1 / self.copies, l2, self.linf / self.copies, self.cells, 1, self.groups)
 
     def within(self, other: Sensitivity) -> bool:
-        """Whether it is at most `other` in everything."""
+        """Whether it is at most `other` in every field."""
         norms = self.l1 <= other.l1 and self.l2 <= other.l2 and self.linf <= other.linf
         grouped = self.groups % other.groups == 0
         return norms and grouped and self.cells <= other.cells and self.copies <= other.copies
 
     @property
     def integer(self) -> bool:
-        """Whether it is that of `cells` numbers that can change by 1 each."""
+        """Whether it is the sensitivity of `cells` numbers that can change by 1 each."""
         unit_changes = self.l1 == self.cells and self.linf == 1.0
         return unit_changes and math.isclose(self.l2, math.sqrt(self.cells), rel_tol=1e-12)
 
@@ -113,25 +113,25 @@ class Sensitivity:
 class Mechanism(ABC):
     """Independent noise of one law, added to every number: its privacy curve, density and tails.
 
-    A law is one file: a frozen dataclass below this class, entered in additive.py, and its sampler.
+    A law is one file with a frozen dataclass, a subclass of this one entered in `ADDITIVE`, and its sampler.
     """
 
     name: ClassVar[str]
     law: ClassVar[int]
-    """Code of its sampler. Checkpoints hold it: never use one again."""
+    """Code of its sampler, stored in checkpoints: never reuse one."""
     norm: ClassVar[str]
-    """Norm of the sensitivity that decides the scale: 'l1', 'l2' or 'cells'."""
+    """Norm of the sensitivity that determines the scale: 'l1', 'l2' or 'cells'."""
     arithmetic: ClassVar[str]
     places: ClassVar[frozenset[str]] = frozenset()
     """Places for it in a config: NODE, ROW, GRID_ROW, MESSAGE."""
     pure: ClassVar[bool] = False
     """Whether some scale proves a guarantee with delta = 0."""
     replaces: ClassVar[str] = ""
-    """Name of the continuous law that it stands for in exact arithmetic."""
+    """Name of the continuous law that it replaces in exact arithmetic."""
     draws_sums: ClassVar[bool] = False
-    """Whether the sum of many draws has a law that can be drawn at once, see `sum_of_draws`."""
+    """Whether the sum of many draws can be drawn at once, see `sum_of_draws`."""
     least_joined_square: ClassVar[float] = 0.0
-    """Least scale^2, per draw, at which the sum of several draws may be accounted as one draw of the same law."""
+    """Least scale^2, per draw, for which the sum of several draws may be accounted as one draw of the same law."""
 
     if TYPE_CHECKING:  # a field, a class variable or a property
 
@@ -141,7 +141,7 @@ class Mechanism(ABC):
 
         @property
         def bound(self) -> float:
-            """Largest absolute value of the noise; 0 where there is none."""
+            """Largest absolute value of the noise; 0 if it is unbounded."""
 
     @property
     @abstractmethod
@@ -158,7 +158,7 @@ class Mechanism(ABC):
         """Return the privacy curve of noise of this scale."""
 
     def sampler_table(self) -> npt.NDArray[np.uint64]:
-        """Return the table of an exact sampler, uint64[n], the caller's own; empty for the others."""
+        """Return a copy of the table of an exact sampler, uint64[n]; empty for other samplers."""
         return np.zeros(0, dtype=np.uint64)
 
     def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
@@ -168,22 +168,22 @@ class Mechanism(ABC):
 
     @abstractmethod
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
-        """Return ln P(y | ones) / P(y | zeros) of noisy numbers y; +-inf where only one of the two can give y."""
+        """Return ln P(y | ones) / P(y | zeros) of noisy numbers y; +-inf if y is possible for one of the two only."""
 
     @property
     def envelope(self) -> Mechanism:
-        """Continuous law (Laplace or Gaussian); its sums leave any interval around 0 at least as often.
+        """Continuous law (Laplace or Gaussian) with sums that leave any interval around 0 at least as often.
 
-        But for `rounding`. Raises ValueError if none is known: then no error bound is.
+        This holds up to `rounding`. Raises ValueError if no such law, and so no error bound, is known.
         """
         raise ValueError(f"law must be one with a known error bound, got {self.name}; use laplace or gaussian")
 
     def rounding(self, draws: int) -> float:  # noqa: ARG002 - 0 for continuous laws
-        """Return how far a sum of that many draws can be from one of the envelope's."""
+        """Return the largest distance between a sum of `draws` draws and one of the envelope's."""
         return 0.0
 
     def lattice(self, summands: int) -> Lattice | None:  # noqa: ARG002 - none of a continuous law
-        """Return the exact law of a sum of so many draws, if it is whole and has few enough values."""
+        """Return the exact law of a sum of `summands` draws, if it is on integers and has few enough values."""
         return None
 
     def rounded(self, step: float, summands: int) -> Lattice:
@@ -193,7 +193,7 @@ class Mechanism(ABC):
     def sum_bound(self, n_items: int, failure: float) -> float:
         """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality.
 
-        P(max_k |S_k| > x) <= 2 P(|S_n| > x), with the factor of 2 of a Wiener process. Made for many draws.
+        P(max_k |S_k| > x) <= 2 P(|S_n| > x), with the factor of 2 of a Wiener process; meant for many draws.
         """
         return self.envelope.sum_bound(n_items, failure)
 

@@ -27,7 +27,7 @@ class BoundedLaplace(Mechanism):
     come from the other. For neighbours that differ by v it is (|v|_1 / scale, delta)-DP with delta = 1 -
     prod_j (1 - delta_j), delta_j = (exp(|v_j|/scale) - 1) / (2 (exp(bound/scale) - 1)) for |v_j| <= bound, exactly, in
     real arithmetic. The worst v is the most concentrated one (accounting.bounded_support). A bounded *output* needs
-    none of this: clip the output of Laplace noise to a range that does not depend on data, and its guarantee stays.
+    none of this: clip the output of Laplace noise to a data-independent range, which keeps its guarantee.
 
     Args:
         scale: b > 0, in units of the number.
@@ -52,8 +52,8 @@ class BoundedLaplace(Mechanism):
         """Return the truncated Laplace noise that is (epsilon, delta)-DP at `sensitivity`, in any dimension.
 
         scale = l1 / epsilon and bound = scale * ln(1 + (e^epsilon - 1) / (2 delta)). For one number no smaller bound
-        does at that scale. For more, sum_j delta_j is at most its value at a shift of l1 in one of them, since e^x - 1
-        is superadditive. Raises ValueError for delta = 0: no bound meets it.
+        suffices at that scale. For more, sum_j delta_j is at most its value for a shift of l1 in one of them, because
+        e^x - 1 is superadditive. Raises ValueError for delta = 0, which no bound meets.
         """
         if delta <= 0.0:
             raise ValueError(f"delta must be above 0 for bounded Laplace noise, got {delta}; use laplace for delta = 0")
@@ -74,15 +74,15 @@ class BoundedLaplace(Mechanism):
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
         """Return the curve of scale and bound.
 
-        Some neighbours attain `outside` at every epsilon >= l1 / scale where the most concentrated shift obeys every
-        norm of `sensitivity`; below that epsilon the curve is an upper bound.
+        If the most concentrated shift obeys every norm of `sensitivity`, some neighbours attain `outside` at every
+        epsilon >= l1 / scale; below that epsilon the curve is an upper bound.
         """
         s = sensitivity
         outside = worst_outside(s.l1, s.linf, s.cells, self._log_common)
         return bounded_support_curve(outside, min(s.l1, s.cells * s.linf) / self.scale)
 
     def _log_common(self, shift: float) -> float:
-        """Return ln of the mass of the noise on the support that it shares with itself moved by `shift`."""
+        """Return ln of the mass of the noise on the common support with itself shifted by `shift`."""
         b, bound = self.scale, self.bound
         if shift <= bound:
             # (e^(v/b) - 1) / (2 (e^(B/b) - 1)), in terms that do not overflow.
@@ -94,13 +94,13 @@ class BoundedLaplace(Mechanism):
         return log_gap - math.log(-2.0 * math.expm1(-bound / b))
 
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
-        """Return ln P(y | ones) / P(y | zeros) of noisy numbers y; infinite where only one of the two can give y."""
+        """Return ln P(y | ones) / P(y | zeros) of noisy numbers y; +-inf if y is possible for one of the two only."""
         from_ones, from_zeros = np.abs(y - ones), np.abs(y - zeros)
         return within_support((from_zeros - from_ones) / self.scale, from_ones > self.bound, from_zeros > self.bound)
 
     @property
     def envelope(self) -> Laplace:
-        """Laplace noise of that scale: of the two log-concave laws this one is the more peaked, and fails less."""
+        """Laplace noise of the same scale: the bounded law is more peaked, so it exceeds bounds less often."""
         return Laplace(self.scale)
 
 
@@ -109,7 +109,7 @@ def fill_bounded_laplace(out: Float64Array, noise: Noise, first: np.uint64) -> N
     """Fill `out` float64[n] with draws number first, first+1, ... of Laplace(scale) given |x| <= bound, of `noise`.
 
     x = -scale sgn(w) log1p(-2 |w| (1 - e^(-bound/scale))) with w uniform on (-1/2, 1/2). Equation (78) of [TH23]
-    inverts a distribution function that is wrong for x < 0; platform/reproductions/refuted_formulas.py keeps it (D12).
+    inverts a distribution function that is wrong for x < 0 (D12), see platform/reproductions/refuted_formulas.py.
 
     *Formal guarantee.* None by itself; see BoundedLaplace.
     """
@@ -119,7 +119,7 @@ def fill_bounded_laplace(out: Float64Array, noise: Noise, first: np.uint64) -> N
     for i in range(out.shape[0]):
         t = abs(out[i]) * mass
         y = 1.0 - t
-        # The part that the subtraction rounded off, exactly: ln(1 - t) = ln(y) + lost / y to the last digits for any t.
+        # The exact rounding error of the subtraction: ln(1 - t) = ln(y) + lost / y to the last digits for any t.
         lost = (1.0 - y) - t
         s, e = reduced(y)
         size = -scale * (log_of_reduced(s, e) + lost / y)

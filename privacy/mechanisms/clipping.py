@@ -1,6 +1,6 @@
 """Shrinking a vector into a ball: the kernels of mechanisms that bound the distance of any two vectors.
 
-Sums have eight lanes that are added up last: equal bits for every vector width, and no chain of additions.
+Sums have eight lanes, which are added last: this gives equal bits for every vector width, without a long chain.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from dprl.compiled import kernel
 
 ANY, L1, L2, ELEMENTWISE = range(4)
 NORMS = {"none": ANY, "l1": L1, "l2": L2, "elementwise": ELEMENTWISE}
-"""The balls by name; 'elementwise' is that of the largest coordinate, 'none' is everything."""
+"""Codes of balls by name; 'elementwise' is the ball of the largest coordinate, 'none' the whole space."""
 _MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
 # Between these, sums of squares of a million numbers neither overflow nor lose their digits.
 LEAST, MOST = 1e-140, 1e140
-# A smaller factor has lost digits: rounded up, it would leave the vector outside of the ball.
+# A smaller factor has lost digits; rounded up, it would leave the vector outside the ball.
 _LEAST_FACTOR = 2.3e-308
 
 
 @kernel
 def largest_magnitude(vector: np.ndarray) -> float:
     """Return the largest absolute value of `vector` float64[d], contiguous; inf or NaN if one is not finite."""
-    # As integers, in the order of the magnitudes, infinity and NaN on top: a maximum that has no branches.
+    # As integers they have the order of the magnitudes, with infinity and NaN on top: a maximum without branches.
     bits = vector.view(np.int64)
     largest = np.int64(0)
     for i in range(bits.shape[0]):
@@ -34,7 +34,7 @@ def largest_magnitude(vector: np.ndarray) -> float:
 
 @kernel
 def without_nonfinite(out: np.ndarray, vector: np.ndarray) -> float:
-    """Fill `out` with `vector`, 0 for numbers that are not finite; return the largest absolute value."""
+    """Fill `out` with `vector`, with 0 for non-finite numbers; return the largest absolute value."""
     largest = 0.0
     for i in range(out.shape[0]):
         out[i] = vector[i] if abs(vector[i]) < math.inf else 0.0
@@ -108,7 +108,7 @@ def fill_clipped(out: np.ndarray, vector: np.ndarray, radius: float, norm: int) 
 
 @kernel
 def _fill_clipped_in_units(out: np.ndarray, vector: np.ndarray, radius: float, norm: int) -> None:
-    """Do it relative to the largest coordinate, where the norm may be above the largest float64, or is 0."""
+    """`fill_clipped` relative to the largest coordinate, for a norm that may exceed the largest float64 or be 0."""
     largest = without_nonfinite(out, vector)
     if largest == 0.0:
         return
@@ -134,8 +134,8 @@ def clipped(vector: np.ndarray, radius: float, squared: bool) -> np.ndarray:
 def fill_units(units: np.ndarray, shrunk: np.ndarray, radius: int | np.int64, grid: float, norm: int) -> None:
     """Fill `units` int64[d] with `shrunk` float64[d] in units of the grid, rounded towards 0: of norm at most `radius`.
 
-    shrunk: clipped to radius * grid. The norm is checked in integers: where the clip's rounding errors left it above,
-    units are taken off.
+    shrunk: clipped to radius * grid. The norm is checked in integers; if rounding errors of the clip left it above the
+    radius, units are subtracted.
     """
     squared = norm == L2
     total, limit = np.int64(0), np.int64(radius) * np.int64(radius) if squared else np.int64(radius)
@@ -152,7 +152,7 @@ def fill_units(units: np.ndarray, shrunk: np.ndarray, radius: int | np.int64, gr
 
 @kernel
 def whole_units(vector: np.ndarray, radius: int, grid: float, squared: bool) -> np.ndarray:
-    """Return the clipped `vector` in units of the grid, int64[d], as `fill_units` does."""
+    """Return the clipped `vector` in units of the grid, int64[d], see `fill_units`."""
     units = np.empty(vector.shape[0], dtype=np.int64)
     fill_units(units, clipped(vector, radius * grid, squared), radius, grid, L2 if squared else L1)
     return units

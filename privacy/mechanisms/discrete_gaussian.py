@@ -1,8 +1,8 @@
 """The discrete Gaussian mechanism: integer noise, sampled exactly by inversion of a table of its distribution.
 
 A draw is one 64-bit word: a sign and 63 bits U of a uniform number, and |Z| is the number of boundaries
-P(|Z| <= 0), P(|Z| <= 1), ... that U has reached. A guide table on U's leading bits says where to start. Where the 63
-bits tie with a boundary, 192 further bits of both decide.
+P(|Z| <= 0), P(|Z| <= 1), ... that U has reached. A guide table on U's leading bits says where to start. If the 63 bits
+tie with a boundary, 192 further bits of both decide.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.exact import LIMB_BITS, RESERVED, UInt64Array, exp_minus
 
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-4, 2.0**15
-# The support ends where the tail's mass is below 2^-_TAIL_BITS; boundaries are rounded down to a multiple of 2^-255.
+# The support is cut off at a tail mass of 2^-_TAIL_BITS; boundaries are rounded down to a multiple of 2^-255.
 _TAIL_BITS = 208
 _LEAD_BITS, _LIMBS = 63, 3
 _BOUNDARY_BITS = _LEAD_BITS + LIMB_BITS * _LIMBS
 # Every step of the recurrence adds at most a few units to the error of a weight: below 2^48 units over 2^20 steps.
 _GUARD_BITS = 80
-# Guide buckets per unit of scale: about 12 in each of the likely values, so that few have two boundaries.
+# Guide buckets per unit of scale: about 12 for each likely value, so that few have two boundaries.
 _BUCKETS_PER_SCALE, _FEWEST_GUIDE_BITS = 32, 8
 # The table: boundaries n, guide shift; the guide; n leading 63-bit parts; their further limbs, _LIMBS each.
 _HEADER = 2
@@ -52,9 +52,9 @@ class DiscreteGaussian(Mechanism):
     """Additive discrete Gaussian noise, P(z) proportional to exp(-z^2 / (2 scale^2)) on the integers.
 
     *Formal guarantee.* For a vector of integers with an L2 distance of at most `l2` between any two neighbours, adding
-    independent noise to every coordinate is (l2^2 / (2 scale^2))-zCDP. The scale is the float64 as the rational number
-    that it is. The draw is within 2^-200 of this law in total variation, given uniform random bits; an
-    (epsilon, delta) read from the curve holds with delta + cells (1 + e^epsilon) 2^-200.
+    independent noise to every coordinate is (l2^2 / (2 scale^2))-zCDP. The scale is the exact rational value of the
+    float64. Given uniform random bits, the draw is within 2^-200 of this law in total variation; an (epsilon, delta)
+    read from the curve holds with delta + cells (1 + e^epsilon) 2^-200.
 
     Args:
         scale: sigma in [1/16, 2^15], in units of the count. From 1 on, the noise's standard deviation within 1e-7.
@@ -83,7 +83,7 @@ class DiscreteGaussian(Mechanism):
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> DiscreteGaussian:
         """Return the least noise that `curve` proves to be (epsilon, delta)-DP at `sensitivity`.
 
-        Raises ValueError for delta = 0: no Gaussian noise has a pure guarantee.
+        Raises ValueError for delta = 0, because no Gaussian noise has a pure guarantee.
         """
         if delta <= 0.0:
             raise ValueError(
@@ -108,14 +108,14 @@ class DiscreteGaussian(Mechanism):
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
         """Return the losses of integers that change by 1 each, else those of a change of norm l2 in any direction.
 
-        The numbers have to be integers; a bound on their change need not be one.
+        The numbers must be integers; a bound on their change need not be.
         """
         if sensitivity.integer:
             return DiscreteGaussianLoss(sensitivity.cells, self.scale)
         return _of_norm(self.scale, sensitivity)
 
     def sampler_table(self) -> UInt64Array:
-        """Return the table of the sampler, the caller's own."""
+        """Return a copy of the sampler's table."""
         return discrete_gaussian_table(self.scale).copy()
 
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
@@ -124,7 +124,7 @@ class DiscreteGaussian(Mechanism):
 
     @property
     def envelope(self) -> Gaussian:
-        """Gaussian noise of that scale: a sum of draws is close to it up to rounding."""
+        """Gaussian noise of the same scale, to which sums of draws are close up to rounding."""
         return Gaussian(self.scale)
 
     def rounding(self, draws: int) -> float:  # noqa: ARG002 - of the sum, not of each draw
@@ -132,7 +132,7 @@ class DiscreteGaussian(Mechanism):
         return 0.5
 
     def lattice(self, summands: int) -> Lattice | None:
-        """Return the exact law of a sum of so many draws, if it has few enough values."""
+        """Return the exact law of a sum of `summands` draws, if it has few enough values."""
         if not few_enough(self.scale, summands):
             return None
         mass = np.exp(-0.5 * (np.arange(math.ceil(REACH * self.scale) + 2) / self.scale) ** 2)
@@ -159,7 +159,7 @@ class DiscreteGaussian(Mechanism):
         return lattice_sum_bound(self, n_items, failure)
 
     def log_moment(self, argument: float) -> float:
-        """Return (argument scale)^2 / 2, at least ln E e^(argument Z), for w Z with w of any size too.
+        """Return (argument scale)^2 / 2, an upper bound of ln E e^(argument Z), also for w Z with any w.
 
         Paper: Canonne, Kamath, Steinke 2020, Corollary 17.
         """
@@ -169,8 +169,8 @@ class DiscreteGaussian(Mechanism):
 def _of_norm(scale: float, sensitivity: Sensitivity) -> MinimumCurve:
     """Return the bounds for changes that may also be of joined numbers.
 
-    Given the differences of the noises of h copies, what is left is a discrete Gaussian of variance scale^2 / h around
-    a known number: the same shift h times. Around a number that is not whole the zCDP bound fails for little noise.
+    Given the differences of the noises of h copies, the remainder is a discrete Gaussian of variance scale^2 / h around
+    a known number: the same shift h times. Around a non-integer the zCDP bound fails for little noise.
     """
     each, sigma = sensitivity.of_one_copy, scale / math.sqrt(sensitivity.copies)
     bounds: list[PrivacyCurve] = [RoundedGaussianLoss(each.l2, sigma, each.cells)]
@@ -182,7 +182,7 @@ def _of_norm(scale: float, sensitivity: Sensitivity) -> MinimumCurve:
 
 
 def _boundaries(scale: float) -> list[int]:
-    """Return P(|Z| <= j) * 2^255, rounded down, for j = 0, 1, ...; the last one is the whole, 2^255.
+    """Return P(|Z| <= j) * 2^255, rounded down, for j = 0, 1, ...; the last one is 2^255.
 
     Weights exp(-j^2 / (2 scale^2)) come from their ratios, the ratios from their common ratio exp(-1 / scale^2).
     """
@@ -222,7 +222,7 @@ def discrete_gaussian_table(scale: float) -> UInt64Array:
 
 @kernel
 def _reached(limbs: np.ndarray, further: np.ndarray) -> bool:
-    """Return whether the further bits of a number are those of a boundary or above."""
+    """Return whether the further bits of a number are at least those of a boundary."""
     for j in range(_LIMBS):
         if further[j] != limbs[j]:
             return bool(further[j] > limbs[j])
@@ -231,7 +231,7 @@ def _reached(limbs: np.ndarray, further: np.ndarray) -> bool:
 
 @kernel
 def _settled(u: np.uint64, leads: np.ndarray, limbs: np.ndarray, key: np.ndarray, number: np.uint64) -> int:
-    """Return how many boundaries a number with the leading 63 bits `u` has reached, by bisection and further bits."""
+    """Return the number of boundaries reached by a number with leading 63 bits `u`, by bisection and further bits."""
     low, high = 0, leads.shape[0] - 1
     while low < high:
         middle = (low + high) // 2
@@ -251,8 +251,8 @@ def _settled(u: np.uint64, leads: np.ndarray, limbs: np.ndarray, key: np.ndarray
 def fill_discrete_gaussian(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     """Fill `out` float64[n] with draws number first, first+1, ... (below 2^53) of the law of `noise.table`.
 
-    *Formal guarantee.* See DiscreteGaussian. Draw i uses word i of the key, and to settle ties words 3 i .. 3 i + 2
-    after RESERVED.
+    *Formal guarantee.* See DiscreteGaussian. Draw i uses word i of the key, and words 3 i .. 3 i + 2 after RESERVED to
+    resolve ties.
     """
     key, table = noise.key, noise.table
     count, shift = np.int64(table[0]), table[1]

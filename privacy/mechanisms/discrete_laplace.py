@@ -2,8 +2,8 @@
 
 Z = B s (1 + G): B ~ Bernoulli(2q / (1+q)) says whether Z is not 0, s is a fair sign, and G is geometric with ratio
 q = exp(-1/b). G's low binary digits are independent, P(digit i = 1) = 1 / (1 + exp(2^i / b)), and independent of
-G div 2^k, geometric with ratio exp(-2^k / b). So one draw is a fixed number of coins, most of them decided by
-15 random bits each, four coins a word. A coin that ties, and the rare value of 2^k and above, is settled one by one.
+G div 2^k, geometric with ratio exp(-2^k / b). So one draw is a fixed number of coins, most of them decided by 15 random
+bits each, four coins per word. Ties of coins, and rare values from 2^k on, are resolved one by one.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from dprl.privacy.randomness.exact import (
 )
 
 SMALLEST_SCALE, LARGEST_SCALE = 1e-3, 2.0**40
-# Bits that every probability and every cut-off are right to, relative to themselves.
+# Relative precision in bits of every probability and every cut-off.
 _PRECISION = 256
-# G div 2^k is above 0 with probability exp(-7) or less: then the coins that decide it one by one cost nothing.
+# G div 2^k is above 0 with probability exp(-7) or less, so deciding it coin by coin costs nothing.
 _RARE_EXPONENT = 7.0
 # A lane has 15 bits for its coin and one to compare with; lane 0 uses that one as the sign.
 _LANES, _LANE_BITS, _COIN_BITS = 4, 16, 15
 _COIN_MASK = np.uint64(0x7FFF)
 _TOP_OF_LANES = np.uint64(0x8000800080008000)
 _ONE_IN_LANES = np.uint64(0x0001000100010001)
-# Bits of a draw while it is put together: coins from bit 0 on (not zero, G >= 2^k, digits), then these.
+# Bits of a draw during its assembly: coins from bit 0 on (not zero, G >= 2^k, digits), then these.
 _NONZERO, _OVERFLOW, _FIXED_COINS = np.uint64(1), np.uint64(2), 2
 _TIE, _SIGN, _COINS = np.uint64(1 << 63), np.uint64(1 << 62), np.uint64((1 << 62) - 1)
-# The table: words a draw, coins, limbs a coin, largest G div 2^k; thresholds of a block; limbs of every coin after its
-# first 15 bits; limbs of the coin G >= 2^k from its first bit on.
+# The table: words per draw, coins, limbs per coin, largest G div 2^k; thresholds of a block; limbs of every coin after
+# its first 15 bits; limbs of the coin G >= 2^k from its first bit on.
 _HEADER, _BLOCK = 4, 256
 
 
@@ -62,10 +62,10 @@ class DiscreteLaplace(Mechanism):
 
     *Formal guarantee.* For a vector of integers with an L1 distance of at most `l1` between any two neighbours, adding
     independent noise to every coordinate is (l1/scale, 0)-DP. If n coordinates change by 1 each, the whole
-    (epsilon, delta) curve is exactly that of n randomized responses with epsilon_0 = 1/scale. The scale is the float64
-    as the rational number that it is. The draw, given uniform random bits, has a law of integers that was computed
-    without rounding errors of float64: its log ratios are those above within 2^-200, and it ends where less than
-    2^-255 of the mass is left. Counted in, noise on m coordinates is (l1/scale + m 2^-200, m 2^-250)-DP.
+    (epsilon, delta) curve is exactly that of n randomized responses with epsilon_0 = 1/scale. The scale is the exact
+    rational value of the float64. Given uniform random bits, the draw's law on integers was computed without rounding
+    errors of float64: its log ratios are those above within 2^-200, and the mass beyond its end is below 2^-255. With
+    these errors, noise on m coordinates is (l1/scale + m 2^-200, m 2^-250)-DP.
 
     Args:
         scale: b in [1e-3, 2^40], in units of the count; values stay below 2^53.
@@ -104,12 +104,12 @@ class DiscreteLaplace(Mechanism):
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
         """Return its curve: exact for integers that change by 1 each, else an upper bound with exact pure epsilon.
 
-        The numbers have to be integers; a bound on their change need not be one.
+        The numbers must be integers; a bound on their change need not be.
         """
         return _curve(self.scale, sensitivity)
 
     def sampler_table(self) -> UInt64Array:
-        """Return the table of the sampler, the caller's own."""
+        """Return a copy of the sampler's table."""
         return discrete_laplace_table(self.scale).copy()
 
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
@@ -118,7 +118,7 @@ class DiscreteLaplace(Mechanism):
 
     @property
     def envelope(self) -> Laplace:
-        """Laplace noise of that scale: a draw is the difference of two exponentials, each rounded down."""
+        """Laplace noise of the same scale: a draw is the difference of two exponentials, each rounded down."""
         return Laplace(self.scale)
 
     def rounding(self, draws: int) -> float:
@@ -131,7 +131,7 @@ class DiscreteLaplace(Mechanism):
         return np.asarray(draws[0] - draws[1], dtype=np.float64)
 
     def lattice(self, summands: int) -> Lattice | None:
-        """Return the exact law of a sum of so many draws, if it has few enough values."""
+        """Return the exact law of a sum of `summands` draws, if it has few enough values."""
         if not few_enough(self.scale, summands):
             return None
         ratio = math.exp(-1.0 / self.scale)
@@ -154,7 +154,7 @@ class DiscreteLaplace(Mechanism):
         return 1.0 / self.scale
 
     def log_moment(self, argument: float) -> float:
-        """Return ln E e^(argument Z), exactly; of w Z it is convex in w^2."""
+        """Return the exact ln E e^(argument Z); for w Z it is convex in w^2."""
         limit = self.moment_limit
         sides = math.log(-math.expm1(argument - limit)) + math.log(-math.expm1(-argument - limit))
         return 2.0 * math.log(-math.expm1(-limit)) - sides
@@ -178,7 +178,7 @@ def _coin_probabilities(scale: float) -> list[Approximation]:
         digits += 1
 
     def odds(exponent: Fraction, factor: int) -> Approximation:
-        # factor e / (1 + e) with e = exp(-exponent): an error of e counts `factor` times at most.
+        # factor e / (1 + e) with e = exp(-exponent): an error of e is multiplied by at most `factor`.
         def approximation(bits: int) -> int:
             e = exp_minus(exponent, bits + 8)
             return round_shift((factor * e << (bits + 8)) // ((1 << (bits + 8)) + e), 8)
@@ -221,7 +221,7 @@ def discrete_laplace_table(scale: float) -> UInt64Array:
 def _flip(words: np.ndarray, thresholds: np.ndarray) -> None:
     """Replace each word by its four coins (bits 0..3), its lane 0's spare bit (_SIGN) and whether one tied (_TIE)."""
     for i in range(words.shape[0]):
-        # No lane borrows from the next: the first operand's top bits are set, the other's are not.
+        # No lane borrows from the next, because the first operand's top bits are set and the other's are not.
         gap = (words[i] | _TOP_OF_LANES) - thresholds[i]
         less = (~gap & _TOP_OF_LANES) >> np.uint64(15)
         equal = gap & ~(gap - _ONE_IN_LANES) & _TOP_OF_LANES
@@ -232,7 +232,7 @@ def _flip(words: np.ndarray, thresholds: np.ndarray) -> None:
 
 @kernel
 def _value(draw: np.uint64) -> float:
-    """Return the number that a draw's coins and sign say, without the part of 2^k and above."""
+    """Return the number given by a draw's coins and sign, without its part from 2^k on."""
     magnitude = (((draw & _COINS) >> np.uint64(_FIXED_COINS)) + np.uint64(1)) * (draw & _NONZERO)
     negative = np.int64(draw >> np.uint64(62)) & 1
     return np.float64((np.int64(magnitude) ^ -negative) + negative)
@@ -240,7 +240,7 @@ def _value(draw: np.uint64) -> float:
 
 @kernel
 def _settled(key: np.ndarray, number: np.uint64, table: np.ndarray) -> float:
-    """Return draw `number` coin by coin, with as many bits as each of them takes."""
+    """Return draw `number` coin by coin, with as many bits as each coin needs."""
     n_words, n_coins, n_limbs, largest = np.int64(table[0]), np.int64(table[1]), np.int64(table[2]), np.int64(table[3])
     limbs = table[_HEADER + _BLOCK * n_words :]
     spare = RESERVED + number * np.uint64(n_limbs * (n_coins + largest))
@@ -259,7 +259,7 @@ def _settled(key: np.ndarray, number: np.uint64, table: np.ndarray) -> float:
             draw |= np.uint64(1) << np.uint64(coin)
     high = np.int64(0)
     if draw & _OVERFLOW:
-        # Above 2^k the law is itself again: G div 2^k counts equal coins up to the first 0.
+        # G div 2^k is geometric again: it counts equal coins up to the first 0.
         again = limbs[n_coins * n_limbs :]
         high = np.int64(1)
         while high < largest and bernoulli(again, key, spare + np.uint64((n_coins + high) * n_limbs)):
@@ -272,8 +272,8 @@ def _settled(key: np.ndarray, number: np.uint64, table: np.ndarray) -> float:
 def fill_discrete_laplace(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     """Fill `out` float64[n] with draws number first, first+1, ... (below 2^53) of the law of `noise.table`.
 
-    *Formal guarantee.* See DiscreteLaplace. Draw i uses words W i .. W i + W - 1 of the key, W = table[0], and to
-    settle ties words from RESERVED on that no other draw uses.
+    *Formal guarantee.* See DiscreteLaplace. Draw i uses words W i .. W i + W - 1 of the key, W = table[0], and words
+    from RESERVED on that no other draw uses to resolve ties.
     """
     key, table = noise.key, noise.table
     n_words = np.int64(table[0])

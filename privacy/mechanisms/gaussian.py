@@ -25,7 +25,7 @@ _S4, _S5, _S6 = 2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969
 _K1, _K2, _K3 = 4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05
 _K4, _K5, _K6 = -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11
 _HALF_PI = math.pi / 2
-# Standard deviations with a mass below 1e-55 beyond them.
+# The mass beyond this many standard deviations is below 1e-55.
 REACH = 16.0
 
 
@@ -34,10 +34,9 @@ class Gaussian(Mechanism):
     """Additive Gaussian noise of standard deviation sigma = `scale`.
 
     *Formal guarantee.* For a vector with an L2 distance of at most `l2` between any two neighbours, adding independent
-    N(0, scale^2) noise to every coordinate is (epsilon, delta)-DP for every
-    epsilon >= 0 with delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), mu = l2 / scale, and for no
-    smaller delta, in real arithmetic; delta is never 0. The sampler here works in float64: the certificate says
-    'float64-idealised'.
+    N(0, scale^2) noise to every coordinate is (epsilon, delta)-DP for every epsilon >= 0 with delta = Phi(mu/2 -
+    epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), mu = l2 / scale, and for no smaller delta, in real arithmetic;
+    delta is never 0. The sampler works in float64, so the certificate says 'float64-idealised'.
 
     Args:
         scale: sigma > 0, in units of the count.
@@ -78,7 +77,7 @@ class Gaussian(Mechanism):
         return self.scale**2
 
     def curve(self, sensitivity: Sensitivity) -> GaussianDP:
-        """Return the exact curve: neighbours that differ by l2 attain it."""
+        """Return the exact curve, which neighbours that differ by l2 attain."""
         return GaussianDP(sensitivity.l2 / self.scale, exact=True)
 
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
@@ -94,7 +93,7 @@ class Gaussian(Mechanism):
         """Return the law of a sum of draws, rounded to multiples of `step`."""
         per_step = step / (self.scale * math.sqrt(summands))
         edges = (np.arange(math.ceil(REACH / per_step) + 2) - 0.5) * per_step
-        # Gauss-Legendre in every bin: differences of a distribution function would lose the tail.
+        # Gauss-Legendre quadrature in every bin, because differences of a distribution function lose the tail.
         nodes, weights = np.polynomial.legendre.leggauss(5)
         x = edges[:, None] + (nodes + 1.0) * (per_step / 2.0)
         return Lattice(np.exp(-0.5 * x * x) @ weights * (per_step / (2.0 * math.sqrt(2.0 * math.pi))), 0.0)
@@ -120,7 +119,7 @@ def circle_point(bits: np.uint64) -> tuple[float, float]:
     """Return sqrt(2) (cos, sin) of an angle uniform on the circle; errors below 5e-16.
 
     With x uniform on (-pi/4, pi/4), cos x - sin x = sqrt(2) cos(x + pi/4), and likewise for sin: the first quadrant.
-    Two further bits are the signs: no branch and no exchange is needed.
+    Two further bits are the signs, so no branch and no exchange is needed.
     """
     x = (one_to_two(bits) - (1.5 - 2.0**-53)) * _HALF_PI
     z = x * x
@@ -148,8 +147,8 @@ def fill_gaussian(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of N(0, noise.scale^2).
 
     Draw number i is a function of the key and i only. Draws 2j and 2j+1 are the two coordinates of one random point,
-    hence independent, made of the bits number 2j and 2j+1 and of no others. |draw| is at most 8.6 scale; a true
-    Gaussian exceeds it with probability below 1e-17.
+    hence independent, and use only the bits number 2j and 2j+1. |draw| is at most 8.6 scale; a true Gaussian exceeds
+    this with probability below 1e-17.
 
     *Formal guarantee.* None by itself; see Gaussian.
     """
@@ -163,6 +162,6 @@ def fill_gaussian(out: Float64Array, noise: Noise, first: np.uint64) -> None:
         pairs = np.empty(2 * n_pairs)
         fill_bits(pairs.view(np.uint64), key, first - np.uint64(skipped))
         _turn_into_pairs(pairs, scale)
-        # An assignment of slices would compile a second longer, for its message about shapes.
+        # A slice assignment would take a second longer to compile, because of its error about shapes.
         for i in range(out.shape[0]):
             out[i] = pairs[skipped + i]

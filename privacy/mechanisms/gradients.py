@@ -1,8 +1,8 @@
 """Mechanisms that clip a vector on the user's side and add noise.
 
-The clip bounds the distance of any two vectors, so a message has a privacy curve of its own, without a sensitivity. It
-covers everything that shaped the vector: environment, trajectory, its length. It does not cover when a message is sent,
-nor whether: send one per round, that of the zero vector if there is nothing to say.
+The clip bounds the distance of any two vectors, so a message has a privacy curve without a further sensitivity. It
+covers everything that affects the vector: environment, trajectory, its length. It does not cover whether and when a
+message is sent: send one per round, with the zero vector if there is no other.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Clipped(VectorMechanism):
 
     Args:
         dimension: d, of the vector.
-        clip: C > 0: vectors are shrunk into the ball of radius C / 2, so that two of them differ by at most C.
+        clip: C > 0; vectors are shrunk into the ball of radius C / 2, so that two of them differ by at most C.
         additive: the noise of one coordinate, in units of the grid if there is one.
         grid: 0, or the power of two that divides all numbers of the message.
     """
@@ -95,7 +95,7 @@ class _Clipped(VectorMechanism):
 
     @property
     def noise_norm(self) -> float:
-        """sqrt(d * variance), and up to d * grid^2 for rounding: exact for an input that is not clipped."""
+        """sqrt(d * variance), with up to d * grid^2 more under the root for rounding; exact for an unclipped input."""
         unit = self.grid or 1.0
         return math.sqrt(self.dimension * (self.additive.variance * unit**2 + self.grid**2))
 
@@ -116,9 +116,9 @@ class ClippedLaplace(_Clipped):
     """g / max(1, |g|_1 / (C/2)) + Laplace(C/epsilon) on every coordinate.
 
     *Formal guarantee.* Any two clipped vectors differ by at most C in L1, so one message is (C/scale, 0)-LDP for any
-    two vectors, exactly: g = (C/2) e_1 against -(C/2) e_1. In real arithmetic without a grid. With one: the clipped
-    vector is rounded towards 0 to integers with an L1 norm of at most the ball's radius in units (checked in integers,
-    so that float64 rounding cannot exceed it), and the noise is discrete Laplace: nothing is idealised.
+    two vectors; g = (C/2) e_1 and -(C/2) e_1 attain this. Without a grid this is in real arithmetic. With a grid the
+    clipped vector is rounded towards 0 to integers with an L1 norm of at most the ball's radius in units (checked in
+    integers, so that float64 rounding cannot exceed it), and the noise is discrete Laplace: nothing is idealised.
 
     Paper: [OT20] eqs. (19), (20) and (21), Algorithm 2.
     """
@@ -134,8 +134,8 @@ class ClippedLaplace(_Clipped):
 class ClippedGaussian(_Clipped):
     """g / max(1, |g|_2 / (C/2)) + Normal(0, sigma^2) on every coordinate.
 
-    *Formal guarantee.* The ball has radius C/2, so the L2 sensitivity is its diameter C (2 * radius, not the radius):
-    one message is mu-GDP with mu = C/sigma for any two vectors, exactly, in real arithmetic. With a grid the vector is
+    *Formal guarantee.* The ball has radius C/2, so the L2 sensitivity is its diameter C (not the radius): one message
+    is exactly mu-GDP with mu = C/sigma for any two vectors, in real arithmetic. With a grid the vector is
     rounded towards 0 to integers of L2 norm at most the radius in units (checked in integers), and the noise is
     discrete Gaussian with the curve of `additive`: nothing is idealised.
 
@@ -152,7 +152,7 @@ class ClippedGaussian(_Clipped):
     def with_scale(cls, scale: float, dimension: int, clip: float, exact: bool = False) -> Self:
         """Return noise of a given standard deviation: one message is mu-GDP with mu = clip / scale.
 
-        If `exact` it is (mu^2 / 2)-zCDP. Raises ValueError for a scale that no grid is fine enough for.
+        If `exact` it is (mu^2 / 2)-zCDP. Raises ValueError for a scale for which no grid is fine enough.
         """
         check_ball(dimension, clip)
         if not exact:
@@ -162,7 +162,7 @@ class ClippedGaussian(_Clipped):
 
 
 def _of_ball(diameter: float, norm: str, dimension: int) -> Sensitivity:
-    """Return how far apart two vectors in a ball of the L1 or the L2 norm can be."""
+    """Return the largest distance of two vectors in a ball of the L1 or the L2 norm."""
     l1 = diameter if norm == "l1" else diameter * math.sqrt(dimension)
     return Sensitivity(l1, diameter, diameter, dimension)
 

@@ -19,7 +19,7 @@ from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
 from dprl.privacy.mechanisms.gram_distance import largest_distance
 
 JOINT_L2_SQUARED = 4.5
-"""Of one message, in units of m^4: the largest (2 - 2c) + (2 - 2c^2), at the cosine c = -1/2 of phi and phi'."""
+"""Squared L2 sensitivity of one message over m^4: the maximum of (2 - 2c) + (2 - 2c^2), at cosine c = -1/2."""
 
 
 def l1_upper(dimension: int) -> float:
@@ -53,7 +53,7 @@ def attaining_pair(dimension: int, bound: float) -> tuple[Float64Array, Float64A
 
 
 def gram_sensitivity(dimension: int, bound: float) -> Sensitivity:
-    """Return how far apart two messages of one agent and stage are: (upper triangle of phi phi^T, phi V).
+    """Return the largest distance of two messages of one agent and stage: (upper triangle of phi phi^T, phi V).
 
     |phi| <= m and 0 <= V <= m for m = `bound`. L2 is sqrt(4.5) m^2 in joint, also where an off-diagonal entry counts
     twice (the Frobenius norm); L1 is at most c_hi m^2; a number of phi V changes by at most 2 m^2, one of the matrix by
@@ -66,12 +66,12 @@ def gram_sensitivity(dimension: int, bound: float) -> Sensitivity:
 
 @dataclass(frozen=True)
 class GramRelease:
-    """Messages of one user in an episode: at every stage one of each agent, each with noise of its own.
+    """Messages of one user in an episode: one per agent at every stage, each with separate noise.
 
     Args:
         dimension: D, of phi (n d in [TH23]).
-        bounds: m_h >= 0 for h = 1..H; a stage of bound 0 has nothing of the user in it.
-        n_messages: M of a stage, all of which can change together: n, or 1 where all agents have the same V.
+        bounds: m_h >= 0 for h = 1..H; a stage of bound 0 has no user data.
+        n_messages: M per stage, all of which can change together: n, or 1 if all agents have the same V.
         clipped: whether the device clips phi to norm m_h and V to [0, m_h]. [TH23] does not (D7): then nothing bounds
             the change by a user, and no noise has a finite guarantee.
     """
@@ -89,7 +89,7 @@ class GramRelease:
 
     @classmethod
     def of_horizon(cls, horizon: int, dimension: int, n_messages: int, clipped: bool = True) -> GramRelease:
-        """Return that of values in [0, H - h] at the state after stage h: m_h = H - h, 0 at the last stage."""
+        """Return the release for values in [0, H - h] after stage h: m_h = H - h, 0 at the last stage."""
         return cls(dimension, tuple(float(horizon - h) for h in range(1, horizon + 1)), n_messages, clipped)
 
     def power_sum(self, power: int) -> float:
@@ -108,15 +108,15 @@ class GramRelease:
 
     @property
     def n_numbers(self) -> int:
-        """Numbers of all messages of an episode, without those that have nothing of the user in them."""
+        """Numbers in all messages of an episode, without those that have no user data."""
         return self.n_messages * self.sent_stages * self.message_length
 
 
 @inlined
 def clip_features(out: Float64Array, phi: Float64Array, bound: float, clips: bool) -> None:
-    """Fill `out` float64[D] with phi, shrunk to the norm `bound` if it `clips`; numbers that are not finite count as 0.
+    """Fill `out` float64[D] with phi, shrunk to the norm `bound` if it `clips`; non-finite numbers count as 0.
 
-    A bound of 0 leaves nothing of phi.
+    A bound of 0 gives zeros.
     """
     total = 0.0
     for i in range(out.shape[0]):
@@ -135,7 +135,7 @@ def clip_features(out: Float64Array, phi: Float64Array, bound: float, clips: boo
 
 @inlined
 def clip_value(value: float, bound: float, clips: bool) -> float:
-    """Return V, in [0, bound] if it `clips`; 0 if it is not finite, and for a bound of 0."""
+    """Return V, clipped to [0, bound] if it `clips`; 0 if V is not finite or the bound is 0."""
     if not abs(value) < math.inf or bound <= 0.0:
         return 0.0
     # D7
@@ -146,7 +146,7 @@ def clip_value(value: float, bound: float, clips: bool) -> float:
 def finish_gram(
     numbers: Float64Array, feature: Float64Array, target: float, grid: float, ends: float, off_diagonal: float
 ) -> None:
-    """Turn draws `numbers` float64[D (D + 3) / 2] into a message: that of feature float64[D] and target, with noise.
+    """Turn draws `numbers` float64[D (D + 3) / 2] into the noisy message of feature float64[D] and target.
 
     numbers: the diagonal, the right-hand side, the upper triangle row by row. The statistics are rounded to the grid if
     that is above 0. ends, off_diagonal: the factors of draws, on the diagonal and the right-hand side, and off
@@ -167,7 +167,7 @@ def finish_gram(
 
 @inlined
 def _on_grid(number: float, grid: float) -> float:
-    """Return the multiple of the grid that is nearest to `number`; the number itself for no grid."""
+    """Return the multiple of the grid nearest to `number`, or the number itself without a grid."""
     # A power of two: the division and the product are exact.
     return grid * float(np.rint(number / grid)) if grid > 0.0 else number
 

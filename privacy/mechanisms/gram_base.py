@@ -32,13 +32,13 @@ from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.vectors import NO_ACCOUNT
 from dprl.privacy.randomness.bits import SPLITMIX64, splitmix64_increment
 
-# Rounding to a grid that can be as fine as needed adds less than 2^-6 to the L1 sensitivity; where it cannot, up to
-# 1024 times the noise of real arithmetic is added to pay for rounding.
+# Rounding to a grid that can be as fine as needed adds less than 2^-6 to the L1 sensitivity; otherwise rounding is
+# covered by up to 1024 times the noise of real arithmetic.
 _ROUNDING_BITS, MOST_FOR_ROUNDING = 6, 1024.0
-# How far rounding moves two neighbours' numbers apart, in units of the grid: 1, and a trace for float64 products.
+# Growth of the distance of two neighbours' numbers by rounding, in units of the grid: 1, plus float64 rounding.
 _ROUNDING_APART = 1.001
 ROUNDING = 1e-9
-"""Relative; calibrated scales are rounded up by it."""
+"""Relative amount by which calibrated scales are rounded up."""
 _MOST_DRAWS = 2**53
 _NOT_CLIPPED = (
     "no finite guarantee: values are not cut from below and features are longer than H - h (D7), so nothing bounds "
@@ -48,11 +48,11 @@ _NOT_CLIPPED = (
 
 @dataclass(frozen=True)
 class Gram(ABC):
-    """Noise on all messages of an episode, those of a stage with one scale.
+    """Noise on all messages of an episode, with one scale per stage.
 
     Args:
         release: the messages of an episode.
-        scales: noise scale of each stage, in units of phi^2; 0 only where the bound is 0.
+        scales: noise scale of each stage, in units of phi^2; 0 only if the bound is 0.
     """
 
     release: GramRelease
@@ -79,7 +79,7 @@ class Gram(ABC):
         return IDEALISED
 
     def grid(self, stage: int) -> float:  # noqa: ARG002 - as every Gram mechanism
-        """Return the power of two that stage's (1-based) numbers are rounded to; 0 for none."""
+        """Return the power of two to which a (1-based) stage's numbers are rounded; 0 for none."""
         return 0.0
 
     @abstractmethod
@@ -91,7 +91,7 @@ class Gram(ABC):
 
     @property
     def unit(self) -> Mechanism | None:
-        """Noise that every stage scales by its entry of `scales`, apart from `off_diagonal`; None if there is none."""
+        """Noise that every stage multiplies by its entry of `scales` and `off_diagonal`; None if there is none."""
         return None
 
     @property
@@ -123,8 +123,8 @@ class Gram(ABC):
     ) -> tuple[Float64Array, Float64Array]:
         """Return message `number` of the stream `key`: (float64[D, D] symmetric, float64[D]) at `stage` in 1..H.
 
-        `number` has to differ between agents, stages and episodes. Numbers that are not finite count as 0; phi is
-        shrunk to the stage's bound m and `value` clipped to [0, m] here, on the device.
+        `number` must differ between agents, stages and episodes. Non-finite numbers count as 0; phi is shrunk to the
+        stage's bound m and `value` clipped to [0, m] here, on the device.
 
         *Formal guarantee.* See the class.
         """
@@ -151,7 +151,7 @@ class Gram(ABC):
 def stage_key(key: npt.NDArray[np.uint64], stage: int) -> npt.NDArray[np.uint64]:
     """Return the key uint64[5] of a stage: a hash of the device's key, for the same generator.
 
-    For exact noise: the words that a draw takes depend on its scale, so in one stream two stages would share words.
+    It is for exact noise: the words used by a draw depend on its scale, so in one stream two stages would share words.
     """
     digest = hashlib.blake2b(f"stage {stage}".encode(), key=key[1:].astype("<u8").tobytes(), digest_size=32).digest()
     own = np.concatenate([key[:1], np.frombuffer(digest, dtype="<u8").astype(np.uint64)])
@@ -166,7 +166,7 @@ class GriddedGram(Gram):
 
     Args:
         release: the messages of an episode.
-        scales: noise scale of each stage, in units of phi^2; 0 only where the bound is 0.
+        scales: noise scale of each stage, in units of phi^2; 0 only if the bound is 0.
         isotropic: whether off-diagonal entries have the scale divided by sqrt(2) (Gaussian noise only).
         exact: whether numbers are rounded to a grid and the noise is an integer number of grid units.
     """
@@ -186,7 +186,7 @@ class GriddedGram(Gram):
         return GRID if self.exact else IDEALISED
 
     def grid(self, stage: int) -> float:
-        """Return the power of two that stage's (1-based) numbers are rounded to; 0 for none."""
+        """Return the power of two to which a (1-based) stage's numbers are rounded; 0 for none."""
         scale, bound = self.scales[stage - 1], self.release.bounds[stage - 1]
         if not self.exact or scale == 0:
             return 0.0
@@ -205,7 +205,7 @@ class GriddedGram(Gram):
 
     @property
     def unit(self) -> Mechanism | None:
-        """Noise of scale 1; None on a grid, where every scale has a sampler of its own."""
+        """Noise of scale 1; None on a grid, where every scale has a separate sampler."""
         return None if self.exact else self.continuous(1.0)
 
     @property
@@ -214,7 +214,7 @@ class GriddedGram(Gram):
         return math.sqrt(0.5) if self.isotropic else 1.0
 
     def _with_more_noise(self, factor: float, most: float, epsilon: float) -> Self:
-        """Return the same with scales times `factor`; a ValueError if the largest of them is then above `most`."""
+        """Return the same noise with scales times `factor`; raise ValueError if the largest is then above `most`."""
         scales = tuple(scale * factor for scale in self.scales)
         if max(scales) > most:
             raise ValueError(
@@ -225,11 +225,11 @@ class GriddedGram(Gram):
         return replace(self, scales=scales)
 
     def _rounded_apart(self, stage: int, weight: float) -> float:
-        """Return how much rounding adds to a norm that is `weight` for a vector of ones."""
+        """Return the growth by rounding of a norm that is `weight` for a vector of ones."""
         return _ROUNDING_APART * self.grid(stage) * weight
 
     def _l2_squared(self, weight: float) -> float:
-        """Return the squared L2 distance of one agent's messages of two users, those of a stage in units of its scale.
+        """Return the squared L2 distance of one agent's messages of two users, in units of each stage's scale.
 
         weight: norm of a message of ones.
         """
@@ -243,7 +243,7 @@ class GriddedGram(Gram):
 
 @dataclass(frozen=True)
 class RawGram(Gram):
-    """The statistics as they are: for runs without privacy. No ledger accounts for it.
+    """The statistics without noise, for runs without privacy. No ledger accounts for it.
 
     Args:
         release: the messages of an episode.
@@ -259,7 +259,7 @@ class RawGram(Gram):
             raise ValueError(f"scales must be left out without noise, got {self.scales}; choose a mechanism")
 
     def stage_mechanisms(self, stage: int) -> tuple[Mechanism, Mechanism]:
-        """Raise ValueError: there are none."""
+        """Raise ValueError, because there are none."""
         raise ValueError(f"stage must be one with noise, got {stage} of raw statistics; choose a mechanism")
 
     def _clipped_curve(self) -> PrivacyCurve:

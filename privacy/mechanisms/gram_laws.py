@@ -24,10 +24,10 @@ from dprl.privacy.mechanisms.gram_base import MOST_FOR_ROUNDING, ROUNDING, Gram,
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.uniform import Uniform
 
-# Relative: ratios that differ by rounding only.
+# Relative difference of ratios that differ by rounding only.
 _SAME = 1e-14
 LEAST_UNITS = 2.0**ClippedGaussian.grid_bits
-"""Least scale of Gaussian noise in units of its grid: that of clipped vectors; Gram matrices have more."""
+"""Least scale of Gaussian noise in units of its grid: that for clipped vectors; Gram matrices have larger ones."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class GramGaussian(GriddedGram):
     *Formal guarantee.* Between any two inputs of a user, all messages of an episode together, to all n agents, are
     mu-GDP with mu^2 = 4.5 n sum_h m_h^4 / sigma_h^2, in real arithmetic: one user's messages are one vector, so no
     composition is needed. The Frobenius norm counts an off-diagonal entry twice and its sensitivity is the same sqrt(2)
-    m^2, so `isotropic` halves that variance for nothing; then the noise is the same in every basis. The worst pair has
-    the cosine -1/2 and V = m; [TH23]'s features realise it for D >= 4. On a grid (`exact`) numbers are rounded to it,
-    so that each difference grows by at most one unit, and the noise is discrete Gaussian: see `RoundedGaussianLoss`.
+    m^2, so `isotropic` halves that variance at no cost; the noise is then the same in every basis. The worst pair has
+    the cosine -1/2 and V = m; [TH23]'s features attain it for D >= 4. With `exact`, numbers are rounded to a grid, so
+    that each difference grows by at most one unit, and the noise is discrete Gaussian: see `RoundedGaussianLoss`.
 
     Paper: Balle, Wang 2018, Theorem 8; Peikert 2010, Theorem 3.1; the statistics are those of [TH23] Algorithm 1.
     """
@@ -58,7 +58,7 @@ class GramGaussian(GriddedGram):
     ) -> Self:
         """Return the least isotropic noise that makes an episode's messages (epsilon, delta)-LDP.
 
-        With `stage_scales` sigma_h is proportional to m_h^2 (every stage loses the same), else the same at all stages.
+        With `stage_scales`, sigma_h is proportional to m_h^2 (equal losses), otherwise it is the same at all stages.
         """
         if not 0.0 < delta < 1.0:
             raise ValueError(f"delta must lie in (0, 1) for Gaussian noise, got {delta}; use gram_laplace for 0")
@@ -70,7 +70,7 @@ class GramGaussian(GriddedGram):
     def from_gdp(cls, mu: float, release: GramRelease, stage_scales: bool, exact: bool, epsilon: float) -> Self:
         """Return the least isotropic noise with this mu: mu-GDP, up to rounding if `exact`.
 
-        epsilon: of that budget, for the message of the ValueError where rounding costs more.
+        epsilon: of that budget, for the message of the ValueError if rounding costs more.
         """
         shape = shape_of(release, stage_scales)
         needed = cls(release, shape, isotropic=True).mu / mu * (1.0 + ROUNDING)
@@ -101,15 +101,15 @@ def _integer_curve(mu: float, units: float, numbers: int) -> MinimumCurve:
     """Return the curve of discrete Gaussian noise on integers.
 
     Args:
-        mu: L2 norm of their change, each in units of its noise. units: the least scale. numbers: how many can change.
+        mu: L2 norm of their change, each in units of its noise. units: the least scale. numbers: maximum of changes.
     """
     return MinimumCurve((ZCDP(mu * mu / 2.0), RoundedGaussianLoss(mu * units, units, numbers)))
 
 
 def budget_mu(epsilon: float, delta: float, integers: int) -> float:
-    """Return the mu of all Gaussian noise that (epsilon, delta) allows, rounded down.
+    """Return the total mu of Gaussian noise that (epsilon, delta) allows, rounded down.
 
-    integers: how many integers have the noise, of scale LEAST_UNITS or more each; 0 for noise on real numbers.
+    integers: number of integers with noise, each of scale LEAST_UNITS or more; 0 for noise on real numbers.
     """
     if integers == 0:
         return gaussian_mu(epsilon, delta)
@@ -125,15 +125,15 @@ class GramLaplace(GriddedGram):
     *Formal guarantee.* Between any two inputs of a user, all messages of an episode together, to all n agents, are
     (n sum_h c_hi m_h^2 / b_h, 0)-DP: c_hi m^2 is the L1 sensitivity of a message, an upper bound above D = 12. The same
     noise is rho-zCDP with rho = 4.5 n sum_h m_h^4 / (2 b_h^2) (epsilon_j-DP of a coordinate is epsilon_j^2/2-zCDP),
-    and this says more at delta > 0. In real arithmetic; on a grid (`exact`) numbers are rounded to it, so that
-    each difference grows by at most one unit, and the noise is discrete Laplace.
+    which is a stronger bound at delta > 0. This is in real arithmetic; with `exact`, numbers are rounded to a grid, so
+    that each difference grows by at most one unit, and the noise is discrete Laplace.
 
     Paper: Dwork, McSherry, Nissim, Smith 2006, Proposition 1; the statistics are those of [TH23] Algorithm 1.
     """
 
     name: ClassVar[str] = "gram_laplace"
-    # The scale is 2^n to 2^(n+1) units of the grid, n from the first to the second: samplers' tables end at 2^40. A
-    # finer grid than by the first is for noise so large that rounding to it would cost too much.
+    # The scale is 2^n to 2^(n+1) units of the grid, n from the first to the second: samplers' tables end at 2^40. Grids
+    # finer than with the first n are for large noise, for which rounding would otherwise cost too much.
     grid_bits: ClassVar[tuple[int, int]] = (20, 39)
     continuous: ClassVar[type[Laplace] | type[Gaussian]] = Laplace
     discrete: ClassVar[type[DiscreteLaplace] | type[DiscreteGaussian]] = DiscreteLaplace
@@ -149,7 +149,7 @@ class GramLaplace(GriddedGram):
     ) -> Self:
         """Return the least noise that is (epsilon, delta)-LDP by the pure bound or, for delta > 0, by the zCDP bound.
 
-        With `stage_scales` b_h is proportional to m_h^2 (every stage loses the same), else the same at all stages.
+        With `stage_scales`, b_h is proportional to m_h^2 (equal losses), otherwise it is the same at all stages.
         """
         check_request(epsilon, release)
         shape = shape_of(release, stage_scales)
@@ -188,11 +188,11 @@ class GramLaplace(GriddedGram):
 
 @dataclass(frozen=True)
 class _Bounded(Gram):
-    """Base of the two bounded laws: the mass outside of the common support, message by message."""
+    """Base of the two bounded laws: the mass outside the common support, message by message."""
 
     @property
     def mass_outside(self) -> float:
-        """Probability that an episode's messages tell neighbours apart, for the worst pair; an upper bound."""
+        """Upper bound on the probability that an episode's messages identify one of the worst two neighbours."""
         inside = 0.0
         for stage, bound in enumerate(self.release.bounds, 1):
             if bound > 0:
@@ -209,7 +209,7 @@ class GramUniform(_Bounded):
 
     *Formal guarantee.* Between any two inputs of a user, all messages of an episode together, to all n agents, are
     (0, delta)-DP with delta <= sum_h n c_hi m_h^2 / (2 a_h), the same at every epsilon, in real arithmetic; the curve
-    has the product over messages of Lemma E, a little less. No epsilon is finite at a smaller delta.
+    uses the slightly smaller product over messages of Lemma E. No epsilon is finite at a smaller delta.
 
     Paper: [TH23] sec. 6.1.
     """
@@ -244,12 +244,12 @@ class GramBoundedLaplace(_Bounded):
     """Laplace(b_h) noise given that it lies in [-B_h, B_h], on phi V and on the upper triangle of phi phi^T.
 
     *Formal guarantee.* Between any two inputs of a user, all messages of an episode together, to all n agents, are
-    (sum_h n c_hi m_h^2 / b_h, delta)-DP, delta the mass outside of the common support (Lemma E, message by message), in
-    real arithmetic; an upper bound. No finite bound has a pure epsilon.
+    (sum_h n c_hi m_h^2 / b_h, delta)-DP, where delta is the mass outside the common support (Lemma E, message by
+    message), in real arithmetic; an upper bound. No finite bound has a pure epsilon.
 
     Args:
         release: the messages of an episode.
-        scales: b_h of each stage, in units of phi^2; 0 only where the bound m_h is 0.
+        scales: b_h of each stage, in units of phi^2; 0 only if the bound m_h is 0.
         limits: B_h of each stage, in the same units.
 
     Paper: [TH23] sec. 6.2; Geng, Ding, Guo, Kumar 2020, Theorem 1.
@@ -274,9 +274,9 @@ class GramBoundedLaplace(_Bounded):
     ) -> GramBoundedLaplace:
         """Return truncated Laplace noise that is (epsilon, delta)-LDP: B_h = b_h ln(1 + (e^epsilon - 1) / (2 delta)).
 
-        With `stage_scales` b_h is proportional to m_h^2 (every stage loses the same), else the same at all stages. With
-        sum_j |v_j| / b_j <= epsilon the masses outside add up to at most delta, as e^x - 1 is superadditive. Raises
-        ValueError for delta = 0, met by no bound, and on a grid, where there is no sampler.
+        With `stage_scales`, b_h is proportional to m_h^2 (equal losses), otherwise it is the same at all stages. If
+        sum_j |v_j| / b_j <= epsilon, the masses outside add up to at most delta, because e^x - 1 is superadditive.
+        Raises ValueError for delta = 0, which no bound meets, and with `exact`, for which there is no sampler.
         """
         if not 0.0 < delta < 1.0:
             raise ValueError(f"delta must lie in (0, 1) for bounded Laplace noise, got {delta}; use gram_laplace for 0")
@@ -312,8 +312,8 @@ class GramBoundedLaplace(_Bounded):
         return bounded_support_curve(self.mass_outside, ratio)
 
 
-# The scales that [TH23] prints: to be run and certified, not to be believed. None holds as claimed for all numbers of
-# agents; GramGaussian and GramLaplace say the real guarantees, after the clips that the paper leaves out.
+# The scales that [TH23] prints, to be run and certified. None holds as claimed for all numbers of agents; GramGaussian
+# and GramLaplace state the real guarantees, after the clips that the paper leaves out.
 
 
 def printed_gaussian_sigma(horizon: int, epsilon: float, delta: float) -> float:
@@ -347,7 +347,7 @@ def printed_uniform_bound(horizon: int, delta: float, appendix: bool = False) ->
 
 
 def most_agents_of_printed_gaussian(horizon: int, epsilon: float, delta: float) -> int:
-    """Return the largest n at which the printed sigma is (epsilon, delta)-LDP, with m_h = H - h; it names no limit."""
+    """Return the largest n for which the printed sigma is (epsilon, delta)-LDP, m_h = H - h; [TH23] has no limit."""
     per_agent = JOINT_L2_SQUARED * GramRelease.of_horizon(horizon, 1, 1).power_sum(4)
     largest = gaussian_mu(epsilon, delta) * printed_gaussian_sigma(horizon, epsilon, delta)
     return math.floor(largest**2 / per_agent)

@@ -20,7 +20,7 @@ from dprl.privacy.mechanisms.samplers import sampler
 from dprl.privacy.mechanisms.tails import NEGLIGIBLE, Lattice, laplace_sum_tail
 from dprl.privacy.randomness.bits import fill_bits
 
-# Draws with both halves kept at a time: a few kB, so they stay in the nearest cache.
+# Number of draws with both halves kept at a time: a few kB, which stay in the nearest cache.
 BLOCK = 256
 FourRows = tuple[Float64Array, Float64Array, Float64Array, Float64Array]
 
@@ -28,8 +28,8 @@ FourRows = tuple[Float64Array, Float64Array, Float64Array, Float64Array]
 def calibrated_scale(curve: Callable[[float], PrivacyCurve], epsilon: float, delta: float, l1: float) -> float:
     """Return the smallest scale at which (discrete) Laplace noise is (epsilon, delta)-DP, rounded up.
 
-    *Formal guarantee.* For delta = 0 l1 / scale <= epsilon as rational numbers. For delta > 0 `curve` of the scale, the
-    one that a certificate shows, meets (epsilon, delta) there, unless the former is smaller.
+    *Formal guarantee.* For delta = 0, l1 / scale <= epsilon as rational numbers. For delta > 0, `curve` of the scale,
+    as on a certificate, meets (epsilon, delta), unless the scale for delta = 0 is smaller.
     """
     pure = quotient_up(l1, epsilon)
     if delta <= 0.0:
@@ -43,8 +43,8 @@ class Laplace(Mechanism):
     """Additive Laplace noise, density exp(-|x|/scale) / (2 scale).
 
     *Formal guarantee.* For a vector with an L1 distance of at most `l1` between any two neighbours, adding independent
-    Laplace(scale) noise to every coordinate is (l1/scale, 0)-DP, exactly, in real arithmetic. The sampler here works
-    in float64: the certificate says 'float64-idealised' (Mironov 2012 shows the gap).
+    Laplace(scale) noise to every coordinate is exactly (l1/scale, 0)-DP in real arithmetic. The sampler works in
+    float64, so the certificate says 'float64-idealised' (Mironov 2012 shows the gap).
 
     Args:
         scale: b > 0, in units of the count.
@@ -96,7 +96,7 @@ class Laplace(Mechanism):
         return self
 
     def rounded(self, step: float, summands: int) -> Lattice:
-        """Return the law of a sum of draws, rounded to multiples of `step`; that of one draw is geometric."""
+        """Return the law of a sum of draws, rounded to multiples of `step`; for one draw it is geometric."""
         step /= self.scale
         if summands == 1:
             ratio = math.exp(-step)
@@ -127,8 +127,8 @@ def _signed_halves(bits: np.uint64) -> tuple[float, float]:
 
 @kernel
 def _halves(part: Float64Array, exponents: Float64Array) -> None:
-    """Replace the bits in `part` by the first half of their draws, and put the other number into `exponents`."""
-    # A view of the part, not a part of a view: the compiler must see that they are the same numbers.
+    """Replace the bits in `part` by the first half of their draws, and write the second half to `exponents`."""
+    # A view of the part, not a part of a view, so that the compiler sees that they are the same numbers.
     bits = part.view(np.uint64)
     for i in range(part.shape[0]):
         part[i], exponents[i] = _signed_halves(bits[i])
@@ -154,8 +154,8 @@ def fill_laplace(out: Float64Array, noise: Noise, first: np.uint64) -> None:
 def extend_laplace(arrays: FourRows, key: np.ndarray, first: np.uint64, scale: float) -> None:
     """Set row = parent + draws and released = totals + row, for arrays = (released, totals, parent, row) float64[n].
 
-    In one pass: the adding waits for memory, and costs nothing where there is arithmetic to be done meanwhile. `row`
-    must not be `parent`. The draws are those of `fill_laplace`; a negative scale turns their signs.
+    It does so in one pass: additions wait for memory, and cost nothing during other arithmetic. `row` must not be
+    `parent`. The draws are those of `fill_laplace`; a negative scale reverses their signs.
     """
     released, totals, parent, row = arrays
     fill_bits(released.view(np.uint64), key, first)

@@ -1,7 +1,7 @@
 """A logarithm that the compiler can vectorise, for samplers that invert a distribution function.
 
-It comes in two halves, `reduced` and `log_of_reduced`: as one chain of dependent operations it would keep the processor
-waiting, so that two short loops over a block, one for each half, take less time than one loop for both.
+It has two halves, `reduced` and `log_of_reduced`: two short loops over a block, one for each half, are faster than one
+loop with a long chain of dependent operations.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def one_to_two(bits: np.uint64) -> float:
 
 @kernel
 def open_unit(bits: np.uint64) -> float:
-    """Return (m + 1/2) / 2^52 for the number m of the upper 52 bits: uniform on points of (0, 1), symmetric to 1/2."""
+    """Return (m + 1/2) / 2^52 for the number m of the upper 52 bits: uniform on points of (0, 1), symmetric."""
     return one_to_two(bits) - (1.0 - 2.0**-53)
 
 
 @kernel
 def signed(x: float, sign: np.uint64) -> float:
-    """Return x, with its sign turned if the lowest bit of `sign` is set; without branches."""
+    """Return x, with its sign reversed if the lowest bit of `sign` is set; without branches."""
     return np.int64(np.float64(x).view(np.int64) ^ np.int64(sign << np.uint64(63))).view(np.float64)
 
 

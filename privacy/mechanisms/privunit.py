@@ -1,7 +1,7 @@
 """PrivUnit2: a random unit vector that leans towards the direction of a gradient, under pure local privacy.
 
-With probability p the message lies in the cap {x: <x, v> >= gamma} around the user's direction v, else outside of it,
-uniformly within each. Of all epsilon-LDP unbiased estimates of a direction none is known with less noise.
+With probability p the message lies in the cap {x: <x, v> >= gamma} around the user's direction v, else outside it,
+uniformly within each. No epsilon-LDP unbiased estimate of a direction with less noise is known.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.vectors import CAP, EXACT_CAP, VectorMechanism, VectorNoise
 
 COMMON_SUPPORT = "common support"
-"""The messages that can occur, and their law before the cap is chosen, are the same for every input."""
+"""The possible messages, and their law before the choice of the cap, are the same for every input."""
 # Relative; error of the incomplete beta function, with a margin (tests compare it with rationals and
 # with 40 digits), and for every dimension the rounding of 1 - gamma^2.
 _MASS_ERROR, _MASS_ERROR_PER_DIMENSION = 1e-9, 2.0**-50
-# The square of a smaller threshold has few digits, or none.
+# The square of a smaller threshold loses digits.
 _LEAST_THRESHOLD = 1e-150
 _LARGEST_COIN_EPSILON = 30.0
-# Rejection has no bound: so many draws are set aside for a message.
+# Number of draws reserved for a message, because rejection has no bound.
 _DRAWS, _MOST_SUBMISSIONS = 1 << 32, 2**31
 
 
 def _rarest_cap(dimension: int) -> float:
-    """Return the least mass of a cap that rejection from the whole sphere may be asked for.
+    """Return the least mass of a cap for which rejection from the whole sphere is allowed.
 
-    16384 directions on average, and the draws set aside are not enough with a probability of e^-128 at most.
+    It takes 16384 directions on average; the reserved draws are too few with a probability of at most e^-128.
     """
     return max(2.0**-14, 128.0 * 3.0 * ((dimension + 1) // 2) / _DRAWS)
 
@@ -49,22 +49,22 @@ class PrivUnit(VectorMechanism):
     p/q within the cap and (1 - p)/(1 - q) outside, and antipodal inputs attain the ratio. `epsilon` is computed from
     the p and gamma that the sampler uses, with bounds of the rounding errors added.
 
-    The coin is exact: p is a multiple of 2^-53 and is compared with 53 bits. The rest of real arithmetic:
+    The coin is exact: p is a multiple of 2^-53 and is compared with 53 bits. The rest depends on the sampler:
 
     * `exact=False` draws <x, v> from its conditional law by rejection (no table, no interpolation) and adds a uniform
-      direction orthogonal to v. The last bits of the message depend on v: 'float64-idealised'. How long it takes tells
-      the coin: rejection takes longer on one side of the cap's edge.
+      direction orthogonal to v. The last bits of the message depend on v: 'float64-idealised'. The running time reveals
+      the coin, because rejection takes longer on one side of the cap's edge.
     * `exact=True` draws directions that do not depend on the data until one lies in the cap and one outside, then lets
-      the coin choose. So the coin and the mass of the cap are all that the guarantee rests on: every message that is
-      possible for one input is so for all, and rounding moves the edge of the cap by less than `edge_error`, which
-      `epsilon` accounts for. The number of directions drawn says nothing about the choice.
+      the coin choose. So the guarantee depends only on the coin and the mass of the cap: the possible messages are the
+      same for all inputs, and rounding moves the edge of the cap by less than `edge_error`, which `epsilon` accounts
+      for. The number of directions drawn is independent of the choice.
 
-    A vector without direction (zero, or without a finite coordinate) is as good as a uniformly random one: the density
-    of its message is 1, between the two above, and its estimate has mean zero.
+    A vector without direction (zero, or without a finite coordinate) is treated like a uniformly random one: the
+    density of its message is 1, between the two above, and its estimate has mean zero.
 
     Args:
         dimension: d >= 2, of the vector.
-        probability: p in [1/2, 1), of the cap; a multiple of 2^-53, as every float64 of this range is.
+        probability: p in [1/2, 1), of the cap; a multiple of 2^-53, like every float64 in this range.
         threshold: gamma in [0, 1), the least <x, v> of the cap.
         exact: whether the sampler is exact; else the fast one.
 
@@ -143,7 +143,7 @@ class PrivUnit(VectorMechanism):
 
     @property
     def noise_norm(self) -> float:
-        """The root mean squared norm of the estimate's error: sqrt(1/m^2 - 1), of a unit vector."""
+        """The root mean squared norm of the estimate's error for a unit vector: sqrt(1/m^2 - 1)."""
         return math.sqrt(1.0 / self.gain**2 - 1.0)
 
     def curve(self) -> PureDP:
@@ -166,7 +166,7 @@ def cap_mass(dimension: int, threshold: float) -> float:
     """Return q = P(<x, v> >= threshold) of a uniform unit vector, for threshold in [0, 1]."""
     outside = _belt_mass(dimension, threshold)
     if outside < 0.5:
-        # 1 - gamma^2 has no digits of a small gamma left.
+        # 1 - gamma^2 loses the digits of a small gamma.
         return 0.5 * (1.0 - outside)
     return 0.5 * float(scipy.special.betainc((dimension - 1) / 2.0, 0.5, (1.0 - threshold) * (1.0 + threshold)))
 
@@ -177,7 +177,7 @@ def _belt_mass(dimension: int, threshold: float) -> float:
 
 
 def edge_error(dimension: int) -> float:
-    """Return a bound of how far rounding moves <x, v>, for the directions and the units that the kernels make."""
+    """Return a bound on the rounding error of <x, v> for the directions and unit vectors of the kernels."""
     return (dimension + 64) * 2.0**-50
 
 
@@ -215,6 +215,6 @@ def _gain(dimension: int, p: float, gamma: float) -> float:
 
 
 def _coin(log_odds: float, epsilon: float) -> float:
-    """Return the largest multiple of 2^-53 with log odds of at most `log_odds`, less a trace of epsilon."""
+    """Return the largest multiple of 2^-53 with log odds slightly below `log_odds`, by a fraction of epsilon."""
     p = 1.0 / (1.0 + math.exp(-(log_odds - 1e-11 * epsilon)))
     return max(0.5, math.floor(p * 2.0**53) * 2.0**-53 - 2.0**-53)

@@ -1,4 +1,4 @@
-"""The kernels of PrivUnit2: a direction, one in a cap or outside of it."""
+"""The kernels of PrivUnit2: a random direction, inside or outside a cap."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from dprl.privacy.mechanisms.gaussian import circle_point
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, reduced
 from dprl.privacy.randomness.bits import KEY_WORDS, fill_bits, require_generator
 
-# Trials of `_coordinate` that are drawn together with everything else: more are rarely needed.
+# Trials of `_coordinate` that are drawn together with all other words; more are rarely needed.
 _TRIALS = 8
 _WORDS_BEFORE = 1 + 2 * _TRIALS
 _LEAST_OF_UPPER = 1.0 - math.sqrt(0.5)
 
 
 def privunit_workspace(dimension: int) -> tuple[int, int]:
-    """Return how many numbers and words the kernels below work with."""
+    """Return the sizes of the kernels' workspace, in numbers and words."""
     return 2 * dimension, _WORDS_BEFORE + 3 * ((dimension + 1) // 2)
 
 
 @kernel
 def _exponential(word: np.uint64, low: np.uint64) -> float:
-    """Return -log of a uniform number on (0, 1), accurate relative to its size, near 0 too; without branches.
+    """Return -log of a uniform number on (0, 1), with a small relative error even near 0; without branches.
 
-    The uniform number is u or 1 - u, by the lowest bit of `word`; u in (0, 1/2) is made of the other 127 bits.
+    The uniform number is u or 1 - u, by the lowest bit of `word`; u in (0, 1/2) consists of the other 127 bits.
     """
     u = np.float64(np.int64(word >> np.uint64(1))) * 2.0**-64 + (np.float64(low) + 0.5) * 2.0**-128
     s, e = reduced(u)
@@ -89,7 +89,7 @@ def unit_input(out: np.ndarray, vector: np.ndarray) -> bool:
 
 @kernel
 def _coordinate(inside: bool, d: int, gamma: float, key: np.ndarray, first: np.uint64, words: np.ndarray) -> float:
-    """Return t = <x, v> of a uniform x given its side of the cap's edge, from `words` and further draws.
+    """Return t = <x, v> for a uniform x given its side of the cap's edge, from `words` and further draws.
 
     Two coordinates of x have the polar form R (cos, sin) with R^2 = 1 - U^(2/(d-2)), so t = R cos(angle). Inside the
     cap R >= gamma and cos >= gamma, both drawn directly; the rest is rejection: exact, and fast for any cap.
@@ -118,10 +118,10 @@ def privunit_fast(
     first: np.uint64,
     workspace: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    """Fill `out` float64[d] with PrivUnit's message for `vector`, from draws first, ... (2^32 are kept for it).
+    """Fill `out` float64[d] with PrivUnit's message for `vector`, from draws first, ... (2^32 are reserved for it).
 
     cap: (probability, gamma); workspace: of the sizes of `privunit_workspace`. For a vector without direction, the
-    message is the uniform direction, drawn for every vector.
+    message is the uniform direction, which is drawn for every vector.
 
     *Formal guarantee.* See PrivUnit; in real arithmetic.
     """
@@ -150,9 +150,9 @@ def privunit_exact(
     first: np.uint64,
     workspace: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    """Fill `out` as privunit_fast does, with one of the directions that are drawn whatever `vector` is.
+    """Fill `out` like privunit_fast, with one of several directions that are drawn independently of `vector`.
 
-    *Formal guarantee.* See PrivUnit: rests on the coin and on the mass of the cap.
+    *Formal guarantee.* See PrivUnit: it depends on the coin and on the mass of the cap.
     """
     d = out.shape[0]
     (probability, gamma), (numbers, words) = cap, workspace
@@ -160,12 +160,12 @@ def privunit_exact(
     has_direction = unit_input(unit, vector)
     fill_bits(words[:1], key, first)
     inside = bool(np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability)
-    # Drawn whether it is needed or not, so that the number of draws does not tell whether the input has a direction.
+    # Always drawn, so that the number of draws does not reveal whether the input has a direction.
     number = fill_direction(drawn, words[_WORDS_BEFORE:], key, first + np.uint64(1))
     for i in range(d):
         unit[i] = unit[i] if has_direction else drawn[i]
     found_inside, found_outside = False, False
-    # Both are always looked for: a stop at the one that is sent would reveal it by the time taken.
+    # Both are always found: stopping at the one that is sent would reveal it by the running time.
     while not (found_inside and found_outside):
         number = fill_direction(drawn, words[_WORDS_BEFORE:], key, number)
         in_cap = dot(drawn, unit) >= gamma
@@ -210,7 +210,7 @@ def send_direction(  # noqa: PLR0913 - with its workspace
     first: np.uint64,
     workspace: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    """Call `privunit_exact` or `privunit_fast`; raise as `require_generator` does.
+    """Call `privunit_exact` or `privunit_fast`; raise like `require_generator`.
 
     *Formal guarantee.* See PrivUnit.
     """

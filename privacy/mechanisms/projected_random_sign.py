@@ -1,7 +1,7 @@
 """Projected random sign: a few random projections of a gradient, each sent as one randomized bit.
 
-A message holds the bits and the seed of the projection, never the projection itself: the server draws it again. The
-seed is public, so it comes from a key of its own: a word of the key that draws the coins could tell them.
+A message has the bits and the seed of the projection, from which the server draws the projection again. The seed is
+public, so it comes from a separate key: a word of the key that draws the coins could reveal them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dprl.privacy.randomness.streams import derived_key
 __all__ = ["ProjectedRandomSign", "fill_projection", "fill_signs"]
 Scaling = Literal["paper", "unbiased"]
 SCALINGS = ("paper", "unbiased")
-# [OT20] sec. 4: d_hat = floor(epsilon / 2.5), as the paper that it cites has it.
+# [OT20] sec. 4: d_hat = floor(epsilon / 2.5), after a paper that it cites.
 EPSILON_PER_PROJECTION = 2.5
 
 
@@ -37,11 +37,11 @@ class ProjectedRandomSign(VectorMechanism):
     independent of the data.
 
     *Formal guarantee.* For any two vectors of the user, of any norms, one message (bits, seed of M) is (d_hat *
-    bit.epsilon, 0)-LDP, also given M, so M may be public; the loss is attained by vectors with M g = C and -C in every
-    projection. u_i is first rounded to -C or C by a coin of the user's own with mean u_i, in float64: that is
-    preparation of the input. Then an exactly e^x-private coin reports or flips the bit. Together the law is that of
-    eq. (24), P(+C) = 1/(e^x + 1) + (u + C)/(2C) (e^x - 1)/(e^x + 1), and the guarantee depends on the second coin only,
-    for any rounding of u in float64.
+    bit.epsilon, 0)-LDP, also given M, so M may be public; vectors with M g = C and -C in every projection attain this
+    loss. u_i is first rounded to -C or C by the user's own coin with mean u_i, in float64: this is preparation of the
+    input. Then an exact coin with loss x = bit.epsilon reports or flips the bit. Together the law is that of eq. (24),
+    P(+C) = 1/(e^x + 1) + (u + C)/(2C) (e^x - 1)/(e^x + 1), and the guarantee depends on the second coin only, for any
+    rounding of u in float64.
 
     Eq. (24) prints e^(epsilon/k) with an undefined k; only k = d_hat is epsilon-LDP as claimed.
 
@@ -75,9 +75,9 @@ class ProjectedRandomSign(VectorMechanism):
     def calibrated(
         cls, epsilon: float, delta: float, dimension: int, clip: float, scaling: Scaling = "paper"
     ) -> ProjectedRandomSign:
-        """Return the paper's choice d_hat = max(1, min(d, floor(epsilon / 2.5))), epsilon / d_hat each bit.
+        """Return the paper's choice d_hat = max(1, min(d, floor(epsilon / 2.5))), with epsilon / d_hat per bit.
 
-        `delta` is not used: the bits are too few to gain from it.
+        `delta` is not used, because there are too few bits to gain from it.
         """
         del delta
         if not (math.isfinite(epsilon) and epsilon > 0):
@@ -125,5 +125,5 @@ class ProjectedRandomSign(VectorMechanism):
 
 @lru_cache(maxsize=64)
 def _coins(bit: RandomizedResponse) -> npt.NDArray[np.uint64]:
-    """Return bit.table(): big-integer arithmetic that takes as long as all the rest of a message."""
+    """Return bit.table(), cached because its big-integer arithmetic takes as long as the rest of a message."""
     return bit.table()

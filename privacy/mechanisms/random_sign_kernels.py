@@ -1,4 +1,4 @@
-"""The kernels of projected random sign: draw a projection, send randomized bits, project back."""
+"""The kernels of projected random sign: they draw a projection, send randomized bits, and project back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dprl.privacy.randomness.bits import KEY_WORDS, SPLITMIX64, fill_bits, requi
 from dprl.privacy.randomness.exact import stochastic_round
 
 SEED_NUMBERS = 2
-"""Numbers of a message that hold the seed, 32 bits each."""
+"""Number of entries of a message for the seed, 32 bits each."""
 _SQRT_3 = math.sqrt(3.0)
 _HALF_WORD = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
@@ -24,13 +24,13 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 @kernel
 def random_sign_workspace(dimension: int, projections: int) -> tuple[int, int]:
-    """Return how many numbers and words the kernels below work with."""
+    """Return the sizes of the kernels' workspace, in numbers and words."""
     return 2 * dimension + projections, KEY_WORDS + projections + dimension
 
 
 @kernel
 def _set_seed(words: np.ndarray, seed: np.uint64) -> np.ndarray:
-    """Write the projection's key into the first words and return them."""
+    """Write the projection's key to the first words and return them."""
     key = words[:KEY_WORDS]
     key[0], key[1], key[2], key[3], key[4] = np.uint64(SPLITMIX64), seed, _GOLDEN, np.uint64(0), np.uint64(0)
     return key
@@ -64,8 +64,8 @@ def fill_signs(  # noqa: PLR0913 - as send_signs, but for the workspace
 ) -> None:
     """Fill `message` float64[d_hat + 2] from draws first .. first + 2 d_hat - 1: d_hat roundings, d_hat coins.
 
-    table: of the coins, see RandomizedResponse.table; seed: of the projection, sent in clear. It must not be drawn from
-    `key`: words of a generator that is not cryptographic tell the others.
+    table: of the coins, see RandomizedResponse.table; seed: of the projection, sent in the clear. It must not be drawn
+    from `key`, because words of a non-cryptographic generator reveal the others.
 
     *Formal guarantee.* See ProjectedRandomSign.
     """
@@ -90,7 +90,7 @@ def _fill_signs(  # noqa: PLR0913 - with its workspace
     row, bits, drawn = numbers[d : 2 * d], numbers[2 * d : 2 * d + n], words[KEY_WORDS : KEY_WORDS + n]
     given, size = vector, 1.0
     if not LEAST < largest_magnitude(vector) < MOST:
-        # Relative to the largest coordinate no sum overflows.
+        # Relative to the largest coordinate, no sum overflows.
         given = numbers[:d]
         largest = without_nonfinite(given, vector)
         size = largest if largest > 0.0 else 1.0
@@ -162,7 +162,7 @@ def send_signs(  # noqa: PLR0913 - with its workspace
     seed: np.uint64,
     workspace: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    """Like `fill_signs` in the workspace given; raise as `require_generator` does.
+    """Like `fill_signs`, in the given workspace; raise like `require_generator`.
 
     *Formal guarantee.* See ProjectedRandomSign.
     """

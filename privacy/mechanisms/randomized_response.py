@@ -1,4 +1,4 @@
-"""Randomized response: a bit is reported as it is with probability e^epsilon / (1 + e^epsilon), exactly."""
+"""Randomized response: a bit is reported truthfully with probability exactly e^epsilon / (1 + e^epsilon)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from dprl.privacy.mechanisms.base import INTEGER, Sensitivity
 from dprl.privacy.randomness.exact import LIMB_BITS, LIMBS, exp_minus, fill_bernoulli, leading_bits, to_limbs
 
 COIN_BITS = LIMB_BITS * LIMBS
-# From here on a lie is rarer than the coins' resolution of 2^-256.
+# For larger epsilon, a flip is rarer than the coins' resolution of 2^-256.
 LARGEST_EPSILON = 100.0
 
 
 def require_epsilon(epsilon: float) -> None:
-    """Raise ValueError unless the coins can tell `epsilon` from no privacy."""
+    """Raise ValueError unless the coins' resolution suffices for `epsilon`."""
     if not 0.0 < epsilon <= LARGEST_EPSILON:
         raise ValueError(f"epsilon must be above 0 and at most {LARGEST_EPSILON:g}, got {epsilon}; ask for less")
 
@@ -33,7 +33,7 @@ def truth_bits(epsilon: Fraction) -> int:
     """Return floor(2^256 e^epsilon / (1 + e^epsilon)); rounding down rounds the privacy loss down."""
 
     def truth(bits: int) -> int:
-        # Rounded to the nearest: off by 1/2, and by 1/16 for the error of the exponential.
+        # Rounded to the nearest: an error of 1/2, and 1/16 for the error of the exponential.
         one = 1 << (bits + 4)
         total = one + exp_minus(epsilon, bits + 4)
         return ((one << (bits + 1)) + total) // (2 * total)
@@ -47,7 +47,7 @@ class RandomizedResponse:
 
     *Formal guarantee.* (epsilon, 0)-DP for any two values of the bit; with n bits that may all change, n such losses.
     The coins are exact: the probability is the stated one rounded down to 256 bits, so the loss is at most epsilon in
-    computer arithmetic too, as far as the generator's words are uniform.
+    computer arithmetic too, if the generator's words are uniform.
 
     >>> RandomizedResponse(1.0).curve(Sensitivity.of_cells(3)).pure_epsilon
     3.0
@@ -68,7 +68,7 @@ class RandomizedResponse:
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> RandomizedResponse:
-        """Return the response of every bit at which `sensitivity.cells` changed bits are (epsilon, delta)-DP."""
+        """Return the response per bit for which `sensitivity.cells` changed bits are (epsilon, delta)-DP."""
         return cls(min(LARGEST_EPSILON, largest_loss(epsilon, delta, sensitivity.cells)))
 
     @property
@@ -82,7 +82,7 @@ class RandomizedResponse:
         return math.tanh(self.epsilon / 2.0)
 
     def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
-        """Return the exact composition of one loss of epsilon for every bit that can change."""
+        """Return the exact composition of one loss of epsilon per bit that can change."""
         return RandomizedResponses(sensitivity.cells, self.epsilon, exact=True)
 
     def table(self) -> npt.NDArray[np.uint64]:
@@ -94,8 +94,8 @@ class RandomizedResponse:
 def fill_responses(out: Float64Array, bits: Float64Array, key: np.ndarray, first: np.uint64, table: np.ndarray) -> None:
     """Fill `out` float64[n] with the responses to `bits` float64[n]; response i takes coin number first + i of `key`.
 
-    A bit counts as 1 above 1/2 and as 0 otherwise, NaN included: the guarantee holds for whatever a device holds. `out`
-    must not be `bits`.
+    A bit counts as 1 above 1/2 and as 0 otherwise, including NaN, so the guarantee holds for any data on a device.
+    `out` must not be `bits`.
 
     *Formal guarantee.* (epsilon, 0)-DP for every bit, with `table` that of RandomizedResponse(epsilon).
     """

@@ -15,12 +15,12 @@ from dprl.privacy.mechanisms.gradients import ClippedGaussian
 class SampledGaussian:
     """All sums of clipped vectors over users who join each round independently, at random and secretly.
 
-    *Formal guarantee.* That of `SampledGaussianLoss`, under *addition or removal* of one user: they move the sum of a
-    round by one vector of norm clip / 2 at most. Each of the rounds has fresh noise and fresh draws.
+    *Formal guarantee.* That of `SampledGaussianLoss`, under *addition or removal* of one user, who changes the sum of a
+    round by one vector of norm at most clip / 2. Each round has fresh noise and fresh draws.
 
     Args:
-        law: clips a vector, and has the noise of one sum. rate: probability that a user joins a round, at most.
-        rounds: how many there are at most.
+        law: clips a vector, and has the noise of one sum. rate: bound on the probability that a user joins a round.
+        rounds: maximum number of rounds.
     """
 
     law: ClippedGaussian
@@ -33,7 +33,7 @@ class SampledGaussian:
             raise LedgerError(
                 f"law must have continuous noise, got {self.law.arithmetic}; no bound is known for others"
             )
-        self.curve()  # raises for a rate or a number of rounds that is impossible
+        self.curve()  # raises for an impossible rate or number of rounds
 
     @property
     def scale(self) -> float:

@@ -1,7 +1,7 @@
 """Samplers of additive noise by the code of their law, each compiled when its law is first used.
 
-Kernels draw through one function that jumps to the sampler of the law. So no kernel is compiled with all samplers:
-that took a quarter of a first run.
+Kernels draw through one function that jumps to the sampler of the law. So no kernel is compiled with all samplers,
+which took a quarter of a first run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NO_NOISE = 0
 
 @shows_numbers
 class Noise(NamedTuple):
-    """Additive noise as the kernels see it.
+    """Additive noise for kernels.
 
     law: code of its sampler, 0 for no noise; scale: in units of the number; bound: of a bounded law, else 0; key
     uint64[5]; table uint64[n]: of an exact sampler of this scale, empty for the others.
@@ -46,7 +46,7 @@ _samplers: dict[int, Sampler] = {}
 
 
 def draw_plainly(out: Float64Array, noise: Noise, first: np.uint64) -> int:
-    """Fill `out` by the sampler of the law and return 1; 0 if there is none. For kernels that run uncompiled."""
+    """Fill `out` by the sampler of the law and return 1; return 0 if there is none. For uncompiled kernels."""
     fill = _samplers.get(noise.law)
     if fill is not None:
         fill(out, noise, first)
@@ -70,7 +70,7 @@ def sampler(law: int) -> Callable[[Sampler], Sampler]:
             raise ValueError(f"law must be a code from 1 to {_LAWS - 1} that no other law has, got {law}; take another")
         _samplers[law] = kernel(fill)
         filled = FunctionType(_filled.__code__, {**globals(), "fill": _samplers[law]}, _filled.__name__)
-        filled.__qualname__ = f"{_filled.__name__}_{law}"  # the on-disk cache looks at it
+        filled.__qualname__ = f"{_filled.__name__}_{law}"  # part of the key in the on-disk cache
         _TABLE.add(law, filled)
         return _samplers[law]
 
@@ -78,7 +78,7 @@ def sampler(law: int) -> Callable[[Sampler], Sampler]:
 
 
 def prepare(law: int) -> None:
-    """Compile the sampler of a law, or load it from the disk: before anything is drawn."""
+    """Compile the sampler of a law, or load it from the disk. Call this before anything is drawn."""
     if not JIT_DISABLED:
         _TABLE.prepare(law)
 

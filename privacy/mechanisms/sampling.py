@@ -1,4 +1,4 @@
-"""Sampling of all additive noise: counters, messages and gradients draw here and nowhere else."""
+"""Sampling of all additive noise of counters, messages and gradients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dprl.privacy.mechanisms.laplace import FourRows, Laplace, extend_laplace
 from dprl.privacy.mechanisms.samplers import NO_NOISE, Noise, draw_compiled, draw_plainly
 from dprl.privacy.randomness.bits import KEY_WORDS, require_generator
 
-# Cells that are drawn and added at a time: few calls, and a few kB that stay in a near cache.
+# Cells drawn and added at a time: few calls, and a few kB that stay in a near cache.
 BLOCK = 2048
 _LAPLACE = Laplace.law
 SILENT = Noise(NO_NOISE, 0.0, 0.0, np.zeros(5, dtype=np.uint64), np.zeros(0, dtype=np.uint64))
@@ -24,13 +24,13 @@ def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of `noise`; zeros for no noise.
 
     Draw number i is a function of the key and i only, and draws of different numbers are independent (two Gaussian
-    ones may be made of the same two words: these give two independent numbers). Numbers are below 2^53.
+    draws may use the same two words, which give two independent numbers). Numbers are below 2^53.
 
-    Raises ValueError for a law that has no sampler here, and as `require_generator` does, rather than leave out noise.
+    Raises ValueError for a law without a sampler here, and like `require_generator`, instead of leaving out noise.
 
     *Formal guarantee.* That of the mechanism that made `noise`.
     """
-    # Addresses carry no shape or type: these lines refuse strides, other lengths and other types.
+    # Addresses have no shape or type, so these lines reject strides, other lengths and other types.
     flat, words, thresholds = out.reshape(out.size), noise.key.reshape(KEY_WORDS), noise.table.reshape(noise.table.size)
     if flat.nbytes != 8 * flat.size or words.nbytes != 8 * KEY_WORDS or thresholds.nbytes != 8 * thresholds.size:
         raise ValueError("out, key and table must be of 64-bit numbers; take the noise from a mechanism")
@@ -86,10 +86,10 @@ def _extend_by_laplace(rows: FourRows, noise: Noise, first: np.uint64, sign: flo
 def extend_noise(
     released: Float64Array, totals: Float64Array, parent: Float64Array, row: Float64Array, noise: Noise, node: int
 ) -> None:
-    """Set row = parent + the draws of node |node|, or less them if `node` < 0, and released = totals + row.
+    """Set row = parent + the draws of node |node|, or minus them if `node` < 0, and released = totals + row.
 
-    All are float64[n], contiguous; `row` may be `parent`. Node m draws the numbers m*n ... m*n + n - 1. Raises as
-    `fill_noise` does.
+    All are float64[n], contiguous; `row` may be `parent`. Node m draws the numbers m*n ... m*n + n - 1. Raises like
+    `fill_noise`.
 
     *Formal guarantee.* That of the mechanism that made `noise`, for every node.
     """
@@ -102,7 +102,7 @@ def extend_noise(
         stop = start + BLOCK
         out, total, above, kept = released[start:stop], totals[start:stop], parent[start:stop], row[start:stop]
         fill_noise(out, noise, first + np.uint64(start))
-        if in_place:  # one loop would find `kept` and `above` to overlap, and use no vector instructions
+        if in_place:  # in one loop for both cases `kept` and `above` might overlap, which prevents vectorisation
             for i in range(out.shape[0]):
                 kept[i] += sign * out[i]
             for i in range(out.shape[0]):

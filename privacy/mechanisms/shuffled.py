@@ -17,7 +17,7 @@ from dprl.privacy.mechanisms.vectors import VectorMechanism
 
 @dataclass(frozen=True)
 class MessageInParts:
-    """A message of several parts, each with noise of its own, that stay together in the random order.
+    """A message of several parts with separate noise, which stay together in the random order.
 
     *Formal guarantee.* That of all parts together.
     """
@@ -38,7 +38,7 @@ class MessageInParts:
 
     @property
     def arithmetic(self) -> str:
-        """That of the noise: idealised if it is in any part."""
+        """Arithmetic of the noise: idealised if that of any part is."""
         found = [part.arithmetic for part in self.parts]
         return IDEALISED if IDEALISED in found else found[0]
 
@@ -73,12 +73,12 @@ class ShuffledReports:
 
     @property
     def scale(self) -> float | None:
-        """That of the report, None if it has none."""
+        """Scale of the report, None if it has none."""
         return getattr(self.report, "scale", None)
 
     @property
     def arithmetic(self) -> str:
-        """That of the report."""
+        """Arithmetic of the report."""
         return self.report.arithmetic
 
     def curve(self, sensitivity: Sensitivity | None = None) -> ShuffledLoss:

@@ -1,8 +1,7 @@
-"""Whole-number noise that is given by a table of its probabilities: the way to a mechanism of one's own.
+"""Whole-number noise given by a table of its probabilities, for plugins' mechanisms.
 
 A draw is one 64-bit word: a sign and 63 bits U, and |Z| is the number of boundaries that U has reached. Probabilities
-are whole multiples of 2^-63, so draws have the law of the table, exactly, and the proof is about the same
-numbers.
+are whole multiples of 2^-63, so draws have exactly the law of the table, on which the proof is based.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from dprl.privacy.randomness.bits import fill_bits
 WHOLE = 1 << 63
 _LONGEST_TABLE = 1 << 20
 _LOG_ERROR = 2e-14
-"""A difference of logarithms of two probabilities of at least 2^-64, each rounded, is off by less."""
+"""Bound on the rounding error of a difference of logarithms of two probabilities of at least 2^-64."""
 _OURS = frozenset(
     {
         *("law", "norm", "arithmetic", "places", "pure", "replaces", "least_joined_square"),
@@ -36,16 +35,16 @@ _OURS = frozenset(
         *("__getattribute__", "__init_subclass__"),
     }
 )
-"""Attributes that follow from the table; no class below may override them."""
+"""Attributes that follow from the table, which subclasses must not override."""
 _MAGNITUDE = np.uint64(WHOLE - 1)
 _BLOCK = 1024
 
 
 class TabulatedMechanism(Mechanism):
-    """Additive noise on whole numbers, symmetric and bounded, of the law that `chances` says.
+    """Additive noise on whole numbers, symmetric and bounded, with the law given by `chances`.
 
-    A class below it is a frozen dataclass with a `name`, a `scale` (a field or a property), `calibrated` and
-    `chances`; the rest follows from the table, and defining it otherwise raises TypeError.
+    A subclass is a frozen dataclass with a `name`, a `scale` (a field or a property), `calibrated` and `chances`; the
+    rest follows from the table, and overriding it raises TypeError.
 
     *Formal guarantee.* For a vector of integers, n of them changed by 1 between neighbours, adding independent noise to
     every coordinate is (n r, 1 - (1 - p)^n)-DP: r is the largest |ln P(z) / P(z + 1)| of two possible neighbours z, and
@@ -59,7 +58,7 @@ class TabulatedMechanism(Mechanism):
     arithmetic: ClassVar[str] = INTEGER
     places: ClassVar[frozenset[str]] = frozenset({MESSAGE})
     scale: float
-    """Noise scale in tables of results, in units of the count."""
+    """Noise scale shown in tables, in units of the count."""
 
     def __init_subclass__(cls, **options: object) -> None:
         require_nothing_else(cls)
@@ -108,7 +107,7 @@ class TabulatedMechanism(Mechanism):
         )
 
     def sampler_table(self) -> npt.NDArray[np.uint64]:
-        """Return the table of the sampler, the caller's own."""
+        """Return a copy of the sampler's table."""
         return self.cumulative.copy()
 
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
@@ -131,7 +130,7 @@ class TabulatedMechanism(Mechanism):
 
 
 def require_nothing_else(mechanism: type[TabulatedMechanism]) -> None:
-    """Raise TypeError if a class, or one of its bases, contradicts its table: its certificate would lie."""
+    """Raise TypeError if a class or one of its bases could contradict its table, and so its certificate."""
     above = mechanism.__mro__[: mechanism.__mro__.index(TabulatedMechanism)]
     # A field without a default is an annotation only, and every instance has it.
     said = {name for each in above for name in {**vars(each), **vars(each).get("__annotations__", {})}}
@@ -141,7 +140,7 @@ def require_nothing_else(mechanism: type[TabulatedMechanism]) -> None:
 
 def _cumulative(chances: list[int]) -> npt.NDArray[np.uint64]:
     """Return the sums of the chances up to each, uint64[bound + 1]. Raises ValueError unless they are a law."""
-    # Sums of floats are rounded, and NumPy's whole numbers are taken modulo 2^64.
+    # Sums of floats are rounded, and NumPy's integers wrap at 2^64.
     whole = all(type(chance) is int for chance in chances)
     if not (whole and 2 <= len(chances) <= _LONGEST_TABLE and min(chances) > 0 and sum(chances) == WHOLE):
         raise ValueError(

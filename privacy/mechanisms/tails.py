@@ -18,7 +18,7 @@ Complex128Array = npt.NDArray[np.complex128]
 LogTransform = Callable[[Complex128Array], Complex128Array]
 
 NEGLIGIBLE = 1e-50
-"""Probability of the values left out of a law of sums."""
+"""Total probability of the values left out of a law of sums."""
 LARGEST_LATTICE_SCALE = 64.0
 """Discrete laws of larger scales are treated as continuous."""
 # Of log |transform|: values further down add nothing.
@@ -28,8 +28,8 @@ _PERIOD_DEVIATIONS = 16.0
 _MIXTURE_STANDARD_DEVIATIONS = 14.0
 # Largest weight of the left-out part of a mixture.
 _LEFT_OUT = 1e-40
-# Above so many draws sums over weights are integrals: nodes and widths on [0, 1], and the reach of a step of Gamma
-# tails in standard deviations.
+# Above this number of draws, sums over weights are integrals: nodes and widths on [0, 1], and the reach of a step of
+# Gamma tails in standard deviations.
 _SUMMED = 10**6
 _NODES, _WIDTHS = (0.5 * (np.polynomial.legendre.leggauss(200)[0] + 1.0), 0.5 * np.polynomial.legendre.leggauss(200)[1])
 _STEP = 12.0
@@ -37,7 +37,7 @@ _STEP = 12.0
 _REACH = 8.0
 _LARGEST_ARGUMENT = 1e100
 LEAST_VARIANCE = 1e-300
-"""Stands for variances that underflow."""
+"""Replaces variances that underflow."""
 
 
 class Lattice(NamedTuple):
@@ -55,7 +55,7 @@ class Lattice(NamedTuple):
         return own * inside + (step / self.ratio) * (one_side + one_side[::-1])
 
     def summed(self, summands: int) -> Lattice:
-        """Return the law of a sum of independent draws; negligible masses are left out."""
+        """Return the law of a sum of `summands` independent draws, without negligible masses."""
         if summands == 1:
             return self
         mass = self.mass
@@ -101,8 +101,8 @@ def laplace_sum_tail(x: float, m: int) -> float:
     """Return P(|X_1 + ... + X_m| > x) for independent Laplace(1), up to a relative rounding error below 1e-7.
 
     With weights w_j = C(m-1+j, j) 2^-(m+j), j < m, the density is the w-mixture of Gamma(m-j) on either side; the
-    weights of one side sum to 1/2. Those further than 14 standard deviations from the top are left out, and what they
-    can weigh is added. With m above 10^6 sums over j are integrals, whose relative difference is below 1e-7, too.
+    weights of one side sum to 1/2. Those further than 14 standard deviations from the top are left out, and a bound on
+    their weight is added. For m above 10^6 sums over j are integrals, with a relative difference below 1e-7.
     """
     if m > _SUMMED:
         return _large_laplace_sum_tail(x, m)
@@ -112,7 +112,7 @@ def laplace_sum_tail(x: float, m: int) -> float:
         scipy.special.gammaln(m + j) - scipy.special.gammaln(j + 1) - scipy.special.gammaln(m) - (m + j) * np.log(2.0)
     )
     weight = np.exp(log_weight)
-    # Dividing by their sum removes the error that all weights of a large m share.
+    # Dividing by their sum removes an error shared by all weights of a large m.
     return float(np.sum(weight * scipy.special.gammaincc(m - j, x)) / np.sum(weight)) + (
         0.0 if first == 0 else _LEFT_OUT
     )
@@ -148,7 +148,7 @@ class _LatticeLaw(Protocol):
 
     @property
     def moment_limit(self) -> float:
-        """Least real argument without a transform."""
+        """Smallest real argument without a transform."""
 
     def log_transform(self, s: Complex128Array) -> Complex128Array:
         """Return ln E e^(s Z), |Re s| < moment_limit; |E e^(s Z)| falls with |Im s| on (0, pi)."""
@@ -169,7 +169,7 @@ def lattice_sum_tail(m: int, n: int, law: _LatticeLaw) -> float:
     """Return P(Z_1 + ... + Z_n >= m), m >= 1, from the law's transform.
 
     The sum over a period of M(s)^n e^(-sm) / (1 - e^-s), s = theta + it at equidistant t, is the tail plus tails of
-    other m with positive weights: never below the tail, and above it by less than 1e-6 of it with this many points.
+    other m with positive weights: at least the tail, with a relative excess below 1e-6 for this number of points.
     """
 
     def log_integrand(s: Complex128Array) -> Complex128Array:
@@ -190,14 +190,14 @@ def lattice_sum_tail(m: int, n: int, law: _LatticeLaw) -> float:
 def inverted_tail(log_integrand: LogTransform, theta: float, cutoff: float) -> float:
     """Return the integral of exp(log_integrand(s)) / (2 pi i) along Re s = theta, |Im s| <= cutoff.
 
-    By equidistant points: they can only err upwards if the integral is a tail. theta > 0 near the minimum on the real
+    It uses equidistant points, which overestimate the integral if it is a tail. theta > 0 near the minimum on the real
     axis; the part beyond the cutoff must be negligible.
     """
     near = 1e-3 * theta
     ends = log_integrand(np.array([theta - near, theta, theta + near], dtype=np.complex128)).real
     deviation = math.sqrt(max(float(ends[0] - 2.0 * ends[1] + ends[2]), 0.0)) / near
     top = float(ends[1])
-    # Odd, so that a whole period of a lattice is made of pairs +-t and of 0.
+    # Odd, so that a whole period of a lattice consists of pairs +-t and of 0.
     period = 2 * math.ceil(0.5 * (_PERIOD_DEVIATIONS * deviation + (20.0 - min(top, 0.0)) / theta)) + 1
     t = 2.0 * math.pi / period * np.arange(1, 1 + math.floor(cutoff * period / (2.0 * math.pi)))
     one_side = np.exp(log_integrand(np.asarray(theta + 1j * t, dtype=np.complex128)) - top).real.sum()
@@ -205,7 +205,7 @@ def inverted_tail(log_integrand: LogTransform, theta: float, cutoff: float) -> f
 
 
 def _lowest(function: Callable[[float], float], first: float, limit: float) -> float:
-    """Return where a convex function on (0, limit) is lowest, about."""
+    """Return an approximate minimiser of a convex function on (0, limit)."""
     high = min(first, 0.5 * limit)
     while 2.0 * high < limit and function(2.0 * high) < function(high):
         high *= 2.0
@@ -216,9 +216,9 @@ def _lowest(function: Callable[[float], float], first: float, limit: float) -> f
 
 
 def least_over_arguments(function: Callable[[float], float], guess: float, limit: float = math.inf) -> float:
-    """Return the least value of a function with one minimum over arguments in (0, limit), about e^8 around a guess.
+    """Return the minimum of a function with one minimum over (0, limit), within a factor of about e^8 of a guess.
 
-    Bounds by moment generating functions hold at every argument: an inexact minimiser costs tightness, never safety.
+    Bounds by moment generating functions hold at every argument, so an inexact minimiser costs tightness, not safety.
     """
     centre = math.log(min(guess, 0.5 * limit, _LARGEST_ARGUMENT))
     highest = min(centre + _REACH, math.log(limit * (1.0 - 1e-9)) if limit < math.inf else math.inf)
@@ -236,8 +236,8 @@ def moment_bound(
 ) -> float:
     """Return E with P(some running sum of 1..draws draws exceeds E) <= failure, from ln E e^(argument Z) of one draw.
 
-    By Doob's inequality for the submartingale e^(argument S_k), on either side: (draws ln M + ln(2 / failure)) /
-    argument at the best argument. A few per cent above the smallest E.
+    By Doob's inequality for the submartingale e^(argument S_k), on both sides, it is (draws ln M + ln(2 / failure)) /
+    argument at the best argument, a few per cent above the smallest E.
     """
     log_odds = math.log(2.0 / failure)
     guess = math.sqrt(2.0 * log_odds / max(draws * variance, LEAST_VARIANCE))

@@ -1,8 +1,8 @@
-"""Unary encodings: a one-hot vector is reported bit by bit, each bit by its own exact coin.
+"""Unary encodings: a one-hot vector is reported bit by bit, each bit by a separate exact coin.
 
-Local reports of a user's H steps have two ways to share epsilon: *split* sends every step with epsilon / H; *sampled*
-draws one step, independently of the data, sends that one with all of epsilon and multiplies the estimate by H.
-Splitting costs about H^2 in variance, sampling about H.
+Local reports of a user's H steps can share epsilon in two ways: *split* sends every step with epsilon / H; *sampled*
+draws one step, independently of the data, sends it with all of epsilon and multiplies the estimate by H. Splitting
+costs a factor of about H^2 in variance, sampling about H.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SAMPLED_PREFIX = "sampled_"
 
 
 def encodings(sensitivity: Sensitivity) -> int:
-    """Return how many one-hot vectors change: each moves its 1 from one cell to another, two cells."""
+    """Return the number of one-hot vectors that change; each changes two cells."""
     return (sensitivity.cells + 1) // 2
 
 
@@ -56,33 +56,33 @@ class UnaryEncoding(ABC):
     @classmethod
     @abstractmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:
-        """Return the encoding at which all changes within `sensitivity` together are (epsilon, delta)-DP."""
+        """Return the encoding for which all changes within `sensitivity` together are (epsilon, delta)-DP."""
 
     @property
     @abstractmethod
     def hot_probability(self) -> float:
-        """P: that the hot cell's bit is 1."""
+        """Probability p that the hot cell's bit is 1."""
 
     @property
     @abstractmethod
     def cold_probability(self) -> float:
-        """Q: that another cell's bit is 1."""
+        """Probability q that another cell's bit is 1."""
 
     @property
     @abstractmethod
     def gap(self) -> float:
-        """P - q, without cancellation."""
+        """Difference p - q, without cancellation."""
 
     @abstractmethod
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return the exact curve of as many encodings as `sensitivity` lets change."""
+        """Return the exact curve of the encodings that can change within `sensitivity`."""
 
     @abstractmethod
     def table(self) -> npt.NDArray[np.uint64]:
         """Return p and q as uint64[8], four words each, for `fill_unary`."""
 
     def variance(self, *, hot: bool, steps: int = 1) -> float:
-        """Return the variance of the estimate of one cell, where one of `steps` one-hot vectors is drawn and sent.
+        """Return the variance of the estimate of one cell, if one of `steps` one-hot vectors is drawn and sent.
 
         The estimate is `steps` times (bit - q) / (p - q) if its step was drawn and 0 otherwise.
         """
@@ -96,7 +96,7 @@ class SymmetricUnaryEncoding(UnaryEncoding):
     """Randomized response with epsilon/2 for every bit: p = e^(epsilon/2) / (1 + e^(epsilon/2)), q = 1 - p.
 
     *Formal guarantee.* (epsilon, 0)-DP for any two one-hot vectors: two bits change, each with a loss of epsilon/2,
-    exactly, in computer arithmetic too (p is rounded down to 256 bits, and q is 1 - p to the last of them).
+    exactly, in computer arithmetic too (p is rounded down to 256 bits, and q is exactly 1 - p).
 
     Paper: Erlingsson, Pihur, Korolova 2014; Wang, Blocki, Li, Jha 2017, sec. 4.3.
     """
@@ -110,17 +110,17 @@ class SymmetricUnaryEncoding(UnaryEncoding):
 
     @property
     def hot_probability(self) -> float:
-        """P = e^(epsilon/2) / (1 + e^(epsilon/2))."""
+        """Probability p = e^(epsilon/2) / (1 + e^(epsilon/2))."""
         return float(scipy.special.expit(self.epsilon / 2.0))
 
     @property
     def cold_probability(self) -> float:
-        """Q = 1 / (1 + e^(epsilon/2))."""
+        """Probability q = 1 / (1 + e^(epsilon/2))."""
         return float(scipy.special.expit(-self.epsilon / 2.0))
 
     @property
     def gap(self) -> float:
-        """P - q."""
+        """Difference p - q."""
         return math.tanh(self.epsilon / 4.0)
 
     def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
@@ -139,7 +139,7 @@ class OptimizedUnaryEncoding(UnaryEncoding):
 
     *Formal guarantee.* (epsilon, 0)-DP for any two one-hot vectors: two bits change, and p (1 - q) / (q (1 - p)) =
     e^epsilon, exactly, in computer arithmetic too (q is rounded up to 256 bits). A step drawn independently of the data
-    may be sent in clear with the encoding of that step: the guarantee of the report is that of the encoding.
+    may be sent in the clear with the encoding of that step: the report's guarantee is that of the encoding.
 
     >>> encoding = OptimizedUnaryEncoding(math.log(3.0))
     >>> encoding.hot_probability, round(encoding.cold_probability, 6)
@@ -165,12 +165,12 @@ class OptimizedUnaryEncoding(UnaryEncoding):
 
     @property
     def cold_probability(self) -> float:
-        """Q = 1 / (e^epsilon + 1)."""
+        """Probability q = 1 / (e^epsilon + 1)."""
         return float(scipy.special.expit(-self.epsilon))
 
     @property
     def gap(self) -> float:
-        """P - q."""
+        """Difference p - q."""
         return math.tanh(self.epsilon / 2.0) / 2.0
 
     def curve(self, sensitivity: Sensitivity) -> OptimizedUnaryEncodings:
@@ -178,7 +178,7 @@ class OptimizedUnaryEncoding(UnaryEncoding):
         return OptimizedUnaryEncodings(encodings(sensitivity), self.epsilon)
 
     def table(self) -> npt.NDArray[np.uint64]:
-        """Return 1/2 and q, rounded up: 1 less the truth of randomized response, itself rounded down."""
+        """Return 1/2 and q, rounded up: 1 minus the truth of randomized response, which is rounded down."""
         q = (1 << COIN_BITS) - truth_bits(Fraction(self.epsilon))
         return np.concatenate([to_limbs(1 << (COIN_BITS - 1), LIMBS), to_limbs(q, LIMBS)])
 
@@ -210,7 +210,7 @@ class UnaryEncoder:
 
     @property
     def scale(self) -> float:
-        """The standard deviation that one user adds to a cell, in the mean over a row."""
+        """The standard deviation that one user adds to a cell, averaged over a row."""
         return math.sqrt(self.variance)
 
     @property
@@ -237,7 +237,7 @@ class UnaryEncoder:
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """Change of the encoded rows if the user is replaced: two cells of every row that is sent."""
+        """Change of the encoded rows if the user is replaced: two cells of every row sent."""
         return Sensitivity.of_cells(2 * self.rows_sent)
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
@@ -253,8 +253,8 @@ def fill_unary(out: Float64Array, hot: int, key: np.ndarray, first: np.uint64, t
 
     Args:
         out: the report, one bit a cell; contiguous.
-        hot: the cell that holds the 1. One outside 0, ..., n-1 is moved to the edge, as everywhere on a user's device:
-            a report without any hot cell would be a further kind of input.
+        hot: the cell with the 1; one outside 0, ..., n-1 is moved to the edge, because a report without a hot cell
+            would be another kind of input.
         key: uint64[5].
         first: number of the first coin.
         table: uint64[8], of the encoding.
@@ -263,7 +263,7 @@ def fill_unary(out: Float64Array, hot: int, key: np.ndarray, first: np.uint64, t
     if n == 0:
         return
     cell = min(max(hot, 0), n - 1)
-    # The words are drawn where the bits will be: no memory is asked for.
+    # The words are drawn in the memory of the bits.
     words = out.view(np.uint64)
     fill_bits(words, key, first)
     hot_word, p, q = words[cell], table[0], table[4]
@@ -273,7 +273,7 @@ def fill_unary(out: Float64Array, hot: int, key: np.ndarray, first: np.uint64, t
         ties += int(word == q)
         out[i] = np.float64(word < q)
     if ties > 0:
-        # Once in 2^64 words: the coins that read on.
+        # Once in 2^64 words, a coin needs further words.
         fill_bernoulli(out, table[4:], key, first)
     if hot_word == p:
         fill_bernoulli(out[cell : cell + 1], table[:4], key, first + np.uint64(cell))
@@ -285,9 +285,9 @@ def fill_unary(out: Float64Array, hot: int, key: np.ndarray, first: np.uint64, t
 def choose_step(key: np.ndarray, number: np.uint64, steps: int) -> int:
     """Return draw `number` of `key` on 0, ..., steps-1, uniform up to a total variation below steps / 2^64.
 
-    The high word of a product; 1 <= steps < 2^32.
+    It is the high word of a product; 1 <= steps < 2^32.
 
-    *Formal guarantee.* None is needed: the choice does not depend on data, and its law, even if biased, reveals none.
+    *Formal guarantee.* None is needed: the choice does not depend on data, so even a biased one reveals nothing.
     """
     word = np.empty(1, dtype=np.uint64)
     fill_bits(word, key, number)

@@ -26,9 +26,9 @@ class Uniform(Mechanism):
     """Additive uniform noise on [-bound, bound].
 
     *Formal guarantee.* For neighbours that differ by v, delta(epsilon) = 1 - prod_j (1 - |v_j| / (2 bound))_+
-    for every epsilon >= 0, exactly, in real arithmetic: an output that both neighbours can produce says nothing, any
-    other one says everything. No epsilon is finite below that delta. The worst v with |v|_1 <= l1 and |v_j| <= linf is
-    the most concentrated one (accounting.bounded_support).
+    for every epsilon >= 0, exactly, in real arithmetic: an output that both neighbours can produce reveals nothing, any
+    other one reveals everything. No epsilon is finite below that delta. The worst v with |v|_1 <= l1 and |v_j| <= linf
+    is the most concentrated one (accounting.bounded_support).
 
     Args:
         bound: a > 0, in units of the number.
@@ -49,9 +49,9 @@ class Uniform(Mechanism):
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Uniform:  # noqa: ARG003
         """Return uniform noise that is (0, delta)-DP at `sensitivity`, for any epsilon: bound l1 / (2 delta).
 
-        Not usable: at delta = 1e-5 the noise is 50,000 times the sensitivity. The bound grows with 1/delta, not with
-        sqrt(log 1/delta), and is at most a factor 1 + delta above the least one for delta <= 1/2. Raises ValueError for
-        delta = 0.
+        It is not usable: at delta = 1e-5 the noise is 50,000 times the sensitivity. The bound grows with 1/delta, not
+        with sqrt(log 1/delta), and is at most a factor 1 + delta above the least one for delta <= 1/2. Raises
+        ValueError for delta = 0.
         """
         if delta <= 0.0:
             raise ValueError(f"delta must be above 0 for uniform noise, got {delta}; use laplace for delta = 0")
@@ -69,7 +69,7 @@ class Uniform(Mechanism):
         return self.bound**2 / 3.0
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return the curve of the bound; exact where the worst shift obeys the L2 norm of `sensitivity` as well."""
+        """Return the curve of the bound, which is exact if the worst shift also obeys the L2 norm of `sensitivity`."""
 
         def log_common(shift: float) -> float:
             return math.log1p(-shift / (2.0 * self.bound)) if shift < 2.0 * self.bound else -math.inf
@@ -79,12 +79,12 @@ class Uniform(Mechanism):
         return bounded_support_curve(outside, 0.0, exact=attained(s.l1, s.l2, s.linf, s.cells))
 
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
-        """Return ln P(y | ones) / P(y | zeros) of noisy numbers y: 0, or infinite where only one of the two gives y."""
+        """Return ln P(y | ones) / P(y | zeros) of noisy numbers y: 0, or +-inf if only one of the two can give y."""
         return within_support(np.zeros(y.shape), np.abs(y - ones) > self.bound, np.abs(y - zeros) > self.bound)
 
 
 def within_support(ratios: Float64Array, outside_ones: BoolArray, outside_zeros: BoolArray) -> Float64Array:
-    """Return log ratios, infinite where a number lies outside of one of the two supports."""
+    """Return log ratios, infinite for numbers outside one of the two supports."""
     return np.where(outside_zeros, math.inf, np.where(outside_ones, -math.inf, ratios))
 
 

@@ -20,8 +20,8 @@ from dprl.privacy.mechanisms.random_sign_kernels import project_back, send_signs
 from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
 from dprl.privacy.randomness.bits import fill_bits
 
-# Messages: the clipped vector as it is, with noise, with noise on a grid; randomized signs of projections; a
-# direction in or outside of a cap, made for it or chosen from the draws.
+# Kinds of messages: the clipped vector without noise, with noise, with noise on a grid; randomized signs of
+# projections; a direction inside or outside a cap, constructed for it or chosen from the draws.
 RAW, CLIPPED, GRIDDED, SIGNS, CAP, EXACT_CAP = range(6)
 NO_ACCOUNT = "none"
 _MOST_DRAWS = 2**53
@@ -29,14 +29,14 @@ _MOST_DRAWS = 2**53
 
 @shows_numbers
 class VectorNoise(NamedTuple):
-    """A vector mechanism as the kernels see it, with their workspace: for one thread.
+    """A vector mechanism for kernels, with their workspace. For one thread.
 
-    kind: one of the codes above; dimension: d; message_length: numbers of a message; norm: of the ball that vectors are
-    shrunk into, a code in clipping.py; clip: its radius, the clip of projections, or the threshold of the cap;
-    probability: of the cap; grid: 0, or the unit of the message; factor: the estimate is multiplied by it (signs) or
-    divided by (caps); draws: how many a submission takes; submissions: how many a key lasts for; noise: that of one
-    number, or only the key and the table of the coins; numbers float64[n], words uint64[m]: the workspace; open_key
-    uint64[5]: of the open part of a message, never drawn from the key of the noise.
+    kind: one of the codes above; dimension: d; message_length: numbers in a message; norm: of the ball into which
+    vectors are shrunk, a code in clipping.py; clip: its radius, the clip of projections, or the threshold of the cap;
+    probability: of the cap; grid: 0, or the unit of the message; factor: multiplies the estimate (signs) or divides it
+    (caps); draws: number per submission; submissions: maximum per key; noise: of one number, or only the key and the
+    table of the coins; numbers float64[n], words uint64[m]: the workspace; open_key uint64[5]: of the open part of a
+    message, never drawn from the key of the noise.
     """
 
     kind: int
@@ -62,8 +62,8 @@ class VectorNoise(NamedTuple):
 def fill_message(message: Float64Array, vector: Float64Array, noise: VectorNoise, number: int) -> None:
     """User side: write the message float64[m] of submission `number` >= 0 for `vector` float64[d].
 
-    A number that is not finite counts as 0. Submissions of different numbers share no bit of the key, two messages of
-    one number their noise. Raises ValueError for other lengths, and for a number that the key does not last for.
+    Non-finite numbers count as 0. Submissions of different numbers share no bit of the key, but two messages of one
+    number share their noise. Raises ValueError for other lengths, and for a number beyond the key's submissions.
 
     *Formal guarantee.* That of the mechanism that made `noise`, for any two vectors.
     """
@@ -89,9 +89,9 @@ def fill_message(message: Float64Array, vector: Float64Array, noise: VectorNoise
 
 @no_alloc_kernel
 def fill_noisy(message: Float64Array, vector: Float64Array, noise: VectorNoise, first: np.uint64) -> None:
-    """User side: write the clipped vector with noise into `message` float64[d], for the kinds CLIPPED and GRIDDED.
+    """User side: write the clipped vector with noise to `message` float64[d], for the kinds CLIPPED and GRIDDED.
 
-    first: the number of the first draw. A caller of this alone compiles without the other kinds, and saves seconds.
+    first: the number of the first draw. Callers that need only these kinds compile seconds faster with this function.
 
     *Formal guarantee.* That of the mechanism that made `noise`, for any two vectors.
     """
@@ -110,9 +110,9 @@ def fill_noisy(message: Float64Array, vector: Float64Array, noise: VectorNoise, 
 
 @no_alloc_kernel
 def fill_shrunk(message: Float64Array, vector: Float64Array, noise: VectorNoise) -> None:
-    """User side: write the clipped vector without noise into `message` float64[d], on the grid if there is one.
+    """User side: write the clipped vector without noise to `message` float64[d], on the grid if there is one.
 
-    For the kinds CLIPPED and GRIDDED, and a server that is trusted to add the noise.
+    It is for the kinds CLIPPED and GRIDDED, and a server that is trusted to add the noise.
     """
     fill_clipped(message, vector, noise.clip, noise.norm)
     if noise.kind == GRIDDED:
@@ -124,7 +124,7 @@ def fill_shrunk(message: Float64Array, vector: Float64Array, noise: VectorNoise)
 
 @no_alloc_kernel
 def fill_estimate(out: Float64Array, message: Float64Array, noise: VectorNoise) -> None:
-    """Server side: write the estimate from a message float64[m] into `out` float64[d]; post-processing."""
+    """Server side: write the estimate from a message float64[m] to `out` float64[d]; post-processing."""
     if message.shape[0] != noise.message_length or out.shape[0] != noise.dimension:
         raise ValueError("message and estimate must be as long as the mechanism says")
     if noise.kind == SIGNS:
@@ -138,7 +138,7 @@ def fill_estimate(out: Float64Array, message: Float64Array, noise: VectorNoise) 
 
 
 def checked_vector(vector: Float64Array, dimension: int) -> Float64Array:
-    """Return `vector` as float64[dimension]; raise ValueError for another shape: shapes are public."""
+    """Return `vector` as float64[dimension]; raise ValueError for another shape, because shapes are public."""
     given = np.ascontiguousarray(vector, dtype=np.float64)
     if given.shape != (dimension,):
         raise ValueError(f"vector must have shape ({dimension},), got {given.shape}; flatten it")
@@ -146,10 +146,10 @@ def checked_vector(vector: Float64Array, dimension: int) -> Float64Array:
 
 
 class VectorMechanism(ABC):
-    """Randomizes one vector a submission; `curve` is the guarantee of one message between any two vectors.
+    """Randomizes one vector per submission; `curve` is the guarantee of one message between any two vectors.
 
-    A number that is not finite counts as 0 before anything else: an exception would say something about the data. A
-    stream belongs to one mechanism; submissions of different numbers never share a bit of it.
+    Non-finite numbers count as 0, because an exception would reveal something about the data. A stream belongs to one
+    mechanism; submissions of different numbers never share a bit of it.
     """
 
     name: ClassVar[str]
@@ -210,11 +210,11 @@ class VectorMechanism(ABC):
 
 @dataclass(frozen=True)
 class RawVector(VectorMechanism):
-    """The clipped vector as it is: for runs without privacy. No ledger accounts for it.
+    """The clipped vector without noise, for runs without privacy. No ledger accounts for it.
 
     Args:
         dimension: d, of the vector.
-        norm: of the ball of radius clip / 2 that it is shrunk into: 'l1', 'l2' or 'elementwise'; 'none' for no clip.
+        norm: of the ball of radius clip / 2 into which it is shrunk: 'l1', 'l2' or 'elementwise'; 'none' for no clip.
         clip: C > 0.
     """
 
@@ -231,7 +231,7 @@ class RawVector(VectorMechanism):
             raise ValueError(f"norm must be one of {', '.join(NORMS)}, got {self.norm!r}; choose one of them")
 
     def curve(self) -> PrivacyCurve:
-        """Return that nothing is guaranteed."""
+        """Return an unbounded curve: nothing is guaranteed."""
         return Unbounded()
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
