@@ -15,7 +15,7 @@ AnyCounter = BinaryTree | KaryTree | NormalizedSquareRoot | BufferedToeplitz | G
 COUNTERS: dict[str, type[AnyCounter]] = {
     counter.name: counter for counter in (BinaryTree, KaryTree, NormalizedSquareRoot, BufferedToeplitz)
 }
-"""Counters by the name that a config gives."""
+"""Counters by their names in configs."""
 
 EXACT_COUNTERS: dict[str, type[AnyCounter]] = {
     counter.name: counter for counter in (BinaryTree, KaryTree, GridSquareRoot)
@@ -23,7 +23,7 @@ EXACT_COUNTERS: dict[str, type[AnyCounter]] = {
 """The same for integer noise: those with exact releases."""
 
 RETIRED = {"honaker": BufferedToeplitz.name, "square_root": BufferedToeplitz.name}
-"""Counters of earlier versions, each with one that has at most its error for every number of users."""
+"""Counters of earlier versions, each with a counter that has at most its error for every number of users."""
 
 __all__ = [
     "COUNTERS",

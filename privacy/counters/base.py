@@ -1,7 +1,7 @@
-"""Base classes of counters: the geometry of the noise decides the cost of a row and the error of a prefix.
+"""Base classes of counters: the geometry of the noise determines the cost of a row and the error of a prefix.
 
-All counters release the exact running sums plus noise B w, with independent rows w; C with B C = A, the
-lower-triangular matrix of ones, is how a user's row enters the noised numbers. A counter keeps noise, never sums.
+All counters release the exact running sums plus noise B w, with independent rows w. C, with B C = A, the
+lower-triangular matrix of ones, describes how a user's row enters the noisy numbers. A counter stores noise, not sums.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.mechanisms import laws_for
 from dprl.privacy.mechanisms.base import NODE, Mechanism, Noise, Sensitivity
 
-# Kinds of counter states in the release kernel. Checkpoints hold these numbers; 2 was a kind of earlier versions.
+# Kinds of counter states in the release kernel, stored in checkpoints; 2 was a kind of earlier versions.
 EXACT, TREE, ROWS, BUFFERED = 0, 1, 3, 4
 
 
 @shows_numbers
 class CounterState(NamedTuple):
-    """A counter as the kernels see it; a copy of its arrays continues bit for bit.
+    """A counter for kernels; a copy of its arrays continues bit for bit.
 
     kind: one of the codes above; base: of a tree's digits (2: plain binary; odd: balanced digits); node: the noise of
-    one node (of one row, for factorisations); rows float64[rows, cells]: noise kept; held int64[rows]: the prefix of a
-    row (trees), int64[1]: the prefix that all rows are for (recursions), else empty; coefficients float64[n]: of
-    a recursion, else empty.
+    one node (of one row, for factorisations); rows float64[rows, cells]: stored noise; held int64[rows]: the prefix of
+    each row (trees), int64[1]: the prefix of all rows (recursions), else empty; coefficients float64[n]: of a
+    recursion, else empty.
     """
 
     kind: int
@@ -43,32 +43,32 @@ class CounterState(NamedTuple):
 
     @property
     def changing(self) -> dict[str, np.ndarray]:
-        """The arrays that change in a run; none where all noise is drawn at the start, or none is."""
+        """The arrays that change in a run; none if all noise is drawn at the start, or there is none."""
         return {} if self.kind in (ROWS, EXACT) else {"rows": self.rows, "held": self.held}
 
 
 class Tally(NamedTuple):
-    """Numbers of users, or of prefixes, by a whole number: values int64[n], rising, and numbers int64[n]."""
+    """Numbers of users, or of prefixes, by an integer value: values int64[n], increasing, and numbers int64[n]."""
 
     values: Int64Array
     numbers: Int64Array
 
     @staticmethod
     def of(counts: Mapping[int, int]) -> Tally:
-        """Return the tally of a mapping from value to number, without the values that nobody has."""
+        """Return the tally of a mapping from value to number, without values whose number is 0."""
         held = sorted(value for value, number in counts.items() if number > 0)
         numbers = [counts[value] for value in held]
         return Tally(np.array(held, dtype=np.int64), np.array(numbers, dtype=np.int64))
 
 
 class Counter(ABC):
-    """Releases running sums of the users' rows, one after every user. Frozen; `node` None is its mere geometry."""
+    """Releases running sums of the users' rows, one after every user. Frozen; without a `node` only a geometry."""
 
     name: ClassVar[str]
     place: ClassVar[str]
-    """Place of its noise, NODE, ROW or GRID_ROW: it takes the laws that may be used there."""
+    """Place of its noise, NODE, ROW or GRID_ROW, which determines the possible laws."""
     most_items: ClassVar[int] = 2**53
-    """Largest T; less for counters that compute with a number for each user."""
+    """Largest T; smaller for counters that compute with one number per user."""
     keeps_integers: ClassVar[bool] = False
     """Whether integer nodes make the noise of every prefix an integer."""
 
@@ -80,7 +80,7 @@ class Counter(ABC):
 
         @property
         def node(self) -> Mechanism | None:
-            """The noise of every node; None for exact sums and for mere geometry."""
+            """The noise of every node; None for exact sums, and if only the geometry is needed."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.n_items <= self.most_items:
@@ -95,67 +95,68 @@ class Counter(ABC):
             )
 
     def suited(self, norm: str) -> Self:  # noqa: ARG002 - for counters with an open geometry
-        """Return the counter with its geometry chosen for noise that pays by `norm`."""
+        """Return the counter with the geometry that is best for noise with a scale that grows with `norm`."""
         return self
 
     def calibrated(self, mechanism: type[Mechanism], epsilon: float, delta: float, row: Sensitivity) -> Self:
-        """Return the counter with the least noise of class `mechanism` that makes it (epsilon, delta)-DP for `row`."""
+        """Return the counter with the least noise of class `mechanism` that is (epsilon, delta)-DP for `row`."""
         node = mechanism.calibrated(epsilon, delta, self.sensitivity(row))
         return cast("Self", replace(cast("Any", self), node=node))
 
     @abstractmethod
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
-        """Return how much all noised numbers change if one user's row changes by `row`, for the worst user."""
+        """Return the change of all noisy numbers if one user's row changes by `row`, for the worst user."""
 
     @property
     def attained(self) -> bool:
-        """Whether the released prefixes alone tell as much about some user as `sensitivity` charges.
+        """Whether the released prefixes alone reveal as much about some user as `sensitivity` charges.
 
-        So it is where prefixes and noised numbers determine each other.
+        This is the case if prefixes and noisy numbers determine each other.
         """
         return True
 
     @property
     def nodes_per_user(self) -> int:
-        """Largest number of noisy sums of one cell that a user enters; 1 where there are no such sums."""
+        """Largest number of noisy sums of one cell that include a user; 1 if there are no such sums."""
         return 1
 
     @property
     def unit(self) -> float:
-        """Unit of the noised numbers and of their noise, in counts."""
+        """Unit of the noisy numbers and of their noise, in counts."""
         return 1.0
 
     @abstractmethod
     def profile(self) -> Float64Array:
-        """Return the standard deviation of the noise of prefixes 1..T, float64[T], nodes having 1.
+        """Return the standard deviation of the noise of prefixes 1..T, float64[T], in units of a node's.
 
         An array over users: for small T and for tests. Certificates use `errors`.
         """
 
     def nodes_at(self, item: int) -> float:
-        """Return the variance of the noise of prefix `item`, nodes having 1: in trees the number of its nodes."""
+        """Return the variance of the noise of prefix `item`, in units of a node's: in trees the number of its nodes."""
         return float(self.profile()[item - 1] ** 2)
 
     @abstractmethod
     def errors(self) -> tuple[float, float]:
         """Return root mean square and maximum of the profile, in memory that does not grow with T.
 
-        Except for the factorisations that keep a row of noise for each user when they run.
+        Exceptions are the factorisations that store a row of noise per user when they run.
         """
 
     @abstractmethod
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
-        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more.
+        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each ever has a larger error.
 
-        The sums are of different cells, so independent of each other. users: of how many prefixes, 1..users; all of
-        them by default. For continuous noise also sums with weights in [-1, 1] that are fixed in advance: noises with
-        symmetric, log-concave laws leave the convex symmetric set of small paths the sooner the larger a weight
-        is. Paper: Anderson 1955.
+        The sums are of different cells, so they are independent. users: number of prefixes, 1..users; all by default.
+        For continuous noise it also holds for sums with weights in [-1, 1] that are fixed in advance: the larger a
+        weight, the sooner noise with a symmetric, log-concave law leaves the convex symmetric set of small paths.
+
+        Paper: Anderson 1955.
         """
 
     @abstractmethod
     def memory(self, n_cells: int) -> int:
-        """Return how many bytes of noise `open` keeps."""
+        """Return the number of bytes of noise that `open` stores."""
 
     @abstractmethod
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
@@ -163,7 +164,7 @@ class Counter(ABC):
 
 
 class Tree(Counter):
-    """Base of counters in which users enter different numbers of nodes."""
+    """Base of tree counters, in which users enter different numbers of nodes."""
 
     place = NODE
     keeps_integers = True
@@ -171,11 +172,11 @@ class Tree(Counter):
     @property
     @abstractmethod
     def levels(self) -> int:
-        """Maximum number of nodes that a user enters; item 1 enters so many."""
+        """Maximum number of nodes that a user enters, attained by item 1."""
 
     @property
     def nodes_per_user(self) -> int:
-        """That of item 1."""
+        """The number of nodes that item 1 enters."""
         return self.levels
 
     @property
@@ -185,34 +186,34 @@ class Tree(Counter):
 
     @abstractmethod
     def losses(self) -> Tally:
-        """Return how many users enter how many nodes."""
+        """Return the number of users by the number of nodes that they enter."""
 
     @abstractmethod
     def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
-        """Return the change by a user who enters `nodes` nodes, the user's row changing by `row`."""
+        """Return the change by a user who enters `nodes` nodes and whose row changes by `row`."""
 
     @abstractmethod
     def nodes_of(self, item: int) -> int:
-        """Return how many nodes user `item` enters, 1-based."""
+        """Return the number of nodes that user `item`, 1-based, enters."""
 
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
         """Return one copy of `row` for every level."""
         return self.of_nodes(row, self.levels)
 
     def _opened(self, base: int, n_rows: int, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
-        """Return the empty tree: a row of zeros, held for prefix 0, and n_rows - 1 others."""
+        """Return the empty tree: a row of zeros for prefix 0, and n_rows - 1 others."""
         held = np.full(n_rows, -1, dtype=np.int64)
         held[0] = 0
         return CounterState(TREE, base, node_of(self).noise(key), np.zeros((n_rows, n_cells)), held, np.zeros(0))
 
 
 def law_names(place: str) -> str:
-    """Return the names of the laws of noise that a config can ask for at a place."""
+    """Return the names of the laws of noise that a config can use at a place."""
     return " or ".join(law.name for law in laws_for(place))
 
 
 def errors_of(pieces: Iterable[Float64Array]) -> tuple[float, float]:
-    """Return root mean square and maximum of a profile that is given piece by piece."""
+    """Return root mean square and maximum of a profile given piece by piece."""
     squares, largest, length = [], 0.0, 0
     for piece in pieces:
         squares.append(float(piece @ piece))
@@ -228,7 +229,7 @@ def check_item(item: int, n_items: int) -> None:
 
 
 def node_of(counter: Counter) -> Mechanism:
-    """Return the counter's node; raise ValueError for a mere geometry."""
+    """Return the counter's node; raise ValueError if it has none."""
     if counter.node is None:
         raise ValueError(f"node must be a mechanism, got None; calibrate the {counter.name} counter first")
     return counter.node

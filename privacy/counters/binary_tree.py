@@ -18,15 +18,15 @@ from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 
 @dataclass(frozen=True)
 class BinaryTree(Tree):
-    """The binary-tree counter: noise on every dyadic block that a prefix is made of.
+    """The binary-tree counter: noise on every dyadic block of a prefix.
 
     *Formal guarantee.* If replacing one item (one user's row) changes it by `row`, the whole sequence of T noisy prefix
-    vectors is as private as L copies of `row`, each with node noise of its own, L = floor(log2 T) + 1, also when later
-    rows depend on earlier outputs: with Laplace(b) nodes (l1 * L / b, 0)-DP, with Gaussian(sigma) nodes mu-GDP for
-    mu = sqrt(L) * l2 / sigma. Attained by item 1.
+    vectors is as private as L copies of `row`, each with separate node noise, L = floor(log2 T) + 1, also if later rows
+    depend on earlier outputs: with Laplace(b) nodes (l1 * L / b, 0)-DP, with Gaussian(sigma) nodes mu-GDP for
+    mu = sqrt(L) * l2 / sigma. Item 1 attains this.
 
-    Only the noise is kept in the tree: the noise of prefix k is that of prefix k - lowbit(k) plus one fresh draw (the
-    Fenwick recursion). A step costs one draw per cell for any T, and the sums of the counts are exact.
+    The tree stores only noise: the noise of prefix k is that of prefix k - lowbit(k) plus one fresh draw (the Fenwick
+    recursion). A step costs one draw per cell for any T, and the sums of the counts are exact.
 
     >>> from dprl.privacy.mechanisms.laplace import Laplace
     >>> tree = BinaryTree(1000, Laplace(10.0))
@@ -36,8 +36,8 @@ class BinaryTree(Tree):
     154.7
 
     Args:
-        n_items: T, how many items there will be at most.
-        node: the noise of every node; None for the mere geometry.
+        n_items: T, the maximum number of items.
+        node: the noise of every node; None if only the geometry is needed.
 
     Paper: [CZ22] sec. 5.1; Chan, Shi, Song 2011, Algorithm 2.
     """
@@ -48,7 +48,7 @@ class BinaryTree(Tree):
 
     @property
     def levels(self) -> int:
-        """L = floor(log2 T) + 1: how many noisy nodes item 1, and any item at most, enters."""
+        """L = floor(log2 T) + 1: the number of noisy nodes that item 1 enters, and the maximum for any item."""
         return int(self.n_items).bit_length()
 
     @property
@@ -57,10 +57,9 @@ class BinaryTree(Tree):
         return f"floor(log2 T) + 1, T = {self.n_items:,} releases"
 
     def losses(self) -> Tally:
-        """Return how many items enter how many nodes: left blocks with the item that are complete by T.
+        """Return the number of items by the number of nodes: left blocks with the item that are complete by T.
 
-        The ones of T in binary cut 1..T into whole blocks; an item of one enters it and, inside, every left half with
-        it.
+        The ones of T in binary divide 1..T into whole blocks; an item enters its block and every left half with it.
         """
         entered = Counter[int]()
         for level in _ones(self.n_items):
@@ -71,12 +70,12 @@ class BinaryTree(Tree):
     def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
         """Return the change by a user who enters `nodes` nodes: that many copies of `row`.
 
-        No output before the user's row depends on their noise, so each copy has noise of its own.
+        No output before the user's row depends on the nodes' noise, so each copy has independent noise.
         """
         return row.repeated(nodes)
 
     def nodes_of(self, item: int) -> int:
-        """Return how many nodes user `item` enters."""
+        """Return the number of nodes that user `item` enters."""
         check_item(item, self.n_items)
         blocks = [(item - 1) >> level for level in range(self.levels)]
         complete = [(block + 1) << level <= self.n_items for level, block in enumerate(blocks)]
@@ -95,7 +94,7 @@ class BinaryTree(Tree):
         return item.bit_count()
 
     def depths(self, users: int) -> Tally:
-        """Return how many of the prefixes 1..users are the sum of how many nodes."""
+        """Return the number of prefixes among 1..users by their number of nodes."""
         made = Counter[int]()
         for above, level in enumerate(reversed(_ones(users + 1))):
             for ones in range(level + 1):
@@ -109,11 +108,11 @@ class BinaryTree(Tree):
         return math.sqrt(int(ones @ prefixes) / self.n_items), math.sqrt(int(ones[-1]))
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
-        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
+        """Return E: with probability 1 - beta no error of n_cells sums of `summands` cells is larger, at 1..users."""
         return binary_tree_bound(users or self.n_items, node_of(self), n_cells, beta, summands)
 
     def memory(self, n_cells: int) -> int:
-        """Return the bytes of one row a level, and a row of zeros."""
+        """Return the bytes of one row per level, and a row of zeros."""
         return (self.levels + 1) * n_cells * 8
 
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
@@ -122,5 +121,5 @@ class BinaryTree(Tree):
 
 
 def _ones(number: int) -> list[int]:
-    """Return the places of the ones of `number` in binary, rising."""
+    """Return the positions of the ones of `number` in binary, increasing."""
     return [place for place in range(number.bit_length()) if number >> place & 1]

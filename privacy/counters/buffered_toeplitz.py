@@ -18,9 +18,9 @@ from dprl.privacy.counters.error_bounds import gaussian_process_bound
 from dprl.privacy.counters.normalized_square_root import summing_slack
 from dprl.privacy.mechanisms.base import ROW, Mechanism, Sensitivity
 
-# A multiple of 3: the release takes so many at a time.
+# A multiple of 3, the number that a release takes at a time.
 N_BUFFERS = 6
-# Columns that are computed at a time: certifying makes no array of T numbers.
+# Columns computed at a time, so that certifying needs no array of T numbers.
 _PIECE = 1 << 20
 
 
@@ -29,15 +29,15 @@ class BufferedToeplitz(Counter):
     """A factorisation with columns c_0 = 1, c_j = sum_i omega_i theta_i^(j-1), close to the square root's, of norm 1.
 
     *Formal guarantee.* If replacing one item (one user's row) changes it by `row`, the whole sequence of T noisy prefix
-    vectors is mu-GDP for mu = l2 / sigma, also when later rows depend on earlier outputs. Attained by every item. It
-    holds for the omega and theta that run, however well they fit.
+    vectors is mu-GDP for mu = l2 / sigma, also if later rows depend on earlier outputs. Every item attains this. It
+    holds for the omega and theta in use, however good the approximation is.
 
-    A step draws w and sets v = w - sum_i omega_i s_i, s_i = theta_i s_i + v; the noise of the prefix grows by g v, g
-    the norm of the item's column.
+    A step draws w and sets v = w - sum_i omega_i s_i, s_i = theta_i s_i + v; the noise of the prefix grows by g v,
+    where g is the norm of the item's column.
 
     Args:
-        n_items: T, how many items there will be at most.
-        node: the noise of every row w_j; None for the mere geometry.
+        n_items: T, the maximum number of items.
+        node: the noise of every row w_j; None if only the geometry is needed.
 
     Paper: Dvijotham, McMahan, Pillutla, Steinke, Thakurta 2024; Henzinger, Kalinin, Upadhyay 2025 (norm 1).
     """
@@ -86,7 +86,7 @@ class BufferedToeplitz(Counter):
             yield np.sqrt(prefixes), norms * np.sqrt(steps)
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
-        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
+        """Return E: with probability 1 - beta no error of n_cells sums of `summands` cells is larger, at 1..users."""
         sigma = node_of(self).scale * math.sqrt(summands)
 
         def pieces() -> Iterator[tuple[Float64Array, Float64Array]]:
@@ -99,7 +99,7 @@ class BufferedToeplitz(Counter):
         return gaussian_process_bound(pieces, n_cells, beta)
 
     def memory(self, n_cells: int) -> int:
-        """Return the bytes of a row a buffer and one of noise, and of the column norms."""
+        """Return the bytes of a row per buffer, a row of noise, and the column norms."""
         return ((N_BUFFERS + 1) * n_cells + self.n_items) * 8
 
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
@@ -111,8 +111,8 @@ class BufferedToeplitz(Counter):
 
 @lru_cache(maxsize=4)
 def _starts(n_items: int) -> list[tuple[Float64Array, float, float]]:
-    """Return for each range of columns: the powers omega theta^(j-1), its first coefficient, and the sum of squares
-    of those before it.
+    """Return for each range of columns the powers omega theta^(j-1), its first coefficient, and the sum of squares of
+    the coefficients before it.
     """
     omega, theta = fitted(n_items)
     powers, first, square, starts = omega.copy(), 1.0, 0.0, []
@@ -138,14 +138,14 @@ def _charged(n_items: int) -> tuple[float, float, float]:
 
 
 def _summed(numbers: Float64Array, before: float) -> Float64Array:
-    """Return before + the running sums of `numbers`, added in the same order as all at once."""
+    """Return before + the running sums of `numbers`, in the same order of summation as for all at once."""
     summed: Float64Array = np.cumsum(np.concatenate([[before], numbers]))[1:]
     return summed
 
 
 @kernel
 def exponential_sums(powers: Float64Array, theta: Float64Array, n_items: int, first: float) -> Float64Array:
-    """Return `first` and the next n_items - 1 of sum_i omega_i theta_i^(j-1); powers float64[n] moves on with them."""
+    """Return `first` and the next n_items - 1 of sum_i omega_i theta_i^(j-1); advances powers float64[n]."""
     coefficients = np.full(n_items, first)
     for j in range(1, n_items):
         total = 0.0
@@ -160,10 +160,10 @@ def exponential_sums(powers: Float64Array, theta: Float64Array, n_items: int, fi
 def prefix_variances(
     omega: Float64Array, theta: Float64Array, norms: Float64Array, covariance: Float64Array
 ) -> tuple[Float64Array, Float64Array]:
-    """Return the variance of the prefix noise and that of v after every step, float64[norms], w having variance 1.
+    """Return the variances of the prefix noise and of v after every step, float64[norms], if w has variance 1.
 
-    covariance float64[n + 1, n + 1]: that of the buffers and the prefix noise (last), zero at the start and
-    carried through the recursion.
+    covariance float64[n + 1, n + 1]: that of the buffers and the prefix noise (last), zero at the start and updated by
+    the recursion.
     """
     n = omega.shape[0]
     with_v = np.zeros(n + 1)
@@ -187,7 +187,7 @@ def prefix_variances(
     return variances, step_variances
 
 
-# The three numbers of a fit move on this lattice: rounding on another machine cannot change the noise.
+# The three numbers of a fit lie on this lattice, so that rounding on another machine cannot change the noise.
 _LATTICE = np.array([1 / 16, 1 / 16, 1 / 256])
 _LARGEST_STEP = 16
 _LEAST_GAIN = 1e-9

@@ -1,11 +1,11 @@
 """Exact high-probability bounds on the noise of counters and of sums of messages: `precision: exact`.
 
-A bound E, in counts: with probability at least 1 - beta none of n_cells independent cells is off by more than E at any
+A bound E is in counts: with probability at least 1 - beta none of n_cells independent cells has an error above E at any
 of the prefixes 1..n_items. The law is that of one node, or of one message. A cell can be the sum of `summands` disjoint
-ones.
+cells.
 
 Sums with weights in [-1, 1] that are fixed in advance have bounds by moment generating functions: that of w Z is at
-most that of Z. They are about 7 % above the exact ones for weights of 1, and more for a handful of draws.
+most that of Z. They are about 7 % above the exact ones for weights of 1, and more for few draws.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dprl.privacy.counters.unary_bounds import UnaryCell, unary_bound
 from dprl.privacy.mechanisms.base import NODE, Mechanism
 from dprl.privacy.mechanisms.tails import LEAST_VARIANCE, least_over_arguments, moment_bound
 
-# Running sums of fewer draws are a chain of nodes: the recursion of trees has no factor of 2.
+# Running sums of fewer draws are treated as a chain of nodes, because the recursion of trees has no factor of 2.
 _CHAIN_ITEMS = 32
 _SMALLEST_BETA = 1e-30
 
@@ -47,7 +47,7 @@ def gaussian_process_bound(pieces: Pieces, n_cells: int, beta: float) -> float:
 
 
 def running_sum_bound(n_items: int, law: Mechanism, n_cells: int, beta: float) -> float:
-    """Return E for running sums of independent draws, one an item."""
+    """Return E for running sums of independent draws, one per item."""
     _check("n_items", n_items)
     failure = failure_of_a_cell(n_cells, beta)
     if n_items <= _CHAIN_ITEMS and NODE in law.places:
@@ -56,14 +56,14 @@ def running_sum_bound(n_items: int, law: Mechanism, n_cells: int, beta: float) -
 
 
 def weighted_sum_bound(n_items: int, law: Mechanism, summands: int, failure: float) -> float:
-    """Return E with P(some running sum of 1..n_items draws a cell exceeds E) <= failure, for all weights."""
+    """Return E with P(some running sum of 1..n_items draws per cell exceeds E) <= failure, for all weights."""
     return moment_bound(law.log_moment, n_items * summands, failure, law.variance, law.moment_limit)
 
 
 def weighted_tree_bound(depths: Tally, law: Mechanism, summands: int, failure: float) -> float:
-    """Return E with P(some prefix exceeds E) <= failure, for all weights, by adding up all prefixes.
+    """Return E with P(some prefix exceeds E) <= failure, for all weights, by a union bound over prefixes.
 
-    depths: how many prefixes are of how many nodes.
+    depths: number of prefixes by their number of nodes.
     """
     number, prefixes = depths
 
@@ -81,11 +81,11 @@ def weighted_tree_bound(depths: Tally, law: Mechanism, summands: int, failure: f
 
 
 def unary_cell_bound(n_items: int, cell: UnaryCell, n_cells: int, beta: float) -> float:
-    """Return E for running sums of the unbiased estimates of a cell, one an item.
+    """Return E for running sums of the unbiased estimates of a cell, one per item.
 
     A hot cell's bit is 1 with probability p, a cold one's with q; one of `sampled_steps` steps is reported (1: all).
     The choice of hot items is arbitrary and may depend on all earlier bits; cells may depend on each other. A cell can
-    be the sum of several cells of one step, at most one of them hot.
+    be the sum of several cells of one step, of which at most one is hot.
     """
     _check("n_items", n_items)
     if not 0.0 <= cell.q < cell.p <= 1.0:
@@ -97,7 +97,7 @@ def unary_cell_bound(n_items: int, cell: UnaryCell, n_cells: int, beta: float) -
 
 
 def failure_of_a_cell(n_cells: int, beta: float) -> float:
-    """Return the failure probability of one of n_cells independent cells that makes beta together."""
+    """Return the failure probability per cell for which n_cells independent cells fail with probability beta."""
     _check("n_cells", n_cells)
     if not _SMALLEST_BETA <= beta < 1.0:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Running sums without noise of their own."""
+"""Running sums without further noise."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dprl.privacy.mechanisms.sampling import SILENT
 
 @dataclass(frozen=True)
 class ExactCounter(Counter):
-    """Running sums without noise of its own (trust model none, or sums of reports that are already noisy).
+    """Running sums without further noise (trust model none, or sums of reports that are already noisy).
 
-    *Formal guarantee.* None by itself: its sums are as private as the rows are.
+    *Formal guarantee.* None by itself: its sums are as private as the rows.
 
     Args:
-        n_items: T, how many items there will be at most.
+        n_items: T, the maximum number of items.
     """
 
     n_items: int
@@ -31,7 +31,7 @@ class ExactCounter(Counter):
     keeps_integers: ClassVar[bool] = True
 
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
-        """Return `row`: the difference from the sum before shows the row."""
+        """Return `row`, because the difference of two sums reveals the row."""
         return row
 
     def profile(self) -> Float64Array:

@@ -1,6 +1,6 @@
 """Largest noise of a Gaussian counter, from its standard deviations and those of its steps.
 
-With A_t the event that prefix t is off by more than E, Hunter's inequality along the chain of prefixes is
+With A_t the event that the error of prefix t exceeds E, Hunter's inequality along the chain of prefixes is
 P(some A_t) <= P(A_1) + sum over t > 1 of P(A_t without A_(t-1)); the terms are integrals over a half line.
 
 Paper: Hunter 1976, equation (4).
@@ -18,17 +18,17 @@ import scipy
 from dprl.privacy.accounting.root_finding import root_of_tail
 from dprl.privacy.base import Float64Array, Int64Array
 
-# Relative: standard deviations and distances 1 - correlation are rounded up to powers of one plus these, so that alike
-# prefixes are counted together. The first enlarges E by that much at most.
+# Relative: standard deviations and distances 1 - correlation are rounded up to powers of one plus these, to group
+# similar prefixes. The first increases E by at most this share.
 _DEVIATION_STEP = 2e-4
 _DISTANCE_STEP = 0.02
 _SMALLEST_DISTANCE = 1e-12
-# Relative to the largest: standard deviations that are none.
+# Standard deviations below this share of the largest count as 0.
 _NO_NOISE = 1e-12
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
-# Twice the logarithm of the fall of an integrand up to the end of its integral.
+# Twice the logarithm of the decrease of an integrand at the end of its integral.
 _FALL = 80.0
-# Prefixes that make up less of the failures take part with P(A_t).
+# Prefixes with a smaller share of the failures are bounded by P(A_t).
 _NEGLIGIBLE = 1e-7
 
 
@@ -37,7 +37,7 @@ Pieces = Callable[[], Iterator[tuple[Float64Array, Float64Array]]]
 
 
 class _Prefixes(NamedTuple):
-    """Groups of prefixes t > 1: how many, standard deviations of t and t - 1, 1 - correlation; float64[groups] each."""
+    """Groups of prefixes t > 1: sizes, standard deviations of t and t - 1, 1 - correlation; float64[groups] each."""
 
     number: Float64Array
     std: Float64Array
@@ -66,7 +66,7 @@ def _grouped(pieces: Iterator[tuple[Float64Array, Float64Array]], smallest: floa
     """Return all prefixes but the first in groups."""
     groups, count, last = [np.zeros(0, dtype=np.int64)] * 3, np.zeros(0, dtype=np.int64), np.zeros(0)
     for std, step_std in pieces:
-        # Of the first prefix there is no step; of a later range's first one it leads here from the range before.
+        # The first prefix has no step; a later range's first step comes from the previous range.
         now, before = std[1 - last.size :], np.append(last, std[:-1])
         more, times = _rounded(now, before, step_std[1 - last.size :], smallest)
         both = [np.append(old, new) for old, new in zip(groups, more, strict=True)]
@@ -82,7 +82,7 @@ def _grouped(pieces: Iterator[tuple[Float64Array, Float64Array]], smallest: floa
 def _rounded(
     now: Float64Array, before: Float64Array, step_std: Float64Array, smallest: float
 ) -> tuple[list[Int64Array], Int64Array]:
-    """Return the groups of the noisy ones among consecutive prefixes, each field as a power, and their numbers."""
+    """Return the groups of the noisy prefixes among consecutive ones, each field as a power, and their numbers."""
     before = np.maximum(before, smallest)
     noisy = now > smallest
     now, before = now[noisy], before[noisy]
@@ -100,9 +100,9 @@ def _rounded(
 def _distinct(columns: list[Int64Array], times: Int64Array) -> tuple[list[Int64Array], Int64Array]:
     """Return the distinct rows of whole numbers in order, column by column, and how often each occurs.
 
-    times int64[rows]: how often every given row counts.
+    times int64[rows]: multiplicity of every given row.
 
-    As numpy.unique along an axis, in a 15th of the time: here a row is one number.
+    It is like numpy.unique along an axis, in a 15th of the time, because here a row is one number.
     """
     if columns[0].size == 0:
         return columns, times

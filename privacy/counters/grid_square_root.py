@@ -1,4 +1,4 @@
-"""The normalised square root on a grid of whole numbers: its releases are exact, as releases of real data need."""
+"""The normalised square root on a grid of whole numbers, with exact releases, as needed for real data."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from dprl.privacy.mechanisms.base import GRID_ROW, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
 
 MOST_ITEMS = 4096
-"""Most items: a certificate takes T^3 / 3 steps, and an opening T^2 / 2 for each cell."""
-# A calibrated noise has a scale of 2^13 to 2^14 units of the grid, where grids from the finest to the coarsest allow.
+"""Maximum number of items: a certificate takes T^3 / 3 steps, and an opening T^2 / 2 per cell."""
+# Calibrated noise has a scale of 2^13 to 2^14 units of the grid, if a grid from the finest to the coarsest allows it.
 _LARGEST_SCALE, _FINEST, _COARSEST = 2.0**14, -16, -1
-# Of norms of whole numbers: a square root and a product are rounded.
+# Slack for norms of whole numbers, where a square root and a product are rounded.
 _SLACK = 1.0 + 2.0**-50
 _LARGEST_INTEGER = 2.0**53
 _BLOCK = 128
@@ -47,8 +47,8 @@ class GridSquareRoot(Counter):
 
     *Formal guarantee.* If replacing one item (one user's row of integers) changes it by `row`, the whole sequence of T
     noisy prefix vectors is (l2^2 / (2 sigma^2))-zCDP, l2 = the largest column norm of the integer matrix C times the L2
-    norm of `row`, and sigma the node's scale. It holds in the arithmetic that runs, for any C, also when later rows
-    depend on earlier outputs.
+    norm of `row`, and sigma the node's scale. It holds in computer arithmetic, for any C, also if later rows depend on
+    earlier outputs.
 
     Proof. All that is released is a function of z = C x + w, w the discrete Gaussian noise. With u = 1 / grid the whole
     numbers X_t = floor((u z_t - sum_{i<t} C_ti X_i) / C_tt + 1/2) are one, and so is grid (X_1 + ... + X_t). As floor
@@ -58,8 +58,8 @@ class GridSquareRoot(Counter):
     composes adaptively, and the squared shifts add up to at most l2^2.
 
     Args:
-        n_items: T, how many items there will be at most, up to 4096.
-        node: discrete Gaussian noise of every row, in units of the rows of C x; None for the mere geometry.
+        n_items: T, the maximum number of items, up to 4096.
+        node: discrete Gaussian noise of every row, in units of the rows of C x; None if only the geometry is needed.
         grid: a power of two up to 1/2; the smallest part of a count.
 
     Papers: Henzinger, Kalinin, Upadhyay 2025 (normalised square root); Canonne, Kamath, Steinke 2020, Theorem 14.
@@ -104,7 +104,7 @@ class GridSquareRoot(Counter):
 
     @property
     def unit(self) -> float:
-        """The grid: noised numbers are integers, and 1 / grid times as large as counts."""
+        """The grid: noisy numbers are integers, and 1 / grid times as large as counts."""
         return self.grid
 
     def profile(self) -> Float64Array:
@@ -118,13 +118,13 @@ class GridSquareRoot(Counter):
     def error_bound(
         self, n_cells: int, beta: float, summands: int = 1, users: int | None = None, frozen: tuple[int, ...] = ()
     ) -> float:
-        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users.
+        """Return E: with probability 1 - beta no error of n_cells sums of `summands` cells is larger, at 1..users.
 
-        frozen: prefixes of earlier counters of this kind: their noise is in every release, see `NoiseSpec`.
+        frozen: prefixes of earlier counters of this kind, whose noise is in every release, see `NoiseSpec`.
 
         A discrete Gaussian probability is at most 1 / (1 - 1 / (24 sigma^2)) times that of the integer next to a
-        Gaussian number, as cosh >= 1. So E is a Gaussian bound at a slightly smaller beta, plus half a unit of every
-        number for that rounding, and half a unit of X for the floor.
+        Gaussian number, because cosh >= 1. So E is a Gaussian bound at a slightly smaller beta, plus half a unit of
+        every number for that rounding, and half a unit of X for the floor.
         """
         scale, errors = node_of(self).scale, _row_errors(self.n_items, self.grid)
         counters = 1 + len(frozen)
@@ -138,7 +138,7 @@ class GridSquareRoot(Counter):
         return gaussian_bound(lambda: iter(pieces), failure) + counters * summands * rounded * errors.largest_sum
 
     def memory(self, n_cells: int) -> int:
-        """Return the bytes of one row an item."""
+        """Return the bytes of one row per item."""
         return self.n_items * n_cells * 8
 
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
@@ -151,14 +151,14 @@ class GridSquareRoot(Counter):
     def prefix_noise(self, rows: Float64Array) -> None:
         """Turn the noise w, whole numbers float64[T, cells], into that of the prefixes, grid (V_1 + ... + V_t).
 
-        Raises ArithmeticError if a sum is not exact; for noise of the laws here that is less likely than 2^-200.
+        Raises ArithmeticError if a sum is not exact, which has a probability below 2^-200 for the laws used here.
         """
         rows /= self.grid
         highest, largest_row = np.abs(rows).max(), 0.0
         for start, matrix in _blocks(self.n_items, self.grid):
             stop, own = start + len(matrix), matrix[:, start:]
             largest_row = max(largest_row, float(matrix.sum(axis=1).max()))
-            # Whole numbers below 2^53: in any order the products add up without rounding.
+            # Whole numbers below 2^53, so the products are added without rounding in any order.
             rows[start:stop] -= matrix[:, :start] @ rows[:start]
             substitute(rows[start:stop], np.ascontiguousarray(own))
             found = max(np.abs(rows[:stop]).max(), 1.0) * max(largest_row, float(self.n_items))
@@ -213,7 +213,7 @@ def substitute(rows: Float64Array, matrix: Float64Array) -> None:
                 rows[t, cell] -= entry * rows[i, cell]
         own = np.int64(matrix[t, t])
         for cell in range(rows.shape[1]):
-            # Floats would not commute with adding an integer where the quotient is next to one.
+            # In floats, floor would not commute with adding an integer if the quotient is close to one.
             rows[t, cell] = float((2 * np.int64(rows[t, cell]) + own) // (2 * own))
 
 

@@ -1,4 +1,4 @@
-"""The k-ary tree counter with signed digits: a prefix is made of blocks, some of them added, some subtracted."""
+"""The k-ary tree counter with signed digits: a prefix is a combination of added and subtracted blocks."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ class KaryTree(Tree):
     """The k-ary tree counter with balanced digits: |digit| <= (k-1)/2, negative ones subtract blocks.
 
     *Formal guarantee.* If replacing one item (one user's row) changes it by `row`, the whole sequence of T noisy prefix
-    vectors is as private as h copies of `row`, h = min{h : (k^h - 1)/2 >= T}, also when later rows depend on earlier
+    vectors is as private as h copies of `row`, h = min{h : (k^h - 1)/2 >= T}, also if later rows depend on earlier
     outputs: with Laplace(b) nodes (l1 * h / b, 0)-DP, with Gaussian(sigma) nodes mu-GDP for mu = sqrt(h) * l2 / sigma.
-    Attained by item 1 if T = (k^h - 1)/2, else an upper bound.
+    Item 1 attains this if T = (k^h - 1)/2; otherwise it is an upper bound.
 
-    A prefix with negative digits shows differences of nodes before the row of an item that is in both is chosen, and
-    that row may depend on them. Given such a difference the two noises are not independent. For a pure guarantee and
-    for Gaussian noise that does not matter (only the shift of all nodes together counts); a curve at delta > 0 of
-    Laplace noise must take the h nodes of a cell as one release, with a loss of h / b. Discrete Gaussian noise is
-    accounted by zCDP: given the differences it is discrete Gaussian on a line of the lattice, and shifted by a vector
-    of that line; for sigma^2 >= 3 h its moments are those of the Gaussian up to a factor of 1 + 1e-25.
+    A prefix with negative digits reveals differences of nodes before the row of an item in both is chosen, and that row
+    may depend on them. Given such a difference, the two noises are not independent. For a pure guarantee and for
+    Gaussian noise this does not matter (only the shift of all nodes together counts); a curve at delta > 0 of Laplace
+    noise must treat the h nodes of a cell as one release, with a loss of h / b. Discrete Gaussian noise is accounted by
+    zCDP: given the differences it is discrete Gaussian on a line of the lattice, and shifted by a vector of that line;
+    for sigma^2 >= 3 h its moments are those of the Gaussian up to a factor of 1 + 1e-25.
 
     The noise of a prefix is that of its parent (the prefix with the lowest non-zero digit one step closer to zero) plus
-    or minus one node that belongs to this prefix alone; parents may lie ahead.
+    or minus one node that belongs to this prefix alone; parents may be later prefixes.
 
     >>> tree = KaryTree(1000).suited("l1")
     >>> tree.k, tree.levels, round(tree.errors()[0], 2)  # nodes have standard deviation 1
     (13, 3, 3.08)
 
     Args:
-        n_items: T, how many items there will be at most.
-        node: the noise of every node; None for the mere geometry.
-        base: k, odd; 0 for the one with the smallest mean squared error at T items and the node's norm.
+        n_items: T, the maximum number of items.
+        node: the noise of every node; None if only the geometry is needed.
+        base: k, odd; 0 for the base with the smallest mean squared error for T items and the node's norm.
 
     Paper: Andersson, Pagh, Steiner, Torkamani 2024, "Count on your elders: Laplace vs Gaussian noise".
     """
@@ -75,7 +75,7 @@ class KaryTree(Tree):
 
     @property
     def levels(self) -> int:
-        """h: how many noisy nodes item 1, and any item at most, enters."""
+        """h: the number of noisy nodes that item 1 enters, and the maximum for any item."""
         return height(self.n_items, self.k)
 
     @property
@@ -84,9 +84,9 @@ class KaryTree(Tree):
         return f"h, ({self.k}^h - 1) / 2 >= {self.n_items:,} releases"
 
     def losses(self) -> Tally:
-        """Return how many items enter how many nodes that some prefix up to T is made of.
+        """Return the number of items by the number of used nodes that they enter, i.e. nodes of some prefix up to T.
 
-        A whole block before the one that T cuts is used unless it is the middle one, as is every block inside it.
+        A whole block before the block with T is used unless it is the middle one, and so is every block inside it.
         """
         k, half, found, cut = self.k, self.k // 2, Counter[int](), 0
         for level in reversed(range(self.levels)):
@@ -108,29 +108,29 @@ class KaryTree(Tree):
             size = k**level
             block = before // size
             place = block % k
-            # The first half of the blocks is added by the prefix at their end, the second subtracted by that at their
-            # start, the middle one belongs to none. Prefixes begin to use one (size - 1)/2 before that; a subtracted
-            # one with an item in it has begun.
+            # The prefix at its end adds a block of the first half, the prefix at its start subtracts one of the second
+            # half, and the middle block belongs to none. Prefixes begin to use a block (size - 1)/2 before that; a
+            # subtracted block with an item in it has begun.
             begun = (block + 1) * size - (size - 1) // 2 <= self.n_items
             entered += ((place < k // 2) & begun) | (place > k // 2)
         return entered
 
     def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
-        """Return the change by a user who enters `nodes` nodes: that many copies of `row`, those of a cell as one."""
+        """Return the change by a user who enters `nodes` nodes: that many copies of `row`, joined per cell."""
         return row.joined(nodes)
 
     def nodes_of(self, item: int) -> int:
-        """Return how many used nodes user `item` enters."""
+        """Return the number of used nodes that user `item` enters."""
         check_item(item, self.n_items)
         return int(self._entered(np.array([item - 1], dtype=np.int64))[0])
 
     @property
     def attained(self) -> bool:
-        """If T = (k^h - 1)/2: then there are as many prefixes as nodes. Otherwise not known."""
+        """True if T = (k^h - 1)/2, because there are then as many prefixes as nodes; otherwise it is not known."""
         return 2 * self.n_items + 1 == int(self.k**self.levels)
 
     def profile(self) -> Float64Array:
-        """Return the square root of the number of blocks that make each prefix, float64[T]."""
+        """Return the square root of the number of blocks of each prefix, float64[T]."""
         k, rest, blocks = self.k, np.arange(1, self.n_items + 1, dtype=np.int64), np.zeros(self.n_items)
         for _ in range(self.levels):
             shifted = rest + k // 2
@@ -143,9 +143,9 @@ class KaryTree(Tree):
         return sum(map(abs, _digits(item, self.k)))
 
     def depths(self, users: int) -> Tally:
-        """Return how many of the prefixes 1..users are made of how many blocks, from the highest digit down.
+        """Return the number of prefixes among 1..users by their number of blocks, from the highest digit down.
 
-        Where a prefix has its first smaller digit than `users`, the digits below it are free.
+        Below the first digit that is smaller than that of `users`, the digits of a prefix are free.
         """
         half = self.k // 2
         free, digit = [np.ones(1, dtype=np.int64)], np.full(half + 1, 2, dtype=np.int64)
@@ -159,7 +159,7 @@ class KaryTree(Tree):
             for smaller in range(0 if leading else -half, digits[level]):
                 below = free[level]
                 if leading and smaller == 0:
-                    below = (below - (np.arange(below.size) == 0)) // 2  # of t and -t the positive one
+                    below = (below - (np.arange(below.size) == 0)) // 2  # only the positive one of t and -t
                 for blocks, prefixes in enumerate(below.tolist()):
                     found[above + abs(smaller) + blocks] += prefixes
             above += abs(digits[level])
@@ -170,7 +170,7 @@ class KaryTree(Tree):
         return math.sqrt(mean_blocks(self.n_items, self.k)), math.sqrt(_most_blocks(self.n_items, self.k))
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
-        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
+        """Return E: with probability 1 - beta no error of n_cells sums of `summands` cells is larger, at 1..users."""
         return kary_tree_bound(users or self.n_items, self.k, node_of(self), n_cells, beta, summands)
 
     @property
@@ -179,7 +179,7 @@ class KaryTree(Tree):
         return 2 + (self.levels - 1) * (self.k // 2 + 1)
 
     def memory(self, n_cells: int) -> int:
-        """Return the bytes of (k + 1)/2 rows a level, one for the highest, and a row of zeros."""
+        """Return the bytes of (k + 1)/2 rows per level, one for the highest, and a row of zeros."""
         return self._n_rows * n_cells * 8
 
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
@@ -196,11 +196,11 @@ def height(n_items: int, base: int) -> int:
 
 
 def mean_blocks(n_items: int, base: int) -> float:
-    """Return how many blocks a prefix 1..n_items is made of on average, in closed form."""
+    """Return the mean number of blocks of the prefixes 1..n_items, in closed form."""
     total, size = 0, 1
     for _ in range(height(n_items, base)):
         half = (size - 1) // 2
-        # Prefixes q * size - half ... q * size + half have the digit of q; the last run may be cut.
+        # Prefixes q * size - half ... q * size + half have the digit of q; the last run may be incomplete.
         last = (n_items + half) // size
         cut = last * size + half - n_items
         total += size * _digit_sum(last, base) - cut * abs(_digit(last, base))
@@ -209,9 +209,9 @@ def mean_blocks(n_items: int, base: int) -> float:
 
 
 def _most_blocks(n_items: int, base: int) -> int:
-    """Return how many blocks a prefix 1..n_items is made of at most.
+    """Return the largest number of blocks of the prefixes 1..n_items.
 
-    It is n_items, or has one digit less somewhere and the largest ones below it.
+    That prefix is n_items, or has one smaller digit somewhere and the largest digits below it.
     """
     half, digits = base // 2, _digits(n_items, base)
     most, above = sum(map(abs, digits)), 0
@@ -252,7 +252,7 @@ def _digit_sum(q: int, base: int) -> int:
 def best_base(n_items: int, norm: str) -> int:
     """Return the odd base with the smallest mean squared error over 1..n_items.
 
-    The variance of a node grows with h^2 if the scale pays by the L1 norm (or per cell), with h if by the L2 norm.
+    The variance of a node grows with h^2 if the scale grows with the L1 norm (or per cell), with h if with the L2 norm.
     """
     # Two levels need no larger base than this; one level needs 2 * n_items + 1.
     largest = math.isqrt(2 * n_items) + 3

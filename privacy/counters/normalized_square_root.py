@@ -44,11 +44,11 @@ def _products(n_items: int, step: int) -> Float64Array:
 
 
 def root_slack(n_items: int) -> float:
-    """Return a factor >= 1 for the column norms of the matrix that noise made with rounded coefficients implies.
+    """Return a factor >= 1 for the column norms of the matrix implied by noise with rounded coefficients.
 
-    If every coefficient of a series is off by at most a share r, the inverse matrix changes by less than
-    s = r * 2 * 2 sqrt(n/pi) times itself in the operator norm (the absolute coefficients of the one series sum to 2,
-    those of the other to less than 2 sqrt(n/pi) + 1).
+    If every coefficient of a series has a relative error of at most r, the inverse matrix changes by less than
+    s = r * 2 * 2 sqrt(n/pi) times itself in the operator norm (the absolute coefficients of one series sum to 2, those
+    of the other to less than 2 sqrt(n/pi) + 1).
     """
     share = 3.0 * n_items * _EXTENDED + 4.0 * _DOUBLE
     change = 2.0 * share * (2.0 * math.sqrt(n_items / math.pi) + 1.0)
@@ -56,7 +56,7 @@ def root_slack(n_items: int) -> float:
 
 
 def summing_slack(n_items: int) -> float:
-    """Return a bound on the relative error of float64 sums of n_items positive products that are as far off each."""
+    """Return a bound on the relative error of float64 sums of n_items positive products with such errors."""
     return 8.0 * (n_items + 8) * _DOUBLE
 
 
@@ -72,25 +72,25 @@ def convolve_columns(rows: Float64Array, coefficients: Float64Array, columns_at_
 
 
 MEMORY_LIMIT = 2 << 30
-"""Largest number of bytes of noise that a counter keeps."""
-# Up to here every prefix's error is computed; beyond, that of some, and those between are interpolated.
+"""Largest number of bytes of noise that a counter stores."""
+# Up to this number all prefixes' errors are computed; beyond it only some, and the others are interpolated.
 _ALL_PREFIXES = 5000
 
 
 @dataclass(frozen=True)
 class NormalizedSquareRoot(Counter):
-    """The square-root factorisation with columns of norm 1: every user pays the same, and the error is smaller.
+    """The square-root factorisation with columns of norm 1: all users have equal losses, and the error is smaller.
 
     *Formal guarantee.* If replacing one item (one user's row) changes it by `row`, the whole sequence of T noisy prefix
-    vectors is mu-GDP for mu = l2 / sigma, also when later rows depend on earlier outputs. Attained by every item.
+    vectors is mu-GDP for mu = l2 / sigma, also if later rows depend on earlier outputs. Every item attains this.
 
     The noise of prefix t is sum_{i<=t} g_i v_i, v_i = sum_{j<=i} e_{i-j} w_j, with g_j the norm of column j of the
-    square root and e of (1-x)^(1/2). (sum_j c_{t-j} g_j w_j would be something else: square root and diagonal do not
+    square root and e the coefficients of (1-x)^(1/2). (It is not sum_j c_{t-j} g_j w_j: square root and diagonal do not
     commute, and columns would have norms up to 1.03.)
 
     Args:
-        n_items: T, how many items there will be at most.
-        node: the noise of every row w_j; None for the mere geometry.
+        n_items: T, the maximum number of items.
+        node: the noise of every row w_j; None if only the geometry is needed.
 
     Paper: Henzinger, Kalinin, Upadhyay 2025 (normalised square-root factorisation).
     """
@@ -117,7 +117,8 @@ class NormalizedSquareRoot(Counter):
     def profile(self) -> Float64Array:
         """Return the norms of the rows of A diag(g) Toeplitz(e), float64[T].
 
-        Beyond 5000 items those of about 180 rows, densest at both ends, and a cubic spline (relative error below 1e-7).
+        Beyond 5000 items, about 180 rows are computed, densest at both ends, and the others are interpolated by a cubic
+        spline (relative error below 1e-7).
         """
         return _normalized_profile(self.n_items).copy()
 
@@ -128,7 +129,7 @@ class NormalizedSquareRoot(Counter):
     def errors_at_most(self) -> tuple[float, float]:
         """Return upper bounds on both errors, a few per cent above them, in T steps: those of the plain square root.
 
-        Its prefix t has noise of variance sum_{j<t} c_j^2 and its first user pays the norm of all c.
+        Its prefix t has noise of variance sum_{j<t} c_j^2, and its first user's column norm is that of all c.
         """
         squares = np.cumsum(root_coefficients(self.n_items) ** 2)
         rms, largest = errors_of([np.sqrt(squares)])
@@ -136,7 +137,7 @@ class NormalizedSquareRoot(Counter):
         return rms * cost, largest * cost
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
-        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
+        """Return E: with probability 1 - beta no error of n_cells sums of `summands` cells is larger, at 1..users."""
         sigma = node_of(self).scale * math.sqrt(summands)
         inverse = inverse_root_coefficients(self.n_items)
         # The noise that prefix t adds: row t of the inverse square root, times g_t.
@@ -145,7 +146,7 @@ class NormalizedSquareRoot(Counter):
         return gaussian_process_bound(lambda: iter([deviations]), n_cells, beta)
 
     def memory(self, n_cells: int) -> int:
-        """Return the bytes of one row an item."""
+        """Return the bytes of one row per item."""
         return self.n_items * n_cells * 8
 
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
@@ -170,7 +171,7 @@ def _normalized_profile(n_items: int) -> Float64Array:
     norms = NormalizedSquareRoot(n_items).column_norms()
     if n_items <= _ALL_PREFIXES:
         return row_norms(coefficients, np.ascontiguousarray(norms))
-    # In log(t / (T + 1 - t)) both ends are as smooth as the middle.
+    # As a function of log(t / (T + 1 - t)), both ends are as smooth as the middle.
     every, ends = np.arange(1, n_items + 1), np.arange(1, 33)
     end = _log_odds(every[-1:], n_items)[0]
     between = np.rint((n_items + 1) / (1.0 + np.exp(-np.linspace(-end, end, 120)))).astype(np.int64)

@@ -1,10 +1,10 @@
-"""The release of one prefix: one compiled step for every counter, one draw per cell and step on the average.
+"""The release of one prefix: one compiled step for every counter, with one draw per cell and step on average.
 
-Noise only is kept: the sums of the counts stay exact. Every draw comes from `fill_noise`; node number m of a counter
+Only noise is stored; the sums of the counts stay exact. Every draw comes from `fill_noise`; node number m of a counter
 with n cells draws the numbers m*n ... m*n + n - 1 of the counter's stream, so that no two nodes share a draw.
 
-Prefixes may be left out. Noise is a function of the key, so that a release draws the missing part of the noise of its
-prefix; `held` names the rest. Whatever prefixes were released before, the noise is the same bit for bit.
+Prefixes may be left out. Noise is a function of the key, so a release can draw the missing part of its prefix's noise;
+`held` names the rest. The noise is the same bit for bit, whichever prefixes were released before.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.sampling import BLOCK, extend_noise, fill_noise
 from dprl.privacy.randomness.bits import require_generator
 
-# The same if seven rows are processed again for every item: all of them stay in the nearest cache.
+# The same if seven rows are processed for every item, so that all of them stay in the nearest cache.
 _NEAR_BLOCK = 512
 _Three = tuple[Float64Array, Float64Array, Float64Array]
 
 
 @no_alloc_kernel
 def release_prefix(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
-    """Write totals + noise of prefix `item` into `released`, float64[cells]; items rise, and some may be left out.
+    """Write totals + noise of prefix `item` to `released`, float64[cells]; items increase, and some may be left out.
 
-    Raises as `require_generator` does, also where the noise of this prefix was drawn before.
+    Raises like `require_generator`, even if the noise of this prefix was drawn before.
 
-    *Formal guarantee.* That of the counter that opened `state`, provided `totals` is the sum of the first `item` rows:
-    some prefixes are a function of all of them.
+    *Formal guarantee.* That of the counter that opened `state`, if `totals` is the sum of the first `item` rows: a part
+    of the prefixes is a function of all of them.
     """
     if state.kind != EXACT:
         require_generator(state.node.key)
@@ -80,10 +80,11 @@ def last_step(prefix: int, base: int) -> tuple[int, int, int]:
 
 @kernel
 def _row_of(prefix: int, base: int) -> int:
-    """Return where the noise of a prefix is kept: a row for the positive digits of a level, one for each negative one.
+    """Return the row for the noise of a prefix: one for all positive digits of a level, and one per negative digit.
 
-    A positive digit's row can be overwritten by the next: prefixes below the former do not come again. The negative
-    digits of a level come most negative first, and each builds on the next, so all of them are kept. Base 2 has none.
+    A positive digit's row can be overwritten by the next one's, because prefixes below the former do not come again.
+    The negative digits of a level come most negative first, and each builds on the next, so all of them are stored.
+    Base 2 has none.
     """
     if prefix == 0:
         return 0
@@ -100,9 +101,9 @@ def _ancestor(prefix: int, base: int, steps: int) -> int:
 
 @no_alloc_kernel
 def _release_tree(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
-    """Noise of a prefix = noise of its parent +- one fresh node; ancestors that are not held are drawn first.
+    """Noise of a prefix = noise of its parent +- one fresh node; ancestors that are not stored are drawn first.
 
-    With base 2 the parent is item - lowbit(item) (the Fenwick recursion). With balanced digits it may be ahead.
+    With base 2 the parent is item - lowbit(item) (the Fenwick recursion). With balanced digits it may be larger.
     """
     base, held, rows = state.base, state.held, state.rows
     missing, ancestor = 0, item
@@ -126,8 +127,8 @@ def _release_tree(released: Float64Array, totals: Float64Array, state: CounterSt
 def _release_buffered(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
     """V = w - sum_i omega_i s_i; s_i = theta_i s_i + v; prefix noise grows by g v, for each item since the last.
 
-    Row 0 is that noise, then the s_i; held[0] is the last item that they know of. The coefficients are omega, theta,
-    and g of every item.
+    Row 0 is the prefix noise, followed by the s_i; held[0] is their last item. The coefficients are omega, theta, and g
+    of every item.
     """
     rows = state.rows
     n_buffers = rows.shape[0] - 1
@@ -154,7 +155,7 @@ def _release_buffered(released: Float64Array, totals: Float64Array, state: Count
 
 @no_alloc_kernel
 def _subtract(v: Float64Array, buffers: _Three, weights: Float64Array) -> None:
-    """Take three weighted buffers from v: at a time as many as the compiler can tell to lie apart."""
+    """Subtract three weighted buffers from v, as many as the compiler can prove not to overlap."""
     first, second, third = buffers
     a, b, c = weights[0], weights[1], weights[2]
     for i in range(v.shape[0]):

@@ -32,10 +32,10 @@ class CounterRequirements:
 
     Args:
         epsilon, delta: the guarantee; delta = 0 asks for a pure one.
-        row: how much replacing a user changes that user's row.
-        n_items: T, how many users at most. n_cells: how many counters.
-        exact: whether noise must be integer, as a real release needs it.
-        memory: bytes of noise that may be kept.
+        row: change of a user's row if the user is replaced.
+        n_items: T, the maximum number of users. n_cells: number of counters.
+        exact: whether noise must be integer, as needed for a real release.
+        memory: bytes of noise that may be stored.
     """
 
     epsilon: float
@@ -49,12 +49,12 @@ class CounterRequirements:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """One counter with one noise: the standard deviation of its prefixes, or why it is out.
+    """One counter with one noise: the standard deviation of its prefixes, or the reason for its exclusion.
 
     Args:
         counter, mechanism: names.
-        rms, largest: root mean square and maximum over the prefixes, in counts; infinite if it is out.
-        note: why it is out, or the kind of the numbers; empty if they are exact.
+        rms, largest: root mean square and maximum over the prefixes, in counts; infinite if it is excluded.
+        note: the reason for its exclusion, or the kind of the numbers; empty if they are exact.
     """
 
     counter: str
@@ -66,14 +66,14 @@ class _Candidate:
 
 @dataclass(frozen=True)
 class _CounterSelection:
-    """The calibrated counter with the smallest root mean square error, and all that were compared, best first."""
+    """The calibrated counter with the smallest root mean square error, and all compared candidates, best first."""
 
     counter: AnyCounter
     candidates: tuple[_Candidate, ...]
 
     @property
     def reason(self) -> str:
-        """One sentence: the selected counter and why."""
+        """One sentence on the selected counter and the reason."""
         best = self.candidates[0]
         others = [c for c in self.candidates[1:] if math.isfinite(c.rms)]
         text = f"{best.counter} with {best.mechanism} noise has the smallest root mean square error, {best.rms:.4g}"
@@ -89,11 +89,11 @@ def calibrate(
     """Return `counter` with the least noise of class `mechanism` that makes it (epsilon, delta)-DP for rows `row`.
 
     *Formal guarantee.* All T prefixes together are (epsilon, delta)-DP between neighbours that differ in one row by at
-    most `row`, also when later rows depend on earlier outputs, in the arithmetic of the mechanism.
+    most `row`, also if later rows depend on earlier outputs, in the arithmetic of the mechanism.
 
-    Raises ValueError if the mechanism cannot do that (Gaussian noise at delta = 0; a law that the counter cannot use).
+    Raises ValueError if that is impossible (Gaussian noise at delta = 0, or a law that the counter cannot use).
     """
-    # Composed, many small losses add up like squares: a tree may then want fewer levels or more.
+    # Many small losses compose like squares, so another number of levels may be best for a tree.
     norms = {mechanism.norm} if delta <= 0.0 else {mechanism.norm, "l2"}
     shapes = {counter.suited(norm) for norm in sorted(norms)}
     calibrated = [shape.calibrated(mechanism, epsilon, delta, row) for shape in shapes]
@@ -132,7 +132,7 @@ def calibrated_of(
 ) -> tuple[AnyCounter, str]:
     """Return the counter of that name with the least noise of class `mechanism`, or the best of `counters` for 'auto'.
 
-    With the reason where there was a choice. Raises ValueError if none can give the guarantee.
+    It comes with the reason if there was a choice. Raises ValueError if none can give the guarantee.
     """
     if name == "auto":
         choice = choose(required, counters, [mechanism])
@@ -143,13 +143,13 @@ def calibrated_of(
 
 
 def check_memory(counter: AnyCounter, required: CounterRequirements) -> None:
-    """Raise ValueError if the counter keeps more noise than `required` allows."""
+    """Raise ValueError if the counter stores more noise than `required` allows."""
     if note := _too_large(counter, required):
         raise ValueError(f"counter: {counter.name} {note}")
 
 
 def _none_possible(required: CounterRequirements, counters: list[str], candidates: tuple[_Candidate, ...]) -> str:
-    """Return why no pair can give the guarantee; one counter's reason stands alone."""
+    """Return the reasons why no pair can give the guarantee, or only the reason of a single counter."""
     if len(counters) == 1:
         (name,) = counters
         if not candidates:
@@ -165,7 +165,7 @@ def _none_possible(required: CounterRequirements, counters: list[str], candidate
 
 
 def _too_large(counter: AnyCounter, required: CounterRequirements) -> str:
-    """Return by how much the counter's noise exceeds the memory; nothing if it fits."""
+    """Return a message if the counter's noise exceeds the memory, else ''."""
     needed = counter.memory(required.n_cells)
     if needed <= required.memory:
         return ""
@@ -211,9 +211,9 @@ def _errors(counter: AnyCounter) -> tuple[float, float, str]:
     return node * rms, node * largest, note
 
 
-@lru_cache(maxsize=256)  # of every cell of a sweep the same
+@lru_cache(maxsize=256)  # the cells of a sweep share them
 def _unit_errors(shape: AnyCounter) -> tuple[float, float, str]:
-    """Return the same for noise of variance 1."""
+    """Return `_errors` for noise of variance 1."""
     if isinstance(shape, NormalizedSquareRoot) and shape.n_items > _QUICK_PROFILE:
         return (*shape.errors_at_most(), "at most: the square root's error")
     return (*shape.errors(), "")

@@ -1,13 +1,13 @@
 """Largest noise of all prefixes of a tree counter: its exact distribution, by recursion over the levels.
 
-Given the noise x of one prefix, both sides of it depend on fresh nodes only. With H_i(x) the
-probability that one of the base^i-blocks' prefixes on one side of it leaves [-E, E], both kinds of tree obey
+Given the noise x of one prefix, both sides of it depend on fresh nodes only. With H_i(x) the probability that one of
+the prefixes of a base^i-block on one side of it leaves [-E, E], both kinds of tree obey
 
     a_J = G_i,   a_j = G_i + (1 - G_i) K a_(j+1),   H_(i+1) = H_i + (1 - H_i) K a_1,
 
-where K adds one node, J digits go one way, and G_i is for both sides of a prefix: H_i on the right (binary, J = 1), or
-on both sides (balanced digits, J = (base - 1) / 2). No term is negative, so a failure probability of 1e-25 is as
-precise as one of 0.1.
+where K adds one node, J is the number of digits in one direction, and G_i is for both sides of a prefix: H_i on the
+right (binary, J = 1), or on both sides (balanced digits, J = (base - 1) / 2). No term is negative, so a failure
+probability of 1e-25 is as precise as one of 0.1.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.tails import Lattice
 
-# Lattice points in [0, E] for one Laplace: rounding a node's noise moves it by half a step, 18 nodes by 6e-4 E.
+# Lattice points in [0, E] for one Laplace: rounding changes a node's noise by half a step, 18 nodes by 6e-4 E.
 _FINE_POINTS = 16384
 _COARSE_STEP = 0.25
 # Lattice steps in one standard deviation. Rounding then adds 1/12 step^2 to its variance, 4e-5 to the deviation ...
 _STEPS = 32
 # ... and this covers it; checked against finer lattices.
 _SLACK = 2e-4
-# Bounds that are remembered: each seed of a cell asks for the same, and solving for one takes 20 to 40 ms.
+# Number of cached bounds: the seeds of a cell share them, and solving for one takes 20 to 40 ms.
 _KEPT = 256
 
 
 def tree_bound(base: int, n_items: int, law: Mechanism, summands: int, failure: float) -> float:
-    """Return E with P(some prefix 1..n_items of a sum of `summands` cells is off by more than E) <= failure.
+    """Return E with P(some prefix 1..n_items of a sum of `summands` cells has an error above E) <= failure.
 
     base: 2 for the binary tree, odd for balanced digits. Laplace (one summand) and the discrete laws: rigorous, at most
     0.2 % above the smallest E (discrete: the next integer). Others: a lattice of 1/32 standard deviations and 2e-4 of
@@ -68,7 +68,7 @@ def failure_probability(base: int, n_items: int, law: Lattice, largest: int) -> 
             return nothing
         block, below = base ** (level - 1), 0 if base == 2 else reach[level - 1]
         digit = (rest + below) // block
-        # A prefix reached by subtraction: its whole left side is counted, though the last of it are not released.
+        # A prefix reached by subtraction: its whole left side is counted, although its last prefixes are not released.
         return _chain(law, sides[level - 1], truncated(max(rest - digit * block, 0)), digit, base)
 
     return float(truncated(n_items)[largest])
@@ -104,7 +104,7 @@ def _standard_bound(law: Callable[[float], Mechanism], base: int, n_items: int, 
 
 
 def _crossing(base: int, n_items: int, law: Lattice, failure: float) -> float:
-    """Return where in between two half-integers the failure probability of a continuous law meets `failure`."""
+    """Return the point between two half-integers where a continuous law's failure probability meets `failure`."""
     right = _smallest(base, n_items, law, failure, 8 * _STEPS)
     if right == 0:
         return 0.5
@@ -113,7 +113,7 @@ def _crossing(base: int, n_items: int, law: Lattice, failure: float) -> float:
 
 
 def _largest_depth(base: int, n_items: int) -> int:
-    """Return how many nodes a prefix 1..n_items has at most (balanced digits: an upper bound)."""
+    """Return the largest number of nodes of a prefix 1..n_items (for balanced digits an upper bound)."""
     if base == 2:
         return n_items.bit_length()
     half, depth, reach = (base - 1) // 2, 0, 0
@@ -125,7 +125,7 @@ def _largest_depth(base: int, n_items: int) -> int:
 
 
 def _smallest(base: int, n_items: int, law: Lattice, failure: float, guess: int) -> int:
-    """Return the smallest whole number that the noise exceeds with probability `failure` at most."""
+    """Return the smallest whole number that the noise exceeds with probability at most `failure`."""
 
     def fails(largest: int) -> bool:
         return failure_probability(base, n_items, law, largest) > failure

@@ -1,13 +1,13 @@
 """Largest running sum of unary-encoded reports, for any true bits of the users.
 
-A bit's error has one of two laws, that of a hot cell or that of a cold one, and the choice may depend on
-earlier releases, since policies do. For any a < x, by Doob's inequality for the submartingale (S_k - a)+,
+A bit's error has one of two laws, that of a hot cell or that of a cold one, and the choice may depend on earlier
+releases, because policies do. For any a < x, by Doob's inequality for the submartingale (S_k - a)+,
 
     P(max_k S_k >= x) <= E(S_n - a)+ / (x - a) <= E(Y_1 + ... + Y_n/m - a)+ / (x - a),
 
-where E(Y - a)+ is the largest value of E(S_m - a)+ over all ways to choose hot and cold in m steps (Y exceeds them all
-in the convex order). The right side is computed exactly; in the limit it is 1.36 times the bound of the reflection
-principle, 2 % in x.
+where E(Y - a)+ is the largest value of E(S_m - a)+ over all choices of hot and cold in m steps (Y dominates them all in
+the convex order). The right side is computed exactly; in the limit it is 1.36 times the bound of the reflection
+principle, which is 2 % in x.
 
 Paper: Bentkus 2004, section 4, for the inequality.
 """
@@ -24,15 +24,15 @@ from dprl.privacy.accounting.root_finding import root_of_tail
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.tails import Complex128Array, LogTransform, inverted_tail, moment_bound
 
-# Steps in which hot and cold are chosen together: the cost of the two laws' different shapes falls with its root.
+# Steps for which hot and cold are chosen together: the cost of the two laws' different shapes falls with its root.
 _BLOCK = 64
 # The laws of sums of several cells are more alike, and have more values.
 _SHORTEST_BLOCK = 4
 # Grid points in a standard deviation: of one step while choosing, of a block after it. Between them a convex function
 # is replaced by its chord: this adds 1/1000 and 1/600 to the variance at most.
 _FINE, _COARSE = 16, 10
-# Of the sum's standard deviation: normal noise of this size is added: it can only enlarge E(S - a)+, and makes its
-# transform fall off ...
+# Normal noise of this share of the sum's standard deviation is added: it can only increase E(S - a)+, and makes its
+# transform decrease ...
 _SMOOTHING = 0.03
 # ... to e^-50, in multiples of its inverse.
 _REACH = 10.0
@@ -41,7 +41,7 @@ _REACH = 10.0
 class UnaryCell(NamedTuple):
     """Message of a unary encoding about one cell: the sum of `cells` bits of one step.
 
-    p, q: probability that the bit of a hot, of a cold cell is 1; sampled_steps: of how many steps one is reported.
+    p, q: probabilities that the bit of a hot and a cold cell is 1; sampled_steps: number of steps per reported one.
     """
 
     p: float
@@ -51,7 +51,7 @@ class UnaryCell(NamedTuple):
 
 
 class FiniteLaw(NamedTuple):
-    """A law of mean 0: values float64[n], rising, and their probabilities float64[n]."""
+    """A law of mean 0: values float64[n], increasing, and their probabilities float64[n]."""
 
     values: Float64Array
     mass: Float64Array
@@ -67,7 +67,7 @@ class FiniteLaw(NamedTuple):
 
 
 def unary_bound(n_items: int, cell: UnaryCell, failure: float) -> float:
-    """Return E with P(some running sum of one cell's unbiased reports is ever off by more than E) <= failure."""
+    """Return E with P(some running sum of one cell's unbiased reports ever has an error above E) <= failure."""
     hot, cold = (report_error(cell, truth) for truth in (1, 0))
     n_blocks = math.ceil(n_items / max(_SHORTEST_BLOCK, _BLOCK // cell.cells))
     law = worst_block(hot, cold, math.ceil(n_items / n_blocks))
@@ -97,7 +97,7 @@ def report_error(cell: UnaryCell, truth: int) -> FiniteLaw:
 
 
 def grid_points(cell: UnaryCell) -> float:
-    """Return about how many grid points `unary_bound` needs: very many where bits are almost never wrong."""
+    """Return the approximate number of grid points for `unary_bound`, which is large if bits are almost never wrong."""
     laws = [report_error(cell, truth) for truth in (1, 0)]
     farthest = max(float(np.abs(law.values).max()) for law in laws)
     deviation = math.sqrt(max(law.variance for law in laws))
@@ -105,7 +105,7 @@ def grid_points(cell: UnaryCell) -> float:
 
 
 def worst_block(first: FiniteLaw, second: FiniteLaw, n_steps: int) -> FiniteLaw:
-    """Return the least law (on a grid) above every sum of n_steps errors of either law, chosen as the sum evolves.
+    """Return the least law (on a grid) above every sum of n_steps errors of the two laws, chosen adaptively.
 
     V_m(x), the largest mean of (x + S_m)+, is the larger of the means of V_(m-1)(x + X) under the two laws; the
     result's mass is the second derivative of V.
@@ -169,7 +169,7 @@ def _log_transform(law: FiniteLaw) -> LogTransform:
     """Return the function ln E e^(s Y), Re s > 0, of a law on a grid.
 
     With y = y_max - step (B j + k), 0 <= k < B, the sum over y is a product of matrices: about 2 sqrt(n) exponentials
-    an argument instead of n.
+    per argument instead of n.
     """
     step = float(np.diff(law.values).min())
     places = np.rint((law.values[-1] - law.values) / step).astype(np.int64)
@@ -187,12 +187,12 @@ def _log_transform(law: FiniteLaw) -> LogTransform:
 
 
 def weighted_unary_bound(n_items: int, cell: UnaryCell, failure: float, *, pooled: bool = False) -> float:
-    """Return E with P(some running sum of 1..n_items weighted rows of unary bits is off by more than E) <= failure.
+    """Return E with P(some running sum of 1..n_items weighted rows of unary bits has an error above E) <= failure.
 
     A user's error is A w_hot + sum_i w_i B_i with E A = 0, and E B_i = 0 given A and the other bits. Its moment
-    generating function at any lambda is convex in every weight in [0, 1], and flat at 0 in that of a cold cell: there
-    weights of 1 are the worst. A hot cell's worst weight is 1 or 0, and with 0 there is no hot cell. Whether a user's
-    row has one may depend on all that was released before. Then as `moment_bound`.
+    generating function at any lambda is convex in every weight in [0, 1], and flat at 0 in that of a cold cell, where a
+    weight of 1 is the worst. A hot cell's worst weight is 1 or 0, and with 0 there is no hot cell. Whether a user's row
+    has one may depend on all earlier releases. The rest is as in `moment_bound`.
 
     pooled: the sum is over all steps of a user, who reports one of them. In some number of these steps the row has a
     hot cell of weight 1 (the moment is convex in all weights together); the worst number counts.
@@ -207,13 +207,13 @@ def weighted_unary_bound(n_items: int, cell: UnaryCell, failure: float, *, poole
 
 
 def _log_unary_moment(cell: UnaryCell, argument: float) -> float:
-    """Return log E e^(argument Y), Y the error of a whole row's sum with or without a hot cell, the larger one."""
+    """Return the larger log E e^(argument Y) of the errors Y of a whole row's sum with and without a hot cell."""
     hot, cold = _log_row_moments(cell, argument)
     return max(_log_mean(hot, cell.sampled_steps) - argument, _log_mean(cold, cell.sampled_steps))
 
 
 def _log_pooled_moment(cell: UnaryCell, argument: float) -> float:
-    """Return log E e^(argument Y), Y the error of one user's sum over all steps, at the worst number of hot steps."""
+    """Return log E e^(argument Y), Y the error of one user's sum over all steps, for the worst number of hot steps."""
     hot, cold = _log_row_moments(cell, argument)
     numbers = np.arange(cell.sampled_steps + 1, dtype=np.float64)
     with np.errstate(divide="ignore"):
