@@ -1,9 +1,9 @@
 """Noise on a bounded interval: some outputs are possible for one neighbour only, so no pure epsilon exists.
 
 Lemma E. Let a density f on a bounded interval be log-concave, and shift independent draws of it by v_1, ..., v_n. The
-outputs that the shifted draws cannot produce have mass 1 - prod_j o(v_j), o(v) = the mass of f on the common support.
-Wherever the log-ratio of f and its shift is at most r on the common support, that mass is delta(epsilon), exactly, for
-every epsilon >= r. Over all shifts with |v|_1 <= l1 and |v_j| <= linf on at most `cells` numbers it is largest at the
+outputs that the shifted draws cannot produce have mass 1 - prod_j o(v_j), where o(v) is the mass of f on the common
+support. If the log-ratio of f and its shift is at most r on the common support, that mass is exactly delta(epsilon) for
+every epsilon >= r. Over all shifts with |v|_1 <= l1 and |v_j| <= linf on at most `cells` numbers it is largest for the
 most concentrated one: as many numbers at linf as fit, one for the rest. *Proof.* o(v) is the integral over x of f(x)
 1[x - v in the support], a marginal of a log-concave function of (x, v), hence log-concave (Prekopa); a sum of one
 concave function over the coordinates is Schur-concave, and the concentrated vector majorises every other one.
@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from dprl.privacy.accounting.curves import ApproximateLoss, PrivacyCurve, Unbounded
 
-# Relative: a rest of the L1 norm below it is rounding, not a further number.
+# Relative: a smaller rest of the L1 norm is rounding, not a further number.
 _NOTHING = 1e-12
 
 
@@ -24,8 +24,8 @@ def worst_outside(l1: float, linf: float, cells: int, log_common: Callable[[floa
     """Return the largest mass outside the common support over all shifts with these norms (Lemma E).
 
     Args:
-        l1, linf, cells: norms of the shift, and how many numbers it moves at most.
-        log_common: v >= 0 -> ln of the mass of the noise of one number on the common support, -inf for none.
+        l1, linf, cells: norms of the shift, and the maximum of numbers that it changes.
+        log_common: returns, for v >= 0, ln of the mass of one number's noise on the common support, -inf for none.
     """
     whole, rest = concentrated(l1, linf, cells)
     total = whole * log_common(min(l1, linf)) if whole else 0.0
@@ -35,13 +35,13 @@ def worst_outside(l1: float, linf: float, cells: int, log_common: Callable[[floa
 
 
 def attained(l1: float, l2: float, linf: float, cells: int) -> bool:
-    """Return whether the concentrated shift obeys the L2 bound too; otherwise `worst_outside` is an upper bound."""
+    """Return whether the concentrated shift also obeys the L2 bound; otherwise `worst_outside` is an upper bound."""
     whole, rest = concentrated(l1, linf, cells)
     return math.sqrt(whole * min(l1, linf) ** 2 + rest**2) <= l2 * (1.0 + _NOTHING)
 
 
 def concentrated(l1: float, linf: float, cells: int) -> tuple[int, float]:
-    """Return how many numbers of the concentrated shift are at linf, and the size of the one that is left."""
+    """Return the number of changes of size linf in the concentrated shift, and the size of the remaining one."""
     size = min(l1, linf)
     whole = math.floor(l1 / size * (1.0 + _NOTHING))
     if whole >= cells:
@@ -53,8 +53,8 @@ def concentrated(l1: float, linf: float, cells: int) -> tuple[int, float]:
 def bounded_support_curve(outside: float, ratio: float, *, exact: bool = False) -> PrivacyCurve:
     """Return the curve of a release with mass `outside` off the common support and log-ratios up to `ratio` on it.
 
-    *Formal guarantee.* (ratio, outside)-DP: for epsilon >= ratio delta is `outside`, whatever epsilon is, and no
-    epsilon is finite at a smaller delta. Without a common support nothing is left of a guarantee.
+    *Formal guarantee.* (ratio, outside)-DP: for every epsilon >= ratio, delta is `outside`, and no epsilon is finite at
+    a smaller delta. Without a common support there is no guarantee.
 
     Args:
         outside: a mass in [0, 1].

@@ -19,7 +19,7 @@ from dprl.privacy.base import Float64Array
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _SQRT_2 = math.sqrt(2.0)
-# Of the cells of a sweep, and all seeds of a cell, many ask for the same epsilon; solving for one takes a millisecond.
+# Many cells of a sweep, and all seeds of a cell, need the same epsilon; solving for one takes a millisecond.
 _REMEMBERED = 4096
 
 
@@ -31,14 +31,14 @@ def composed_delta(epsilon: float, n: int, epsilon_0: float) -> float:
 
     Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
     """
-    # Further than 20 sqrt(n) from the mean lies less than exp(-800).
+    # The mass beyond 20 sqrt(n) from the mean is below exp(-800).
     mean = n * float(scipy.special.expit(-epsilon_0))
     reach = 20.0 * math.sqrt(n)
     i = np.arange(max(0, math.floor(mean - reach)), min(n, math.ceil(mean + reach)) + 1)
     log_q = -math.log1p(math.exp(-epsilon_0))
     log_binomial = scipy.special.gammaln(n + 1) - scipy.special.gammaln(i + 1) - scipy.special.gammaln(n - i + 1)
     log_p = log_binomial + n * log_q - i * epsilon_0
-    # The loss of outcome i less epsilon, in closed form: a difference of the two log masses would cancel.
+    # The loss of outcome i minus epsilon, in closed form: a difference of the two log masses would cancel.
     gap = (n - 2 * i) * epsilon_0 - epsilon
     positive = gap > 0.0
     # Error of the binomial coefficients of a large n.
@@ -52,15 +52,15 @@ def composed_epsilon(delta: float, n: int, epsilon_0: float) -> float:
     pure = n * epsilon_0
     if math.isinf(pure):
         return pure
-    # At the pure epsilon delta is 0; rounding may leave a trace of it there.
+    # At the pure epsilon, delta is 0, except for rounding errors.
     return least_epsilon(lambda e: composed_delta(e, n, epsilon_0) if e < pure else 0.0, delta, pure, pure)
 
 
 def largest_loss(epsilon: float, delta: float, n: int) -> float:
-    """Return the largest epsilon_0 at which n adaptive epsilon_0-DP releases are (epsilon, delta)-DP, rounded down.
+    """Return the largest epsilon_0 for which n adaptive epsilon_0-DP releases are (epsilon, delta)-DP, rounded down.
 
-    *Formal guarantee.* For delta = 0 n epsilon_0 <= epsilon as rational numbers. For delta > 0 the randomized-response
-    curve, exact for n randomized responses, meets (epsilon, delta).
+    *Formal guarantee.* For delta = 0, n epsilon_0 <= epsilon as rational numbers. For delta > 0, the
+    randomized-response curve, exact for n randomized responses, meets (epsilon, delta).
 
     Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
     """
@@ -75,8 +75,8 @@ def largest_loss(epsilon: float, delta: float, n: int) -> float:
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """Return the exact delta(epsilon) of a Gaussian release with mu = L2 sensitivity / sigma, for any epsilon >= 0.
 
-    As phi(x) (M(x) - M(x + mu)) with x = epsilon / mu - mu / 2 and Mills' ratio M: the usual difference of two normal
-    probabilities has no digits left below 1e-13.
+    It is phi(x) (M(x) - M(x + mu)) with x = epsilon / mu - mu / 2 and Mills' ratio M, because the usual difference of
+    two normal probabilities has no correct digits below 1e-13.
 
     Paper: Balle, Wang 2018, Theorem 8.
     """
@@ -117,7 +117,7 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
 
 
 # With t = alpha - 1 the bound of every order is log delta = t ((t + 1) rho - epsilon) - t log(1 + 1/t) - log(1 + t),
-# convex in t. Any t proves its bound, so an inexact minimiser costs tightness and never safety.
+# convex in t. Every t gives a valid bound, so an inexact minimiser costs tightness, not safety.
 
 
 def zcdp_delta(epsilon: float, rho: float) -> float:
@@ -140,7 +140,7 @@ def zcdp_delta(epsilon: float, rho: float) -> float:
 
     high = math.log(epsilon / (2.0 * rho) + 1.0 / math.sqrt(2.0 * rho)) + 1e-9
     t = math.exp(float(scipy.optimize.brentq(slope, -3.0 * rho - 1.0, high, xtol=1e-12)))
-    if t < 1e-300:  # 1 / t overflows below 1e-308, and delta would be 0 where it is nearly 1
+    if t < 1e-300:  # 1 / t overflows below 1e-308, and delta would be 0 instead of nearly 1
         return 1.0
     # Summed by size: t * epsilon is the largest term and cancels most of t * (t + 1) * rho.
     log_delta = t * ((t + 1.0) * rho - epsilon) - t * math.log1p(1.0 / t) - math.log1p(t)
@@ -179,7 +179,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 def zcdp_deltas(epsilons: Float64Array, rho: float) -> Float64Array:
     """Return deltas that hold for pairs that are rho-zCDP in both directions, float64[n], also at negative epsilons.
 
-    A little above zcdp_delta: the order is found by bisection in a fixed number of steps. Below zero
+    They are slightly above zcdp_delta, because the order is found by bisection in a fixed number of steps. Below zero,
     delta(-epsilon) = 1 - exp(-epsilon) + exp(-epsilon) * delta of the pair in the other order at epsilon.
     """
     size = np.abs(epsilons)

@@ -38,10 +38,10 @@ from dprl.privacy.accounting.root_finding import smallest
 from dprl.privacy.accounting.shuffling import ShuffledLoss
 from dprl.privacy.base import Int64Array
 
-# A pair that attains one of these attains it again in fresh noise.
+# Curves that a pair of neighbours attains again with fresh noise if it attains them once.
 _ATTAINED_AGAIN = (PureDP, RandomizedResponses, LaplaceLoss, OptimizedUnaryEncodings, GaussianDP, DiscreteGaussianLoss)
 
-# Deltas that differ by rounding only: 100 times 1e-8 is 1e-6.
+# Ratio of deltas that differ by rounding only: 100 times 1e-8 is 1e-6.
 _SAME = 1.0 - 1e-12
 # Delta of the point that stands for a curve of reports that are shuffled, or of sampled rounds, among others.
 _ONE_POINT = 1e-9
@@ -49,19 +49,18 @@ _ONE_POINT = 1e-9
 
 @dataclass(frozen=True)
 class ComposedLoss:
-    """Releases of several kinds, one after the other, about one user.
+    """Successive releases of several kinds about one user.
 
-    *Formal guarantee.* delta is the least of four bounds, plus `lost`: the pure losses summed up with zCDP
-    of the rest, or with the own curve of one kind where all others are pure; zCDP of everything; and the distribution
-    of the loss of the dominating pairs, where every sum over a grid is an upper bound. All hold for adaptive
-    composition.
+    *Formal guarantee.* delta is the least of four bounds, plus `lost`: the sum of pure losses with zCDP of the rest, or
+    with the curve of one kind if all others are pure; zCDP of everything; and the distribution of the loss of the
+    dominating pairs, where every sum over a grid is an upper bound. All hold for adaptive composition.
 
     Args:
-        kinds: every kind of loss with a distribution of its own, sorted.
+        kinds: every kind of loss with a known distribution, sorted.
         pure: the largest sum of the pure losses among them.
-        mu: of all Gaussian releases.
+        mu: of all Gaussian releases together.
         rho: of all releases with only a zero-concentrated loss known.
-        lost: probability that a release proves nothing.
+        lost: probability that a release has no guarantee.
 
     Papers: Kairouz, Oh, Viswanath 2015; Bun, Steinke 2016, Proposition 1.4; Dong, Roth, Su 2022; Zhu, Dong, Wang 2022.
     """
@@ -110,7 +109,7 @@ class ComposedLoss:
 
     @cached_property
     def _beside_pure(self) -> list[tuple[PrivacyCurve, float]]:
-        """The own curve of each kind that has only pure losses beside it, with their sum."""
+        """The curve of each kind for which all other losses are pure, with the sum of those."""
         parts = [
             ComposedLoss((kind,), 0.0 if kind.law == DISCRETE_GAUSSIAN else kind.n * kind.scale) for kind in self.kinds
         ]
@@ -156,8 +155,8 @@ class ComposedLoss:
 def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     """Return the curve of several adaptive releases about one user together.
 
-    The simplest curve that says all: losses of one kind stay of that kind. Marked exact only if it is that of a single
-    release, as the worst neighbours of two releases may differ. A curve of an unknown kind is a ValueError.
+    It is the simplest such curve: losses of one kind stay of that kind. It is marked exact only for a single release,
+    because the worst neighbours of two releases may differ. Raises ValueError for a curve of an unknown kind.
 
     >>> compose([PureDP(0.5), PureDP(1.0)]).pure_epsilon
     1.5
@@ -165,7 +164,7 @@ def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     5.29
     """
     if any(isinstance(curve, MinimumCurve) for curve in curves):
-        # Every choice of bounds is a bound; all the first and all the last ones are the choices of a kind.
+        # Every choice of bounds is a bound; these two choose all first and all last ones.
         return MinimumCurve(tuple(compose([bound_of(curve, which) for curve in curves]) for which in (0, -1)))
     parts = [parts_of(curve) for curve in curves]
     for curve in curves:
@@ -181,7 +180,7 @@ def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
 
 
 def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
-    """Return the curve of `times` adaptive releases with this curve each; as exact as the curve.
+    """Return the curve of `times` adaptive releases with this curve each; it is exact if the curve is.
 
     >>> a_hundred = repeat(PureDP(0.1), 100)
     >>> round(a_hundred.pure_epsilon, 9), round(a_hundred.epsilon(1e-6), 2)
@@ -215,7 +214,7 @@ def bound_of(curve: PrivacyCurve, which: int) -> PrivacyCurve:
 
 
 def parts_of(curve: PrivacyCurve) -> ComposedLoss:
-    """Return a curve as the kinds of loss that it is made of."""
+    """Return a curve split into its kinds of loss."""
     match curve:
         case ComposedLoss():
             return curve
@@ -242,7 +241,7 @@ def parts_of(curve: PrivacyCurve) -> ComposedLoss:
 
 
 def _pure_parts(curve: PrivacyCurve) -> ComposedLoss | None:
-    """Return a curve of pure losses as the kinds that it is made of; None for any other."""
+    """Return a curve of pure losses split into its kinds; None for any other."""
     match curve:
         case PureDP(epsilon_0):
             return _responses(1, epsilon_0, epsilon_0, 0.0)
@@ -259,20 +258,20 @@ def _pure_parts(curve: PrivacyCurve) -> ComposedLoss | None:
 
 
 def _responses(n: int, epsilon_0: float, pure: float, lost: float) -> ComposedLoss:
-    """Return n losses of epsilon_0 or, if that diverges less on average, one of all that they cost together."""
+    """Return n losses of epsilon_0 or, if its mean divergence is smaller, one loss of their total."""
     if pure * math.tanh(pure / 2.0) < n * epsilon_0 * math.tanh(epsilon_0 / 2.0):
         n, epsilon_0 = 1, pure
     return ComposedLoss((Kind(RESPONSES, epsilon_0, n),) if epsilon_0 > 0.0 else (), pure, lost=lost)
 
 
 def _simplified(parts: Sequence[ComposedLoss], *, exact: bool) -> PrivacyCurve:
-    """Return the sum of parts as a curve of one kind where it is one."""
+    """Return the sum of parts, as a curve of one kind if possible."""
     counts: dict[tuple[int, float], int] = {}
     for part in parts:
         for law, scale, n in part.kinds:
             counts[law, scale] = counts.get((law, scale), 0) + n
     kinds = tuple(sorted(Kind(*kind, n) for kind, n in counts.items()))
-    # fsum: the same sum in every order.
+    # fsum gives the same sum in every order.
     pure = math.fsum(part.pure for part in parts)
     mu = math.sqrt(math.fsum(part.mu * part.mu for part in parts))
     rho = math.fsum(part.rho for part in parts)
@@ -290,7 +289,7 @@ def _simplified(parts: Sequence[ComposedLoss], *, exact: bool) -> PrivacyCurve:
             return LaplaceLoss(tuple((kind.n, kind.scale) for kind in kinds), pure, exact)
         case [1, False, False, False]:
             return _of_one_kind(kinds[0], pure, exact=exact)
-    # Losses that cannot be listed have a zCDP bound.
+    # Losses that cannot be tabulated have a zCDP bound.
     rho += math.fsum(kind.rho for kind in kinds if not _tabulated(kind))
     return ComposedLoss(tuple(kind for kind in kinds if _tabulated(kind)), pure, mu, rho, lost)
 
@@ -305,7 +304,7 @@ def _of_one_kind(kind: Kind, pure: float, *, exact: bool) -> PrivacyCurve:
 
 
 def _tabulated(kind: Kind) -> bool:
-    """Return whether the values of a kind can be listed: of discrete Gaussians not too many, nor too coarse ones."""
+    """Return whether the values of a kind can be tabulated: not for too many or too coarse discrete Gaussians."""
     if kind.law != DISCRETE_GAUSSIAN:
         return True
     return (kind.n == 1 or kind.scale >= SMALLEST_SIGMA) and math.sqrt(kind.n) * kind.scale <= WIDEST
@@ -314,15 +313,15 @@ def _tabulated(kind: Kind) -> bool:
 def summary_over_users(
     curve_of: Callable[[int], PrivacyCurve], losses: tuple[Int64Array, Int64Array], delta: float
 ) -> dict[str, float]:
-    """Return how the epsilons at `delta` spread over users that take part unequally often.
+    """Return the distribution of the epsilons at `delta` over users with unequal numbers of losses.
 
-    'least', 'median', 'mean' and 'most' of the users' epsilons; 'users', how many there are; 'at_most', how many have
-    the largest.
+    The keys are 'least', 'median', 'mean' and 'most' of the users' epsilons; 'users', their number; and 'at_most', the
+    number of users with the largest.
 
     Args:
-        curve_of: number of losses -> their curve.
-        losses: numbers of losses int64[n], as nodes that a user's row enters, and how many users int64[n] have each. A
-            user's number must be known from the user's place alone, never from data.
+        curve_of: returns the curve of a number of losses.
+        losses: numbers of losses int64[n], e.g. nodes that a user's row enters, and the number of users int64[n] with
+            each. A user's number must depend only on the user's place, not on data.
         delta: 0 for pure epsilons.
     """
     counts, users = losses

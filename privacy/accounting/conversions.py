@@ -1,4 +1,4 @@
-"""Conversions of a privacy curve: trade-off of an attacker's two errors (f-DP), and Renyi divergences."""
+"""Conversions of a privacy curve: the trade-off of an attacker's two errors (f-DP), and Renyi divergences."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from dprl.privacy.accounting.shuffling import ShuffledLoss
 
 FALSE_POSITIVE_RATES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, *(round(0.1 * i, 1) for i in range(1, 10)))
 GUESSING = 0.05
-"""False positive rate, and so the true positive rate of random guessing, at which detection is stated."""
+"""False positive rate for stated detection rates; it is also the true positive rate of random guessing."""
 ORDERS = (2, 4, 8, 16, 32, 64)
-# Deltas with the epsilons that the search for the best attack goes up to, the first finite one.
+# Deltas for the largest epsilon in the search for the best attack: the first with a finite epsilon counts.
 _SMALLEST_DELTAS = (1e-4, 1e-3, 1e-2, 0.1, 0.5)
 _LARGEST_EPSILON, _POINTS = 600.0, 48
 
 
 def false_negative_rate(curve: PrivacyCurve, false_positive_rate: float) -> float:
-    """Return a lower bound on the false negative rate of every test that tells two neighbours apart, rounded down.
+    """Return a lower bound on the false negative rate of every test that distinguishes two neighbours, rounded down.
 
     *Formal guarantee.* A test with error rates alpha and beta has 1 - beta <= e^epsilon alpha + delta(epsilon) for
-    every epsilon >= 0, and 1 - alpha <= e^epsilon beta + delta(epsilon), as the curve holds for the two neighbours in
-    either order. So beta is at least the supremum over epsilon of both bounds. Every epsilon proves its bound: the
-    search for the best one costs tightness and never safety.
+    every epsilon >= 0, and 1 - alpha <= e^epsilon beta + delta(epsilon), because the curve holds for the two neighbours
+    in either order. So beta is at least the supremum over epsilon of both bounds. Every epsilon gives a valid bound, so
+    the search for the best one costs tightness, not safety.
 
     >>> from dprl.privacy.accounting.curves import GaussianDP
     >>> round(false_negative_rate(GaussianDP(1.0), 0.05), 2)  # exact: 1 - Phi(Phi^-1(0.05) + 1) = 0.7405
@@ -46,7 +46,7 @@ def false_negative_rate(curve: PrivacyCurve, false_positive_rate: float) -> floa
 
     def bound(epsilon: float, delta: float) -> float:
         factor = math.exp(epsilon)
-        # The rounding of a difference of numbers up to 1.
+        # Rounding error of a difference of numbers up to 1.
         return max(1.0 - delta - factor * alpha, (1.0 - delta - alpha) / factor) - 1e-15
 
     profile = _profile(cast("Hashable", curve))
@@ -63,7 +63,7 @@ def false_negative_rate(curve: PrivacyCurve, false_positive_rate: float) -> floa
 
 @lru_cache(maxsize=256)
 def _profile(described: Hashable) -> list[tuple[float, float]]:
-    """Return points (epsilon, delta) of a curve, epsilon rising from 0."""
+    """Return points (epsilon, delta) of a curve, with epsilon increasing from 0."""
     curve = cast("PrivacyCurve", described)
     pure = min(curve.pure_epsilon, _LARGEST_EPSILON)
     ends = (curve.epsilon(delta) for delta in _SMALLEST_DELTAS)
@@ -73,14 +73,14 @@ def _profile(described: Hashable) -> list[tuple[float, float]]:
 
 
 def renyi(curve: PrivacyCurve) -> tuple[dict[int, float], str]:
-    """Return upper bounds on the Renyi divergences of two neighbours by ORDERS, rounded up; none with the reason.
+    """Return upper bounds on the Renyi divergences of two neighbours by ORDERS, rounded up, or {} and the reason.
 
-    *Formal guarantee.* At order a a randomized response with epsilon has divergence ln(1 + 2 sinh(a epsilon / 2)
-    sinh((a-1) epsilon / 2) / cosh(epsilon / 2)) / (a - 1) and dominates every epsilon-DP release; of an optimised unary
-    encoding half of the moment's excess over 1 is left. Gaussian and concentrated losses have a mu^2 / 2 and a rho.
-    Divergences of adaptive releases add up. The sum is also at most that of one pure loss of all. Rounds with Poisson
-    sampling have ln(sum_k C(a, k) (1-q)^(a-k) q^k e^((k^2 - k) / (2 z^2))) / (a - 1) each for removal, no less than for
-    addition.
+    *Formal guarantee.* At order a, a randomized response with epsilon has divergence ln(1 + 2 sinh(a epsilon / 2)
+    sinh((a-1) epsilon / 2) / cosh(epsilon / 2)) / (a - 1) and dominates every epsilon-DP release; an optimised unary
+    encoding has half of the moment's excess over 1. Gaussian and concentrated losses have a mu^2 / 2 and a rho.
+    Divergences of adaptive releases add up. The sum is also at most that of one pure loss of the total. Rounds with
+    Poisson sampling have ln(sum_k C(a, k) (1-q)^(a-k) q^k e^((k^2 - k) / (2 z^2))) / (a - 1) each for removal, which is
+    at least that for addition.
 
     Papers: Mironov 2017, Propositions 1 and 7; Kairouz, Oh, Viswanath 2015; Bun, Steinke 2016; Mironov, Talwar,
     Zhang 2019, Theorem 5 and sec. 3.3.

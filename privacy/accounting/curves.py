@@ -1,6 +1,6 @@
 """Privacy curves: the delta of a release at every epsilon, and the epsilon at every delta.
 
-A curve is a frozen description, so a ledger can hold it, compare it and print it. Numbers are upper bounds, rounded up;
+A curve is a frozen description, so a ledger can store, compare and print it. Numbers are upper bounds, rounded up;
 `exact` says whether a pair of neighbours attains the whole curve.
 """
 
@@ -32,7 +32,7 @@ def _require(name: str, value: float, most: float = math.inf) -> None:
         raise ValueError(f"{name} must be at least 0 and {limit}, got {value}")
 
 
-# Deltas are rounded up by the one; epsilons are for a delta that is the other times smaller.
+# Deltas are multiplied by the first; epsilons are for a delta multiplied by the second.
 _UP, _DOWN = 1.0 + ROUNDING, 1.0 - 2.0 * ROUNDING
 
 
@@ -77,7 +77,7 @@ class Unbounded:
 
 @dataclass(frozen=True)
 class PureDP:
-    """epsilon-DP, with the smaller epsilons that hold at a delta above 0: those of one randomized response.
+    """epsilon-DP, with the smaller epsilons of one randomized response at a delta above 0.
 
     >>> loss = PureDP(1.0)
     >>> loss.epsilon(0.0), round(loss.epsilon(0.01), 3), round(loss.delta(0.5), 3)
@@ -132,15 +132,15 @@ class ApproximateLoss:
         return math.inf if self.delta_0 > 0.0 else self.epsilon_0
 
     def epsilon(self, delta: float) -> float:
-        """Return epsilon_0 or, at deltas above delta_0, less; infinite at deltas below."""
+        """Return epsilon_0 at delta_0, less at larger deltas, and infinity at smaller ones."""
         if delta < self.delta_0:
             return math.inf
-        # The difference may have few digits left.
+        # The difference may have few correct digits.
         rest = delta * _DOWN - self.delta_0
         return composed_epsilon(rest, 1, self.epsilon_0)
 
     def delta(self, epsilon: float) -> float:
-        """Return delta_0 and the addition of a randomized response below epsilon_0."""
+        """Return delta_0, plus that of a randomized response below epsilon_0."""
         rest = 0.0 if epsilon >= self.epsilon_0 else composed_delta(epsilon, 1, self.epsilon_0)
         return min(1.0, self.delta_0 + (1.0 - self.delta_0) * rest * _UP)
 
@@ -152,7 +152,7 @@ class ApproximateLoss:
 
 @dataclass(frozen=True)
 class RandomizedResponses:
-    """n losses of at most epsilon_0 each that together lose at most `cap` (Lemma D; n * epsilon_0 if cap is left out).
+    """n losses of at most epsilon_0 each with a total of at most `cap` (Lemma D; n * epsilon_0 if cap is left out).
 
     *Exact* for n integers that change by 1 each under discrete Laplace(1/epsilon_0) noise, and for n binary randomized
     responses; an upper bound for continuous Laplace noise, smaller changes and adaptive composition.
@@ -174,14 +174,14 @@ class RandomizedResponses:
         return min(self.cap, self.n * self.epsilon_0)
 
     def epsilon(self, delta: float) -> float:
-        """Return the smaller of the composition's epsilon and that of a single loss of all."""
+        """Return the smaller of the composition's epsilon and that of a single loss of the total."""
         if delta <= 0.0:
             return self.pure_epsilon
         delta *= _DOWN
         return min(composed_epsilon(delta, self.n, self.epsilon_0), composed_epsilon(delta, 1, self.pure_epsilon))
 
     def delta(self, epsilon: float) -> float:
-        """Return the smaller of the composition's delta and that of a single loss of all."""
+        """Return the smaller of the composition's delta and that of a single loss of the total."""
         if epsilon >= self.pure_epsilon:
             return 0.0
         together = composed_delta(epsilon, self.n, self.epsilon_0)
@@ -293,7 +293,7 @@ class _ChosenCurve:
 class MinimumCurve(_ChosenCurve):
     """Several bounds on one release: the best one counts at every delta.
 
-    Many Laplace draws on a vector of small L2 norm have a total loss and a zero-concentrated one, for instance.
+    For instance, many Laplace draws on a vector of small L2 norm have a total loss and a zero-concentrated one.
     """
 
     _largest = False
@@ -326,7 +326,7 @@ def maximum(runs: Sequence[PrivacyCurve]) -> PrivacyCurve:
 def _total_loss(n: int, epsilon_0: float) -> Float64Array:
     """Return the probabilities float64[2n+1] of a total loss of -n, ..., n times epsilon_0.
 
-    By squaring. Sums of positive terms only: every probability is right to a few digits of the last place.
+    It is computed by squaring, with sums of positive terms only, so relative errors are a few units in the last place.
     """
     q = 1.0 / (1.0 + math.exp(epsilon_0)) if epsilon_0 < 700.0 else math.exp(-epsilon_0)
     power, total = np.array([q / 2.0, 0.5, (1.0 - q) / 2.0]), np.ones(1)
@@ -350,7 +350,7 @@ class OptimizedUnaryEncodings:
     +-epsilon_0.
 
     Args:
-        n: how many encodings.
+        n: number of encodings.
         epsilon_0: pure epsilon of each.
     """
 
@@ -370,7 +370,7 @@ class OptimizedUnaryEncodings:
         gap = np.arange(-self.n, self.n + 1) * self.epsilon_0 - epsilon
         positive = gap > 0.0
         total = float(np.sum(_total_loss(self.n, self.epsilon_0)[positive] * -np.expm1(-gap[positive])))
-        # Rounding of n convolutions.
+        # Rounding error of n convolutions.
         return min(1.0, total * (1.0 + 4e-16 * (self.n + 2)))
 
     def epsilon(self, delta: float) -> float:

@@ -3,10 +3,10 @@
 One such integer has the loss (1 - 2z) / (2 sigma^2) at noise z, so n of them have (n - 2Z) / (2 sigma^2) with Z the sum
 of n discrete Gaussians. For sigma >= 3 that sum *is* a discrete Gaussian of variance n sigma^2, up to n * 1e-34 in each
 probability: by Poisson summation the characteristic function of one is that of a Gaussian plus copies of it shifted by
-multiples of 2 pi, and after n-fold multiplication the copies weigh at most n exp(-pi^2 sigma^2 + 8) against it.
+multiples of 2 pi, and after n-fold multiplication their relative weight is at most n exp(-pi^2 sigma^2 + 8).
 
-If only the L2 norm of changes is known, the worst direction is not: zCDP holds for every direction, and more closely a
-comparison with rounded Gaussian noise, see RoundedGaussianLoss.
+If only the L2 norm of changes is known, the worst direction is unknown: zCDP holds for every direction, and so does a
+closer comparison with rounded Gaussian noise, see RoundedGaussianLoss.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from dprl.privacy.base import Float64Array
 
 SMALLEST_SIGMA = 3.0
 LEAST_JOINED_SQUARE = 3.0
-"""Least sigma^2 at which the loss of a discrete Gaussian around any number is bounded as if it were around 0."""
-# Standard deviations that hold all but 1e-35 of the mass, and the error of one probability, for each of n.
+"""Least sigma^2 for which the loss of a discrete Gaussian around any number has the same bound as around 0."""
+# Standard deviations beyond which the mass is 1e-35, and the error of one probability, for each of n.
 _REACH, _OFF = 12.5, 1e-34
-# How far rounded and discrete Gaussian noise may be from each other, and that where it is composed with others.
+# Distances allowed between rounded and discrete Gaussian noise, alone and in composition with other losses.
 _SLACKS, _ALMOST_NOTHING = (1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10, 1e-13, 1e-17, 1e-22), 1e-16
-# A wider sum is compared with the integral.
+# Wider sums are bounded by an integral.
 WIDEST = 1e4
 
 
 def discrete_gaussian_delta(epsilon: float, n: int, sigma: float) -> float:
     """Return the delta at `epsilon` of n discrete Gaussian releases of integers that change by at most 1, rounded up.
 
-    *Formal guarantee.* Also for adaptive releases, as every one is dominated by the change by 1. Exact to 1e-9 up to
-    sqrt(n) sigma = 1e4, an upper bound beyond; for n > 1 and sigma < 3 the bound of zCDP.
+    *Formal guarantee.* It also holds for adaptive releases, because each is dominated by a change of 1. It is exact to
+    1e-9 up to sqrt(n) sigma = 1e4, and an upper bound beyond; for n > 1 and sigma < 3 it is the bound of zCDP.
 
     Papers: Canonne, Kamath, Steinke 2020, Theorem 7 (n = 1); Zhu, Dong, Wang 2022 (adaptive composition).
     """
@@ -53,7 +53,7 @@ def discrete_gaussian_delta(epsilon: float, n: int, sigma: float) -> float:
     highest = min(last, _REACH * deviation)
     lowest = min(highest, 0.0) - _REACH * deviation
     if deviation > WIDEST:
-        # A sum over integers of a function that rises once and falls once exceeds its integral by its maximum at most.
+        # A sum over integers of a function that rises once and falls once exceeds its integral by at most its maximum.
         largest = 1.01 * float(np.max(_summands(np.linspace(lowest, highest, 8001), epsilon, n, sigma)))
         total = gaussian_delta(epsilon, math.sqrt(n) / sigma) + largest / _norm(deviation)
     else:
@@ -77,7 +77,7 @@ def _norm(deviation: float) -> float:
 
 
 def discrete_gaussian_sigma(epsilon: float, delta: float, n: int) -> float:
-    """Return a sigma, the smallest up to the lattice's ripple, at which n changes by 1 are (epsilon, delta)-DP."""
+    """Return the smallest sigma, up to the lattice's ripple, for which n changes by 1 are (epsilon, delta)-DP."""
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must be above 0 and below 1 for discrete Gaussian noise, got {delta}")
     start = math.sqrt(n) / gaussian_mu(epsilon, delta)
@@ -89,7 +89,7 @@ def discrete_gaussian_sigma(epsilon: float, delta: float, n: int) -> float:
 class DiscreteGaussianLoss:
     """The loss of n discrete Gaussian releases of integers that change by at most 1 each, also adaptively.
 
-    About 7 % less noise than its zero-concentrated bound needs at (1, 1e-6).
+    It needs about 7 % less noise than its zero-concentrated bound at (1, 1e-6).
     """
 
     n: int
@@ -126,7 +126,7 @@ class DiscreteGaussianLoss:
 class RoundedGaussianLoss:
     """The loss of discrete Gaussian noise on integers that change by an integer vector of L2 norm up to `l2`.
 
-    *Formal guarantee.* In every direction, also adaptively, and for noise on the integers plus any known number.
+    *Formal guarantee.* It holds in every direction, also adaptively, and for noise on the integers plus a known number.
 
     Proof. Let N(0, sigma^2 - t^2) be rounded at random: y becomes the integer z (plus that number) with probability
     exp(-(z - y)^2 / (2 t^2)) / r(y). Rounding commutes with adding an integer, so whatever the change is, rounded
@@ -139,8 +139,8 @@ class RoundedGaussianLoss:
     sigma_j^2): then sum_j v_j^2 / (sigma_j^2 - t^2) <= mu^2, and every sigma_j has no more than sigma's e.
 
     Args:
-        l2: L2 norm of the change, in units of sigma as said. sigma: of the noise. cells: how many integers can change.
-        lost: how far the law may be from a discrete Gaussian in total variation.
+        l2: L2 norm of the change, in units of sigma as above. sigma: of the noise. cells: number of integers that can
+            change. lost: total variation distance of the law from a discrete Gaussian.
 
     Paper: Peikert 2010, Theorem 3.1 (rounded Gaussians).
     """
@@ -154,9 +154,9 @@ class RoundedGaussianLoss:
 
     @staticmethod
     def of_unit_changes(n: int, sigma: float) -> RoundedGaussianLoss:
-        """Return the loss of n integers that change by 1 each: only their sum counts, nearly a discrete Gaussian too.
+        """Return the loss of n integers that change by 1 each; it depends on their sum, nearly a discrete Gaussian.
 
-        As for DiscreteGaussianLoss; known numbers turn the phases of the copies, not their sizes.
+        This is as for DiscreteGaussianLoss; known numbers change the phases of the copies, not their sizes.
         """
         deviation = math.sqrt(n) * sigma
         if n == 1 or sigma * sigma < LEAST_JOINED_SQUARE:
@@ -193,12 +193,12 @@ class RoundedGaussianLoss:
 
     @property
     def mu(self) -> float:
-        """The mu of Gaussian noise as large; that of the curve is slightly larger."""
+        """The mu of Gaussian noise with this sigma; that of the curve is slightly larger."""
         return self.l2 / self.sigma
 
     @property
     def one_gaussian(self) -> tuple[float, float]:
-        """The mu of rounded Gaussian noise, and the delta beside it that covers the difference."""
+        """The mu of rounded Gaussian noise, and the additional delta that covers the difference."""
         return self._mu(_ALMOST_NOTHING), _ALMOST_NOTHING + self.lost
 
     def _mu(self, k: float) -> float:

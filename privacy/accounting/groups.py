@@ -1,4 +1,4 @@
-"""Group privacy: the curve of several records that change together, as those of one user who takes part again."""
+"""Group privacy: the curve of several records that change together, e.g. those of one user who takes part again."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dprl.privacy.accounting.shuffling import ShuffledLoss
 class _GroupCurve:
     """The curve of `size` records that change together, from the curve of one.
 
-    *Formal guarantee.* Let D_0, ..., D_m be data sets that differ in one record each. From P_i(S) <= e^t P_(i+1)(S)
-    + delta(t) for every i follows P_0(S) <= e^(m t) P_m(S) + delta(t) (1 + e^t + ... + e^((m-1) t)); with t = epsilon
-    / m this is the delta at epsilon. A mu-GDP release is m mu-GDP and a rho-zCDP release m^2 rho-zCDP for them. Every
-    delta is the least of these. Records may depend on earlier releases: neighbouring data sets of the chain then
-    differ in one round of the interaction, and the curve of one record is proved for adaptive records.
+    *Formal guarantee.* Let D_0, ..., D_m be data sets where successive ones differ in one record. P_i(S) <= e^t
+    P_(i+1)(S) + delta(t) for every i implies P_0(S) <= e^(m t) P_m(S) + delta(t) (1 + e^t + ... + e^((m-1) t)); with
+    t = epsilon / m this is the delta at epsilon. A mu-GDP release is m mu-GDP and a rho-zCDP release m^2 rho-zCDP for
+    them. Every delta is the least of these. Records may depend on earlier releases: neighbouring data sets of the chain
+    then differ in one round of the interaction, and the curve of one record is proved for adaptive records.
 
     Args:
         curve: of one record. size: m, of records that change.
@@ -39,14 +39,14 @@ class _GroupCurve:
 
     @property
     def pure_epsilon(self) -> float:
-        """That of one record, m times."""
+        """The pure epsilon of one record, times m."""
         return self.size * self.curve.pure_epsilon
 
     def delta(self, epsilon: float) -> float:
         """Return the least delta that one of the bounds proves at `epsilon`."""
         if epsilon >= self.pure_epsilon:
             return 0.0
-        # A delta at less than epsilon holds at epsilon: e^709 overflows, and m roundings must not exceed it.
+        # A delta at a smaller epsilon also holds at epsilon; e^709 overflows, and m roundings must not exceed epsilon.
         each = min(epsilon, 700.0) / self.size * (1.0 - ROUNDING)
         factor = math.expm1(self.size * each) / math.expm1(each) if each > 0.0 else float(self.size)
         general = self.curve.delta(each) * factor * (1.0 + ROUNDING)
@@ -59,7 +59,7 @@ class _GroupCurve:
         if self.delta(0.0) <= delta:
             return 0.0
         known = min([self.pure_epsilon, *(bound.epsilon(delta) for bound in self._special)])
-        # The general bound may rise with epsilon: the root need not be the least, and `smallest` checks that it holds.
+        # The general bound may rise with epsilon, so the root need not be the least; `smallest` checks that it holds.
         return min(known, smallest(self.delta, delta, min(known, 1.0)))
 
     @cached_property
@@ -83,7 +83,7 @@ class _GroupCurve:
 def group_epsilon(curve: PrivacyCurve, size: int, delta: float) -> float:
     """Return an epsilon at `delta` for `size` records that change together, from the curve of one, rounded up.
 
-    *Formal guarantee.* See `_GroupCurve`. Replacement stays replacement, addition or removal stays that.
+    *Formal guarantee.* See `_GroupCurve`. It has the same neighbour relation (replacement, or addition or removal).
 
     >>> from dprl.privacy.accounting.curves import PureDP
     >>> group_epsilon(PureDP(0.5), 3, 0.0)

@@ -7,19 +7,19 @@ with probability e^-a / 2, and the density e^(-(a - l) / 2) / 4 between them.
 1 - delta(epsilon; v) is the integral over x of min(f(x), e^epsilon f(x - v)), a marginal of a log-concave function of
 (x, v), hence log-concave in v (Prekopa). It does not change if coordinates of v are permuted or change their signs. So
 delta rises with every |v_j|, and is Schur-convex: among all v with |v|_1 <= l1 and |v_j| <= linf it is largest, at
-every epsilon at once, if as many coordinates as fit change by linf and one by the rest. Where groups of coordinates
-have bounds of their own, this vector of each group majorises the group's changes, so all of them together majorise all
-changes. Counts of a replaced record are such groups: the numbers that rise, and the numbers that fall.
+every epsilon at once, if as many coordinates as fit change by linf and one by the rest. If groups of coordinates have
+separate bounds, this vector of each group majorises the group's changes, so all of them together majorise all changes.
+Counts of a replaced record are such groups: the numbers that rise, and the numbers that fall.
 
-*Noises that were partly seen.* Where differences of h noises w_i of a number are public before it is chosen, as in a
-tree that subtracts, the density of what is left, a shift t of all, is proportional to exp(-sum_i |t - c_i| / b). Any
-log-concave density with a slope of at most h / b of its logarithm is dominated by Laplace(b / h), for every shift:
+*Partly revealed noise.* If differences of h noises w_i of a number are public before it is chosen, as in a tree that
+subtracts, the density of the remainder, a shift t of all, is proportional to exp(-sum_i |t - c_i| / b). Any log-concave
+density with a slope of at most h / b of its logarithm is dominated by Laplace(b / h), for every shift:
 tests of a shift are thresholds, a threshold's level p moves by dp/dv = J(p), the density at that quantile, and
 J(p) <= (h / b) min(p, 1 - p), which is Laplace's.
 
 *Whole numbers.* For discrete Laplace noise the same holds with one step instead of dp/dv: a level p moves by a step of
 1 to R(p) = min(e^s p, 1 - e^-s (1 - p)) at most, s = h / b, a randomised response. Laplace noise of scale 1 / s',
-s' = s + 2 ln cosh(s / 2), moves every level by as much or more. So it dominates for every whole change.
+s' = s + 2 ln cosh(s / 2), moves every level by at least as much. So it dominates for every whole change.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dprl.privacy.accounting.closed_forms import composed_delta
 from dprl.privacy.accounting.pld import SummedLosses, laplace_losses, laplace_step
 from dprl.privacy.accounting.root_finding import ROUNDING, smallest
 
-# Of more losses, or kinds of them, only the composition of randomised responses is computed.
+# For more losses, or kinds of them, only the composition of randomised responses is computed.
 _MOST_LOSSES, _MOST_KINDS = 10_000, 8
 
 
@@ -41,7 +41,7 @@ _MOST_LOSSES, _MOST_KINDS = 10_000, 8
 class LaplaceLoss:
     """Numbers that change by known multiples of the Laplace scale, also in adaptive releases.
 
-    *Formal guarantee.* delta is that of n_i independent Laplace losses a_i each, from above by less than 1e-3 of it;
+    *Formal guarantee.* delta is that of n_i independent Laplace losses a_i each, with a relative excess below 1e-3, and
     zero from `pure` on. More than 10,000 losses, or 8 kinds of them, count as randomised responses.
 
     >>> two = LaplaceLoss(((2, 0.5),), 1.0)
@@ -85,9 +85,9 @@ class LaplaceLoss:
 
 
 def laplace_parts(l1: float, linf: float, cells: int, scale: float, groups: int = 1) -> tuple[tuple[int, float], ...]:
-    """Return the losses of the worst vector: Laplace noise of that scale, a change with these norms.
+    """Return the losses of the worst vector for Laplace noise of this scale and a change with these norms.
 
-    groups: of the numbers, each with an L1 norm of at most l1 / groups.
+    groups: number of groups of numbers, each with an L1 norm of at most l1 / groups.
     """
     whole, rest = concentrated(l1 / groups, linf, cells)
     if groups > 1 and groups * (whole + (rest > 0.0)) > cells:
@@ -98,9 +98,9 @@ def laplace_parts(l1: float, linf: float, cells: int, scale: float, groups: int 
 
 
 def dominating_scale(scale: float, copies: int) -> float:
-    """Return the scale of the Laplace noise that dominates discrete Laplace noise at whole changes.
+    """Return the scale of the Laplace noise that dominates discrete Laplace noise for whole changes.
 
-    copies: of a number, with differences of their noises known; their whole changes count `copies` times.
+    copies: number of copies of each number, with known differences of their noises; changes count `copies` times.
     """
     step = copies / scale
     # ln cosh(x) = x + ln((1 + e^(-2x)) / 2): a large step overflows cosh. Rounded up.

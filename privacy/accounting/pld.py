@@ -1,9 +1,9 @@
 """Privacy loss distributions on a grid: composition of unequal releases without a closed form.
 
 A loss l between two grid points is split between them so that its mass and its e^-l stay the same ("connect the
-dots"). Seen through max(0, 1 - e^(epsilon - l)), convex in e^-l, the split loss looks larger: every delta is an upper
-bound, off by the square of the step. Sums are convolved directly and not by FFT: no digit of a small delta is lost.
-Many releases with one law are summed by FFT after a change of measure, with the same digits: see `SummedLosses`.
+dots"). Under max(0, 1 - e^(epsilon - l)), convex in e^-l, the split loss is larger, so every delta is an upper bound,
+with an error of the order of the step squared. Sums are convolved directly and not by FFT, so that small deltas lose no
+digits. Many releases with one law are summed by FFT after a change of measure, as precisely: see `SummedLosses`.
 
 Papers: Kairouz, Oh, Viswanath 2015 (randomized response dominates); Zhu, Dong, Wang 2022 (adaptive composition of
 dominating pairs); Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022 (connect the dots).
@@ -29,20 +29,20 @@ from dprl.privacy.base import Float64Array
 _STEPS, _COARSE_STEPS, _MOST_STEPS = 300, 100, 1000
 _MOST_POINTS, _FEWER_POINTS = 1 << 15, 1 << 13
 _MOST_KINDS = 100
-# So many possible sums are listed one by one.
+# Up to this number, possible sums are listed one by one.
 _FEW = 4000
 # Largest mass of a tail that is cut off.
 _TAIL, _RARE = 1e-30, 1e-20
-# Standard deviations, and points in them, that stand for a Gaussian.
+# Range in standard deviations, and number of points, that represent a Gaussian.
 _REACH, _POINTS = 12.0, 6000
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
-# Of sums by FFT: steps in one loss's deviation, points of one loss, deviations of the sum in the window, how many of
+# For sums by FFT: steps in one loss's deviation, points of one loss, deviations of the sum in the window, how many of
 # these are kept, the smallest relative and the steepest change of measure, and the error of one release, relative to
 # Chernoff's bound.
 _FINE_STEPS, _FINE_POINTS, _WINDOW, _MOST_WINDOWS, _FFT_ERROR = 50, 1 << 16, 20.0, 8, 1e-15
 _SMALLEST, _STEEPEST = 1e-9, 1e9
 # Pieces of Laplace's density: an error below 1e-5 in the variance of a loss, and in every delta of one. More losses
-# than the last count as responses where they are not alone.
+# than the last number count as responses in composition with others.
 _WIDTH, _WIDTH_OF_SMALL, _FEWEST_HALF_PIECES, _MOST_HALF_PIECES, _MOST_LAPLACE = 0.01, 0.008, 4, 1 << 13, 2000
 
 RESPONSES, UNARY, DISCRETE_GAUSSIAN, LAPLACE = range(4)
@@ -91,7 +91,7 @@ class Losses:
 
 @dataclass(frozen=True, eq=False)
 class _LossGrid:
-    """The same on a grid: the first loss is first * step, the next (first + 1) * step."""
+    """A distribution of the privacy loss on a grid: the first loss is first * step, the next (first + 1) * step."""
 
     step: float
     first: int
@@ -109,7 +109,7 @@ class _LossGrid:
         return _LossGrid(self.step, self.first + other.first, mass, self.lost + other.lost).trimmed()
 
     def trimmed(self, tail: float = _TAIL) -> _LossGrid:
-        """Return the same without its tails: the upper one counts as lost, the lower one is moved up."""
+        """Return it without its tails: the upper one counts as lost, the lower one is moved up."""
         low = int(np.searchsorted(np.cumsum(self.mass), tail))
         high = self.mass.size - int(np.searchsorted(np.cumsum(self.mass[::-1]), tail))
         kept = self.mass[low:high].copy()
@@ -131,7 +131,7 @@ def _on_grid(part: Losses, step: float) -> _LossGrid:
 
 def _binomial(n: int, p: float, log_odds: float) -> tuple[int, Float64Array]:
     """Return (first, probabilities) of a binomial variable around its mean; log_odds = log((1 - p) / p)."""
-    # Further than 20 sqrt(n) from the mean lies less than exp(-800).
+    # The mass beyond 20 sqrt(n) from the mean is below exp(-800).
     reach = 20.0 * math.sqrt(n)
     first = max(0, math.floor(n * p - reach))
     i = np.arange(first, min(n, math.ceil(n * p + reach)) + 1)
@@ -141,7 +141,7 @@ def _binomial(n: int, p: float, log_odds: float) -> tuple[int, Float64Array]:
 
 
 def _of_kind(kind: Kind) -> Losses:
-    """Return the loss of all n of a kind."""
+    """Return the total loss of all n releases of a kind."""
     law, scale, n = kind
     if law == DISCRETE_GAUSSIAN:
         return _of_discrete_gaussians(n, scale)
@@ -150,7 +150,7 @@ def _of_kind(kind: Kind) -> Losses:
     # Responses, and Laplace losses as such.
     first, mass = _binomial(n, float(scipy.special.expit(-scale)), scale)
     if law == UNARY:
-        # One loses epsilon_0 (a - b): a is a fair coin, b = 1 with the probability of a wrong response.
+        # One has the loss epsilon_0 (a - b): a is a fair coin, b = 1 with the probability of a wrong response.
         lowest, fair = _binomial(n, 0.5, 0.0)
         mass = np.convolve(mass, fair)
         return Losses((n - first - lowest - np.arange(mass.size, dtype=np.float64)) * scale, mass)
@@ -158,10 +158,10 @@ def _of_kind(kind: Kind) -> Losses:
 
 
 def laplace_losses(a: float) -> Losses:
-    """Return the loss of one number that changes by a times the scale, in pieces that keep mass and mean e^-loss."""
+    """Return the loss of one number that changes by a times the scale, in pieces with exact mass and mean e^-loss."""
     width = laplace_step(a)
     ends = a * np.linspace(-1.0, 1.0, round(2.0 * a / width) + 1)
-    # Of a piece [x, y]: mass (e^(-(a-y)/2) - e^(-(a-x)/2)) / 2, and its mean of e^(x - loss) is e^(-(y-x)/2).
+    # A piece [x, y] has mass (e^(-(a-y)/2) - e^(-(a-x)/2)) / 2, and mean e^(-(y-x)/2) of e^(x - loss).
     mass = 0.5 * np.exp((ends[1:] - a) / 2.0) * -math.expm1(-width / 2.0)
     upper = mass * (math.expm1(-width / 2.0) / math.expm1(-width))
     found = np.append(mass - upper, 0.5)
@@ -172,13 +172,13 @@ def laplace_losses(a: float) -> Losses:
 
 def laplace_step(a: float) -> float:
     """Return the width of the pieces of `laplace_losses`."""
-    # An even number: then the largest loss is a multiple of their width, so sums of it stay on the grid.
+    # With an even number, the largest loss is a multiple of their width, so its sums stay on the grid.
     half = math.ceil(a / min(_WIDTH, _WIDTH_OF_SMALL * math.sqrt(a)))
     return a / min(_MOST_HALF_PIECES, max(_FEWEST_HALF_PIECES, half))
 
 
 def _of_discrete_gaussians(n: int, sigma: float) -> Losses:
-    """Return the loss of n changes by 1; see discrete_gaussians for why their noise adds up to the same law."""
+    """Return the loss of n changes by 1, whose noise has a sum of the same law, see discrete_gaussians."""
     reach = math.ceil(_REACH * math.sqrt(n) * sigma)
     z = np.arange(-reach, reach + 1)
     mass = np.exp(-0.5 * z * z / (n * sigma * sigma))
@@ -205,7 +205,7 @@ def _of_gaussian(mu: float) -> Losses:
 
 
 def _fewer(kinds: list[Kind]) -> list[Kind]:
-    """Return at most _MOST_KINDS kinds of responses: the pairs that it costs least to make equal are rounded up."""
+    """Return at most _MOST_KINDS kinds of responses: pairs are merged by rounding up, the cheapest first."""
     merged = sorted(kinds, key=lambda kind: (kind.scale, kind.law))
     while len(merged) > _MOST_KINDS:
         costs = [less.n * (more.scale**2 - less.scale**2) for less, more in pairwise(merged)]
@@ -227,10 +227,10 @@ def _all_sums(parts: list[Losses]) -> Losses:
 
 
 def repeated(part: Losses, n: int) -> Losses:
-    """Return the loss of n >= 1 adaptive releases with the loss `part` each, from above."""
+    """Return an upper bound on the loss of n >= 1 adaptive releases with the loss `part` each."""
     mean = float(part.mass @ part.losses)
     deviation = math.sqrt(n * float(part.mass @ (part.losses - mean) ** 2))
-    # One loss has a few steps in its own deviation, too.
+    # One loss also has a few steps in its own deviation.
     steps = max(_STEPS, min(_MOST_STEPS, 20.0 * math.sqrt(n)))
     power = _on_grid(part, max(deviation / steps, float(np.ptp(part.losses)) / _FEWER_POINTS)).trimmed(_RARE)
     total: _LossGrid | None = None
@@ -254,7 +254,7 @@ class _Tilt:
 
 
 class SummedLosses:
-    """The sum of adaptive releases, n_i of them with law i, from above, by FFT.
+    """Upper bound on the sum of adaptive releases, n_i of them with law i, by FFT.
 
     A direct sum of thousands of losses takes minutes. An FFT has an error of 1e-16 of the largest probability, too much
     for a small delta. So masses p are first multiplied by e^(lambda l) / M, M = sum p e^(lambda l). The delta is then a
@@ -264,8 +264,8 @@ class SummedLosses:
     Chernoff's bound, too.
 
     Args:
-        parts: (loss of one release, how many of them, at least 1) of every law.
-        step: of the grid; 0 for one that suits a single law.
+        parts: (loss of one release, number of releases, at least 1) for every law.
+        step: of the grid; 0 to choose one for a single law.
     """
 
     def __init__(self, parts: Sequence[tuple[Losses, int]], step: float = 0.0) -> None:
@@ -358,12 +358,12 @@ def _tilted(listed: Losses, steepness: float) -> tuple[Float64Array, float]:
 
 @lru_cache(maxsize=32)
 def losses_of(kinds: tuple[Kind, ...], mu: float, rho: float) -> Losses:
-    """Return the loss of adaptive releases; exact if few values are possible, else from above.
+    """Return the loss of adaptive releases; exact if few values are possible, else an upper bound.
 
     Args:
         kinds: of losses with finitely or countably many values.
         mu: of a Gaussian release; 0 for none.
-        rho: as `delta` will be asked: above 0 there are fewer points, as that sum is costly.
+        rho: the one that `delta` will get; above 0 there are fewer points, because that sum is expensive.
     """
     noisy = [kind for kind in kinds if kind.law == DISCRETE_GAUSSIAN]
     parts = [_of_kind(kind) for kind in [*_fewer([kind for kind in kinds if kind not in noisy]), *noisy]]

@@ -16,19 +16,19 @@ from dprl.privacy.base import Float64Array
 
 _PIECES = 6000
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
-# Probability that is cut off each tail of the noise, of all rounds together.
+# Probability cut off each tail of the noise, for all rounds together.
 _LOST = 1e-20
 LEAST_MULTIPLIER = 0.1
-"""Smallest noise multiplier: with less noise, sampling amplifies nothing."""
+"""Smallest noise multiplier; with less noise, sampling has no effect."""
 
 
 @dataclass(frozen=True)
 class SampledGaussianLoss:
-    """The loss of a user who joins each of n rounds with probability q, secretly, where sums have Gaussian noise.
+    """The loss of a user who secretly joins each of n rounds with probability q, for sums with Gaussian noise.
 
     *Formal guarantee.* An upper bound under *addition or removal* of one user, for adaptive rounds. In one round the
     user is in the sum or not, so the two worlds are dominated by P = (1 - q) N(0, z^2) + q N(1, z^2) and Q = N(0, z^2):
-    (P, Q) if the user is removed, (Q, P) if one is added. Dominating pairs compose, each direction on its own. The
+    (P, Q) if the user is removed, (Q, P) if one is added. Dominating pairs compose, separately for each direction. The
     curve is the larger of the two, with every loss rounded up to a grid. The bound does not cover replacement.
 
     Papers: Zhu, Dong, Wang 2022, *Optimal Accounting of Differential Privacy via Characteristic Function* (dominating
@@ -36,7 +36,7 @@ class SampledGaussianLoss:
 
     Args:
         multiplier: z, the noise's standard deviation over the largest norm of one user's part in a sum.
-        rate: q in (0, 1]. n: how many rounds.
+        rate: q in (0, 1]. n: number of rounds.
     """
 
     multiplier: float
@@ -73,7 +73,7 @@ class SampledGaussianLoss:
 
 @lru_cache(maxsize=256)
 def sampled_multiplier(epsilon: float, delta: float, rate: float, rounds: int) -> float:
-    """Return the least noise multiplier with which all rounds together are (epsilon, delta)-DP, rounded up.
+    """Return the least noise multiplier for which all rounds together are (epsilon, delta)-DP, rounded up.
 
     *Formal guarantee.* That of `SampledGaussianLoss`, for addition or removal of one user.
 
@@ -107,7 +107,7 @@ def _epsilon(curve: SampledGaussianLoss, delta: float) -> float:
 
 @lru_cache(maxsize=16)
 def _losses(multiplier: float, rate: float, n: int, added: bool) -> SummedLosses:
-    """Return the loss of n rounds in one direction; one round in narrow pieces of the noise u, in its deviations."""
+    """Return the loss of n rounds in one direction, from narrow pieces of one round's noise u, in its deviations."""
     tail = _LOST / n
     reach = -float(scipy.special.ndtri(tail))
     ends = np.linspace(-reach, reach + 1.0 / multiplier, _PIECES + 1)
@@ -136,7 +136,7 @@ def _normal(u: Float64Array) -> Float64Array:
 
 
 def _log_ratio(u: Float64Array, multiplier: float, rate: float) -> Float64Array:
-    """Return log(P / Q) at the noise u; in either form where it neither cancels nor overflows."""
+    """Return log(P / Q) at the noise u, in the form that neither cancels nor overflows."""
     exponent = (u - 0.5 / multiplier) / multiplier
     near = np.log1p(rate * np.expm1(np.clip(exponent, -1.0, 1.0)))
     rest = math.log1p(-rate) if rate < 1.0 else -math.inf

@@ -12,16 +12,16 @@ import scipy
 ROUNDING = 1e-9
 _LARGEST = 1e300
 _NOTHING = 1e-320
-# Of failure probabilities, relative: far above the rounding of a tail, far below the precision of a bound.
+# Relative slack of failure probabilities: far above the rounding of a tail, far below the precision of a bound.
 _SLACK = 1e-6
-# Below every failure probability asked for; bounded sums can have none.
+# Below every requested failure probability; those of bounded sums can be 0.
 _ALMOST_NEVER = 1e-300
-# Curves round deltas up by 1e-9 and ask for deltas 2e-9 smaller; their epsilons are rounded up by 1e-9.
+# Curves round deltas up by 1e-9, solve for deltas smaller by 2e-9, and round epsilons up by 1e-9.
 _INSIDE = 1.0 - 4.0 * ROUNDING
 
 
 def inside(epsilon: float, delta: float) -> tuple[float, float]:
-    """Return a request that is harder by a trace: a curve that meets it is also seen to meet (epsilon, delta)."""
+    """Return a slightly stricter request: a curve that meets it also meets (epsilon, delta) after rounding."""
     return epsilon * _INSIDE, delta * _INSIDE
 
 
@@ -46,7 +46,7 @@ def smallest(value: Callable[[float], float], target: float, start: float) -> fl
     Args:
         value: non-increasing, from 0 upwards; may underflow to 0.
         target: above 0.
-        start: any x > 0; a guess saves time, no more.
+        start: any x > 0; a good guess only saves time.
     """
     high = low = start
     while value(high) > target:
@@ -60,11 +60,11 @@ def smallest(value: Callable[[float], float], target: float, start: float) -> fl
     span = math.log(high / low)
 
     def at(part: float) -> float:
-        # The ends themselves: their values are known to lie on both sides.
+        # The exact end, whose value is known to lie on the other side.
         return high if part >= 1.0 else low * math.exp(part * span)
 
     def excess(part: float) -> float:
-        # Ratios, as both may be 1e-15 and less.
+        # Ratios, because both may be 1e-15 or less.
         return math.log(max(value(at(part)), _NOTHING) / target)
 
     x = at(float(scipy.optimize.brentq(excess, 0.0, 1.0, xtol=1e-13, rtol=1e-14)))
@@ -86,7 +86,7 @@ def least_epsilon(delta_at: Callable[[float], float], delta: float, start: float
 
 
 def largest(value: Callable[[float], float], target: float, start: float) -> float:
-    """Return the largest x > 0 with value(x) <= target, rounded down, for a `value` that does not fall."""
+    """Return the largest x > 0 with value(x) <= target, rounded down, for a non-decreasing `value`."""
     return 1.0 / smallest(lambda y: value(1.0 / y), target, 1.0 / start)
 
 
@@ -105,7 +105,7 @@ def smallest_passing(fails: Callable[[int], bool], guess: int) -> int:
     """Return the smallest n >= 0 with fails(n) false; fails is true first, then false."""
     if not fails(0):
         return 0
-    # Brackets that widen from the guess: a good one costs few evaluations.
+    # The bracket widens from the guess, so a good guess costs few evaluations.
     low, high, width = 0, guess, max(1, guess // 256)
     if fails(guess):
         low, high = guess, guess + width

@@ -16,7 +16,7 @@ from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, leas
 from dprl.privacy.base import Float64Array
 
 _BINS, _FEWER_BINS = 1000, 300
-# Fewer clones than this many standard deviations below the mean are treated as no clones.
+# Numbers of clones further below the mean, in standard deviations, are treated as no clones.
 _RARE = 12.0
 # A loss with no clone among 10^12 users; e^709 overflows.
 _NO_CLONES = 40.0
@@ -28,7 +28,7 @@ _LOST = 1e-30
 
 @dataclass(frozen=True)
 class ShuffledLoss:
-    """The loss of one of `users` epsilon_0-LDP reports, of one and the same randomizer, in a random order; n times.
+    """The loss of one of `users` epsilon_0-LDP reports, all by the same randomizer, in a random order; n times.
 
     *Formal guarantee.* An upper bound for any pure randomizer and any data of the other users. Let R_0 and R_1 be the
     report's laws in two worlds. Both are mixtures of laws Q_0 and Q_1, R_0 = a Q_0 + (1-a) Q_1 and R_1 = (1-a) Q_0 +
@@ -40,14 +40,14 @@ class ShuffledLoss:
     up over C, rounded up.
 
     The two worlds do not depend on the data, and exchanging them mirrors them. So they dominate every shuffle of a user
-    with n reports in n shuffles, one in each, also adaptively: their privacy loss is added up n times, rounded up. A
-    pair of worlds with fewer clones dominates one with more, as anybody can add more coins, so C is rounded down.
+    with n reports in n shuffles, one in each, also adaptively: their privacy loss is added n times, rounded up. A pair
+    of worlds with fewer clones dominates one with more, because anybody can add more coins, so C is rounded down.
 
     Papers: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*, Theorem 3.2; Kairouz, Oh, Viswanath 2015 for a;
     Zhu, Dong, Wang 2022 for n shuffles (adaptive composition of dominating pairs).
 
     Args:
-        epsilon_0: of one report. users: in one shuffle, at least 1. n: how many shuffles one user has a report in.
+        epsilon_0: of one report. users: in one shuffle, at least 1. n: number of shuffles with a report of one user.
     """
 
     epsilon_0: float
@@ -61,11 +61,11 @@ class ShuffledLoss:
 
     @property
     def pure_epsilon(self) -> float:
-        """Pure epsilon of the reports; shuffling does not lower it, as an improbable outcome may reveal them."""
+        """Pure epsilon of the reports, which shuffling does not reduce: an improbable outcome may reveal them."""
         return self.n * self.epsilon_0
 
     def delta(self, epsilon: float) -> float:
-        """Return the divergence at `epsilon`, at most that of reports that are not shuffled."""
+        """Return the divergence at `epsilon`, at most that of unshuffled reports."""
         if epsilon >= self.pure_epsilon:
             return 0.0
         alone = RandomizedResponses(self.n, self.epsilon_0).delta(epsilon)
@@ -93,9 +93,9 @@ class ShuffledLoss:
 
 @lru_cache(maxsize=256)
 def local_epsilon(epsilon: float, delta: float, users: int, n: int = 1) -> float:
-    """Return the largest epsilon_0 of reports whose shuffles of `users` are (epsilon, delta)-DP, n of them together.
+    """Return the largest epsilon_0 of reports for which n shuffles of `users` are together (epsilon, delta)-DP.
 
-    At least the epsilon_0 of reports that need no shuffle.
+    It is at least the epsilon_0 of reports that need no shuffle.
 
     >>> round(local_epsilon(1.0, 1e-6, 100_000), 2)
     7.07
@@ -111,7 +111,7 @@ def local_epsilon(epsilon: float, delta: float, users: int, n: int = 1) -> float
 def _losses(epsilon_0: float, users: int, n: int) -> Losses:
     """Return the loss of n shuffles: ln of the odds of the two worlds, for every number of clones and of draws."""
     clones, chances = _clones(users - 1, math.exp(-epsilon_0), _FEWER_BINS)
-    # Draws from Q_0 among the clones + 1, where they are not too rare.
+    # Draws from Q_0 among the clones + 1, if they are not too rare.
     reach = np.ceil(_RARE * (np.sqrt(clones + 1.0) / 2.0 + 1.0))
     first = np.maximum(0.0, np.floor((clones + 1.0) / 2.0 - reach))
     number = (np.minimum(clones + 1.0, np.ceil((clones + 1.0) / 2.0 + reach)) - first).astype(np.int64) + 1
@@ -134,7 +134,7 @@ def _clones(others: int, chance: float, bins: int) -> tuple[Float64Array, Float6
     first, last = max(0.0, math.floor(mean - reach)), min(float(others), math.ceil(mean + reach))
     edges = np.unique(np.floor(np.linspace(first, last, bins)))
     low, high = edges - 1.0, np.append(edges[1:] - 1.0, math.inf)
-    # The smaller of the two tails has all its digits.
+    # The smaller of the two tails is precise.
     below = law.cdf(high) - law.cdf(low)
     chances = np.where(edges > mean, law.sf(low) - law.sf(high), below)
     return np.append(0.0, edges), np.append(law.cdf(first - 1.0), chances)

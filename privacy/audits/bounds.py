@@ -1,4 +1,4 @@
-"""From counts of an event in two worlds to lower bounds on epsilon and delta, with a stated confidence."""
+"""Lower bounds on epsilon and delta from counts of an event in two worlds, with a stated confidence."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def clopper_pearson_upper(successes: int, runs: int, alpha: float) -> float:
 
 
 def epsilon_lower_bound(likely: float, unlikely: float, delta: float) -> float:
-    """Return an epsilon: below it no (epsilon, delta)-DP mechanism has an event of these probabilities.
+    """Return an epsilon >= 0 below which no (epsilon, delta)-DP mechanism has an event of these probabilities.
 
-    likely: lower bound on its probability in one world; unlikely: upper bound on that in the other. Never below 0.
+    likely: lower bound on its probability in one world; unlikely: upper bound on its probability in the other.
     """
     return max(0.0, math.log((likely - delta) / unlikely)) if likely > delta else 0.0
 
 
 def delta_lower_bound(likely: float, unlikely: float, epsilon: float) -> float:
-    """Return a delta: below it no (epsilon, delta)-DP mechanism has an event of these probabilities."""
+    """Return a delta below which no (epsilon, delta)-DP mechanism has an event of these probabilities."""
     if math.log(unlikely) + epsilon >= 0.0:
         return 0.0
     return max(0.0, likely - math.exp(epsilon) * unlikely)
@@ -44,14 +44,14 @@ def delta_lower_bound(likely: float, unlikely: float, epsilon: float) -> float:
 def largest_epsilon_bound(runs: int, alpha: float, delta: float) -> float:
     """Return the epsilon_lower_bound of an event that all of `runs` runs have in one world and none in the other.
 
-    alpha: of each of the two probabilities' bounds. No more can be shown, however different the worlds are.
+    No larger bound can be shown by that many runs. alpha: failure probability of each probability's bound.
     """
     likely, unlikely = clopper_pearson_lower(runs, runs, alpha), clopper_pearson_upper(0, runs, alpha)
     return epsilon_lower_bound(likely, unlikely, delta)
 
 
 def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float = 0.0) -> float:
-    """Return how likely an (epsilon, delta)-DP mechanism lets `correct` or more of `guesses` guesses be right.
+    """Return a bound on the probability of at least `correct` right guesses under an (epsilon, delta)-DP mechanism.
 
     Every canary's coin was tossed independently; the auditor guesses those it is most confident of, in one run.
 

@@ -1,8 +1,8 @@
 """Distinguishing attacks: lower bounds on epsilon and delta from the outputs of a sampler for two neighbours.
 
-A probe draws releases in either world and scores them; the larger the score, the likelier world 1. In two worlds a
-threshold is chosen on some runs, and how often fresh runs reach it in either world bounds epsilon and delta from below.
-In one run every user of a local protocol is a canary, and the auditor guesses their coins from the messages.
+A probe draws releases in both worlds and scores them; a larger score makes world 1 more likely. The two-world method
+chooses a threshold on some runs; the frequencies with which fresh runs of both worlds reach it bound epsilon and delta
+from below. In the one-run method every user of a local protocol is a canary, and the auditor guesses their coins.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _CHUNK = 1 << 16
 _THRESHOLDS = 400
 _GUESSED_SHARE = 8
 _ALPHA = 0.05
-# A plateau of the likelihood ratio is one value in real arithmetic. In float64 its last bits tell the worlds apart,
-# a finding of its own (message_probes.floating_point_event), but not one on the scale.
+# A plateau of the likelihood ratio is one value in real arithmetic. In float64 its last bits distinguish the worlds,
+# which is a separate finding (message_probes.floating_point_event), and not one about the scale.
 _DIGITS = 9
 
 
@@ -46,7 +46,7 @@ class Probe(Protocol):
         """The configuration, in a few words."""
 
     def scores(self, world: int, runs: int, key: Key) -> Float64Array:
-        """Return how much each of `runs` independent releases of world 0 or 1 speaks for world 1, float64[runs]."""
+        """Return the evidence for world 1 of each of `runs` independent releases of world 0 or 1, float64[runs]."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Attack:
     """Settings of a two-world audit.
 
     Args:
-        runs: per world, for the bound; half as many more choose the threshold.
+        runs: per world, for the bound; half as many further runs choose the threshold.
         seed: of all draws.
         alpha: one minus the joint confidence of the bounds.
     """
@@ -99,7 +99,7 @@ def measure(probe: Probe, claim: Claim, proved: ProbeProof, attack: Attack) -> M
 
 
 def draw(probe: Probe, world: int, runs: int, seed: int, part: str) -> Float64Array:
-    """Return the rounded scores of `runs` independent releases, float64[runs]; every chunk has a key of its own."""
+    """Return the rounded scores of `runs` independent releases, float64[runs]; every chunk has a separate key."""
     scores = np.empty(runs)
     for start in range(0, runs, _CHUNK):
         key = Streams(seed, f"audit|{probe.description}|{part}|{world}|{start}").key("user_noise")
@@ -113,7 +113,7 @@ def _best_threshold(scores_1: Float64Array, scores_0: Float64Array, claim: Claim
     ones, zeros = np.sort(scores_1), np.sort(scores_0)
     pooled = np.concatenate([ones, zeros])
     pooled.sort()
-    # Densest where events are rare: that is where likelihood ratios are large.
+    # Densest for rare events, which have large likelihood ratios.
     ranks = pooled.shape[0] - np.geomspace(1, pooled.shape[0], _THRESHOLDS).astype(np.int64)
     candidates = np.unique(pooled[ranks])
     best, chosen = -1.0, float(candidates[-1])
@@ -128,10 +128,10 @@ def _best_threshold(scores_1: Float64Array, scores_0: Float64Array, claim: Claim
 
 
 def measure_one_run(probe: Probe, claim: Claim, proved: ProbeProof, attack: Attack) -> Measurement:
-    """Return a lower bound on epsilon from one run with `attack.runs` users, each in a world of its own coin.
+    """Return a lower bound on epsilon from one run with `attack.runs` users, each in a world drawn by a coin.
 
-    The eighth of the users with the most decided messages is guessed. The probe's scores must be log
-    likelihood ratios (0 is undecided). Holds with probability 1 - alpha; it says nothing of delta.
+    The auditor guesses the eighth of the users with the clearest messages. The probe's scores must be log likelihood
+    ratios (0 is undecided). The bound holds with probability 1 - alpha; there is no bound on delta.
 
     Paper: Steinke, Nasr, Jagielski 2023, Theorem 5.2.
     """

@@ -35,8 +35,8 @@ class NoiseProof:
         tightness: 'exact' if a pair of neighbours attains the pure epsilon, else 'upper'; None for an infinite one.
         epsilon: at the claimed delta, or at 1e-6 for a pure claim.
         delta: at the claimed epsilon.
-        attained_epsilon, attained_delta: reached by an explicit pair of neighbours, where that is less than proved;
-            the truth lies between.
+        attained_epsilon, attained_delta: attained by an explicit pair of neighbours, if less than proved; the true
+            values lie between.
         raw: whether something leaves without noise.
     """
 
@@ -73,7 +73,7 @@ class Measurement:
         probe: the configuration.
         claim: restricted to the probe.
         proved: the guarantee there.
-        epsilon_lb, delta_lb: the bounds; delta's at the claimed epsilon, epsilon's at the claimed delta.
+        epsilon_lb, delta_lb: the bounds: epsilon at the claimed delta, delta at the claimed epsilon.
         confidence: of both together.
         runs: per world.
         largest_epsilon_lb: epsilon_lb if no run were ambiguous; infinite if nothing limits it.
@@ -91,7 +91,7 @@ class Measurement:
 
     @property
     def limited_by_runs(self) -> bool:
-        """Whether epsilon_lb is within 2 % of the largest that so many runs can show: it may say nothing of epsilon."""
+        """Whether epsilon_lb is within 2 % of the largest that these runs can show, so epsilon may be larger."""
         return math.isfinite(self.largest_epsilon_lb) and self.epsilon_lb >= _NEAR_THE_MOST * self.largest_epsilon_lb
 
     @property
@@ -117,7 +117,7 @@ class Finding:
         subject: the mechanism and its noise, in a line.
         claim: under audit.
         proof: the guarantee of its noise.
-        measurement: None where sampling cannot show anything.
+        measurement: None if sampling cannot show anything.
         note: further facts for a reader.
     """
 
@@ -156,7 +156,7 @@ class Finding:
     def violated(self) -> bool:
         """Whether the claim as stated is false, by proof or by measurement, or the proof itself is.
 
-        Where nothing is claimed only the latter can be.
+        Without a claim, only the proof can be false.
         """
         if self.contradicts_proof or self.verdict == "refuted":
             return True
@@ -203,7 +203,7 @@ def proof_of(curve: PrivacyCurve, claim: Claim, exact: bool, raw: bool = False) 
 
 
 def audit_summary(findings: Iterable[Finding]) -> dict[str, Any]:
-    """Return the field `audit` of a run's certificate: the most telling audit, and the verdict.
+    """Return the field `audit` of a run's certificate: the strongest measurement, and the verdict.
 
     Raises ValueError if nothing was measured.
     """

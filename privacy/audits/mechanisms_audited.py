@@ -1,4 +1,4 @@
-"""Every mechanism by name, audited at the pair of inputs that is worst for it: the cases of `dprl audit MECHANISM`."""
+"""Every mechanism by name, audited at its worst pair of inputs: the cases of `dprl audit MECHANISM`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _DIMENSION, _CLIP = 8, 1.0
 _ONE_NUMBER, _ONE_HOT = Sensitivity.of_cells(1), Sensitivity.of_cells(2)
 _ONE_GRAM = GramRelease(4, (1.0,), 1)
 SLOW = 20
-"""Samplers that are called once per run, not compiled in a loop, have so many times fewer runs."""
+"""Factor of fewer runs for samplers that are called once per run instead of in a compiled loop."""
 
 
 def mechanism_names() -> list[str]:
@@ -48,7 +48,7 @@ def mechanism_names() -> list[str]:
 
 
 def mechanism_cases(name: str, runs: int = DEFAULT_RUNS) -> list[AuditCase]:
-    """Return the audit of mechanism `name`, and that of its last bits where it adds float64 noise to numbers.
+    """Return the audit of mechanism `name`, and that of its last bits if it adds float64 noise to numbers.
 
     Raises KeyError for an unknown name.
     """
@@ -60,13 +60,13 @@ def mechanism_cases(name: str, runs: int = DEFAULT_RUNS) -> list[AuditCase]:
     noise = law.calibrated(EPSILON, claim.delta, _ONE_NUMBER)
     probe = noisy_cells(noise, (1.0,), (0.0,), "one number, 0 or 1")
     subject = f"scale {noise.scale:.4g}" + (f", bound {noise.bound:.4g}" if noise.bound else "")
-    # One law may have two names; it is one audit.
+    # A law with two names has one audit.
     case = replace(AuditCase.of_curve(law.name, subject, claim, noise.curve(_ONE_NUMBER), probe), runs=runs)
     return [case] if noise.arithmetic != IDEALISED or law is Uniform else [case, _last_bits(noise, claim, runs)]
 
 
 def _last_bits(noise: Mechanism, claim: Claim, runs: int) -> AuditCase:
-    """Return the audit of float64: a finding of its own, since the claim is on real numbers."""
+    """Return the audit of float64, which is a separate finding, because the claim is about real numbers."""
     nothing = Claim(math.inf, claim.delta, "nothing is claimed of float64")
     return AuditCase(
         f"{noise.name}, last bits",
@@ -116,7 +116,7 @@ def _gram(kind: type[GramLaplace] | type[GramGaussian] | type[GramBoundedLaplace
 
 
 def _gram_uniform(name: str) -> AuditCase:
-    """Return the one without a calibration, at the bound that it would have."""
+    """Return the case of uniform noise, which has no calibration, at the bound that it would have."""
     claim = Claim(0.0, DELTA, "the mass outside of the common support")
     mechanism = GramUniform(_ONE_GRAM, (l1_upper(_ONE_GRAM.dimension) / (2.0 * DELTA),))
     subject = f"4 features of norm 1, bound {mechanism.scales[0]:.4g}"
@@ -136,4 +136,4 @@ _OTHERS: dict[str, tuple[bool, Callable[[str], AuditCase]]] = {
     GramBoundedLaplace.name: (True, partial(_gram, GramBoundedLaplace)),
     GramUniform.name: (True, _gram_uniform),
 }
-"""By name: whether the sampler is slow, and the case."""
+"""Whether the sampler is slow, and the case, by name."""

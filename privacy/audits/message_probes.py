@@ -1,7 +1,7 @@
-"""Probe of messages: the real samplers at neighbouring inputs, and the most telling score of their outputs.
+"""Probe of messages: the real samplers at neighbouring inputs, and the best score of their outputs.
 
-It sends messages of any local mechanism or query; where a law has densities, the score is the sum of the logs of their
-ratios. The functions here make it for one mechanism at its worst pair.
+It sends messages of any local mechanism or query; if a law has densities, the score is the sum of the logs of their
+ratios. The functions here make the probe for one mechanism at its worst pair.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dprl.privacy.randomness.streams import derived_key
 _ULP_AT_ONE = 53
 _NEAR_ZERO = 0.25
 _ROUNDS = 50
-"""Sampled rounds that an attack looks at together, at most."""
+"""Maximum of sampled rounds in one attack."""
 _STAGE = 1
 """Of Gram matrices that are attacked alone."""
 _CELLS, _SEED_NUMBERS = 2, 2
@@ -46,8 +46,8 @@ class MessageProbe:
 
     Args:
         description: the configuration, in a few words.
-        send: (world, runs, key) -> independent messages float64[runs, n].
-        score: messages -> evidence of each for world 1, float64[runs]: log likelihood ratios unless stated otherwise.
+        send: returns independent messages float64[runs, n] for (world, runs, key).
+        score: returns each message's evidence for world 1, float64[runs]; by default log likelihood ratios.
     """
 
     description: str
@@ -59,7 +59,7 @@ class MessageProbe:
         return self.score(self.send(world, runs, key))
 
     def together(self, messages: int) -> MessageProbe:
-        """Return the probe of so many messages of one user, the same input in each; a score is the sum of theirs."""
+        """Return the probe of `messages` messages of one user with the same input; a score is the sum of theirs."""
         if messages == 1:
             return self
 
@@ -70,7 +70,7 @@ class MessageProbe:
 
 
 def noisy_cells(mechanism: Mechanism, ones: Cells, zeros: Cells, label: str) -> MessageProbe:
-    """Return the probe of numbers with independent noise, as local reports send them.
+    """Return the probe of numbers with independent noise, as in local reports.
 
     ones, zeros: the numbers in world 1 and in world 0.
     """
@@ -90,9 +90,9 @@ def noisy_cells(mechanism: Mechanism, ones: Cells, zeros: Cells, label: str) -> 
 def floating_point_event(mechanism: Mechanism) -> MessageProbe:
     """Return the probe of a count with noise in float64: is y within 1/4 of zero, and no multiple of 2^-53?
 
-    World 1 is the count of 0. 1 + z with z in [-1.25, -0.75] is a multiple of 2^-53 exactly, so a count of 1 never
-    gives the event; a count of 0 gives it about as often as the noise is that small. Noise on integers gives it in
-    neither world. A score is whether the event happened.
+    World 1 is the count of 0. 1 + z with z in [-1.25, -0.75] is exactly a multiple of 2^-53, so a count of 1 never has
+    the event; a count of 0 has it about as often as the noise is that small. Noise on integers has it in neither world.
+    A score says whether the event happened.
 
     Paper: Mironov 2012, "On significance of the least significant bits".
     """
@@ -112,7 +112,7 @@ def floating_point_event(mechanism: Mechanism) -> MessageProbe:
 
 
 def changed_cells(n: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the n cells that two users without a common cell change: the first half is one's, the rest the other's."""
+    """Return the n cells that two users without a common cell change: half of them belong to each user."""
     ones = tuple(1.0 if i < (n + 1) // 2 else 0.0 for i in range(n))
     return ones, tuple(1.0 - value for value in ones)
 
@@ -209,7 +209,7 @@ def additive_ratios(
 
 
 def privunit_gradients(mechanism: PrivUnit) -> MessageProbe:
-    """Return the probe of two antipodal directions: 1 in the cap of world 1's, -1 in that of world 0's, else 0."""
+    """Return the probe of two antipodal directions; the score is 1 in world 1's cap, -1 in world 0's cap, else 0."""
 
     def score(messages: Float64Array) -> Float64Array:
         along = messages[:, 0]
@@ -221,9 +221,9 @@ def privunit_gradients(mechanism: PrivUnit) -> MessageProbe:
 def sign_gradients(mechanism: ProjectedRandomSign) -> MessageProbe:
     """Return the probe of opposite gradients so long that every projection is clipped.
 
-    A score is how many bits speak for world 1 less those for world 0, the matrix being public.
+    A score is the number of bits for world 1 minus that for world 0, given the public matrix.
     """
-    # No sum of some of these numbers, each with either sign, is 0 but the empty one.
+    # No non-empty sum of these numbers, with any signs, is 0.
     gradient = np.ldexp(mechanism.clip, np.arange(1, mechanism.dimension + 1)).astype(np.float64)
 
     def send(world: int, runs: int, key: Key) -> Float64Array:

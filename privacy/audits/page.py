@@ -22,9 +22,9 @@ class AuditCase:
     Args:
         name: short, unique on its page.
         subject: the mechanism and its noise, in a line.
-        claim: about it.
+        claim: under audit.
         prove: computes the guarantee of the noise.
-        measure: runs the sampler; None where sampling cannot show anything in reasonable time.
+        measure: runs the sampler; None if sampling cannot show anything in reasonable time.
         runs: per world.
         note: further facts for a reader.
     """
@@ -41,7 +41,7 @@ class AuditCase:
     def of_curve(
         cls, name: str, subject: str, claim: Claim, curve: PrivacyCurve, probe: Probe, *, exact: bool = True
     ) -> AuditCase:
-        """Return the case of noise with this curve, attacked at a probe with the same one.
+        """Return the case of noise with this curve, attacked at a probe with the same curve.
 
         exact: whether a pair of neighbours attains the curve.
         """
@@ -49,7 +49,7 @@ class AuditCase:
         return cls(name, subject, claim, partial(proof_of, curve, claim, exact), attack)
 
     def audit(self, attack: Attack) -> Finding:
-        """Return the finding; attack.runs gives way to the case's own."""
+        """Return the finding; the case's `runs` replace those of `attack`."""
         measured = None if self.measure is None else self.measure(replace(attack, runs=self.runs))
         return Finding(self.name, self.subject, self.claim, self.prove(), measured, self.note)
 
@@ -94,8 +94,8 @@ class ClaimsPage:
 
     Args:
         claims: as published. controls: of certified noise. numbers: published ones that are no guarantees.
-        alpha: the probability that any of the measured bounds is wrong is at most this.
-        other_readings: rows that read the print of another row's claim in another way.
+        alpha: bound on the probability that any of the measured bounds is wrong.
+        other_readings: rows that are another reading of another row's printed claim.
         repeats: rows that audit another row's claim again, with another attack or at another instance.
     """
 
@@ -108,13 +108,13 @@ class ClaimsPage:
 
     @property
     def distinct(self) -> tuple[Finding, ...]:
-        """The published claims, each once: no other readings, no repeats, nothing unclaimed or unpublished."""
+        """The published claims, each once, without other readings, repeats, and rows without a published claim."""
         once = (one for one in self.claims if one.name not in self.other_readings and one.name not in self.repeats)
         return tuple(one for one in once if math.isfinite(one.claim.epsilon) and one.source.startswith("["))
 
     @property
     def inconsistent(self) -> bool:
-        """Whether certified noise is refuted, or more was measured than is proved: then the proofs are wrong."""
+        """Whether certified noise is refuted, or more was measured than is proved, so that a proof is wrong."""
         return any(one.violated for one in self.controls) or any(one.contradicts_proof for one in self.claims)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Probe of released prefixes: a counter's, in two worlds that differ in the first user's row."""
+"""Probe of a counter's released prefixes, in two worlds that differ in the first user's row."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class PrefixProbe:
         description: the configuration, in a few words.
         counter: with its noise.
         ones, zeros: the first user's row in world 1 and in world 0, float64[cells].
-        release: (world, runs, key) -> prefixes float64[T, runs, cells] without the other users.
-        noise: -> noise of one cell's prefixes, float64[T, n].
+        release: returns prefixes float64[T, runs, cells] without the other users for (world, runs, key).
+        noise: returns noise of one cell's prefixes, float64[T, n].
     """
 
     description: str
@@ -60,7 +60,7 @@ class PrefixProbe:
 def counter_prefixes(counter: Counter, ones: Cells, zeros: Cells, label: str) -> PrefixProbe:
     """Return the probe of a counter that no other user enters.
 
-    Runs are laid side by side as cells of one counter: their noise is independent, as that of cells is.
+    Runs are cells of one counter, side by side, because the noise of cells is independent.
     """
     description = f"{label}, {counter.name}, scale {node_of(counter).scale:.4g}"
     rows = np.array(zeros), np.array(ones)
@@ -86,7 +86,7 @@ def counter_prefixes(counter: Counter, ones: Cells, zeros: Cells, label: str) ->
 def _tree_ratios(tree: BinaryTree, prefixes: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
     """Return exact log likelihood ratios float64[runs] of a tree's prefixes float64[T, runs, cells] without others.
 
-    Prefix 2^i is the one node of its level that the first user is in; no other node knows that user.
+    Prefix 2^i is the only node of its level that includes the first user.
     """
     nodes = [prefixes[(1 << i) - 1] for i in range(tree.n_items.bit_length())]
     return np.asarray(np.sum([node_of(tree).log_ratios(y, ones, zeros).sum(axis=1) for y in nodes], axis=0))

@@ -1,7 +1,7 @@
-"""Probes of whole privatizers: the same kernels as in a run, many times over, with the first user replaced.
+"""Probes of whole privatizers: many executions of a run's kernels, with the first user replaced.
 
 A message of one user is independent of all others, so every run is a user. A counter's prefixes belong together, so
-every run starts the same channel anew with noise of its own.
+every run restarts the same channel with fresh noise.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from dprl.privacy.queries.linear_statistics_kernels import StatisticsChannel, se
 from dprl.privacy.randomness.bits import KEY_WORDS, fill_bits
 from dprl.privacy.randomness.streams import Streams, derived_key
 
-# Runs that are laid side by side: a few MB at the probes' sizes.
+# Runs side by side: a few MB at the probes' sizes.
 _BATCH = 2048
 _KEY_WORDS = 4
-# Cells of a step: above the one, families are shrunk, and those without marginals to the other.
+# Cells per step: families with more than the first are shrunk, those without marginals to the second.
 _MOST_CELLS, _FEW_CELLS = 32, 4
 _FRACTIONS = (0.25, 0.75)
-# Any constant: the stream of keys must not be that of noise.
+# Any constant, because the stream of keys must not be that of noise.
 _OTHER_STREAM = np.uint64(0x9E3779B97F4A7C15)
 _Inputs = tuple[Float64Array, Float64Array, Float64Array]
 
@@ -52,7 +52,7 @@ _Inputs = tuple[Float64Array, Float64Array, Float64Array]
 def probe_families(families: CountFamilies, n_steps: int) -> CountFamilies:
     """Return `families` for `n_steps` steps, and with fewer cells if they are wide.
 
-    A replaced user changes two cells of every step and family, however many there are. Marginals stay marginals.
+    A replaced user changes two cells of every step and family for any number of cells. Marginals stay marginals.
     """
     short = replace(families, n_steps=n_steps)
     if families.block <= _MOST_CELLS:
@@ -62,7 +62,7 @@ def probe_families(families: CountFamilies, n_steps: int) -> CountFamilies:
 
 
 def _shrunk(family: CountFamily, families: CountFamilies) -> int:
-    """Return a small width of `family`: a multiple of those of its marginals, larger than each if it was."""
+    """Return a small width for `family`: a multiple of its marginals' widths, and larger if it was."""
     marginals = [one for one in families.families if one.marginal_of == family.name and one != family]
     if not marginals:
         return min(family.width, _FEW_CELLS)
@@ -71,9 +71,9 @@ def _shrunk(family: CountFamily, families: CountFamilies) -> int:
 
 
 def canary(families: CountFamilies, world: int, fractions: bool = False) -> UserRecord:
-    """Return the first user's record in world 0 or 1: in no family and step do the two share a cell.
+    """Return the first user's record in world 0 or 1; the two records share no cell in any family and step.
 
-    Where visits are limited, each world goes through as many cells as are counted, from opposite ends.
+    With limited visits, each world visits as many cells as are counted, from opposite ends.
 
     fractions: let the worlds' values in [0, 1] differ as well, in their fractions; otherwise all are 1.
     """
@@ -87,7 +87,7 @@ def canary(families: CountFamilies, world: int, fractions: bool = False) -> User
 
 
 def filler_user(families: CountFamilies) -> UserRecord:
-    """Return every other user's record, the same in both worlds: first cells, nothing that is a coin."""
+    """Return every other user's record, the same in both worlds: first cells, with values that need no coins."""
     shape = (families.n_steps, len(families.families))
     return UserRecord(np.zeros(shape, dtype=np.int64), np.ones(shape))
 
@@ -150,7 +150,7 @@ def _released(privatizer: CountPrivatizer, first: UserRecord, runs: int, key: Ke
         keys = _words(key, part.shape[0] + 1, start)
         opened = key.copy()
         opened[1:] = keys[-1]
-        # Counters that keep all their noise have drawn it by then: one that is wide enough for all runs.
+        # Counters that store all their noise draw it here, for all runs side by side.
         rows = counter.open(part.shape[0] * cells, opened).rows
         rows = np.ascontiguousarray(rows.reshape(rows.shape[0], part.shape[0], cells).swapaxes(0, 1))
         records = (first.index, others.index), (first.value, others.value)
@@ -159,7 +159,7 @@ def _released(privatizer: CountPrivatizer, first: UserRecord, runs: int, key: Ke
 
 
 def sent_row(privatizer: CountPrivatizer, contribution: UserRecord) -> Float64Array:
-    """Return the message of a record before any noise, float64[cells]; of bits, one per cell and step."""
+    """Return the message of a record before any noise, float64[cells]; for bits, one per cell and step."""
     channel, released = privatizer.channel, privatizer.query.encoding.released
     slots, layers = channel.slots, released.layers
     if isinstance(privatizer.query.noise.law, UnaryEncoder):
@@ -170,7 +170,7 @@ def sent_row(privatizer: CountPrivatizer, contribution: UserRecord) -> Float64Ar
 
 
 def _words(key: Key, n: int, first: int = 0) -> Key:
-    """Return n times four words that `key` decides, uint64[n, 4]."""
+    """Return n times four words determined by `key`, uint64[n, 4]."""
     words = np.empty(n * _KEY_WORDS, dtype=np.uint64)
     derived = key.copy()
     derived[1:] ^= _OTHER_STREAM
@@ -183,7 +183,7 @@ def _words(key: Key, n: int, first: int = 0) -> Key:
 def _message_ratios(
     report: Mechanism | UnaryEncoder, messages: Float64Array, ones: Float64Array, zeros: Float64Array
 ) -> Float64Array:
-    """Return ln P(message | ones) / P(message | zeros), float64[runs]; rows float64[cells] are those of the worlds."""
+    """Return ln P(message | ones) / P(message | zeros), float64[runs], for the worlds' rows float64[cells]."""
     if not isinstance(report, UnaryEncoder):
         return np.asarray(report.log_ratios(messages, ones, zeros).sum(axis=1))
     signs = (ones - zeros).reshape(report.n_steps, -1)
@@ -209,11 +209,11 @@ def _prefixes(
     opened: tuple[Float64Array, Int64Array, Int64Array],
     keys: np.ndarray,
 ) -> None:
-    """Fill released float64[runs, T, kept] with some of the counts that users give at T releases.
+    """Fill released float64[runs, T, kept] with some of the released counts of T releases.
 
-    times int64[T]: after how many users; records: (index, value) of the first user, each beside those of all others;
-    opened: the counter's rows float64[runs, rows, cells] and held int64[rows], and which cells are kept; keys
-    uint64[runs, 4]: of the noise that is drawn later.
+    times int64[T]: numbers of users at releases; records: (index, value) of the first user and of all others; opened:
+    the counter's rows float64[runs, rows, cells] and held int64[rows], and the kept cells; keys uint64[runs, 4]: of the
+    noise drawn later.
     """
     index, value = records
     rows, held, kept = opened
@@ -237,10 +237,10 @@ def _prefixes(
 
 
 def statistics_messages(parts: StatisticsQuery, label: str, reach: float = 1.0) -> MessageProbe:
-    """Return the probe of messages of linear statistics: at every stage features and corrections change most.
+    """Return the probe of messages of linear statistics with the largest changes of features and corrections.
 
-    Corrections that are sent as they are count for nothing here, and are the same in both worlds. reach: how many times
-    as long as the bound features are; above 1 it shows a device that does not cut them.
+    Corrections sent without noise are the same in both worlds, and do not count here. reach: length of the features in
+    units of the bound; above 1 it reveals a device that does not clip them.
     """
     mechanism, layout, noise = parts.law, parts.layout, parts.reward_law
     if isinstance(mechanism, RawGram):
@@ -270,7 +270,7 @@ def statistics_messages(parts: StatisticsQuery, label: str, reach: float = 1.0) 
 
 
 def statistics_prefixes(parts: StatisticsQuery, label: str) -> PrefixProbe:
-    """Return the probe of all sums that a trusted server releases: the first user's features change most."""
+    """Return the probe of all sums that a trusted server releases, with the largest change of the first user."""
     central = parts.central
     if central is None:
         raise ValueError("statistics must be counted by a trusted server, got messages; probe those")
@@ -282,7 +282,7 @@ def statistics_prefixes(parts: StatisticsQuery, label: str) -> PrefixProbe:
 
 
 def _inputs(parts: StatisticsQuery, reach: float, world: int) -> _Inputs:
-    """Return features [M, H, D], targets [M, H] and corrections [n, H, p] of a user: those that change most."""
+    """Return features [M, H, D], targets [M, H] and corrections [n, H, p] of a user with the largest changes."""
     layout, mechanism = parts.layout, parts.law
     bounds = np.array(mechanism.release.bounds)
     features = np.zeros((layout.n_messages, layout.horizon, layout.dimension))

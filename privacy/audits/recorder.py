@@ -1,8 +1,8 @@
 """Recorder of runs, for the deterministic-channel test: with the same noise seeds, nothing else may change.
 
-Everything that leaves a user's side, except registered noisy releases, must be the same bytes for any two users: scores
-of gradients, weights passed on, durations, order, number and size of messages. One difference is a distinguisher that
-is never wrong.
+Everything that leaves a user's side, except registered noisy releases, must have the same bytes for any two users:
+scores of gradients, weights passed on, durations, order, number and size of messages. Any difference distinguishes two
+users with certainty.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Message:
 
 
 Recorder = Callable[[int], Sequence[Message]]
-"""World 0 or 1 -> all messages that left the users' side, in order, with the same noise seeds."""
+"""Function of the world, 0 or 1, that returns all messages leaving the users' side in order, with fixed noise seeds."""
 
 
 def differing_channels(record: Recorder, noisy: Collection[str] = ()) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ def measure_channels(
 ) -> Measurement:
     """Return epsilon = infinity and delta = 1 if any channel differs between the worlds, else 0 and 0.
 
-    A difference is certain; that there is none holds for these two worlds and seeds only.
+    A difference is certain, but its absence holds for these two worlds and seeds only.
     """
     leaks = differing_channels(record, noisy)
     told = f"{description}: {', '.join(leaks)}: not the same" if leaks else f"{description}: only noisy releases differ"
@@ -99,10 +99,10 @@ def measure_channels(
 
 
 def recorded_run(privatizer: AnyPrivatizer, world: int, algorithm: str) -> list[Message]:
-    """Return everything that leaves the users' side, and everything that is shown of it, in a whole run.
+    """Return everything that leaves the users' side, and all texts about it, in a whole run.
 
-    With a trusted server that begins at the released counts, without one at the messages. The worlds differ in the
-    first user's record, as far as it can. The privatizer is used up.
+    With a trusted server, these are the released counts and all that follows; otherwise they begin with the messages.
+    The worlds differ in the first user's record as much as possible. The privatizer is used up.
     """
     found = list(_RECORDERS[privatizer.query.name](privatizer, world))
     certificate = privatizer.certificate(algorithm).to_dict()
@@ -110,7 +110,7 @@ def recorded_run(privatizer: AnyPrivatizer, world: int, algorithm: str) -> list[
 
 
 def noisy_channels(privatizer: AnyPrivatizer) -> tuple[str, ...]:
-    """Return the recorded channels with noise: there messages may differ."""
+    """Return the recorded channels with noise, on which messages may differ."""
     ledger = privatizer.planned_ledger()
     if privatizer.query.name == CountQuery.name:
         return _COUNTS if all(release.mechanism is not None for release in ledger.spec.releases) else ()
@@ -120,7 +120,7 @@ def noisy_channels(privatizer: AnyPrivatizer) -> tuple[str, ...]:
 
 
 def _of_counts(privatizer: CountPrivatizer, world: int) -> Iterator[Message]:
-    """Yield the messages of counts; those parts that noise on whole numbers does not hide are one of their own."""
+    """Yield the messages of counts; parts that noise on whole numbers does not hide are a separate message."""
     families = privatizer.query.families
     for user in range(1, privatizer.n_users + 1):
         record = canary(families, world, fractions=True) if user == 1 else filler_user(families)
@@ -137,20 +137,20 @@ def _of_counts(privatizer: CountPrivatizer, world: int) -> Iterator[Message]:
 
 
 def fractional_parts(privatizer: CountPrivatizer) -> Float64Array | None:
-    """Return the fractional parts of the noisy numbers that left last, float64[n]; None if noise hides them, too.
+    """Return the fractional parts of the last noisy numbers sent, float64[n]; None if noise hides them, too.
 
-    Noise on whole numbers leaves them unchanged: two users may not differ in them.
+    Noise on whole numbers leaves them unchanged, so they must not differ between two users.
     """
     report, noise, channel = privatizer.query.noise.law, privatizer.query.noise.on_either_side, privatizer.channel
     if noise is None or noise.arithmetic != INTEGER:
         return None
     numbers = channel.message if report else channel.server.noisy
-    # Sums of fractions are rounded, too.
+    # Sums of fractions have rounding errors.
     return np.asarray(np.round(np.mod(numbers, 1.0), _DIGITS), dtype=np.float64)
 
 
 def _of_gradients(privatizer: GradientPrivatizer, world: int) -> Iterator[Message]:
-    """Yield what agents who submit once each release; the worlds differ in the first one's gradient and score."""
+    """Yield the releases of agents who submit once each; the worlds differ in the first one's gradient and score."""
     agents = privatizer.n_users
     gradients = np.full((agents, privatizer.query.dimension), 0.25)
     gradients[0] = 0.0
@@ -199,7 +199,7 @@ def _of_rounds(privatizer: GradientPrivatizer, gradients: Float64Array) -> Itera
 
 
 def _of_statistics(privatizer: StatisticsPrivatizer, world: int) -> Iterator[Message]:
-    """Yield the messages of linear statistics, their parts on the channels that the ledger names."""
+    """Yield the messages of linear statistics, split into the ledger's channels."""
     layout, channel, parts = privatizer.query.layout, privatizer.channel, privatizer.query
     features = np.empty((layout.n_messages, layout.horizon, layout.dimension))
     targets = np.empty(features.shape[:2])
@@ -227,7 +227,7 @@ def _of_statistics(privatizer: StatisticsPrivatizer, world: int) -> Iterator[Mes
 
 
 def _off_grid(privatizer: StatisticsPrivatizer) -> Float64Array:
-    """Return how far the numbers of the message that left last lie from their grids, in their units; 0 for none."""
+    """Return the distances of the last message's numbers from their grids, in grid units; 0 without a grid."""
     parts, message, place = privatizer.query, privatizer.channel.message, 0
     release, off = parts.law.release, np.zeros(privatizer.channel.message.shape[0])
     grids = [parts.law.grid(h + 1) for h in range(parts.layout.horizon) if release.bounds[h] > 0.0]
@@ -263,5 +263,5 @@ _RECORDERS: dict[str, Callable[[Any, int], Iterator[Message]]] = {
 
 
 def _shown(*things: object) -> Message:
-    # Two privatizers have two places in memory, and that says nothing.
+    # Addresses in memory differ between privatizers, but reveal nothing.
     return Message("texts", re.sub("0x[0-9a-f]+", "", " ".join(map(repr, things))).encode())

@@ -1,6 +1,6 @@
-"""White-box recomputation: the guarantee of noise objects, by other means than their curves.
+"""White-box recomputation: the guarantee of noise objects, independent of their curves.
 
-An audit that only asked a mechanism for its own curve would trust the code under audit.
+An audit that only used a mechanism's own curve would trust the code under audit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GRID, _STEPS, _MOST_SUMMED = 4001, 200, 10_000
 def supremum_of_loss(mechanism: Mechanism, change: float) -> float:
     """Return the supremum of the log likelihood ratio of one number that changes by `change`, from the densities.
 
-    Laplace laws: on a grid that holds both numbers and others far from both. Infinite for every other law.
+    For Laplace laws it uses a grid with both numbers and others far from both; for every other law it is infinite.
     """
     if not mechanism.pure:
         return math.inf
@@ -38,9 +38,9 @@ def supremum_of_loss(mechanism: Mechanism, change: float) -> float:
 
 
 def nodes_entered(counter: Counter, row: Sensitivity) -> Sensitivity:
-    """Return how much all noised numbers change with one user's row: a binary tree's by counting its blocks.
+    """Return the change of all noisy numbers by one user's row, for a binary tree by counting its blocks.
 
-    Of other counters their own sensitivity is taken; tests compare it with their algebra.
+    For other counters it is their own sensitivity, which tests compare with their algebra.
     """
     if not isinstance(counter, BinaryTree):
         return counter.sensitivity(row)
@@ -54,13 +54,13 @@ def nodes_entered(counter: Counter, row: Sensitivity) -> Sensitivity:
 
 def of_a_table(chances: Sequence[int], n: int, delta: float) -> float:
     """Return the exact epsilon of n draws of a table, each shifted by 1: from its worst ratio and the mass outside."""
-    # P(0) has one cell of the table, P(z) and P(-z) share one.
+    # P(0) has one entry of the table, P(z) and P(-z) share one.
     masses = [2 * chances[0], *chances[1:]]
     ratio = max(max(Fraction(a, b), Fraction(b, a)) for a, b in pairwise(masses))
     outside = 1 - (1 - Fraction(masses[-1], 1 << 64)) ** n
     if Fraction(delta) < outside:
         return math.inf
-    # Where more may fail than sticks out, the rest is the (pure, 0)-DP part's: randomized response is its worst case.
+    # If delta exceeds the outside mass, the rest is for the (pure, 0)-DP part, with randomized response as worst case.
     pure = n * math.log(ratio)
     spent = float((Fraction(delta) - outside) / (1 - outside)) * (1.0 + math.exp(-pure))
     return max(0.0, pure + math.log1p(-spent)) if spent < 1.0 else 0.0
@@ -69,8 +69,8 @@ def of_a_table(chances: Sequence[int], n: int, delta: float) -> float:
 def of_laplace_losses(n: float, most: float, delta: float) -> float:
     """Return the epsilon of n numbers with Laplace noise that change by `most` scales each, within 1e-4 of it.
 
-    n may be broken: one number then changes by less. The loss of one is `most` with probability 1/2, -`most` with
-    probability e^-most / 2, and has the density e^(-(most - l) / 2) / 4 between; they are added up on a grid.
+    n may be fractional; one number then changes by less. The loss of one is `most` with probability 1/2, -`most` with
+    probability e^-most / 2, and has the density e^(-(most - l) / 2) / 4 between; losses are added on a grid.
     """
     if delta <= 0.0:
         return n * most
@@ -102,7 +102,7 @@ def _laplace_loss(steps: int, step: float) -> Float64Array:
 def recomputed_epsilon(privatizer: CountPrivatizer, delta: float) -> float:
     """Return the epsilon that a privatizer's noise proves at `delta`, from scales, blocks and coins.
 
-    NaN where it is not recomputed: randomized bits at delta > 0. Raises ValueError for laws that no privatizer has.
+    It is NaN for randomized bits at delta > 0, which are not recomputed. Raises ValueError for unsupported laws.
     """
     report, counter = privatizer.query.noise.law, privatizer.query.noise.counter
     families = privatizer.query.encoding.released
