@@ -58,7 +58,7 @@ if not (_HERE / "privacy").is_dir():
 
 
 def __getattr__(name: str) -> object:
-    """Load the Python API when it is first used: `import dprl` alone takes no time."""
+    """Load the Python API on first use, so that `import dprl` alone takes no time."""
     if name in _MODULES:
         return importlib.import_module(f"dprl.{name}")
     if name not in __all__:

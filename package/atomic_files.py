@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _ANYBODY, _OWNER = 0o666, 0o600
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object], private: bool = False) -> None:
-    """Have `write` fill a temporary file, and give it the name `path` once its bytes are on the disk.
+    """Let `write` fill a temporary file, and rename it to `path` when its bytes are on the disk.
 
-    Readers of `path` see the old file or the new one, also after a kill or a power cut in between. A private
-    file can be read by its owner only, from its first byte on; others as the umask says.
+    Readers of `path` see the old file or the new one, even after a kill or a power cut in between. A private file can
+    be read by its owner only, from its first byte on; other files have the permissions of the umask.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")

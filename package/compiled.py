@@ -1,8 +1,8 @@
 """Compilation of hot loops: one set of flags, and an on-disk cache that cannot run stale noise.
 
-Numba's own cache looks only at the file of the called function; a kernel that was compiled together with an older
+Numba's own cache checks only the file of the called function; a kernel that was compiled together with an older
 `laplace.py` would still be found. Here a file's name is a digest of all code that the kernel reaches
-(`kernel_keys.py`), so a change of any of it compiles anew. Comments, docstrings and layout are no change.
+(`kernel_keys.py`), so any change of it causes a new compilation, except for comments, docstrings and layout.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ def kernel(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Compile `function` as `kernel` does, merged into its callers first.
+    """Compile `function` like `kernel`, but inline it into its callers first.
 
-    For small functions of tuples of arrays: a call counts a reference to every array of the tuple, which takes longer
-    than what they do (0.25 of 3.4 us an episode on RiverSwim).
+    It is for small functions of tuples of arrays: a call counts a reference to every array of the tuple, which takes
+    longer than the function itself (0.25 of 3.4 us per episode on RiverSwim).
     """
     return _compiled(function, inline="always")
 
 
 def no_alloc_kernel(function: F) -> F:
-    """Compile `function` as `kernel` does, but let it borrow the arrays of its caller: no references are counted.
+    """Compile `function` like `kernel`, but without counting references to its caller's arrays.
 
-    For functions that are called in every episode with tuples of many arrays: counting took 0.9 of 2.6 us of an
-    exchange. They may index, slice and reshape their arguments, write there and pass them on; they must neither make
-    arrays nor return any.
+    It is for functions that are called in every episode with tuples of many arrays: counting took 0.9 of 2.6 us of an
+    exchange. They may index, slice and reshape their arguments, write there and pass them on; they must neither create
+    nor return arrays.
     """
     return _compiled(function, inline="never", counted=False)
 
@@ -72,11 +72,11 @@ def shows_numbers(record: type[T]) -> type[T]:
 def extern_kernel(signature: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Compile `function` once for all kernels, which call it by its address.
 
-    What a kernel calls is otherwise optimised anew for every kernel that calls it, and the samplers alone take many
-    seconds. The function takes numbers and pointers, raises nothing, and can be called in kernels only; with
-    NUMBA_DISABLE_JIT=1 there are no pointers, and callers use the plain function behind it.
+    Other functions are optimised again for every kernel that calls them, which takes many seconds for the samplers
+    alone. The function takes numbers and pointers, raises nothing, and can be called in kernels only; with
+    NUMBA_DISABLE_JIT=1 there are no pointers, and callers use the plain function.
 
-    signature: Numba's, 'int64(voidptr, int64)' for instance.
+    signature: Numba's, e.g. 'int64(voidptr, int64)'.
     """
 
     def decorate(function: Callable[..., int]) -> Callable[..., int]:
@@ -91,12 +91,12 @@ def extern_kernel(signature: str) -> Callable[[Callable[..., int]], Callable[...
 
 
 class JumpTable:
-    """Functions of one signature by number, each compiled when it is prepared; kernels call all of them as `call`.
+    """Functions of one signature by number, each compiled by `prepare`; kernels call all of them through `call`.
 
-    `call` passes its arguments on to the function whose number is the one at `place`, and returns 0 if that function
-    is not prepared in this process. So a kernel is compiled without any of them, and a run compiles those it uses.
+    `call` passes its arguments on to the function with the number at `place`, and returns 0 if that function is not
+    prepared in this process. So a kernel is compiled without any of them, and a run compiles only those it uses.
 
-    name: of the symbol that kernels call, unlike all others.
+    name: unique name of the symbol that kernels call.
     """
 
     def __init__(self, name: str, signature: str, place: int, size: int = 64) -> None:
@@ -121,16 +121,16 @@ class JumpTable:
         machine = llvm.Target.from_default_triple().create_target_machine()
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), machine)
         engine.finalize_object()
-        _engines.append(engine)  # its code must stay
+        _engines.append(engine)  # keeps its code in memory
         llvm.add_symbol(name, engine.get_function_address(name))
         self.call = cast("Callable[..., int]", types.ExternalFunction(name, Signature(result, arguments, None)))
 
     def add(self, number: int, function: Callable[..., int]) -> None:
-        """Enter a function, of which nothing is compiled yet."""
+        """Enter a function without compiling it."""
         self._functions[number] = extern_kernel(self._signature)(function)
 
     def prepare(self, number: int) -> None:
-        """Compile a function, or load it from the disk, unless this process has it."""
+        """Compile a function, or load it from the disk, unless this process has it already."""
         if self._addresses[number] == 0:
             with global_compiler_lock:
                 _compile_externs({self._functions[number].symbol})
@@ -142,7 +142,7 @@ _engines: list[object] = []
 
 
 class _Waiting(NamedTuple):
-    """A function that kernels call by its address, and that is not compiled yet."""
+    """A function that kernels call by its address and that is not compiled yet."""
 
     signature: str
     function: Any
@@ -153,9 +153,9 @@ _compiled_extern: list[object] = []
 
 
 def _compile_externs(names: Collection[str]) -> None:
-    """Compile those of the names that are waiting, in the order in which they were declared.
+    """Compile the waiting functions among `names`, in the order of declaration.
 
-    The caller holds Numba's lock: another thread must wait until the names are there; this one finds them gone.
+    The caller holds Numba's lock, so another thread waits until they are compiled.
     """
     for name in [one for one in _waiting if one in names]:
         if name in _waiting:
@@ -163,14 +163,14 @@ def _compile_externs(names: Collection[str]) -> None:
             compiled: Any = CFunc(one.function, sigutils.normalize_signature(one.signature), {}, _OPTIONS)
             set_cache(compiled, ("cfunc", one.signature, sorted(_OPTIONS.items())), _compile_externs)
             compiled.compile()
-            _compiled_extern.append(compiled)  # its code must stay
+            _compiled_extern.append(compiled)  # keeps its code in memory
             llvm.add_symbol(name, compiled.address)
 
 
 def _compiled(function: F, inline: Literal["never", "always"], *, counted: bool = True) -> F:
     if JIT_DISABLED:
         return function
-    # Said each time: a kernel that is first compiled for a caller would take over what that one has.
+    # All options are explicit, because a kernel that is first compiled for a caller would inherit that one's.
     options = {**_OPTIONS, "inline": inline, "_nrt": counted, "nogil": True}  # seeds of one cell learn on threads
     dispatcher: Any = cast("Any", njit)(no_cfunc_wrapper=True, **options)(function)
     set_cache(dispatcher, sorted(options.items()), _compile_externs)

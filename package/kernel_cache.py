@@ -1,4 +1,4 @@
-"""Files of compiled kernels: those of this user, and those that came with the package.
+"""Files of compiled kernels, in this user's cache or shipped with the package.
 
 Numba optimises every function that a kernel calls by itself, and compiles machine code and two wrappers of it; then its
 callers merge the intermediate code and optimise all of it again. So here called kernels have intermediate code only,
@@ -33,8 +33,8 @@ from dprl.sources import cache_base
 
 KEPT_FILES = 4000
 SHIPPED = Path(__file__).resolve().parent / "kernels"
-"""Folder of the kernels that a wheel may hold, compiled for `LEVELS`."""
-# The names of LLVM, the best one first, and features of the host that tell them.
+"""Folder of a wheel's kernels, compiled for `LEVELS`."""
+# LLVM's names, the best one first, with the host features that identify them.
 LEVELS = {
     "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx2", "bmi2", "fma"),
     "x86-64-v3": ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
@@ -50,9 +50,9 @@ def kernel_folder() -> Path:
 
 
 class _KernelCache(NullCache):
-    """Files of one kernel, each named by all that its machine code depends on; none for what has no key.
+    """Files of one kernel, named by everything that its machine code depends on; without a key there is no file.
 
-    suffix: of the files. kind: options that it is compiled with. prepare: compiles the symbols that the kernel calls.
+    suffix: of the files. kind: options of its compilation. prepare: compiles the symbols that the kernel calls.
     """
 
     suffix = ".kernel"
@@ -62,7 +62,7 @@ class _KernelCache(NullCache):
         self._keys: dict[object, str | None] = {}
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - as Numba's
-        """Return what was compiled for these arguments, None if there is no file of it."""
+        """Return the compiled code for these arguments, None if there is no file."""
         target_context.refresh()
         code, externs = reached(self._function)
         self._prepare(externs)
@@ -80,7 +80,7 @@ class _KernelCache(NullCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ANN401 - as Numba's
-        """Write what `load_overload` did not find."""
+        """Write a newly compiled overload."""
         key = self._keys.get(sig)
         if key is None or data.lifted or data.library.has_dynamic_globals:
             return
@@ -89,7 +89,7 @@ class _KernelCache(NullCache):
             write_bytes(kernel_folder() / self._name(key, data.codegen.magic_tuple()), dumps(data._reduce()))
 
     def rebuilt(self, target_context: Any, payload: Any) -> Any:  # noqa: ANN401 - as Numba's
-        """Return the result of an earlier compilation from what its `_reduce` returned."""
+        """Return the result of an earlier compilation from its `_reduce`d form."""
         return compiler.CompileResult._rebuild(target_context, *payload)
 
     def _key(self, code: str | None, sig: Any) -> str | None:  # noqa: ANN401 - as Numba's
@@ -113,7 +113,7 @@ def _levels() -> tuple[str, ...]:
 
 @cache
 def _drop_oldest(folder: Path) -> None:
-    """Drop all but the newest files, once in a process."""
+    """Delete all but the newest files, once per process."""
     for _, stale in sorted(_aged(folder), reverse=True)[KEPT_FILES:]:
         stale.unlink(missing_ok=True)
 
@@ -177,11 +177,11 @@ class _LinkedKernel(CPUDispatcher):
         self._compiler._compile_core = self._compile_core
 
     def add_overload(self, made: Any) -> None:  # noqa: ANN401 - as Numba's
-        """Enter a result for callers; nothing calls it from Python."""
+        """Enter a result for callers, which are kernels and not Python."""
         self.overloads[tuple(made.signature.args)] = made
 
     def _compile_core(self, args: Any, return_type: Any) -> Any:  # noqa: ANN401 - as Numba's
-        """Compile one signature as Numba's compiler of functions does, into a `_Library`."""
+        """Compile one signature to a `_Library`, like Numba's compiler of functions."""
         flags = compiler.Flags()
         self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
         flags.no_compile = True
@@ -199,16 +199,16 @@ class _LinkedKernel(CPUDispatcher):
 
 
 def set_cache(compiled: Any, kind: object, prepare: Prepare) -> None:  # noqa: ANN401 - a dispatcher or a CFunc
-    """Let a function of Numba's keep its machine code here.
+    """Store the machine code of a Numba function in this cache.
 
-    kind: options that it is compiled with. prepare: compiles the symbols that it calls.
+    kind: options of its compilation. prepare: compiles the symbols that it calls.
     """
     function = getattr(compiled, "py_func", None) or compiled.__wrapped__
     compiled._cache = _KernelCache(function, repr(kind), prepare)
 
 
 def linked_kernel(dispatcher: Any, options: dict[str, Any], prepare: Prepare) -> Any:  # noqa: ANN401 - as Numba's
-    """Return the dispatcher by which other kernels call one: they merge its code, and it has no machine code."""
+    """Return the dispatcher through which other kernels link a kernel's code, without machine code of its own."""
     linked = _LinkedKernel(dispatcher.py_func, options, prepare)
-    linked._compiling_counter = dispatcher._compiling_counter  # by which Numba knows recursion
+    linked._compiling_counter = dispatcher._compiling_counter  # by which Numba detects recursion
     return linked

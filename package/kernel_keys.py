@@ -1,9 +1,9 @@
 """Keys of compiled kernels: digests of all code and constants that a kernel reaches.
 
-A kernel is compiled together with its callees. Its key names the code of all of them, their options and defaults, and
-every constant that they read, in whatever file. A kernel that reaches a value of a kind unknown here takes
-`source_digest` into its key, and has none if one of its files is not ours. Comments, docstrings, line numbers and
-folders are in no key, and neither are functions that are called by their address.
+A kernel is compiled together with its callees. Its key covers the code of all of them, their options and defaults, and
+every constant that they read, in any file. The key of a kernel that reaches a value of an unknown kind includes
+`source_digest`; if one of its files is not ours, it has no key. Comments, docstrings, line numbers, folders and
+functions called by their address do not affect keys.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _COMPILER = (sys.version_info[:2], numba.__version__, llvmlite.__version__, np._
 
 
 def reached(function: FunctionType) -> tuple[str | None, frozenset[str]]:
-    """Return the key of all that a function reaches by the names in its code, and the symbols that it calls.
+    """Return the key of everything that a function reaches by the names in its code, and the symbols that it calls.
 
-    At any call depth. The key is None if it cannot be determined, or if a constant differs from the first look:
-    a callee may have been compiled with that in this process.
+    It covers any call depth. The key is None if it cannot be determined, or if a constant has changed since the first
+    call, because a callee may have been compiled with the old value in this process.
     """
     functions, externs, unchanged = [function], set[str](), True
     digest, known = hashlib.sha256(repr(_settings()).encode()), True
@@ -61,7 +61,7 @@ def _settings() -> tuple[object, ...]:
 
 
 class _Described:
-    """Words that describe one function; the functions that it names enter `functions` and count by their place."""
+    """Words that describe one function; functions that it names are added to `functions` and described by index."""
 
     def __init__(self, functions: list[FunctionType], externs: set[str]) -> None:
         self.words: list[str] = []
@@ -129,7 +129,7 @@ class _Described:
 
 
 def _is_name(value: Any) -> bool:  # noqa: ANN401 - a function or a class
-    """Whether the name of a function or class says all: a library's, an exception, or unknown to the compiler."""
+    """Whether a function or class is identified by name: a library's, an exception, or unknown to the compiler."""
     if _of_library(value.__module__ or "builtins"):
         return True
     if isinstance(value, type):
@@ -139,7 +139,7 @@ def _is_name(value: Any) -> bool:  # noqa: ANN401 - a function or a class
 
 @cache
 def _overloaded(_: int) -> frozenset[int]:
-    """Return the identities of the functions that Numba compiles although they are no kernels."""
+    """Return the ids of functions that Numba compiles although they are not kernels."""
     return frozenset(id(function) for function, _ in builtin_registry.globals)
 
 
@@ -149,7 +149,7 @@ def _of_library(module: str) -> bool:
 
 @cache
 def _code_text(code: CodeType) -> str:
-    """Return the instructions, names and constants of a function, without its lines and its docstring."""
+    """Return the instructions, names and constants of a function, without line numbers and docstring."""
     constants = [_code_text(one) if isinstance(one, CodeType) else _constant_text(one) for one in code.co_consts]
     if code.co_consts and isinstance(code.co_consts[0], str) and not code.co_name.startswith("<"):
         constants[0] = "None"
@@ -173,9 +173,9 @@ def _names(code: CodeType) -> tuple[str, ...]:
 
 
 def type_text(kind: Any) -> str | None:  # noqa: ANN401 - a type of Numba's
-    """Return the text of a type of arguments with the fields of named tuples, None for a type that has no stable text.
+    """Return the text of an argument type with the fields of named tuples, None for a type without a stable text.
 
-    Numba's own text of a named tuple has no fields, and two orders of them would be one type.
+    Numba's own text of a named tuple has no fields, so that two orders of them would be the same type.
     """
     if isinstance(kind, types.BaseTuple):
         parts = [type_text(one) for one in cast("Iterable[Any]", kind)]

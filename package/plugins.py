@@ -1,8 +1,8 @@
-"""Modules of others whose parts belong to this program: which there are, and the sources that they are made of.
+"""List and sources of plugins.
 
 A plugin is a module that registers algorithms, environments or mechanisms when it is imported. It is named in
-`$DPRL_PLUGINS`, or by an entry point of an installed package. Its sources count in `source_digest`, like our own: a
-cell with a part of it that ran on another version is another cell.
+`$DPRL_PLUGINS`, or by an entry point of an installed package. Its sources are part of `source_digest`, like our own, so
+cells that ran on another version of a plugin are other cells.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def plugin_files() -> tuple[tuple[str, Path], ...]:
     """
     found: list[tuple[str, Path]] = []
     for package in sorted({package_of(module) for module in plugin_modules() if is_module_name(module)}):
-        # Of a package that lies below another one, looking it up would run its parent.
+        # Looking up a package inside another one would import the parent.
         spec = importlib.util.find_spec(package)
         for folder in (spec.submodule_search_locations if spec else None) or ():
             found += [(f"{package}/{name}", file) for name, file in _files_below(Path(folder))]
@@ -44,7 +44,7 @@ def plugin_files() -> tuple[tuple[str, Path], ...]:
 
 
 def plugin_sources(packages: Collection[str] | None = None) -> Iterator[tuple[str, bytes]]:
-    """Yield the names of plugins, and a name and the bytes of each of their files; packages: None for all."""
+    """Yield the names of plugins, and the name and bytes of each of their files. packages: None for all."""
     for module in plugin_modules():
         if packages is None or package_of(module) in packages:
             yield module, b""
@@ -55,9 +55,9 @@ def plugin_sources(packages: Collection[str] | None = None) -> Iterator[tuple[st
 
 @cache
 def used_packages(modules: frozenset[str]) -> frozenset[str]:
-    """Return the plugins' packages that `modules` belong to, and all that these import, directly or not.
+    """Return the plugins' packages that contain `modules`, and all packages that these import, directly or indirectly.
 
-    Code that imports by a name that it computes, that cannot be parsed, or that is compiled uses every package.
+    Code that imports by a computed name, cannot be parsed or is compiled counts as using every package.
     """
     files = [(package_of(name), file) for name, file in plugin_files()]
     there = {package for package, _ in files}
@@ -71,7 +71,7 @@ def used_packages(modules: frozenset[str]) -> frozenset[str]:
 
 
 _ANY = "importlib"
-"""Whatever imports it may import anything."""
+"""Modules whose importers may import anything."""
 _COMPILED = {".so", ".pyd", ".pyc"}
 
 
@@ -95,12 +95,12 @@ def _imported(file: Path) -> Iterator[str]:
 
 
 def package_of(name: str) -> str:
-    """Return the package of a module, or of a file as `plugin_files` names it."""
+    """Return the package of a module, or of a file name from `plugin_files`."""
     return name.partition("/")[0].partition(".")[0]
 
 
 def is_module_name(name: str) -> bool:
-    """Whether a module of that name can be imported by its name."""
+    """Whether the name is a valid module name."""
     return name != "__main__" and all(part.isidentifier() for part in name.split("."))
 
 

@@ -1,4 +1,4 @@
-"""Digest of the sources that decide a cell's numbers, by their syntax trees."""
+"""Digest of the syntax trees of all sources that determine a cell's numbers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _ROOMS = ("privacy", "envs", "algorithms")
 
 @cache
 def source_digest(packages: frozenset[str] | None = None) -> str:
-    """Return 16 hex digits that change with the code of the kernels' rooms, of this folder or of a plugin.
+    """Return 16 hex digits that change with the code of the kernels' folders, of this folder or of a plugin.
 
     packages: of the plugins that count; None for all.
 
-    Python files count by their syntax trees without docstrings, so that comments and layout change nothing; other files
-    of plugins count by their bytes. Parsing takes a second, so the digest of the same bytes is kept on disk.
+    For Python files the digest is that of syntax trees without docstrings, so that comments and layout do not matter;
+    for other files of plugins it is that of bytes. Parsing takes a second, so results are cached on disk.
     """
     files = [(path.name, path.read_bytes()) for path in sorted(_HERE.glob("*.py"))]
     for path in (path for room in _ROOMS for path in sorted((_TOP / room).rglob("*.py"))):
@@ -46,16 +46,16 @@ def source_digest(packages: frozenset[str] | None = None) -> str:
 
 
 def tree_or_bytes(name: str, source: bytes) -> bytes:
-    """Return the syntax tree of a Python file without docstrings, and of any other file the bytes."""
+    """Return the syntax tree of a Python file without docstrings, or the bytes of any other file."""
     if name.endswith(".py"):
         with suppress(SyntaxError, ValueError, RecursionError), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about escapes, once the file is imported
+            warnings.simplefilter("ignore")  # imports warn about escapes
             return _tree_text(ast.parse(source)).encode()
     return source
 
 
 def _tree_text(part: object) -> str:
-    """Return a syntax tree as text, the same in all versions of Python: `ast.dump` shows empty fields in some only."""
+    """Return a syntax tree as text, equal in all versions of Python; `ast.dump` shows empty fields in some only."""
     if not isinstance(part, ast.AST):
         return ascii(part)
     words = [type(part).__name__]
@@ -69,7 +69,7 @@ def _tree_text(part: object) -> str:
 
 
 def _is_docstring(part: object) -> bool:
-    """Whether a statement is a string alone: a docstring, or the text below a constant."""
+    """Whether a statement is only a string: a docstring, or the text below a constant."""
     return isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant) and isinstance(part.value.value, str)
 
 
@@ -84,7 +84,7 @@ def is_ours(file: str | Path) -> bool:
 
 
 def sources_are_unchanged() -> bool:
-    """Whether the sources are what they were when `source_digest` was first asked for."""
+    """Whether the sources are unchanged since the first call of `source_digest`."""
     return source_digest.__wrapped__() == source_digest()
 
 

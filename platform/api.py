@@ -1,4 +1,4 @@
-"""Python API: sweeps, certificates and audits on the same objects that config files make.
+"""Python API for sweeps, certificates and audits, with the same objects as config files.
 
 Examples:
     >>> import dprl
@@ -71,7 +71,7 @@ __all__ = [
 algorithm = register_function
 """Decorator: see `register_function`."""
 Config = str | Path | Mapping[str, Any] | Experiment | Sequence[Experiment]
-"""The path of a config file, the name of one in tune_configs/, its content as a mapping, or experiments."""
+"""Path of a config file, name of one in tune_configs/, its content as a mapping, or experiments."""
 
 _GYMNASIUM_ID = re.compile(r"^[\w:./-]*-v\d+$")
 _SECTIONS = {"algorithm": "name", "env": "name", "privacy": "model"}
@@ -87,7 +87,7 @@ def grid(*alternatives: object, **settings: object) -> dict[str, Any]:
         >>> grid(model="jdp", epsilon=[1, 3])
         {'model': 'jdp', 'epsilon': {'grid_search': [1, 3]}}
 
-    Raises UserError for both at once, or for neither.
+    Raises UserError if both or neither are given.
     """
     if bool(alternatives) == bool(settings):
         raise UserError("grid: needs either alternatives or settings, got both or none; write e.g. grid(1, 2)")
@@ -128,8 +128,8 @@ def content_of(config: str | Path | Mapping[str, Any] | None, settings: Mapping[
 def certify(config: Config | None = None, /, **settings: Any) -> list[Certificate]:  # noqa: ANN401
     """Return the certificate of each experiment, computed from the noise that a run would draw; nothing is run.
 
-    Arguments as those of `experiments`. Without a config, and with `users` and `horizon`, it is one certificate of
-    planned counts, see `planned_certificate`. Raises UserError, also for settings that do not fit together.
+    The arguments are those of `experiments`. With `users` and `horizon` instead of a config, the result is one
+    certificate of planned counts, see `planned_certificate`. Raises UserError, also for conflicting settings.
 
     Examples:
         >>> [plan] = certify(mechanism="gaussian", epsilon=1.0, delta=1e-6, users=1000, horizon=5)
@@ -144,7 +144,7 @@ def certify(config: Config | None = None, /, **settings: Any) -> list[Certificat
 
 
 def verify(certificate: CertificateSource) -> Verification:
-    """Compute a certificate again from its own fields; `stands` and `differences` have the result.
+    """Recompute a certificate from its own fields; `stands` and `differences` have the result.
 
     certificate: the path of a certificate.json or of a cell's folder, its content, or a `Certificate`. Raises UserError
     for a damaged certificate, and for one of an earlier schema.
@@ -157,9 +157,9 @@ def verify(certificate: CertificateSource) -> Verification:
 
 
 def compose(*certificates: CertificateSource, disjoint: bool = False) -> Certificate:
-    """Return the joint certificate of several runs about one user, by one joint curve.
+    """Return the joint certificate of several runs, from the joint privacy curve of one user.
 
-    certificates: as for `verify`. disjoint: whether no user is in two of them; then the worst run counts. Raises
+    certificates: as for `verify`. disjoint: whether no user is in two runs, so that the worst run counts. Raises
     UserError if one does not stand, or if trust model, adjacency or unit differ.
     """
     return composed(certificates, disjoint)
@@ -168,10 +168,10 @@ def compose(*certificates: CertificateSource, disjoint: bool = False) -> Certifi
 def audit(config: Config | None = None, /, *, runs: int | None = None, audit_seed: int = 0, **settings: Any) -> Any:  # noqa: ANN401
     """Attack the noise of each experiment; return a DataFrame with one row per attack.
 
-    Columns: cell, name, claimed, proved and measured epsilon, verdict. The measured ones are lower bounds, all with
-    95 % confidence together; a claim is refuted if its epsilon is below one of them.
+    Columns: cell, name, claimed, proved and measured epsilon, verdict. Measured epsilons are lower bounds that hold
+    together with 95 % confidence; a claim is refuted if its epsilon is below one of them.
 
-    config, settings: as those of `experiments`. runs: samples of each attack. Raises UserError.
+    config, settings: as for `experiments`. runs: samples per attack. audit_seed: random seed. Raises UserError.
     """
     import pandas as pd
 
@@ -192,7 +192,7 @@ def audit(config: Config | None = None, /, *, runs: int | None = None, audit_see
 class Sweep:
     """A sweep with finished cells: its table, certificates, records, policies and figures.
 
-    Cells are named by their number in `frame`, from 0 on.
+    Cells are numbered by their row in `frame`, from 0 on.
 
     Args:
         layout: the sweep's folder. failed: one line per failed cell of the last call, empty for a loaded sweep.
@@ -208,7 +208,7 @@ class Sweep:
 
     @property
     def folder(self) -> Path:
-        """Holds summary.csv, report.html and a folder per cell."""
+        """Folder with summary.csv, report.html and one folder per cell."""
         return self.layout.folder
 
     @cached_property
@@ -221,7 +221,7 @@ class Sweep:
         return self._cell(cell).experiment()
 
     def certificate(self, cell: int = 0) -> dict[str, Any]:
-        """Return the certificate of a cell as written: claimed, proved, verdict and all else. Raises UserError."""
+        """Return the certificate of a cell as written to certificate.json. Raises UserError."""
         return self._cell(cell).certificate()
 
     def records(self, cell: int = 0) -> pd.DataFrame:
@@ -236,7 +236,7 @@ class Sweep:
 
     @property
     def figures(self) -> dict[str, str]:
-        """The figures that `plot` can draw, with their titles."""
+        """Titles of the figures that `plot` can draw, by name."""
         return {name: chart.title for name, chart in self._charts.items()}
 
     def plot(self, figure: str = "frontier", *, style: str = "paper", width: float | None = None) -> Figure:
@@ -287,7 +287,7 @@ class Sweep:
 
 
 def load(name: str | Path, *, storage: str | Path | None = None) -> Sweep:
-    """Return a sweep that has finished cells, by its name or its folder.
+    """Return a sweep with finished cells, given by its name or its folder.
 
     storage: folder of all results, by default $DPRL_HOME or ./dprl_runs. Raises UserError.
     """
@@ -303,13 +303,13 @@ def run(config: Config | None = None, /, **settings: Any) -> Sweep:  # noqa: ANN
 
 
 def sweep(config: Config | None = None, /, **settings: Any) -> Sweep:  # noqa: ANN401
-    """Run every cell as a Ray Tune trial and return the sweep; the same call again resumes it.
+    """Run every cell as a Ray Tune trial and return the sweep; repeat the call to resume it.
 
-    Besides the arguments of `experiments`: storage, the folder of all results (default: $DPRL_HOME or ./dprl_runs);
-    tracking_uri of MLflow (default: $MLFLOW_TRACKING_URI, or a database in `storage`); address of a running Ray cluster
-    (default: this machine); fresh=True, to delete the results of earlier calls; quiet=True, to show only problems.
+    Further arguments, besides those of `experiments`: storage, the folder of all results (default: $DPRL_HOME or
+    ./dprl_runs); tracking_uri of MLflow (default: $MLFLOW_TRACKING_URI, or a database in `storage`); address of a
+    running Ray cluster (default: this machine); fresh=True to delete earlier results; quiet=True to show only problems.
 
-    A failed cell is a line in `Sweep.failed`. Raises UserError if nothing could start, or no cell was finished.
+    Failed cells are listed in `Sweep.failed`. Raises UserError if nothing could start, or no cell was finished.
     """
     return _sweep("tune", config, settings)
 
@@ -355,5 +355,5 @@ def plain(value: object, section: str) -> Any:  # noqa: ANN401
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return {key: getattr(value, key), **dataclasses.asdict(value)}
     if hasattr(value, "item"):
-        return value.item()  # a number of NumPy
+        return value.item()  # a NumPy number
     return list(value) if isinstance(value, tuple) else value

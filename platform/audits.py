@@ -1,8 +1,8 @@
 """Audit of a cell, through the privatizer that its run would use, and of one mechanism.
 
-A cell's noise is attacked at small probes: a violation that is spread over many numbers has a probability that no
-sampling can see, and the same noise at H = 1 does not hide it. Besides, everything else that leaves is recorded in two
-worlds (the deterministic-channel test).
+A cell's noise is attacked at small probes: a violation that is spread over many numbers is too improbable for sampling,
+but the same noise at H = 1 shows it. Everything else that leaves a user's side is recorded in two worlds (the
+deterministic-channel test).
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ STATISTICS_PROBES = ((2, 2, 1), (3, 4, 2))
 """(H, D, n) of the probes of statistics."""
 _CHECK_TOLERANCE = 1e-4
 _LONG = 1000.0
-"""Length of features that no device clips, in units of the bound."""
+"""Length of features in the attack on unclipped messages, in units of the bound."""
 _MOST_SUBMISSIONS = 16
-"""Of one agent that an attack looks at together."""
+"""Maximum of one agent's submissions in one attack."""
 _USERS = 3
-"""Of the test of channels."""
+"""Users in the test of channels."""
 _WINDOWS = 5
-"""Of gradients that a counter adds up, in an attack."""
+"""Windows of gradients in an attack on a counter."""
 
 
 class _Cell(NamedTuple):
@@ -90,7 +90,7 @@ class _Cell(NamedTuple):
 
 
 def claim_of(privatizer: AnyPrivatizer) -> Claim:
-    """Return the claim of a cell; an infinite epsilon where nothing is claimed."""
+    """Return the claim of a cell, with an infinite epsilon if nothing is claimed."""
     claimed = privatizer.request.claimed
     if claimed is None:
         return Claim(math.inf, source=privatizer.request.source)
@@ -109,7 +109,7 @@ def audit_experiment(experiment: Experiment, runs: int = DEFAULT_RUNS, seed: int
 
 
 def attached_audit(experiment: Experiment) -> dict[str, Any]:
-    """Return the audit for a run's certificate; a run is not lost because its noise has no small probe."""
+    """Return the audit for a run's certificate; noise without a small probe is reported, so that no run is lost."""
     try:
         return audit_summary(audit_experiment(experiment))
     except ValueError as error:
@@ -122,7 +122,7 @@ def audit_mechanism(name: str, runs: int | None = None, seed: int = 0) -> list[F
 
 
 def last_bits(experiment: Experiment) -> str | None:
-    """Return a remark on the float64 noise of a cell; None where noise is not idealised."""
+    """Return a remark on the float64 noise of a cell; None if noise is not idealised."""
     made: AnyPrivatizer = cast(Any, experiment.privatizer())
     if isinstance(made.query, CountQuery):
         noise = made.query.noise.on_either_side
@@ -179,13 +179,13 @@ def _noise(name: str, mechanism: Any) -> str:  # noqa: ANN401 - any mechanism of
 
 
 def _streams(experiment: Experiment, seed: int) -> Streams:
-    """Return the streams of an audit's probes of a cell; no run of it draws from them."""
-    # Entropy of the operating system cannot be drawn twice; the law of the noise is the same.
+    """Return the streams for probes of a cell, which none of its runs uses."""
+    # Seeded, because entropy of the operating system cannot be drawn twice; the law of the noise is the same.
     return Streams(seed, f"audit|{experiment.digest}", NoiseConfig(experiment.noise.arithmetic, "seed"))
 
 
 def count_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: int = 0) -> CountPrivatizer:
-    """Return the privatizer of the cell's settings for its algorithm's families, in fewer steps and episodes."""
+    """Return the privatizer of the cell's settings for its algorithm's families, with fewer steps and episodes."""
     query = cast(CountPrivatizer, experiment.privatizer()).query
     families = probe_families(query.families, horizon)
     privacy = cast(PrivacyConfig, _unshuffled(experiment.privacy, query))
@@ -193,7 +193,7 @@ def count_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: 
 
 
 def statistics_privatizer(experiment: Experiment, sizes: tuple[int, int, int], seed: int = 0) -> StatisticsPrivatizer:
-    """Return the privatizer of the cell's settings for H stages, D dimensions and n agents with one message each."""
+    """Return the privatizer of the cell's settings for `sizes`: H stages, D dimensions, n agents."""
     whole = cast(StatisticsPrivatizer, experiment.privatizer())
     (horizon, dimension, n), layout = sizes, whole.query.layout
     messages = 1 if layout.n_messages == 1 else n
@@ -204,7 +204,7 @@ def statistics_privatizer(experiment: Experiment, sizes: tuple[int, int, int], s
 
 
 def _unshuffled(privacy: Any, query: Any) -> Any:  # noqa: ANN401 - any settings, and the query they built
-    """Return the settings, or those of messages before they are shuffled: a few users show nothing of a block."""
+    """Return the settings, or those of messages before shuffling, because few users cannot represent a block."""
     if not isinstance(privacy, ShufflePrivacy | ShuffleStatisticsPrivacy):
         return privacy
     each = query.events("seeded")[0].curve().pure_epsilon
@@ -221,7 +221,7 @@ def _unshuffled(privacy: Any, query: Any) -> Any:  # noqa: ANN401 - any settings
 
 
 def _before(cell: _Cell) -> str:
-    """Return what to add to the name of a probe of messages that are not shuffled yet."""
+    """Return the suffix for the name of a probe of messages that are not shuffled yet, else ''."""
     return ", before it is shuffled" if cell.privatizer.trust_model == SHUFFLE else ""
 
 
@@ -262,7 +262,7 @@ def _gradient_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
 
 
 def _attack_running_sums(cell: _Cell, attack: Attack) -> Measurement:
-    """Return the attack on all running sums of a few updates, by the counter that they would have."""
+    """Return the attack on all running sums of a few updates, with the counter for that number."""
     made = _seeded(cell, attack.seed, _WINDOWS)
     claim, radius = claim_of(made), made.query.law.sensitivity.l2 / 2.0
     probe = counter_prefixes(made.query.counter, (radius,), (-radius,), f"{_WINDOWS} updates")
@@ -270,13 +270,13 @@ def _attack_running_sums(cell: _Cell, attack: Attack) -> Measurement:
 
 
 def _before_shuffling(report: PrivacyCurve, submissions: int = 1) -> tuple[Claim, PrivacyCurve]:
-    """Return the claim and the curve of a user's reports that are not shuffled: a few users show nothing of a block."""
+    """Return the claim and the curve of a user's unshuffled reports, because few users cannot represent a block."""
     curve = repeat(report, submissions)
     return Claim(curve.pure_epsilon, source="the local guarantee, before reports are shuffled"), curve
 
 
 def _statistics_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
-    """Return attacks in few dimensions: the more numbers a user changes, the less a sample shows of the worst."""
+    """Return attacks in few dimensions: the more numbers a user changes, the less samples show of the worst case."""
     if cell.privatizer.trust_model == "none":
         return []
     cases = []
@@ -297,7 +297,7 @@ def _attack_statistics(cell: _Cell, sizes: tuple[int, int, int], reach: float, a
     probe = statistics_messages(
         made.query, f"H={h}, D={d}, {agents} a stage, those that change most{long}{_before(cell)}", reach
     )
-    # Corrections that are sent as they are have no part in the attack: their proof is for the test of channels.
+    # Corrections without noise are not attacked here, but covered by the test of channels.
     noisy = [release.curve() for release in made.planned_ledger().spec.releases if release.mechanism is not None]
     return measure(probe, claim, ProbeProof.of(compose(noisy), claim), attack)
 
@@ -316,7 +316,7 @@ def _attack_bit(cell: _Cell, attack: Attack) -> Measurement:
 
 
 def _channels(cell: _Cell, attack: Attack) -> Measurement:
-    """Return the deterministic-channel test; only messages that the ledger has as noisy may differ."""
+    """Return the deterministic-channel test; only messages with noise in the ledger may differ."""
     proved, unit = cell.ledger.curve, counted(_USERS, "user")
     if cell.experiment.algorithm.releases == "counts":
         horizon, episodes = COUNT_PROBES[-1]
@@ -333,7 +333,7 @@ def _channels(cell: _Cell, attack: Attack) -> Measurement:
 
 
 def _seeded(cell: _Cell, seed: int, windows: int = 1) -> Any:  # noqa: ANN401 - any privatizer
-    """Return the cell's privatizer for a few users, or for so many full windows of gradients."""
+    """Return the cell's privatizer for a few users, or for `windows` full windows of gradients."""
     experiment = cell.experiment
     if experiment.algorithm.releases == "counts":
         return count_privatizer(experiment, *COUNT_PROBES[-1], seed)
@@ -341,7 +341,7 @@ def _seeded(cell: _Cell, seed: int, windows: int = 1) -> Any:  # noqa: ANN401 - 
     # The last user of statistics and bits sends nothing.
     users = _USERS if experiment.algorithm.releases == "gradients" else _USERS + 1
     if isinstance(query, GradientQuery) and query.window:
-        # Nobody is twice in a window.
+        # No user is twice in a window.
         each = query.window if query.sampled else max(_USERS, query.window)
         users = each * windows * cell.ledger.spec.submissions
     elif isinstance(query, BitQuery):

@@ -31,7 +31,7 @@ from dprl.platform.program import command, program
 from dprl.platform.tracking.redaction import without_secrets
 
 _GARBAGE_THRESHOLD = 50_000
-"""New objects before the first generation is collected; Python's default is 700."""
+"""Number of new objects that triggers a collection of the first generation; Python's default is 700."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             stream.flush()
         except BrokenPipeError:
-            # Python would complain once more, and exit with 120, when it closes the stream.
+            # Otherwise Python would report the error again when it closes the stream, and exit with 120.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return code
 
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _collect_garbage_rarely() -> None:
     """Make cyclic garbage collection rare, also when the process ends.
 
-    By default it costs a short command a third of its time: a second while modules are loaded, and another at exit.
+    By default it takes a third of a short command's time: a second while modules are loaded, and another at exit.
     """
     gc.set_threshold(_GARBAGE_THRESHOLD, 10, 10)
     atexit.register(gc.freeze)
@@ -63,7 +63,7 @@ def _run(arguments: Sequence[str]) -> int:
         _require_command(arguments)
         options = _parsed(arguments)
         options.resume_command = getattr(options, "resume_command", resume_command(arguments))
-        # Only here: `dprl --help` must not wait for numba.
+        # Imported here because `dprl --help` must not wait for numba.
         from dprl.platform.plugins import load_plugins  # noqa: PLC0415
 
         load_plugins()
@@ -78,7 +78,7 @@ def _run(arguments: Sequence[str]) -> int:
         print_error(f"dprl: interrupted; the same command starts again: {resume_command(arguments)}")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) has seen enough of an answer. What works has not ended as it should.
+        # The reader (head, less) has closed the pipe: fine for an answer, but not for a command that does work.
         return EXIT_DONE if _answers(arguments) else EXIT_SOME_FAILED
     except SystemExit as done:  # argparse ends this way after --help
         return int(done.code or 0)
@@ -90,7 +90,7 @@ def _answers(arguments: Sequence[str]) -> bool:
 
 
 def resume_command(words: Sequence[str]) -> str:
-    """Return the command that resumes the one with these words; it is written into files, so without secrets."""
+    """Return the command that resumes the one with these words, without secrets because it is written to files."""
     return command(*(_harmless(word) for word in words if word != "--fresh"))
 
 
@@ -107,7 +107,7 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     if not unknown:
         return options
     meant = nearest(unknown[0].partition("=")[0], options.flags)
-    # A shell splits what is not quoted at the spaces of {model: jdp, epsilon: 1}.
+    # A shell splits an unquoted {model: jdp, epsilon: 1} at its spaces.
     unquoted = any(word.endswith((":", "}")) for word in unknown)
     hint = f"did you mean {meant}? " if meant else "quote the value of --set; " if unquoted else ""
     raise UserError(f"unrecognized arguments: {' '.join(unknown)}; {hint}see `{command(options.command, '--help')}`")
@@ -133,7 +133,7 @@ class _Help(RawDescriptionRichHelpFormatter):
 
 
 def _overview() -> Iterator[str]:
-    """Yield the lines of the help on all commands, group by group."""
+    """Yield the lines of the help on all commands, by group."""
     widest = max(map(len, COMMANDS))
     width = min(100, shutil.get_terminal_size().columns) - 4
     for title, group in GROUPS.items():
@@ -178,7 +178,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Prints the version; looking it up takes a moment."""
+    """Prints the version, which is looked up only then because it takes a moment."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         """Print it and exit."""
@@ -189,7 +189,7 @@ class _Version(argparse.Action):
 
 
 def _require_command(words: Sequence[str]) -> None:
-    """Raise UserError if the first word is no command; argparse would not offer the nearest."""
+    """Raise UserError if the first word is no command, with the nearest one, which argparse would not suggest."""
     if words and not words[0].startswith("-") and words[0] not in COMMANDS:
         raise broken_rule("COMMAND", "must be a command", words[0], suggestion(words[0], list(COMMANDS)))
 

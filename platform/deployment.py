@@ -19,7 +19,7 @@ from dprl.privacy import LedgerError, ServerPrivatizer, UserClient
 
 @contextmanager
 def start_of_script(words: Sequence[str], usage: str) -> Iterator[None]:
-    """End the script with one line and exit code 2 if its words are not those of `usage`, or a half cannot be made."""
+    """Exit with one line and code 2 if the script's words do not match `usage`, or a half cannot be made."""
     try:
         if len(words) != len(usage.split()):
             raise broken_rule("arguments", f"must be {usage}", " ".join(words), "give a word for each")

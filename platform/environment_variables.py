@@ -18,7 +18,7 @@ _DRIVER_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    # Workers that Ray starts beforehand have another environment than those that Tune asks for: they stay idle.
+    # Workers that Ray starts in advance would stay idle, because Tune needs workers with another environment.
     "RAY_prestart_worker_first_driver": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     # The newer output prints a table even in silent mode.
@@ -36,9 +36,9 @@ _DRIVER_ENVIRONMENT = {
 
 
 def set_environment(prefix: str = "") -> None:
-    """Keep Ray and MLflow quiet, private and quick to fail, unless the user has said otherwise.
+    """Keep Ray and MLflow quiet, private and quick to fail, unless the user has set these variables.
 
-    To be called before either is imported. prefix: of the variables to set, such as 'MLFLOW_'.
+    Call it before either is imported. prefix: of the variables to set, such as 'MLFLOW_'.
     """
     for name, value in _DRIVER_ENVIRONMENT.items():
         if name.startswith(prefix):
@@ -46,7 +46,7 @@ def set_environment(prefix: str = "") -> None:
 
 
 def worker_environment() -> dict[str, str]:
-    """Return the variables of processes that run one cell, and find the same plugins."""
+    """Return the variables for processes that run one cell, so that they find the same plugins."""
     found = dict(_WORKER_ENVIRONMENT)
     if os.environ.get(PLUGINS_VARIABLE):
         folders = [
@@ -58,12 +58,12 @@ def worker_environment() -> dict[str, str]:
 
 
 def tracking_uri(given: str | None) -> str | None:
-    """Return the address of MLflow's store that the user gave, here or in the variable that MLflow reads."""
+    """Return the address of MLflow's store: `given`, or else that of the variable that MLflow reads."""
     return given or os.environ.get(TRACKING_VARIABLE) or None
 
 
 def cpu_limit() -> int | None:
-    """Return how many CPUs the user allows, or None for all. Raises UserError."""
+    """Return the number of CPUs that the user allows, None for all. Raises UserError."""
     text = os.environ.get(CPU_VARIABLE)
     if not text:
         return None

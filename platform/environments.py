@@ -1,4 +1,4 @@
-"""Environments of Gymnasium and of one's own, as the `env` of an experiment."""
+"""Environments of Gymnasium and of users, as the `env` of an experiment."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from dprl.envs.gymnasium_tables import table_of
 from dprl.platform.errors import UserError, broken_rule
 
 _NO_DIFFERENCE = 1e-12
-"""Of values, a step."""
+"""Difference of values per step that counts as none."""
 
 
 def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = None, **kwargs: Any) -> GymnasiumTable:  # noqa: ANN401
     """Return an environment of Gymnasium that has a table of transitions, as the `env` of an experiment.
 
-    Rewards outside [0, 1] are mapped to it; their range is printed to standard error. `build()` gives the
-    arrays, the exact optimum and the exact value of any policy.
+    Rewards outside [0, 1] are mapped to it; their range is printed to standard error. `build()` returns the arrays, the
+    exact optimum and the exact value of any policy.
 
-    env: an id, or a registered environment. horizon: of an episode, by default the registered one. kwargs: more
-    arguments of gymnasium.make.
+    env: an id, or a registered environment. horizon: steps per episode, by default the registered limit. kwargs:
+    further arguments of gymnasium.make.
 
     Examples:
         >>> from_gymnasium("FrozenLake-v1", horizon=10, is_slippery=False)
@@ -68,10 +68,10 @@ def register_env(
 ) -> str:
     """Register an environment of your own for `env: {name: control, env_id: NAME}`, and return its name.
 
-    It is the same as `gymnasium.register`, and may be called again after a change. Ray's workers get it, too.
+    It is like `gymnasium.register`, may be called again after a change, and also holds for Ray's workers.
 
-    name: letters, digits and underscores, with a version if you like: MyShop-v0. creator: a class of environments, or a
-    function that makes one; `kwargs` of the config are its arguments. max_episode_steps: the limit of an episode.
+    name: letters, digits and underscores, optionally with a version, e.g. MyShop-v0. creator: a class of environments,
+    or a function that makes one; `kwargs` of the config are its arguments. max_episode_steps: limit of an episode.
 
     Examples:
         >>> import gymnasium

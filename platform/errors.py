@@ -21,17 +21,17 @@ _SHORTEST_BEGINNING = 3
 
 
 class UserError(Exception):
-    """Bad input: one line that names place, rule, value and remedy; the command exits with 2.
+    """Bad input: one line with place, rule, value and remedy; the command exits with 2.
 
-    Characters that a terminal would act on are escaped: keys of a config can be anything. A line has at most 300
-    characters with the command's name; of a longer one words in the middle are left out, as its end is the remedy.
+    Control characters are escaped, because keys of a config can be anything. A line has at most 300 characters with the
+    command's name; a longer one is shortened in the middle, because its end is the remedy.
     """
 
     def __init__(self, message: str) -> None:
         line = printable(" ".join(message.split()))
         if len(line) > _LONGEST_LINE:
             begin, end = line[: _LONGEST_LINE - _LONGEST_END - 5], line[-_LONGEST_END:]
-            # At a space, unless a long word has none.
+            # Cut at a space, unless a long word has none.
             after, before = begin.rfind(" ", -_LONGEST_WORD), end.find(" ", 0, _LONGEST_WORD)
             line = f"{begin[:after] if after > 0 else begin} ... {end[before + 1 :]}"
         super().__init__(line)
@@ -46,7 +46,7 @@ _EXTRAS = {
 
 
 def missing_extra(error: ModuleNotFoundError) -> UserError:
-    """Return what to install, for a package of an extra; raise `error` again for another one."""
+    """Return the error that names the extra to install; raise `error` again for a package of no extra."""
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS:
         raise error
@@ -80,7 +80,7 @@ def shortened(text: str) -> str:
 
 
 def print_error(line: str) -> None:
-    """Print an error line, unless its reader is gone: the exit code says it too."""
+    """Print an error line, unless the pipe is closed; the exit code reports the error too."""
     with suppress(BrokenPipeError):
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
@@ -107,20 +107,20 @@ def broken_rule(path: str, rule: str, value: object, remedy: str) -> UserError:
 
 
 def below(section: str, keys: Iterable[str], message: str) -> str:
-    """Return `message` with the section before the key that it begins with, if it begins with one of `keys`."""
+    """Return `message`, prefixed by the section if it begins with one of `keys`."""
     first = message.partition(" ")[0].rstrip(":")
     return f"{section}.{message}" if first in set(keys) else message
 
 
 RENAMED = {"best_ucb_vi": "bernstein_vi", "proved": "none"}
-"""Names of earlier versions, with the names of today."""
+"""Current names by those of earlier versions."""
 
 
 def nearest(name: object, valid: Iterable[str]) -> str | None:
-    """Return the valid name that `name` was probably meant to be, or None.
+    """Return the valid name that was probably meant by `name`, or None.
 
-    It is its name of today, is near in its letters, has the same ones in another order, or begins like it: 'jpd'
-    means 'jdp', but 'cdp', another trust model, means neither 'jdp' nor 'ldp'.
+    It is the current form of an earlier name, or has similar letters, the same letters in another order, or the same
+    beginning: 'jpd' means 'jdp', but 'cdp', another trust model, means neither 'jdp' nor 'ldp'.
     """
     text, names = str(name), list(valid)
     renamed = [one for one in names if one == RENAMED.get(text)]

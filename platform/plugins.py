@@ -50,7 +50,7 @@ def register_algorithm(config: T) -> T:
     """Register the config class of an algorithm under its `name`, and return it; usable as a decorator.
 
     The class implements `dprl.algorithms.AlgorithmConfig`; a tabular one is a subclass of `TabularMDPConfig`. Raises
-    ValueError for a name that is taken, and for a class outside of a plugin.
+    ValueError for a name that is taken, and for a class outside a plugin.
     """
     _check_part(config, algorithms.ALGORITHMS, "algorithm")
     algorithms.ALGORITHMS[config.name] = config
@@ -100,7 +100,7 @@ def register_mechanism(mechanism: T) -> T:
 def load_plugins() -> tuple[str, ...]:
     """Import all plugins to register their parts, and return their names.
 
-    Raises UserError for an invalid plugin, and if code would run that is not part of a cell's digest.
+    Raises UserError for an invalid plugin, and for code that would run without being part of a cell's digest.
     """
     before = set(sys.modules)
     for name in plugin_modules():
@@ -124,7 +124,7 @@ def load_plugins() -> tuple[str, ...]:
 
 
 def require_digested_modules() -> None:
-    """Raise UserError if code ran that is not part of a cell's digest: plugins may import modules during a run."""
+    """Raise UserError if code ran that is not part of a cell's digest, because a plugin imported it during the run."""
     if plugin_modules():
         loaded = sys.modules.keys() - _AT_IMPORT - _digested
         _require_digested(loaded)
@@ -162,7 +162,7 @@ def _check_part(part: type[Any], registry: Mapping[str, type[Any]], kind: str) -
         raise ValueError(f"name must be one word, got {name!r}; give {part.__qualname__} a class variable `name`")
     packages = {package_of(module) for module in plugin_modules()} | {_PACKAGE}
     if package_of(part.__module__) not in packages:
-        # Its source would not be part of a cell's digest, so another version of it would count as the same cell.
+        # Its source would not be part of a cell's digest, so another version would count as the same cell.
         raise ValueError(
             f"{kind} {name} must belong to a plugin, got module {part.__module__}; name it in ${VARIABLE}, or in an "
             f"entry point of group {GROUP}"

@@ -37,7 +37,7 @@ def program() -> str:
 
 @contextmanager
 def redirected(stream: int, target: int | None) -> Iterator[None]:
-    """Redirect STDOUT or STDERR meanwhile to another descriptor, or drop it for None; compiled code is included."""
+    """Redirect STDOUT or STDERR within the context to a descriptor, or discard it for None; also for compiled code."""
     python_stream = sys.stdout if stream == STDOUT else sys.stderr
     python_stream.flush()
     kept = os.dup(stream)

@@ -1,4 +1,4 @@
-"""Ray's authentication token: its places, and a new token for Ray on this machine."""
+"""Ray's authentication token: its locations, and a new token for Ray on this machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHERE_TOKENS_ARE = (
 
 
 def user_token(place: str) -> str:
-    """Return the user's token from Ray's own places. place: the server that asks for it. Raises UserError."""
+    """Return the user's token from Ray's own locations. place: the server that asks for it. Raises UserError."""
     token = os.environ.get(_TOKEN_VARIABLE, "").strip()
     if not token:
         with suppress(OSError, UnicodeDecodeError):
@@ -34,9 +34,9 @@ def user_token(place: str) -> str:
 
 
 def provide_token() -> None:
-    """Have a token that only its user can read, before Ray starts on this machine: Ray's own file is open to all.
+    """Create a token that only its user can read before Ray starts on this machine; Ray's own file is readable by all.
 
-    A user who has set RAY_AUTH_MODE to something else starts Ray without one. Where no file can be written the token
+    A user who has set RAY_AUTH_MODE to something else starts Ray without one. If no file can be written, the token
     lasts as long as this process.
     """
     if os.environ.get(MODE_VARIABLE, TOKEN_MODE).lower() != TOKEN_MODE or os.environ.get(_TOKEN_VARIABLE):
@@ -54,7 +54,7 @@ def _token_file() -> Path:
 
 
 def _provide_file(file: Path) -> None:
-    """Make the token file if there is none, and close it to others. Raises OSError."""
+    """Create the token file if there is none, and make it unreadable for others. Raises OSError."""
     if file.exists():
         if file.stat().st_uid == os.geteuid() and file.stat().st_mode & _OTHERS:
             file.chmod(file.stat().st_mode & ~_OTHERS)
@@ -64,7 +64,7 @@ def _provide_file(file: Path) -> None:
     try:
         with os.fdopen(os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as text:
             text.write(secrets.token_hex(32))
-        # Not by a rename: of two processes that start Ray the second takes the first one's token.
+        # Not by a rename, so that of two processes that start Ray the second uses the first one's token.
         with suppress(FileExistsError):
             file.hardlink_to(whole)
     finally:

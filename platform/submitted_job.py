@@ -1,6 +1,6 @@
-"""Program of a submitted job on the cluster: `python3 -m dprl.platform.submitted_job WORDS`, a sweep of these words.
+"""Program of a submitted job on the cluster: `python3 -m dprl.platform.submitted_job WORDS` runs `dprl sweep WORDS`.
 
-Until Ray's own interpreter is found this may be any Python 3 that the node's PATH has: nothing else is imported before.
+Until Ray's own interpreter is found, this may be any Python 3 on the node's PATH, so nothing else is imported before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def run() -> int:
     python = interpreter_of_ray(_PROC, os.getppid())
     if python is not None and python != sys.executable:
         os.execv(python, [python, "-P", "-m", "dprl.platform.submitted_job", *sys.argv[1:]])
-    # Only here: they need packages, and the Python of this code.
+    # Imported here because they need packages, and the Python version of this code.
     from dprl.platform.command_line import main  # noqa: PLC0415
     from dprl.platform.errors import EXIT_BAD_INPUT, UserError  # noqa: PLC0415
     from dprl.platform.submission.requirements import require_dependencies  # noqa: PLC0415
@@ -32,7 +32,7 @@ def run() -> int:
         return EXIT_BAD_INPUT
     config, *words = sys.argv[1:]
     words = ["sweep", str(Path(config).absolute()), *words]
-    # Ray may put the job's folder anew, for another node on this machine, and then this one has no current folder.
+    # Ray may replace the job's folder for another node on this machine, and this process would lose its current folder.
     os.chdir(tempfile.gettempdir())
     return main(words)
 
@@ -45,7 +45,7 @@ def interpreter_of_ray(proc: Path, pid: int) -> str | None:
     while pid > 1:
         try:
             words = (proc / str(pid) / "cmdline").read_bytes().split(b"\0")
-            # The name, which stands in brackets, may have brackets and spaces of its own.
+            # The name, in brackets, may itself contain brackets and spaces.
             pid = int((proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
         except (OSError, ValueError, IndexError):
             return None
