@@ -1,1 +1,1 @@
-"""Our implementations against straightforward ones and against public peers, as ratios of one run."""
+"""Benchmarks of our implementations against straightforward ones and public peers, as ratios within one run."""

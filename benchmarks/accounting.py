@@ -23,7 +23,7 @@ def _true(n: int, loss: float, delta: float) -> float:
 
 
 def rows() -> list[tuple[str, float, float, float]]:
-    """Return (case, before, now, true) of every case; noise relative to the Gaussian's where a case says so."""
+    """Return (case, before, now, true) of every case; in cases named noise, relative to the Gaussian's."""
     found = []
     for n, pure, delta in ((28, 16.0, 1e-5), (100, 5.0, 1e-6), (200, 2.9, 1e-6)):
         now = Laplace(n / pure).curve(Sensitivity.of_cells(n)).epsilon(delta)

@@ -1,4 +1,4 @@
-"""Runs in blocks of users: seconds of whole runs, and the cost of a block against users one by one, as ratios.
+"""Runs in blocks of users: seconds of whole runs, and the cost of a block compared with users one by one.
 
 Run from the repository's root: python -m benchmarks.blocks [--quick] [--json PATH]
 """
@@ -41,7 +41,7 @@ def learner(env: Env, name: str, privacy: PrivacyConfig, episodes: int, **settin
 
 
 def whole_run(env: Env, name: str, privacy: PrivacyConfig, episodes: int) -> float:
-    """CPU seconds of a run in blocks, after another that has compiled everything."""
+    """Return CPU seconds of a run in blocks, after another run that has compiled everything."""
     learner(env, name, privacy, 10_000).learn(10_000)
     start = time.process_time()
     learner(env, name, privacy, episodes).learn(episodes)
@@ -49,14 +49,14 @@ def whole_run(env: Env, name: str, privacy: PrivacyConfig, episodes: int) -> flo
 
 
 def one_by_one(env: Env, name: str, privacy: PrivacyConfig, episodes: int) -> float:
-    """CPU seconds that users one by one would take for so many episodes."""
+    """Return CPU seconds that users one by one would take for `episodes` episodes."""
     users = learner(env, name, privacy, 200_000, simulation="users")
     users.learn(1_000)
     return episodes * microseconds_per_episode(users.learn, Blocks(2_000)) / 1e6
 
 
 def naive_visits(mdp: FiniteMDP, policy: np.ndarray, users: int, generator: np.random.Generator) -> np.ndarray:
-    """Draw the transitions of a block straightforwardly: one multinomial a state and step."""
+    """Draw the transitions of a block straightforwardly: one multinomial per state and step."""
     found = np.zeros((mdp.horizon, mdp.n_states, mdp.n_states, mdp.n_actions), dtype=np.int64)
     reached = generator.multinomial(users, mdp.start)
     for h in range(mdp.horizon):
@@ -68,7 +68,7 @@ def naive_visits(mdp: FiniteMDP, policy: np.ndarray, users: int, generator: np.r
 
 
 def against_naive(mdp: FiniteMDP, label: str) -> Row:
-    """CPU microseconds of the transitions of a block, ours and straightforwardly."""
+    """Return CPU microseconds for the transitions of a block, by our program and by a straightforward one."""
     generator = np.random.default_rng(0)
     policy = generator.integers(mdp.n_actions, size=(mdp.horizon, mdp.n_states))
 

@@ -1,4 +1,4 @@
-"""DP-Nash-VI and its two linear programmes: ours against linprog, in one run and as ratios.
+"""DP-Nash-VI and its two linear programmes: ours against linprog, as ratios within one run.
 
 Run from the repository's root: python -m benchmarks.games [--quick] [--json PATH]
 """
@@ -47,8 +47,8 @@ Kind = Literal["any", "no pure"]
 Visits = Literal["few", "many"]
 MODELS: tuple[Model, ...] = ("jdp", "ldp")
 EPSILON = 100.0
-# With the paper's bonus all bounds stay clipped at these K and every equilibrium is pure: the cheap case. With a small
-# one most equilibria are mixed.
+# With the paper's bonus all bounds stay clipped at these K and every equilibrium is pure, which is the cheap case. With
+# a small bonus most equilibria are mixed.
 BONUSES = {"paper's": DPNashVIConfig(), "small": DPNashVIConfig(bonus_scale=0.0001, precision_scale=0.01)}
 START = 100_000
 
@@ -63,7 +63,7 @@ _NOISE = 10.0
 
 
 class Case(NamedTuple):
-    """One random game, how long to run on it, and goals on AVX-512: microseconds, and ratios of others to ours."""
+    """One random game, lengths of runs on it, and goals on AVX-512: microseconds, and ratios of others to ours."""
 
     label: str
     spec: RandomGame
@@ -161,7 +161,7 @@ def judged(row: Row) -> Row:
 
 
 def matrix_games(size: int, games: Kind) -> tuple[Float64Array, Float64Array]:
-    """Upper and lower bounds [games, A, B] in [0, 10] around random matrices, as planning sees them after a while."""
+    """Return bounds [games, A, B] in [0, 10] above and below random matrices, as in later plans of a run."""
     rng = np.random.default_rng(size)
     found: list[tuple[Float64Array, Float64Array]] = []
     while len(found) < _GAMES:
@@ -173,7 +173,7 @@ def matrix_games(size: int, games: Kind) -> tuple[Float64Array, Float64Array]:
 
 
 def _beside_linprog(often: Run, number: int, effort: int, linprog: tuple[Run, Blocks]) -> Row:
-    """Microseconds of one of `number` problems, all solved by our kernel `effort` times, and by linprog."""
+    """Return microseconds per problem of `number` problems, solved `effort` times by our kernel, and by linprog."""
     often(1)
     linprog[0](2)
     times = race(often, Blocks(effort), {"linprog": linprog})
@@ -206,7 +206,7 @@ def programmes(n_states: int, cells: int, visits: Visits) -> Programmes:
 
 
 def measure_postprocessing(n_states: int, cells: int, visits: Visits, effort: int) -> Row:
-    """CPU nanoseconds per row of eq. (8), few visits beside the noise or many; linprog solves rows of one table."""
+    """Return CPU nanoseconds per row of eq. (8), with few or many visits; linprog solves rows of one table."""
     given = programmes(n_states, cells, visits)
 
     def solve(n: int) -> None:

@@ -1,4 +1,4 @@
-"""Timer, table and command line of all benchmarks: process CPU time, minimum over blocks, nothing compiled inside."""
+"""Timer, table and command line of all benchmarks: process CPU time, minimum over blocks, without compilation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Blocks(NamedTuple):
 def microseconds_per_episode(run: Run, blocks: Blocks) -> float:
     """CPU microseconds per episode of the cheapest block; `run(n)` runs the next n episodes and must be warm.
 
-    CPU time and the minimum: other processes on the machine can only add to a block, never make it cheaper.
+    It is CPU time and a minimum, because other processes on the machine can only make a block more expensive.
     """
     seconds = []
     for _ in range(blocks.repeats):
@@ -42,9 +42,9 @@ def microseconds_per_episode(run: Run, blocks: Blocks) -> float:
 
 
 def race(ours: Run, blocks: Blocks, others: Mapping[str, tuple[Run, Blocks]]) -> dict[str, float]:
-    """CPU microseconds per episode of our program ('ours') and of others, by name; all must be warm.
+    """Return CPU microseconds per episode of our program ('ours') and of others, by name; all must be warm.
 
-    Ours is timed before and after the others, so that drift of the machine shows as a larger minimum.
+    Ours is timed before and after the others, to limit the effect of drift of the machine.
     """
     before = microseconds_per_episode(ours, blocks)
     times = {name: microseconds_per_episode(*other) for name, other in others.items()}
@@ -52,7 +52,7 @@ def race(ours: Run, blocks: Blocks, others: Mapping[str, tuple[Run, Blocks]]) ->
 
 
 def repeated(step: Callable[[], object], warm: int = 1) -> Run:
-    """Return run(n) that calls `step` n times; first call it `warm` times, untimed."""
+    """Return run(n), which calls `step` n times; first call `step` `warm` times, untimed."""
 
     def run(n: int) -> None:
         for _ in range(n):
@@ -63,11 +63,11 @@ def repeated(step: Callable[[], object], warm: int = 1) -> Run:
 
 
 TIME_ALLOWANCE = {"znver4": 1.5, "narrower": 1.25}
-"""Factors on goals of times by processor family: Zen 4 halves its 512-bit vectors, others have narrower ones only."""
+"""Factors on time goals by processor family: Zen 4 splits 512-bit vectors in two, others have narrower ones only."""
 
 
 def machine() -> dict[str, str | int]:
-    """Facts that decide the figures: vector width, cores, compiler and library versions."""
+    """Return facts that determine the figures: vector width, cores, compiler and library versions."""
     features = binding.get_host_cpu_features()
     vectors = "AVX-512" if features.get("avx512f") else "AVX2" if features.get("avx2") else "no AVX2"
     return {
@@ -81,7 +81,7 @@ def machine() -> dict[str, str | int]:
 
 
 def verdict(value: float, goal: float | None, at_most: bool = False) -> str:
-    """Return the goal beside its number; nothing without a goal."""
+    """Return the goal with its verdict, '' without a goal."""
     if goal is None:
         return ""
     met = value <= goal if at_most else value >= goal
@@ -89,14 +89,14 @@ def verdict(value: float, goal: float | None, at_most: bool = False) -> str:
 
 
 def time_verdict(value: float, goal: float | None) -> str:
-    """Return the goal of a time beside it: that of `TIME_ALLOWANCE` on this machine's processor."""
+    """Return the goal of a time, multiplied by `TIME_ALLOWANCE` for this processor, with its verdict."""
     about = machine()
     family = about["processor"] if about["vectors"] == "AVX-512" else "narrower"
     return verdict(value, goal and TIME_ALLOWANCE.get(str(family), 1.0) * goal, at_most=True)
 
 
 def show(console: Console, title: str, rows: Sequence[Row], columns: str) -> None:
-    """Print a table of one line per row; columns: 'heading {field:.2f} | ...'. Columns of numbers are on the right."""
+    """Print a table with one line per row; columns: 'heading {field:.2f} | ...'. Numbers are aligned right."""
     parts = [column.strip().partition("{") for column in columns.split("|")]
     table = Table(title=title)
     texts = [[(brace + rest).format_map(row) for _, brace, rest in parts] for row in rows]
@@ -113,7 +113,7 @@ def command_line(
     description: str | None,
     flags: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> int:
-    """Measure and print, and write the machine and all figures as JSON if asked to; `flags` are further ones."""
+    """Measure and print, and with --json write the machine and all figures. flags: further ones."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write all figures here")
     parser.add_argument("--quick", action="store_true", help="shorter runs, and fewer of them")

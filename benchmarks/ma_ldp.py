@@ -1,4 +1,4 @@
-"""MA-LDP on the network MDP: compiled, against NumPy with the feature tensor, in one run and as ratios.
+"""MA-LDP on the network MDP: compiled, against NumPy with the feature tensor, as ratios within one run.
 
 Run from the repository's root: python -m benchmarks.ma_ldp [--quick] [--json PATH]
 """
@@ -26,7 +26,7 @@ EPSILON, MOST_EPISODES = 1.0, 1_000_000
 
 
 class Case(NamedTuple):
-    """n agents with d features: at most so many microseconds an episode, at least so many times NumPy's speed."""
+    """n agents with d features, with goals: most microseconds per episode, least ratio of NumPy's time to ours."""
 
     agents: int
     dimension: int
@@ -54,14 +54,14 @@ def learner(env: LinearMixtureMDP, rewards: str, share: bool = False) -> MALDPLe
 
 
 def naive(env: LinearMixtureMDP) -> NaiveMALDP:
-    """Return the same in NumPy: the same noise, radii and shifts."""
+    """Return the NumPy program with the same noise, radii and shifts."""
     ours = learner(env, "public")
     mechanism = ours.privatizer.query.law
     return NaiveMALDP(env, ours.beta_rates, ours.shift_rates, np.array(mechanism.scales))
 
 
 def measure(case: Case, quick: bool) -> Row:
-    """CPU microseconds an episode on one network."""
+    """Return CPU microseconds per episode on one network."""
     env = NetworkMDP(n_agents=case.agents, dimension=case.dimension, gap=case.gap).build()
     small = case.agents == 2
     blocks = Blocks(200, 100 if quick else 400) if small else Blocks(4, 10 if quick else 50)
@@ -80,7 +80,7 @@ def measure(case: Case, quick: bool) -> Row:
 
 
 def votes(quick: bool) -> float:
-    """CPU microseconds an episode of LDP-SignVotes on the network of two agents."""
+    """Return CPU microseconds per episode of LDP-SignVotes on the network of two agents."""
     env, streams, config = NetworkMDP().build(), Streams(0, "benchmark"), LDPSignVotesConfig()
     privatizer = config.privatizer(env, LocalBitPrivacy(EPSILON), MOST_EPISODES, streams)
     ours = config.build(env, privatizer, MOST_EPISODES, streams)

@@ -1,4 +1,4 @@
-"""DP-Nash-VI as one would write it with NumPy and scipy's linprog: the yardstick of the benchmark, and a check of ours.
+"""DP-Nash-VI as one would write it with NumPy and scipy's linprog, for benchmarks and as a check of ours.
 
 Paper: [QW24] Algorithm 1.
 """
@@ -20,7 +20,7 @@ from dprl.envs.games.equilibria import tie_weights
 from dprl.privacy import CountPrivatizer
 from dprl.privacy.base import TrustModel
 
-# The tightest that HiGHS allows; its default 1e-7 is as large as the perturbation that chooses among equilibria.
+# The tightest tolerances of HiGHS; the default 1e-7 is as large as the perturbation that chooses among equilibria.
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _OPTIMAL, _INFEASIBLE = 0, 2
 _TIE = 1e-7
@@ -40,7 +40,7 @@ class Game(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """Noise of the privatizer, its precision as the planner knows it, and the bonus.
+    """Noise of the privatizer, its precision known to the planner, and the bonus.
 
     noise_scale: of each Laplace draw, one per tree node and cell (jdp) or per user and cell (ldp);
     error: the precision E; bonus_scale: c, multiplies gamma + Gamma; beta: the failure probability.
@@ -56,7 +56,7 @@ class Settings:
 
     @classmethod
     def of(cls, private: CountPrivatizer, chosen: DPNashVIConfig) -> Settings:
-        """The same noise scale, precision and bonus as ours has; no count is off by more than E/4."""
+        """Return the noise scale, precision and bonus of our implementation; no count has an error above E/4."""
         noise = private.query.noise.on_either_side
         return cls(
             private.trust_model,
@@ -80,9 +80,9 @@ class Plan(NamedTuple):
 
 
 def nearest_by_linprog(noisy: Floats, total: float, slack: float) -> tuple[Floats, float]:
-    """Eq. (8) as printed: x [S'] >= 0 with |sum x - total| <= slack and the least max |x - noisy|, and that maximum.
+    """Solve eq. (8) as printed: x [S'] >= 0 with |sum x - total| <= slack and the least max |x - noisy|, its maximum.
 
-    Where no x is feasible, total < -slack, it is zero. The solver decides among minimisers.
+    If no x is feasible, for total < -slack, it is zero. The solver chooses among minimisers.
     """
     n = len(noisy)
     objective = np.append(np.zeros(n), 1.0)
@@ -153,7 +153,7 @@ def _require_optimal(status: int) -> None:
 
 
 def marginals(policy: Floats) -> tuple[Floats, Floats]:
-    """The two players' own policies [H,S,A] and [H,S,B] in a correlated one [H,S,A,B]."""
+    """Return the two players' marginal policies [H,S,A] and [H,S,B] of a correlated one [H,S,A,B]."""
     return policy.sum(axis=3), policy.sum(axis=2)
 
 
@@ -172,7 +172,7 @@ def exploitability(game: Game, max_player: Floats, min_player: Floats) -> float:
 
 
 class NaiveNashVI(NaiveLearner):
-    """DP-Nash-VI with both linear programmes left to linprog: eq. (8) for every row, an equilibrium for every state.
+    """DP-Nash-VI with both linear programmes solved by linprog: eq. (8) for every row, an equilibrium for every state.
 
     game: the simulator; n_users: the planned number of episodes K (it enters iota). output: the policy
     [H,S,A,B] with the smallest gap so far, uniform until a gap falls below H.
@@ -199,7 +199,7 @@ class NaiveNashVI(NaiveLearner):
         return regret
 
     def deploy(self, plan: Plan) -> None:
-        """Take over a plan's policy, and keep it as the output if no earlier one had as small a gap."""
+        """Deploy a plan's policy, and keep it as the output if its gap is the smallest so far."""
         self.policy = plan.policy
         gap = float(self.game.start @ (plan.upper[0] - plan.lower[0]))
         if gap < self.smallest_gap:
@@ -305,7 +305,7 @@ class NaiveNashVI(NaiveLearner):
     def jump_to(self, episode: int) -> None:
         """Continue as if users had played uniformly for `episode` episodes: their expected counts, and fresh noise.
 
-        Counts matter here, since without any all bounds are clipped and all equilibria pure.
+        The counts matter, because without any, all bounds would be clipped and all equilibria pure.
         """
         super().jump_to(episode)
         reached = episode * self.game.start
@@ -316,7 +316,7 @@ class NaiveNashVI(NaiveLearner):
 
 
 class ClosedFormNashVI(NaiveNashVI):
-    """The same with eq. (8) in closed form, all rows at once in NumPy."""
+    """NaiveNashVI with eq. (8) in closed form, all rows at once in NumPy."""
 
     def nearest_counts(self, transitions: Floats, visits: Floats) -> Floats:
         if self.settings.trust_model == "none":
@@ -325,6 +325,6 @@ class ClosedFormNashVI(NaiveNashVI):
 
 
 class PureFirstNashVI(ClosedFormNashVI):
-    """The same, choosing among equilibria as ours does: linprog only where no pure actions are one."""
+    """ClosedFormNashVI that chooses equilibria like our program: linprog only if there is no pure one."""
 
     by_our_rule = True

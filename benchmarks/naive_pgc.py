@@ -29,7 +29,7 @@ class Network(torch.nn.Module):
 
 @dataclass
 class NaivePGC:
-    """One agent after another: play, differentiate, clip, add noise, update; the reward is at the end, -1 or 1."""
+    """Agents in turn: play, differentiate, clip, add noise, update; the reward is at the end, -1 or 1."""
 
     theta: Floats
     clip: float = 0.01
@@ -69,7 +69,7 @@ class NaivePGC:
         return chances, values, entropies
 
     def look(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The network at the environment's state."""
+        """Return the network's outputs at the environment's state."""
         state = np.asarray(self.cart.state)  # type: ignore[attr-defined]
         return self.network(torch.as_tensor(state, dtype=self.dtype))  # type: ignore[no-any-return]
 

@@ -15,7 +15,7 @@ from dprl.platform.results.layout import SweepLayout
 
 
 def main() -> None:
-    """Run the first N cells of CONFIG; print their seconds in all, those of their compute, and the CPUs."""
+    """Run the first N cells of CONFIG; print the total seconds, those of their compute, and the CPUs."""
     set_environment()
     from ray import tune  # noqa: PLC0415 - reads its environment when it is imported
 

@@ -1,4 +1,4 @@
-"""Private-UCB-PO as one would write it in NumPy: the yardstick of the benchmark, and a check of ours.
+"""Private-UCB-PO as one would write it in NumPy, for benchmarks and as a check of ours.
 
 Paper: [CZ22] Algorithm 1, in rewards instead of costs.
 """
@@ -14,8 +14,8 @@ from dprl.envs import FiniteMDP
 class NaiveUCBPO(NaiveUCBVI):
     """Private-UCB-PO, one NumPy call per step and formula; counts, noise and users are those of NaiveUCBVI.
 
-    policy: probabilities [H,S,A]; q [H,S,A]: the optimistic values of the last plan. Probabilities are multiplied as
-    the box says. This works for some thousand episodes; in the end one falls below the smallest float.
+    policy: probabilities [H,S,A]; q [H,S,A]: the optimistic values of the last plan. Probabilities are multiplied as in
+    the paper's algorithm. This works for some thousand episodes, until one falls below the smallest float.
     """
 
     def __init__(self, mdp: FiniteMDP, n_users: int, settings: Settings, rng: np.random.Generator) -> None:
@@ -55,4 +55,4 @@ class NaiveUCBPO(NaiveUCBVI):
 
 
 class TunedUCBPO(NaiveUCBPO, TunedUCBVI):
-    """The same with all steps' estimates at once and inverse-CDF sampling."""
+    """NaiveUCBPO with all steps' estimates at once and inverse-CDF sampling."""

@@ -1,4 +1,4 @@
-"""Private-UCB-VI as one would write it in NumPy: the yardstick of the benchmark, and a check of ours.
+"""Private-UCB-VI as one would write it in NumPy, for benchmarks and as a check of ours.
 
 Paper: [CZ22] Algorithm 2, in rewards instead of costs.
 """
@@ -24,7 +24,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Settings:
-    """Noise of the privatizer, its precision as the planner knows it, and the bonus.
+    """Noise of the privatizer, its precision known to the planner, and the bonus.
 
     noise_scale: of each Laplace draw, one per tree node and cell (jdp) or per user and cell (ldp);
     visits_error, transitions_error: the precisions E1 and E2; beta: the failure probability of the bonus.
@@ -39,7 +39,7 @@ class Settings:
 
     @classmethod
     def of(cls, privatizer: CountPrivatizer, chosen: TabularConfig[Any]) -> Settings:
-        """The same noise scale, precisions and bonus as our implementation has."""
+        """Return the noise scale, precisions and bonus of our implementation."""
         bounds = privatizer.precision(chosen.beta).bounds
         noise = privatizer.query.noise.on_either_side
         return cls(
@@ -79,10 +79,10 @@ def laplace_noise(like: Counts, scale: float, rng: np.random.Generator) -> Count
 
 
 class NaiveLearner:
-    """Episodes of a learner from private counts: exact counts, and beside them the noise of the trust model.
+    """Episodes of a learner from private counts: exact counts and, separately, the noise of the trust model.
 
-    Keeping them apart gives the same releases and spares the partial sums of the tree. jdp: the binary counter of Chan,
-    Shi and Song (2011), one active node a level; ldp: one draw per user and cell.
+    Separate sums give the same releases without the partial sums of the tree. jdp: the binary counter of Chan, Shi and
+    Song (2011), one active node per level; ldp: one draw per user and cell.
     """
 
     def __init__(self, zeros: Counts, trust_model: TrustModel, noise_scale: float, rng: np.random.Generator) -> None:
@@ -92,13 +92,13 @@ class NaiveLearner:
         self.episodes_done = 0
 
     def private_counts(self) -> Counts:
-        """Counts of the episodes so far as the server sees them; the tree has a node for each binary digit 1."""
+        """Return the counts of the episodes so far as the server sees them; the tree has a node per binary digit 1."""
         if self.trust_model == "ldp":
             return self.counts + self.local_noise
         return sum((noise for level, noise in self.nodes.items() if self.episodes_done >> level & 1), self.counts)
 
     def add_noise(self) -> None:
-        """Draw the noise that one more user brings; in the tree that of the node that ends at this user."""
+        """Draw the noise for one more user, in the tree that of the node that ends at this user."""
         self.episodes_done += 1
         if self.trust_model == "jdp":
             self.close_node((self.episodes_done & -self.episodes_done).bit_length() - 1)
@@ -111,8 +111,8 @@ class NaiveLearner:
     def jump_to(self, episode: int) -> None:
         """Continue as if `episode` episodes were done, with their noise but without their counts.
 
-        The cost of an episode in the central model grows with the binary digits of its number, so a timing that starts
-        at 0 would flatter this implementation. Of a local sum's noise only the variance is right.
+        The cost of an episode in the central model grows with the binary digits of its number, so timings from 0 on
+        would be too good. A local sum's noise is correct in its variance only.
         """
         self.episodes_done = episode
         if self.trust_model == "jdp":
@@ -219,10 +219,10 @@ class NaiveUCBVI(NaiveLearner):
 
 
 class TunedUCBVI(NaiveUCBVI):
-    """The same as a patient NumPy programmer would write it next.
+    """NaiveUCBVI with NumPy optimisations.
 
-    Denominators, bonuses and estimates of all steps at once, and inverse-CDF sampling instead of
-    Generator.choice (it checks its probabilities at every call).
+    It computes denominators, bonuses and estimates of all steps at once, and samples by inverse CDF instead of
+    Generator.choice, which checks its probabilities at every call.
     """
 
     uniforms: Iterator[float]

@@ -1,4 +1,4 @@
-"""Noise: ours with either generator against NumPy's, per draw and per cell of one counter step, in one run.
+"""Noise: ours with both generators against NumPy's, per draw and per cell of one counter step, in one run.
 
 Run from the repository's root: python -m benchmarks.noise [--quick] [--json PATH]
 """
@@ -54,7 +54,7 @@ MECHANISMS: tuple[Mechanism, ...] = (
 # Laws of the papers' counters, and their integer versions.
 IN_TREES = {"laplace", "gaussian", "discrete_laplace", "discrete_gaussian"}
 GENERATORS: dict[Entropy, str] = {"seed": "SplitMix64", "os": "ChaCha20"}
-# Most nanoseconds on AVX-512, of a draw and of a cell of a counter step.
+# Goals on AVX-512: most nanoseconds per draw and per cell of a counter step.
 GOALS = {
     ("draw", "laplace", "seed"): 0.7,
     ("draw", "laplace", "os"): 1.8,
@@ -82,13 +82,13 @@ def release_often(n: int, released: Float64Array, totals: Float64Array, state: C
 
 
 def nanoseconds(run: Run, size: int, draws: int) -> float:
-    """CPU nanoseconds per number of `run(n)`, n times `size` numbers; about `draws` a block."""
+    """Return CPU nanoseconds per number of `run(n)`, which draws n times `size` numbers; about `draws` per block."""
     run(1)
     return microseconds_per_episode(run, Blocks(max(1, draws // size), _REPEATS)) * 1000.0 / size
 
 
 def numpy_draws(law: str, size: int) -> Run:
-    """NumPy's Generator, called for `size` numbers: normal, or else laplace."""
+    """Return draws of `size` numbers by NumPy's Generator: normal, or else laplace."""
     rng = np.random.default_rng(0)
     draw = rng.normal if "gaussian" in law else rng.laplace
     return repeated(lambda: draw(0.0, SCALE, size))
@@ -109,7 +109,7 @@ def tree_steps(mechanism: Mechanism, entropy: Entropy, size: int) -> Run:
 
 
 def measure(draws: int) -> list[Row]:
-    """Time every law with both generators, and tree steps; NumPy before and after, so that drift shows as a minimum."""
+    """Time every law with both generators, and tree steps; NumPy is timed before and after, against drift."""
     rows: list[Row] = []
     for size, mechanism in product(SIZES, MECHANISMS):
         law = mechanism.name

@@ -1,4 +1,4 @@
-"""The code of the figures of [CZ22] as it stands, on our MDPs: github.com/XingyuZhou989/PrivateTabularRL, cloned."""
+"""The unchanged code of the figures of [CZ22] on our MDPs: github.com/XingyuZhou989/PrivateTabularRL, cloned."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUFFIXES = {"none": "", "jdp": "_JDP", "ldp": "_LDP"}
 
 
 def _sources(name: str) -> dict[str, Any]:
-    """Names of one file, cloned unless it is there."""
+    """Return the names defined in one file, which is cloned if it is missing."""
     if not (FOLDER / "src").is_dir():
         FOLDER.parent.mkdir(parents=True, exist_ok=True)
         run_command(["git", "clone", "--quiet", URL, str(FOLDER)], 60)
@@ -27,7 +27,7 @@ def _sources(name: str) -> dict[str, Any]:
 
 
 def measure(mdp: FiniteMDP, algorithm: str, model: str, start: int, blocks: Blocks) -> float:
-    """CPU microseconds of an episode of their agent from episode `start` on, as their `run_experiment` runs it."""
+    """Return CPU microseconds per episode of their agent from episode `start` on, as in their `run_experiment`."""
     n_states, n_actions = mdp.rewards.shape[1:]
     env = _sources("environment")["TabularMDP"](n_states, n_actions, mdp.horizon)
     env.R = {(s, a): (mdp.rewards[0, s, a], 0) for s in range(n_states) for a in range(n_actions)}

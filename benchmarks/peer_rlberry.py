@@ -1,4 +1,4 @@
-"""rlberry-scool's UCBVI on the same MDP, in an environment of its own: it needs other packages than dprl."""
+"""rlberry-scool's UCBVI on the same MDP, in a separate environment because it needs other packages than dprl."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _RUN_SECONDS = 600
 
 
 class PeerUnavailableError(Exception):
-    """The peer cannot be measured here; the message is one line."""
+    """The peer cannot be measured on this machine; the message is one line."""
 
 
 def measure(mdp: FiniteMDP, blocks: Blocks, compiled: bool = False) -> tuple[str, float]:
     """Return name and version of rlberry-scool's UCBVI, and its CPU microseconds per episode.
 
-    `compiled` has numba compile its backward induction, so not as shipped. Raises PeerUnavailableError if it cannot be
-    installed or run, ValueError for an MDP it cannot express.
+    compiled: whether numba compiles its backward induction, unlike as shipped. Raises PeerUnavailableError if it cannot
+    be installed or run, ValueError for an MDP that it cannot express.
     """
     python = install()
     with tempfile.TemporaryDirectory() as folder:
@@ -49,7 +49,7 @@ def measure(mdp: FiniteMDP, blocks: Blocks, compiled: bool = False) -> tuple[str
 
 
 def save(mdp: FiniteMDP, path: Path) -> None:
-    """Write the MDP for the peer; it knows neither step-dependent dynamics nor our classes."""
+    """Write the MDP for the peer, which supports neither step-dependent dynamics nor our classes."""
     if (mdp.transitions != mdp.transitions[0]).any() or (mdp.rewards != mdp.rewards[0]).any():
         raise ValueError(f"{mdp.name}: rlberry's MDPs are the same at every step; repeat one step")
     if mdp.start.max() != 1.0:
@@ -64,7 +64,7 @@ def save(mdp: FiniteMDP, path: Path) -> None:
 
 
 def exact_rows(transitions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Round to multiples of 2^-40 such that rows sum to 1 exactly: rlberry tolerates 1e-15 only."""
+    """Round to multiples of 2^-40 so that rows sum to 1 exactly; rlberry tolerates only 1e-15."""
     rounded = np.round(transitions * 2.0**40) / 2.0**40
     largest = rounded.argmax(axis=-1)[..., None]
     missing = 1.0 - rounded.sum(axis=-1, keepdims=True)
@@ -73,7 +73,7 @@ def exact_rows(transitions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def install(name: str = "rlberry", requirements: Path = _REQUIREMENTS) -> Path:
-    """Make a peer's environment unless it is there, and return its interpreter."""
+    """Create a peer's environment if it is missing, and return its interpreter."""
     folder = ENVIRONMENTS / name
     python, stamp = folder / "bin" / "python", folder / "installed"
     wanted = hashlib.sha256(requirements.read_bytes()).hexdigest()
@@ -84,7 +84,7 @@ def install(name: str = "rlberry", requirements: Path = _REQUIREMENTS) -> Path:
         venv.create(folder, clear=True, with_pip=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise PeerUnavailableError(f"no virtual environment: {_last_line(str(error))}") from error
-    # --no-compile: pip would spend longer on byte code that is never used than on the installation.
+    # --no-compile, because pip would spend longer on unused byte code than on the installation.
     pip = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
     run_command([*pip, "-r", str(requirements)], _INSTALL_SECONDS)
     stamp.write_text(wanted)

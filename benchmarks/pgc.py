@@ -56,7 +56,7 @@ MOST_NANOSECONDS_A_STEP, MOST_MICROSECONDS_SHORT, LEAST_OVER_NAIVE = 50.0, 4.0, 
 
 
 def balancing() -> Float64Array:
-    """A policy that pushes towards where the pole falls: its episodes are of full length."""
+    """Return a policy that pushes in the direction of the fall, and has episodes of full length."""
     theta = np.zeros(DIMENSION)
     theta[0:4], theta[4:8] = [0.1, 0.3, 1.0, 1.0], [-0.1, -0.3, -1.0, -1.0]
     theta[64 + 16], theta[64 + 1] = 1.0, 1.0
@@ -64,7 +64,7 @@ def balancing() -> Float64Array:
 
 
 def untrained(streams: Streams) -> Float64Array:
-    """A policy as it is at first."""
+    """Return an initial policy."""
     return initial_parameters("glorot", 1.0, streams.key("env", "theta"))
 
 
@@ -72,9 +72,9 @@ def untrained(streams: Streams) -> Float64Array:
 def submit_often(
     n: int, lanes: AgentBatch, loss: LossTables, noise: VectorNoise, theta: Float64Array, exploration: float
 ) -> float:
-    """Take n submissions, with noise and an update after each; its step is 0, so that the episodes stay as long.
+    """Take n submissions, with noise and an update after each, and return the mean length of an episode.
 
-    Return the mean length of an episode.
+    The step of updates is 0, so that the length of episodes does not change.
     """
     gradient, message, estimate = np.empty(DIMENSION), np.empty(noise.message_length), np.empty(DIMENSION)
     begun, done, steps = 0, 0, 0.0
@@ -128,7 +128,7 @@ def disagreement(submissions: int) -> float:
 
 @kernel
 def send_often(n: int, gradient: Float64Array, noise: VectorNoise) -> float:
-    """Randomize a gradient n times, and read each message; return something of all, so that nothing is left out."""
+    """Randomize a gradient n times, and read each message; return a sum over all, so that none is optimised away."""
     message, estimate, total = np.empty(noise.message_length), np.empty(DIMENSION), 0.0
     for number in range(n):
         fill_message(message, gradient, noise, number)
@@ -156,7 +156,7 @@ def noise_alone(repetitions: int) -> dict[str, float]:
 
 
 def measure(policy: str, n_lanes: int, task: CartPole, blocks: Blocks, naive: Blocks | None) -> Row:
-    """Submissions of one policy: their mean length in steps, CPU microseconds each, ours and theirs (0: not run)."""
+    """Return the mean length in steps and the CPU microseconds of one policy's submissions, ours and theirs (or 0)."""
     streams = Streams(0, "benchmark")
     theta, exploration = (balancing(), 0.0) if policy == "balancing" else (untrained(streams), 0.5)
     lanes, tables = agent_batch(n_lanes, task, streams), loss_tables(LOSS, task.horizon)
@@ -189,7 +189,7 @@ def judged(row: Row) -> Row:
 
 
 def report(console: Console, rows: list[Row]) -> None:
-    """One line for every policy and number of lanes."""
+    """Print one line for every policy and number of lanes."""
     show(
         console,
         "PGC-A3C: CPU time of a submission with gradient, noise and update",
@@ -200,7 +200,7 @@ def report(console: Console, rows: list[Row]) -> None:
 
 
 def beside_gymnax(console: Console, ours: float) -> dict[str, float]:
-    """Time gymnax's episode of 200 steps with a gradient, by lanes, beside our submission, or print why not."""
+    """Time gymnax's episode of 200 steps with a gradient, by lanes, beside our submission, or print the reason."""
     try:
         command = [str(install("gymnax", PEERS / "gymnax.txt")), "-I", str(PEERS / "gymnax_cartpole.py")]
         found: dict[str, float] = json.loads(run_command([*command, json.dumps(balancing().tolist())], 600))

@@ -1,17 +1,17 @@
-"""Gradient collection on RLlib with 0, 1 and 2 runners in one run: submissions a second, as ratios, and driver CPU.
+"""Gradient collection on RLlib with 0, 1 and 2 runners in one run: submissions per second, as ratios, and driver CPU.
 
-Three lanes: `compiled` is PGC-A3C on CartPole with gravity; `vectorised` is DPPG in the central model, 50 users a call,
-in Gymnasium's CartPole with a module of 64 x 64 units; `single` is PGC-A3C in the torch lane, one agent at a time.
-Episodes cost what they cost, or are padded to 1 or 10 ms of CPU. Padding burns CPU and does not sleep: runners that
-sleep would leave the cores to each other and to the driver, and two of them would look twice as fast on one core. It
-counts the CPU time of the runner's thread, so that a busy machine does not shorten it. The compiled lane has two
-schedules: the defaults, and free-running with many agents a call.
+Three lanes: `compiled` is PGC-A3C on CartPole with gravity; `vectorised` is DPPG in the central model, 50 users per
+call, in Gymnasium's CartPole with a module of 64 x 64 units; `single` is PGC-A3C in the torch lane, one agent at a
+time. Episodes are not padded, or padded to 1 or 10 ms of CPU. Padding uses CPU instead of sleeping: runners that sleep
+would leave the cores to each other and to the driver, and two of them would look twice as fast on one core. It counts
+the CPU time of the runner's thread, so that a busy machine does not shorten it. The compiled lane has two schedules:
+the defaults, and free-running with many agents per call.
 
 Nothing is learned, and actions stay random, so that episodes stay short. Iterations with 0, 1 and 2 runners take turns,
-so that a machine that others use disturbs all of them alike.
+so that other load on the machine affects them equally.
 
-At the end: steps a second of the vectorised lane, with gradients and noise, beside RLlib's PPO, which samples the same
-environment with the same module, runners and 50 environments each, and computes no gradient.
+Finally, it compares steps per second of the vectorised lane, with gradients and noise, with RLlib's PPO, which samples
+the same environment with the same module, runners and 50 environments each, and computes no gradient.
 
 Run from the repository's root: python -m benchmarks.pgc_on_rllib [--quick] [--json PATH]
 """
@@ -45,7 +45,7 @@ USERS, AT_ONCE = 200, 50
 
 
 class PaddedRunner(PrivateEnvRunner):
-    """A runner with episodes of at least so many milliseconds of CPU each."""
+    """A runner with episodes of at least `milliseconds` of CPU each."""
 
     milliseconds = 1.0
 
@@ -58,13 +58,13 @@ class PaddedRunner(PrivateEnvRunner):
 
 
 class SlowRunner(PaddedRunner):
-    """The same with 10 ms."""
+    """A padded runner with 10 ms."""
 
     milliseconds = 10.0
 
 
 class _Padded(GradientCollectionConfig):
-    """Settings of a run on padded runners; validation refuses them because it does not know them."""
+    """Settings of a run on padded runners, which the normal validation would refuse as unknown."""
 
     _runner: type[PrivateEnvRunner] = PrivateEnvRunner
 
@@ -75,11 +75,11 @@ class _Padded(GradientCollectionConfig):
 
 
 class PGCOnRunners(_Padded, PGCConfig):
-    """PGC-A3C on such runners."""
+    """PGC-A3C on padded runners."""
 
 
 class DPPGOnRunners(_Padded, DPPGConfig):
-    """DPPG on such runners."""
+    """DPPG on padded runners."""
 
 
 class Case(NamedTuple):
@@ -110,7 +110,7 @@ CASES = (
 
 
 def config(case: Case, runners: int, iterations: int, folder: str) -> GradientCollectionConfig:
-    """Return a run of so many iterations."""
+    """Return the config of a run of `iterations` iterations."""
     length = {"n_submissions": case.submissions * iterations, "submissions_per_iteration": case.submissions}
     made: Any
     if case.lane == "vectorised":
@@ -130,7 +130,7 @@ def config(case: Case, runners: int, iterations: int, folder: str) -> GradientCo
 
 
 def timed(algorithm: GradientCollection, submissions: int) -> tuple[float, float, float]:
-    """Return submissions a second, the driver's CPU microseconds for one, and their mean score, of one iteration."""
+    """Return submissions per second, the driver's CPU microseconds for one, and the mean score of an iteration."""
     wall, used = time.perf_counter(), time.process_time()
     told = algorithm.train()[algorithm.results_key]
     seconds = time.perf_counter() - wall
@@ -161,7 +161,7 @@ def measure(case: Case, repeats: int) -> list[Row]:
 
 
 def ppo_steps(runners: int, repeats: int) -> float:
-    """Return the steps a second that RLlib's PPO samples, the median over repeats; it learns nothing."""
+    """Return the steps per second that RLlib's PPO samples without learning, the median over repeats."""
     model = DefaultModelConfig(fcnet_hiddens=[64, 64], fcnet_activation="tanh")
     algorithm = (
         PPOConfig()

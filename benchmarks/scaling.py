@@ -97,8 +97,8 @@ def experiment(algorithm: str, episodes: int = PLANNED_EPISODES, **sizes: int) -
 
 
 def cost(subject: Experiment, seconds: float) -> tuple[float, float]:
-    """Return CPU microseconds an episode, and the most bytes that its arrays take at once."""
-    subject.build(0).learn(1)  # compiled and imported, and cached tables are there
+    """Return CPU microseconds per episode, and the peak number of bytes of its arrays."""
+    subject.build(0).learn(1)  # imports, compiles and fills caches
     tracemalloc.start()
     learner = subject.build(0)
     learner.learn(1)
@@ -119,12 +119,12 @@ def whole_run(subject: Experiment) -> float:
 
 
 def exponent(sizes: tuple[int, ...], costs: list[float]) -> float:
-    """Return the slope of least squares between the logarithms."""
+    """Return the least-squares slope of the logarithms."""
     return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
 
 
 def along(axis: Axis, seconds: float) -> Row:
-    """Measure along one axis; other sizes are those of its maker."""
+    """Measure along one axis; other sizes are the defaults of its maker."""
     if axis.size == "episodes":
         experiment(axis.algorithm, 100).build(0).learn(100)
         costs = [min(whole_run(experiment(axis.algorithm, n)) for _ in range(3)) for n in axis.values]
@@ -146,7 +146,7 @@ def along(axis: Axis, seconds: float) -> Row:
 
 
 def of_cells(numbers: tuple[int, ...]) -> Row:
-    """CPU microseconds to plan and certify a sweep of n cells, each with a noise of its own."""
+    """Return CPU microseconds to plan and certify a sweep of n cells, each with different noise."""
     costs = []
     for number in numbers:
         privacy = {**JDP, "epsilon": {"grid_search": [1.0 + i / 1e5 for i in range(number)]}}
@@ -167,7 +167,7 @@ def of_cells(numbers: tuple[int, ...]) -> Row:
 
 
 class Machine(NamedTuple):
-    """Rates of this core: nanoseconds of a draw of Laplace noise, bytes and floating-point operations a second."""
+    """Rates of this core: nanoseconds per draw of Laplace noise, bytes and floating-point operations per second."""
 
     nanoseconds_a_draw: float
     bytes_a_second: float
@@ -189,9 +189,9 @@ def rates() -> Machine:
 class Work(NamedTuple):
     """Minimum work of an episode: draws of noise, bytes read or written, floating-point operations.
 
-    Tabular: each cell has a draw, and 5 numbers: a tree row, read and written, a true and a released count, and an
+    Tabular: each cell has a draw and 5 numbers: a tree row, read and written, a true and a released count, and an
     estimate. MA-LDP: pairs of agents are added for each joint action and state, with a root, a sum and a maximum.
-    PGC-A3C: a forward and a backward pass of 4-16-2 a step, and noise on 114 numbers.
+    PGC-A3C: a forward and a backward pass of 4-16-2 per step, and noise on 114 numbers.
     """
 
     name: str
@@ -220,7 +220,7 @@ def works() -> list[Work]:
 
 
 def from_limit(here: Machine, work: Work, seconds: float) -> Row:
-    """Compare an episode with the time that this core takes for each of its kinds of work alone."""
+    """Compare an episode with this core's time for each of its kinds of work alone."""
     took, _ = cost(experiment(work.algorithm, **work.sizes), seconds)
     limits = {
         "draws": work.draws * here.nanoseconds_a_draw / 1e3,

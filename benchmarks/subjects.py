@@ -36,7 +36,7 @@ class Subject:
         return self.settings.name
 
     def privatizer(self, mdp: FiniteMDP, model: Model, episodes: int) -> CountPrivatizer:
-        """The certified privatizer of a run of `episodes` episodes; the last one's user sends nothing."""
+        """Return the certified privatizer of a run of `episodes` episodes; the last user sends nothing."""
         return self.settings.privatizer(mdp, trust(model), episodes, Streams(0, "benchmark"))
 
     def ours(self, mdp: FiniteMDP, model: Model, episodes: int) -> TabularLearner:
@@ -52,8 +52,8 @@ class Subject:
         return program(mdp, episodes, settings, np.random.default_rng(0))
 
 
-# Small scales keep the optimistic values off their cap, so that the policy moves and its exact value is computed
-# again and again: the more expensive case. At scale 1 and these K all cells are saturated and the policy never changes.
+# Small scales keep the optimistic values below their cap, so that the policy changes and its exact value is computed
+# repeatedly, the more expensive case. At scale 1 and these K all cells are saturated and the policy never changes.
 UCB_VI = Subject(PrivateUCBVIConfig(bonus_scale=0.01, precision_scale=0.01), NaiveUCBVI, TunedUCBVI)
 UCB_PO = Subject(PrivateUCBPOConfig(bonus_scale=0.01, precision_scale=0.01), NaiveUCBPO, TunedUCBPO)
 SUBJECTS = (UCB_VI, UCB_PO)
@@ -65,7 +65,7 @@ def riverswim() -> FiniteMDP:
 
 
 def random_mdp() -> FiniteMDP:
-    """A random MDP with S = 20, A = 4, H = 20; the first step is repeated, since rlberry knows no other MDPs."""
+    """Return a random MDP with S = 20, A = 4, H = 20; all steps are alike, because rlberry knows no other MDPs."""
     drawn = RandomMDP(n_states=20, n_actions=4, horizon=20).build()
     transitions = np.broadcast_to(drawn.transitions[:1], drawn.transitions.shape)
     rewards = np.broadcast_to(drawn.rewards[:1], drawn.rewards.shape)

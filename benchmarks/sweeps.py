@@ -1,9 +1,9 @@
-"""Overhead of a sweep: 200 small cells on Ray Tune with MLflow, and a sweep that is killed again and again.
+"""Overhead of a sweep: 200 small cells on Ray Tune with MLflow, and a sweep that is killed repeatedly.
 
 Run from the repository's root: python -m benchmarks.sweeps [--quick] [--seeds N] [--kills N] [--json PATH]
 
-In one run: the whole time beside the cells' own compute spread over the CPUs, and the overhead of a cell, with and
-without the reuse of worker processes; by default, Ray Tune does not reuse them.
+One run compares the total time with the cells' compute divided by the CPUs, and measures the overhead per cell with and
+without reuse of worker processes; by default, Ray Tune does not reuse them.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def config(horizons: list[int], seeds: int) -> dict[str, object]:
 
 
 def dprl(home: Path, *words: str) -> subprocess.Popen[bytes]:
-    """Start the command in a process of its own."""
+    """Start the command in a separate process."""
     command = [sys.executable, "-P", "-m", "dprl.platform.command_line", *words]
     environment = os.environ | {"DPRL_HOME": str(home)}
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def timed(home: Path, file: Path) -> tuple[float, float]:
-    """Run the sweep to its end; return its seconds and those of the cells' own compute."""
+    """Run the sweep to its end; return its seconds and those of the cells' compute."""
     begin = time.perf_counter()
     if dprl(home, "sweep", str(file)).wait() != 0:
         raise RuntimeError(f"the sweep failed: {home}")
@@ -64,7 +64,7 @@ def timed(home: Path, file: Path) -> tuple[float, float]:
 
 
 def without_reuse(file: Path, n_cells: int) -> float:
-    """Return the seconds a cell, of one process, of the first cells as Tune trials that each start a process."""
+    """Return the seconds per cell and process of the first cells, as Tune trials that each start a process."""
     words = ["-m", "benchmarks.naive_sweep", str(file)]
     with tempfile.TemporaryDirectory() as home:
         done = subprocess.run(
@@ -76,7 +76,7 @@ def without_reuse(file: Path, n_cells: int) -> float:
 
 
 def killed(home: Path, file: Path, kills: int) -> int:
-    """Kill the driver at `kills` random moments (seed 0), each time start it again; return how often it was killed."""
+    """Kill the driver at `kills` random moments (seed 0) and restart it each time; return the number of kills."""
     moments, count, layout = random.Random(0), 0, SweepLayout(home, _NAME)
     while count < kills:
         driver = dprl(home, "sweep", str(file))
@@ -102,7 +102,7 @@ def run(console: Console, options: argparse.Namespace) -> Row:
         timed(Path(folder) / "warm", _one_cell(file))
         seconds, compute = timed(home, file)
         n_cells = len(SweepLayout(home, _NAME).finished_cells())
-        # The rest of the time beside compute is Ray's and MLflow's start, and the page at the end.
+        # The time besides compute includes the start of Ray and MLflow, and the page at the end.
         overhead = (seconds * cpus - compute) / n_cells
         found = {
             "cells": n_cells,

@@ -1,6 +1,6 @@
-"""Private-UCB-VI and Private-UCB-PO: ours against NumPy, rlberry-scool and the authors' code, in one run and as ratios.
+"""Private-UCB-VI and Private-UCB-PO: ours against NumPy, rlberry-scool and the authors' code, as ratios within one run.
 
-Also the parts of our episode, each called alone, and plans on a schedule against a plan before every episode.
+It also times the parts of our episode, and plans on a schedule against a plan before every episode.
 Run from the repository's root: python -m benchmarks.tabular [--quick] [--no-peers] [--json PATH]
 """
 
@@ -52,15 +52,15 @@ from dprl.privacy.channel import CHARGED
 from dprl.privacy.queries.count_kernels import CountChannel, send_and_release
 
 _ROOT = Path(__file__).resolve().parent.parent
-# Timing starts here: at the very first episodes a tree has few levels, which would flatter NumPy.
+# First timed episode: in the first episodes a tree has few levels, which would favour NumPy.
 START = 100_000
 _COUNTS_AFTER = 2000
 
 
 class Case(NamedTuple):
-    """One MDP, how long to run on it, and goals in the central model on AVX-512.
+    """One MDP, lengths of runs on it, and goals in the central model on AVX-512.
 
-    most: microseconds of an episode of each algorithm, by its name; least: ratios of other programs to ours.
+    most: microseconds per episode of each algorithm, by its name; least: ratios of other programs to ours.
     """
 
     label: str
@@ -109,7 +109,7 @@ def against_numpy(subject: subjects.Subject, case: Case, model: subjects.Model, 
 
 
 def report_numpy(console: Console, rows: list[Row]) -> None:
-    """Ours against the two NumPy programs, a table for each algorithm."""
+    """Print ours against the two NumPy programs, with one table per algorithm."""
     for name in dict.fromkeys(row["algorithm"] for row in rows):
         show(
             console,
@@ -137,7 +137,7 @@ def _judged(row: Row) -> Row:
 
 
 def measure_peers(console: Console, rows: list[Row]) -> list[Row]:
-    """Time rlberry-scool as shipped, and with its planner compiled, the harder comparison; or print why not.
+    """Time rlberry-scool as shipped and, for a harder comparison, with its planner compiled; or print the reason.
 
     It draws no noise; the fair ratio is the one without privacy.
     """
@@ -164,7 +164,7 @@ def measure_peers(console: Console, rows: list[Row]) -> list[Row]:
 
 
 def measure_authors(console: Console, rows: list[Row]) -> list[Row]:
-    """Time the authors' code beside ours, or print why not; its local agents slow down with the episode's number."""
+    """Time the authors' code beside ours, or print the reason; its local agents become slower with every episode."""
     cases, theirs = {case.label: case for case in CASES}, []
     try:
         for row, start in product(rows, (1_000, 20_000)):
@@ -195,7 +195,7 @@ def by_length(subject: subjects.Subject, lengths: tuple[int, ...]) -> dict[int, 
 
 
 def first_result() -> dict[str, dict[str, float]]:
-    """CPU seconds of the first episode of a process, compiled afresh and taken from the cache on disk."""
+    """Return CPU seconds of a process's first episode, newly compiled and from the cache on disk."""
     with tempfile.TemporaryDirectory() as cache:
         environment = os.environ | {"NUMBA_CACHE_DIR": cache}
         command = [sys.executable, "-m", "benchmarks.subjects"]
@@ -207,7 +207,7 @@ def first_result() -> dict[str, dict[str, float]]:
 
 
 def _plans(plan: Callable[..., Any]) -> Callable[..., None]:
-    """Return a kernel that plans n times from the same counts, except for one that changes."""
+    """Return a kernel that plans n times from the same counts, of which one changes."""
 
     @kernel
     def plan_often(n: int, counts: Float64Array, bonus: Any, tables: Any) -> None:  # noqa: ANN401
@@ -219,7 +219,7 @@ def _plans(plan: Callable[..., Any]) -> Callable[..., None]:
 
 
 def _values(value: Callable[..., Any]) -> Callable[..., None]:
-    """Return a kernel that computes the exact value of n policies; any two in a row differ in one entry."""
+    """Return a kernel that computes the exact value of n policies; successive ones differ in one entry."""
 
     @kernel
     def value_often(n: int, simulator: Any, policy: Any) -> None:  # noqa: ANN401
@@ -232,7 +232,7 @@ def _values(value: Callable[..., Any]) -> Callable[..., None]:
 
 
 def _plays(play: Callable[..., Any]) -> Callable[..., None]:
-    """Return a kernel that draws, rolls out and writes down n episodes."""
+    """Return a kernel that draws, rolls out and records n episodes."""
 
     @kernel
     def play_often(n: int, simulator: Any, policy: Any) -> None:  # noqa: ANN401
@@ -257,7 +257,7 @@ _OWN_PARTS = {
 
 
 def parts(subject: subjects.Subject, mdp: FiniteMDP, model: subjects.Model, blocks: Blocks) -> dict[str, float]:
-    """CPU microseconds of each part of an episode; `exact value` is paid only when the policy has changed."""
+    """Return CPU microseconds of each part of an episode; `exact value` is needed only if the policy has changed."""
     episodes, settings = subjects.PLANNED_EPISODES, subject.settings
     learner = subject.ours(mdp, model, episodes)
     learner.learn(_COUNTS_AFTER)
@@ -278,7 +278,7 @@ def parts(subject: subjects.Subject, mdp: FiniteMDP, model: subjects.Model, bloc
     return {name: microseconds_per_episode(run, blocks) for name, run in runs.items()}
 
 
-# Scales at which the policy moves within a run of this length at this epsilon.
+# Scales for which the policy changes within a run of this length at this epsilon.
 _LAZY_EPSILON, _LAZY_PLANNER = (
     100.0,
     PrivateUCBVIConfig(bonus_scale=0.05, precision_scale=0.001, simulation="users"),
@@ -300,7 +300,7 @@ def lazy_run(mdp: FiniteMDP, model: subjects.Model, growth: float, seed: int, ep
 def lazy_planning(episodes: int, seeds: int, mdp: FiniteMDP | None = None) -> list[Row]:
     """Time plans on a schedule, by trust model and `replan_growth`: the cheapest run, and the mean regret of all.
 
-    Schedules take turns within a seed, so that drift of the machine meets all. Goals are for the central model.
+    Schedules take turns within a seed, so that drift of the machine affects all. Goals are for the central model.
     """
     mdp, rows = mdp or subjects.riverswim(), []
     models: tuple[subjects.Model, ...] = ("jdp", "ldp", "none")

@@ -1,6 +1,6 @@
-"""Scales of least regret on training environments: `python -m benchmarks.tuning .../sweeps/tuning/summary.csv`.
+"""Scales with least regret on training environments: `python -m benchmarks.tuning .../sweeps/tuning/summary.csv`.
 
-The sweep is tune_configs/tuning.yaml; the scales that this prints are those of `preset: tuned`.
+The sweep is tune_configs/tuning.yaml; the printed scales are those of `preset: tuned`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def ranked(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def chosen(ranks: pd.DataFrame) -> pd.DataFrame:
-    """Return the largest scales, by their product, whose regret is within a tenth of the algorithm's least.
+    """Return the scales with the largest product and a regret within a tenth of the algorithm's least.
 
-    Small scales do well where little must be explored; other environments may need more. Of equal products, the two
-    scales that are most alike, and then those of less regret.
+    Small scales do well if little must be explored; other environments may need more. Of equal products, the most
+    similar scales are chosen, and then those with less regret.
     """
     least = ranks.groupby("algorithm.name")["ratio"].transform("min")
     close = ranks[ranks["ratio"] <= 1.1 * least]
