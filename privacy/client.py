@@ -30,9 +30,8 @@ class UserClient(Generic[Q]):
     """The half of a privatizer on one user's device. For one thread; it shares only messages with a server.
 
     Submission k of user u has the number (k - 1) * n_users + u. It is charged in the user's own journal before its
-    message exists, and the message is on the disk before it can be sent. If the process is killed before the message is
-    on the disk, the submission is lost for good; later, the same bytes are sent again until the server acknowledges
-    them.
+    message exists, and the message is on the disk before it can be sent. If the process is killed before it is there,
+    the submission is lost for good; later, the same bytes are sent again until the server acknowledges them.
 
     *Formal guarantee.* `ldp`: that of the query's law, for all submissions in this folder together, against the server
     and everyone else, who see only `submit`'s messages. `jdp`: none by itself. The message holds the raw record; the

@@ -214,7 +214,7 @@ class _OptimisticNashConfig(TabularConfig[E]):
             noise of the run.
         c1, c2: at least 0; left out with 'proved'.
         known_transitions: the possible transitions are public, their probabilities are not; no others are counted, so
-            large games with few next states need no table of all pairs. No theorem covers this.
+            large games with few next states need no table of all pairs. No theorem covers it.
     """
 
     constants: Constants = "given"

@@ -20,8 +20,7 @@ class QuadraticForms(NamedTuple):
     """Tables of one estimate for the linear and quadratic forms of phi_V, for n agents and A actions.
 
     linear float64[n, A]: <theta_p, a>; constant float64[n]: theta_p's last entry. squares float64[n, n, A, A]:
-    a^T W_pr b, doubled for p < r; mixed float64[n, A, n]: 2 a^T w_pr, with w_pr the last column of W_pr; last
-    float64[n, n]: its corner.
+    a^T W_pr b, doubled for p < r; mixed float64[n, A, n]: 2 a^T w_pr, w_pr = W_pr's last column; last: its corner.
     """
 
     linear: Float64Array

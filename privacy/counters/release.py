@@ -82,9 +82,8 @@ def last_step(prefix: int, base: int) -> tuple[int, int, int]:
 def _row_of(prefix: int, base: int) -> int:
     """Return the row for the noise of a prefix: one for all positive digits of a level, and one per negative digit.
 
-    A positive digit's row can be overwritten by the next one's, because prefixes below the former do not come again.
-    The negative digits of a level come most negative first, and each builds on the next, so all of them are stored.
-    Base 2 has none.
+    A positive digit's row can be overwritten by the next, because prefixes below the former do not come again. Negative
+    digits (not in base 2) come most negative first in a level, and each builds on the next, so all of them are stored.
     """
     if prefix == 0:
         return 0

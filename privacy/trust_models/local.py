@@ -177,8 +177,7 @@ class LocalStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
         reward_share: share of mu^2 (Gaussian) or of epsilon for noisy rewards. reward_clip: G, the norm to which each
             correction is clipped.
         bound_ratio: B / b of the printed bounded Laplace law, which the paper leaves open.
-        stage_scales: whether certified noise is in proportion to m_h^2, m_h = H - h; otherwise it is the same at all
-            stages.
+        stage_scales: whether certified noise is in proportion to m_h^2, m_h = H - h; if not, it is equal at all stages.
         noise_scale: multiplies printed scales, to illustrate learning with less noise.
 
     Paper: [TH23] Theorems 1, 3, 5 and 7.
