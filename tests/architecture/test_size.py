@@ -6,11 +6,11 @@ import ast
 import re
 from pathlib import Path
 
-MOST_LINES = 63_250
+MOST_LINES = 63_260
 """Of Python below all FOLDERS, blank ones included. The target is 40,500."""
 MOST_CLASSES = 422
 """Public classes at the top of modules, without benchmarks. The target is 290."""
-MOST_QUESTION_WORDS = 0.9
+MOST_QUESTION_WORDS = 1.5
 """Of 1,000 words in docstrings and pages. The target is 2."""
 
 FOLDERS = ("package", "privacy", "envs", "algorithms", "platform", "benchmarks")
