@@ -74,6 +74,20 @@ def test_agents_come_to_believe_the_mean_reward(graph: str) -> None:
     assert last < 0.1 * env.common_rewards.max()
 
 
+def test_agents_correct_the_estimates_of_their_own() -> None:
+    """At every stage there is one state with (r_i - estimate of agent i) psi for all agents i."""
+    env = uneven()
+    config = MALDPConfig(bonus_scale=0.001, graph="random_edges", edge_probability=0.1)
+    found = learner(config, NoStatisticsPrivacy(rewards="open"), env)
+    found.learn(50)
+    believed = found._server.rewards.values[..., : env.n_states]
+    assert (np.ptp(believed, axis=0).max(axis=1) > 0.0).all()
+    play(found._users, found._planning.rules, found._planning.plan, found._server.rewards.values, 51)
+    of_states = (env.rewards[:, None] - believed)[..., None] * env.reward_features
+    right = np.isclose(of_states, found._users.device.corrections[:, :, None]).all(axis=(0, 3))
+    assert (right.sum(axis=1) > 0).all()
+
+
 def test_noise_on_rewards_is_felt() -> None:
     privacy = LocalStatisticsPrivacy(1.0, 1e-5, mechanism="gram_gaussian", rewards="noisy")
     noisy = learner(MALDPConfig(), privacy, episodes=500).learn(500).metrics["reward_error"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import shutil
@@ -86,6 +87,16 @@ def test_a_new_process_for_every_block_changes_no_bit(privacy: dict[str, Any], t
     while not CellRun(one, CellFolder(tmp_path / "cut")).advance(0.0).finished:
         pass
     assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
+
+
+def test_seconds_of_a_cell_are_those_of_all_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock that ticks once a look."""
+    ticks, processes = itertools.count(), 1
+    monkeypatch.setattr("dprl.platform.sweeps.cell.time.perf_counter", lambda: float(next(ticks)))
+    while not CellRun(experiment(episodes=6), CellFolder(tmp_path), with_figures=False).advance(0.0).finished:
+        processes += 1
+    assert processes == 12
+    assert json.loads((tmp_path / "finished.json").read_text())["seconds"] >= processes
 
 
 @pytest.mark.parametrize("privacy", MODELS[::3], ids=("none", "ldp"))
