@@ -252,6 +252,12 @@ def test_rounding_towards_zero_never_leaves_the_integer_ball(squared: bool) -> N
         assert np.all(np.abs(units * 2.0**-7 - centre) < 2 * 2.0**-7)
 
 
+def test_units_are_taken_off_until_the_norm_is_right_in_whole_numbers() -> None:
+    """In float64 the norm of this vector is 2^28, and it is not clipped."""
+    units = whole_units(np.append(np.ones(8), 2.0**28), 2**28, 1.0, True)
+    assert units.tolist() == [0] * 8 + [2**28]
+
+
 @pytest.mark.parametrize("kind", [ClippedLaplace, ClippedGaussian])
 def test_on_a_grid_every_number_is_a_multiple_of_it(kind: type[ClippedLaplace] | type[ClippedGaussian]) -> None:
     mechanism = kind.calibrated(1.0, 0.0 if kind is ClippedLaplace else 1e-5, DIMENSION, 0.01, exact=True)
