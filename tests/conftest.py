@@ -7,6 +7,7 @@ import re
 import signal
 from pathlib import Path
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
@@ -18,6 +19,9 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_worker_niceness", "0")
 # A shell lets what it starts in the background ignore Ctrl-C, and so would the processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# Examples that take long on a machine that is busy are no failures.
+hypothesis.settings.register_profile("dprl", deadline=None)
+hypothesis.settings.load_profile("dprl")
 # Before tests are collected: contract suites take what is registered.
 load_plugins()
 

@@ -89,9 +89,7 @@ def fuzz(examples: int, folder: Path, capsys: pytest.CaptureFixture[str], *, run
     """Check so many cases, the same ones in every call, and return their exit codes."""
     codes: list[int] = []
 
-    @settings(
-        max_examples=examples, derandomize=True, database=None, deadline=None, suppress_health_check=[*HealthCheck]
-    )
+    @settings(max_examples=examples, derandomize=True, database=None, suppress_health_check=[*HealthCheck])
     @given(cases())
     def one(case: Case) -> None:
         codes.append(check(case, folder, capsys, running=running and len(codes) % RUN_EVERY == 0))
