@@ -78,12 +78,12 @@ def standing(certificate: Mapping[str, Any]) -> _CertificateStatus:
 
 
 def worst_of(certificates: Sequence[Mapping[str, Any]]) -> int:
-    """Return the index of the certificate with the weakest proof; one that its audit contradicts comes first.
+    """Return the index of the certificate with the weakest proof; one that its audit contradicts proves nothing.
 
     Among equal proofs, it is one with a claim that an audit refutes.
     """
     found = [standing(certificate) for certificate in certificates]
-    return max(range(len(found)), key=lambda i: (found[i].contradicted, found[i].proved, found[i].refuted))
+    return max(range(len(found)), key=lambda i: (found[i].proved, found[i].refuted))
 
 
 def privacy_columns(certificate: Mapping[str, Any]) -> dict[str, Any]:
