@@ -186,6 +186,15 @@ def test_blocks_are_refused_out_of_order_and_before_charges(learner: Learner, ri
         one_by_one.privatizer.add_block(block)
 
 
+@pytest.mark.parametrize("episodes", [15, 16])
+def test_the_last_user_is_in_no_block(episodes: int, learner: Learner, river: FiniteMDP) -> None:
+    """Plans are before episodes 1, 2, 4, 8, 16: also where the next one would be after the last."""
+    algorithm = learner(river, episodes, PRIVACY[1], replan_growth=1.0)
+    algorithm.learn(episodes)
+    assert algorithm.privatizer.in_blocks
+    assert algorithm.privatizer.release().users == (7 if episodes == 15 else 15)
+
+
 def test_a_billion_episodes(learner: Learner, river: FiniteMDP) -> None:
     privacy = CentralPrivacy(1.0, 1e-6, families="one_hot", counter="auto")
     algorithm = learner(river, 10**9, privacy, replan_growth=0.05, **PRACTICAL)

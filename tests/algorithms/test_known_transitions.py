@@ -15,7 +15,7 @@ from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.blocks import draw_visits
 from dprl.algorithms.tabular.learner import Simulation
 from dprl.algorithms.tabular.simulator import ALL_STATES, of_all_states, possible_successors, write_ranks
-from dprl.envs import FiniteMDP, GymnasiumTable, RandomGame, RiverSwim
+from dprl.envs import DeepSea, FiniteMDP, GymnasiumTable, RandomGame, RiverSwim
 from dprl.envs.base import stationary
 from dprl.envs.games import MarkovGame, Soccer
 from dprl.privacy import CentralPrivacy, NoPrivacy, Streams, WeightedSums
@@ -101,9 +101,10 @@ def test_plans_of_cz22_are_those_of_all_counts(config: Any, counts: str) -> None
         np.testing.assert_allclose(tables.optimistic, found[0].optimistic, atol=1e-12)
 
 
-def test_without_noise_known_transitions_change_no_episode() -> None:
-    """E = 0, so that the bonus is the same: the whole run is."""
-    mdp, episodes, found = RiverSwim(n_states=4, horizon=6).build(), 400, []
+@pytest.mark.parametrize("spec", [RiverSwim(n_states=4, horizon=6), DeepSea(size=5, deterministic=False)])
+def test_without_noise_known_transitions_change_no_episode(spec: RiverSwim | DeepSea) -> None:
+    """E = 0, so that the bonus is the same: the whole run is. In the sea, each step has other successors."""
+    mdp, episodes, found = spec.build(), 400, []
     for known in (False, True):
         config = PrivateUCBVIConfig(bonus_scale=0.1, known_transitions=known)
         learner = config.build(

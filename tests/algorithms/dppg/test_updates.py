@@ -78,8 +78,10 @@ def test_a_gradient_is_that_of_policy_gradients(case: str) -> None:
 
 
 def test_networks_of_numpy_and_torch_are_the_same() -> None:
-    for env_id in ("CartPole-v1", "Pendulum-v1"):
+    """Also where log deviations, the last parameters, are out of bounds."""
+    for env_id, added in (("CartPole-v1", 0.0), ("Pendulum-v1", 0.0), ("Pendulum-v1", 9.0), ("Pendulum-v1", -9.0)):
         network, theta, episodes = played(env_id, critic=False)
+        theta[-1] += added
         seen, rng = episodes.observations[:, 0], np.random.default_rng(0)
         outputs, logs = network.outputs(theta, seen)
         actions = outputs if network.continuous else np.arange(network.sizes[-1])
