@@ -201,7 +201,7 @@ def episode(observations: list[int], actions: list[int], rewards: list[float]) -
 
 def test_recorded_episodes_are_padded_cut_and_mapped(tmp_path: Path) -> None:
     """One episode ends after 2 steps, one after 4; state 3 comes after the end, and state 4 is the common first one."""
-    users = [episode([0, 1, 2], [1, 0], [-1.0, 3.0]), episode([2, 2, 1, 0], [0, 0, 1, 1], [0.0, 1.0, 1.0, 1.0])]
+    users = [episode([0, 1, 2], [1, 0], [-1.0, 3.0]), episode([2, 2, 1, 0, 1], [0, 0, 1, 1], [0.0, 1.0, 1.0, 1.0])]
     sizes: dict[str, Any] = {"n_states": 3, "n_actions": 2, "horizon": 3, "reward_range": (-1.0, 3.0)}
     made = log_episodes(users, tmp_path / "users.npz", **sizes)
     found = made.build()

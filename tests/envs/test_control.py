@@ -48,6 +48,14 @@ def test_nobody_is_paid_after_the_end() -> None:
     assert 8 <= episodes.lengths.min() <= episodes.lengths.max() <= 11
 
 
+def test_padding_ends_no_episode() -> None:
+    """Time runs out after two steps; the next two, without a user, lead into a hole."""
+    task = Control("FrozenLake-v1", horizon=4, kwargs="is_slippery=False, max_episode_steps=2").build()
+    actions = iter([0, 0, 2, 1])
+    episodes = task.play(task.vector(1, padded=True), lambda _: np.array([next(actions)]), seed=0, padded=True)
+    assert (episodes.lengths.tolist(), episodes.ended.tolist()) == ([2], [False])
+
+
 @pytest.mark.parametrize(
     ("fields", "rule"),
     [

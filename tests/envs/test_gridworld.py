@@ -97,18 +97,17 @@ def test_rows_are_distributions_and_the_same_at_every_step(layout: str) -> None:
     np.testing.assert_array_equal(mdp.transitions, np.broadcast_to(mdp.transitions[0], mdp.transitions.shape))
 
 
-def test_walls_and_doors_of_seven_by_seven_cells() -> None:
+def test_walls_and_doors_of_six_by_nine_cells() -> None:
     rooms = [
-        "...#...",
-        ".......",
-        "...#...",
-        "#.###.#",
-        "...#...",
-        ".......",
-        "...#...",
+        "....#....",
+        ".........",
+        "....#....",
+        "#.####.##",
+        ".........",
+        "....#....",
     ]
     cells = [(r, c) for r, line in enumerate(rooms) for c, sign in enumerate(line) if sign == "."]
-    law = GridWorld(width=7, height=7, layout="four_rooms", slip=0.0).build().transitions[0]
+    law = GridWorld(width=9, height=6, layout="four_rooms", slip=0.0).build().transitions[0]
     assert law.shape == (len(cells), 4, len(cells))
     for s, (row, column) in enumerate(cells):
         for action, (down, right) in enumerate([(0, -1), (0, 1), (-1, 0), (1, 0)]):
