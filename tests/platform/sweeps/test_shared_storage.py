@@ -62,6 +62,15 @@ def test_a_lock_of_another_process_is_seen(tmp_path: Path) -> None:
     assert "word='word', locked=True" in done.stdout
 
 
+def test_a_file_system_without_locks_holds_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError("no locks available")
+
+    (tmp_path / "file").write_text("word")
+    monkeypatch.setattr(fcntl, "flock", refused)
+    assert look(str(tmp_path / "file")) == NodeView("word", locked=False, digest=source_digest())
+
+
 @pytest.mark.parametrize(("uri", "nodes", "refused"), [("sqlite:////s/m.db", 2, True), ("sqlite:////s/m.db", 1, False)])
 def test_sqlite_is_for_one_node(uri: str, nodes: int, refused: bool) -> None:
     store = TrackingStore(uri, None)

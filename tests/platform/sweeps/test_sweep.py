@@ -81,8 +81,12 @@ def test_a_sweep_leaves_a_row_and_all_artifacts_a_cell(tmp_path: Path) -> None:
 
 
 def test_cells_of_a_large_sweep_have_no_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dprl.platform.results.layout.MOST_WITH_FIGURES", 1)
-    result = run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
+    """Of as many cells as the limit, each has its own."""
+    cells, layout = cells_of(tmp_path), SweepLayout(tmp_path / "home", "small")
+    for most, shown in ((2, True), (1, False)):
+        monkeypatch.setattr("dprl.platform.results.layout.MOST_WITH_FIGURES", most)
+        assert [cell.with_figures for cell in layout.cells(cells)] == [shown, shown]
+    result = run_sweep(cells, options(tmp_path / "home"))
     assert not result.failed
     assert not result.unwritten
     files = {file.name for file in result.folder.glob("cells/*/*")}

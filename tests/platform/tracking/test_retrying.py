@@ -161,12 +161,15 @@ def test_what_is_refused_for_good_keeps_nothing_else_from_the_store(world: World
     assert world.warned == ["MLflow: a value that is no number; it is tried again at the end"]
 
 
-def test_what_was_refused_is_tried_again_at_the_end(world: World) -> None:
-    world.tracker.refused = {"a"}
+def test_what_was_refused_is_tried_again_at_the_end_unless_a_later_call_includes_it(world: World) -> None:
+    world.tracker.refused = {"a", "begin"}
     world.patient.record(A, "results")
+    world.patient.begin(B)
     world.tracker.refused = set()
+    world.patient.record(B, "results")
     assert world.patient.close([], {}, "FINISHED", patient=True) is None
-    assert ("record", "a", "results of a, read again") in world.tracker.told
+    again = ("record", "a", "results of a, read again")
+    assert world.tracker.told == [("record", "b", "results"), ("refresh",), again, ("close", "FINISHED")]
 
 
 def test_refusals_that_take_long_do_not_add_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
