@@ -22,7 +22,7 @@ def parts() -> dict[str, Any]:
     }
 
 
-def changed(key: str, index: tuple[int, ...], value: float) -> dict[str, Any]:
+def changed(key: str, index: tuple[int, ...], value: float | list[float]) -> dict[str, Any]:
     arguments = parts()
     arguments[key][index] = value
     return arguments
@@ -114,6 +114,12 @@ def test_steps_that_are_alike_are_stored_once() -> None:
         roll_out_stochastic(cdf, mdp.start_cdf, mixed, uniforms, states, actions)
         found.append((states.tolist(), actions.tolist()))
     assert found[0] == found[1]
+
+
+def test_an_mdp_is_stationary_if_no_step_differs() -> None:
+    assert FiniteMDP(**parts()).stationary
+    assert not FiniteMDP(**changed("rewards", (1, 0, 0), 0.25)).stationary
+    assert not FiniteMDP(**changed("transitions", (1, 0, 0), [0.0, 1.0, 0.0])).stationary
 
 
 def test_shape_properties() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.spaces import Discrete
 
 from dprl.envs import Control
 
@@ -38,6 +40,11 @@ def test_episodes_are_those_of_the_environment(env_id: str) -> None:
         assert terminated == episodes.ended[user]
         assert terminated or truncated or episodes.lengths[user] == 40
     assert episodes.scores == pytest.approx(episodes.rewards.sum(axis=1))
+
+
+def test_numbers_are_one_hot_from_the_first_on() -> None:
+    task = dataclasses.replace(Control("FrozenLake-v1", horizon=5).build(), observed=Discrete(3, start=5))
+    assert task.flat(np.array([7, 5])).tolist() == [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
 
 
 def test_nobody_is_paid_after_the_end() -> None:

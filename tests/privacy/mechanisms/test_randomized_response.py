@@ -84,7 +84,7 @@ def test_a_tie_reads_further_bits() -> None:
 
 
 def test_what_is_no_bit_counts_as_one_of_them() -> None:
-    strange = np.array([np.nan, -np.inf, np.inf, 0.4, 7.0] * 400)
+    strange = np.array([np.nan, -np.inf, np.inf, 0.5, 7.0] * 400)
     assert np.array_equal(respond(strange, 1.0, 5), respond((strange > 0.5).astype(float), 1.0, 5))
 
 
