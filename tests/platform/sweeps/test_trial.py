@@ -17,6 +17,7 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.results.lock import BusyError, FolderLock
 from dprl.platform.sweeps.cell import CellProgress
+from dprl.platform.sweeps.execution import LockedCell
 from dprl.platform.sweeps.trial import CellTrial, ObserverCallback
 
 CONFIG = {
@@ -172,3 +173,27 @@ def test_what_is_never_seen_here_has_failed(cells: list[SweepCell], monkeypatch:
     assert told == [
         f"it finished, but not in {cells[0].folder.path} of this machine: put DPRL_HOME on storage that all share"
     ]
+
+
+def test_a_failed_cell_says_how_often_it_was_restarted(cells: list[SweepCell]) -> None:
+    told: list[str] = []
+    callback = ObserverCallback({cell.digest: cell for cell in cells}, Told(told))  # type: ignore[arg-type]
+    lost = {"config": {"cell": cells[0].digest}, "pickled_error_file": None, "get_error": lambda: ValueError("lost")}
+    for failures in (1, 3):
+        callback.on_trial_error(1, [], SimpleNamespace(**lost, num_failures=failures))
+    more = "; it had been restarted 2 times, and --max-restarts allows more"
+    assert told == ["ValueError: lost", f"ValueError: lost{more}"]
+
+
+def test_a_cell_works_ten_times_as_long_as_its_checkpoints_take(
+    cells: list[SweepCell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+    run = SimpleNamespace(saving=0.0, advance=asked.append)
+    monkeypatch.setattr("dprl.platform.sweeps.execution.CellRun", lambda *_, **__: run)
+    locked = LockedCell(cells[0])
+    locked.advance(1.0)
+    run.saving = 2.0
+    locked.advance(1.0)
+    locked.close()
+    assert asked == [1.0, 20.0]
