@@ -12,7 +12,7 @@ import pytest
 
 from dprl.platform.errors import UserError
 from dprl.platform.sweeps import shared_storage
-from dprl.platform.sweeps.shared_storage import NodeView, look, require_shared
+from dprl.platform.sweeps.shared_storage import NodeView, living_nodes, look, require_shared
 from dprl.platform.tracking.store import TrackingStore
 from dprl.privacy import source_digest
 
@@ -60,6 +60,16 @@ def test_a_lock_of_another_process_is_seen(tmp_path: Path) -> None:
         fcntl.flock(held, fcntl.LOCK_EX)
         done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert "word='word', locked=True" in done.stdout
+
+
+def test_living_nodes_are_named_by_address_and_those_of_one_address_by_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    def node(letter: str, address: str, alive: bool = True) -> dict[str, object]:
+        return {"NodeID": 20 * letter, "NodeManagerAddress": address, "Alive": alive}
+
+    found = [node("a", NODE), node("b", NODE, alive=False), node("c", "10.0.0.3"), node("d", "10.0.0.3")]
+    monkeypatch.setattr("ray.nodes", lambda: found)
+    named = {"a": NODE, "c": "10.0.0.3 (cccccccc)", "d": "10.0.0.3 (dddddddd)"}
+    assert living_nodes() == {20 * letter: name for letter, name in named.items()}
 
 
 def test_a_file_system_without_locks_holds_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
