@@ -1,4 +1,4 @@
-"""What every test sees: the root, plugins, no display, Ray without statistics; and which tests go together."""
+"""Setup of all tests: the root, plugins, no display, Ray without statistics; and which tests run together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grids of parameters in which all values meet in pairs: far fewer cases than the product."""
+"""Grids of parameters in which all pairs of values occur: far fewer cases than the product."""
 
 from __future__ import annotations
 

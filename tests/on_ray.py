@@ -1,4 +1,4 @@
-"""Ray as tests start it: again where it gave up. It allows itself half a minute, too short on a busy machine."""
+"""Starts Ray for tests, again if it gave up: its limit of half a minute is too short on a busy machine."""
 
 from __future__ import annotations
 

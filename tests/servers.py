@@ -1,4 +1,4 @@
-"""Servers of tests: on ports that no other test takes, watched until they answer, killed with their children."""
+"""Servers of tests: on ports that no other test uses, polled until they answer, killed with their children."""
 
 from __future__ import annotations
 

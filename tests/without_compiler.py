@@ -1,4 +1,4 @@
-"""The reference of all kernels: the same source as plain Python, which takes a process of its own."""
+"""The reference of all kernels: the same source as plain Python, which needs a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several tests of this folder run: trust models, settings, readings of environments, and counts made of MDPs."""
+"""Shared cases of this folder: trust models, settings, readings of environments, and counts made from MDPs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users in blocks: the same law as users one by one, for every algorithm, trust model and report."""
+"""Users in blocks: the same distribution as users one by one, for every algorithm, trust model and report."""
 
 from __future__ import annotations
 

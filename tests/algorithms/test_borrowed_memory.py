@@ -1,4 +1,4 @@
-"""Loops and plans count no references to their arrays (see `no_alloc_kernel`): no memory may stay behind them."""
+"""Loops and plans count no references to their arrays (see `no_alloc_kernel`): they must not leak memory."""
 
 from __future__ import annotations
 

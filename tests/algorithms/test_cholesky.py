@@ -1,4 +1,4 @@
-"""Inverses of small matrices: exact where they are positive definite, and told where they are not."""
+"""Inverses of small matrices: exact if they are positive definite, and reported if they are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every tabular algorithm promises under every trust model; being in ALGORITHMS is being tested."""
+"""Contract of every tabular algorithm under every trust model; everything in ALGORITHMS is tested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Algorithms that are one Python function: what it sees, what it may return, and how changes of it are noticed."""
+"""Algorithms that are one Python function: its input, its possible results, and how changes of it are detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every algorithm whose agents send gradients promises; being in ALGORITHMS is being tested."""
+"""Contract of every algorithm whose agents send gradients; everything in ALGORITHMS is tested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts of possible transitions alone: the same plans, all users counted, and an environment of 501 states."""
+"""Counts of possible transitions only: the same plans, all users counted, and an environment of 501 states."""
 
 from __future__ import annotations
 

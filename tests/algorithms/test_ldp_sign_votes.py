@@ -1,4 +1,4 @@
-"""LDP-SignVotes: the bits say what they should, the policy follows the votes, and it learns at epsilon = 0.1."""
+"""LDP-SignVotes: the bits are correct, the policy follows the votes, and it learns at epsilon = 0.1."""
 
 from __future__ import annotations
 

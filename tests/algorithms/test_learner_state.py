@@ -1,4 +1,4 @@
-"""What a learner's saved state belongs to: the same settings, environment and seed, and nothing else."""
+"""A learner's saved state fits the same settings, environment and seed only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every registered algorithm promises of values: its bounds hold, its regret is exact, and it learns."""
+"""Values of every registered algorithm: its bounds hold, its regret is exact, and it learns."""
 
 from __future__ import annotations
 

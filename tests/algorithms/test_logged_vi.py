@@ -1,4 +1,4 @@
-"""logged_vi: the rows of a file count as the same simulated episodes do, and what does not fit is refused."""
+"""logged_vi: rows of a file count like the same simulated episodes, and other files are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bonuses of the algorithms with greedy tables against the errors that they are for, one kind of error at a time."""
+"""Bonuses of the algorithms with greedy tables against the errors that they bound, one kind of error at a time."""
 
 from __future__ import annotations
 

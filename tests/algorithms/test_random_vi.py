@@ -1,4 +1,4 @@
-"""random_vi against a plain NumPy reading of its docstrings, and the deviations of noise that it plans with."""
+"""random_vi against a plain NumPy reading of its docstrings, and the deviations of noise in its plans."""
 
 from __future__ import annotations
 

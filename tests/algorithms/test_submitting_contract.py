@@ -1,6 +1,6 @@
-"""What every algorithm promises whose users send one message each, statistics or a bit; being in ALGORITHMS is enough.
+"""Contract of every algorithm in ALGORITHMS whose users send one message each, statistics or a bit.
 
-A message is sent once, in order, after the ledger has been charged; it is all that the learner has of its user.
+A message is sent once, in order, after the ledger has been charged; the learner gets nothing else from its user.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a user can cause is no assertion, what goes wrong is named, and files and functions stay readable."""
+"""No assertions on user errors, named exceptions, and readable files and functions."""
 
 from __future__ import annotations
 

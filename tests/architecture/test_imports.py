@@ -1,4 +1,4 @@
-"""Imports go one way, {privacy, envs} -> algorithms -> platform, and each room has its own libraries."""
+"""Imports go one way, {privacy, envs} -> algorithms -> platform, and each package has its own libraries."""
 
 from __future__ import annotations
 

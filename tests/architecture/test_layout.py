@@ -1,4 +1,4 @@
-"""Folders and names: everything is packaged, nothing hides something else, no drawers for odds and ends."""
+"""Folders and names: everything is packaged, no name hides another, and there are no miscellaneous modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes `benchmarks` importable, a folder of the repository and no part of the installed package; what tests share."""
+"""Makes `benchmarks` importable, a folder of the repository outside the installed package; shared fixtures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The yardstick and the compiled implementation are the same algorithm: two programs, one behaviour."""
+"""The naive and the compiled implementation are the same algorithm, with the same behaviour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The straightforward program for blocks draws from the same law, and the benchmark runs."""
+"""The naive program for blocks draws from the same distribution, and the benchmark runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The game benchmark's own parts: it times what it says, and what it prints says whether a goal was met."""
+"""The game benchmark's own parts: it times what it reports, and states whether a goal was met."""
 
 from __future__ import annotations
 

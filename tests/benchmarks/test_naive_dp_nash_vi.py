@@ -1,4 +1,4 @@
-"""The game yardstick itself: both linear programmes, the box, best responses, and what a run must satisfy."""
+"""The naive program for games: both linear programs, the box, best responses, and properties of a run."""
 
 from __future__ import annotations
 

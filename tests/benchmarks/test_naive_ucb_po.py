@@ -1,4 +1,4 @@
-"""The yardstick of Private-UCB-PO: what it does not share with that of Private-UCB-VI."""
+"""The naive Private-UCB-PO: what it does not share with the naive Private-UCB-VI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The yardstick itself: it must be the algorithm, or the ratios mean nothing."""
+"""The naive program must be the same algorithm, or the ratios mean nothing."""
 
 from __future__ import annotations
 

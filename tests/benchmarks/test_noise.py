@@ -1,4 +1,4 @@
-"""The noise benchmark: it times what it says."""
+"""The noise benchmark: it times what it reports."""
 
 from __future__ import annotations
 

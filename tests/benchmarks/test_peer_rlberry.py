@@ -1,4 +1,4 @@
-"""Input of the peer, and its absence in one line; `make bench` alone installs the peer."""
+"""Input of the peer, and the one-line message if it is absent; `make bench` alone installs the peer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark's own parts: what it measures adds up, and what it prints says whether a goal was met."""
+"""The benchmark's own parts: its measurements add up, and it states whether a goal was met."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tuned scales: of least regret as a geometric mean of ratios over settings."""
+"""Tuned scales: near the least regret, as a geometric mean of ratios over settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of docs/extending in a folder of a user's own, and commands there as the user types them."""
+"""The examples of docs/extending in a user's own folder, and commands run there as the user types them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of docs/extending, the very files: registered from outside, certified, run, audited, swept on Ray."""
+"""The files of docs/extending themselves: registered from outside, certified, run, audited, swept on Ray."""
 
 from __future__ import annotations
 

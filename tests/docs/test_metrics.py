@@ -1,4 +1,4 @@
-"""The metrics page has every number that is logged: of records, summaries, MLflow, certificates and RLlib's results."""
+"""The metrics page lists every logged number: of records, summaries, MLflow, certificates and RLlib's results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The notebook runs from top to bottom, and its cells show what their text says."""
+"""The notebook runs from top to bottom, and the output of its cells agrees with their text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python of the README and of docs/extending runs as it stands, on fewer episodes."""
+"""The Python code of the README and of docs/extending runs unchanged, with fewer episodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The troubleshooting page quotes messages that exist: each of them is found in a text of the sources."""
+"""The troubleshooting page quotes messages that exist: each of them occurs in the sources."""
 
 from __future__ import annotations
 

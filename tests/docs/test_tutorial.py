@@ -1,4 +1,4 @@
-"""The tutorial shows what is in the example's files, and its commands do what it says."""
+"""The tutorial shows the example's files, and its commands do what it states."""
 
 from __future__ import annotations
 

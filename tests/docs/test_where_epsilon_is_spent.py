@@ -1,6 +1,6 @@
 """The page on where epsilon is spent: up to date, complete, and all of its symbols exist.
 
-`DPRL_WRITE_GOLDEN=1 pytest tests/docs/test_where_epsilon_is_spent.py` writes it anew.
+`DPRL_WRITE_GOLDEN=1 pytest tests/docs/test_where_epsilon_is_spent.py` rewrites it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every registered environment promises; a new entry of its registries is tested by being there."""
+"""Contract of every registered environment; new entries of the registries are tested automatically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Garnet: the number of successors and the law of the cut points."""
+"""Garnet: the number of successors and the distribution of the cut points."""
 
 from __future__ import annotations
 

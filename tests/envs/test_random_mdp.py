@@ -1,4 +1,4 @@
-"""The random MDP has the distribution of its paper, also where gamma variables underflow."""
+"""The random MDP has the distribution of its paper, also if gamma variables underflow."""
 
 from __future__ import annotations
 

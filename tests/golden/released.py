@@ -1,4 +1,4 @@
-"""Everything that a learner's privatizer has released, as one array: what a change of noise cannot leave as it is."""
+"""Everything that a learner's privatizer has released, as one array, which changes with any change of noise."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Certificates are those of the file certificates.json, number by number: a rewrite of the core must not change them.
 
-`DPRL_WRITE_GOLDEN=1 pytest tests/golden` writes the file anew; its difference then says what a change has changed.
-Sentences are left out, as they may be put better. Numbers agree to 1e-9: other processors round differently.
+`DPRL_WRITE_GOLDEN=1 pytest tests/golden` rewrites the file; its diff then shows what has changed.
+Sentences are left out, because they may be reworded. Numbers agree to 1e-9: other processors round differently.
 """
 
 from __future__ import annotations

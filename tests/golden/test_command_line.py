@@ -1,6 +1,6 @@
 """Help texts, listed parts and configs written out in full are those of the files beside this one.
 
-`DPRL_WRITE_GOLDEN=1 pytest tests/golden` writes the files anew: their difference then says what a user sees changed.
+`DPRL_WRITE_GOLDEN=1 pytest tests/golden` rewrites the files: their diff then shows the changes that a user sees.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Runs give the numbers of the file records.json: every algorithm under its trust models, with pinned streams.
 
-`DPRL_WRITE_GOLDEN=1 pytest tests/golden -n0` writes the file anew. A run is cut after its second stretch and resumed
+`DPRL_WRITE_GOLDEN=1 pytest tests/golden -n0` rewrites the file. A run is stopped after its second stretch and resumed
 from its state. Numbers agree to 1e-9: the kernels' bits are the same everywhere, the calibrated scales may not be.
 """
 

@@ -1,4 +1,4 @@
-"""Golden certificates against a second accountant that shares no code with dprl: never below it, and hardly above."""
+"""Golden certificates against a second accountant that shares no code with dprl: never below it, and close to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources are the same if their code is: a better sentence renames no cell and redraws no noise."""
+"""Sources are the same if their code is: rewording a docstring renames no cell and redraws no noise."""
 
 from __future__ import annotations
 

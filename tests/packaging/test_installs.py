@@ -1,4 +1,4 @@
-"""The wheel holds every room, and the standard library's `platform` survives both kinds of install."""
+"""The wheel holds every package, and both kinds of install keep the standard library's `platform`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of several folders of the platform share."""
+"""Shared fixtures of several folders of the platform."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An algorithm whose agents send gradients and that reports scores, as small as it can be."""
+"""A minimal algorithm whose agents send gradients and that reports scores."""
 
 from __future__ import annotations
 

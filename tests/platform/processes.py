@@ -1,4 +1,4 @@
-"""The command in processes of its own, as a user starts it, and what it leaves."""
+"""The command in separate processes, as a user starts it, and its results."""
 
 from __future__ import annotations
 

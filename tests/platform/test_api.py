@@ -1,4 +1,4 @@
-"""The Python API: the objects that config files make, and what a finished sweep gives."""
+"""The Python API: the objects that config files create, and the results of a finished sweep."""
 
 from __future__ import annotations
 

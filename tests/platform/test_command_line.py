@@ -1,4 +1,4 @@
-"""The commands: what they print, their exit codes, and that they start fast."""
+"""The commands: their output, their exit codes, and their fast start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command as a user calls it, through Ray Tune to MLflow, in processes of its own."""
+"""The command as a user calls it, through Ray Tune to MLflow, in separate processes."""
 
 from __future__ import annotations
 

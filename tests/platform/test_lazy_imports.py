@@ -1,4 +1,4 @@
-"""What only reads configs does not wait for torch, Ray, MLflow or pandas."""
+"""Commands that only read configs do not import torch, Ray, MLflow or pandas."""
 
 from __future__ import annotations
 

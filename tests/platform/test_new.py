@@ -1,4 +1,4 @@
-"""`dprl new`: each kind of part is certified as it is written, and no name or file is taken over."""
+"""`dprl new`: each kind of part is certified as written, and no existing name or file is replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of others: who may register what, that their sources count, and that a wrong name is told in one line."""
+"""Parts from elsewhere: what can be registered, digests of their sources, and wrong names, reported in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ray's token: made for its user alone, sent to who asks for it, missed in one line."""
+"""Ray's token: private to its user, sent where it is required, and reported in one line if missing."""
 
 from __future__ import annotations
 

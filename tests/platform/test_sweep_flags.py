@@ -1,4 +1,4 @@
-"""Flags of sweeps do what they say: handed on by `submit`, refused where they would do nothing."""
+"""Flags of sweeps work as stated: passed on by `submit`, refused where they would have no effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One randomized bit from every user: told with the stated probability, once, in order, charged."""
+"""One randomized bit from every user: true with the stated probability, sent once, in order, charged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trusted server's sums of gradients and of linear statistics: content, noise, certificate, state, refusals."""
+"""A trusted server's sums of gradients and of linear statistics: contents, noise, certificates, states, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates: the printed claims checked by number, and fail-closed behaviour."""
+"""Certificates: printed claims checked by numbers, and fail-closed behaviour."""
 
 from __future__ import annotations
 

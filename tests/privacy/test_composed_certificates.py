@@ -1,4 +1,4 @@
-"""Certificates of several runs together: what they prove, that they stand, and what cannot be composed."""
+"""Certificates of several runs together: their proofs, their verification, and what cannot be composed."""
 
 from __future__ import annotations
 

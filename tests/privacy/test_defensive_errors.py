@@ -1,4 +1,4 @@
-"""Errors that only code of ours can cause: each says what is wrong, and none is unreachable."""
+"""Errors that only our code can cause: each states what is wrong, and none is unreachable."""
 
 from __future__ import annotations
 

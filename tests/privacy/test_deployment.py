@@ -1,4 +1,4 @@
-"""Client and server as separate objects that share nothing but lines of JSON, and die at any moment."""
+"""Client and server as separate objects that share only lines of JSON, killed at any moment."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A forked process cannot draw the noise of its parent for other data, whatever users send; seeded noise may be forked.
+"""A forked process cannot draw the noise of its parent for other data, in any message; seeded noise may be forked.
 
-Every registry is gone through: a new trust model, counter or mechanism is tested by being there.
+All entries of the registries are tested: new trust models, counters and mechanisms, too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""No noise occurs twice: not in two messages of a run, at any position, and not in runs of other names or seeds.
+"""No noise is reused: in two messages of a run, at any position, or in runs with other names or seeds.
 
-Two messages whose noise is the same, shifted or not, give the difference of what two users sent away. Continuous noise
+Two messages with the same noise, shifted or not, reveal the difference of two users' data. Continuous noise
 is compared number by number, over all positions: two equal numbers of 53 bits have probability below 1e-8 here. Noise
-on a grid, coins and directions repeat numbers by chance: there no window of 64 neighbours may be, up to scale and sign,
+on a grid, coins and directions repeat numbers by chance: so no window of 64 neighbours may be, up to scale and sign,
 that of another message. For independent windows a correlation of 0.9 has probability below 1e-20.
 """
 

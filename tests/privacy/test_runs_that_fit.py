@@ -1,4 +1,4 @@
-"""Privatizers for all runs that their noise is made for, and for no others."""
+"""Privatizers work for all runs that fit their noise, and for no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates stand on their own fields: every kind of noise is rebuilt from them, and a changed number is found.
+"""Certificates stand on their own fields: every kind of noise is rebuilt from them, and changed numbers are detected.
 
 tests/golden/test_certificates.py verifies the certificates of all kinds and of every config.
 """

@@ -1,4 +1,4 @@
-"""What several tests of DP-Nash-VI look at: games solved by hand, and the bounds of a plan at every step."""
+"""Shared cases of DP-Nash-VI: games solved by hand, and the bounds of a plan at every step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Oracle of DP-Nash-VI: linear programmes for everything, with our choice among minimisers and equilibria."""
+"""Oracle of DP-Nash-VI: linear programs for everything, with our choice among minimisers and equilibria."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DP-Nash-VI's own promises: numbers of the bonus, edges, the output policy, and games solved by hand."""
+"""DP-Nash-VI's own properties: numbers of the bonus, edge cases, the output policy, and games solved by hand."""
 
 from __future__ import annotations
 

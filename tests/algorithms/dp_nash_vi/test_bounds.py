@@ -1,4 +1,4 @@
-"""What DP-Nash-VI must show: V_up and V_lo enclose best responses and the Nash value, and gaps bound regret."""
+"""Bounds of DP-Nash-VI: V_up and V_lo enclose best responses and the Nash value, and gaps bound regret."""
 
 from __future__ import annotations
 

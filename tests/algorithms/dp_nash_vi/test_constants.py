@@ -1,4 +1,4 @@
-"""Which constants docs/dp_nash_vi.md proves: the page and the code agree, and a config says when it is covered."""
+"""Constants proved in docs/dp_nash_vi.md: the page and the code agree, and a config states whether it is covered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Post-processing of released counts: it solves eq. (8), is the Euclidean projection, and keeps what Lemma 5.8 says."""
+"""Post-processing of released counts: it solves eq. (8), is a Euclidean projection, keeps the bound of Lemma 5.8."""
 
 from __future__ import annotations
 

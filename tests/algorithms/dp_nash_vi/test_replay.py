@@ -1,4 +1,4 @@
-"""Whole runs of DP-Nash-VI against the straightforward program that leaves its linear programmes to linprog."""
+"""Whole runs of DP-Nash-VI against a simple program that solves its linear programs by linprog."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What leaks if one is careless: an attack on one user's record refutes each variant, and never the algorithm.
+"""Leaks of careless variants: an attack on one user's record refutes each of them, and never the algorithm.
 
 Two worlds differ in the record of one user of the first round. The attacker sees the parameters after the second round,
-learns on half of the runs to tell the worlds apart, and is scored on the others.
+learns on half of the runs to distinguish the worlds, and is scored on the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""dppg with correlated noise: it learns, and a run is its seed however it is cut."""
+"""dppg with correlated noise: it learns, and a run depends on its seed only, even if interrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""dppg with users drawn from a population: rounds are cut, resumed, counted and refused as in one pass."""
+"""dppg with users drawn from a population: interrupted and resumed runs have the same rounds, counts and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users' updates: each is the gradient of its user's own loss and depends on nobody else's episode."""
+"""Users' updates: each is the gradient of its user's own loss and independent of other episodes."""
 
 from __future__ import annotations
 

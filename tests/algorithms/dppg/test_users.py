@@ -1,4 +1,4 @@
-"""Users' environments may raise anything: nothing of it leaves their side where noise is fit for real users."""
+"""Users' environments may raise any error: with noise for real users, no part of it leaves their side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ridge regression on noisy sums: exact where Sigma is positive definite, and defined where it is not."""
+"""Ridge regression on noisy sums: exact if Sigma is positive definite, and defined if it is not."""
 
 from __future__ import annotations
 

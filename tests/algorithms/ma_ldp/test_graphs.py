@@ -1,4 +1,4 @@
-"""Consensus matrices are those of Assumption 2, and agents agree by them."""
+"""Consensus matrices are those of Assumption 2, and agents reach agreement by them."""
 
 from __future__ import annotations
 

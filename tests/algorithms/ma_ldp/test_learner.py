@@ -1,4 +1,4 @@
-"""What runs of MA-LDP do: they learn without noise, believe right rewards, and learn nothing with the printed noise."""
+"""Runs of MA-LDP: they learn without noise, estimate rewards correctly, and learn nothing with the printed noise."""
 
 from __future__ import annotations
 

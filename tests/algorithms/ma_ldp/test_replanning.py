@@ -1,4 +1,4 @@
-"""MA-LDP that plans on a schedule: the plans' times, users between two plans, the noise, and states."""
+"""MA-LDP with plans on a schedule: their times, users between two plans, the noise, and states."""
 
 from __future__ import annotations
 

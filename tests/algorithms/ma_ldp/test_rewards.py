@@ -1,4 +1,4 @@
-"""Steps that fall as they must, and agents who learn the mean of rewards that none of them sees."""
+"""Decreasing steps, and agents who learn the mean of rewards that none of them sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The aggregator: eq. (22), the order of messages, and that nothing but sealed messages gets in."""
+"""The aggregator: eq. (22), the order of messages, and that it accepts sealed messages only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger of a run: on disk before anybody is asked, and what a checkpoint without it can still do."""
+"""The ledger of a run: on disk before anyone is asked, and what a checkpoint can do without it."""
 
 from __future__ import annotations
 

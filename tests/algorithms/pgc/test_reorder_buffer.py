@@ -1,4 +1,4 @@
-"""Blocks come out in the order of their slots, each once, whatever the order in which they came in."""
+"""Blocks come out in the order of their slots, each once, for any order of arrival."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents in lanes: what each does is its own affair, and is that of gymnasium's CartPole."""
+"""Agents in lanes: each is independent of the others and equals Gymnasium's CartPole."""
 
 from __future__ import annotations
 

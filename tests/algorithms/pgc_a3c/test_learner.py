@@ -1,4 +1,4 @@
-"""PGC-A3C in one process: bits, resuming, the schedule, score bits, and that it learns."""
+"""PGC-A3C in one process: bits, resuming, the schedule, score bits, and learning."""
 
 from __future__ import annotations
 

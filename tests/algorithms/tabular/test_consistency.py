@@ -1,4 +1,4 @@
-"""Consistent counts: the closed form is the orthogonal projection, it leaves true counts alone, noise gets smaller."""
+"""Consistent counts: the closed form is the orthogonal projection, it keeps true counts, and noise gets smaller."""
 
 from __future__ import annotations
 

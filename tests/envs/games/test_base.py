@@ -1,4 +1,4 @@
-"""A MarkovGame is valid and immutable, and its exact values are those of hand, enumeration and linear programming."""
+"""A MarkovGame is valid and immutable, and its exact values are right by hand, enumeration and linear programs."""
 
 from __future__ import annotations
 

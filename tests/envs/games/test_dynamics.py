@@ -1,4 +1,4 @@
-"""The compiled duality gap is that of MarkovGame, bit for bit, called alone, inside compiled code, or uncompiled."""
+"""The compiled duality gap is that of MarkovGame, bit for bit, from Python, from compiled code, or uncompiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Soccer: the rules by hand, symmetries, and the folded game against the whole one."""
+"""Soccer: the rules by hand, symmetries, and the reduced game against the full one."""
 
 from __future__ import annotations
 

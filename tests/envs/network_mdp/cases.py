@@ -1,4 +1,4 @@
-"""What several tests look at: the paper's formulas in dense form, and random linear mixture MDPs."""
+"""Shared cases: the paper's formulas in dense form, and random linear mixture MDPs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What attacks measure is fixed: they draw from streams that are named after the cell."""
+"""Attacks have fixed results: they draw from streams that are named after the cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dprl audit`: what it prints, its exit codes, and how it takes bad input."""
+"""`dprl audit`: its output, its exit codes, and bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dprl audit` of a cell whose agents send gradients attacks its own mechanism, and finds what else they send."""
+"""`dprl audit` of a cell with gradients attacks the cell's own mechanism, and finds what else agents send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dprl audit` of a cell whose users send one message: attacks on whole messages, and what else leaves."""
+"""`dprl audit` of a cell whose users send one message: attacks on whole messages, and what else leaves users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dprl plot`: refused input. What it draws is in tests/platform/reports/figures."""
+"""`dprl plot`: refused input. Its figures are tested in tests/platform/reports/figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dprl ui` finds the runs that a sweep's last line sends people to."""
+"""`dprl ui` finds the runs that a sweep's last line refers to."""
 
 from __future__ import annotations
 

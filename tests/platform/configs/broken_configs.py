@@ -1,4 +1,4 @@
-"""Strategies of hypothesis: configs that begin valid, and are broken in every way that files and words can be."""
+"""Strategies of hypothesis: valid configs that are then broken in many ways."""
 
 from __future__ import annotations
 

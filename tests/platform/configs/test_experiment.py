@@ -1,4 +1,4 @@
-"""An experiment: its identity, its names, and that it can be written down and read again."""
+"""An experiment: its identity, its names, and that it can be saved and loaded."""
 
 from __future__ import annotations
 

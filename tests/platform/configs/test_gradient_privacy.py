@@ -1,4 +1,4 @@
-"""The privacy section of a config is of the kind that fits what its algorithm's users release."""
+"""The privacy section of a config has the kind that fits the releases of its algorithm's users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON schema of configs: it takes every config of the project, and refuses what has a wrong name or type."""
+"""The JSON schema of configs: it accepts every config of the project, and refuses wrong names and types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of a cell: estimated from its sizes, refused before anything is built, no part of what the cell is."""
+"""Memory of a cell: estimated from its sizes, refused before anything is built, and not part of its identity."""
 
 from __future__ import annotations
 

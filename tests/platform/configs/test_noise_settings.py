@@ -1,4 +1,4 @@
-"""`noise:`, `release:` and `audit:` in a config: what they mean, and what they refuse."""
+"""`noise:`, `release:` and `audit:` in a config: their meaning, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sweeps that are disturbed, and how it is told that nothing came of it."""
+"""Sweeps with injected failures, and checks that these had no effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sweeps that are disturbed should leave."""
+"""The expected results of sweeps with injected failures."""
 
 from __future__ import annotations
 

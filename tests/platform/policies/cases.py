@@ -1,4 +1,4 @@
-"""Cells of cooperating agents, run or with tables made by hand, and what the guide says of them."""
+"""Cells of cooperating agents, run or with tables made by hand, and the guide's examples of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learned parameters act as the network that they are of, in NumPy as in torch."""
+"""Learned parameters act like their network, in NumPy and in torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells of a sweep with records that are made up, and what figures show of them."""
+"""Cells of a sweep with made-up records, and what figures show of them."""
 
 from __future__ import annotations
 

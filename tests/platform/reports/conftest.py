@@ -1,4 +1,4 @@
-"""The figures that tests draw, before they become bytes."""
+"""The figures that tests draw, before they are encoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sweep that version 0.1 has left, with counts, gradients and statistics, is still reported and loaded."""
+"""A sweep recorded by version 0.1, with counts, gradients and statistics, is still reported and loaded."""
 
 from __future__ import annotations
 

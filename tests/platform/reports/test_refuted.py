@@ -1,4 +1,4 @@
-"""What its audit refutes is shown so everywhere: in the summary, the table, the title, pages and MLflow."""
+"""A refuted cell is shown as refuted everywhere: in the summary, the table, the title, pages and MLflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of a sweep: which columns it has, and how wide it gets."""
+"""The table of a sweep: its columns and its width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells that ask for privacy and prove none: every text and figure says so, and none of them disappears."""
+"""Cells that ask for privacy and prove none: every text and figure states this, and none of them disappears."""
 
 from __future__ import annotations
 

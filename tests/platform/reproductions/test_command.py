@@ -1,4 +1,4 @@
-"""`dprl reproduce`: which papers, what it prints, and a small run of all of it."""
+"""`dprl reproduce`: its papers, its output, and a small complete run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The papers' page: every wrong claim is refuted, no control is, and what is proved is what the specification says.
+"""The papers' page: every wrong claim is refuted, no control is, and the proofs agree with the specification.
 
 The page's bounds hold together with 95 % confidence; with this fixed seed they do.
 """

@@ -1,4 +1,4 @@
-"""What every reproduction does with its sweep: where its runs go, and what could not be written."""
+"""The sweep of every reproduction: the place of its runs, and files that cannot be written."""
 
 from __future__ import annotations
 

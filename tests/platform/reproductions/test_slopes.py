@@ -1,4 +1,4 @@
-"""Log-log slopes: a known exponent is found, a wrong one is excluded, and points that say nothing stay out."""
+"""Log-log slopes: a known exponent is found, a wrong one is excluded, and uninformative points are left out."""
 
 from __future__ import annotations
 

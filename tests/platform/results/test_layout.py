@@ -1,4 +1,4 @@
-"""How far a sweep is, read back."""
+"""The progress of a sweep, read from its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweep's name stands for: grids that may take it, and those that are refused, with what differs."""
+"""The identity behind a sweep's name: grids that may use it, and refusals that show the difference."""
 
 from __future__ import annotations
 

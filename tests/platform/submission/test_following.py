@@ -1,4 +1,4 @@
-"""A job is followed through what its head goes through, and never for ever where nothing answers."""
+"""A job is followed through failures of its head, but not forever if nothing answers."""
 
 from __future__ import annotations
 

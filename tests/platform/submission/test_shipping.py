@@ -1,4 +1,4 @@
-"""What is shipped says its dependencies, however dprl is installed here."""
+"""Shipped code states its dependencies, for every kind of installation of dprl."""
 
 from __future__ import annotations
 

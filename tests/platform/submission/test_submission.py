@@ -1,4 +1,4 @@
-"""`dprl submit` to a real cluster of two nodes that asks for a token."""
+"""`dprl submit` to a real cluster of two nodes that requires a token."""
 
 from __future__ import annotations
 

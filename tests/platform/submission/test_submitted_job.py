@@ -1,4 +1,4 @@
-"""The parts of a submission that need no cluster: what is packed, which Python runs it, what its log and end say."""
+"""The parts of a submission that need no cluster: its package, its Python, its log and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of sweeps share."""
+"""Shared fixtures of sweeps' tests."""
 
 from __future__ import annotations
 

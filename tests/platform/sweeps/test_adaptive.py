@@ -1,4 +1,4 @@
-"""`dprl sweep --adaptive`: seeds are added where declared comparisons are not significant, and nothing runs twice."""
+"""`dprl sweep --adaptive`: seeds are added while declared comparisons are not significant, and nothing runs twice."""
 
 from __future__ import annotations
 

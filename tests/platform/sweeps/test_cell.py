@@ -1,4 +1,4 @@
-"""A cell gives the same records bit for bit however it is cut, killed and resumed, and its artifacts are complete."""
+"""A cell gives the same records bit for bit after any kill and resumption, and complete artifacts."""
 
 from __future__ import annotations
 

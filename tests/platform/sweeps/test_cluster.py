@@ -1,4 +1,4 @@
-"""Ray on this machine: a start that takes too long is tried again, and told in one line."""
+"""Ray on this machine: a start that takes too long is repeated, and reported in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels are compiled before the work is handed out; one that cannot be compiled fails in its own cells only."""
+"""Kernels are compiled before work is distributed; one that cannot be compiled fails only in its own cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment, and readers of the output who go away: what is told, what is kept, what MLflow says then."""
+"""Ctrl-C at any moment, and closed output pipes: messages, kept files, and statuses in MLflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server process of the local Ray dies: the sweep is told, the others are ended, nothing waits for Ray."""
+"""A server process of the local Ray dies: the sweep notices, the other processes are ended, nothing waits for Ray."""
 
 from __future__ import annotations
 

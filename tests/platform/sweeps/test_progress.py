@@ -1,4 +1,4 @@
-"""What is shown while a sweep runs: lines with the time left, silence, and a log that names cell and seed."""
+"""Progress of a sweep: lines with the time left, quiet mode, and a log that names cell and seed."""
 
 from __future__ import annotations
 

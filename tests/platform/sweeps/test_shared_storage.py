@@ -1,4 +1,4 @@
-"""What each node must see before a sweep begins, from what it says it sees."""
+"""What each node must see before a sweep begins, by its own report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeps in this process: what is skipped, resumed, kept and deleted. Ray is in test_end_to_end.py."""
+"""Sweeps in this process: what is skipped, resumed, kept and deleted. test_end_to_end.py uses Ray."""
 
 from __future__ import annotations
 

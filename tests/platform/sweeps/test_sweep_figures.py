@@ -1,4 +1,4 @@
-"""Which figures a sweep leaves, and that they are those of its present grid."""
+"""Figures of a sweep, which are those of its current grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sweep of two finished cells, and what MLflow has of it."""
+"""A sweep of two finished cells, and its runs in MLflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sweep of `cases`, run once a module."""
+"""The sweep of `cases`, run once per module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MLflow's database of a new home: made once, whole or not at all, whoever else makes it at the same time."""
+"""MLflow's database of a new home: created once, completely or not at all, also by several processes at once."""
 
 from __future__ import annotations
 

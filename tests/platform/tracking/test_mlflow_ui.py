@@ -1,4 +1,4 @@
-"""MLflow's web pages on a sweep's store, in a browser without a screen."""
+"""MLflow's web pages on a sweep's store, in a headless browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of an address that holds a secret."""
+"""The parts shown of an address with a secret."""
 
 from __future__ import annotations
 

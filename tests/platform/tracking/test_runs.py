@@ -1,4 +1,4 @@
-"""Whose runs are whose on a server of many people, and what becomes of runs that a lost answer made twice."""
+"""Owners of runs on a server for many people, and runs that were created twice because of a lost answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lands in MLflow, and that it lands there once."""
+"""What is written to MLflow, each item once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worst shift of bounded noise: no other shift with the same norms loses more, for any log-concave law."""
+"""The worst shift of bounded noise: no other shift with the same norms has a larger loss, for any log-concave law."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Composition: laws that it must obey, numbers of the specification, and dp-accounting as a peer."""
+"""Composition: its properties, numbers of the specification, and dp-accounting as a peer."""
 
 from __future__ import annotations
 

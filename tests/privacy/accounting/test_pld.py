@@ -1,4 +1,4 @@
-"""Distributions of the loss: both worlds' masses are kept, the step hardly matters, and sums are never below."""
+"""Distributions of the loss: both worlds' masses are kept, the step has little effect, and sums are never too low."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The curve of optimised unary encodings: a fair number of them are randomized responses, the others say nothing."""
+"""The curve of optimised unary encodings: randomized responses, binomial in number; the rest reveals nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""An attack on signed trees: a user's rows are chosen after differences of the user's own nodes were seen.
+"""An attack on signed trees: a user's rows are chosen after differences of the user's own nodes are known.
 
 Prefix 2 of base 3 is a large node less a small one, both of which user 3 enters; prefix 3 is the large node. Given the
-difference the two noises are not independent, so a cell whose difference is near 0 tells more than two nodes do.
+difference the two noises are not independent, so a cell with a difference near 0 reveals more than two nodes do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The threshold attack: what it says of Laplace noise of the right and of a wrong scale, and how often it errs."""
+"""The threshold attack: its result for Laplace noise with a right and a wrong scale, and its rate of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts follow from claim, proof and measurement; a certificate's summary keeps the most telling audit."""
+"""Verdicts follow from claim, proof and measurement; a certificate's summary keeps the most informative audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The deterministic-channel test finds planted leaks and lets registered noise pass."""
+"""The deterministic-channel test finds planted leaks and accepts registered noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is recomputed from the noise objects agrees with the ledger, and does not believe a lie."""
+"""Recomputation from the noise objects agrees with the ledger, and detects false claims."""
 
 from __future__ import annotations
 

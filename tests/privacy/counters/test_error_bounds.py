@@ -2,7 +2,7 @@
 
 Cells are independent, so that n_cells of them exceed E somewhere with probability beta if one does with p,
 (1 - p)^n_cells = 1 - beta. M simulated cells decide: more than Binomial(M, p) allows at E refutes the bound, at 1e-6;
-as many at E / 1.1 show that the (1 - beta) quantile of the largest error of n_cells cells is above E / 1.1, at 1e-4.
+as many at E / 1.1 prove that the (1 - beta) quantile of the largest error of n_cells cells is above E / 1.1, at 1e-4.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exact releases of the square root: a function of noised integers alone, its charge, its map, its noise, refusals."""
+"""Exact releases of the square root: a function of noisy integers only, its charge, its map, its noise, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds on sums of unary reports: they hold whatever the truth is, are tight for hot cells; their parts are exact.
+"""Bounds on sums of unary reports: they hold for all true values and are tight for hot cells; their parts are exact.
 
 How simulated cells decide: see test_error_bounds.
 """

@@ -1,6 +1,6 @@
-"""Bounds on weighted sums: no weights in [0, 1] break them, and for weights of 1 they are near the simulated quantile.
+"""Bounds on weighted sums: they hold for weights in [0, 1], and for weights of 1 they are near the simulated quantile.
 
-M simulated sums decide: more that are off by more than E than Binomial(M, FAILURE) allows refute the bound, at 1e-6; as
+M simulated sums decide: more errors above E than Binomial(M, FAILURE) allows refute the bound, at 1e-6; as
 many at a share of E show that it is near, at 1e-4.
 """
 

@@ -1,4 +1,4 @@
-"""What is summed up from released cells is what would have been counted: every layout, for every family."""
+"""Sums of released cells equal direct counts, for every layout and family."""
 
 from __future__ import annotations
 

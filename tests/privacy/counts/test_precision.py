@@ -1,4 +1,4 @@
-"""What a privatizer says of weighted sums of its noise: it holds in runs, whatever runs; and what it refuses to say."""
+"""A privatizer's bounds on weighted sums of its noise hold in all kinds of runs; and its refusals."""
 
 from __future__ import annotations
 

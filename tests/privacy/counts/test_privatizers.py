@@ -1,4 +1,4 @@
-"""Privatizers: the contract over trust models, the bounded sensitivity, and the sealed counts."""
+"""Privatizers: the contract for all trust models, the bounded sensitivity, and the sealed counts."""
 
 from __future__ import annotations
 

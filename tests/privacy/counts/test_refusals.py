@@ -1,4 +1,4 @@
-"""Refusals of a privatizer of counts: second messages, foreign messages, wild values, noise that no kernel runs."""
+"""Refusals of a privatizer of counts: second messages, foreign messages, invalid values, noise without a kernel."""
 
 from __future__ import annotations
 

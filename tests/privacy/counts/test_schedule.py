@@ -1,4 +1,4 @@
-"""Releases on a schedule: a counter for the releases that plans read."""
+"""Releases on a schedule: a counter for exactly the releases that plans read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of a privatizer continues from its own state only, whole and unchanged, and nothing of it is copied."""
+"""A run of a privatizer continues only from its own complete and unchanged state, and cannot be copied."""
 
 from __future__ import annotations
 

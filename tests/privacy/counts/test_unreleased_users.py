@@ -1,4 +1,4 @@
-"""Users whose counts nobody reads: added without a release, with the same releases, charges and states later."""
+"""Users whose counts are not read: added without a release, with the same releases, charges and states later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents send: noise of the right scale, bits of the right probability, and nothing else that tells of them."""
+"""What agents send: noise of the right scale, bits with the right probability, and nothing else about the agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of agents: both ways from a gradient to its estimate, what is refused, and what is certified."""
+"""Gradients of agents: both ways from a gradient to its estimate, refusals, and certificates."""
 
 from __future__ import annotations
 

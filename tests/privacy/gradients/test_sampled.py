@@ -1,4 +1,4 @@
-"""Sampled rounds: everybody is charged first, users are drawn as the proof says, and anything else is refused."""
+"""Sampled rounds: everybody is charged first, users are drawn as the proof requires, and anything else is refused."""
 
 from __future__ import annotations
 

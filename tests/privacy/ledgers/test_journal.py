@@ -1,4 +1,4 @@
-"""The journal of charges: what was charged once stays charged, whatever happens to process, disk or file."""
+"""The journal of charges: charges stay, despite failures of process, disk or file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ledgers: what every mechanism proves in one, and agents that submit in order up to a cap."""
+"""Ledgers: the proof of every mechanism, and agents that submit in order up to a cap."""
 
 from __future__ import annotations
 

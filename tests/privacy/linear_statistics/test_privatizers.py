@@ -1,4 +1,4 @@
-"""What users send of a linear model's statistics: clipped, with noise of the right scale, once, in order, charged."""
+"""Messages with a linear model's statistics: clipped, with noise of the right scale, once, in order, charged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics in the shuffle model: messages of one pure law, blocks on a schedule, certificates, and refusals."""
+"""Statistics in the shuffle model: messages with one pure epsilon, blocks on a schedule, certificates, and refusals."""
 
 from __future__ import annotations
 

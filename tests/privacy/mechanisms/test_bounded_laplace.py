@@ -1,4 +1,4 @@
-"""Bounded Laplace noise: the law by its true distribution function, and Lemma E against exact integration."""
+"""Bounded Laplace noise: the law by its exact distribution function, and Lemma E against exact integration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every calibrated mechanism is seen to prove what was asked of it: by its own curve, to the last digit."""
+"""Every calibrated mechanism meets its budget by its own curve, to the last digit."""
 
 from __future__ import annotations
 

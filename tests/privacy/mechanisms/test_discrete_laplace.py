@@ -1,4 +1,4 @@
-"""Discrete Laplace noise: the exact law, read back from its table; the right samples; bits of its own for each draw."""
+"""Discrete Laplace noise: the exact law, read back from its table; the right samples; separate bits for each draw."""
 
 from __future__ import annotations
 

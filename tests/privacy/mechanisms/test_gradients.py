@@ -1,4 +1,4 @@
-"""Randomizers of vectors: the contract that all of them keep, then the two that clip and add noise."""
+"""Randomizers of vectors: the contract of all of them, then the two that clip and add noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Laplace mechanism: the right distribution and no other, the same bits without the compiler, the right price."""
+"""The Laplace mechanism: the right distribution and no other, the same bits without the compiler, the right epsilon."""
 
 from __future__ import annotations
 

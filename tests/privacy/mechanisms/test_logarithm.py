@@ -1,4 +1,4 @@
-"""The logarithm's two halves together, and the bits that become numbers."""
+"""The logarithm's two halves together, and the conversion of bits to numbers."""
 
 from __future__ import annotations
 

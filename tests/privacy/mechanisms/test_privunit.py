@@ -1,4 +1,4 @@
-"""PrivUnit2: its certified loss, the law of its messages, and what it is worth."""
+"""PrivUnit2: its certified loss, the law of its messages, and its accuracy."""
 
 from __future__ import annotations
 

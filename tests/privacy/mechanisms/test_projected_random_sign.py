@@ -1,4 +1,4 @@
-"""Projected random sign: its law, what its bits prove, and what its estimate is worth."""
+"""Projected random sign: its law, what its bits prove, and the accuracy of its estimate."""
 
 from __future__ import annotations
 

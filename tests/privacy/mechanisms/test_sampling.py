@@ -1,4 +1,4 @@
-"""The one door to noise: every law by its code, zeros for none, and nothing in silence."""
+"""The only entry to noise: every law by its code, zeros for none, and errors for unknown codes."""
 
 from __future__ import annotations
 

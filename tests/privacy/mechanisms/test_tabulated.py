@@ -1,4 +1,4 @@
-"""Noise by a table: what is drawn is the table's law, and what is proved is about the same numbers."""
+"""Noise by a table: draws have the table's law, and proofs use the same numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unary encodings: exact by enumeration of all outputs, unbiased, with the variances and curves that are stated."""
+"""Unary encodings: exact by enumeration of all outputs, unbiased, with the stated variances and curves."""
 
 from __future__ import annotations
 

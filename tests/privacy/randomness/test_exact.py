@@ -1,4 +1,4 @@
-"""Exact coins: the right probabilities to the last bit, ties settled with bits of their own."""
+"""Exact coins: the right probabilities to the last bit, ties resolved with separate bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random streams: no two that meet, and none from the operating system that leaves the process."""
+"""Random streams: no two overlap, and none from the operating system leaves the process."""
 
 from __future__ import annotations
 

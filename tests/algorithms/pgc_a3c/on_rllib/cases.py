@@ -1,4 +1,4 @@
-"""Environments and modules that only tests have."""
+"""Environments and modules for tests only."""
 
 from __future__ import annotations
 

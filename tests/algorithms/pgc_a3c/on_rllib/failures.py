@@ -1,6 +1,6 @@
-"""Runs that die: an environment that writes down who was asked, an algorithm that writes down what it was sent.
+"""Runs to be killed: an environment that logs who was asked, and an algorithm that logs what it received.
 
-Both write into files, because processes are killed here. `python -m tests.algorithms.pgc_a3c.on_rllib.failures` trains,
+Both log to files, because their processes are killed. `python -m tests.algorithms.pgc_a3c.on_rllib.failures` trains,
 or sweeps, until it is killed.
 """
 

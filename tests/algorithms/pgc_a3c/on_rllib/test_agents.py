@@ -1,4 +1,4 @@
-"""Both lanes of agents: the same gradients on the same episodes, one private message each, errors that say nothing."""
+"""Both lanes of agents: the same gradients on the same episodes, one private message each, uninformative errors."""
 
 from __future__ import annotations
 

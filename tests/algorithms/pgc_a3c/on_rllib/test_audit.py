@@ -1,4 +1,4 @@
-"""Of two worlds nothing that leaves a runner tells which one it is, but for noisy messages; and mutants are caught."""
+"""Apart from noisy messages, nothing that leaves a runner distinguishes two worlds; mutants are detected."""
 
 from __future__ import annotations
 

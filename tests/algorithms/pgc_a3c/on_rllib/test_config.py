@@ -1,4 +1,4 @@
-"""The settings: what is refused, and where; what decides the random streams."""
+"""The settings: what is refused, and where; what determines the random streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Episodes in any environment: whose they are, how they end, who chose the actions, what randomness they have."""
+"""Episodes in any environment: their agent, their end, who chose the actions, and their randomness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver is killed: another process goes on in the same ledger, or not at all."""
+"""The driver is killed: another process continues with the same ledger, or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeps whose trials die, and which die themselves: Tune goes on, and no trial asks an agent twice."""
+"""Killed trials and killed sweeps: Tune continues, and no trial asks an agent twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runners that are killed: nobody is asked twice, nobody is forgotten, and noise does not come again."""
+"""Killed runners: no agent is asked twice or skipped, and noise is never reused."""
 
 from __future__ import annotations
 

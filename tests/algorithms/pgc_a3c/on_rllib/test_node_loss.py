@@ -1,4 +1,4 @@
-"""A node is lost with the runner on it: what it had is lost, and another node takes its place."""
+"""A node is lost with the runner on it: its work is lost, and another node takes over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who plays which batch, with pretended runners: refusals, and runners that take too long."""
+"""Assignment of batches, with simulated runners: refusals, and runners that take too long."""
 
 from __future__ import annotations
 

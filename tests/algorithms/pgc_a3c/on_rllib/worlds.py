@@ -1,7 +1,7 @@
-"""Two worlds that differ in what is private, and all that leaves a runner in each of them.
+"""Two worlds that differ in private data, and everything that leaves a runner in each of them.
 
 Agent 2 of a batch of 5 lives in world 0 or 1; the others always in the same. In world 1 its episode is long, its
-numbers are huge, and a trouble of the caller's choice befalls it.
+numbers are huge, and a failure of the caller's choice occurs in it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cells of a report that are made up."""
+"""Made-up cells of a report."""
 
 from __future__ import annotations
 

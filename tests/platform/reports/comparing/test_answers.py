@@ -1,4 +1,4 @@
-"""The report answers which cell is best within a privacy budget, by what is proved."""
+"""The report answers which cell is best within a privacy budget, by the proved epsilon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The curves of a cell of a report: of all its seeds, with bands that cover the whole of each."""
+"""The curves of a cell of a report: of all its seeds, with bands that cover each whole curve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charts of made-up cells: lines, intervals, captions, and what is drawn of them."""
+"""Charts of made-up cells: lines, intervals, captions, and everything drawn."""
 
 from __future__ import annotations
 

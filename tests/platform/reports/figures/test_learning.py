@@ -1,4 +1,4 @@
-"""The figure of a cell says what is proved, names what is drawn, and shows the gaps of an algorithm that has them."""
+"""The figure of a cell states what is proved, names what is drawn, and shows gaps if the algorithm has them."""
 
 from __future__ import annotations
 

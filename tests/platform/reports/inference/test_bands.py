@@ -1,4 +1,4 @@
-"""Bands cover whole curves as often as they say, also with few seeds."""
+"""Bands cover whole curves with the stated frequency, also with few seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimates and effects on the log scale: what they are, how often they cover, and where the scale is linear."""
+"""Estimates and effects on the log scale: their definition, their coverage, and cases with a linear scale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals over seeds: the mean's and the median's, and how often they cover."""
+"""Intervals over seeds: the mean's and the median's, and their coverage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declared pairs of cells are significant where they differ, and seldom where they do not."""
+"""Declared pairs of cells are significant if they differ, and rarely if they do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finished sweeps that tests of pages share."""
+"""Finished sweeps for all tests of pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dprl report`: the page, its files, what is not finished, and what is refused."""
+"""`dprl report`: the page, its files, unfinished sweeps, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""report.html in a browser without a screen: widths, contrast in both themes, no errors, no requests, print."""
+"""report.html in a headless browser: widths, contrast in both themes, no errors, no requests, print."""
 
 from __future__ import annotations
 

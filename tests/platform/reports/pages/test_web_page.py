@@ -1,4 +1,4 @@
-"""The HTML of a report: its order, its parts, and what it never has."""
+"""The HTML of a report: its order, its parts, and what it never contains."""
 
 from __future__ import annotations
 

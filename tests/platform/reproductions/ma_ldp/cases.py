@@ -1,4 +1,4 @@
-"""Made-up runs of every cell that the reproduction of [TH23] has."""
+"""Made-up runs of every cell of the reproduction of [TH23]."""
 
 from __future__ import annotations
 

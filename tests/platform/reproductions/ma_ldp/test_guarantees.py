@@ -1,4 +1,4 @@
-"""What printed noise proves, against numbers worked out elsewhere."""
+"""What printed noise proves, against numbers computed independently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which orders show in made-up runs whose answer is known, and how large the printed bounds are."""
+"""Orders found in made-up runs with a known answer, and the size of the printed bounds."""
 
 from __future__ import annotations
 

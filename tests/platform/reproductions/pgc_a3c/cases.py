@@ -1,4 +1,4 @@
-"""Made-up trials of every cell that the reproduction of [OT20] has."""
+"""Made-up trials of every cell of the reproduction of [OT20]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sentences hold, in made-up trials whose answer is known."""
+"""Which sentences hold, in made-up trials with a known answer."""
 
 from __future__ import annotations
 
