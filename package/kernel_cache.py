@@ -1,8 +1,8 @@
 """Files of compiled kernels, in this user's cache or shipped with the package.
 
-Numba optimises every function that a kernel calls by itself, and compiles machine code and two wrappers of it; then its
-callers merge the intermediate code and optimise all of it again. So here called kernels have intermediate code only,
-and what makes machine code optimises it. That takes a third of a first run less, at the same speed.
+Numba optimises every function that a kernel calls, and compiles machine code and two wrappers for it; then its callers
+merge the intermediate code and optimise all of it again. Here, called kernels have intermediate code only, which is
+optimised where machine code is made. A first run takes a third less time, and the code is as fast.
 """
 
 # mypy: disable-error-code="no-untyped-call, attr-defined, misc, assignment"
@@ -125,7 +125,7 @@ def _aged(folder: Path) -> Iterator[tuple[float, Path]]:
 
 
 class _Library(CPUCodeLibrary):
-    """Intermediate code, of which no machine code is made: its functions are optimised one by one."""
+    """Intermediate code for which no machine code is made; its functions are optimised separately."""
 
     def _optimize_final_module(self) -> None:
         pass

@@ -260,8 +260,8 @@ class SummedLosses:
     for a small delta. So masses p are first multiplied by e^(lambda l) / M, M = sum p e^(lambda l). The delta is then a
     sum of probabilities there, times Chernoff's bound M^n e^(-lambda epsilon), so its error is relative to that bound.
     The lambdas are a ladder: from 0, each moves the mean of the sum by a deviation or two. The last one with a mean of
-    at most epsilon is taken, so that one FFT serves many epsilons. Sums beyond the window of the FFT are bounded by
-    Chernoff's bound, too.
+    at most epsilon is used, so that one FFT serves many epsilons. For sums beyond the window of the FFT, Chernoff's
+    bound is used, too.
 
     Args:
         parts: (loss of one release, number of releases, at least 1) for every law.
@@ -305,7 +305,7 @@ class SummedLosses:
         return ladder[: max(1, next((i for i, rung in enumerate(ladder) if rung.mean > loss), len(ladder)))]
 
     def _above(self, rung: _Tilt) -> _Tilt:
-        """Return the next rung. Where a deviation grows, as that of rare large losses does, it is nearer."""
+        """Return the next rung, which is nearer if the deviation grows, as with rare large losses."""
         further = 1.0 / rung.deviation
         while True:
             found = self._tilt(rung.steepness + further)
