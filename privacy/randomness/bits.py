@@ -31,7 +31,7 @@ _draw_secret_bits = _SECRET_BITS.call
 def require_generator(key: np.ndarray) -> None:
     """Raise unless `key` uint64[5] begins with a generator's code. Called before any noise is drawn or released.
 
-    Raises LedgerError for a key that this process inherited by a fork, and ValueError for any other array.
+    Raises LedgerError for a key from another process, by a fork or otherwise, and ValueError for any other array.
     """
     if key[0] == FORKED:
         raise LedgerError(
@@ -40,6 +40,8 @@ def require_generator(key: np.ndarray) -> None:
         )
     if key[0] != SPLITMIX64 and key[0] != CHACHA20:
         raise ValueError("key must begin with a generator's code, SPLITMIX64 or CHACHA20; take it from Streams.key")
+    if key[0] == CHACHA20 and not JIT_DISABLED and _draw_secret_bits(CHACHA20, key.ctypes, 0, key.ctypes, 0) == 0:
+        raise LedgerError("a secret key draws only in the process that it was made in; call Streams.key here")
 
 
 @kernel
@@ -68,7 +70,8 @@ def prepare_secret_bits() -> None:
 
 
 def _fill_secret_bits(_: int, out: c_void_p, n: int, key: c_void_p, first: np.uint64) -> int:
-    fill_chacha20(carray(out, (n,), np.uint64), carray(key, (KEY_WORDS,), np.uint64), first)
+    if n > 0:  # `require_generator` draws nothing
+        fill_chacha20(carray(out, (n,), np.uint64), carray(key, (KEY_WORDS,), np.uint64), first)
     return 1
 
 
@@ -99,7 +102,7 @@ def _generate(out: c_void_p, n: int, key: c_void_p, first: np.uint64) -> int:
 def fill_bits(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
     """Fill `out` uint64[n], contiguous, with draws first, first+1, ... of `key`, all modulo 2^64.
 
-    Raises like `require_generator`, and ValueError for a key of CHACHA20 before `prepare_secret_bits`.
+    Raises like `require_generator`.
     """
     # Arrays are passed by address, so these checks reject strides, wrong lengths and other types.
     flat, words = out.reshape(out.size), key.reshape(KEY_WORDS)
@@ -108,7 +111,6 @@ def fill_bits(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
     done = generate(flat, words, first) if JIT_DISABLED else _generate(flat.ctypes, flat.size, words.ctypes, first)
     if done == 0:
         require_generator(words)
-        raise ValueError("key is of a generator that is not compiled in this process; take it from Streams.key")
 
 
 @no_alloc_kernel

@@ -123,21 +123,35 @@ def test_same_bits_without_the_compiler() -> None:
     printed_both_ways(code)
 
 
-def test_a_generator_that_is_not_compiled_gives_no_bits() -> None:
+def test_a_secret_key_of_another_process_draws_nothing() -> None:
+    """Nor does any function that draws through an address: what it should fill would be released as it is."""
     code = (
         "import numpy as np\n"
-        "from dprl.privacy import NoiseConfig, Streams\n"
+        "from dprl.privacy import LedgerError, NoiseConfig, Streams\n"
+        "from dprl.privacy.mechanisms.laplace import Laplace\n"
+        "from dprl.privacy.mechanisms.privunit import PrivUnit\n"
+        "from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign\n"
+        "from dprl.privacy.mechanisms.sampling import extend_noise, fill_noise\n"
         "from dprl.privacy.randomness.bits import fill_bits\n"
-        "out, key = np.zeros(9, dtype=np.uint64), np.array([1, 1, 2, 3, 4], dtype=np.uint64)\n"
-        "try:\n"
-        "    fill_bits(out, key, np.uint64(0))\n"
-        "except ValueError as error:\n"
-        "    print(error)\n"
+        "key, zero = np.array([1, 1, 2, 3, 4], dtype=np.uint64), np.uint64(0)\n"
+        "noise, rows = Laplace(1.0).noise(key), np.zeros((4, 8))\n"
+        "calls = [\n"
+        "    lambda: fill_bits(np.zeros(9, dtype=np.uint64), key, zero),\n"
+        "    lambda: fill_noise(rows[0], noise, zero),\n"
+        "    lambda: extend_noise(*rows, noise, 1),\n"
+        "    lambda: PrivUnit.calibrated(1.0, 0.0, 3).randomize(np.ones(3) / 3.0, key, 0),\n"
+        "    lambda: ProjectedRandomSign.calibrated(1.0, 0.0, 3, 1.0).randomize(np.ones(3) / 3.0, key, 0),\n"
+        "]\n"
+        "for call in calls:\n"
+        "    try:\n"
+        "        call()\n"
+        "    except LedgerError as error:\n"
+        "        print(error)\n"
         "Streams(0, '', NoiseConfig(entropy='os')).key('user_noise')\n"
-        "fill_bits(out, key, np.uint64(0))\n"
-        "print(out.all())\n"
+        "fill_noise(rows[0], noise, zero)\n"
+        "print(rows[0].all(), rows[1:].any())\n"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    told, drawn = printed.splitlines()
-    assert told == "key is of a generator that is not compiled in this process; take it from Streams.key"
-    assert drawn == "True"
+    *told, drawn = printed.splitlines()
+    assert told == ["a secret key draws only in the process that it was made in; call Streams.key here"] * 5
+    assert drawn == "True False"
