@@ -12,6 +12,7 @@ dominating pairs); Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022 (connect th
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -37,10 +38,10 @@ _TAIL, _RARE = 1e-30, 1e-20
 _REACH, _POINTS = 12.0, 6000
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 # For sums by FFT: steps in one loss's deviation, points of one loss, deviations of the sum in the window, how many of
-# these are kept, the smallest relative and the steepest change of measure, and the error of one release, relative to
-# Chernoff's bound.
+# these are kept, and the error of one release, relative to Chernoff's bound. Of changes of measure: how far that bound
+# may be from the least one, their relative precision, the steepest one, and the precision of their logarithms.
 _FINE_STEPS, _FINE_POINTS, _WINDOW, _MOST_WINDOWS, _FFT_ERROR = 50, 1 << 16, 20.0, 8, 1e-15
-_SMALLEST, _STEEPEST = 1e-9, 1e9
+_LOOSE, _SMALLEST, _STEEPEST, _PRECISION = 4.0, 1e-9, 1e9, 1e-15
 # Pieces of Laplace's density: an error below 1e-5 in the variance of a loss, and in every delta of one. More losses
 # than the last number count as responses in composition with others.
 _WIDTH, _WIDTH_OF_SMALL, _FEWEST_HALF_PIECES, _MOST_HALF_PIECES, _MOST_LAPLACE = 0.01, 0.008, 4, 1 << 13, 2000
@@ -259,9 +260,8 @@ class SummedLosses:
     A direct sum of thousands of losses takes minutes. An FFT has an error of 1e-16 of the largest probability, too much
     for a small delta. So masses p are first multiplied by e^(lambda l) / M, M = sum p e^(lambda l). The delta is then a
     sum of probabilities there, times Chernoff's bound M^n e^(-lambda epsilon), so its error is relative to that bound.
-    The lambdas are a ladder: from 0, each moves the mean of the sum by a deviation or two. The last one with a mean of
-    at most epsilon is used, so that one FFT serves many epsilons. For sums beyond the window of the FFT, Chernoff's
-    bound is used, too.
+    A lambda that moves the mean of the sum to just below epsilon will do, so one FFT serves many epsilons. For sums
+    beyond the window of the FFT, Chernoff's bound is used, too.
 
     Args:
         parts: (loss of one release, number of releases, at least 1) for every law.
@@ -278,42 +278,53 @@ class SummedLosses:
         self._step, self._count = step, sum(n for _, n in grids)
         self._first = sum(n * grid.first for grid, n in grids)
         self._listed = [(grid.listed, n) for grid, n in grids]
-        self._most = sum(n * float(one.losses[-1]) for one, n in self._listed)
+        most = sum(n * float(one.losses[-1]) for one, n in self._listed)
+        self._most = most + ROUNDING * abs(most)
         self._lost = min(1.0, sum(n * one.lost for one, n in self._listed) * (1.0 + ROUNDING))
-        self._ladder = [self._tilt(0.0)]
+        self._reach = sum(n * float(np.abs(one.losses).max()) for one, n in self._listed)
+        self._tilts = dict[float, _Tilt]()
         self._windows = dict[float, tuple[int, Float64Array, float]]()
+        self._lock = threading.Lock()
 
     def delta(self, epsilon: float) -> float:
         """Return the delta at `epsilon` >= 0, rounded up."""
         if epsilon >= self._most:
             return self._lost
-        tilt = self._rungs(epsilon)[-1]
+        tilt = self._below(epsilon)
         lowest, mass, beyond = self._window(tilt)
         start = min(max(math.floor(epsilon / self._step) - lowest, 0), mass.size)
         # The first point is at epsilon or just below.
         gap = np.maximum((lowest + np.arange(start, mass.size, dtype=np.float64)) * self._step - epsilon, 0.0)
-        chernoff = math.exp(tilt.log_moment - tilt.steepness * epsilon)
+        chernoff = math.exp(self._log_chernoff(tilt, epsilon))
         error = _FFT_ERROR * (self._count + 1000.0)
         found = chernoff * (float(mass[start:] @ (np.exp(-tilt.steepness * gap) * -np.expm1(-gap))) + error)
         return min(1.0, (found + beyond + self._lost) * (1.0 + ROUNDING))
 
-    def _rungs(self, loss: float) -> list[_Tilt]:
-        """Return the ladder up to the last rung with a mean of at most `loss`, the first one in any case."""
-        ladder = self._ladder
-        while ladder[-1].mean <= loss and ladder[-1].deviation > 0.0 and ladder[-1].steepness < _STEEPEST:
-            ladder.append(self._above(ladder[-1]))
-        return ladder[: max(1, next((i for i, rung in enumerate(ladder) if rung.mean > loss), len(ladder)))]
+    def _below(self, loss: float) -> _Tilt:
+        """Return a change of measure with a mean of at most `loss`, and Chernoff's bound near the least one.
 
-    def _above(self, rung: _Tilt) -> _Tilt:
-        """Return the next rung, which is nearer if the deviation grows, as with rare large losses."""
-        further = 1.0 / rung.deviation
-        while True:
-            found = self._tilt(rung.steepness + further)
-            if found.mean <= rung.mean + 2.0 * rung.deviation or further < _SMALLEST * rung.steepness:
-                return found
-            further /= 2.0
+        Within e^_LOOSE: the logarithm of the bound moves by loss - mean per steepness. Without a change if the mean is
+        above the loss. Every search halves the same intervals, so losses near each other get the same result.
+        """
+        found, above = self._tilt(0.0), _STEEPEST
+        further = min(1.0 / max(found.deviation, 1.0 / above), above / 2.0)
+        while (above - found.steepness) * (loss - found.mean) > _LOOSE and above - found.steepness > _SMALLEST * above:
+            # Doubled until the mean is above the loss.
+            doubled = max(2.0 * found.steepness, further)
+            middle = doubled if doubled < above else (found.steepness + above) / 2.0
+            tilt = self._tilt(middle)
+            if tilt.mean <= loss:
+                found = tilt
+            else:
+                above = middle
+        return found
 
     def _tilt(self, steepness: float) -> _Tilt:
+        if steepness not in self._tilts:
+            self._tilts[steepness] = self._computed_tilt(steepness)
+        return self._tilts[steepness]
+
+    def _computed_tilt(self, steepness: float) -> _Tilt:
         log_moment = mean = variance = 0.0
         for one, n in self._listed:
             weights, log_of_sum = _tilted(one, steepness)
@@ -325,11 +336,12 @@ class SummedLosses:
 
     def _window(self, tilt: _Tilt) -> tuple[int, Float64Array, float]:
         """Return (first, mass, beyond): the tilted sum from point `first` on, and a bound on losses above its end."""
-        if tilt.steepness not in self._windows:
-            while len(self._windows) >= _MOST_WINDOWS:
-                del self._windows[next(iter(self._windows))]
-            self._windows[tilt.steepness] = self._computed_window(tilt)
-        return self._windows[tilt.steepness]
+        with self._lock:
+            if tilt.steepness not in self._windows:
+                while len(self._windows) >= _MOST_WINDOWS:
+                    del self._windows[next(iter(self._windows))]
+                self._windows[tilt.steepness] = self._computed_window(tilt)
+            return self._windows[tilt.steepness]
 
     def _computed_window(self, tilt: _Tilt) -> tuple[int, Float64Array, float]:
         weighted = [(_tilted(one, tilt.steepness)[0], n) for one, n in self._listed]
@@ -340,11 +352,16 @@ class SummedLosses:
         lowest = max(self._first, min(round(tilt.mean / self._step) - size // 2, last - size + 1))
         spectrum = math.prod(np.fft.rfft(weights, size) ** n for weights, n in weighted)
         mass = np.maximum(np.roll(np.fft.irfft(spectrum, size), (self._first - lowest) % size), 0.0)
-        end = (lowest + size) * self._step
-        if end > self._most:
+        if lowest + size > last:
             return lowest, mass, 0.0
-        bounds = (rung.log_moment - rung.steepness * end for rung in self._rungs(end))
+        end = (lowest + size) * self._step
+        bounds = (self._log_chernoff(one, end) for one in (tilt, self._below(end)))
         return lowest, mass, math.exp(min(0.0, *bounds))
+
+    def _log_chernoff(self, tilt: _Tilt, loss: float) -> float:
+        """Return the logarithm of Chernoff's bound on sums of at least `loss`, with the rounding of large terms."""
+        rounding = _PRECISION * (tilt.steepness * (self._reach + abs(loss)) + self._count)
+        return tilt.log_moment - tilt.steepness * loss + rounding
 
 
 def _tilted(listed: Losses, steepness: float) -> tuple[Float64Array, float]:
