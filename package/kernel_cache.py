@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import secrets
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from functools import cache
@@ -91,6 +92,10 @@ class _KernelCache(NullCache):
     def rebuilt(self, target_context: Any, payload: Any) -> Any:  # noqa: ANN401 - as Numba's
         """Return the result of an earlier compilation from its `_reduce`d form."""
         return compiler.CompileResult._rebuild(target_context, *payload)
+
+    def key(self, sig: Any) -> str | None:  # noqa: ANN401 - as Numba's
+        """Return the key of what is compiled for these arguments, None if it has none."""
+        return self._key(reached(self._function)[0], sig)
 
     def _key(self, code: str | None, sig: Any) -> str | None:  # noqa: ANN401 - as Numba's
         arguments, result = sigutils.normalize_signature(sig)
@@ -182,12 +187,12 @@ class _LinkedKernel(CPUDispatcher):
 
     def _compile_core(self, args: Any, return_type: Any) -> Any:  # noqa: ANN401 - as Numba's
         """Compile one signature to a `_Library`, like Numba's compiler of functions."""
-        flags = compiler.Flags()
+        flags, function = compiler.Flags(), self._named_by_its_key(args)
         self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
         flags.no_compile = True
         library = _Library(self.targetctx.codegen(), self.py_func.__qualname__)
         made = compiler.compile_extra(
-            self.typingctx, self.targetctx, self.py_func, args, return_type, flags, self.locals, library
+            self.typingctx, self.targetctx, function, args, return_type, flags, self.locals, library
         )
         if made.typing_error is not None:
             raise made.typing_error
@@ -196,6 +201,21 @@ class _LinkedKernel(CPUDispatcher):
         made = made._replace(entry_point=object())  # a key of it
         self.targetctx.insert_user_function(made.entry_point, made.fndesc, [library])
         return made
+
+    def _named_by_its_key(self, args: Any) -> FunctionType:  # noqa: ANN401 - as Numba's
+        """Return the function with a symbol that no other one has.
+
+        Numba numbers symbols anew in each process, and the linker takes the first of two equal ones: two functions of
+        one name, as a factory makes them, could come from the files of two processes.
+        """
+        function, key = self.py_func, self._cache.key(args)
+        named = FunctionType(
+            function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+        )
+        named.__kwdefaults__, named.__module__ = function.__kwdefaults__, function.__module__
+        identity = secrets.token_hex(16) if key is None else hashlib.sha256(key.encode()).hexdigest()[:32]
+        named.__qualname__ = f"{function.__qualname__}-{identity}"
+        return named
 
 
 def set_cache(compiled: Any, kind: object, prepare: Prepare) -> None:  # noqa: ANN401 - a dispatcher or a CFunc

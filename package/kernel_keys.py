@@ -30,7 +30,8 @@ _LIBRARIES = frozenset({"numpy", "numba", "llvmlite"}) | sys.stdlib_module_names
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(...))
 _CALLEE = "callee "
 _first_seen = WeakKeyDictionary[FunctionType, list[str]]()
-_COMPILER = (sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__.split(".")[:2])
+# Raise the first number whenever kernels are compiled in another way.
+_COMPILER = (2, sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__.split(".")[:2])
 
 
 def reached(function: FunctionType) -> tuple[str | None, frozenset[str]]:

@@ -143,3 +143,45 @@ def test_extern_kernels_are_compiled_for_those_who_call_them(tmp_path: Path) -> 
     for _ in range(2):  # compiled, then from the disk
         assert left("bits") == everything - {"_generate"}
         assert left("noise") == everything - {"_generate", "_filled_1"}
+
+
+FACTORY = """
+from dprl.compiled import kernel
+
+def made(weight):
+    @kernel
+    def weighted(x):
+        total = 0.0
+        for i in range(x.shape[0]):
+            total += x[i] * weight
+        return total
+    return weighted
+
+one, two = made(1.0), made(2.0)
+
+@kernel
+def first(x):
+    return one(x)
+
+@kernel
+def second(x):
+    return two(x)
+"""
+CALLS = "factory.first(x)", "factory.second(x)", "factory.first(x) + 10.0 * factory.second(x)"
+
+
+def test_functions_of_one_name_stay_apart_in_files_of_several_processes(tmp_path: Path) -> None:
+    """Numba numbers its symbols anew in each process."""
+    (tmp_path / "factory.py").write_text(FACTORY)
+    values = []
+    for call in CALLS:
+        code = f"import factory, numpy as np\n@factory.kernel\ndef called(x): return {call}\nprint(called(np.ones(3)))"
+        shown = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        values.append(float(shown.stdout))
+    assert values == [3.0, 6.0, 63.0]
