@@ -354,7 +354,7 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
         ["sweep", "try.yaml", "--tracking-uri", "http://127.0.0.1:9"],
         ["tracking-uri: must be where MLflow's store listens", "'http://127.0.0.1:9'"],
     ),
-    "ui without results": (["ui"], ["mlflow.db: must exist"]),
+    "ui without results": (["ui"], ["mlflow.db: file not found"]),
     "ui port": (["ui", "--port", "http"], ["--port: must be a whole number"]),
 }
 

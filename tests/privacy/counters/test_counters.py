@@ -82,7 +82,7 @@ def block_of(counter: AnyCounter, node: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", sorted(COUNTERS))
-@pytest.mark.parametrize("n_items", SMALL)
+@pytest.mark.parametrize("n_items", [*SMALL, 61])
 def test_what_is_charged_is_the_dearest_column_of_the_map_that_ran(name: str, n_items: int) -> None:
     counter = with_node(name, n_items)
     b = linear_map(counter)
