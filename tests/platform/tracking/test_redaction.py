@@ -14,6 +14,7 @@ from dprl.platform.tracking.store import TrackingStore
     [
         ("http://me:hidden@h:5000/x", "http://...@h:5000/x"),
         ("http://hidden@h:5000", "http://...@h:5000"),
+        ("http://me:hidden@hidden@h:5000", "http://...@h:5000"),
         ("postgresql://h/db?password=hidden&x=1", "postgresql://h/db?password=...&x=1"),
         ("postgresql://h/db?user=hidden", "postgresql://h/db?user=..."),
         ("https://h/mlflow?api_key=hidden", "https://h/mlflow?api_key=..."),
