@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dprl.platform.errors import UserError, below, nearest
+from dprl.platform.errors import UserError, below, missing_extra, nearest
 
 
 @pytest.mark.parametrize("long", ["x" * 5000, "\x00" * 400, "x, " * 500])
@@ -25,3 +25,8 @@ def test_a_message_that_names_no_key_of_the_section_stays_as_it_is() -> None:
 
 def test_a_name_of_an_earlier_version_is_followed_by_its_name_of_today() -> None:
     assert nearest("best_ucb_vi", ["private_ucb_vi", "bernstein_vi"]) == "bernstein_vi"
+
+
+def test_a_missing_module_of_an_extra_names_the_extra() -> None:
+    found = missing_extra(ModuleNotFoundError("No module named 'ray.tune'", name="ray.tune"))
+    assert str(found).startswith("ray must be installed for this, got no such package; run: pip install 'dprl[ray]'")
