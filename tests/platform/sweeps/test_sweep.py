@@ -225,6 +225,19 @@ def test_a_bad_number_of_cpus_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     assert not (tmp_path / "home").exists()
 
 
+def test_cells_in_one_process_keep_to_the_allowed_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+
+    def noted(_: Experiment, cpus: int) -> int:
+        given.append(cpus)
+        return 1
+
+    monkeypatch.setattr("dprl.platform.sweeps.cell.seeds_at_once", noted)
+    monkeypatch.setenv("DPRL_NUM_CPUS", "61")
+    run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
+    assert given == [61, 61]
+
+
 def test_an_address_is_for_ray_only(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^address: "):
         options(tmp_path, address="auto")
