@@ -163,6 +163,20 @@ def test_names_are_short_the_settings_that_differ_and_epsilon() -> None:
     assert tints["one_hot", "\u03b5 = 1"] > tints["one_hot", "\u03b5 = 10"] == 0.0
 
 
+def test_titles_of_panels_do_not_name_the_setting_of_the_x_axis() -> None:
+    cells = [report_cell(of("bernstein_vi", jdp(1.0), horizon)) for horizon in (3, 4, 5)]
+    (panel,) = chart("horizon", *cells).panels
+    assert panel.title == ""
+
+
+def test_the_best_noise_has_heavy_lines_and_the_printed_one_thin_lines() -> None:
+    counters = ("binary_tree", "kary_tree")
+    found = chart("frontier", *(report_cell(of("bernstein_vi", jdp(1.0, counter=name))) for name in counters))
+    assert "Noise, central: kary_tree (heavy lines); binary_tree (thin lines)." in found.caption
+    weights = {line.name.words: line.look.weight for line in found.lines}
+    assert weights["kary_tree",] > weights["binary_tree",]
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_equal_figures_have_equal_bytes(kind: str) -> None:
     found = chart("frontier", *MIXED)
