@@ -53,6 +53,7 @@ def mechanism(request: pytest.FixtureRequest) -> VectorMechanism:
 
 STRANGE = {
     "nan": np.full(DIMENSION, math.nan),
+    "nan of 0 / 0 on x86": np.array([-math.nan, *[1.0] * (DIMENSION - 1)]),
     "inf": np.full(DIMENSION, math.inf),
     "zero": np.zeros(DIMENSION),
     "huge": np.where(np.arange(DIMENSION) % 2, 1.7e308, -1.7e308),
