@@ -44,7 +44,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     storage = "a folder for all results, visible to every node of a cluster (default: $DPRL_HOME or ./dprl_runs)"
     add_storage(parser, storage)
-    parser.add_argument("--dry-run", action="store_true", help="show the cells and the epsilons they would prove")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show the cells and the epsilons they would prove; run nothing"
+    )
     # The `dprl submit` command that the user typed, instead of the job's own command on the cluster.
     parser.add_argument("--resume-command", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 

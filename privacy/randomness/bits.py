@@ -31,7 +31,8 @@ _draw_secret_bits = _SECRET_BITS.call
 def require_generator(key: np.ndarray) -> None:
     """Raise unless `key` uint64[5] begins with a generator's code. Called before any noise is drawn or released.
 
-    Raises LedgerError for a key from another process, by a fork or otherwise, and ValueError for any other array.
+    Raises LedgerError for a key that this process inherited by a fork, and for a secret key in a process that has not
+    compiled its generator, as one that made no such key; ValueError for any other array.
     """
     if key[0] == FORKED:
         raise LedgerError(
@@ -41,7 +42,7 @@ def require_generator(key: np.ndarray) -> None:
     if key[0] != SPLITMIX64 and key[0] != CHACHA20:
         raise ValueError("key must begin with a generator's code, SPLITMIX64 or CHACHA20; take it from Streams.key")
     if key[0] == CHACHA20 and not JIT_DISABLED and _draw_secret_bits(CHACHA20, key.ctypes, 0, key.ctypes, 0) == 0:
-        raise LedgerError("a secret key draws only in the process that it was made in; call Streams.key here")
+        raise LedgerError("a secret key needs its generator compiled; take one from Streams.key in this process")
 
 
 @kernel

@@ -153,5 +153,5 @@ def test_a_secret_key_of_another_process_draws_nothing() -> None:
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     *told, drawn = printed.splitlines()
-    assert told == ["a secret key draws only in the process that it was made in; call Streams.key here"] * 5
+    assert told == ["a secret key needs its generator compiled; take one from Streams.key in this process"] * 5
     assert drawn == "True False"
