@@ -148,9 +148,9 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	@echo "    installing dprl with Ray, MLflow, numba and torch (about 130 packages; about a minute, longer on a slow network)"
+	@echo "    installing dprl with Ray, MLflow, numba and torch (about 135 packages; about a minute, longer on a slow network)"
 	@start=$$SECONDS; $(call PIP_INSTALL,-e '.[all]'); touch $@; echo "    installed in $$((SECONDS - start)) s"
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	@echo "    installing dprl with Ray, MLflow, numba, torch and the test tools (about 155 packages; about a minute)"
+	@echo "    installing dprl with Ray, MLflow, numba, torch and the test tools (about 185 packages; about a minute)"
 	@start=$$SECONDS; $(call PIP_INSTALL,-e '.[all$(comma)dev]'); touch $@ $(VENV)/.installed; echo "    installed in $$((SECONDS - start)) s"
