@@ -43,7 +43,7 @@ KINDS: dict[str, tuple[PrivacyConfig, NoiseConfig]] = {
     "ldp, symmetric": (LocalPrivacy(1.0, mechanism="symmetric_unary_encoding", families="one_hot"), FAST),
     "ldp, sampled": (LocalPrivacy(1.0, mechanism=SAMPLED, families="one_hot"), EXACT),
 }
-"""What privatizers are made of, by a name that says it."""
+"""Arguments of privatizers, by a descriptive name."""
 HORIZON, N_USERS = 4, 21
 
 
@@ -71,13 +71,13 @@ def _contribution(families: CountFamilies, rng: np.random.Generator) -> UserReco
 
 @pytest.fixture
 def tabular_families() -> Callable[..., CountFamilies]:
-    """Return a maker of the three families of a tabular learner."""
+    """Return a function that makes the three families of a tabular learner."""
     return _families
 
 
 @pytest.fixture
 def random_contribution() -> Callable[[CountFamilies, np.random.Generator], UserRecord]:
-    """Return a maker of random users."""
+    """Return a function that makes random users."""
     return _contribution
 
 
@@ -100,13 +100,13 @@ def privatizer(kind: str) -> CountPrivatizer:
 
 @pytest.fixture
 def privatizer_of() -> Callable[..., CountPrivatizer]:
-    """Return a maker of fresh privatizers, with the same noise every time, by kind and seed."""
+    """Return a function that makes new privatizers by kind and seed, with the same noise each time."""
     return _privatizer
 
 
 @pytest.fixture
 def users_of() -> Callable[[CountPrivatizer, int], list[UserRecord]]:
-    """Return a maker of the contributions of n users, always the same."""
+    """Return a function that makes the contributions of n users, the same each time."""
 
     def users(privatizer: CountPrivatizer, n: int) -> list[UserRecord]:
         rng = np.random.default_rng(5)

@@ -1,4 +1,4 @@
-"""One randomized bit from every user: true with the stated probability, sent once, in order, charged."""
+"""One randomized bit per user: true with the stated probability, sent once, in order and after its charge."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_without_privacy_bits_are_reported() -> None:
     assert [told(privatizer, bit, bit + 1, bit + 1)[0] for bit in (0, 1)] == [0, 1]
     assert (privatizer.query.truth, privatizer.trust_model) == (1.0, "none")
     assert privatizer.certificate("x").verdict == "unbounded"
-    # Whatever is no 1 is a 0, as a device must not fail.
+    # Anything but 1 counts as 0, because a device must not fail.
     assert told(privatizer, 7, 3, 3) == [0]
 
 

@@ -40,7 +40,7 @@ D, B, N = 5, 4, 11
 LAYOUT = StatisticsLayout(horizon=4, dimension=3, n_messages=2, n_agents=2, reward_dimension=2)
 USERS = 9
 NO_NOISE = 1e9
-"""An epsilon with noise that is far below what is tested."""
+"""An epsilon with noise far below the tolerances of these tests."""
 
 
 def gradients(n: int = N, seed: int = 0) -> np.ndarray:
@@ -48,7 +48,7 @@ def gradients(n: int = N, seed: int = 0) -> np.ndarray:
 
 
 def outputs(privatizer: GradientPrivatizer, given: np.ndarray, first: int = 1) -> np.ndarray:
-    """What the server makes of each message, float64[n, d]."""
+    """The server's output after each message, float64[n, d]."""
     privatizer.charge(first, first + len(given) - 1)
     out = np.full(given.shape, np.nan)
     for row, gradient in enumerate(given):
@@ -85,7 +85,7 @@ def test_the_sum_of_a_window_comes_with_its_last_gradient_and_never_without_its_
 
 @pytest.mark.parametrize("window", [1, 2, 3])
 def test_no_two_windows_share_noise(window: int) -> None:
-    """Without gradients a release is noise alone; equal numbers of 53 bits have probability below 1e-8 here."""
+    """Without gradients a release is pure noise; two equal numbers of 53 bits have probability below 1e-8 here."""
     released = outputs(central(1.0, n=60, window=window), np.zeros((60, D)))[window - 1 :: window]
     assert np.unique(np.abs(released)).size == released.size == 60 // window * D
 
@@ -139,7 +139,7 @@ def test_nobody_is_in_a_window_twice() -> None:
 
 @pytest.mark.parametrize("arithmetic", ["fast", "exact"])
 def test_clients_in_other_processes_give_the_sums_of_one_process(arithmetic: Any) -> None:
-    """Bit for bit, in whatever parts they come; the noise of a sum is numbered by its last submission."""
+    """Equal bit for bit, however the messages are divided; the noise of a sum is numbered by its last submission."""
     given, remote = gradients(), central(1.0, arithmetic)
     expected = outputs(central(1.0, arithmetic), given)
     client = GradientClient(pickle.loads(pickle.dumps(remote.client_spec)))
@@ -208,7 +208,7 @@ def statistics(epsilon: float = 1.0, layout: StatisticsLayout = LAYOUT, **more: 
 
 
 class Read:
-    """What a learner reads of users 1, 2, ...: sums after each of them, and corrections added up."""
+    """A learner's input from users 1, 2, ...: sums after each of them, and summed corrections."""
 
     def __init__(self, privatizer: StatisticsPrivatizer) -> None:
         m, h, d = LAYOUT.n_messages, LAYOUT.horizon, LAYOUT.dimension
@@ -241,7 +241,7 @@ def test_without_noise_the_sums_are_those_of_clipped_statistics(settings: dict[s
     raw = NoStatisticsPrivacy("open", "device").build(LAYOUT, USERS, Streams(0, "raw"))
     users = records()
     assert max(np.linalg.norm(features, axis=2).max() for features, *_ in users) > 3.0  # some are cut
-    # So short that neither norm clips them.
+    # Short enough that neither norm clips them.
     users = [(*record, 0.3 * grown / np.abs(grown).sum(axis=2, keepdims=True)) for *record, grown in users]
     expected, found = Read(raw).take(users).numbers(), Read(statistics(NO_NOISE, **settings)).take(users).numbers()
     np.testing.assert_allclose(found, expected, atol=0.05)
@@ -294,7 +294,7 @@ def test_each_certificate_holds_and_not_with_a_millionth_less(settings: dict[str
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_no_two_users_move_the_sums_further_than_the_row_says(norm: str) -> None:
-    """Random pairs and the worst ones known, both clipped by the device, in the units of the counter."""
+    """Random pairs and the worst known pair, clipped by the device, in the counter's units."""
     mechanism = {"l1": "gram_laplace", "l2": "gram_gaussian"}[norm]
     query = statistics(1.0, mechanism=mechanism, delta=1e-6).query
     units, row = query.open(Streams(0, "x")).server.units, query.row
@@ -364,7 +364,7 @@ def test_settings_that_do_not_fit_are_refused() -> None:
 
 @pytest.mark.parametrize("scale", [-1.0, 0.0, math.inf, math.nan])
 def test_scales_that_are_no_sizes_of_noise_are_refused(scale: float) -> None:
-    """Changes over scales are added up: a negative one would take away from epsilon."""
+    """Epsilon adds up changes over scales, so a negative scale would lower it."""
     counter = COUNTERS["binary_tree"](USERS, Laplace(1.0))
     with pytest.raises(ValueError, match="scale must be finite and above 0"):
         CountedStatistics(counter, (1.0, scale, 1.0, 1.0))

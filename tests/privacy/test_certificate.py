@@ -1,4 +1,4 @@
-"""Certificates: printed claims checked by numbers, and fail-closed behaviour."""
+"""Certificates: the papers' claims against numbers, and refusals wherever a proof is missing."""
 
 from __future__ import annotations
 

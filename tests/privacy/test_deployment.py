@@ -1,4 +1,4 @@
-"""Client and server as separate objects that share only lines of JSON, killed at any moment."""
+"""Client and server as separate objects that exchange only lines of JSON and may be killed at any moment."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def made(planned: Privatizer[Any], user: int, record: Any, folder: Path) -> User
 
 @contextmanager
 def serving(planned: Privatizer[Any], folder: Path, **more: Any) -> Iterator[ServerPrivatizer[Any]]:
-    """A process of the server: everything that is not on the disk is gone at its end."""
+    """A server process: at its end everything that is not on disk is lost."""
     server = ServerPrivatizer(planned, folder, **more)
     try:
         yield server
@@ -91,7 +91,7 @@ def test_the_halves_release_the_bits_of_one_privatizer(
 def test_every_user_counts_once_whatever_dies(
     settings: Any, growth: float, planned: Make, records: Records, tmp_path: Path
 ) -> None:
-    """At this epsilon noise is 0: counts show who was counted. Messages come twice, and in another order."""
+    """At this epsilon noise is 0, so counts show who was counted. Messages arrive twice and out of order."""
     plan, server_folder = planned(settings, growth=growth), tmp_path / "server"
     server_folder.mkdir()
     order = np.random.default_rng(1).permutation(USERS)
@@ -139,7 +139,7 @@ def test_a_restarted_counter_keeps_its_releases_and_draws_other_noise(
         with pytest.raises(LedgerError, match="open a new server on the folder"):
             server.release()
         unwritten = Privatizer.release(server).values  # as the process holds it
-    # A release that was not written was read by nobody: another counter releases the same message.
+    # Nobody read a release that was not written, so a new counter may release the same message.
     with serving(plan, folder) as server:
         written = server.release().values
         assert (server.release().users, server.query.noise.frozen) == (8, (7,))
@@ -205,7 +205,7 @@ def test_a_client_charges_first_and_sends_the_same_bytes_again(
     assert again.ledger.epsilon(0.0) == pytest.approx(1.0)
     with pytest.raises(LedgerError, match="cannot be copied"):
         pickle.dumps(again)
-    # Killed between charge and message: it stays lost.
+    # Killed between charge and message: the submission stays lost.
     lost = tmp_path / "lost"
     lost.mkdir()
     dying = UserClient(plan, 3, lost)
@@ -285,7 +285,7 @@ def test_damaged_files_are_refused(planned: Make, records: Records, tmp_path: Pa
         with pytest.raises(ValueError, match=r"state\.npz is damaged; restore the whole folder"):
             ServerPrivatizer(plan, folder)
     state.write_bytes(text)
-    with serving(plan, folder) as server:  # the refused ones let go of the folder
+    with serving(plan, folder) as server:  # refused clients release their lock on the folder
         assert server.charged == 2
 
 
@@ -295,7 +295,7 @@ def test_a_message_without_its_charge_is_refused(planned: Make, records: Records
     made(plan, 1, records[0], tmp_path)
     charges = (tmp_path / "1" / "charges").rename(tmp_path / "charges")
     with pytest.raises(LedgerError, match="must hold the charge of its message"):
-        UserClient(plan, 1, tmp_path / "1")  # and lets go of the folder
+        UserClient(plan, 1, tmp_path / "1")  # and releases its lock on the folder
     charges.rename(tmp_path / "1" / "charges")
     assert UserClient(plan, 1, tmp_path / "1").left == 0
 
@@ -316,7 +316,7 @@ def test_what_cannot_be_cut_is_refused(
 def test_after_an_error_nothing_is_released_before_a_restart(
     part: str, planned: Make, records: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise a release without a state would be drawn again with other noise, or a message be logged twice."""
+    """Otherwise a release without a saved state would be drawn again with new noise, or a message logged twice."""
     plan, folder = planned(CentralPrivacy(1.0)), tmp_path / "server"
     folder.mkdir()
     message = made(plan, 1, records[0], tmp_path)
@@ -340,7 +340,7 @@ def test_after_an_error_nothing_is_released_before_a_restart(
 def test_gradients_are_applied_once_by_servers_that_share_arrays_after_an_error(
     planned: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The arrays of a failed server hold half a step, or a step with a noise that nobody may see twice."""
+    """The arrays of a failed server may hold half a step, or a step whose noise must not be released twice."""
     plan, folder, state = planned(CentralGradientPrivacy(2e3)), tmp_path / "server", {"sum": np.ones(DIMENSION)}
     folder.mkdir()
     clip, window = plan.query.law.clip, plan.query.window

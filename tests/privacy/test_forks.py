@@ -59,7 +59,7 @@ Release = Callable[[int, int], bytes]
 
 
 class Case(NamedTuple):
-    """A privatizer of N_USERS users, and what lets `user` with data of a number release something."""
+    """A privatizer of N_USERS users, and a function that releases something of `user` with numbered data."""
 
     privatizer: Any
     release: Release
@@ -124,7 +124,7 @@ def of_bits(settings: Any, noise: NoiseConfig, *_: object) -> Case:
 
 
 def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
-    """Every way of drawing noise from the operating system, by a name that says it."""
+    """Every kind of operating-system noise, by a descriptive name."""
     found: dict[str, tuple[Callable[..., Case], Any, NoiseConfig]] = {
         "bits": (of_bits, LocalBitPrivacy(1.0), OS),
         "bits shuffle": (of_bits, ShuffleBitPrivacy(1.0, 1e-6, smallest_block=1), OS),
@@ -167,7 +167,7 @@ NOISELESS: dict[str, tuple[Callable[..., Case], Any]] = {
 
 
 def said_in_a_fork(attempts: dict[str, Callable[[], bytes]]) -> dict[str, bytes]:
-    """What each attempt returns in one forked process, or the message of the LedgerError that refuses it."""
+    """The result of each attempt in one forked process, or the message of its LedgerError."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -202,7 +202,7 @@ def make(tabular_families: Any, random_contribution: Any) -> Callable[..., Case]
 
 
 def charge_all(case: Case) -> None:
-    """Charge everybody before the fork: not the ledger, the noise itself must refuse."""
+    """Charge everybody before the fork, so that the noise itself must refuse, not the ledger."""
     if case.privatizer.ledger.users_charged == 0:
         case.privatizer.charge(1, N_USERS)
 
@@ -210,13 +210,13 @@ def charge_all(case: Case) -> None:
 def test_every_trust_model_of_every_query_is_here() -> None:
     here = {type(settings) for _, settings, _ in LAWS.values()} | {type(settings) for _, settings in NOISELESS.values()}
     registries: list[Any] = [*TRUST_MODELS.values()]
-    # Statistics are not shuffled with noise of the operating system.
+    # Shuffled statistics have no noise from the operating system.
     assert here | {ShuffleStatisticsPrivacy} == {model for registry in registries for model in registry.values()}
 
 
 @pytest.fixture
 def cases(make: Callable[..., Case]) -> dict[str, Case]:
-    """Return a case of every law: one fork, which takes a tenth of a second, serves all of them."""
+    """Return a case of every law; a fork takes a tenth of a second, so one serves all of them."""
     return {law: make(*LAWS[law]) for law in LAWS}
 
 
@@ -232,7 +232,7 @@ def test_a_forked_process_draws_nothing_for_other_data(cases: dict[str, Case]) -
 
 
 def test_a_forked_process_charges_nobody(cases: dict[str, Case]) -> None:
-    """Parent and child would release what the same users sent, each with noise of its own, and charge for one."""
+    """Otherwise parent and child would release the same users' messages with different noise and charge once."""
     charged = {law: case for law, case in cases.items() if not law.startswith("senders")}
     said = said_in_a_fork({law: partial(charge_one, case) for law, case in charged.items()})
     for law, case in charged.items():

@@ -1,8 +1,8 @@
 """No noise is reused: in two messages of a run, at any position, or in runs with other names or seeds.
 
 Two messages with the same noise, shifted or not, reveal the difference of two users' data. Continuous noise
-is compared number by number, over all positions: two equal numbers of 53 bits have probability below 1e-8 here. Noise
-on a grid, coins and directions repeat numbers by chance: so no window of 64 neighbours may be, up to scale and sign,
+is compared number by number at all positions: two equal numbers of 53 bits have probability below 1e-8 here. Noise
+on a grid, coins and directions repeat numbers by chance: no window of 64 neighbours may equal, up to scale and sign,
 that of another message. For independent windows a correlation of 0.9 has probability below 1e-20.
 """
 
@@ -95,7 +95,7 @@ def of_bits(settings: LocalBitPrivacy, streams: Streams, _: object) -> Messages:
 
 
 def cases() -> dict[str, tuple[Callable[..., Messages], Any, NoiseConfig]]:
-    """Every law of the user's side, by a name that says it."""
+    """Every law of the user's side, by a descriptive name."""
     found: dict[str, tuple[Callable[..., Messages], Any, NoiseConfig]] = {
         "bits": (of_bits, LocalBitPrivacy(0.5), FAST),
         "coins": (of_coins, LocalPrivacy(1.0, mechanism="symmetric_unary_encoding", families="one_hot"), FAST),
@@ -132,7 +132,7 @@ def case(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def messages(case: str, tabular_families: Any) -> Callable[[int, str], Messages]:
-    """Return what users send who have nothing to send: noise and nothing else, by seed and name of the run."""
+    """Return the messages of users without data, that is pure noise, by seed and name of the run."""
     make, settings, noise = CASES[case]
     return lambda seed, name: make(settings, Streams(seed, name, noise), tabular_families)
 
@@ -179,7 +179,7 @@ def test_shared_noise_is_found(shift: int, on_grid: bool) -> None:
 
 
 def test_released_noise_differs_between_cells_and_runs(tabular_families: Any) -> None:
-    """On the server's side: every number of a first release has noise of its own."""
+    """On the server's side, every number of a first release has its own noise."""
     numbers = []
     for seed, name in ((7, "one"), (8, "one"), (7, "two")):
         privatizer = CentralPrivacy(1.0).build(tabular_families(HORIZON), 3, Streams(seed, name))

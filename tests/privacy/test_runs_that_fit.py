@@ -92,7 +92,7 @@ def test_seeded_noise_is_not_drawn_again_for_other_data(tmp_path: Any) -> None:
         built(central)
     with pytest.raises(LedgerError, match="noise of a seed must be drawn once"):
         waiting.charge(1, 4)
-    # On the users' side the noise of the next users is their own.
+    # On the users' side, further users draw their own noise.
     (tmp_path / "ldp").unlink()
     charged(built(local))
     assert built(local).charged == 4

@@ -1,4 +1,4 @@
-"""States are checked by name, shape and type, before any of it is used."""
+"""Names, shapes and types of a state are checked before any of it is used."""
 
 from __future__ import annotations
 

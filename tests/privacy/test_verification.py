@@ -1,4 +1,4 @@
-"""Certificates stand on their own fields: every kind of noise is rebuilt from them, and changed numbers are detected.
+"""Certificates are verified from their own fields: every kind of noise is rebuilt, and changed numbers are found.
 
 tests/golden/test_certificates.py verifies the certificates of all kinds and of every config.
 """
@@ -43,7 +43,7 @@ EVERY: dict[str, Callable[[], Any]] = {
 Path = tuple[str | int, ...]
 CHARGES = {"users", "most_users", "submissions", "attempts", "users_asked_again"}
 FACTS = {"whole", "indicator", "public_start_change", "target_score", "reward_clip", "reward_dimension", "noise_ratio"}
-"""Numbers of a query that a certificate may not depend on."""
+"""Numbers of a query that need not affect the certificate."""
 NOISELESS = {"counts none", "gradients none", "statistics none", "statistics none, clipped", "bits None"}
 
 
@@ -53,7 +53,7 @@ def text_of(kind: str) -> str:
 
 
 def written(kind: str = "counts jdp, normalised") -> dict[str, Any]:
-    """Return a certificate as a file has it."""
+    """Return a certificate as it is read from a file."""
     found: dict[str, Any] = json.loads(text_of(kind))
     return found
 
@@ -121,7 +121,7 @@ def first_of_each_role() -> dict[str, list[Path]]:
 
 @pytest.mark.parametrize("kind", EVERY)
 def test_every_changed_number_is_found(kind: str) -> None:
-    """Also with a new checksum; but for facts that nothing else in the certificate follows from."""
+    """This holds also with a new checksum, except for facts that determine nothing else in the certificate."""
     certificate = written(kind)
     assert verify(certificate).stands
     values = dict(numbers(certificate))
@@ -203,7 +203,7 @@ def test_a_field_that_the_facts_do_not_imply_is_named(path: Path, value: Any, fo
 
 
 def test_a_field_is_stated_once_and_no_other_field_is() -> None:
-    """A key with a dot must not stand for the field that readers look up."""
+    """A key with a dot must not pass for the nested field that readers look up."""
     certificate = written()
     proved, noise = certificate["proved"], certificate["noise"][0]
     small = {**proved["epsilon_at_delta"], "1e-06": 1e-3}
@@ -244,7 +244,7 @@ def test_all_excluded_channels_must_be_named_and_no_other_covered() -> None:
 
 
 def forged(kind: str, **changes: Any) -> dict[str, Any]:
-    """Return a certificate that was computed for changed releases, and states the query of the true ones."""
+    """Return a certificate computed for changed releases that states the query of the true ones."""
     run = EVERY[kind]()
     releases = tuple(replace(release, **changes) for release in run.ledger.spec.releases)
     ledger = Ledger.of_charges(replace(run.ledger.spec, releases=releases), Charged((), run.capacity))

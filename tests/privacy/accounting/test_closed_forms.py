@@ -47,7 +47,7 @@ def test_composition_dominates_continuous_laplace_as_dp_accounting_sees_it() -> 
     pld = privacy_loss_distribution.from_laplace_mechanism(scale, sensitivity=1, value_discretization_interval=1e-4)
     peer = pld.self_compose(n).get_epsilon_for_delta(delta)
     ours = composed_epsilon(delta, n, 1 / scale)
-    # The peer rounds up by at most n times half its grid; here it is 0.83 % below ours.
+    # dp-accounting rounds up by at most n times half its grid; here it is 0.83 % below ours.
     assert peer <= ours + n * 1e-4
     assert ours == pytest.approx(peer, rel=1e-2)
 
@@ -133,7 +133,7 @@ def test_vectors_of_the_papers_local_noise_at_epsilon_1() -> None:
 
 
 def test_ten_million_losses_take_milliseconds_and_keep_their_digits() -> None:
-    # So many small losses are a Gaussian one.
+    # The sum of so many small losses is nearly Gaussian.
     assert composed_epsilon(1e-6, 10**7, 1e-4) == pytest.approx(
         gaussian_epsilon(1e-6, 1e-4 * math.sqrt(10**7)), rel=1e-4
     )

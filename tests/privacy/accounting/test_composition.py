@@ -1,4 +1,4 @@
-"""Composition: its properties, numbers of the specification, and dp-accounting as a peer."""
+"""Composition: its properties, numbers computed beforehand, and comparison with dp-accounting."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_at_most_the_sum_of_epsilons_at_split_deltas(curves: list[PrivacyCurve])
     together = compose(curves)
     for delta in DELTAS:
         total = sum(curve.epsilon(delta / len(curves)) for curve in curves)
-        # 0.1 %: sums over the coarse grid that zCDP parts need.
+        # The 0.1 % is due to the coarse grid that zCDP parts need.
         assert together.epsilon(delta) <= total * 1.001
     assert together.pure_epsilon <= sum(curve.pure_epsilon for curve in curves) * (1 + 1e-12)
 
@@ -196,7 +196,7 @@ def test_twenty_releases_agree_with_dp_accounting(ours: PrivacyCurve, theirs: pe
     composed = theirs.self_compose(20)
     for delta in (1e-9, 1e-6, 1e-3):
         known = composed.get_epsilon_for_delta(delta)
-        # Where the peer rounds losses up to its grid it adds up to 20 steps.
+        # dp-accounting rounds losses up to its grid and adds up to 20 steps of it.
         assert ours.epsilon(delta) <= known * (1 + 1e-6)
         assert ours.epsilon(delta) == pytest.approx(known, abs=21 * STEP, rel=1e-6)
 
@@ -248,7 +248,7 @@ def test_mixtures_take_bounded_time() -> None:
     start = time.process_time()
     assert math.isfinite(compose([*curves, GaussianDP(0.4), ZCDP(0.1)]).epsilon(1e-6))
     assert math.isfinite(compose([*curves, DiscreteGaussianLoss(1000, 300.0)]).epsilon(1e-6))
-    # Two seconds each are allowed; here it is half a second in all.
+    # Two seconds each are allowed; all together took half a second.
     assert time.process_time() - start < 4.0
 
 
@@ -259,7 +259,7 @@ def test_vectors_of_submissions(submissions: int, each: float) -> None:
     assert repeat(PureDP(epsilon_0), submissions).epsilon(1e-6) <= 1 + 1e-9
     assert repeat(PureDP(epsilon_0 * 1.001), submissions).epsilon(1e-6) > 1
     pure = largest_loss(1.0, 0.0, submissions)
-    # Not above, though the float64 next to 1/10 is.
+    # Not above, although the float64 nearest to 1/10 is.
     assert submissions * Fraction(pure) <= 1
     assert pure == pytest.approx(1 / submissions, rel=1e-15)
 
@@ -289,7 +289,7 @@ def test_printed_in_one_line() -> None:
 @pytest.mark.parametrize("mu", [0.02, 0.2, 1.5])
 @pytest.mark.parametrize("other", [PureDP(0.8), RandomizedResponses(40, 0.05), GaussianDP(0.3)])
 def test_zcdp_bounds_what_has_it(mu: float, other: PrivacyCurve) -> None:
-    # A Gaussian is mu^2/2-zCDP, so the bound for all that is must exceed its exact curve.
+    # A Gaussian is mu^2/2-zCDP, so the bound for all mu^2/2-zCDP mechanisms must exceed its exact curve.
     known, bound = compose([other, GaussianDP(mu)]), compose([other, ZCDP(mu * mu / 2)])
     for delta in DELTAS:
         assert known.epsilon(delta) <= bound.epsilon(delta) * (1 + 1e-5)
@@ -320,7 +320,7 @@ def test_discrete_gaussians_that_are_not_listed_count_with_their_rho() -> None:
 
 @pytest.mark.parametrize("times", [2, 7])
 def test_many_kinds_are_merged_upwards(times: int) -> None:
-    # 150 kinds are more than are kept apart; their mean square is that of equal ones.
+    # At most 100 kinds are composed separately; the mean square of these 150 is that of equal ones.
     scales = 0.01 + 1e-7 * np.arange(150)
     curve = compose([RandomizedResponses(times, float(scale)) for scale in scales])
     least, most = (composed_epsilon(1e-6, 150 * times, scale) for scale in (scales[0], scales[-1]))

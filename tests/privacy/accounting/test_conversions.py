@@ -92,11 +92,11 @@ def test_group_privacy(size: int) -> None:
     assert group_epsilon(PureDP(0.3), size, 0.0) == pytest.approx(0.3 * size)
     assert group_epsilon(GaussianDP(0.2), size, 1e-6) == pytest.approx(GaussianDP(0.2 * size).epsilon(1e-6), rel=1e-6)
     assert group_epsilon(ZCDP(0.01), size, 1e-6) <= ZCDP(0.01 * size**2).epsilon(1e-6) * (1.0 + 1e-6)
-    # A group of sampled users: never less than one user, and above the curve of one.
+    # A group of sampled users loses at least as much as one user.
     sampled = SampledGaussianLoss(2.0, 0.01, 20)
     epsilon = group_epsilon(sampled, size, 1e-5)
     assert sampled.epsilon(1e-5) < epsilon < math.inf
-    # Composition has fresh noise for every record, so it is no more than what a group loses.
+    # Composition has fresh noise for every record, so it loses at most as much as a group.
     responses = RandomizedResponses(100, 0.02)
     assert repeat(responses, size).epsilon(1e-6) <= group_epsilon(responses, size, 1e-6) * (1.0 + 1e-9)
 

@@ -54,7 +54,7 @@ def test_agrees_with_dp_accounting(n: int, sigma: float) -> None:
     pld = privacy_loss_distribution.from_discrete_gaussian_mechanism(sigma, value_discretization_interval=step)
     peer = pld.self_compose(n).get_epsilon_for_delta(1e-6)
     ours = DiscreteGaussianLoss(n, sigma).epsilon(1e-6)
-    # The peer rounds every loss up to its grid: 0.05 % for the larger n, and 0.1 % at a step of 1e-4.
+    # dp-accounting rounds every loss up to its grid: 0.05 % for the larger n, and 0.1 % at a step of 1e-4.
     assert ours <= peer
     assert ours == pytest.approx(peer, rel=6e-4)
     if n == 100:

@@ -1,4 +1,4 @@
-"""Distributions of the loss: both worlds' masses are kept, the step has little effect, and sums are never too low."""
+"""Privacy loss distributions keep both masses, depend little on the grid step, and never round a sum down."""
 
 from __future__ import annotations
 
@@ -64,6 +64,6 @@ def test_sums_by_fft_are_direct_sums_rounded_up(parts: list[tuple[int, float]]) 
     for share in (0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.97, 0.9999, 1.0 - 1e-7):
         above = losses > share * largest
         exact = float(mass[above] @ -np.expm1(share * largest - losses[above])) + lost
-        # The error of an FFT is relative to the probability of such losses.
+        # The error of an FFT is relative to the probability of losses above epsilon.
         allowed = exact * 1e-6 + 1e-11 * float(mass[above].sum())
         assert exact * (1.0 - 1e-13) <= found.delta(share * largest) <= exact + allowed

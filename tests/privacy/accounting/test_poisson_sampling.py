@@ -79,14 +79,14 @@ def test_each_direction_of_one_round_is_bounded(z: float, q: float) -> None:
 
 @pytest.mark.parametrize("added", [False, True])
 def test_sums_by_fft_are_those_of_direct_convolution(added: bool) -> None:
-    """Also at deltas far below the precision of an FFT without a change of measure."""
+    """This holds also at deltas far below the precision of an FFT without a change of measure."""
     fast = _losses(1.2, 0.1, 40, added)
     ((one, _),) = fast._listed
     slow = repeated(one, 40)
     for epsilon in (0.0, 0.5, 2.0, 4.0, 6.0):
         expected = slow.delta(epsilon)
         assert fast.delta(epsilon) == pytest.approx(expected, rel=0.02)
-        # Both are upper bounds, and this grid is the finer one.
+        # Both are upper bounds, and ours has the finer grid.
         assert fast.delta(epsilon) <= expected * (1.0 + 1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Shuffled reports: the numerical bound against sums over everything, a closed form, and a randomizer's exact loss."""
+"""Shuffled reports: the numerical bound against complete sums, a closed form, and a randomizer's exact loss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dprl.privacy.accounting.shuffling import ShuffledLoss, local_epsilon
 
 
 def summed_up(epsilon_0: float, users: int, epsilon: float, most_clones: int) -> float:
-    """The divergence of the two worlds of ShuffledLoss, pair of numbers by pair of numbers."""
+    """The divergence of the two laws of ShuffledLoss, as a sum over all pairs of numbers."""
     one, total = 1.0 / (1.0 + math.exp(-epsilon_0)), 0.0
     for clones in range(most_clones + 1):
         from_0 = binom.pmf(np.arange(-1, clones + 2), clones, 0.5)
@@ -28,7 +28,7 @@ def summed_up(epsilon_0: float, users: int, epsilon: float, most_clones: int) ->
 
 
 def of_responses(epsilon_0: float, users: int, epsilon: float, others_of_one: int) -> float:
-    """The exact divergence of shuffled binary randomized responses: of their sum, if so many others hold a 1."""
+    """The exact divergence of shuffled binary randomized responses, given the number of ones among the others."""
     truth = 1.0 / (1.0 + math.exp(-epsilon_0))
     law = np.array([1.0])
     for each in [truth] * others_of_one + [1.0 - truth] * (users - 1 - others_of_one):
@@ -102,7 +102,7 @@ def test_huge_losses_have_no_clones(epsilon: float, n: int) -> None:
 
 
 def several(epsilon_0: float, users: int, n: int, epsilon: float) -> float:
-    """The divergence of n shuffles, every combination of numbers of clones and of draws by itself."""
+    """The divergence of n shuffles, summed over all combinations of clones and draws."""
     one, other = 1.0 / (1.0 + math.exp(-epsilon_0)), 1.0 / (1.0 + math.exp(epsilon_0))
     worlds: list[list[np.ndarray]] = [[], []]
     for clones in range(users):

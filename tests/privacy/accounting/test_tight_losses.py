@@ -25,7 +25,7 @@ from dprl.privacy.mechanisms.laplace import Laplace
 from tests import reference_accountant as reference
 
 POOLED = Sensitivity(10.0, math.sqrt(50.0), 5.0, 10)
-"""Two counts that change by 5: old and new cell of a user with H = 5 steps that are counted together."""
+"""Two counts that change by 5: the old and the new cell of a user whose H = 5 steps are pooled."""
 LAWS = ("laplace", "discrete_laplace", "gaussian", "discrete_gaussian")
 
 

@@ -1,4 +1,4 @@
-"""The curve of optimised unary encodings: randomized responses, binomial in number; the rest reveals nothing."""
+"""The curve of optimised unary encodings: a binomial number of randomized responses; the rest reveals nothing."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_the_best_order_is_found(epsilon: float, rho: float) -> None:
 def test_agrees_with_renyi_accounting(rho: float, delta: float) -> None:
     orders = 1 + np.exp(np.linspace(-3, 9, 3000))
     peer, _ = rdp_privacy_accountant.compute_epsilon(orders, rho * orders, delta)
-    # The peer sees a grid of orders only.
+    # dp-accounting minimises over a grid of orders only.
     assert zcdp_epsilon(delta, rho) <= peer * (1 + 2e-9)
     assert zcdp_epsilon(delta, rho) == pytest.approx(peer, rel=1e-5)
 

@@ -56,7 +56,7 @@ class AdaptiveUser:
         return np.asarray(gain.sum(axis=1))
 
     def _log_density(self, large: Float64Array, difference: Float64Array) -> Float64Array:
-        """Return ln of the density of a large node's noise, given its difference to a small one's, but for a term."""
+        """Return, up to a constant, ln of the density of a large node's noise given its difference to a small one's."""
         return -(np.abs(large) + np.abs(large - difference)) / node_of(self.tree).scale
 
 
@@ -66,7 +66,7 @@ def attacked(node: Mechanism, proved: Sensitivity) -> Measurement:
 
 @pytest.mark.parametrize("law", [Laplace, DiscreteLaplace])
 def test_nodes_of_a_cell_are_no_independent_releases(law: type[Laplace | DiscreteLaplace]) -> None:
-    """The accounting that took every node for a release of its own is refuted."""
+    """The attack refutes the accounting that treats every node as a separate release."""
     apart = ROW.repeated(KaryTree(ITEMS, base=BASE).levels)
     measured = attacked(law.calibrated(CLAIM.epsilon, CLAIM.delta, apart), apart)
     assert measured.proved.epsilon <= 1.0 + 1e-9
@@ -82,5 +82,5 @@ def test_a_tree_accounts_for_users_who_adapt(law: type[Laplace | DiscreteLaplace
     measured = attacked(law.calibrated(CLAIM.epsilon, CLAIM.delta, charged), charged)
     assert not measured.refutes
     assert not measured.contradicts_proof
-    # Not because the attack says nothing.
+    # The attack is not vacuous.
     assert measured.epsilon_lb > 0.8

@@ -30,7 +30,7 @@ def test_clopper_pearson_covers_exactly(runs: int, alpha: float) -> None:
         too_high, too_low = mass[lower > p].sum(), mass[upper < p].sum()
         assert max(too_high, too_low) <= alpha + 1e-12
         worst = max(worst, too_high)
-    # Just above the bound of k successes, k or more happen with probability alpha: it is not looser than it must be.
+    # At the bound for k successes, k or more happen with probability alpha: the bound is tight.
     assert worst > 0.8 * alpha
 
 
@@ -53,7 +53,7 @@ def test_epsilon_and_delta_bounds() -> None:
 
 
 def test_the_largest_bound_is_that_of_worlds_without_a_common_output() -> None:
-    # All of n in one world, none in the other: (alpha^(1/n) - delta) / (1 - alpha^(1/n)).
+    # All of n runs on one data set, none on the other: (alpha^(1/n) - delta) / (1 - alpha^(1/n)).
     likely = 0.0125 ** (1 / 50_000)
     assert largest_epsilon_bound(50_000, 0.0125, 0.0) == pytest.approx(math.log(likely / (1 - likely)))
     assert largest_epsilon_bound(50_000, 0.0125, 0.0) == pytest.approx(math.log(50_000 / -math.log(0.0125)), abs=2e-4)

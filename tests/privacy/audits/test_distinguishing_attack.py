@@ -53,7 +53,7 @@ def test_a_scale_of_three_halves_is_not_refuted() -> None:
 
 
 def test_a_bound_that_only_more_runs_could_raise_is_marked() -> None:
-    """Of epsilon = 100 half as many runs show about ln 2 less; of epsilon = 1 no number of runs shows all."""
+    """At epsilon = 100, half as many runs lower the bound by about ln 2; at 1, no number of runs reaches epsilon."""
     of_100, half = (attack_cells(cells=1, scale=0.01, runs=runs) for runs in (50_000, 25_000))
     assert of_100.limited_by_runs
     assert half.limited_by_runs
@@ -93,7 +93,7 @@ def test_bounds_exceed_the_proof_no_more_often_than_stated(name: str) -> None:
     alpha, probe = 0.05, EXACTLY_ONE[name]
     bounds = [measure(probe, Claim(1.0), EXACT, Attack(2000, seed, alpha)).epsilon_lb for seed in range(SEEDS)]
     assert sum(bound > 1.0 for bound in bounds) <= binom.ppf(1 - 1e-4, SEEDS, alpha)
-    # Not because it never says anything.
+    # The attack is not vacuous.
     assert max(bounds) > 0.5
 
 

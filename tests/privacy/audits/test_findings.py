@@ -92,7 +92,7 @@ def test_more_than_is_proved_is_a_violation_also_of_a_true_claim(
 
 
 def test_without_a_finite_epsilon_a_delta_can_contradict() -> None:
-    """What was no check: nothing exceeds an infinite epsilon."""
+    """A bound on epsilon could not: nothing exceeds an infinite epsilon."""
     claim, proved = Claim(1.0), ProbeProof(math.inf, 0.1)
     for delta_lb, wrong in ((0.09, False), (0.11, True)):
         one = Measurement("two worlds", "probe", claim, proved, math.inf, delta_lb, 0.95, 1000)

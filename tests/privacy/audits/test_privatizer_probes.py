@@ -103,7 +103,7 @@ def test_no_certified_counter_is_refuted(counter: str) -> None:
 
 
 def test_a_counter_with_a_quarter_of_the_noise_is_refuted() -> None:
-    """Also by the linear score that is used for all counters but the binary tree."""
+    """This holds also for the linear score, used for all counters but the binary tree."""
     config = CentralPrivacy(4.0, families="one_hot", counter="kary_tree")
     measured = attacked(config, Claim(1.0))
     assert measured.refutes
@@ -189,6 +189,6 @@ def test_runs_are_independent_and_repeatable() -> None:
     first, again = (central_prefixes(build(CentralPrivacy(50.0)), "a").scores(1, 5000, key) for _ in range(2))
     np.testing.assert_array_equal(first, again)
     assert np.unique(first).shape[0] > 4900
-    # Half of the runs are in another batch; correlated ones would show (limit: 6 standard errors).
+    # The runs come in two batches; correlation between batches would show (limit: 6 standard errors).
     assert abs(np.corrcoef(first[:2500], first[2500:])[0, 1]) < 6 / np.sqrt(2500)
     assert abs(np.corrcoef(first[:-1], first[1:])[0, 1]) < 6 / np.sqrt(5000)

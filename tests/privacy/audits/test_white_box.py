@@ -17,10 +17,10 @@ from tests.privacy.audits.test_privatizer_probes import families
 
 
 class ModestTree(BinaryTree):
-    """Says that a user enters one node only."""
+    """A binary tree that claims that a user enters one node only."""
 
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
-        """Return a lie."""
+        """Return a sensitivity that is too small."""
         return row
 
 

@@ -62,7 +62,7 @@ def test_an_item_enters_at_most_the_stated_number_of_nodes_and_item_one_attains_
 def test_levels_equal_the_ceiling_of_log2_of_the_episodes() -> None:
     episodes = (2, 3, 4, 5, 33, 100, 1000, 100_000)
     assert [BinaryTree(k - 1).levels for k in episodes] == [1, 2, 2, 3, 6, 7, 10, 17]
-    # privacy.md sec. 2.1: at K = 1000 between 1 and 10, 5.06 on average, and 10 for user 1 only.
+    # At K = 1000 users enter 1 to 10 nodes, 5.06 on average; only user 1 enters 10.
     entered, items = BinaryTree(999).losses()
     assert entered @ items / 999 == pytest.approx(5.06, abs=0.005)
     assert [entered[0], entered[-1], items[-1]] == [1, 10, 1]

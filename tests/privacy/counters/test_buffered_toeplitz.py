@@ -1,4 +1,4 @@
-"""The buffered Toeplitz factorisation: the recursion, its fit, and how close it comes to the square root."""
+"""The buffered Toeplitz factorisation: the recursion, its fit, and its errors compared with the square root."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def retired_errors(n_items: int) -> dict[str, Float64Array]:
     for level in range(levels):
         honaker += (prefix >> level & 1) / (2.0 - 2.0**-level)
     return {
-        # Honaker 2015: a complete block of 2^i items has an estimate of variance 1 / (2 - 2^-i); users enter L blocks.
+        # Honaker 2015: the estimate of a complete block of 2^i items has variance 1 / (2 - 2^-i); users enter L blocks.
         "honaker": np.sqrt(levels * honaker),
         # Fichtenberger, Henzinger, Upadhyay 2023: rows and columns of the square root.
         "square_root": np.sqrt(np.cumsum(c * c)) * np.linalg.norm(c),

@@ -56,7 +56,7 @@ def linear_map(counter: AnyCounter) -> Matrix:
 
 
 def entered_nodes(counter: AnyCounter, b: Matrix) -> Matrix:
-    """C float64[nodes, T] with B C = A: which nodes hide which item."""
+    """C float64[nodes, T] with B C = A: the nodes that each item enters."""
     n_items, n_nodes = counter.n_items, b.shape[1]
     ones = np.tril(np.ones((n_items, n_items)))
     c = np.zeros((n_nodes, n_items))
@@ -87,14 +87,14 @@ def test_what_is_charged_is_the_dearest_column_of_the_map_that_ran(name: str, n_
     counter = with_node(name, n_items)
     b = linear_map(counter)
     c = entered_nodes(counter, b)
-    # Lemma A: any C with B C = A gives the certificate.
+    # Lemma A holds for any C with B C = A.
     assert b @ c == pytest.approx(np.tril(np.ones((n_items, n_items))), abs=1e-8)
     if isinstance(counter, Tree):
         assert [counter.nodes_of(item + 1) for item in range(n_items)] == np.count_nonzero(c, axis=0).tolist()
     worst = counter.sensitivity(ROW)
     assert worst.l2 == pytest.approx(ROW.l2 * np.linalg.norm(c, axis=0).max(), rel=1e-7)
     assert worst.l1 == pytest.approx(ROW.l1 * np.abs(c).sum(axis=0).max(), rel=1e-7)
-    # The k-ary tree shows differences of a user's nodes beforehand: those of a cell count as one release.
+    # A k-ary tree can reveal differences of a user's nodes beforehand, so the nodes of a cell count as one release.
     together = np.abs(c).sum(axis=0).max() if name == "kary_tree" else np.abs(c).max()
     assert worst.linf == pytest.approx(ROW.linf * together, rel=1e-7)
     most = 1 if name == "kary_tree" else np.count_nonzero(np.abs(c) > 1e-9, axis=0).max()
@@ -175,7 +175,7 @@ def test_a_copied_state_continues_bit_for_bit(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(COUNTERS))
 @pytest.mark.parametrize("share", [0.02, 0.2, 0.7])
 def test_prefixes_may_be_left_out_and_released_again(name: str, share: float) -> None:
-    # More cells than a block; k-ary trees have parents ahead.
+    # More cells than a block; k-ary trees draw parents ahead.
     counter, n_cells, rng = with_node(name, 130), 2100, np.random.default_rng(round(100 * share))
     variants = [replace(counter, base=base) for base in (3, 5, 13)] if isinstance(counter, KaryTree) else [counter]
     for variant in variants:
@@ -188,7 +188,7 @@ def test_prefixes_may_be_left_out_and_released_again(name: str, share: float) ->
 
 @pytest.mark.parametrize("name", sorted(COUNTERS))
 def test_cells_are_independent_of_how_they_are_cut_into_blocks(name: str) -> None:
-    # More cells than a block: the noise of the first and of the last are not correlated with any shift of each other.
+    # More cells than a block: noise of the first and of the last block is uncorrelated at every shift.
     noise = prefix_noise(with_node(name, 3), 4096 + 37)[-1]
     assert np.unique(noise).size == noise.size
     # 40 correlations of about 4000 pairs each, standard deviation 1/63; 5 of them: false-alarm rate below 3e-5.

@@ -130,7 +130,7 @@ def test_running_sum_bounds_hold_and_are_tight(n_items: int, law: str) -> None:
     bound = running_sum_bound(n_items, mechanism, N_CELLS, BETA)
     check_holds(worst, bound)
     if law.startswith("discrete") and n_items <= 10:
-        # Off by the step of the integers at most, which is more than 10 %.
+        # The bound is off by at most one integer, which is more than 10 % here.
         bound -= 1.0
     check_tight(worst, bound)
 

@@ -32,7 +32,7 @@ def union_bound(std: Float64Array, n_cells: int, beta: float) -> float:
 
 
 def normalised_square_root(n_items: int) -> Float64Array:
-    """Row t: the weights of w_1..w_T in the noise of prefix t, spec of the normalised square-root factorisation."""
+    """Row t: the weights of w_1..w_T in the noise of prefix t, in the normalised square-root factorisation."""
     j = np.arange(1, n_items)
     c, e = np.cumprod(np.append(1.0, 1 - 1 / (2 * j))), np.cumprod(np.append(1.0, 1 - 3 / (2 * j)))
     norms = np.sqrt(np.cumsum(c * c))[::-1]

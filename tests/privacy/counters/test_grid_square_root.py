@@ -82,7 +82,7 @@ def test_releases_are_a_function_of_the_noised_whole_numbers_bit_for_bit(
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 300), GRIDS, st.integers(0, 2**32))
 def test_two_streams_with_equal_noised_numbers_give_equal_bits(n_items: int, grid: float, seed: int) -> None:
-    # Past the block of rows that is solved at a time; world 0 with w is world 1 with w + C (x - x').
+    # More rows than are solved at a time; x with noise w releases the same as x' with noise w + C (x - x').
     counter, rng = GridSquareRoot(n_items, grid=grid), np.random.default_rng(seed)
     x, other = rng.integers(0, 4, (2, n_items, 2))
     w = np.rint(rng.normal(0.0, 3000.0, (n_items, 2)))

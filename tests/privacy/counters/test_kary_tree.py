@@ -58,7 +58,7 @@ def test_noise_of_a_prefix_is_the_signed_sum_over_its_blocks(k: int, n_items: in
             assert np.array_equal(draw.setdefault((level, start), drawn), drawn)
         release_prefix(released, totals, state, t)
         assert np.array_equal(released, sum(sign * draw[level, start] for level, start, sign in blocks))
-        # A node that was drawn ahead is kept: otherwise steps would cost more than a draw on average.
+        # Nodes drawn ahead are kept; otherwise a step would cost more than one draw on average.
         parent, _, digit = last_step(t, k)
         assert t in state.held
         assert digit > 0 or parent in state.held
@@ -81,7 +81,6 @@ def test_losses_count_the_used_blocks_of_every_item(k: int, n_items: int) -> Non
 
 
 def test_best_bases() -> None:
-    # privacy.md sec. 2.4 and 9.
     assert [best_base(n, norm) for n in (999, 99_999) for norm in ("l1", "l2")] == [13, 7, 23, 5]
     blocks = KaryTree(999).profile() ** 2
     assert [KaryTree(999).levels, round(float(blocks.mean()), 3), round(float(blocks.max()))] == [3, 9.465, 18]

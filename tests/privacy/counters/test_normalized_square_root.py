@@ -1,4 +1,4 @@
-"""Normalised square-root factorisation: coefficients, the printed recipe, the trap, error table, memory."""
+"""Normalised square-root factorisation: coefficients, noise by its definition, unequal columns, errors, memory."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_coefficients_are_those_of_the_two_series() -> None:
 
 @pytest.mark.parametrize("n_items", [1, 7, 100])
 def test_noise_is_the_printed_recipe(n_items: int) -> None:
-    # privacy.md sec. 2.4 item 4 and sec. 9, norm_sqrt_noise, on the draws of the stream.
+    # The definition, applied to the draws of the stream.
     n_cells, node = 11, Gaussian(3.0)
     w = np.empty((n_items, n_cells))
     for j in range(n_items):
@@ -58,7 +58,7 @@ def test_noise_is_the_printed_recipe(n_items: int) -> None:
 
 
 def test_the_shortcut_would_not_be_what_is_charged() -> None:
-    # sum_j c_{t-j} g_j w_j: the C that it implies has columns longer than 1. The recipe's have not.
+    # sum_j c_{t-j} g_j w_j implies a C with columns longer than 1; the definition does not.
     n = 60
     c, e = root_coefficients(n), inverse_root_coefficients(n)
     g, ones = np.sqrt(np.cumsum(c * c))[::-1], np.tril(np.ones((n, n)))
@@ -80,7 +80,7 @@ def test_what_is_charged_follows_the_coefficients_that_run(monkeypatch: pytest.M
 def test_rounding_up_covers_the_rounding_of_coefficients_and_stays_small(n_items: int) -> None:
     assert 0.0 < summing_slack(n_items) < 2e-9
     assert 1.0 < root_slack(n_items) < 1.0 + 1e-8
-    # If every coefficient of e is off by share, so is the column (1/e, the first of C), by at most the slack's part.
+    # If all coefficients of e have a relative error, so has the column (1/e, the first of C); the slack covers it.
     share, n = 1e-6, 400
     rng = np.random.default_rng(0)
     e = inverse_root_coefficients(n) * (1.0 + share * rng.choice([-1.0, 1.0], n))

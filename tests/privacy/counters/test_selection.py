@@ -30,7 +30,6 @@ def errors(name: str, n_items: int) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("name", "n_items", "rms", "largest"),
     [
-        # privacy.md sec. 2.4.
         ("binary_tree", 999, 7.03, 9.49),
         ("binary_tree", 99_999, 11.77, 16.49),
         ("kary_tree", 999, 5.16, 6.93),
@@ -50,7 +49,7 @@ def test_error_multipliers_of_the_table(name: str, n_items: int, rms: float, lar
 @pytest.mark.parametrize(
     ("n_items", "delta", "counter", "mechanism", "rms", "largest"),
     [
-        # privacy.md sec. 0 and 2.4: H = 5, epsilon 1.
+        # H = 5, epsilon 1.
         (999, 0.0, "binary_tree", "laplace", 314, 424),
         (999, 0.0, "kary_tree", "laplace", 131, 180),
         (999, 1e-6, "binary_tree", "gaussian", 94, 127),

@@ -119,7 +119,7 @@ def test_two_prefixes_by_integration(failure: float) -> None:
             integrate.quad(leaves, a, b, epsabs=0.0)[0] for a, b in itertools.pairwise(np.linspace(-e, e, 9))
         )
         one = 2 * law.sf(e)
-        # A bound in E: rigorous for Laplace, 1e-3 in E at most (some 3 % of a failure probability of 1e-12).
+        # The bound is rigorous for Laplace noise, and E is at most 1e-3 off (3 % of a failure probability of 1e-12).
         assert 0.95 * failure <= one + (1 - one) * later <= failure * 1.0001
 
 

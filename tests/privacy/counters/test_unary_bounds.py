@@ -54,7 +54,7 @@ def test_unary_bounds_hold_and_are_tight_for_hot_cells(cell: UnaryCell) -> None:
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("n_items", [4, 60])
 def test_unary_bounds_hold_whatever_is_hot(cell: UnaryCell, n_items: int) -> None:
-    # Also when it is chosen knowing the errors so far.
+    # Also if the hot cell is chosen after seeing the errors so far.
     rng = rng_of(n_items)
     bound = unary_cell_bound(n_items, cell, N_CELLS, BETA)
     for rule in (lambda s: s > 0.0, lambda s: s < 0.0, lambda s: s < 0.8 * bound, lambda s: np.zeros(s.shape, bool)):

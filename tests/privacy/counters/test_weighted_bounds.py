@@ -38,7 +38,7 @@ FAILURE, REFUTED, SHOWN = 1e-3, 1e-6, 1e-4
 # Bounds by moment generating functions are that far off at so large a failure probability; for smaller ones see below.
 CHERNOFF = 1.5
 USERS, SUMMANDS, SUMS = 40, 4, 30_000
-# All of weight 1, one cell only, a staircase, fractions: the worst is the first, and the others must not be worse.
+# Weights of 1, one cell only, a staircase, fractions: the first is the worst case, and none may be worse.
 WEIGHTS = np.array([[1.0] * 4, [1.0, 0, 0, 0], [1.0, 0.7, 0.3, 0.1], [0.9, 0.2, 0.6, 0.5]])
 COUNTERS: list[AnyCounter] = [
     BinaryTree(USERS, Laplace(7.0)),
@@ -180,7 +180,7 @@ def test_no_weights_have_a_larger_transform_than_the_worst_row(row: UnaryCell, a
 
 
 def test_rows_and_draws_without_end_are_no_overflow() -> None:
-    # One user, and encodings of which next to nothing is left to chance: the largest error of one row is known.
+    # One user, and encodings with almost no randomness: the largest error of one row is known.
     for row in (
         UnaryCell(0.5, Q, 5, 4),
         UnaryCell(1.0, math.exp(-50.0), 1, 4),

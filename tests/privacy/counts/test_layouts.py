@@ -16,7 +16,7 @@ VISITS = CountFamily("visits", PAIRS, 0, marginal_of="transitions")
 REWARDS = CountFamily("rewards", PAIRS, 1, marginal_of="transitions", indicator=False)
 WITH_REWARDS = CountFamilies(STEPS, (TRANSITIONS, VISITS, REWARDS))
 WITHOUT = CountFamilies(STEPS, (TRANSITIONS, VISITS))
-# Whole-number noise of this scale is 0 in all draws but one of e^200.
+# Integer noise of this scale is 0 except with probability e^-200.
 NOISELESS: list[Any] = [
     CentralPrivacy(1.2e4, mechanism="discrete_laplace"),
     LocalPrivacy(3e3, mechanism="discrete_laplace"),
@@ -38,7 +38,7 @@ def users(families: CountFamilies) -> list[UserRecord]:
 
 
 def counted(families: CountFamilies, model: Any) -> np.ndarray:
-    """The counts that a learner gets of all users."""
+    """The counts of all users, as a learner receives them."""
     privatizer = model.build(families, USERS, Streams(0, "layouts"))
     for user, contribution in enumerate(users(families), start=1):
         counts = sent(privatizer, contribution, user)
@@ -67,7 +67,7 @@ def test_noisy_visits_are_the_sum_of_noisy_transitions(kind: str) -> None:
 
 
 def test_bits_need_whole_cells() -> None:
-    """Sent as they are, values could be fractions whatever the family says; bits hide one cell a step."""
+    """Values sent unchanged could be fractions, whatever the family states; bits protect one cell per step."""
     with pytest.raises(ValueError, match=r"^mechanism must be additive noise .*; use families: one_hot"):
         LocalPrivacy(1.0, mechanism="symmetric_unary_encoding", families="marginal").build(WITHOUT, 5, Streams(0, "x"))
     LocalPrivacy(1.0, mechanism="symmetric_unary_encoding", families="one_hot").build(WITHOUT, 5, Streams(0, "x"))

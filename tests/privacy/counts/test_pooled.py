@@ -74,7 +74,7 @@ def test_the_sensitivity_of_a_river(visits: int, l1: float, l2: float, linf: flo
 @settings(deadline=None)  # the first call compiles
 @given(st.integers(0, 2**32 - 1), st.integers(0, H + 1), st.sampled_from(["separate", "marginal", "one_hot"]))
 def test_no_two_records_differ_by_more(seed: int, visits: int, kind: str) -> None:
-    """Records of any content: a device may hold cells that contradict each other, or are none."""
+    """Records with any content: a faulty device may send contradictory or invalid cells."""
     generator = np.random.default_rng(seed)
     most = generator.integers(1, 2 * PAIRS * STATES)
     rows = []
@@ -98,7 +98,7 @@ def test_they_are_the_counts_of_all_steps_that_are_counted(kind: str, visits: in
     generator = np.random.default_rng(1)
     records = [trajectory(generator) for _ in range(20)]
     for record in records:
-        record.value[:] = np.round(record.value)  # a coin that is no chance
+        record.value[:] = np.round(record.value)  # so that coins are not random
     privatizer = exactly(pooled(visits), kind)
     for user, record in enumerate(records, start=1):
         privatizer.receive(privatizer.send(record, user))
@@ -118,7 +118,7 @@ def test_they_are_the_counts_of_all_steps_that_are_counted(kind: str, visits: in
 
 @pytest.mark.parametrize("mechanism", ["laplace", "optimized_unary_encoding", "sampled_symmetric_unary_encoding"])
 def test_local_reports_add_up_to_them_on_average(mechanism: str) -> None:
-    """Within 6 standard errors of 4,000 users; error bounds at 1e-6 hold as well."""
+    """Means of 4,000 users lie within 6 standard errors; error bounds at 1e-6 hold as well."""
     generator, n_users = np.random.default_rng(2), 4000
     privacy = LocalPrivacy(4.0, families="one_hot", mechanism=mechanism)
     exact, noisy = exactly(pooled(), "one_hot", n_users), privacy.build(pooled(), n_users, STREAMS)
@@ -153,7 +153,7 @@ def test_local_reports_add_up_to_them_on_average(mechanism: str) -> None:
 def test_the_moment_of_a_pooled_sum_is_the_largest(
     steps: int, q: float, p: float, weights: list[float], argument: float
 ) -> None:
-    """Of all trajectories and all weights in [0, 1], by listing trajectories, bits and the step that is sent."""
+    """The largest over all trajectories and weights in [0, 1], by listing trajectories, bits and steps sent."""
     cells = len(weights)
     bound = _log_pooled_moment(UnaryCell(p, q, steps, cells), argument)
     for path in itertools.product(range(cells + 1), repeat=steps):  # the last cell is in no sum
@@ -242,7 +242,7 @@ def test_others_are_refused_and_so_are_limits_without_it() -> None:
         built(RiverSwim(), CentralPrivacy(1.0, calibration="printed"))
     with pytest.raises(ValueError, match="stationary must be true or false"):
         BernsteinVIConfig(stationary="yes")  # type: ignore[arg-type]
-    # A cell of 4 cells is in several cells of 3, so one of these would have more visits.
+    # A cell of width 4 maps to several cells of width 3, so one of these could have more visits.
     widths = (CountFamily("a", 12, 2), CountFamily("b", 4, 2, "a"), CountFamily("c", 3, 2, "a"))
     with pytest.raises(ValueError, match="visits_per_user must be 0 unless the narrowest family's width divides all"):
         PooledFamilies(H, widths, visits_per_user=1)

@@ -69,7 +69,7 @@ def test_bounds_rise_with_users_cells_and_number_and_fall_with_beta(kind: str, p
 
 
 def test_weighted_sums_cost_less_than_all_their_cells(kind: str, privatizer: CountPrivatizer) -> None:
-    # The root of 3, not 3, times what one cell needs; Laplace tails, and bounds by other means, add up to 40 % to that.
+    # sqrt(3) times the bound of one cell, not 3 times; Laplace tails and other bounds add up to 40 %.
     together = privatizer.query.weighted_precision(SUMS, BETA)
     alone = privatizer.query.weighted_precision(WeightedSums("transitions", 1, 4 * PAIRS * STATES, 21), BETA)
     if kind != "none":
@@ -126,7 +126,7 @@ RESTARTED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", RESTARTED)
 def test_bounds_hold_for_the_noise_of_earlier_counters_too(kind: str, tabular_families: Families) -> None:
-    # As above: at most 1e-4 that a true bound is refuted, and the bound of the last counter alone is refuted.
+    # As above: a true bound is refuted with probability at most 1e-4; the bound of the last counter alone is refuted.
     n_runs, beta = 60, 0.1
     exact = NoiseConfig(arithmetic="fast" if kind == "continuous" else "exact")
     query = CentralPrivacy(1.0, **RESTARTED[kind]).build(tabular_families(4), 21, Streams(0, "x", exact)).query
@@ -151,7 +151,7 @@ def test_bounds_hold_for_the_noise_of_earlier_counters_too(kind: str, tabular_fa
     assert np.sum(np.array(worst) > bound) <= stats.binom.isf(1e-4, n_runs, beta)
     assert np.sum(np.array(worst) > before) > n_runs / 2
     assert after.precision(beta).bounds["visits"] > query.precision(beta).bounds["visits"]
-    if kind != "continuous":  # bounds of variances that are added up, not of deviations
+    if kind != "continuous":  # variances are added, not deviations
         assert bound < 1.8 * np.median(worst)
     times, deviations, _ = after.deviations()
     assert times[-1] == 21

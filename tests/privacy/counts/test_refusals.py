@@ -41,7 +41,7 @@ Users = Callable[[CountPrivatizer, int], list[UserRecord]]
 Maker = Callable[..., CountPrivatizer]
 HORIZON, N_USERS = 4, 21
 ONE_OF_EACH = pytest.mark.parametrize("kind", ["none", "jdp", "ldp, sampled"])
-"""Raw records, sums and bits: for tests that depend on nothing else of a privatizer."""
+"""Raw records, sums and bits: the simplest privatizer that some tests need."""
 SHAPES = [(1, 1), (HORIZON, 2), (HORIZON + 1, 3)]
 
 
@@ -274,7 +274,7 @@ def test_bad_settings_are_refused_in_one_line(kind: type, values: dict[str, Any]
 
 
 def test_encodings_of_equal_noise_share_no_stream() -> None:
-    # Equal noise on other families: the difference of two releases would be exact.
+    # With equal noise on other families, the difference of two releases would be exact.
     contribution = UserRecord(np.zeros((1, 2), dtype=np.int64), np.ones((1, 2)))
     released = []
     for widths in ((4, 2), (3, 3)):

@@ -1,4 +1,4 @@
-"""Releases on a schedule: a counter for exactly the releases that plans read."""
+"""Releases on a schedule: the counter is built for exactly the releases that plans read."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def built(request: pytest.FixtureRequest, privatizer_of: Maker) -> Callable[[], 
 
 
 def play(privatizer: CountPrivatizer, users: list[UserRecord], first: int = 1) -> dict[int, np.ndarray]:
-    """Send users, release on the schedule; return the releases by number of users."""
+    """Send all users' records and release on the schedule; return the releases by number of users."""
     found = {}
     for user, record in enumerate(users, start=first):
         send = send_and_release if user in TIMES else send_and_aggregate
@@ -102,7 +102,7 @@ def play(privatizer: CountPrivatizer, users: list[UserRecord], first: int = 1) -
 
 
 def test_releases_are_exact_sums_and_the_counters_noise(privatizer_of: Maker, users_of: Users) -> None:
-    """Release number j has the noise of item j of a counter that releases after every user."""
+    """Release j has the noise that a counter with a release after every user has at item j."""
     families, counter = privatizer_of("none").query.families, "binary_tree"
     scheduled = CentralPrivacy(1.0, counter=counter).build(families, N_USERS, Streams(3, ""), growth=GROWTH)
     assert scheduled.query.noise.counter.n_items == len(TIMES)
@@ -113,7 +113,7 @@ def test_releases_are_exact_sums_and_the_counters_noise(privatizer_of: Maker, us
     node = scheduled.query.noise.counter.node
     assert node is not None
     assert np.isclose(node.scale, len(families.families) * 2 * families.n_steps * 4)  # four levels for eight releases
-    # Binary tree: release 3 is the sum of the nodes of items 1-2 and 3; 2 and 4 have one node each, of their own.
+    # Binary tree: release 3 is the sum of the nodes of items 1-2 and 3; releases 2 and 4 have one node each.
     for a, b in ((0, 1), (1, 3), (3, 7)):
         assert not np.isclose(exact[a], exact[b]).any()
     assert abs(np.abs(exact[[0, 1, 3, 7]]).mean() / node.scale - 1.0) < 0.2

@@ -71,7 +71,7 @@ def test_reports_and_error_bounds_are_those_of_the_local_model(mechanism: str) -
 
 @pytest.mark.parametrize("simulation", ["users", "blocks"])
 def test_plans_wait_for_full_blocks(simulation: Any) -> None:
-    """No release is made of fewer users, and a policy changes after a block only."""
+    """No release has fewer users than a block, and a policy changes only after a block."""
     config = BernsteinVIConfig(simulation=simulation, replan_growth=0.01, preset="tuned")
     privatizer = config.privatizer(MDP, PRIVACY, 7_001, STREAMS)
     learner = config.build(MDP, privatizer, 7_001, STREAMS)
@@ -87,7 +87,7 @@ def sent(privatizer: CountPrivatizer, first: int, last: int) -> None:
     record = UserRecord(np.zeros((4, 3), dtype=np.int64), np.ones((4, 3)))
     for user in range(first, last + 1):
         privatizer.receive(privatizer.send(record, user))
-        privatizer.release()  # nothing new unless the user fills a block
+        privatizer.release()  # the release changes only if this user fills a block
 
 
 @pytest.mark.parametrize("users", [1, 30, 35, 59, 60])
@@ -111,7 +111,7 @@ def test_a_resumed_run_releases_no_report_of_a_block_under_way(users: int) -> No
     [("auto", "exact"), ("laplace", "fast"), ("optimized_unary_encoding", "exact"), ("auto", "fast")],
 )
 def test_real_users_have_whole_number_reports(mechanism: str, arithmetic: Any) -> None:
-    """The last bits of a float64 sum tell the order of its terms."""
+    """The last bits of a float64 sum reveal the order of its terms."""
     streams = Streams(0, "shuffle", NoiseConfig(arithmetic=arithmetic, entropy="os"))
     with pytest.raises(ValueError, match="mechanism must be discrete_laplace with model shuffle and entropy: os"):
         replace(PRIVACY, smallest_block=30, mechanism=mechanism).build(FAMILIES, 200, streams, growth=0.01)

@@ -1,4 +1,4 @@
-"""Users whose counts are not read: added without a release, with the same releases, charges and states later."""
+"""Users added without a release: later releases, charges and states are the same."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SETTINGS: dict[str, PrivacyConfig] = {
 
 
 def run(privatizer: CountPrivatizer, users: list[UserRecord], read: set[int], first: int = 1) -> dict[int, np.ndarray]:
-    """Exchange after the users in `read`, add the others without a release; what was released, by user."""
+    """Release after the users in `read`, add the others without a release; return the releases by user."""
     released = {}
     for user, contribution in enumerate(users[first - 1 :], start=first):
         if user in read:
@@ -91,7 +91,7 @@ def test_all_kinds_of_privatizers_go_on_from_a_state_in_between(
         assert np.array_equal(counts.values, every[10])
         later = run(privatizer, users, read, first=11)
         assert all(np.array_equal(later[user], every[user]) for user in (13, 21))
-    # A state does not tell after which users somebody read.
+    # A state does not depend on the users after whom there was a release.
     other = charged(privatizer_of(kind))
     run(other, users[:10], {2, 9, 10})
     assert all(np.array_equal(other.state_dict()[key], state[key]) for key in ("totals", "cursor"))

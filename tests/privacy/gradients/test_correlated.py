@@ -1,4 +1,4 @@
-"""Correlated noise of gradients: running sums have the counter's noise, and runs without a proof are refused."""
+"""Correlated noise for gradients: running sums have the counter's noise, and runs without a proof are refused."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def updates(made: Any, first: int = 1, last: int = N, value: float = 0.0) -> np.
 @EVERY_COUNTER
 @pytest.mark.parametrize("wrong", [1.0, 2.0 / 3.0, 1.5])
 def test_running_sums_have_the_noise_of_the_counter(counter: str, arithmetic: Any, wrong: float) -> None:
-    """Deviations of D numbers in each of 13 running sums within 5.5 deviations: a false alarm below 1e-6 a counter."""
+    """All D numbers of 13 running sums lie within 5.5 standard deviations: false alarm below 1e-6 per counter."""
     made = privatizer(counter, NoiseConfig(arithmetic))
     sums = np.cumsum(updates(made), axis=0)
     theory = made.query.counter.profile() * made.query.law.scale
@@ -63,7 +63,7 @@ def test_running_sums_have_the_noise_of_the_counter(counter: str, arithmetic: An
 
 
 def test_consecutive_updates_are_anticorrelated() -> None:
-    """Errors of updates cancel in their sum; independent ones have a correlation of 0 within 1/sqrt(4,800) = 0.014."""
+    """Errors of updates partly cancel; independent errors would have a correlation of 0 +- 1/sqrt(4,800) = 0.014."""
     found = updates(privatizer())
     together = np.mean([np.corrcoef(found[i], found[i + 1])[0, 1] for i in range(ROUNDS - 1)])
     assert together < -0.1
@@ -117,7 +117,7 @@ def test_a_state_continues_bit_for_bit(counter: str, arithmetic: Any) -> None:
 
 
 def test_noise_of_the_operating_system_continues_with_a_counter_of_its_own(tmp_path: Path) -> None:
-    """The users before the crash are in no row of the second counter, and those after it in none of the first."""
+    """Users before the crash are only in the first counter, users after it only in the second."""
     secret, cut = NoiseConfig("exact", "os"), 4 * WINDOW
     made = privatizer("kary_tree", secret)
     made.persist(ChargeJournal(tmp_path / "charges"))

@@ -1,4 +1,4 @@
-"""What agents send: noise of the right scale, bits with the right probability, and nothing else about the agents."""
+"""Agents' messages: noise of the right scale, bits with the right probability, and nothing else about the agents."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_all_that_leaves_an_agent_but_for_registered_noise_is_the_same(mechanism
         ]
 
     assert differing_channels(record, {"message", "estimate"}) == ()
-    # They do differ, as far as they may.
+    # The two messages do differ where they may.
     assert "message" in differing_channels(record)
 
 

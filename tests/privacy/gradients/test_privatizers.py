@@ -1,4 +1,4 @@
-"""Gradients of agents: both ways from a gradient to its estimate, refusals, and certificates."""
+"""Gradients of agents: estimates in one process and from clients, refusals, and certificates."""
 
 from __future__ import annotations
 

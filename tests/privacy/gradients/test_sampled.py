@@ -109,7 +109,7 @@ def test_a_round_has_the_gradients_of_those_drawn_once() -> None:
 
 
 def test_each_user_joins_each_round_with_the_rate_of_the_proof() -> None:
-    """Joined coins of 12 runs, 240,000 in all: totals, users and pairs of rounds within 6 deviations."""
+    """240,000 coins of 12 runs: totals, users and pairs of rounds lie within 6 standard deviations."""
     joins = np.zeros((12, ROUNDS, POPULATION))
     for run in range(len(joins)):
         made = charged(run)
@@ -166,7 +166,7 @@ def test_draws_of_the_operating_system_are_other_ones_every_time() -> None:
 
 
 def test_a_journal_with_charges_starts_no_second_half(tmp_path: Path) -> None:
-    """A crash hides how many rounds were released, so all of them count; another attempt is composed."""
+    """After a crash the number of released rounds is unknown, so all of them count, and another attempt is composed."""
     secret = NoiseConfig(entropy="os")
     first = privatizer(noise=secret)
     first.persist(ChargeJournal(tmp_path / "charges"))

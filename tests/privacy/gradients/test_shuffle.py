@@ -46,7 +46,7 @@ def built(
 
 
 def messages(privatizer: GradientPrivatizer) -> np.ndarray:
-    """Send all gradients; return the messages, and receive nothing of them."""
+    """Send all gradients and return the messages, before the server receives any."""
     privatizer.charge(1, N)
     found = np.empty((N, privatizer.query.message_length))
     for row, gradient in enumerate(GRADIENTS):
@@ -56,7 +56,7 @@ def messages(privatizer: GradientPrivatizer) -> np.ndarray:
 
 
 def read(privatizer: GradientPrivatizer, sent: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Let the server read messages; return what it learns with each, float64[k, d]."""
+    """Let the server receive messages; return its new estimate after each, float64[k, d]."""
     out = np.full((len(sent), D), np.nan) if out is None else out
     for row, message in enumerate(sent):
         privatizer.channel.cursor[3] = min(privatizer.channel.cursor[3], privatizer.channel.cursor[1] - 1)
@@ -84,8 +84,8 @@ def test_the_server_learns_sums_of_full_updates_that_tell_no_order(mechanism: st
         messages(shuffled)
         assert read(shuffled, again)[[B - 1, 2 * B - 1]].tobytes() == found[[B - 1, 2 * B - 1]].tobytes()
         others.append(np.add.reduce(estimates[order[:B]]).tobytes())
-    if (mechanism, arithmetic) != ("clipped_laplace", "exact"):  # a grid has no order either
-        assert len(set(others)) > 1  # float64 sums tell the order, which is why there are units
+    if (mechanism, arithmetic) != ("clipped_laplace", "exact"):  # integer sums do not depend on the order either
+        assert len(set(others)) > 1  # float64 sums reveal the order; therefore gradients are added in integer units
 
 
 def test_an_outlier_does_not_overflow_the_sum() -> None:
@@ -146,7 +146,7 @@ def test_a_run_continues_in_the_middle_of_an_update(cut: int) -> None:
 
 
 def test_a_journal_never_makes_a_smaller_update(tmp_path: Path) -> None:
-    """The lost messages of a run that crashed may not count as if they were in the shuffler."""
+    """Messages lost in a crash must not count as part of the shuffled block."""
     settings, layout = ShuffleGradientPrivacy(1.0, 1e-6), GradientLayout(D, B)
     noise = NoiseConfig("exact", "os")
     first = settings.build(layout, N, Streams(0, "x", noise), ChargeJournal(tmp_path / "j"))

@@ -1,4 +1,4 @@
-"""Configs of gradients' trust models: what they refuse, and that all submissions of an agent meet the guarantee."""
+"""Trust models of gradients: refused settings, and the joint guarantee for all submissions of an agent."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_with_delta_each_submission_gets_what_the_composition_allows(
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0, 10.0])
 @pytest.mark.parametrize("submissions", [2, 5, 10])
 def test_gaussian_noise_on_a_grid_meets_delta_for_all_submissions(epsilon: float, submissions: int) -> None:
-    """The clip is rounded to the grid, so that of one submission need not be 1/sqrt(T) of that of all together."""
+    """The clip is rounded to the grid, so one submission need not have exactly 1/sqrt(T) of the total mu."""
     settings = LocalGradientPrivacy(epsilon, 1e-6, "clipped_gaussian", clip=1.0, submissions=submissions)
     curve = mechanism_of(settings, "exact").curve()
     assert 0.95e-6 < repeat(curve, submissions).delta(epsilon) <= 1e-6
@@ -86,7 +86,7 @@ def test_all_submissions_together_meet_the_guarantee_and_hardly_less(
     )
     assert certificate.verdict == "holds"
     proved = certificate.proof.epsilon_at_claimed_delta
-    # On the grid of Gaussian noise a small ball loses up to one of its few units.
+    # On the grid of Gaussian noise, rounding takes up to one unit from a small ball.
     assert 0.97 < proved <= 1.0 + 1e-9
 
 

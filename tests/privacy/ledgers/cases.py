@@ -30,7 +30,7 @@ def agents(cap: int = CAP, epsilon: float = 1.0, threats: ThreatModel = AGENTS, 
 
 
 class Notes:
-    """A journal in memory; `act` is called with what is written, before it is kept."""
+    """A journal in memory; `act` is called with each entry before it is stored."""
 
     def __init__(self, act: Callable[[int, int], None] = lambda first, last: None) -> None:
         self.act = act

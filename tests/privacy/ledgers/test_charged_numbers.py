@@ -1,4 +1,4 @@
-"""Any order of calls charges no submission twice and leaves none out, and the journal has all of them."""
+"""In any order of calls, every submission is charged exactly once, and the journal has all charges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The journal of charges: charges stay, despite failures of process, disk or file."""
+"""The journal of charges: charges survive failures of process, disk and file."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_journal_has_an_identity_of_its_own(tmp_path: Path) -> None:
     assert charge(ledger_of(first, identity=one)) == 2
     with pytest.raises(LedgerError, match="must be the one that this run began, got another one"):
         ledger_of(second, identity=one)
-    # Once read, the file is the same for good.
+    # Once read, the file must not be replaced.
     late = ledger_of(second)
     first.replace(second)
     with pytest.raises(LedgerError, match="must be the one that this run began, got another one"):

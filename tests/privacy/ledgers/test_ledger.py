@@ -42,7 +42,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "privunit": {"dimension": 6},
     **{name: {"release": GramRelease.of_horizon(4, 3, 2)} for name in GRAMS},
 }
-"""What each mechanism of messages needs beside its guarantee."""
+"""Settings that each message mechanism needs besides its guarantee."""
 PURE = sorted(set(MESSAGES) - {"clipped_gaussian", "gram_gaussian", "gram_bounded_laplace"})
 GUARANTEES = [
     *((name, 0.0) for name in PURE),
@@ -239,7 +239,7 @@ def test_nothing_is_charged_if_the_journal_fails_and_the_next_attempt_has_the_sa
 
 
 def test_of_charges_at_the_same_time_one_is_first() -> None:
-    # The journal waits where two charges could overtake each other.
+    # The journal waits here, so that two charges could overlap.
     ledger = agents(journal=Notes(lambda first, last: sleep(0.002)))
 
     def attempt(last: int) -> int:
@@ -259,7 +259,7 @@ def test_a_ledger_starts_from_its_journal() -> None:
     agents(journal=journal).charge(1, 7)
     second = agents(journal=journal)
     assert second.charged == 7
-    # What another run writes before the first charge counts, too.
+    # Charges that another run writes before our first charge count, too.
     journal.attempts[-1] = 9
     with pytest.raises(LedgerError, match="submission 8 cannot be charged: those up to 9"):
         second.charge(8, 8)
@@ -271,7 +271,7 @@ def test_a_ledger_starts_from_its_journal() -> None:
 
 
 def test_attempts_that_ask_users_again_compose() -> None:
-    """Three attempts charged 4, 0 and 2 users: two of them took part twice, in all that is released."""
+    """Three attempts charged 4, 0 and 2 users: two users took part twice in the releases."""
     journal = Notes()
     journal.attempts = [4, 0, 2]
     ledger, once = agents(cap=1, journal=journal), agents(cap=1)
@@ -297,7 +297,7 @@ def test_attempts_compose_with_all_submissions_of_each(cap: int) -> None:
 
 
 def test_releases_in_a_journal_are_distinguished_by_what_they_are() -> None:
-    """Another epsilon, cap, number of users or trust model is another journal; other words for the same are not."""
+    """Another epsilon, cap, number of users or trust model needs another journal; other wording does not."""
     own = agents().spec
     reworded = ThreatModel("an agent", AGENTS.adjacency, "all", ("messages",), ("time",), "anybody")
     assert agents(threats=reworded).spec.terms == own.terms

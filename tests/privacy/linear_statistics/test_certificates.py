@@ -1,4 +1,4 @@
-"""What printed and certified noise on a linear model's statistics proves, and which settings are refused."""
+"""Certificates of printed and certified noise on a linear model's statistics, and refused settings."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def test_what_the_printed_laplace_scale_proves() -> None:
     assert small.proved_epsilon == pytest.approx(0.3932, abs=1e-4)
     assert (small.verdict, small.request.source) == ("holds", "[TH23] Theorem 3")
     assert large.proved_epsilon == pytest.approx(3.9607, abs=1e-4)
-    # The pair that the audit attains loses 3.84: the upper bound is not what makes the claim fail.
+    # The audit attains a loss of 3.84, so the claim fails by itself, not only by the upper bound.
     assert (large.verdict, large.proof.tightness) == ("holds_approximately", "upper")
-    # A delta that was asked for is no part of what Theorem 3 claims.
+    # Theorem 3 claims no delta, even if one was requested.
     assert printed("gram_laplace", delta=DELTA).to_dict()["claimed"]["delta"] == 0.0
 
 
@@ -142,7 +142,7 @@ def test_truncated_laplace_noise_is_certified(rewards: str) -> None:
     assert found.proved_epsilon == math.inf
     delta = found.proof.delta_at_requested_epsilon
     assert delta is not None
-    # Superadditivity gives away less than half.
+    # Superadditivity costs less than a factor of 2.
     assert DELTA / 2 < delta <= DELTA
 
 

@@ -1,4 +1,4 @@
-"""Messages with a linear model's statistics: clipped, with noise of the right scale, once, in order, charged."""
+"""Messages with a linear model's statistics: clipped, with noise of the right scale, sent once, in order, charged."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_without_noise_the_statistics_arrive_as_they_are(kind: str, size: float)
     np.testing.assert_allclose(matrices, np.triu(outer), rtol=1e-12)
     np.testing.assert_allclose(vectors, moments, rtol=1e-12)
     assert np.array_equal(corrections, given[2] if privatizer.query.rewards == "open" else np.zeros_like(given[2]))
-    # A second message is added, its corrections are not.
+    # The second message is added, but not its corrections.
     send_statistics(privatizer.channel, *given, 2)
     add_statistics(privatizer.channel, matrices, vectors, corrections)
     np.testing.assert_allclose(matrices, 2 * np.triu(outer), rtol=1e-12)
@@ -182,7 +182,7 @@ def test_messages_differ_by_what_was_clipped_and_by_nothing_else(name: str) -> N
     given = inputs(size=2.0)
     given[0][0, 0, 1], given[0][1, 1], given[1][0, 1], given[1][1, 2] = math.nan, 1e300, math.inf, -math.inf
     features, targets, corrections = (np.where(np.abs(array) < math.inf, array, 0.0) for array in given)
-    # Nothing that happens at the last stage is sent.
+    # No message depends on the last stage.
     features[:, -1], targets[:, -1] = 7.0, 2.0
     one, two = built(name), built(name)
     one.charge(1, N)

@@ -67,7 +67,7 @@ class Read:
         self.corrections = np.full((LAYOUT.n_agents, h, LAYOUT.reward_dimension), np.nan)
 
     def take(self, privatizer: StatisticsPrivatizer, given: list[Record], first: int = 1) -> dict[int, np.ndarray]:
-        """Send users first, first + 1, ...; return all numbers that were read, by number of users."""
+        """Send the records of users first, first + 1, ...; return all numbers read, by number of users."""
         privatizer.charge(first, first + len(given) - 1)
         found = {}
         for user, record in enumerate(given, start=first):
@@ -85,7 +85,7 @@ def read(privatizer: StatisticsPrivatizer) -> dict[int, np.ndarray]:
 @pytest.mark.parametrize("settings", NOISE, ids=str)
 @pytest.mark.parametrize("growth", [0.01, 0.1, 1.0])
 def test_noise_and_shifts_are_those_of_a_counter_for_so_many_users(settings: dict[str, Any], growth: float) -> None:
-    """One user is in one block, so n releases need the noise of n users who are each released."""
+    """A user is in one block, so n releases need the noise of n users with a release after each."""
     users = 8499
     made = scheduled(users=users, growth=growth, **settings)
     number = ReleaseSchedule(growth, users).number
@@ -113,7 +113,7 @@ def test_the_noise_of_gaussian_sums_by_hand() -> None:
 
 @pytest.mark.parametrize("settings", NOISE, ids=str)
 def test_the_noise_of_each_release_has_the_stated_deviation(settings: dict[str, Any]) -> None:
-    """1,000 diagonal entries a release, in units of their scales; the false-alarm rate of each bound is below 1e-4."""
+    """1,000 diagonal entries per release, in units of their scales; each bound has a false-alarm rate below 1e-4."""
     layout = StatisticsLayout(3, 500, 1, 1, 1)
     model = CentralStatisticsPrivacy(1.0, rewards="public", **settings)
     privatizer = model.build(layout, USERS, Streams(0, "deviation"), growth=GROWTH)

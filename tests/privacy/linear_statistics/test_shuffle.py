@@ -49,7 +49,7 @@ def test_the_budget_is_met_by_the_bound_on_one_message_in_the_smallest_block(rew
     curve, largest = event.curve(), local_epsilon(1.0, 1e-6, BLOCK)
     assert isinstance(curve, ShuffledLoss)
     assert curve.delta(1.0) <= 1e-6
-    # The noise is next to the least that the bound allows, and much less than without a shuffler.
+    # The noise is close to the least that the bound allows, and much less than without a shuffler.
     assert 0.995 * largest < curve.pure_epsilon <= largest
     assert 0.99 < made.planned_certificate("ma_ldp").proof.epsilon_at_claimed_delta <= 1.0
     assert made.planned_certificate("ma_ldp").to_dict()["releases"] == made.query.schedule.number  # type: ignore[union-attr]
@@ -75,7 +75,7 @@ def test_both_parts_of_a_message_count(rewards: str) -> None:
 @REWARDS
 @ARITHMETIC
 def test_the_learner_reads_sums_of_full_blocks_only(rewards: str, arithmetic: str) -> None:
-    """Messages are those of the local model, and nothing of them is readable until their block is full."""
+    """Messages are those of the local model, and the learner reads none before its block is full."""
     made = built(arithmetic, rewards=rewards)
     local = LocalStatisticsPrivacy(1.0, rewards=rewards)  # type: ignore[arg-type]
     query = replace(

@@ -58,7 +58,7 @@ def test_accepts_the_right_law_and_rejects_two_thirds_and_three_halves(scale: fl
 
 
 def test_scale_and_bound_are_each_needed() -> None:
-    # The acceptance above would be worth little if it let through one parameter that is wrong.
+    # The test above can fail: it rejects a wrong value of either parameter.
     x = sample(2)
     for factor in (2 / 3, 3 / 2):
         assert stats.kstest(x, lambda y, f=factor: distribution(y, SCALE * f, BOUND)).pvalue < 1e-50

@@ -1,4 +1,4 @@
-"""Discrete Gaussian noise: the exact law, read back from its table; the right samples; ties; its zCDP bound."""
+"""Discrete Gaussian noise: its table has the exact law, samples follow it, ties are resolved, zCDP bounds it."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_ties_are_settled_by_further_bits(agreed: int, step: int) -> None:
 
 
 def test_no_two_draws_share_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Which numbers draws read: recorded from the uncompiled kernel, with a tie.
+    # The stream numbers that draws read: recorded from the uncompiled kernel, with a tie.
     asked: list[int] = []
 
     def record(out: np.ndarray, _key: np.ndarray, first: np.uint64) -> None:
@@ -253,7 +253,7 @@ def test_bad_scales_are_refused(scale: float) -> None:
 
 
 def test_the_curve_is_at_most_the_zcdp_bound() -> None:
-    # spec: (1, 1e-6) at sigma / l2 = 4.5309, rho = 0.02436, by zCDP; at 4.2247 by the Gaussian curve.
+    # (1, 1e-6) needs sigma / l2 = 4.5309 (rho = 0.02436) by zCDP, and 4.2247 by the Gaussian curve.
     curve = DiscreteGaussian(42.247).curve(Sensitivity(20.0, 10.0, 8.0, 5))
     assert isinstance(curve, MinimumCurve)
     assert curve.curves[0].epsilon(1e-6) == pytest.approx(ZCDP(10.0**2 / 2.0 / 42.247**2).epsilon(1e-6))

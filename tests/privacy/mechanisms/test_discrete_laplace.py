@@ -1,4 +1,4 @@
-"""Discrete Laplace noise: the exact law, read back from its table; the right samples; separate bits for each draw."""
+"""Discrete Laplace noise: its table has the exact law, samples follow it, and every draw has bits of its own."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def chi_square_pvalue(x: np.ndarray, scale: float) -> float:
 
 
 class TableLaw:
-    """What a table says its draws are: every coin's probability as a fraction."""
+    """The law of a table: every coin's probability as a fraction."""
 
     def __init__(self, scale: float) -> None:
         table = discrete_laplace_table(scale)
@@ -154,7 +154,7 @@ def test_values_beyond_the_digits_are_drawn() -> None:
     beyond = x[x > 8]
     p = 2 * math.exp(-1) / (1 + math.exp(-1)) * math.exp(-8)
     assert abs(beyond.shape[0] - 2e6 * p) < 5 * math.sqrt(2e6 * p)
-    # What is left of them is the law itself.
+    # The remainder beyond 8 follows the law itself.
     again = beyond - 9
     assert again.mean() == pytest.approx(1 / math.expm1(1), abs=5 * math.sqrt(0.92 / beyond.shape[0]))
 
@@ -200,7 +200,7 @@ def tying_table(scale: float, seed: int, number: int, coin: int) -> np.ndarray:
 @pytest.mark.parametrize("coin", range(11))
 def test_ties_are_settled_by_further_bits(coin: int) -> None:
     # Both outcomes of the tie: all further bits of p 1, or all 0; and p's own. Most draws have no tie and agree, too.
-    # The draw is one that is not 0, so that each of its coins shows.
+    # The draw is not 0, so that each of its coins has an effect.
     seed, seen = 4, set()
     number = 10 + int(np.flatnonzero(sample(seed, 50.0, 40)[10:])[0])
     for rest in (None, 0, 2**64 - 1):
@@ -259,7 +259,7 @@ def test_a_probability_that_ties_often_is_met() -> None:
 
 @pytest.mark.parametrize("scale", [0.3, 50.0, 2.0**40])
 def test_no_two_draws_share_a_word(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Which numbers a draw reads, whatever the coins say: recorded from the uncompiled kernel.
+    # The stream numbers that a draw reads, for any outcome of its coins: recorded from the uncompiled kernel.
     asked: list[int] = []
 
     def record(out: np.ndarray, _key: np.ndarray, first: np.uint64) -> None:
@@ -335,7 +335,7 @@ def test_integer_changes_have_the_exact_curve() -> None:
     curve = DiscreteLaplace(10.0).curve(Sensitivity.of_cells(20))
     assert curve.exact
     assert curve.pure_epsilon == 2.0
-    # spec: 20 cells at scale 10.
+    # 20 cells at scale 10.
     assert curve.delta(1.0) == pytest.approx(2.3967e-3, rel=1e-4)
     assert curve.epsilon(1e-6) == pytest.approx(1.7886, abs=1e-4)
 

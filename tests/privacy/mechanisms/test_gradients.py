@@ -150,7 +150,7 @@ def test_messages_without_the_compiler_are_the_same() -> None:
     lines = printed_without_compiler(code).strip().split("\n")
     for line, (_, mechanism) in zip(lines, sorted(MECHANISMS.items()), strict=True):
         there = np.array([float.fromhex(x) for x in line.split()])
-        # Not the same bits: the two may take their logarithms from different libraries.
+        # Bits may differ, because the two may take logarithms from different libraries.
         np.testing.assert_allclose(there, mechanism.randomize(VECTOR, KEY, 5), rtol=1e-12, atol=1e-15)
 
 
@@ -172,7 +172,7 @@ def test_laplace_noise_has_the_right_scale_and_no_other(exact: bool) -> None:
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_gaussian_noise_has_the_right_scale_and_no_other(exact: bool) -> None:
-    # As above. Discrete Gaussian noise is calibrated as rounded Gaussian noise, which is as large.
+    # As above. Discrete Gaussian noise is calibrated as rounded Gaussian noise, with the same variance.
     mechanism = ClippedGaussian.calibrated(1.0, 1e-5, DIMENSION, CLIP, exact)
     sigma = CLIP / gaussian_mu(1.0, 1e-5)
     assert mechanism.scale == pytest.approx(sigma, rel=1e-3)

@@ -1,4 +1,4 @@
-"""Gram matrices with right-hand sides: sensitivities, what printed and certified scales prove, and the messages."""
+"""Gram matrices with right-hand sides: sensitivities, the guarantees of printed and certified scales, and messages."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_what_the_printed_laplace_scale_proves() -> None:
         mechanism = GramLaplace(release, (b,) * 5)
         assert mechanism.curve().pure_epsilon == pytest.approx(pure, abs=1e-4)
         assert mechanism.curve().epsilon(1e-6) == pytest.approx(at_delta, abs=5e-4)
-    # What the attaining pair loses for ten agents is above the claim as well.
+    # For ten agents the attained loss exceeds the claim as well.
     assert 10 * 30 * l1_lower(50) / printed_laplace_scale(5, 50, 1.0) == pytest.approx(3.84, abs=5e-3)
 
 
@@ -329,7 +329,7 @@ def test_gaussian_requests_below_what_rounding_costs_are_refused(epsilon: float,
     release = GramRelease.of_horizon(5, dimension, 3)
     with pytest.raises(ValueError, match=r"^epsilon must be above what rounding to a grid costs, got .*; raise it"):
         GramGaussian.calibrated(epsilon, 1e-9, release, stage_scales=True, exact=True)
-    # Ten times as much is possible, as it is without a grid.
+    # A ten times larger epsilon is possible, as it is without a grid.
     found = GramGaussian.calibrated(max(10 * epsilon, 1e-2), 1e-9, release, exact=epsilon > 1e-9)
     assert found.curve().epsilon(1e-9) <= max(10 * epsilon, 1e-2)
 

@@ -1,4 +1,4 @@
-"""Uniform and bounded Laplace noise for Gram matrices, the law without noise, and what is proved without clips."""
+"""Uniform and bounded Laplace noise for Gram matrices, the law without noise, and certificates without clips."""
 
 from __future__ import annotations
 

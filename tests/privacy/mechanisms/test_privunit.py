@@ -90,7 +90,7 @@ def test_a_small_request_is_met(d: int, epsilon: float) -> None:
     mechanism = PrivUnit.calibrated(epsilon, 0.0, d)
     assert precise_loss(mechanism) <= mechanism.epsilon <= epsilon
     assert mechanism.epsilon == pytest.approx(epsilon, rel=1e-7)
-    # The mean of a message: about the one that the loss allows in the direction of v (a sphere's first harmonic).
+    # The mean of a message is close to the largest that the loss allows in the direction of v.
     assert mechanism.gain == pytest.approx(epsilon * PrivUnit.calibrated(1e-2, 0.0, d).gain / 1e-2, rel=1e-2)
 
 

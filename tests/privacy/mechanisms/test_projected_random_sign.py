@@ -1,4 +1,4 @@
-"""Projected random sign: its law, what its bits prove, and the accuracy of its estimate."""
+"""Projected random sign: its law, the guarantee of its bits, and the accuracy of its estimate."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _words(key: np.ndarray, first: int, n: int) -> list[int]:
 
 @pytest.mark.parametrize("key", [KEY, np.array([CHACHA20, 1, 2, 3, 4], dtype=np.uint64)])
 def test_every_word_serves_one_purpose_of_one_submission(key: np.ndarray) -> None:
-    # A message put together from the words that it should be made of, in Python.
+    # A message assembled in Python from the random words that it should use.
     mechanism, rng = ProjectedRandomSign.calibrated(10.0, 0.0, 20, 1.0), np.random.default_rng(5)
     n, noise = mechanism.projections, mechanism.vector_noise(key)
     truth = sum(int(limb) << (64 * (LIMBS - 1 - i)) for i, limb in enumerate(mechanism.bit.table()))

@@ -1,4 +1,4 @@
-"""Randomized response: the exact coin, the unbiased estimate, and what n of them prove."""
+"""Randomized response: the exact coin, the unbiased estimate, and the guarantee of n of them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_what_is_no_bit_counts_as_one_of_them() -> None:
 
 
 def test_curve_is_the_exact_composition() -> None:
-    # 20 bits at 0.1: the test vector of the specification.
+    # 20 bits at epsilon 0.1.
     curve = RandomizedResponse(0.1).curve(Sensitivity.of_cells(20))
     assert curve.exact
     assert curve.pure_epsilon == pytest.approx(2.0)

@@ -130,7 +130,7 @@ def test_a_class_cannot_say_otherwise_than_its_table(name: str) -> None:
 
 
 def test_a_class_that_was_not_looked_at_is_not_registered() -> None:
-    """What is mixed in keeps the check from being called."""
+    """A mixed-in class prevents the check from being called."""
     silent = type("Silent", (), {"__init_subclass__": classmethod(lambda cls: None)})
     mixed = type("Mixed", (silent, Steps), {"curve": None})
     with pytest.raises(TypeError, match="Mixed must leave __init_subclass__, curve to its table"):
@@ -138,7 +138,7 @@ def test_a_class_that_was_not_looked_at_is_not_registered() -> None:
 
 
 def test_a_field_cannot_say_otherwise_either() -> None:
-    """One without a default is no attribute of the class, but of every instance."""
+    """A field without a default is an attribute of instances only, not of the class."""
     with pytest.raises(TypeError, match="Liar must leave law to its table"):
         type("Liar", (Steps,), {"__annotations__": {"law": "int"}})
 
@@ -149,7 +149,7 @@ def test_the_proof_is_recomputed_exactly(delta: float) -> None:
         proved = mechanism.curve(Sensitivity.of_cells(cells)).epsilon(delta)
         again = of_a_table(mechanism.chances(), cells, delta)
         assert proved >= again
-        if delta < 0.1:  # beyond what sticks out the curve is a little more than the least
+        if delta < 0.1:  # apart from the mass outside the support, the curve is slightly above the exact value
             assert proved == pytest.approx(again, rel=1e-9)
 
 

@@ -1,4 +1,4 @@
-"""Uniform noise: its law, and the delta that a bound proves, against exact integration and over all shifts."""
+"""Uniform noise: its law, and its certified delta against exact integration over all shifts."""
 
 from __future__ import annotations
 

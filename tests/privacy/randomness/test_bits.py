@@ -124,7 +124,7 @@ def test_same_bits_without_the_compiler() -> None:
 
 
 def test_a_secret_key_of_another_process_draws_nothing() -> None:
-    """Nor does any function that draws through an address: what it should fill would be released as it is."""
+    """Functions that draw through an address refuse, too; otherwise their output would be released without noise."""
     code = (
         "import numpy as np\n"
         "from dprl.privacy import LedgerError, NoiseConfig, Streams\n"

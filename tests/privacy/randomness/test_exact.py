@@ -43,7 +43,7 @@ def test_exponential_is_within_one_unit(x: str, bits: int) -> None:
     with localcontext() as context:
         context.prec = 700
         reference = (-Decimal(x)).exp() * Decimal(2) ** bits
-        # Twice the error that rounding alone may have: a slip of one unit would be seen.
+        # Rounding to the nearest unit is off by half a unit at most; an error of one unit would be detected.
         assert abs(Decimal(exp_minus(Fraction(x), bits)) - reference) <= Decimal("0.5000001")
 
 
@@ -96,7 +96,7 @@ def test_coins_have_their_probability_and_no_other(p: Fraction) -> None:
         return abs(mean - q) / float(np.sqrt(q * (1 - q) / n))
 
     assert deviations(float(p)) < 5
-    # The rarer side is the one that a factor changes visibly.
+    # Test the rarer side, where a wrong factor has a visible effect.
     rare = min(p, 1 - p)
     for factor in (Fraction(2, 3), Fraction(3, 2)):
         other = rare * factor if rare == p else 1 - rare * factor

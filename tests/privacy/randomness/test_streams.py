@@ -74,7 +74,7 @@ def test_two_releases_share_no_draw() -> None:
 
 
 def test_keys_of_the_operating_system_are_not_written_down() -> None:
-    # Nothing that could be written down is in the object: before and after a key is drawn it says the same.
+    # The object contains no key: its representation is the same before and after a draw.
     streams = Streams(3, "a", OS)
     before = (repr(streams), pickle.dumps(streams), vars(streams).copy())
     drawn = [key(streams, name) for name in NOISE_STREAMS]
