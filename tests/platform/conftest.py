@@ -25,16 +25,16 @@ def walking(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def fixed_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have cells that run in this process draw what they drew before: otherwise each edit of a source draws anew.
+    """Fix the noise of cells in this process; otherwise every edit of a source would change it.
 
-    Whoever states a false-alarm rate per seed states it for one seed only so. Processes that are started do not see it.
+    A false-alarm rate holds for one fixed draw only. Processes started by a test are not affected.
     """
     monkeypatch.setattr("dprl.platform.plugins.source_digest", lambda _: "1")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _quick_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Copy the tables of a new store: MLflow makes them by all of its migrations, which takes a second each time."""
+    """Copy the tables of a new store, because MLflow's migrations take a second for each store."""
     migrate: Any = database._initialize_tables
 
     @cache

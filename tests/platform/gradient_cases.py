@@ -30,7 +30,7 @@ METRICS = (
 
 
 class Walker:
-    """Parameters that walk by the estimates of gradients; the score grows by one with every submission.
+    """Parameters that move by the estimated gradients; the score grows by one with every submission.
 
     The first success is at submission 10, but never for an even seed.
     """

@@ -1,4 +1,4 @@
-"""The command in separate processes, as a user starts it, and its results."""
+"""Helpers that run the command in separate processes, as a user does, and read its results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mlflow.tracking import MlflowClient
 from tests.servers import kill_group
 
 PATIENCE = 400.0
-"""Seconds that a command may take; the machine may be loaded."""
+"""Timeout of a command in seconds; the machine may be busy."""
 
 CONFIG: dict[str, Any] = {
     "name": "grid",
@@ -45,12 +45,12 @@ def write_config(folder: Path, **changes: object) -> Path:
 
 
 def start(home: Path, *words: object, **environment: str) -> AbstractContextManager[subprocess.Popen[str]]:
-    """Start the command, and kill at the end what is left of it and of its children."""
+    """Start the command; at the end kill it and its children if they still run."""
     return _started(home, words, environment, subprocess.STDOUT)
 
 
 def start_with_errors_apart(home: Path, *words: object) -> AbstractContextManager[subprocess.Popen[str]]:
-    """As `start`, which has errors among what is printed."""
+    """Like `start`, but with standard error apart from standard output."""
     return _started(home, words, {}, subprocess.PIPE)
 
 
@@ -58,7 +58,7 @@ def start_with_errors_apart(home: Path, *words: object) -> AbstractContextManage
 def _started(
     home: Path, words: Sequence[object], environment: Mapping[str, str], stderr: int
 ) -> Iterator[subprocess.Popen[str]]:
-    # A shell that starts the tests in the background has them, and so all their children, ignore Ctrl-C.
+    # A shell that runs the tests in the background makes them and their children ignore Ctrl-C.
     heeding = ["env", "--default-signal=INT"]
     command = [*heeding, sys.executable, "-P", "-m", "dprl.platform.command_line", *map(str, words)]
     with subprocess.Popen(
@@ -103,29 +103,29 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen[str]) ->
 
 
 def checkpoints(home: Path) -> list[Path]:
-    """Return the checkpoints of cells that are on their way."""
+    """Return the checkpoints of unfinished cells."""
     return list(home.glob("sweeps/grid/cells/*/state.npz"))
 
 
 def holders(home: Path) -> list[int]:
-    """Return the processes that run a cell now, or have died with one."""
+    """Return the processes that run a cell, or died while they ran one."""
     unfinished = {file.parent.name for file in checkpoints(home)}
     return [process for cell, process in _locks(home).items() if cell in unfinished]
 
 
 def last_holders(home: Path) -> set[int]:
-    """Return the processes that were the last to run a cell, be it finished or not."""
+    """Return the last process of each cell, finished or not."""
     return set(_locks(home).values())
 
 
 def _locks(home: Path) -> dict[str, int]:
-    """Return which process has or had the lock of a cell."""
+    """Return the processes that hold or held the lock of each cell."""
     locks = [lock for lock in home.glob("sweeps/grid/locks/*") if lock.name != "sweep"]
     found = {lock.name: lock.read_text().split() for lock in locks}
     return {cell: int(words[1]) for cell, words in found.items() if words}  # "process 123 on host"
 
 
 def kill(process_id: int) -> None:
-    """Kill a process as the system would; it may have ended already."""
+    """Kill a process with SIGKILL; it may have ended already."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(process_id, signal.SIGKILL)

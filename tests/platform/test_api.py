@@ -1,4 +1,4 @@
-"""The Python API: the objects that config files create, and the results of a finished sweep."""
+"""The Python API: objects of config files, and results of a finished sweep."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def with_episodes(text: str) -> str:
     return GOOD.replace("episodes: 100", f"episodes: {text}")
 
 
-# What is in the file, and what the one line must say.
+# (content of the file, part of the error line)
 BAD_FILES: dict[str, tuple[str, list[str]]] = {
     "unknown key": (GOOD + "episode: 5\n", ["episode: unknown key", "did you mean 'episodes'?", "seeds"]),
     "unknown algorithm key": (
@@ -262,7 +262,7 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
 
 @pytest.fixture
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current folder, and no folder of results named elsewhere."""
+    """An empty current folder, without a results folder set elsewhere."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DPRL_HOME", raising=False)
     return tmp_path
@@ -377,7 +377,7 @@ def test_bad_arguments_are_refused_in_one_line_and_nothing_is_written(
 def test_a_home_that_cannot_be_made_is_refused(
     outside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In /proc root may write, and nobody can make a folder."""
+    """Even root cannot make a folder in /proc."""
     (outside / "try.yaml").write_text(GOOD)
     monkeypatch.setenv("DPRL_HOME", "/proc/foo")
     assert_refused(["run", "try.yaml"], ["DPRL_HOME", "/proc"], outside, capsys)

@@ -57,7 +57,7 @@ def test_every_help_has_an_example(command: list[str], capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("name", sorted(commands.COMMANDS))
 def test_the_examples_in_the_help_are_understood(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The example runs as far as its options; a config that is not there yet is another matter."""
+    """The example's options are valid; its config need not exist."""
     import shlex  # noqa: PLC0415
 
     from dprl.platform.command_line import _parser  # noqa: PLC0415
@@ -186,7 +186,7 @@ def test_ui_becomes_mlflows_server_on_the_same_database(
         assert program == sys.executable
         assert words[words.index("--backend-store-uri") + 1].endswith("/a%20b%2520c%3Fd%23e/mlflow.db")
         assert environment["PYTHONSAFEPATH"] == "1"
-        raise KeyboardInterrupt  # in place of a server that runs until then
+        raise KeyboardInterrupt  # in place of a server that runs until it is interrupted
 
     monkeypatch.setattr(os, "execve", execve)
     shown = output(capsys, "ui", "--port", "5791", code=130)
@@ -301,7 +301,7 @@ def test_the_resume_command_does_not_start_afresh() -> None:
 
 
 def loaded_after(*arguments: str) -> set[str]:
-    """The modules that are loaded when a command has run in a new process."""
+    """The modules loaded by a command in a new process."""
     script = (
         "import sys, contextlib, io\n"
         "from dprl.platform.command_line import main\n"

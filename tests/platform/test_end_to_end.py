@@ -21,7 +21,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Return the home of a finished sweep on two CPUs, only to be read, and what it said."""
+    """Return the home of a finished sweep on two CPUs, to be read only, and its output."""
     home = tmp_path_factory.mktemp("swept")
     return home, dprl(home, "sweep", write_config(home), DPRL_NUM_CPUS="2")
 
@@ -84,7 +84,7 @@ def test_on_one_cpu_the_records_are_the_same(swept: tuple[Path, str], tmp_path: 
 def test_a_failing_cell_is_named_and_a_grown_grid_runs_only_what_is_new(
     swept: tuple[Path, str], tmp_path: Path
 ) -> None:
-    """In one sweep, because starting Ray takes longer than all the rest."""
+    """Both are tested in one sweep, because starting Ray takes longest."""
     digest = sorted(records(swept[0]))[0]
     broken = tmp_path / "sweeps" / "grid" / "cells" / digest
     (broken / "state.npz").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The one line of an error: its length, and the keys that it names."""
+"""One-line errors: their length, and the keys that they name."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def test_a_new_part_is_certified_as_it_is_written(
     line = capsys.readouterr().out.splitlines()[1].strip()
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"my_{kind}.py", f"my_{kind}.yaml"]
     assert f"My{kind.capitalize()}" in (tmp_path / f"my_{kind}.py").read_text()
-    # Running would compile for half a minute each; tests/docs/test_extending.py runs the originals.
+    # Running one would compile for half a minute; tests/docs/test_extending.py runs the originals.
     words = line.replace("dprl run", f"{sys.executable} -P -m dprl.platform.command_line certify")
     done = subprocess.run(["bash", "-c", words], env=dict(os.environ), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Parts from elsewhere: what can be registered, digests of their sources, and wrong names, reported in one line."""
+"""Plugins: registration, digests of their sources, and one-line errors for wrong names."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ REGISTRIES: tuple[dict[str, Any], ...] = (ALGORITHMS, ENVIRONMENTS, MDPS, ADDITI
 
 @pytest.fixture
 def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Return what names plugins, whose modules lie in `tmp_path`; registries are as before afterwards."""
+    """Return a function that names plugins with modules in `tmp_path`; registries are restored afterwards."""
     before = [dict(registry) for registry in REGISTRIES]
     loaded = set(sys.modules)
     monkeypatch.syspath_prepend(tmp_path)
@@ -124,7 +124,7 @@ def test_sources_of_plugins_count_in_the_digest(named: Callable[..., None], tmp_
     fresh, seen = source_digest.__wrapped__, []
     seen.append(fresh())
     named("ours")
-    seen.append(fresh())  # named, and not there
+    seen.append(fresh())  # named, but missing
     (tmp_path / "ours.py").write_text("a = 1\n")
     seen.append(fresh())
     (tmp_path / "ours.py").write_text("a = 2\n")
@@ -143,7 +143,7 @@ def test_sources_of_plugins_count_in_the_digest(named: Callable[..., None], tmp_
 
 
 def test_an_edited_plugin_renames_only_cells_that_use_it(named: Callable[..., None], tmp_path: Path) -> None:
-    """ours_a imports ours_c; ours_b is on its own; what ours_d imports cannot be told."""
+    """ours_a imports ours_c, ours_b imports nothing, and the imports of ours_d are unknown."""
     texts = {"a": "from ours_c import x\n", "b": "y = 1\n", "c": "x = 1\n", "d": "z = __import__('ours_b')\n"}
     for name, text in texts.items():
         (tmp_path / f"ours_{name}.py").write_text(text)
@@ -215,7 +215,7 @@ def test_what_names_no_module_is_reported_in_one_line(name: str, named: Callable
 
 
 def test_a_module_beside_a_plugin_must_be_named_too(named: Callable[..., None], tmp_path: Path) -> None:
-    """Its source would be part of no digest: another version of it would pass for the same cell."""
+    """Its source would be in no digest, so another version would count as the same cell."""
     (tmp_path / "ours.py").write_text("import ours_helper\n")
     (tmp_path / "ours_helper.py").write_text("scale = 1.0\n")
     named("ours")
@@ -224,13 +224,13 @@ def test_a_module_beside_a_plugin_must_be_named_too(named: Callable[..., None], 
     del sys.modules["ours"], sys.modules["ours_helper"]
     named("ours", "ours_helper")
     with pytest.raises(UserError, match="same sources as at the start of the program"):
-        load_plugins()  # they were written after the digest of this process was made
+        load_plugins()  # written after this process computed its digest
 
 
 def test_a_module_that_a_plugin_imports_late_is_refused(
     named: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before anything is kept: otherwise another version of it would draw other noise for the same cell."""
+    """It is refused before any result is kept; another version could draw other noise for the same cell."""
     monkeypatch.setattr(plugins, "_AT_IMPORT", frozenset(sys.modules))
     (tmp_path / "ours_late.py").write_text("scale = 1.0\n")
     require_digested_modules()

@@ -1,4 +1,4 @@
-"""Ray's token: private to its user, sent where it is required, and reported in one line if missing."""
+"""Ray's token: readable by its user only, sent where it is required, reported in one line if missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOKEN = "a-token-of-these-tests"
 
 @pytest.fixture(autouse=True)
 def user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Give the home of a user without a token; what is set meanwhile is forgotten."""
+    """The home of a user without a token; changes of the environment are undone afterwards."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.setenv(name, "")
@@ -75,7 +75,7 @@ def test_a_user_who_wants_no_token_gets_none(user: Path) -> None:
 
 
 class _Door(grpc.ServerInterceptor):
-    """Turns away who lacks the token, and notes what it is shown."""
+    """A server that refuses clients without the token and records the tokens shown."""
 
     def __init__(self, token: str | None) -> None:
         self.token = token

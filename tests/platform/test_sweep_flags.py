@@ -32,7 +32,7 @@ def test_submit_takes_and_hands_on_what_says_how_to_sweep() -> None:
     assert flags(parser, "sweep") - flags(parser, "submit") == {"--dry-run", "--resume-command"}
     words = sweep_words(parser.parse_args(["submit", "smoke", *CLUSTER, *FLAGS]))
     assert words == FLAGS
-    # What is handed on says the same again.
+    # The flags passed on are the flags given.
     assert sweep_words(parser.parse_args(["sweep", "smoke", *words])) == FLAGS
     assert sweep_words(parser.parse_args(["submit", "smoke", *CLUSTER])) == []
 
@@ -78,9 +78,9 @@ def test_mlflows_own_variable_says_where_its_store_is(
     assert json.loads(capsys.readouterr().out)["tracking_uri"] == f"sqlite:///{tmp_path}/theirs.db"
     assert (tmp_path / "theirs.db").is_file()
     assert not (tmp_path / "mlflow.db").exists()
-    # Files of runs do not go to the folder that the command is called from.
+    # Files of runs are not written to the current folder.
     assert any((tmp_path / "artifacts").rglob("records.parquet"))
-    # What is typed goes before it.
+    # A typed flag takes precedence.
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense")
     assert main(["run", "smoke", *small]) == 2
     assert capsys.readouterr().err.startswith("dprl: tracking-uri: must be a database or a server, got 'nonsense'; ")

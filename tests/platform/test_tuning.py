@@ -118,7 +118,7 @@ def test_a_mistake_of_the_first_trial_is_refused_at_once(config: dict[str, Any],
     with pytest.raises(UserError) as refusal:
         made.default_resource_request(config)
     assert str(refusal.value).startswith(message)
-    # In a later one it is that trial's own.
+    # In a later trial the error is that trial's own.
     made.default_resource_request({})
     assert made.default_resource_request(config).bundles == [{"CPU": 1}]
 
@@ -166,7 +166,7 @@ def certificate_of_folder(folder: Path) -> dict[str, Any]:
 
 
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
-    """As population-based training would load it."""
+    """Population-based training would load one."""
     trial = trial_of()
     trial.train()
     trial.save(str(tmp_path / "checkpoint"))
@@ -230,7 +230,7 @@ def test_asha_on_ray(cluster: None, tmp_path: Path) -> None:
     )
     results = tuner.fit()
     assert not results.errors
-    # Tune's variables stay the user's.
+    # Tune's environment variables remain the user's.
     assert {key for key in os.environ.keys() - before.keys() if key.startswith("TUNE_")} == set()
     certificates = [certificate_of_folder(Path(result.path)) for result in results]
     users = [result.metrics["episode"] for result in results]

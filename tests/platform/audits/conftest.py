@@ -1,4 +1,4 @@
-"""Attacks have fixed results: they draw from streams that are named after the cell."""
+"""Fixed results for attacks, whose random streams are named after the cell."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _fixed(fixed_draws: None) -> None:
-    """As `fixed_draws`, in all tests here."""
+    """Apply `fixed_draws` to all tests of this folder."""

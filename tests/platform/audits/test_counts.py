@@ -184,7 +184,7 @@ def test_either_arithmetic_is_audited(config: str, arithmetic: str) -> None:
 
 
 def test_a_planted_leak_is_found_by_the_channel_test(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text of a log that names the user's cell, beside numbers that are noisy."""
+    """The leak is a log text that names the user's cell, beside noisy numbers."""
     monkeypatch.setattr(UserMessage, "__repr__", lambda report: f"Report(cell {report.values.argmax()})")
     findings = audit_experiment(cell(config, "privacy.epsilon=200"), runs=1000)
     assert [one.name for one in findings if one.verdict == "refuted"] == ["channels"]
@@ -196,7 +196,7 @@ def test_a_planted_leak_is_found_by_the_channel_test(config: str, monkeypatch: p
 def test_fractions_under_whole_number_noise_are_found_by_the_channel_test(
     config: str, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
-    """Coins that stay values: a privatizer would refuse them."""
+    """Rewards that are sent without tossing coins; a privatizer would refuse them."""
     changes = (f"privacy.model={model}", "privacy.mechanism=discrete_laplace")
     sound = audit_experiment(cell(config, *changes), runs=1000)
     assert [one.verdict for one in sound] == ["not refuted"] * 3
@@ -214,7 +214,7 @@ def test_fractions_under_whole_number_noise_are_found_by_the_channel_test(
 def test_a_proof_below_what_is_measured_is_a_violation(
     config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A true claim beside a proof of less than the noise gives."""
+    """A true claim beside a proof of a smaller epsilon than that of the noise."""
     monkeypatch.setattr(ProbeProof, "of", lambda *_: ProbeProof(0.5, 0.0))
     code, out, _ = run(capsys, config, "--runs", "20000")
     assert code == 1
@@ -267,7 +267,7 @@ def test_the_papers_table_is_aligned_and_narrow() -> None:
 
 
 def test_the_papers_table_with_what_is_printed() -> None:
-    """Every row as it is, but for the measured numbers."""
+    """Every row of the table, except for the measured numbers."""
     found = []
     for entry in paper_claims():
         epsilon, delta = (0.0, 0.00596) if entry.claim.epsilon == 0 else (math.inf, 0.0)

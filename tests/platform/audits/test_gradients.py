@@ -1,4 +1,4 @@
-"""`dprl audit` of a cell with gradients attacks the cell's own mechanism, and finds what else agents send."""
+"""`dprl audit` of a cell with gradients attacks the cell's own mechanism, and finds other data that agents send."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_without_noise_messages_tell_everything() -> None:
 
 
 def test_all_submissions_of_an_agent_are_attacked_together() -> None:
-    """Each of two submissions has half of epsilon: what both of them show is more than one could.
+    """Each of two submissions has half of epsilon; together they reveal more than one could.
 
     The mechanism attains its epsilon, so one seed in forty measures more than is true; this one is not of those.
     """

@@ -1,4 +1,4 @@
-"""`dprl audit` of a cell whose users send one message: attacks on whole messages, and what else leaves users."""
+"""`dprl audit` of a cell whose users send one message: attacks on whole messages and on all other channels."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_open_rewards_and_missing_clips_are_found() -> None:
     assert text.startswith("one: REFUTED: claimed 4, measured epsilon = inf")
     assert "which the device does not cut" in " ".join(text.split())
     assert "reward corrections: no noise" in text
-    # Without the rewards' corrections it is the missing clips alone.
+    # Without the rewards' corrections, only the missing clips are to blame.
     *attacks, channels = audit_experiment(cell(NO_CLIPS), 2000)
     assert channels.verdict == "not refuted"
     assert [one.verdict for one in attacks] == ["not refuted", "refuted"] * len(PROBES)
@@ -161,7 +161,7 @@ def test_a_claim_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_scores_are_log_likelihood_ratios() -> None:
-    """E[exp(score)] is 1 in world 0: to within five standard errors, a false alarm in a million seeds."""
+    """E[exp(score)] is 1 on the first data set, within five standard errors: a false alarm in a million seeds."""
     for arithmetic in ("fast", "exact"):
         experiment = cell(LAPLACE, noise={"arithmetic": arithmetic})
         for sizes in PROBES:
@@ -182,7 +182,7 @@ def test_what_is_said_beside_the_message_is_found(monkeypatch: pytest.MonkeyPatc
 
 
 def test_noise_on_a_grid_hides_what_follows_the_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Statistics that are added after the noise, and not rounded, stand beside the grid."""
+    """Statistics that are added after the noise without rounding are not on the grid."""
     experiment = cell(LAPLACE, noise={"arithmetic": "exact"})
 
     def record(world: int) -> list[recorder.Message]:

@@ -27,7 +27,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The databases that a server was asked for, in place of a server."""
+    """The databases requested of a fake server."""
     found: list[str] = []
 
     def execve(_: str, words: list[str], __: dict[str, str]) -> None:
@@ -39,7 +39,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def last_line(config: Path, home: Path, uri: str | None, capsys: pytest.CaptureFixture[str]) -> str:
-    """Return what a sweep says on where its runs are."""
+    """Return the last line of a sweep, which names the place of its runs."""
     how = SweepOptions("grid", home, "process", None, uri, fresh=False, command="dprl run grid.yaml")
     run_sweep(load_cells(config), how)
     return capsys.readouterr().err.splitlines()[-1].removeprefix("MLflow    ").rpartition(": experiment")[0]

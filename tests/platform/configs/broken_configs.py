@@ -33,9 +33,9 @@ class Case(NamedTuple):
 
 @cache
 def valid_configs() -> list[Mapping]:
-    """Return the configs of the project, and a small one of every algorithm on every environment it plays.
+    """Return the project's configs, and a small config for each algorithm and each environment that it plays.
 
-    Both are small runs: it is the breaking that makes them large.
+    All are small runs; only the changes make some of them large.
     """
     found = [yaml.safe_load(file.read_text()) | {"episodes": 100, "seeds": 2} for file in config_files().values()]
     for algorithm, config in ALGORITHMS.items():
@@ -52,7 +52,7 @@ def _small(algorithm: str, env: str, model: str) -> Mapping:
 
 @cache
 def _known() -> tuple[list[str], list[Any]]:
-    """Return every key of every class, and every word that is a choice of one, with all registered names."""
+    """Return all keys of all classes, all choices of their values, and all registered names."""
     keys, words = {"name", "model", "epsilon", "episodes", "seeds", "seed", "noise", "release", "audit"}, set[Any]()
     registries: tuple[typing.Mapping[str, type[Any]], ...] = (ALGORITHMS, ENVIRONMENTS, *TRUST_MODELS.values())
     for registry in registries:

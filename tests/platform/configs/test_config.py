@@ -1,4 +1,4 @@
-"""Config files: what YAML means here, overrides, grids, and the typed cells that come out."""
+"""Config files: YAML values, overrides, grids, and the resulting typed cells."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BASE: dict[str, Any] = {
 
 
 def fitting(section: str, settings: type[Any]) -> dict[str, Any]:
-    """The algorithm or environment that goes with a registered one of the other section; 'none' goes with all."""
+    """The algorithm or environment that fits a registered one of the other section; 'none' fits all."""
     privacy = {"privacy": {"model": "none"}}
     if section == "algorithm":
         env = next(name for name, env in ENVIRONMENTS.items() if env.builds is settings.plays)
@@ -139,7 +139,7 @@ def test_everything_registered_can_be_named_in_a_config(registry: dict[str, type
             continue  # they need a file, tests/algorithms/test_logged_vi.py
         values: dict[str, object] = {key: name}
         if section == "env" and settings.builds not in played:
-            # It is known, but no algorithm plays it yet.
+            # It is registered, but no algorithm plays it yet.
             with pytest.raises(UserError, match=rf"got {name}, a .*; choose env [a-z_0-9 ]+$"):
                 read_experiment({**BASE, section: values})
             continue

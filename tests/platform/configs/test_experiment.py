@@ -1,4 +1,4 @@
-"""An experiment: its identity, its names, and that it can be saved and loaded."""
+"""An experiment: its identity, its names, saving and loading."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def changed(mapping: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
 
 
 def test_the_digest_depends_on_every_setting() -> None:
-    # A release needs exact noise of the operating system.
+    # A release needs exact noise with keys from the operating system.
     for one, fixed in ((cell(), {"release"}), (cell(noise={"arithmetic": "exact", "entropy": "os"}), set[str]())):
         mapping = one.as_mapping()
         paths = [path for path in leaves(mapping) if path[-1] not in CHOOSERS | fixed]

@@ -1,4 +1,4 @@
-"""Malformed configs, made by hypothesis: each is refused in one line, or is a valid run; never a traceback."""
+"""Malformed configs from hypothesis: each is refused in one line or is a valid run; there is never a traceback."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ RUN_EVERY = 5
 
 
 class TooSlowError(BaseException):
-    """Not an Exception: no handler of the program may take it for a failed cell."""
+    """Not an Exception, so that no handler of the program mistakes it for a failed cell."""
 
 
 @contextmanager
 def guarded(seconds: int) -> Iterator[None]:
-    """Stop what computes for longer than `seconds`, however busy the machine is, and refuse memory beyond a few GiB."""
+    """Stop a computation after `seconds` of CPU time, and refuse memory beyond a few GiB."""
 
     def stop(signal_number: int, frame: object) -> None:
         raise TooSlowError(f"took more than {seconds} s of computing")
@@ -50,7 +50,7 @@ def mapped_bytes() -> int:
 
 
 def assert_answered(words: list[str], home: Path, capsys: pytest.CaptureFixture[str]) -> int:
-    """Run a command: it is done, or refuses in one line that says rule and remedy, and writes nothing."""
+    """Run a command: it succeeds, or refuses in one line with rule and remedy and writes nothing."""
     before = sorted(home.rglob("*"))
     with guarded(MOST_SECONDS):
         code = main(words)
@@ -73,7 +73,7 @@ def assert_answered(words: list[str], home: Path, capsys: pytest.CaptureFixture[
 
 
 def check(case: Case, folder: Path, capsys: pytest.CaptureFixture[str], *, running: bool = False) -> int:
-    """Certify what a case describes; if that can be done, plan its sweep and, if `running`, run a tiny one."""
+    """Certify a case; if that succeeds, plan its sweep and, if `running`, run a tiny one."""
     file = folder / "try.yaml"
     file.write_bytes(case.content)
     words = [str(file), *(word for override in case.overrides for word in ("--set", override))]
@@ -86,7 +86,7 @@ def check(case: Case, folder: Path, capsys: pytest.CaptureFixture[str], *, runni
 
 
 def fuzz(examples: int, folder: Path, capsys: pytest.CaptureFixture[str], *, running: bool) -> list[int]:
-    """Check so many cases, the same ones in every call, and return their exit codes."""
+    """Check this number of cases, the same in every call, and return their exit codes."""
     codes: list[int] = []
 
     @settings(max_examples=examples, derandomize=True, database=None, suppress_health_check=[*HealthCheck])
@@ -100,7 +100,7 @@ def fuzz(examples: int, folder: Path, capsys: pytest.CaptureFixture[str], *, run
 
 @pytest.fixture
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current folder, with a folder of results in it that is not there yet."""
+    """An empty current folder, with a results folder in it that does not exist yet."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPRL_HOME", str(tmp_path / "home"))
     return tmp_path
@@ -141,7 +141,7 @@ def test_what_was_found_stays_mended(text: str, outside: Path, capsys: pytest.Ca
 
 
 def count_for_ever() -> None:
-    """Compute in Python: within a loop of C no signal is handled."""
+    """Compute in Python, because signals are not handled within a C loop."""
     while True:
         pass
 

@@ -51,7 +51,7 @@ def test_tables_counts_and_rows_of_noise_need_memory() -> None:
 
 
 def test_few_next_states_need_little_memory() -> None:
-    """Soccer with all transitions needs more noise than a counter keeps; with the possible ones it fits."""
+    """Soccer with all transitions needs more noise than a counter may store; with the possible ones it fits."""
     env, privacy = {"name": "soccer"}, {"model": "jdp", "epsilon": 1.0}
     few = cell(algorithm={"name": "dp_nash_vi", "known_transitions": True}, env=env, privacy=privacy, episodes=100_000)
     assert run_bytes(few) < 1.1 * GB < run_bytes(cell(algorithm={"name": "dp_nash_vi"}, env=env, privacy=privacy))

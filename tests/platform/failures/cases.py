@@ -18,7 +18,7 @@ MANY: dict[str, Any] = {
 
 
 def all_is_well(home: Path, expected: Mapping[str, bytes], uri: str | None = None) -> None:
-    """Nothing is missing, nothing is there twice, nothing runs."""
+    """Assert that no result is missing or duplicated and that no process is left."""
     assert records(home) == expected
     runs = mlflow_runs(home, uri)
     assert Counter(run.data.tags.get("digest", "parent") for run in runs) == Counter([*expected, "parent"])

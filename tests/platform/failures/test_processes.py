@@ -1,4 +1,4 @@
-"""Workers and drivers die in the middle of a sweep: the same records bit for bit, every MLflow run once."""
+"""Workers and drivers die during a sweep: records are equal bit for bit, and every MLflow run exists once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(2400)]
 
 
 def test_a_worker_is_killed(expected: Mapping[str, bytes], tmp_path: Path) -> None:
-    """The sweep itself goes on, in another process."""
+    """The sweep continues in another process."""
     home = tmp_path / "home"
     with start(home, "sweep", write_config(tmp_path, **LONG)) as driver:
         wait_for(lambda: holders(home), driver)
@@ -52,7 +52,7 @@ def test_a_worker_is_killed(expected: Mapping[str, bytes], tmp_path: Path) -> No
 
 @pytest.mark.parametrize("command", ["run", "sweep"])
 def test_the_driver_is_killed(expected: Mapping[str, bytes], tmp_path: Path, command: str) -> None:
-    """Only the driver, so that Ray's workers outlive it for as long as they can."""
+    """Kill only the driver, so that Ray's workers may survive it for a while."""
     home, config = tmp_path / "home", write_config(tmp_path, **LONG)
     with start(home, command, config) as victim:
         wait_for(lambda: checkpoints(home), victim)
@@ -79,7 +79,7 @@ def test_a_cell_whose_process_always_dies_fails_and_json_stays_json(tmp_path: Pa
 
 @pytest.mark.parametrize("server", ["raylet", "gcs_server"])
 def test_a_server_of_ray_is_killed(expected: Mapping[str, bytes], tmp_path: Path, server: str) -> None:
-    """It is told at once, what is done is written, and the command that is named resumes."""
+    """The death is reported at once, finished results are written, and the named command resumes."""
     home, config = tmp_path / "home", write_config(tmp_path, **LONG)
     user: dict[str, Any] = {"HOME": str(tmp_path / "user")}
     with start(home, "sweep", config, **user) as driver:
@@ -97,11 +97,11 @@ def test_a_server_of_ray_is_killed(expected: Mapping[str, bytes], tmp_path: Path
     assert (home / "tune/grid").is_dir()
     dprl(home, "sweep", config, **user)
     all_is_well(home, expected)
-    assert not (home / "tune/grid").exists()  # of a finished sweep nothing is kept there
+    assert not (home / "tune/grid").exists()  # nothing is kept there after a finished sweep
 
 
 def descendant(pid: int, name: str) -> int:
-    """Return the process of that name among those that process `pid` has started."""
+    """Return the process of that name among the descendants of process `pid`."""
     found = [pid]
     for parent in found:
         for file in Path(f"/proc/{parent}/task").glob("*/children"):
@@ -149,7 +149,7 @@ def test_ctrl_c_ends_the_sweep_and_says_how_to_go_on(
 
 
 def test_the_driver_is_killed_again_and_again(tmp_path: Path) -> None:
-    """At random moments, seed 0, once it has begun a cell; the table is the same to the last byte."""
+    """Kills come at random moments (seed 0) after a cell has started; the table is equal byte for byte."""
     calm, home = tmp_path / "calm", tmp_path / "home"
     config, moments = write_config(tmp_path, **MANY), random.Random(0)
     dprl(calm, "run", config)
@@ -171,9 +171,9 @@ def test_the_driver_is_killed_again_and_again(tmp_path: Path) -> None:
 
 
 def ends_within(seconds: float, driver: subprocess.Popen[str], home: Path, before: set[int]) -> bool:
-    """Whether the driver ends by itself so soon after a process that is not one of `before` has begun a cell.
+    """Return whether the driver ends within this time after a process not in `before` has started a cell.
 
-    What an earlier driver has left would not do as a sign of it, and its workers may still write for a moment.
+    Files of an earlier driver are no sign of a start, and its workers may still write for a moment.
     """
 
     def begun() -> bool:

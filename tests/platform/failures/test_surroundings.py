@@ -1,4 +1,4 @@
-"""A node, MLflow's server or the disk fails in the middle of a sweep: the same records, every MLflow run once."""
+"""A node, MLflow's server or the disk fails during a sweep: records are equal, and every MLflow run exists once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(2400)]
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """A head that runs nothing, to which a test adds a node that does."""
+    """A head node that runs no cells; tests add a node that does."""
     with cluster_of_nodes(num_cpus=0) as made:
         yield made
 
@@ -48,7 +48,7 @@ def test_a_node_is_lost(cluster: Cluster, expected: Mapping[str, bytes], tmp_pat
             wait_for(lambda: holders(home), driver)
             cluster.remove_node(lost, allow_graceful=False)
             for holder in holders(home):
-                kill(holder)  # a lost node's processes write no more
+                kill(holder)  # processes of a lost node no longer write
             add_node(cluster, num_cpus=2)
             said, _ = driver.communicate(timeout=PATIENCE)
         assert driver.returncode == 0, said
@@ -85,7 +85,7 @@ def may_mount(folder: Path) -> bool:
 
 
 def test_the_disk_is_full(expected: Mapping[str, bytes], tmp_path: Path) -> None:
-    """A file system of its own, too small for the results, then larger: the cells fail with one line, and then run."""
+    """On a file system that is too small for the results, cells fail with one line each; on a larger one they run."""
     home, config = tmp_path / "home", write_config(tmp_path, **LONG)
     home.mkdir()
     if not may_mount(home):
@@ -93,7 +93,7 @@ def test_the_disk_is_full(expected: Mapping[str, bytes], tmp_path: Path) -> None
     said = tmp_path / "said.txt"
     python = f"{sys.executable} -P -m"
     command = f"{python} dprl.platform.command_line sweep {config} > {said} 2>&1"
-    # MLflow's tables take what they take; what is left then is enough for the rows of the runs, and for no figure.
+    # Besides MLflow's tables there is space for the rows of the runs, but not for a figure.
     script = f"""
         mount -t tmpfs -o size=50m tmpfs {home} || exit 3
         export DPRL_HOME={home}
@@ -120,7 +120,7 @@ def test_the_disk_is_full(expected: Mapping[str, bytes], tmp_path: Path) -> None
 
 @pytest.mark.parametrize("which", ["home", "sweep"])
 def test_a_folder_that_cannot_be_written_is_bad_input(tmp_path: Path, which: str) -> None:
-    """A file stands where a folder has to be: the system refuses that to the superuser, too."""
+    """A file takes the folder's place, because the superuser may write to any folder."""
     home = tmp_path / "home"
     blocked = home if which == "home" else home / "sweeps"
     blocked.parent.mkdir(exist_ok=True)

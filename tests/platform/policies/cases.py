@@ -1,4 +1,4 @@
-"""Cells of cooperating agents, run or with tables made by hand, and the guide's examples of them."""
+"""Cells of cooperating agents, run or with tables made by hand, and the examples of docs/policies.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEAM_ENV = NetworkMDP(dimension=3, signs="random", horizon=4)
 
 
 def mixed_table(env: NetworkMDP = TEAM_ENV) -> NDArray[np.float64]:
-    """Return a policy [H, S, n, A] in which every agent has another one, and every action a chance."""
+    """Return a policy [H, S, n, A] that differs between agents and gives every action a positive probability."""
     mdp = env.build()
     shape = (mdp.horizon, mdp.n_states, mdp.n_agents)
     return np.random.default_rng(0).dirichlet(np.full(mdp.n_actions, 0.5), size=shape)
@@ -48,7 +48,7 @@ def run_team_cell(folder: Path, algorithm: str = "ma_ldp") -> Path:
 
 
 def team_cell(folder: Path, tables: NDArray[np.generic], env: NetworkMDP = TEAM_ENV) -> Path:
-    """Write what a finished cell leaves for its policies, one table a seed."""
+    """Write the policy files of a finished cell, one table per seed."""
     written = CellFolder(folder)
     written.experiment_file.write_text(team_experiment(env, len(tables)).to_yaml())
     np.savez(written.policy_file, seed=np.arange(len(tables)) + 5, policy=tables)
@@ -56,7 +56,7 @@ def team_cell(folder: Path, tables: NDArray[np.generic], env: NetworkMDP = TEAM_
 
 
 def team_blocks(root: Path, folder: Path) -> list[str]:
-    """Return the guide's examples on agents, with `folder` in place of the one that they name."""
+    """Return the page's examples on agents, with `folder` in place of their folder."""
     text = (root / "docs" / "policies.md").read_text().partition("# Policies of cooperating agents")[2]
     blocks = re.findall(r"```python\n(.*?)```", text.partition("# Policies of control tasks")[0], re.DOTALL)
     return [re.sub(r'"dprl_runs/[^"]*"', repr(str(folder)), block) for block in blocks]

@@ -1,4 +1,4 @@
-"""Learned parameters act like their network, in NumPy and in torch."""
+"""Learned parameters give the same actions in NumPy and in torch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def policy() -> ActorCriticPolicy:
 
 
 def torch_outputs(observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Logits and values of a network whose parameters() are the policy's, one after the other."""
+    """Logits and values of a torch network with the policy's parameters."""
     layers = [torch.nn.Linear(*sizes, bias=False, dtype=torch.float64) for sizes in ((4, 16), (16, 2), (16, 1))]
     module = torch.nn.ModuleList(layers)
     torch.nn.utils.vector_to_parameters(torch.as_tensor(PARAMETERS), module.parameters())

@@ -1,4 +1,4 @@
-"""Policies of games: pairs and players with the right probabilities, exact values, the right environment, errors."""
+"""Policies of games: probabilities of pairs and players, exact values, the environment, errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run_cell(folder: Path, env: EnvConfig[MarkovGame] = ENV) -> Path:
 
 
 def write_cell(folder: Path, tables: NDArray[np.generic], env: EnvConfig[MarkovGame] = ENV) -> Path:
-    """Write what a finished cell leaves for its policies, one table a seed."""
+    """Write the policy files of a finished cell, one table per seed."""
     written = CellFolder(folder)
     written.experiment_file.write_text(experiment(env, len(tables)).to_yaml())
     np.savez(written.policy_file, seed=np.arange(len(tables)) + 5, policy=tables)
@@ -52,7 +52,7 @@ def write_cell(folder: Path, tables: NDArray[np.generic], env: EnvConfig[MarkovG
 
 
 def correlated(game: MarkovGame = GAME) -> NDArray[np.float64]:
-    """Return a joint policy that is no product of its marginals; all pairs have a chance."""
+    """Return a joint policy that is not the product of its marginals; all pairs have positive probability."""
     shape = game.rewards.shape
     n_pairs = shape[2] * shape[3]
     table = np.random.default_rng(0).dirichlet(np.full(n_pairs, 0.5), size=shape[:2])
@@ -116,7 +116,7 @@ def test_pairs_and_players_are_drawn_with_their_probabilities() -> None:
         product = np.outer(max_player[place], min_player[place])
         farthest = max(farthest, np.abs(pairs - product).max())
         np.testing.assert_array_equal(policy.max_player.probabilities(place), max_player[place])
-    # No standard error is above 0.008: pairs are not drawn one by one.
+    # No standard error is above 0.008; players drawn independently would show.
     assert farthest > 0.08
 
 
@@ -189,7 +189,7 @@ def test_the_guides_lines_of_plain_numpy_play_a_game(root: Path, tmp_path: Path)
     assert "dprl." not in block
     found = re.sub(r'"dprl_runs/[^"]*"', repr(str(folder / "policy.npz")), block)
     names: dict[str, Any] = {"played": []}
-    exec(found + "    played.append((step, state, a, b, total))\n", names)  # the project's own text
+    exec(found + "    played.append((step, state, a, b, total))\n", names)  # code from the project's own page
     # In this game every transition is certain.
     game, state, total = env.build(), 0, 0.0
     for step, after, a, b, so_far in names["played"]:

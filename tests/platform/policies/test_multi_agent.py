@@ -1,4 +1,4 @@
-"""Games in RLlib: the environment's dictionaries, two learners, a frozen player, the guide's examples."""
+"""Games in RLlib: the environment's dictionaries, two learners, a frozen player, the examples of docs/policies.md."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def cluster() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _registered() -> None:
-    """The names are known, whatever cluster another test of this process has started and stopped."""
+    """Register the names again, because another test of this process may have stopped a cluster."""
     register_environments()
 
 
@@ -198,7 +198,7 @@ def test_a_cell_of_a_game_is_no_module_and_has_no_evaluation(tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.cluster
 def test_the_examples_of_the_guide_run_on_a_real_cell(cluster: None, root: Path, tmp_path: Path) -> None:
-    """Two learners and one against the run's min-player; the examples on NumPy alone have a test of their own."""
+    """Two learners, and one against the run's min-player; another test runs the examples in NumPy."""
     text = (root / "docs" / "policies.md").read_text().partition("# Policies of Markov games")[2]
     text = text.partition("## Functions of both players")[2].partition("# Policies of cooperating agents")[0]
     assert "train_batch_size_per_learner=1000" in text

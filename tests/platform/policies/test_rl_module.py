@@ -1,4 +1,4 @@
-"""Policies as RLModules: the right distribution for a batch, checkpoints, evaluation by RLlib, the guide's examples."""
+"""Policies as RLModules: distributions of a batch, checkpoints, evaluation by RLlib, examples of docs/policies.md."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def write_cell(folder: Path, table: NDArray[np.generic]) -> Path:
 
 
 def distribution(module: RLModule, places: NDArray[np.int64], explore: bool) -> NDArray[np.float64]:
-    """Return the probabilities that RLlib's connectors draw with."""
+    """Return the probabilities with which RLlib's connectors draw."""
     batch = {"obs": torch.as_tensor(places)}
     output = module.forward_exploration(batch) if explore else module.forward_inference(batch)
     name = "get_exploration_action_dist_cls" if explore else "get_inference_action_dist_cls"
@@ -158,12 +158,12 @@ def test_the_examples_of_the_guide_run_on_a_real_cell(
     for block in blocks:
         here = re.sub(r'"dprl_runs/[^"]*"', repr(str(tmp_path / "cell")), block)
         here = here.replace("models/first_try", str(tmp_path / "models" / "first_try"))
-        exec(here, names)  # the project's own text
+        exec(here, names)  # code from the project's own page
     policy = names["policy"]
     assert names["action"] == policy.table[0, 2]
     assert (tmp_path / "models" / "first_try" / "metadata.json").is_file()
     error = standard_deviation(policy.mdp, policy.probability_table) / np.sqrt(1000)
     assert error > 0.0
-    # Six standard errors, since these episodes are different every time: a false alarm in about 500 million runs.
+    # Six standard errors, since these episodes differ in every run: a false alarm in about 500 million runs.
     assert abs(names["mean_return"] - policy.start_value) < 6 * error
     names["algorithm"].stop()

@@ -1,4 +1,4 @@
-"""Policies as plain callables: the right action, the right environment, and errors that help."""
+"""Policies as plain callables: actions, the environment, and errors with remedies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def experiment(env: EnvConfig[FiniteMDP] = ENV, seeds: int = 2) -> Experiment:
 
 
 def write_cell(folder: Path, tables: NDArray[np.generic], env: EnvConfig[FiniteMDP] = ENV) -> Path:
-    """Write what a finished cell leaves for its policies, one table a seed."""
+    """Write the policy files of a finished cell, one table per seed."""
     folder.mkdir(parents=True, exist_ok=True)
     written = CellFolder(folder)
     written.experiment_file.write_text(experiment(env, len(tables)).to_yaml())

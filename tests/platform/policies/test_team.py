@@ -1,4 +1,4 @@
-"""Policies of cooperating agents: independent draws with the right probabilities, exact values, errors."""
+"""Policies of cooperating agents: independent draws, their probabilities, exact values, errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLACES = [(0, 0), (1, 4), (3, 8)]
 
 @pytest.mark.parametrize("algorithm", ["ma_ldp", "ldp_sign_votes"])
 def test_a_run_leaves_policies_that_act(tmp_path: Path, algorithm: str) -> None:
-    """Each seed's own table; the two may agree, for a dozen bits decide little and their last places a processor."""
+    """Each seed has its own table; two tables may agree, because a dozen bits determine little."""
     cell = CellFolder(run_team_cell(tmp_path, algorithm))
     with np.load(cell.policy_file) as file:
         tables = dict(zip(file["seed"].tolist(), file["policy"], strict=True))
@@ -138,12 +138,12 @@ def test_a_table_of_something_else_is_refused(tmp_path: Path, table: NDArray[Any
 
 
 def test_the_guides_lines_run(root: Path, tmp_path: Path) -> None:
-    """Those without RLlib, which is tested with the others that need a cluster."""
+    """The examples without RLlib; those with RLlib are tested with a cluster."""
     blocks = team_blocks(root, team_cell(tmp_path, mixed_table()[None]))
     assert len(blocks) == 3
     names: dict[str, Any] = {}
     for block in blocks[:2]:
-        exec(block, names)  # the project's own text
+        exec(block, names)  # code from the project's own page
     assert len(names["actions"]) == 2
     assert names["first"] in range(4)
     assert names["exact"] == pytest.approx(names["each"].mean(), abs=1e-12)

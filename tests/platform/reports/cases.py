@@ -1,4 +1,4 @@
-"""Cells of a sweep with made-up records, and what figures show of them."""
+"""Cells of a sweep with made-up records, and the contents of their figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NONE: dict[str, Any] = {"model": "none"}
 
 
 def finished(one: Experiment, rows: pd.DataFrame) -> CellResults:
-    """What a cell with these records leaves."""
+    """The results of a cell with these records."""
     return CellResults(rows, one.certificate().to_dict(), 1.0, 0.0, theorem=one.theorem, derived={"c": 0.5})
 
 
@@ -78,7 +78,7 @@ def summary(cells: Sequence[Experiment]) -> pd.DataFrame:
 
 
 def reported(one: Experiment, rows: pd.DataFrame, **more: Any) -> ReportCell:
-    """The cell of a report with these records; more: of its row."""
+    """The cell of a report with these records. more: further columns of its row."""
     results = finished(one, rows)
     row = rows_of(pd.DataFrame([{**summary_row(one, results), **more}]))[0]
     metric = headline(one.algorithm.metrics)

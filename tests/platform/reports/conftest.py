@@ -1,4 +1,4 @@
-"""The figures that tests draw, before they are encoded."""
+"""Figures drawn by tests, before they are encoded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """The figures that were saved, to be asked what they show."""
+    """The saved figures as objects."""
     saved: list[Figure] = []
     original = Figure.draw
 

@@ -26,7 +26,7 @@ def records(seeds: list[list[float]], lengths: list[int]) -> pd.DataFrame:
 
 
 def by_definition(values: list[float], lengths: list[int]) -> float:
-    """The definition, word by word."""
+    """The definition, implemented literally."""
     target = values[0] / 2
     for i in range(len(values) - 1):
         later = [np.average(values[i + 1 : j], weights=lengths[i + 1 : j]) for j in range(i + 2, len(values) + 1)]
@@ -53,7 +53,7 @@ def test_the_first_lasting_halving_counts(values: list[float], expected: float) 
 
 
 def test_a_dip_does_not_count_however_long_the_run_is_good_afterwards() -> None:
-    """The mean over all the rest is below a half from episode 2 on; the regret is not, before episode 1000."""
+    """The mean over the rest of the run is below half from episode 2 on, but the regret only from episode 1000 on."""
     some = records([[1.0, 0.1, 1.0, 0.01, 0.01]], [1, 1, 998, 10**6, 10**6])
     assert halved_at(some).tolist() == [1_001_000.0]
 

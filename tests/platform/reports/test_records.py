@@ -162,7 +162,7 @@ def test_results_are_metrics_of_the_output_policy_wherever_they_are_columns() ->
 
 
 def ends_of_median(values: np.ndarray) -> tuple[float, float]:
-    """What the summary has of a metric that is told as a median, of a seed for each of the values."""
+    """The summary's interval of a median metric, with one seed for each value."""
     metric = Metric("first_success", "last", "episodes", across="median")
     rows = pd.DataFrame({"seed": range(len(values)), "episode": 9, "first_success": values})
     found = final_numbers([metric], finished(read_experiment(RAW), rows))
@@ -171,7 +171,7 @@ def ends_of_median(values: np.ndarray) -> tuple[float, float]:
 
 @pytest.mark.parametrize("seeds", [3, 4, 5])
 def test_a_median_of_few_seeds_has_no_interval(seeds: int) -> None:
-    """Their smallest and their largest have the median between them in 94 % of all cases at most."""
+    """The smallest and the largest of them enclose the median in at most 94 % of cases."""
     assert all(map(math.isnan, ends_of_median(np.arange(seeds, dtype=float))))
 
 

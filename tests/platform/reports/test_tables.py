@@ -12,7 +12,7 @@ from tests.platform.reports.cases import NONE, cell, game_cell, jdp, page, recor
 
 
 def table(*cells: object) -> tuple[list[str], list[list[str]], str]:
-    """Headers, rows and what stands below of the table of these cells."""
+    """Headers, rows and footer of the table of these cells."""
     stream = io.StringIO()
     write_summary(stream, summary(cells))  # type: ignore[arg-type]
     header, *lines = stream.getvalue().splitlines()

@@ -16,7 +16,7 @@ from dprl.platform.reproductions.engine import Reproduced, Request
 
 
 class Recorded:
-    """A reproduction that only notes what it is asked."""
+    """A reproduction that only records its requests."""
 
     def __init__(self, page: Path | None, failed: list[str], paper: str = "pgc_a3c") -> None:
         self.page, self.failed, self.paper = page, failed, paper

@@ -31,7 +31,7 @@ KEPT = {
         "robustness": "97f5fb050eb16eb6",
     },
 }
-"""By paper and entry; numbers with nine significant digits, so that no last bit matters."""
+"""Digests by paper and entry; numbers are rounded to nine significant digits."""
 
 
 def digest(found: object) -> str:

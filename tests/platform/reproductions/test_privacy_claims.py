@@ -1,4 +1,4 @@
-"""The papers' page: every wrong claim is refuted, no control is, and the proofs agree with the specification.
+"""The papers' page: every wrong claim is refuted, no control is, and the proofs have the expected numbers.
 
 The page's bounds hold together with 95 % confidence; with this fixed seed they do.
 """
@@ -139,7 +139,7 @@ def test_controls_are_attacked_with_some_power(page: ClaimsPage) -> None:
 def test_nothing_measured_exceeds_what_is_proved_there(page: ClaimsPage) -> None:
     for finding in (*page.claims, *page.controls):
         assert not finding.contradicts_proof
-        # A check that cannot fail is none: only what leaves as it is has neither an epsilon nor a delta.
+        # Every check must be able to fail: only releases without noise have neither an epsilon nor a delta.
         if finding.measurement is not None and finding.name not in ("A4", "M0"):
             assert math.isfinite(finding.measurement.proved.epsilon) or finding.measurement.proved.delta < 0.75
 
@@ -149,7 +149,7 @@ def test_a_wrong_proof_would_be_noticed(page: ClaimsPage, name: str) -> None:
     findings = {finding.name: finding for finding in (*page.claims, *page.controls)}
     measured = findings[name].measurement
     assert measured is not None
-    # Half of what is proved there is less than what was measured.
+    # Half of the proved epsilon is less than the measured one.
     proved = ProbeProof(measured.proved.epsilon / 2.0, measured.proved.delta / 2.0)
     planted = replace(findings[name], measurement=replace(measured, proved=proved))
     assert planted.contradicts_proof
@@ -160,7 +160,7 @@ def test_the_scales_of_cz22_are_those_that_run(found: dict[str, Finding]) -> Non
     families = CountFamilies(5, tuple(CountFamily(name, 7, 2) for name in "abc"), paper="[CZ22]")
     lemmas = PRINTED["[CZ22]"]
     tree, report = (lemma.scale(families, 999, 1.0) for lemma in (lemmas["jdp"], lemmas["ldp"]))
-    # Sec. 0: 6 H L numbers in the tree and 6 H in a report, each with a loss of one over the scale.
+    # 6 H L numbers in the tree and 6 H in a report, each with a loss of one over the scale.
     assert found["C2"].proof.pure_epsilon == pytest.approx(60 * 5 / tree)
     assert found["L2"].proof.pure_epsilon == pytest.approx(6 * 5 / report)
     assert found["C2'"].proof.pure_epsilon == pytest.approx(60 * 5 * tree)

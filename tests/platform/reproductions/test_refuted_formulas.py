@@ -1,4 +1,4 @@
-"""The papers' refuted formulas: they are what is printed, they give what is stated, and audits refute them."""
+"""The papers' refuted formulas: as printed, with the stated guarantees, and refuted by audits."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_weights_show_where_the_user_was() -> None:
 def test_every_formula_is_refuted_and_never_beyond_what_it_gives(name: str) -> None:
     # Bounds at 1 - 1e-4: the second half of this test fails by chance with a probability below 1e-4 each.
     found = named(name).audit(Attack(alpha=1e-4))
-    # A4 claims nothing: it leaks, which is shown, and refutes nothing.
+    # A4 claims nothing, so its leak is shown but refutes nothing.
     claims = name != "A4"
     assert found.verdict == ("refuted" if claims else "not refuted")
     assert found.violated == claims

@@ -14,7 +14,7 @@ from dprl.platform.results.home import home_folder
 def test_ledgers_of_runs_on_rllib_lie_in_the_folder_of_all_results(
     chosen: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The algorithms, which do not import the platform, know the variable and the default, too.
+    # The algorithms do not import the platform, but know the variable and the default, too.
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DPRL_HOME", raising=False)
     if chosen is not None:

@@ -27,7 +27,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def files(home: Path) -> dict[Path, int]:
-    """When each file was written, but for locks, which are taken to look."""
+    """Modification times of all files except locks, which even reading takes."""
     found = [file for file in home.glob("sweeps/**/*") if file.is_file() and file.parent.name != "locks"]
     return {file: file.stat().st_mtime_ns for file in found}
 
@@ -69,7 +69,7 @@ def test_a_grid_may_grow_and_shrink(home: Path) -> None:
 
 
 def test_other_code_is_another_meaning(home: Path) -> None:
-    """As after an upgrade: every digest is another one, all settings are the same."""
+    """After an upgrade every digest differs, although all settings are the same."""
     file = home / "sweeps" / "small" / "grid.json"
     written = json.loads(file.read_text())
     older = {

@@ -21,8 +21,8 @@ TOKEN = "a-token-of-these-tests-0123456789"
 class TwoNodes:
     """Where the cluster and the MLflow server are.
 
-    token_file: holds what the cluster asks a client for. shared: a folder that both nodes see. unshared: one that is
-    another folder on the second node, or None where this machine does not let us mount one.
+    token_file: holds the token of clients. shared: a folder that both nodes see. unshared: a folder that is
+    another one on the second node, or None if this machine does not allow mounts.
     """
 
     dashboard: str
@@ -38,7 +38,7 @@ class TwoNodes:
 
 
 def plain_environment() -> dict[str, str]:
-    """Return this process's environment without what would lead to another cluster, token, store or folder."""
+    """Return this process's environment without variables of another cluster, token, store or folder."""
     leading = ("RAY_AUTH", "RAY_ADDRESS", "RAY_API", "MLFLOW_TRACKING", "DPRL_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(leading)}
     return {**kept, "NUMBA_DISABLE_JIT": "1"}  # compiled or not, the same bits; the cells are small
@@ -46,9 +46,9 @@ def plain_environment() -> dict[str, str]:
 
 @contextmanager
 def two_nodes(folder: Path) -> Iterator[TwoNodes]:
-    """Start an MLflow server, a head and a second node below `folder`, a short path; end them by their numbers.
+    """Start an MLflow server, a head and a second node below `folder`, a short path; end them by their process ids.
 
-    Each node has a temporary folder of its own, as on a machine of its own: Ray keeps shipped code there.
+    Each node has its own temporary folder, as on separate machines: Ray stores shipped code there.
     """
     attempts = itertools.count()
     with again_if_it_ends(lambda: _two_nodes(folder / str(next(attempts)))) as nodes:
@@ -74,7 +74,7 @@ def _two_nodes(folder: Path) -> Iterator[TwoNodes]:
     apart = _mounting_over(unshared)
     gcs, dashboard, client, head_agent, node_agent = free_ports(5)
     head = ["--head", f"--port={gcs}", "--include-dashboard=true", f"--dashboard-port={dashboard}"]
-    # Two of one machine, or any other Ray there, would have the same port; who comes second starts no jobs.
+    # Two nodes on one machine would use the same port, and the second one could not start jobs.
     head += [f"--dashboard-agent-listen-port={head_agent}"]
     head += [f"--ray-client-server-port={client}", f"--temp-dir={folder}/h"]
     url = f"http://127.0.0.1:{dashboard}"
@@ -89,7 +89,7 @@ def _two_nodes(folder: Path) -> Iterator[TwoNodes]:
 
 
 def _broken_dprl(folder: Path) -> Path:
-    """Return a folder with a dprl that cannot be imported: what the nodes have installed, and nobody may run."""
+    """Return a folder with a dprl that cannot be imported, as installed on the nodes; jobs must not use it."""
     for file in ("privacy/__init__.py", "envs/__init__.py", "algorithms/__init__.py", "platform/errors.py"):
         (folder / "dprl" / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / "dprl" / file).write_text("raise RuntimeError('this is not the code that was shipped')\n")
@@ -97,7 +97,7 @@ def _broken_dprl(folder: Path) -> Path:
 
 
 def _mounting_over(folder: Path) -> list[str]:
-    """Return what a command is prefixed with to have an empty folder there; [] where that is not allowed."""
+    """Return a command prefix that mounts an empty folder there; [] if mounts are not allowed."""
     prefix = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs "$0" && exec "$@"', str(folder)]
     try:
         allowed = subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode == 0

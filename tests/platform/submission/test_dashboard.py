@@ -23,7 +23,7 @@ VERSION = {"version": "4", "ray_version": "2.60.0"}
 
 
 class Stub:
-    """What a server answers, and which requests it had."""
+    """A fake server: its answers, and the requests that it received."""
 
     def __init__(self, answers: Mapping[str, tuple[int, object]], token: str | None = None) -> None:
         self.answers = answers
@@ -95,7 +95,7 @@ def test_a_password_in_the_address_is_refused_and_not_shown() -> None:
 
 
 def test_nobody_listens(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """That is told at once: it is asked for once, and nothing is waited for."""
+    """This is reported at once, after one request and without waiting."""
     asked: list[str] = []
     monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits"))
     get = Dashboard._get
@@ -225,7 +225,7 @@ def test_a_bad_config_is_reported_before_anything_is_asked(capsys: pytest.Captur
 def test_with_storage_the_folder_here_is_not_looked_at(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Whoever hands in a sweep for another machine may have no folder to write into."""
+    """A user who submits to another machine may have no writable folder here."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("DPRL_HOME", str(tmp_path / "file" / "runs"))
     nodes = {"data": {"result": {"result": [{"node_ip": "192.0.2.7", "state": "ALIVE"}] * 2}}}

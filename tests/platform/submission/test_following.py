@@ -19,11 +19,11 @@ from tests.platform.submission.test_dashboard import VERSION, Stub, serving
 
 RUNNING, DONE = {"status": "RUNNING"}, {"status": "SUCCEEDED"}
 SILENT = None
-"""What a connection says that has nobody at its other end any more."""
+"""In place of a text: the connection never sends again."""
 
 
 class Client:
-    """A client whose connections each tell pieces of a log, and then end or are silent for ever."""
+    """A client whose connections each yield pieces of a log and then end, or never send again."""
 
     def __init__(self, *connections: list[str | None]) -> None:
         self.connections = list(connections)
@@ -37,7 +37,7 @@ class Client:
 
 
 def answering(*answers: dict[str, Any] | None) -> Any:
-    """Return a dashboard that answers so, None for not at all, and then always as at last."""
+    """Return a dashboard with these answers (None: no answer); the last one repeats."""
     left = list(answers)
 
     def job(job_id: str) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def answering(*answers: dict[str, Any] | None) -> Any:
 
 @pytest.fixture
 def following(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[JobEnd, list[str]]]:
-    """Return what follows a job, quickly, and returns its end and the lines that were shown."""
+    """Return a fast follower of a job, which returns the job's end and the lines shown."""
     for name, seconds in (("_POLL_SECONDS", 0.0), ("_CHECK_SECONDS", 0.05), ("_PATIENCE_SECONDS", 0.3)):
         monkeypatch.setattr(jobs, name, seconds)
 

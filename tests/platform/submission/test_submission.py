@@ -34,7 +34,7 @@ CONFIG = {
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[TwoNodes]:
-    """Return a cluster, in a short folder: its sockets have at most 107 characters."""
+    """Return a cluster in a short folder, because socket paths have at most 107 characters."""
     folder = Path(tempfile.mkdtemp(prefix="dprl-", dir="/tmp"))
     try:
         with two_nodes(folder) as running:
@@ -96,7 +96,7 @@ def test_it_is_the_same_sweep_as_here_and_resumes(cluster: TwoNodes, config: Pat
     assert list(there) == list(ours)
     for digest, records in ours.items():
         pd.testing.assert_frame_equal(there[digest], records, check_exact=True)
-    # The nodes have another dprl installed, which cannot even be imported.
+    # The nodes have another dprl installed that cannot be imported.
     for file in cluster.shared.glob("sweeps/tiny/cells/*/versions.json"):
         assert json.loads(file.read_text())["source_digest"] == source_digest()
     assert [run.info.status for run in runs_at(cluster, "tiny")] == ["FINISHED"] * 2
@@ -144,7 +144,7 @@ def test_a_folder_that_one_node_does_not_see(cluster: TwoNodes, config: Path) ->
 
 
 def next_line(lines: Iterable[str], words: str) -> str:
-    """Return the next line with these words: others, such as on an agent that is late, may come before."""
+    """Return the next line with these words; other lines may come first, such as one on a late agent."""
     for line in lines:
         if words in line:
             return line

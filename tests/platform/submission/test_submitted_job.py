@@ -27,7 +27,7 @@ OTHER_MACHINE = "192.0.2.77"  # RFC 5737: nobody's, unless a sandbox is numbered
 
 
 def process(proc: Path, pid: int, parent: int, *words: str) -> None:
-    """Write what Linux says of a process."""
+    """Write the files of a process in /proc."""
     (proc / str(pid)).mkdir(parents=True)
     (proc / str(pid) / "cmdline").write_bytes(b"\0".join(word.encode() for word in words) + b"\0")
     (proc / str(pid) / "stat").write_text(f"{pid} (a (strange) name) S {parent} 1 1 0")
@@ -36,7 +36,7 @@ def process(proc: Path, pid: int, parent: int, *words: str) -> None:
 def test_what_is_packed_is_what_runs_here(tmp_path: Path) -> None:
     package, job = pack(read_config("smoke"), tmp_path)
     asked = "import dprl.privacy as p, importlib.metadata as m; print(p.source_digest(), m.version('dprl'), p.__file__)"
-    # -S: without site-packages' own dprl; what it needs besides comes from there all the same.
+    # -S: without the dprl of site-packages, but with its dependencies from there.
     paths = [str(package.parent), str(job), *sys.path]
     code = f"import sys; sys.path[:0] = {paths!r}; {asked}"
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)
@@ -98,7 +98,7 @@ def test_the_log_is_shown_once_and_without_rays_lines() -> None:
         "Running entrypoint for job x: python3 -m y\n"
         "one\n2026-11-22 13:28:50,602\tERROR what is wrong\ntwo\nlast"
     )
-    for begin in (0, 40, 170):  # the connection breaks twice, and each new one tells all from the beginning
+    for begin in (0, 40, 170):  # the connection breaks twice, and each new one starts the log from its beginning
         log.begin()
         for place in range(0, begin or len(text) // 2, 7):
             log.add(text[place : place + 7])
@@ -163,7 +163,7 @@ def test_the_example_for_kubernetes(root: Path) -> None:
 
 
 def test_job_and_token_go_to_the_address_that_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray would take these variables for the address, whatever it is told."""
+    """Ray would prefer these variables to the given address."""
     made: list[str | None] = []
 
     class Client:
@@ -186,7 +186,7 @@ SHIPMENT = (Path("code"), Path("job"))
 
 
 class Refusing:
-    """A client that refuses a job with each of `reasons`, and then takes it."""
+    """A client that refuses a job once for each of `reasons`, and then accepts it."""
 
     def __init__(self, *reasons: str) -> None:
         self.reasons = list(reasons)

@@ -19,7 +19,7 @@ from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 
 pytestmark = pytest.mark.usefixtures("fixed_draws")
 
-# The first cell learns at once, which six seeds show; the noise of the two others is nearly the same. Declared are the
+# The first cell learns at once, and six seeds show it; the others have nearly equal noise. Declared are the
 # comparisons of neighbouring epsilons: one is significant, the other is not.
 CONFIG = """\
 name: race
@@ -40,11 +40,11 @@ def options(home: Path) -> SweepOptions:
 
 
 def test_the_files_of_the_sweep_pay_for_its_stages_and_those_of_fixed_seeds_do_not(tmp_path: Path) -> None:
-    """Whatever order calls come in: the p-values that a sweep itself writes are those of how its seeds came."""
+    """In any order of calls, the p-values that a sweep writes are those for the way in which its seeds were added."""
     (tmp_path / "race.yaml").write_text(CONFIG)
     cells = load_cells(str(tmp_path / "race.yaml"), ["episodes=60"])
     fixed = written(run_sweep(cells, options(tmp_path)))
-    # One stage of four: the cells that are told apart need no second one.
+    # One stage of four: cells with a significant difference need no second stage.
     adaptive = written(run_sweep(cells, dataclasses.replace(options(tmp_path), stages=Stages(3, 4))))
     assert "in at most 4 stages of 3, until declared comparisons are significant" in adaptive[0]
     assert fixed[1]["p_value"].min() < 0.25
@@ -56,7 +56,7 @@ def test_the_files_of_the_sweep_pay_for_its_stages_and_those_of_fixed_seeds_do_n
 
 
 def written(result: SweepResult) -> tuple[str, pd.DataFrame]:
-    """The page and the comparisons that the sweep has written."""
+    """The page and the comparisons written by the sweep."""
     return (result.folder / "report.html").read_text(), pd.read_csv(result.folder / "comparisons.csv")
 
 
@@ -93,7 +93,7 @@ def test_a_report_on_several_sweeps_pays_for_the_stages_of_each(tmp_path: Path) 
     run_sweep(other, dataclasses.replace(options(tmp_path), name="other"))
     report = SweepReport.of(tmp_path, ["other", "race", "more"])
     (group,) = report.groups
-    # The cell that has seeds of two sweeps pays for the one that adds some.
+    # A cell with seeds of two sweeps is corrected for the adaptive one.
     found = sorted((str(cell.row["privacy.model"]), cell.seeds, cell.looks) for cell in group.cells)
     assert found == [("jdp", 3, 1), ("ldp", 3, 4), ("ldp", 3, 4), ("ldp", 6, 4)]
     finals = [cell.finals for cell in group.cells]
@@ -110,7 +110,7 @@ def test_a_report_on_several_sweeps_pays_for_the_stages_of_each(tmp_path: Path) 
 
 
 def test_stages_that_cannot_hold_the_seeds_are_no_price(tmp_path: Path) -> None:
-    """As of an earlier version, which let a grid over seed add several times as many a stage."""
+    """An earlier version let a grid over seed add several times as many seeds per stage."""
     (tmp_path / "race.yaml").write_text(CONFIG)
     cells = load_cells(str(tmp_path / "race.yaml"), ["episodes=60", "seed={grid_search: [0, 3]}"])
     grid_file = run_sweep(cells, options(tmp_path)).folder / "grid.json"

@@ -68,7 +68,7 @@ def finish(run: CellRun, seconds: float = 60.0) -> pd.DataFrame:
 
 
 def numbers(folder: Path) -> dict[str, Any]:
-    """Everything that must be equal between two runs of one experiment."""
+    """All results that must be equal in two runs of one experiment."""
     with np.load(folder / "policy.npz") as policies:
         policy = {key: policies[key].tobytes() for key in policies.files}
     records = pd.read_parquet(folder / "records.parquet")
@@ -90,7 +90,7 @@ def test_a_new_process_for_every_block_changes_no_bit(privacy: dict[str, Any], t
 
 
 def test_seconds_of_a_cell_are_those_of_all_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a clock that ticks once a look."""
+    """The clock advances by one at each reading."""
     ticks, processes = itertools.count(), 1
     monkeypatch.setattr("dprl.platform.sweeps.cell.time.perf_counter", lambda: float(next(ticks)))
     while not CellRun(experiment(episodes=6), CellFolder(tmp_path), with_figures=False).advance(0.0).finished:
@@ -141,12 +141,12 @@ def test_seeds_that_released_different_things_are_not_one_cell(tmp_path: Path) -
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Simulates a kill of the process."""
 
 
 @pytest.mark.parametrize("moment", range(18))
 def test_a_kill_at_any_write_is_survived(moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of a file's bytes are on disk when the process ends: 11 checkpoints, 6 artifacts, the marker."""
+    """The process ends with half of a file on disk: 11 checkpoints, 6 artifacts, the marker."""
     one = experiment(episodes=6)
     finish(CellRun(one, CellFolder(tmp_path / "whole")))
     folder, writes = tmp_path / "killed", 0
@@ -227,7 +227,7 @@ def test_a_finished_cell_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_records_say_what_the_algorithm_did(tmp_path: Path) -> None:
-    """Against one learner that runs block by block without a platform around it."""
+    """The reference is a learner that runs block by block without the platform."""
     one = experiment(seeds=1)
     records = finish(CellRun(one, CellFolder(tmp_path)))
     learner, cumulative = one.build(0), 0.0
@@ -321,7 +321,7 @@ def test_noise_that_cannot_be_drawn_again_is_no_reason_for_a_second_release(
 
 
 def test_only_its_owner_may_read_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under jdp it holds exact counts. So is the temporary file that it is written to."""
+    """Under jdp a checkpoint holds exact counts. Its temporary file is equally private."""
     modes: list[int] = []
     original = Path.replace
 

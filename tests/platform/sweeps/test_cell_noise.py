@@ -51,7 +51,7 @@ def test_noise_of_the_operating_system_is_never_written_down_and_its_seed_starts
         run.advance(0.0)
     done = [[row[:] for row in run._rows[0]]]
     assert run._journal is not None
-    run._journal.close()  # as the end of the process does
+    run._journal.close()  # as at the end of the process
     with np.load(tmp_path / "state.npz") as state:
         assert not [key for key in state.files if key.startswith("learner/")]
         assert len(state["rows"]) == len(run.ends)
@@ -77,7 +77,7 @@ def test_noise_of_the_operating_system_is_never_written_down_and_its_seed_starts
 
 
 def test_a_cut_between_seeds_is_no_second_release(tmp_path: Path) -> None:
-    """All that was released is in the checkpoint; and seeded noise is drawn again, wherever the cut is."""
+    """The checkpoint has everything that was released; seeded noise is drawn again after an interruption anywhere."""
     secret, seeded = experiment(noise={"entropy": "os"}), experiment()
     for name, cell, ended in (("os", secret, True), ("seed", seeded, False)):
         folder = CellFolder(tmp_path / name)
@@ -89,7 +89,7 @@ def test_a_cut_between_seeds_is_no_second_release(tmp_path: Path) -> None:
 
 
 def test_a_cut_among_the_artifacts_is_no_second_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was written before the disk was full may have been seen."""
+    """Files written before the disk was full may have been read."""
     cell = experiment(release=True, seeds=1)
 
     def full(*_: object) -> dict[str, bytes]:

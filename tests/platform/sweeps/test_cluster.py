@@ -16,7 +16,7 @@ TOO_LATE = "The current node timed out during startup. This could happen because
 
 
 class Starts:
-    """Stands for `ray.init`: the first of its calls fail."""
+    """A fake `ray.init` whose first calls fail."""
 
     def __init__(self, failing: int, error: Exception) -> None:
         self.failing = failing
@@ -76,7 +76,7 @@ def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.slow
 @pytest.mark.cluster
 def test_what_a_failed_start_left_running_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Ray ends it: after the processes are started, before the node is known."""
+    """Ray fails after its processes have started and before it knows the node."""
     left: list[int] = []
     original = Node.__init__
 

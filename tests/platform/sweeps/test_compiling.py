@@ -19,7 +19,7 @@ from tests.platform.gradient_cases import NONE, Walker, WalkingConfig, cell
 
 @dataclass(frozen=True)
 class MistakenConfig(WalkingConfig):
-    """As a plugin's algorithm that has a mistake in what one of its settings chooses."""
+    """Like a plugin's algorithm with a mistake in a kernel that one setting selects."""
 
     name: ClassVar[str] = "mistaken"
     mistake: str = ""

@@ -20,7 +20,7 @@ def cut(file: Path) -> None:
 
 
 def other_numbers(file: Path) -> None:
-    """Replace a number by a list, three levels deep."""
+    """Replace a nested number by a list."""
     found = json.loads(file.read_text())
     found["proved"]["epsilon_at_claimed_delta"] = [1]
     file.write_text(json.dumps(found))
@@ -108,7 +108,7 @@ def test_run_runs_the_cell_again_with_the_same_result(
 
 
 def shown(folder: Path) -> tuple[bool, str]:
-    """Place of a folder of `cells`: that of the charges first."""
+    """Sort key of a folder of `cells`: the folder of charges comes first."""
     return folder.name != "charges", folder.name
 
 
@@ -134,7 +134,7 @@ def test_noise_that_cannot_be_drawn_again_is_refused_for_that_cell_alone(
     assert "a rerun is a second release to the same users" in told
     assert f"restore {one.path} from a copy, or remove it to permit that" in told
     assert one.records_file.read_bytes() == records
-    assert other.finished  # the others go on
+    assert other.finished  # the others continue
     shutil.rmtree(one.path)
     assert main(words) == 0
 

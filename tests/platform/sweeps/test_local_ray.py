@@ -1,4 +1,4 @@
-"""A server process of the local Ray dies: the sweep notices, the other processes are ended, nothing waits for Ray."""
+"""A server process of the local Ray dies: the sweep notices, ends the other processes, and does not wait for Ray."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dprl.platform.sweeps.local_ray import LocalRay
 
 
 class FakeNode:
-    """Two processes in the places of Ray's."""
+    """Two processes instead of Ray's."""
 
     def __init__(self) -> None:
         processes = {name: subprocess.Popen(["sleep", "600"]) for name in ("gcs_server", "raylet")}

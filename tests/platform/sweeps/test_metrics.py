@@ -63,7 +63,7 @@ class ScoringConfig:
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a plugin would do it: a report is on algorithms that are known."""
+    """Register the algorithm as a plugin would, because reports need registered algorithms."""
     monkeypatch.setitem(ALGORITHMS, ScoringConfig.name, ScoringConfig)
 
 

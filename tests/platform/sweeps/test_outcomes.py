@@ -1,4 +1,4 @@
-"""Exit codes, statuses and markers of sweeps in which something went wrong."""
+"""Exit codes, statuses and markers of sweeps with failures."""
 
 from __future__ import annotations
 

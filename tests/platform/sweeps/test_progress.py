@@ -24,7 +24,7 @@ from dprl.platform.sweeps.progress import (
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds that the displays see; a test moves them."""
+    """The displays' clock in seconds, set by tests."""
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     return now

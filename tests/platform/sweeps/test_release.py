@@ -25,16 +25,16 @@ from dprl.platform.tracking.store import EXPERIMENT, TrackingStore
 from dprl.privacy import TRUST_MODELS
 
 SENTINEL = 987654.321
-"""Stands for everything uncovered that a learner measures."""
+"""The value of every uncovered metric."""
 SIMULATED = [name for name, config in ALGORITHMS.items() if config.plays is not LoggedEpisodes]
-"""tests/algorithms/test_logged_vi.py has a release of the other one."""
+"""tests/algorithms/test_logged_vi.py tests a release of logged_vi."""
 FIRST_OF_QUERIES = {ALGORITHMS[name].releases: name for name in reversed(SIMULATED)}.values()
 COVERED = {
     # Exact values of published policies in the public simulator.
     *("regret", "exploitability", "right_signs", "value", "optimum_gap"),
-    # Functions of released counts or statistics, and of nothing else of the users.
+    # Functions of released counts or statistics only.
     *("saturated", "gap", "smallest_gap", "infeasible", "indefinite", "lower_bound"),
-    # Of rewards that devices estimate from released corrections; 0 where rewards are public.
+    # A function of rewards that devices estimate from released corrections; 0 where rewards are public.
     "reward_error",
 }
 ENVS: dict[str, dict[str, Any]] = {
@@ -65,7 +65,7 @@ PRIVACY: dict[str, list[dict[str, Any]]] = {
 
 
 def released(algorithm: str) -> Iterator[Experiment]:
-    """Every kind of cell of an algorithm that a release may have."""
+    """Each kind of released cell, by algorithm."""
     config = ALGORITHMS[algorithm]
     env = next(env for env in ENVS.values() if issubclass(ENVIRONMENTS[env["name"]].builds, config.plays))
     size = "users_per_update" if algorithm == "dppg" else "buffer_size"
@@ -105,7 +105,7 @@ def _sentinels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def holds_sentinel(file: Path) -> bool:
-    """Whether a file has the number that stands for what is not covered: as text, or as a float of either order."""
+    """Whether a file has SENTINEL as text or as a float of either byte order."""
     content = file.read_bytes()
     if file.suffix == ".npz":
         with np.load(file) as arrays:
@@ -116,7 +116,7 @@ def holds_sentinel(file: Path) -> bool:
 
 
 def recorded(home: Path) -> str:
-    """All that MLflow was told of the runs."""
+    """All data that MLflow received for the runs."""
     client = MlflowClient(TrackingStore.choose(home, None).uri)
     experiment = client.get_experiment_by_name(EXPERIMENT)
     assert experiment is not None
@@ -131,7 +131,7 @@ def test_a_release_writes_nothing_that_is_not_covered(
     algorithm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cells = list(released(algorithm))
-    # A release writes of a query the same for all of its algorithms, but for metrics that are not covered.
+    # All algorithms of a query release the same files, except for uncovered metrics.
     if algorithm not in FIRST_OF_QUERIES and all(metric.covered for metric in ALGORITHMS[algorithm].metrics):
         cells = cells[-1:]
     options = SweepOptions("out", tmp_path, "process", None, None, False, "dprl sweep out.yaml")
@@ -160,7 +160,7 @@ def test_every_metric_is_covered_for_a_reason_or_is_written_by_simulations_only(
 
 def test_every_trust_model_that_can_be_released_is_here() -> None:
     for releases, models in TRUST_MODELS.items():
-        # Sums of statistics are real numbers, and a release has whole ones.
+        # Sums of statistics are real numbers, but a release needs integers.
         refused = {"none", "jdp", "shuffle"} if releases == "statistics" else {"none"}
         assert {privacy["model"] for privacy in PRIVACY[releases]} == set(models) - refused
 

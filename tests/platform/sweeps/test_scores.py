@@ -1,4 +1,4 @@
-"""A sweep of an algorithm whose agents send gradients shows scores, of which more is better, and medians over seeds."""
+"""A sweep of an algorithm on gradients shows scores (higher is better) and medians over seeds."""
 
 from __future__ import annotations
 

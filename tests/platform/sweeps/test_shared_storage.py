@@ -1,4 +1,4 @@
-"""What each node must see before a sweep begins, by its own report."""
+"""Checks that each node reports before a sweep begins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NODE = "10.0.0.2"
 
 
 def seeing(sight: Callable[[Path], NodeView | None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have one node say what it sees of the file."""
+    """Return one node's view of the file."""
     monkeypatch.setattr(shared_storage, "_sights", lambda file: iter([(NODE, sight(file))]))
 
 

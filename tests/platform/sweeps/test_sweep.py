@@ -1,4 +1,4 @@
-"""Sweeps in this process: what is skipped, resumed, kept and deleted. test_end_to_end.py uses Ray."""
+"""Sweeps in this process: skipped, resumed, kept and deleted cells. test_end_to_end.py uses Ray."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_sweep_leaves_a_row_and_all_artifacts_a_cell(tmp_path: Path) -> None:
 
 
 def test_cells_of_a_large_sweep_have_no_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of as many cells as the limit, each has its own."""
+    """Sweeps up to the limit have one figure per cell."""
     cells, layout = cells_of(tmp_path), SweepLayout(tmp_path / "home", "small")
     for most, shown in ((2, True), (1, False)):
         monkeypatch.setattr("dprl.platform.results.layout.MOST_WITH_FIGURES", most)
@@ -130,7 +130,7 @@ def test_an_unfinished_cell_resumes_from_its_checkpoint(tmp_path: Path) -> None:
 
 
 def test_a_process_with_other_code_does_not_run_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that was started, or started again, after an edit: what it made would stand under the old digest."""
+    """A worker started after an edit would write its results under the old digest."""
     (cell, *_) = SweepLayout(tmp_path / "home", "small").cells(cells_of(tmp_path))
     monkeypatch.setattr("dprl.platform.plugins.source_digest", lambda _: "0123456789abcdef")
     locked = LockedCell(cell)
@@ -332,7 +332,7 @@ def test_a_kill_while_cells_are_deleted_leaves_none_that_counts_as_finished(
         if Path(folder).parent.name != "cells":
             remove(folder, **how)
             return
-        # In the order of the directory, which may be any.
+        # In the directory's order, which is arbitrary.
         (folder / "records.parquet").unlink()
         raise SystemExit(137)
 

@@ -1,4 +1,4 @@
-"""Figures of a sweep, which are those of its current grid."""
+"""Figures of a sweep show its current grid."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(home: Path, *cells: Experiment) -> SweepResult:
 
 
 def figures(folder: Path) -> set[str]:
-    """The figures of the whole sweep but the curves, each as PDF, SVG and PNG."""
+    """The sweep's figures except curves, each as PDF, SVG and PNG."""
     names = [{file.stem for file in folder.glob(f"*.{kind}")} for kind in ("pdf", "svg", "png")]
     assert names[0] == names[1] == names[2]
     return {name for name in names[0] if not name.startswith("curves")}
@@ -52,7 +52,7 @@ def test_a_sweep_of_games_has_a_figure_of_gaps_until_its_grid_has_no_game(tmp_pa
     (parent,) = client.search_runs(["1"], "tags.role = 'sweep'")
     logged = {file.path for file in client.list_artifacts(parent.info.run_id)}
     assert {"summary.csv", "frontier.png", "gaps.png"} <= logged
-    # The finished cell is read again, and drawn with a new one that has no gap.
+    # The finished cell is read again, and drawn beside a new one without gaps.
     result = run(tmp_path, cell("dp_nash_vi", GAME, JDP), cell("private_ucb_vi", MDP, NONE))
     assert figures(result.folder) == {"frontier", "gaps"}
     assert result.summary["smallest_gap"].isna().tolist() == [False, True]

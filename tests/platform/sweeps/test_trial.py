@@ -44,7 +44,7 @@ def trial_of(cells: list[SweepCell], index: int = 0) -> CellTrial:
 
 
 def finish(trial: CellTrial) -> dict[str, Any]:
-    """Return what the last step says; compiling may take the whole of the first."""
+    """Return the result of the last step; compiling may take all of the first."""
     while True:
         result = trial.step()
         if result["done"]:
@@ -80,7 +80,7 @@ def test_a_cell_is_locked_from_its_first_step_until_it_ends(
 
 
 def test_an_error_of_the_cell_is_a_result_and_lets_go(cells: list[SweepCell]) -> None:
-    """Tune runs again what it sees fail, and this would fail again."""
+    """Tune would repeat a failed trial, and it would fail again."""
     cells[0].folder.state_file.mkdir(parents=True)
     trial = trial_of(cells)
     result = trial.step()
@@ -121,14 +121,14 @@ def test_a_finished_cell_is_reported_when_its_worker_has_the_next_one(cells: lis
     assert told == []
     callback.on_step_end(15, [])
     assert told == [cells[0].digest]
-    # What is left when Tune ends, however it ends, is told too.
+    # Cells that are left when Tune ends are reported, too.
     callback.flush()
     callback.flush()
     assert told == [cell.digest for cell in cells]
 
 
 class Told:
-    """Notes which cells have finished, and why others failed."""
+    """An observer that records finished cells and the errors of others."""
 
     def __init__(self, told: list[str]) -> None:
         self._told = told
@@ -143,7 +143,7 @@ class Told:
 def test_what_another_node_has_finished_may_be_seen_later(
     cells: list[SweepCell], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As NFS does, which remembers for a while that a file was not there."""
+    """NFS caches for a while that a file does not exist."""
     monkeypatch.setattr("dprl.platform.sweeps.trial._LOOK_SECONDS", 0.0)
     told: list[str] = []
     callback = ObserverCallback({cell.digest: cell for cell in cells}, Told(told))  # type: ignore[arg-type]
@@ -155,7 +155,7 @@ def test_what_another_node_has_finished_may_be_seen_later(
     callback.on_step_end(3, [])
     callback.on_step_end(7, [])
     assert told == [cells[1].digest]
-    # Tune has ended; the other one is waited for.
+    # Tune has ended; wait for the other cell.
     finish(trial_of(cells, 0))
     callback.wait()
     callback.flush()

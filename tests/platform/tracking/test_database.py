@@ -42,7 +42,7 @@ _client(TrackingStore.choose(Path(sys.argv[1]), None)).create_experiment(sys.arg
 
 
 def test_three_sweeps_of_one_new_home_at_once(tmp_path: Path) -> None:
-    """Without the lock two of them make the tables at the same time, and one fails."""
+    """Without the lock two sweeps would make the tables at the same time, and one would fail."""
     database = tmp_path / "mlflow.db"
     command = [sys.executable, "-P", "-c", FIRST_USE, str(tmp_path)]
     with in_the_making(database):
@@ -117,7 +117,7 @@ def test_two_names_of_a_database_have_one_lock(tmp_path: Path) -> None:
 
 
 def test_one_that_appears_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server of MLflow's own knows nothing of the lock."""
+    """MLflow's own server does not use the lock."""
     database = tmp_path / "mlflow.db"
 
     class Client:
@@ -140,7 +140,7 @@ def test_one_that_appears_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.
 def test_what_is_no_database_is_reported_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None, said: str
 ) -> None:
-    """MLflow would try again and again, with pauses."""
+    """MLflow itself would retry many times, with pauses."""
     file = tmp_path / "mlflow.db"
     file.mkdir() if content is None else file.write_bytes(content)
     monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits"))
@@ -180,7 +180,7 @@ def test_the_file_of_an_address(uri: str, database: str | None) -> None:
 def test_a_full_disk_is_no_traceback_of_mlflow(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     tracker = opened(tmp_path)
     with closing(sqlite3.connect(tmp_path / "mlflow.db")) as connection:
-        # Fails as a full disk does: as an error of the database, in the middle of a call of MLflow's.
+        # Fails like a full disk: with a database error in the middle of an MLflow call.
         connection.execute("CREATE TRIGGER full BEFORE INSERT ON runs BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
         connection.commit()
     with pytest.raises(TrackingError, match="disk is full"):

@@ -55,7 +55,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(home: Path) -> Iterator[str]:
-    # What the user's folder holds is not imported by the server.
+    # The server imports nothing from the user's folder.
     (home / "click.py").write_text("raise ImportError('not click')")
     environment = os.environ | {"DPRL_HOME": str(home)}
     with server(lambda port: dprl("ui", "--port", str(port)), home / "ui.log", environment, cwd=home) as port:
@@ -104,7 +104,7 @@ def _wait_for_text(browser: Any, words: tuple[str, ...]) -> str:
 
 
 def _click(browser: Any, xpath: str) -> None:
-    # By script: what floats above an element in a small window does not matter here.
+    # Click by script, because another element may cover this one in a small window.
     browser.execute_script("arguments[0].click()", browser.find_element("xpath", xpath))
 
 
@@ -129,7 +129,7 @@ def test_cells_are_selected_and_compared(home: Path, address: str, browser: Any,
 
 
 def test_200_cells_are_compared(home: Path, address: str, browser: Any, tmp_path: Path) -> None:
-    """The page that [Compare] opens; the cells have the curves of one that ran, and an epsilon each."""
+    """The page that [Compare] opens. All cells have the curves of one real run, with different epsilons."""
     cells = [load_cells(home / "seen.yaml", [f"privacy={{model: jdp, epsilon: {i + 1}}}"])[0] for i in range(200)]
     private = load_cells(home / "seen.yaml", ["privacy={model: jdp, epsilon: 1.5}"])
     (finished,) = SweepLayout(home, "seen").cells(private)

@@ -1,4 +1,4 @@
-"""The parts shown of an address with a secret."""
+"""Addresses with secrets: the parts that are shown."""
 
 from __future__ import annotations
 

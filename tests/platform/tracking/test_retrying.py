@@ -34,7 +34,7 @@ class FakeCell(NamedTuple):
 
 
 class FakeTracker:
-    """Notes what it is told, unless it is away or refuses it."""
+    """A tracker that records calls, unless it is unavailable or refuses them."""
 
     def __init__(self) -> None:
         self.away = False
@@ -117,7 +117,7 @@ def test_a_store_that_is_away_is_not_asked_for_every_cell(world: World) -> None:
     world.tracker.away = True
     for cell in (A, B, C):
         world.patient.begin(cell)
-    # The first, and whether it was only that one which the store did not take.
+    # One attempt for the first cell, and one that shows that the store fails for others, too.
     assert world.tracker.attempts == 2
 
 
@@ -173,7 +173,7 @@ def test_what_was_refused_is_tried_again_at_the_end_unless_a_later_call_includes
 
 
 def test_refusals_that_take_long_do_not_add_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store of files that is away, behind a server that answers: each file is waited for."""
+    """The server answers, but its file store is unavailable, so every file takes the whole timeout."""
     world.tracker.away = True
     cells = [FakeCell(f"cell {i}") for i in range(200)]
     for cell in cells:
@@ -193,7 +193,7 @@ def test_refusals_that_take_long_do_not_add_up(world: World, monkeypatch: pytest
 
 
 def test_a_run_that_is_refused_is_reported_and_the_sweep_is_ended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With MLflow itself, and an error of a class that only the library of its files knows."""
+    """With MLflow itself, and an error class of its file store's library."""
     cells, tracker, warned = cells_in(home), opened(home), list[str]()
     patient = RetryingTracker(tracker, warned.append)
     upload = tracker.client.log_artifact

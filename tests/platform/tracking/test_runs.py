@@ -1,4 +1,4 @@
-"""Owners of runs on a server for many people, and runs that were created twice because of a lost answer."""
+"""Owners of runs on a shared server, and runs created twice because an answer was lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def of(home: Path, sweep_id: str, fresh: bool = False, older: tuple[str, ...] = 
 
 
 def by_sweep(home: Path) -> dict[str, dict[str, tuple[str, str]]]:
-    """Return of each sweep's runs, by their ids, the names and statuses."""
+    """Return the names and statuses of runs, by sweep and run id."""
     client = client_of(home)
     experiment = client.get_experiment_by_name(EXPERIMENT)
     assert experiment is not None
@@ -73,7 +73,7 @@ def test_a_folder_keeps_the_sweep_s_id_and_mends_a_damaged_one(tmp_path: Path) -
 
 
 def twice(request: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a request whose first answer is lost, and which MLflow repeats without a word."""
+    """Return a request whose first answer is lost, so that MLflow repeats it silently."""
 
     def repeated(*words: object, **more: object) -> Any:
         request(*words, **more)
@@ -84,7 +84,7 @@ def twice(request: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("killed", [True, False])
 def test_runs_that_are_made_twice_are_kept_once(home: Path, monkeypatch: pytest.MonkeyPatch, killed: bool) -> None:
-    """Those of which more is recorded, which are not the oldest, and neither of the others stays running."""
+    """The run with more records is kept, even if it is newer, and the other one does not stay RUNNING."""
     monkeypatch.setattr(TrackingStore, "local", property(lambda _: False))
     cells = cells_in(home)
     with monkeypatch.context() as network:

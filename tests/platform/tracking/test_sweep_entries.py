@@ -1,4 +1,4 @@
-"""The headline, the answer and the descriptions that MLflow shows of a sweep."""
+"""A sweep in MLflow: its headline, answer and descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written to MLflow, each item once."""
+"""Entries in MLflow, each written once."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_counts_are_tags_so_that_they_draw_no_charts(home: Path) -> None:
 
 
 def test_constants_are_at_step_0_in_groups(home: Path) -> None:
-    """MLflow draws a bar chart of a metric whose last step is 0; the group is the section of its charts."""
+    """MLflow draws a bar chart of a metric with last step 0; groups are sections of its charts."""
     cells = cells_in(home)
     record_all(opened(home), cells)
     run = runs(home)[1][1]
@@ -76,7 +76,7 @@ def test_constants_are_at_step_0_in_groups(home: Path) -> None:
     client = client_of(home)
     for key in constants:
         assert [point.step for point in client.get_metric_history(run.info.run_id, key)] == [0], key
-    # What MLflow's compare page plots first is what reports compare.
+    # MLflow's compare page plots first the settings that reports compare.
     assert min(run.data.metrics) == "cell/regret"
     row = summary_row(cells[1].experiment, cells[1].folder.results())
     for name in ("regret", "regret_lower", "regret_upper"):
@@ -103,7 +103,7 @@ def test_a_cell_outside_the_grid_is_reported_from_those_in_it(home: Path) -> Non
 
 
 def test_the_name_of_a_claim_that_fails_says_so(home: Path) -> None:
-    """A run's label has the epsilon that is claimed, and MLflow's charts have no other word on it."""
+    """A run's label has the claimed epsilon, and MLflow's charts show nothing else about it."""
     privacy = [{"model": "jdp", "epsilon": 1.0, "calibration": "printed"}, {"model": "none"}]
     (home / "config.yaml").write_text(yaml.safe_dump(CONFIG | {"privacy": {"grid_search": privacy}}))
     cells = SweepLayout(home, "tracked").cells(load_cells(home / "config.yaml"))
@@ -155,7 +155,7 @@ def test_curves_are_means_over_seeds_by_episode(home: Path) -> None:
     assert len(means) > 100
     assert len(steps) == 40
     assert (steps[0], steps[-1]) == (means.index[0], means.index[-1])
-    # As dense at the start as the records are.
+    # As dense at the start as the records.
     assert steps == sorted(set(steps))
     assert sum(step <= 30 for step in steps) >= 8
     np.testing.assert_allclose([point.value for point in history], means[steps].to_numpy(), rtol=1e-12)
@@ -195,7 +195,7 @@ def test_a_game_has_curves_of_its_gaps_and_what_it_gives_out_has_bands(tmp_path:
         steps = [point.step for point in points]
         assert len(steps) == 40
         np.testing.assert_allclose([point.value for point in points], means[steps].to_numpy(), rtol=1e-12, atol=1e-15)
-        # What MLflow shows of a run is the last point: the number after the last episode.
+        # MLflow shows the last point of a run: the number after the last episode.
         assert run.data.metrics[f"curve/{name}"] == points[-1].value
     assert run.data.metrics["interval/smallest_gap_lower"] <= run.data.metrics["curve/smallest_gap"]
 
@@ -206,7 +206,7 @@ def test_recording_again_adds_nothing(home: Path) -> None:
     before = runs(home)
     record_all(opened(home), cells)
     assert [run.info.run_id for run in runs(home)[1]] == [run.info.run_id for run in before[1]]
-    # Killed between the points and the mark that says that all are written: everything is written again.
+    # Killed between the points and the mark of completeness: everything is written again.
     client = client_of(home)
     for run in before[1]:
         client.delete_tag(run.info.run_id, "recorded")
@@ -224,7 +224,7 @@ def test_no_run_stays_running(home: Path) -> None:
     first.begin(cells[0])
     first.begin(cells[1])
     assert {run.info.status for run in runs(home)[1]} == {"RUNNING"}
-    # Its process is killed here; the next one finds the same runs.
+    # The process is killed here; the next one finds the same runs.
     second = opened(home)
     second.record(cells[0], cells[0].folder.results())
     second.begin(cells[1])
@@ -251,14 +251,14 @@ def test_what_a_killed_call_left_running_is_ended_though_it_does_not_begin_again
 
 
 class Lost(MlflowException):
-    """The server was away for one request."""
+    """The server did not answer one request."""
 
 
 @pytest.mark.parametrize("call", ["set_terminated", "log_artifact", "log_batch"])
 def test_a_store_that_is_lost_in_the_middle_of_a_cell_gets_all_of_it_later(
     home: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """At each request of this kind in turn, the process that met it being killed then."""
+    """The store fails at each such request in turn, and the process is killed there."""
     cell = cells_in(home)[0]
     at = 0
     while True:

@@ -15,7 +15,7 @@ EPISODES = np.array([1, 10, 100])
 def certificate(
     model: str, claimed: float | None, proved: float, audit: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What a cell proves, as far as a report reads it."""
+    """The fields of a certificate that a report reads."""
     verdict = "unbounded" if model == "none" else "holds" if claimed is not None and proved <= claimed else "fails"
     return {
         "trust_model": model,

@@ -1,4 +1,4 @@
-"""Only comparisons of one factor are declared, and Holm adjusts for these."""
+"""Only comparisons of one factor are declared, and Holm's method adjusts for these."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_large_difference_is_significant_among_many_cells() -> None:
     assert pair.significant
     assert 0.1 < pair.effect.lower < 5391 / 34483 < pair.effect.upper < 0.25
     assert finding.best is not None
-    # As it was: every pair, on the raw scale.
+    # Before: every pair, on the raw scale.
     raw = [ttest_ind(a.finals, b.finals, equal_var=False).pvalue for a, b in itertools.combinations(cells, 2)]
     assert len(raw) == 496
     assert holm(raw)[0] > LEVEL
@@ -142,7 +142,7 @@ def test_a_large_difference_is_significant_among_many_cells() -> None:
 
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_two_thousand_cells_have_a_comparison_each_for_a_factor_or_two(seeds: int) -> None:
-    """All pairs of them were two million rows and 468 MB."""
+    """All their pairs would be two million rows and 468 MB."""
     generator = np.random.default_rng(seeds)
     cells = [
         report_cell(generator.lognormal(3.0, 0.5, seeds).tolist(), "jdp", epsilon, epsilon, algorithm, **noise)

@@ -147,7 +147,7 @@ def test_the_best_must_be_ahead_of_all_others_not_of_the_next_only() -> None:
 
 
 def test_a_geometric_mean_that_a_mean_contradicts_is_no_lead() -> None:
-    """Cells with a seed at 0 are compared by means, so the cell of the lowest centre can be the worse one."""
+    """Cells with a seed at 0 are compared by means, so the cell with the lowest geometric mean can be the worse one."""
     skewed, even = [1.0] * 9 + [500.0 + i for i in range(11)], [0.0] + [60.0 + i / 10 for i in range(19)]
     group, (finding,) = found(report_cell(skewed), report_cell(even, algorithm="pucb"))
     assert finding.other_algorithm is not None

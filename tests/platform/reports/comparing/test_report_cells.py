@@ -29,5 +29,5 @@ def test_a_gap_over_episodes_has_a_band_of_the_whole_curve(tmp_path: Path) -> No
     assert found["episode"].tolist() == pointwise["episode"].tolist()
     assert found["mean"].to_numpy() == pytest.approx(mean)
     assert found["upper"].to_numpy() - mean == pytest.approx(half)
-    # Of 200 points with noise of their own some interval that is made for one point misses.
+    # With 200 independent points, some pointwise interval misses.
     assert (found["upper"] - found["lower"] > 1.5 * (pointwise["upper"] - pointwise["lower"])).all()

@@ -26,7 +26,7 @@ FIRST = -500.0
 
 
 def cell(folder: Path, epsilon: float, users: int, finals: Sequence[float], **settings: Any) -> ReportCell:
-    """A finished cell of dppg: scores go from FIRST to `finals` on a line, one of a seed."""
+    """A finished cell of dppg: each seed's scores rise linearly from FIRST to its entry of `finals`."""
     episodes = np.unique(np.linspace(1, users, 100).astype(int))
     values = np.array([FIRST + (final - FIRST) * (episodes - 1) / (users - 1) for final in finals])
     frames = [pd.DataFrame({"seed": i, "episode": episodes, "evaluation": one}) for i, one in enumerate(values)]

@@ -1,4 +1,4 @@
-"""The figure of a cell states what is proved, names what is drawn, and shows gaps if the algorithm has them."""
+"""The figure of a cell states the certified epsilon, names its curves, and shows gaps if the algorithm has them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_legend_of_the_gaps_covers_no_data_and_nothing_is_cut_off(drawn: lis
     assert legend is not None
     box = legend.get_window_extent()
     assert box.y1 < gaps.get_window_extent().y0
-    # Texts are up to 4 pixels larger at the screen's resolution, in which they are asked, than in the file's.
+    # Texts are measured at the screen's resolution, up to 4 pixels larger than in the file.
     assert min(box.x0, box.y0) >= -4
     assert box.x1 <= figure.bbox.x1
     for axes in figure.axes:

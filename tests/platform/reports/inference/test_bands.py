@@ -14,12 +14,12 @@ POINTS, TRIALS = 40, 300
 
 
 def cumulative(generator: np.random.Generator, seeds: int) -> np.ndarray:
-    """Curves like regret: sums of what episodes add."""
+    """Curves like regret: running sums over episodes."""
     return np.cumsum(generator.normal(1.0, 1.0, (seeds, POINTS)), axis=1)
 
 
 def late(generator: np.random.Generator, seeds: int) -> np.ndarray:
-    """Curves that bend, each seed somewhere else."""
+    """Curves that bend at a different place for each seed."""
     x = np.linspace(0.05, 1.0, POINTS)
     level, slope, bend = generator.normal(size=(3, seeds, 1))
     curves: np.ndarray = (1.0 + 0.3 * level) * x + 0.2 * slope * x**2 + 0.1 * bend * np.sin(4 * x)
@@ -36,7 +36,7 @@ def coverage(draw: Callable[[np.random.Generator, int], np.ndarray], truth: np.n
 
 
 def least(probability: float) -> float:
-    """The coverage below which TRIALS trials fall with probability 1e-3 if it is this."""
+    """The share below which TRIALS trials fall with probability 1e-3 if the coverage is `probability`."""
     return float(binom.ppf(1e-3, TRIALS, probability)) / TRIALS
 
 
@@ -51,7 +51,7 @@ def test_smooth_curves_are_covered(seeds: int) -> None:
 
 @pytest.mark.parametrize(("seeds", "at_least"), [(3, 0.82), (5, 0.91), (10, 0.93), (20, 0.935)])
 def test_rough_curves_are_covered_nearly_as_often(seeds: int, at_least: float) -> None:
-    """What docs/reports.md says of random walks: false-alarm rate 1e-3."""
+    """The coverage of random walks stated in docs/reports.md: false-alarm rate 1e-3."""
     assert coverage(cumulative, np.arange(1.0, POINTS + 1), seeds) >= least(at_least)
 
 
@@ -72,7 +72,7 @@ def test_of_a_single_point_it_is_students_interval(seeds: int) -> None:
     values = np.random.default_rng(seeds).normal(size=(seeds, 1))
     mean, half = simultaneous_band(values)
     exact = t.ppf(0.975, seeds - 1) * values.std(ddof=1) / np.sqrt(seeds)
-    # 1000 resamples: the quantile is off by 12 % at most.
+    # With 1000 resamples the quantile is at most 12 % off.
     assert half[0] == pytest.approx(exact, rel=0.12)
     assert mean[0] == values.mean()
 

@@ -76,12 +76,12 @@ def test_a_difference_is_welchs_interval() -> None:
 
 
 def test_looks_widen_the_interval_as_they_raise_the_p_value() -> None:
-    """The p-value times the looks is 0.05 where the interval for as many looks ends at a ratio of 1."""
+    """The p-value times the number of looks is 0.05 where the interval for as many looks ends at a ratio of 1."""
     one, other = np.array([1.0, 1.1, 1.2]), np.array([1.4, 1.5, 1.7])
     plain, paid = effect(one, other, "log"), effect(one, other, "log", looks=4)
     assert paid.p_value == pytest.approx(4 * plain.p_value)
     assert paid.lower < plain.lower < plain.upper < paid.upper
-    # Moved by its interval's end, the ratio is just not significant.
+    # Divided by the upper end of its interval, the ratio is just not significant.
     assert effect(one / paid.upper, other, "log", looks=4).p_value == pytest.approx(0.05)
 
 

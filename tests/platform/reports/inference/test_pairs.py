@@ -19,7 +19,7 @@ def pairs_of(cells: Sequence[np.ndarray]) -> list[tuple[int, int]]:
 
 
 def all_pairs(cells: Sequence[np.ndarray], looks: Sequence[int] = (), *, log: bool = False) -> list[Pair]:
-    """The largest family of these cells."""
+    """All pairs of these cells."""
     return family(cells, pairs_of(cells), log=log, looks=looks)
 
 
@@ -46,7 +46,7 @@ def test_every_pair_has_welchs_test() -> None:
 
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 def test_a_family_has_a_false_difference_in_a_twentieth_at_most(seeds: int) -> None:
-    """Six equal means with unequal spreads. False-alarm rate of this test: 1e-3 if the level is exactly kept."""
+    """Six equal means with unequal spreads. False-alarm rate of this test: 1e-3 at an exact level."""
     generator = np.random.default_rng(seeds)
     families = 400
     spreads = np.array([1.0, 1.0, 3.0, 3.0, 10.0, 10.0])
@@ -84,7 +84,7 @@ def test_one_cell_has_no_pairs() -> None:
 
 @pytest.mark.parametrize("seeds", [3, 5])
 def test_seeds_may_be_added_until_cells_differ(seeds: int) -> None:
-    """Four equal means, looked at five times, stopped at the first false difference: false-alarm rate 1e-3."""
+    """Four equal means, tested at five stages, stopped at the first false difference: false-alarm rate 1e-3."""
     generator = np.random.default_rng(seeds)
     families, wrong = 300, 0
     for _ in range(families):
@@ -116,9 +116,9 @@ def test_what_is_distinguished_once_stays_so_and_needs_no_more_seeds() -> None:
 
 
 def joint_report(generator: np.random.Generator, looks: list[int]) -> bool:
-    """Whether a report on an adaptive sweep of two cells and a fixed one of one finds a difference among equal means.
+    """Whether a joint report on an adaptive sweep of two cells and a fixed sweep of one cell finds a false difference.
 
-    Seeds are added until something seems to differ, in whichever report somebody looks at.
+    Seeds are added until a difference seems significant in either report.
     """
     first, second, fixed = generator.normal(0.0, 1.0, (3, 15))
     for k in range(1, 6):
@@ -129,7 +129,7 @@ def joint_report(generator: np.random.Generator, looks: list[int]) -> bool:
 
 
 def test_a_joint_report_pays_for_the_stages_of_its_sweeps() -> None:
-    """False-alarm rate 1e-3; and that the check can fail: without a price there are too many false differences."""
+    """False-alarm rate 1e-3. The check can fail: without the correction there are too many false differences."""
     generator, families = np.random.default_rng(4), 400
     most = binom.ppf(1 - 1e-3, families, LEVEL)
     assert sum(joint_report(generator, [5, 5, 1]) for _ in range(families)) <= most
@@ -145,7 +145,7 @@ def test_a_pair_pays_for_both_of_its_cells() -> None:
 
 
 def test_more_seeds_than_the_stages_have_are_refused() -> None:
-    """The price of the stages would be too small for them."""
+    """The correction would be too small for them."""
     with pytest.raises(ValueError, match="at most 2 stages of 3 seeds, got 3; add to `stages`"):
         all_pairs_in_stages([np.arange(9.0), np.arange(9.0)], 3, 2)
 

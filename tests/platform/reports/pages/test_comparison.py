@@ -32,7 +32,7 @@ def row(halved_at: float, **more: Any) -> dict[str, Any]:
 
 
 def compared(cells: list[dict[str, Any]], one: str, other: str) -> dict[str, list[dict[str, str]]]:
-    """The rows of each table by header, by the table's heading."""
+    """The rows of each table by header, for each heading."""
     found = {}
     for section in halving_comparison(cells, one, other):
         assert isinstance(section, Section)

@@ -1,4 +1,4 @@
-"""`dprl report --out FILE.md`: Markdown pages of finished sweeps, and what is refused."""
+"""`dprl report --out FILE.md`: Markdown pages of finished sweeps, and refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def output(capsys: pytest.CaptureFixture[str], home: Path, *words: object, code: int = 0) -> str:
-    """The error, or what is printed, or, if no file was asked for, the page."""
+    """The error, or the printed text, or, if no file was requested, the page."""
     capsys.readouterr()
     file = [] if "--out" in words else ["--out", str(home / "page.md")]
     assert main(["report", *map(str, words), "--storage", str(home), *file]) == code

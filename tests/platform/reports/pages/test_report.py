@@ -138,7 +138,7 @@ def test_cells_that_differ_in_the_seed_only_are_one(copy: Path, tmp_path: Path) 
 def test_a_cell_alone_and_of_two_seeds_has_a_page(
     privacy: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when a sweep is stopped after its first cell: no claim, or no band, is in any row."""
+    """A sweep stopped after its first cell may have no claim or no band in any row."""
     monkeypatch.setenv("DPRL_HOME", str(tmp_path))
     changes = [word for change in (f"privacy={privacy}", "seeds=2", "env.horizon=2") for word in ("--set", change)]
     assert main(["run", str(home / "small.yaml"), *changes]) == 0
@@ -209,7 +209,7 @@ def test_the_terminal_says_the_answer_first(home: Path, capsys: pytest.CaptureFi
 def test_a_plugins_sweep_is_not_reported_without_it(
     copy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its metrics are not known then: its cells would stand beside the others without a headline."""
+    """Without the plugin its metrics are unknown, and its cells would have no headline."""
     page = copy / "sweeps" / "small" / "report.html"
     page.unlink(missing_ok=True)
     monkeypatch.delitem(ALGORITHMS, "private_ucb_vi")

@@ -1,4 +1,4 @@
-"""The HTML of a report: its order, its parts, and what it never contains."""
+"""The HTML of a report: order, parts, and forbidden content."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_text_of_users_is_escaped(page: str) -> None:
 
 
 def test_ids_are_unique_and_references_are_met(page: str) -> None:
-    """Several figures of one library have equal ids of their own, which browsers would confuse."""
+    """Figures from one library have equal ids, and browsers would confuse them."""
     found = re.findall(r'\bid="([^"]*)"', page)
     assert len(found) == len(set(found))
     assert set(re.findall(r'(?:href="|url\()#([^")]*)', page)) <= set(found)

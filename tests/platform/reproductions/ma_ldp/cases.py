@@ -61,16 +61,16 @@ def every_key() -> list[Key]:
 
 
 def every_cell(count: int = 30) -> dict[Key, Cell]:
-    """All cells: MA-LDP at random's level, one bit a user below it."""
+    """All cells: MA-LDP with the regret of random actions, one bit per user with less."""
     level = Levels.of(EPISODES).uniform
     return {key: drawn(key, 500.0 if key.group == VOTES else level, count) for key in every_key()}
 
 
 def found(count: int = 30) -> Findings:
-    """All that a page needs, without attacks."""
+    """All inputs of a page, without attacks."""
     return Findings(every_cell(count), ["Made by a test."], {"guarantees": Guarantees.found(attacked=False)})
 
 
 def private_groups() -> list[str]:
-    """Groups that are meant to protect somebody."""
+    """Groups that claim some privacy."""
     return [group.name for group in GROUPS if group.private]

@@ -1,4 +1,4 @@
-"""What printed noise proves, against numbers computed independently."""
+"""Guarantees of printed noise, against numbers computed independently."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_which_claims_survive_the_clips(mechanism: str, agents: int, features: i
 
 
 def test_numbers_are_those_of_the_closed_forms() -> None:
-    # mu = sqrt(4.5 n S4) / sigma is 0.0213 there, of which epsilon at 1e-5 is 0.0629.
+    # mu = sqrt(4.5 n S4) / sigma is 0.0213 there; its epsilon at 1e-5 is 0.0629.
     assert proved(GAUSSIAN, 2, 2).at_delta == pytest.approx(0.06286, abs=1e-5)
     laplace = proved(LAPLACE, 10, 5)
     assert (laplace.least_pure, laplace.pure) == pytest.approx((3.84, 3.96), abs=0.005)

@@ -1,4 +1,4 @@
-"""Runs from the records of a cell, which cell an experiment is, and the levels of policies that learn nothing."""
+"""Runs from the records of a cell, the cell of an experiment, and regrets of policies that learn nothing."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from dprl.platform.reproductions.robustness import FAMILIES, UNTRAINED, _scores,
 from tests.platform.reproductions.pgc_a3c.cases import environments
 
 UPRIGHT = np.r_[np.tile([0.0, 0.0, 1.0, 0.3, 0.0, 0.0, -1.0, -0.3], 8), np.zeros(48)]
-"""Parameters of a policy that pushes to where the pole leans."""
+"""Parameters of a policy that pushes towards the leaning side of the pole."""
 UPRIGHT[64:80], UPRIGHT[80:96] = np.tile([0.0, 1.0], 8), np.tile([1.0, 0.0], 8)
 
 

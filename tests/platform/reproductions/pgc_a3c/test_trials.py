@@ -1,4 +1,4 @@
-"""Trials from the records of a cell, and which cell an experiment is."""
+"""Trials from the records of a cell, and the cell of an experiment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.platform.reproductions.pgc_a3c.cases import every_cell, trials
 
 
 def results(submissions: int, scores: np.ndarray, first: list[float]) -> CellResults:
-    """What a cell leaves whose trials have these scores float64[n, N]: the mean over each block, as learners report."""
+    """The results of a cell with these scores float64[n, N]: means over blocks, as learners report them."""
     ends = block_ends(submissions)
     starts = np.r_[0, ends[:-1]]
     rows = []
@@ -37,7 +37,7 @@ def results(submissions: int, scores: np.ndarray, first: list[float]) -> CellRes
                     "final_score": each[max(0, end - 5000) : end].mean(),
                 }
             )
-    # In another order: what belongs together is told by the columns.
+    # In another order, because columns identify the rows.
     return CellResults(pd.DataFrame(rows).sample(frac=1.0, random_state=0), {"verdict": "holds"}, 1.0, 0.0)
 
 
