@@ -15,14 +15,14 @@ from dprl.platform.plugins import load_plugins
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-# Ray's workers give way to everybody else's processes otherwise, and starve on a machine that is busy.
+# Otherwise Ray's workers have a lower priority and starve on a busy machine.
 os.environ.setdefault("RAY_worker_niceness", "0")
 # A shell lets what it starts in the background ignore Ctrl-C, and so would the processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# Examples that take long on a machine that is busy are no failures.
+# Slow examples on a busy machine are not failures.
 hypothesis.settings.register_profile("dprl", deadline=None)
 hypothesis.settings.load_profile("dprl")
-# Before tests are collected: contract suites take what is registered.
+# Before tests are collected, because contract suites cover all registered parts.
 load_plugins()
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -35,14 +35,14 @@ _BENCHMARKED = {
     "tests/benchmarks/test_naive_ucb_vi.py": "private_ucb_vi",
     "tests/benchmarks/test_pgc.py": "pgc_a3c",
 }
-"""The algorithm whose loop a file's tests compile, where no name says it."""
+"""The algorithm whose loop the tests of a file compile, if no name shows it."""
 
 
 class KernelScheduling(LoadScopeScheduling):
-    """Gives all tests of an algorithm to one worker, and of other files a file at a time.
+    """Give all tests of an algorithm to one worker, and other tests file by file.
 
     The loop of an algorithm takes up to half a minute to compile, which several workers would do at the same time;
-    likewise what fixtures of modules make.
+    the same holds for module fixtures.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -55,7 +55,7 @@ class KernelScheduling(LoadScopeScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling | None:
-    """Take our scheduling where `--dist loadscope` is asked for."""
+    """Use our scheduling with `--dist loadscope`."""
     return KernelScheduling(config, log) if config.getoption("dist") == "loadscope" else None
 
 

@@ -1,4 +1,4 @@
-"""Starts Ray for tests, again if it gave up: its limit of half a minute is too short on a busy machine."""
+"""Start Ray for tests, and retry, because its limit of half a minute is too short on a busy machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def start_ray(**options: Any) -> None:
 
 @contextmanager
 def cluster_of_nodes(**head: Any) -> Iterator[Cluster]:
-    """Give a cluster of this process alone, to which nodes are added; that one is lost is seen within seconds."""
+    """A private cluster to which tests add nodes; it notices a lost node within seconds."""
     folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # sockets need a short path
     quick = {"health_check_period_ms": 500, "health_check_failure_threshold": 4}
     settings = {"temp_dir": folder, "_system_config": quick, "include_dashboard": False, **head}
@@ -44,14 +44,14 @@ def cluster_of_nodes(**head: Any) -> Iterator[Cluster]:
 
 
 def add_node(cluster: Cluster, **options: Any) -> Any:
-    """Add a node, and return it when the cluster knows it."""
+    """Add a node, and return it once it has joined the cluster."""
     node = _again(lambda: cluster.add_node(wait=False, **options))
     cluster._wait_for_node(node, timeout=_PATIENCE)
     return node
 
 
 def _again(start: Callable[[], T], clean: Callable[[], object] = lambda: None) -> T:
-    """Return what `start` returns; where Ray gives up, what it had begun is ended, and it is started again."""
+    """Return the result of `start`; if Ray gives up, end its processes and start again."""
     for attempt in range(_ATTEMPTS):
         before = _children()
         try:

@@ -1,4 +1,4 @@
-"""Servers of tests: on ports that no other test uses, polled until they answer, killed with their children."""
+"""Servers for tests: on free ports, polled until they answer, killed with their children."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ T = TypeVar("T")
 _START_SECONDS, _END_SECONDS = 600.0, 60.0
 _ATTEMPTS = 3
 _LOWEST_PORT, _PORT_BEYOND = 7000, 10000
-"""Below those that the system gives out, and below 10002, from where on Ray has its workers' and wants nobody else."""
+"""Below the system's ephemeral ports, and below 10002, where the ports of Ray's workers begin."""
 
 _RESERVED: list[socket.socket] = []
 
 
 class EndedEarlyError(Exception):
-    """A process ended before it had done what it was started for."""
+    """A process ended too early."""
 
 
 def free_ports(number: int) -> list[int]:
-    """Return ports that nobody has now, and that no other test of this machine gets as long as this process lives."""
+    """Return free ports that no other test of this machine receives while this process lives."""
     found: list[int] = []
     for port in range(_LOWEST_PORT, _PORT_BEYOND):
-        # What is bound until the process ends is a name: the server binds the port later, and perhaps again.
+        # Reserve a name until the process ends, because the server binds the port later, perhaps repeatedly.
         name = socket.socket(socket.AF_UNIX)
         try:
             name.bind(f"\0dprl-tests-port-{port}")
@@ -51,7 +51,7 @@ def free_ports(number: int) -> list[int]:
 
 @contextmanager
 def again_if_it_ends(start: Callable[[], AbstractContextManager[T]]) -> Iterator[T]:
-    """Enter what `start` returns, and what it returns next if a process ends early: its port may have been taken."""
+    """Enter the result of `start`; try again if the process ends early, because its port may have been taken."""
     with ExitStack() as stack:
         for attempt in range(_ATTEMPTS):
             try:
@@ -129,7 +129,7 @@ def kill_group(process: subprocess.Popen[Any]) -> None:
 
 
 def wait_for(happened: Callable[[], bool], log: Path, process: subprocess.Popen[bytes]) -> None:
-    """Wait until it has happened. Raises EndedEarlyError if the process ends before, TimeoutError."""
+    """Wait for the condition. Raises EndedEarlyError if the process ends before, and TimeoutError."""
     deadline = time.monotonic() + _START_SECONDS
     while not happened():
         if process.poll() is not None:
@@ -140,7 +140,7 @@ def wait_for(happened: Callable[[], bool], log: Path, process: subprocess.Popen[
 
 
 def answers(url: str, refusing: bool = False) -> bool:
-    """Whether that page can be had, or, if the server may be refusing it, whether there is a server."""
+    """Whether the page is served, or, if `refusing` is allowed, whether there is a server."""
     try:
         urllib.request.urlopen(url, timeout=5).close()
     except urllib.error.HTTPError:

@@ -18,7 +18,7 @@ _CHECKED = "import numba\nassert numba.config.DISABLE_JIT\n"
 def printed_without_compiler(code: str, warnings: str = "ignore") -> str:
     """Return what a script prints in a process whose kernels are plain Python.
 
-    It may import from `tests`. warnings: what becomes of them, as after Python's -W.
+    It may import from `tests`. warnings: as Python's -W.
     """
     done = subprocess.run(
         [sys.executable, "-P", "-W", warnings, "-c", _CHECKED + code],

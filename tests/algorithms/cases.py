@@ -19,16 +19,16 @@ from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy
 E = TypeVar("E", bound=Env)
 Learner = Callable[..., TabularLearner]
 State = dict[str, np.ndarray]
-# Enough noise to matter, little enough for policies to move at these scales.
+# Enough noise to matter, and little enough for policies to change at these scales.
 PRIVACY: list[Any] = [NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)]
 PRACTICAL = {"bonus_scale": 0.02, "precision_scale": 0.05}
-# Those that play an environment that is known; test_logged_vi.py has the other one.
+# Algorithms on known environments; test_logged_vi.py tests the other one.
 TABULAR = sorted(
     name
     for name, config in ALGORITHMS.items()
     if issubclass(config, TabularConfig) and config.plays is not LoggedEpisodes
 )
-# Those that plan from earlier users' counts while later users play; the others have one release, at the end.
+# Algorithms that plan while users play; the others have one release, at the end.
 ONLINE = [name for name in TABULAR if getattr(ALGORITHMS[name], "online", True)]
 EACH = pytest.mark.parametrize("name", TABULAR)
 EACH_ONLINE = pytest.mark.parametrize("name", ONLINE)
@@ -39,7 +39,7 @@ TRUST = pytest.mark.parametrize("privacy", PRIVACY, ids=lambda settings: setting
 
 @dataclass(frozen=True)
 class Environments(Generic[E]):
-    """What the tests of every algorithm run on, of one kind.
+    """The environments of one class for the tests of every algorithm.
 
     small: quickly learned. random: with more of everything. tiny: rewards are 0 or 1, and the first state is random.
     """
@@ -55,7 +55,7 @@ def same_state(ours: State, theirs: State) -> bool:
 
 
 def interpreted(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Let an algorithm's loop run uncompiled, and users one by one; returns the names that it looks up."""
+    """Run an algorithm's loop uncompiled, with users one by one; returns the names that it looks up."""
     config: Any = ALGORITHMS[name]
     plain = config.run.py_func
     monkeypatch.setattr(config, "run", staticmethod(plain))

@@ -32,7 +32,7 @@ def _learner(
 
 @pytest.fixture
 def learner() -> Callable[..., TabularLearner]:
-    """Return a maker of learners: learner(env, episodes, privacy, name=, seed=, **settings)."""
+    """Return a function that makes learners: learner(env, episodes, privacy, name=, seed=, **settings)."""
     return _learner
 
 

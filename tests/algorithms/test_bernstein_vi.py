@@ -54,7 +54,7 @@ def everywhere(cost: Float64Array, step: Float64Array) -> Float64Array:
 
 
 def noisy_counts(rng: np.random.Generator, users: int, size: float) -> Float64Array:
-    """Counts float64[H, S+2, S, A] of users in a sticky chain, whatever they do, plus noise."""
+    """Counts float64[H, S+2, S, A] of users in a sticky chain that ignores actions, plus noise."""
     counts = np.zeros((HORIZON, STATES + 2, STATES, ACTIONS))
     for h in range(HORIZON):
         visits = rng.multinomial(users, rng.dirichlet(np.ones(STATES * ACTIONS))).reshape(STATES, ACTIONS)
@@ -154,7 +154,7 @@ def test_nearest_counts_that_take_a_newton_step_for_each_state_but_two() -> None
 
 
 def test_nearest_counts_of_many_states_err_towards_the_positive_ones() -> None:
-    # What (7) needs: at least the projection's sum, at most that of the positive counts.
+    # (7) needs at least the projection's sum and at most that of the positive counts.
     rng = np.random.default_rng(6)
     step, cost, sums = rng.standard_t(2, size=(60, 200)), rng.random(60), np.zeros((7, 200))
     sum_up(step, everywhere(cost, step), sums)
@@ -203,7 +203,7 @@ def test_an_epochs_last_user_has_its_bounds_and_the_next_user_the_next_ones() ->
 
 
 def failures(learner: Learner, mdp: FiniteMDP, privacy: Any, episodes: int, **settings: float) -> tuple[int, float]:
-    """In how many of 25 runs some V~_1(s), at one of 20 looks, was below V*_1(s); how far V~_1 came from its cap."""
+    """How many of 25 runs have some V~_1(s) < V*_1(s) at one of 20 checks, and the distance of V~_1 from its cap."""
     best, failed, gained = optimal_q(mdp).max(axis=1), 0, 0.0
     for seed in range(25):
         algorithm: Any = learner(mdp, episodes, privacy, name="bernstein_vi", seed=seed, replan_growth=0.05, **settings)
@@ -230,7 +230,7 @@ def test_values_are_optimistic_where_they_are_below_their_caps(privacy: Any, epi
     assert failed <= most
     known = {"known_transitions": True, "known_rewards": True}
     assert failures(learner, drawn, privacy, episodes, beta=0.5, **known)[0] <= most
-    # And the test can fail: without a bonus nearly every run is below V* somewhere.
+    # The test can fail: without a bonus nearly every run is below V* somewhere.
     assert failures(learner, drawn, privacy, episodes, beta=0.5, bonus_scale=0.0, precision_scale=0.0)[0] > most
 
 
@@ -333,7 +333,7 @@ def test_the_theorem_covers_what_it_says() -> None:
 
 
 def test_two_episodes_and_local_reports_are_possible(learner: Learner, river: FiniteMDP) -> None:
-    # One user's report: the smallest bounds that are asked for.
+    # One user's report has the smallest bounds.
     privacy = LocalPrivacy(1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
     assert learner(river, 2, privacy, name="bernstein_vi").learn(2).saturated == 1.0
 

@@ -16,11 +16,11 @@ from dprl.privacy import CentralPrivacy, LedgerError, LocalPrivacy, NoiseConfig,
 from tests.algorithms.cases import EACH_ONLINE, ONLINE, PRACTICAL, PRIVACY, TRUST, Environments, Learner
 
 EPISODES = 52
-"""The plan before it reads the counts of all users who send."""
+"""The plan before this episode reads the counts of all sending users."""
 GROWTH = 0.6
 RUNS = 150
 FALSE_ALARM = 1e-6
-"""Of one comparison; there are about 500."""
+"""False-alarm rate of one comparison; there are about 500."""
 KINDS = ("private_ucb_vi", "private_ucb_po", "dp_nash_vi")
 """Deterministic policies, stochastic ones, and those of a game."""
 SAMPLED = "sampled_optimized_unary_encoding"
@@ -101,7 +101,7 @@ def test_blocks_of_pooled_counts_have_the_law_of_users(
 
 @pytest.mark.parametrize("name", ["private_ucb_vi"])
 def test_the_comparison_tells_other_laws_apart(name: str, learner: Learner, envs: Environments[Any]) -> None:
-    """A law whose noise is twice as large is found out."""
+    """Noise that is twice as large is detected."""
     users = outcomes(learner, envs.tiny, LocalPrivacy(20.0, mechanism="laplace"), name, "users")
     blocks = outcomes(learner, envs.tiny, LocalPrivacy(10.0, mechanism="laplace"), name, "blocks")
     assert least_p_value(users, blocks) < FALSE_ALARM
@@ -188,7 +188,7 @@ def test_blocks_are_refused_out_of_order_and_before_charges(learner: Learner, ri
 
 @pytest.mark.parametrize("episodes", [15, 16])
 def test_the_last_user_is_in_no_block(episodes: int, learner: Learner, river: FiniteMDP) -> None:
-    """Plans are before episodes 1, 2, 4, 8, 16: also where the next one would be after the last."""
+    """Plans are before episodes 1, 2, 4, 8, 16, also if the next one would come after the last episode."""
     algorithm = learner(river, episodes, PRIVACY[1], replan_growth=1.0)
     algorithm.learn(episodes)
     assert algorithm.privatizer.in_blocks

@@ -19,7 +19,7 @@ from dprl.privacy.counters import COUNTERS
 from tests.algorithms.cases import GROWTHS, ONLINE, PRACTICAL, PRIVACY, Environments, Learner
 from tests.grids import every_pair
 
-# Numba's own counts of what compiled code makes and frees, for which it has no public name.
+# Numba's counts of allocations and frees in compiled code, which have no public name.
 MEMORY: Any = importlib.import_module("numba.core.runtime._nrt_python")
 SAMPLED = "sampled_optimized_unary_encoding"
 # The other branches of the exchange: every counter and reports of bits.
@@ -33,7 +33,7 @@ OTHERS: list[Any] = [
 @pytest.fixture(autouse=True)
 def _counted_allocations() -> Iterator[None]:
     MEMORY.memsys_enable_stats()
-    gc.disable()  # it could free what other tests have made
+    gc.disable()  # it could free memory of other tests
     yield
     gc.enable()
     MEMORY.memsys_disable_stats()
@@ -44,7 +44,7 @@ def title(settings: Any) -> str:
 
 
 def kept() -> tuple[int, int]:
-    """How many blocks of memory and how many arrays compiled code has made and not given back."""
+    """Numbers of memory blocks and arrays that compiled code has allocated and not freed."""
     blocks = MEMORY.memsys_get_stats_alloc() - MEMORY.memsys_get_stats_free()
     return blocks, MEMORY.memsys_get_stats_mi_alloc() - MEMORY.memsys_get_stats_mi_free()
 
@@ -69,7 +69,7 @@ def test_loops_and_plans_leave_no_memory_behind(
     privacy: Any, name: str, growth: float, learner: Learner, envs: Environments[Any]
 ) -> None:
     algorithm: Any = learner(envs.small, 2200, privacy, name=name, replan_growth=growth, **PRACTICAL)
-    algorithm.learn(100)  # what is made once, is made here
+    algorithm.learn(100)  # one-time allocations happen here
     lent = algorithm._simulator, algorithm.privatizer.channel, algorithm._bonus, algorithm._tables, algorithm._schedule
     assert len(arrays(lent)) > 20
     memory, counted = kept(), references(lent)

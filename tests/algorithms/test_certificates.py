@@ -1,4 +1,4 @@
-"""Certificates of every algorithm's counts: what they recommend can be run, and games protect pairs."""
+"""Certificates of every algorithm's counts: recommended noise can be run, and games protect pairs."""
 
 from __future__ import annotations
 

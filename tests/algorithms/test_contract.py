@@ -102,7 +102,7 @@ def test_policies_are_valid_at_every_moment(privacy: Any, name: str, learner: Le
     for _ in range(60):
         for policy in (algorithm.policy, algorithm.plan(algorithm.privatizer.release())):
             assert deployable(envs.random, policy)
-            policy[:] = 0  # a copy: what comes next must not suffer
+            policy[:] = 0  # a copy, so that later checks are not affected
         algorithm.learn(5)
     assert deployable(envs.random, algorithm.policy)
 
@@ -112,7 +112,7 @@ def test_policies_are_valid_at_every_moment(privacy: Any, name: str, learner: Le
 def test_the_metrics_reported_are_those_declared(
     privacy: Any, name: str, learner: Learner, envs: Environments[Any]
 ) -> None:
-    """Over a stretch they are the sum, the mean or the last of those over its parts; plays, names, kinds are known."""
+    """Over a stretch they are the sum, the mean or the last of those of its parts; names and kinds are known."""
     config = ALGORITHMS[name]
     whole, parts = (learner(envs.random, 300, privacy, name=name, **PRACTICAL) for _ in range(2))
     names = [metric.name for metric in config.metrics]
@@ -144,7 +144,7 @@ def test_a_run_leaves_named_policies(privacy: Any, name: str, learner: Learner, 
         left.append({key: table.copy() for key, table in tables.items()})
         for table in tables.values():
             assert isinstance(table, np.ndarray)
-            table[:] = 0  # copies: a run goes on
+            table[:] = 0  # copies, because the run continues
         assert same_state(algorithm.policies, left[-1])
     assert left[0].keys() == left[1].keys()
     assert not same_state(*left)
@@ -155,7 +155,7 @@ def test_a_run_leaves_named_policies(privacy: Any, name: str, learner: Learner, 
 def test_plan_returns_the_next_episodes_policy_and_changes_nothing(
     privacy: Any, name: str, learner: Learner, envs: Environments[Any]
 ) -> None:
-    # With next to no bonus every algorithm's policy moves within so few episodes.
+    # With almost no bonus every algorithm's policy changes within so few episodes.
     algorithm = learner(envs.random, 300, privacy, name=name, bonus_scale=1e-3, precision_scale=1e-3)
     seen = []
     for _ in range(40):
@@ -177,9 +177,9 @@ def test_plan_returns_the_next_episodes_policy_and_changes_nothing(
 def test_no_noise_is_the_non_private_algorithm(
     privacy: Any, bonus_scale: float, name: str, learner: Learner, envs: Environments[Any]
 ) -> None:
-    """Released counts and error bounds are all that a trust model may change: without them, every bit must agree.
+    """A trust model may change only released counts and error bounds; without noise, every bit must agree.
 
-    Whole-number noise of this scale is 0 in all draws but one of e^300; rewards of 0 and 1 stay what they are as coins.
+    Integer noise of this scale is 0 except with probability e^-300; rewards of 0 and 1 are unchanged by coins.
     """
     scales = {"bonus_scale": bonus_scale, "precision_scale": 0.0}
     private, plain = (learner(envs.tiny, 2000, trust, name=name, **scales) for trust in (privacy, NoPrivacy()))
@@ -198,7 +198,7 @@ def test_no_noise_is_the_non_private_algorithm(
 def test_users_reach_the_learner_through_released_counts_only(
     privacy: Any, name: str, growth: float, learner: Learner, envs: Environments[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two worlds whose users differ but whose releases do not: policy, regret and saturation must be the same bits."""
+    """With different users but equal releases, policy, regret and saturation must be equal bit for bit."""
     names = interpreted(name, monkeypatch)
     poison: State = {}
 
@@ -209,7 +209,7 @@ def test_users_reach_the_learner_through_released_counts_only(
             for field, worth in poison.items():
                 memory[field][:] = worth
             send(channel, np.full_like(cells, user % 7), np.full_like(amounts, 0.5), user)
-            # Between two releases the server's unreleased memory differs from world to world, too.
+            # Between two releases the server's unreleased memory differs, too.
             if channel.released is server.totals:
                 memory.pop("totals")
             poison.update({field: array.copy() for field, array in memory.items()})
@@ -340,7 +340,7 @@ def fingerprints() -> list[str]:
 def test_what_is_measured_is_of_no_user(
     name: str, learner: Learner, envs: Environments[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise a hook of an algorithm from outside would have a user's episode, and leave it in the records."""
+    """Otherwise a plugin's hook could copy a user's episode into the records."""
     algorithm: Any = learner(envs.tiny, 50, CentralPrivacy(20.0), name=name, simulation="users")
     seen: list[Any] = []
 

@@ -23,7 +23,7 @@ from dprl.privacy import CentralPrivacy, NoPrivacy, Streams, WeightedSums
 
 @pytest.mark.parametrize("stationary", [False, True])
 def test_known_transitions_count_the_possible_ones_alone(stationary: bool) -> None:
-    """Plans are those of all counts with 0 elsewhere, and bounds are of sums over fewer cells."""
+    """Plans are those of all counts with 0 elsewhere, and bounds are for sums over fewer cells."""
     mdp, privacy = RiverSwim(n_states=6, horizon=4).build(), CentralPrivacy(1.0, families="one_hot")
     configs = [BernsteinVIConfig(stationary=stationary, known_transitions=known) for known in (False, True)]
     privatizers = [config.privatizer(mdp, privacy, 900, Streams(0, "known")) for config in configs]
@@ -103,7 +103,7 @@ def test_plans_of_cz22_are_those_of_all_counts(config: Any, counts: str) -> None
 
 @pytest.mark.parametrize("spec", [RiverSwim(n_states=4, horizon=6), DeepSea(size=5, deterministic=False)])
 def test_without_noise_known_transitions_change_no_episode(spec: RiverSwim | DeepSea) -> None:
-    """E = 0, so that the bonus is the same: the whole run is. In the sea, each step has other successors."""
+    """E = 0 gives the same bonus and therefore the same run. In DeepSea, each step has other successors."""
     mdp, episodes, found = spec.build(), 400, []
     for known in (False, True):
         config = PrivateUCBVIConfig(bonus_scale=0.1, known_transitions=known)
@@ -126,7 +126,7 @@ def _same(one: NashTables, other: NashTables) -> None:
 
 
 def test_plans_of_games_are_those_of_all_counts() -> None:
-    """Where all states may follow, with noise and E; elsewhere for whole counts and E = 0, without smoothing."""
+    """If all states may follow, with noise and E; otherwise for integer counts and E = 0, without smoothing."""
     generator, game = np.random.default_rng(0), RandomGame(4, 2, 3, horizon=3).build()
     counts = generator.normal(30.0, 40.0, size=(3, 4 + 1, 24))
     counts[:, -1] = counts[:, :-1].sum(axis=1) + generator.normal(0.0, 30.0, size=(3, 24))
@@ -196,7 +196,7 @@ def test_taxi_is_learned_privately() -> None:
 
 
 def test_blocks_leave_no_user_in_a_rank_without_a_state() -> None:
-    """Sums of rows that differ from 1 by rounding: NumPy gives what is left to the last category."""
+    """If rounding makes a row's sum differ from 1, NumPy assigns the remainder to the last category."""
     rows = np.array(
         [
             [0.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0],
@@ -215,7 +215,7 @@ def test_blocks_leave_no_user_in_a_rank_without_a_state() -> None:
 
 
 def test_ranks_part_noise_and_are_told() -> None:
-    """A layout of ranks has other noise than one of states of the same size, and its certificate says so."""
+    """Counts of ranks have other noise than counts of states of the same size, and the certificate states this."""
     everywhere, drawn = np.full((3, 3, 2, 3), 1 / 3), CentralPrivacy(1.0, families="one_hot")
     mdp = FiniteMDP("everywhere", everywhere, np.zeros((3, 3, 2)), np.array([1.0, 0.0, 0.0]))
     configs = [BernsteinVIConfig(known_transitions=known, known_rewards=True) for known in (False, True)]

@@ -51,7 +51,7 @@ def test_without_noise_all_signs_are_found(spec: NetworkMDP) -> None:
     env = spec.build()
     found = learner(None, env=env, episodes=20_000)
     found.learn(19_000)
-    # Of the last thousand episodes nearly all have all signs right; what is left is exploration.
+    # In nearly all of the last thousand episodes all signs are right; the rest is exploration.
     segment = found.learn(1000)
     gap = env.optimal_start_value() - float(env.uniform_value()[0, env.start])
     assert segment.regret < 0.02 * 1000 * gap
@@ -71,7 +71,7 @@ def votes_of(spec: NetworkMDP, actions: np.ndarray, n_users: int) -> np.ndarray:
 
 @pytest.mark.parametrize("spec", NETWORKS[:3], ids=["usual", "d=3", "n=3"])
 def test_votes_lean_the_way_an_action_drives(spec: NetworkMDP) -> None:
-    """10,000 users' votes on each agent, by 4 deviations, whatever the actions; where a drift is 0, neither way."""
+    """10,000 votes on each agent lean by 4 standard deviations, for all actions; at a drift of 0 they do not lean."""
     env = spec.build()
     for actions in (np.ones(env.theta.shape), -np.ones(env.theta.shape), np.sign(env.theta)):
         drifts = (actions * env.theta).sum(axis=1)
@@ -89,7 +89,7 @@ def test_votes_lean_the_way_an_action_drives(spec: NetworkMDP) -> None:
     ids=["even", "uneven", "n=3"],
 )
 def test_at_theta_zero_votes_are_even(spec: NetworkMDP) -> None:
-    """20,000 users an agent: within 4.5 deviations of even, a false alarm in 10^5."""
+    """20,000 users per agent: within 4.5 standard deviations of even, a false alarm in 10^5."""
     votes = votes_of(spec, np.ones((spec.n_agents, 1)), 20_000)
     assert (np.abs(votes) < 4.5 / math.sqrt(20_000)).all()
 

@@ -16,7 +16,7 @@ from dprl.privacy import CentralPrivacy
 from tests.algorithms.cases import EACH, Environments, Learner
 
 PRIVACY = CentralPrivacy(20.0)
-# What a setting that is no number may be besides its default.
+# Other values of settings that are not numbers.
 OTHER_CHOICES = {"consistency": "always", "constants": "proved", "counts": "costs", "simulation": "users"}
 # Settings of pooled counts, for environments that are the same at every step, and a name for other scales.
 APART = {"stationary", "visits_per_user", "preset"}
@@ -32,7 +32,7 @@ def saved(learner: Learner, mdp: FiniteMDP, **settings: Any) -> dict[str, np.nda
 def test_a_state_of_other_settings_environment_or_seed_is_refused(
     name: str, learner: Learner, envs: Environments[Any]
 ) -> None:
-    """Otherwise the noise of one prefix would hide two sums, whose difference is then known."""
+    """Otherwise the same noise would be added to two sums, and their difference would be exact."""
     algorithm: Any = learner(envs.tiny, 50, PRIVACY, name=name)
     algorithm.learn(20)
     state = algorithm.state_dict()
@@ -80,7 +80,7 @@ def test_a_changed_state_is_refused(key: str, learner: Learner, river: FiniteMDP
 
 
 def test_a_state_of_which_the_messages_are_another_runs_is_refused(learner: Learner, river: FiniteMDP) -> None:
-    """The same noise would hide sums of other users, and the difference of the two would be exact."""
+    """The same noise would be added to sums of other users, and the difference would be exact."""
     other = learner(dataclasses.replace(river, rewards=1.0 - river.rewards), 200, PRIVACY, replan_growth=0.5)
     other.learn(70)
     messages = {key: array for key, array in other.state_dict().items() if key.startswith("privatizer.")}

@@ -41,7 +41,7 @@ def bounded(algorithm: Any, env: Env) -> np.ndarray:
 
 
 def failures_of_optimism(runs: list[Any], env: Env) -> tuple[int, float]:
-    """How many runs plan below what their bound is for, in any state at any check; the least saturation at the end."""
+    """The number of runs with a plan below its bounded value in any state at any check; the least final saturation."""
     failures, saturated = 0, 1.0
     for algorithm in runs:
         failed = False
@@ -93,7 +93,7 @@ def test_regret_is_the_exact_value_gap_and_never_negative(
 
 @paired(name=ONLINE, privacy=PRIVACY, growth=GROWTHS)
 def test_regret_falls(privacy: Any, name: str, growth: float, learner: Learner, envs: Environments[Any]) -> None:
-    # With so little exploration some runs stay with a policy that is not the best: a second seed may show it.
+    # With so little exploration some runs keep a suboptimal policy; a second seed may do better.
     def falls(seed: int) -> bool:
         algorithm = learner(envs.small, 100_000, privacy, name=name, seed=seed, replan_growth=growth, **PRACTICAL)
         first = algorithm.learn(1).regret

@@ -14,7 +14,7 @@ from tests.algorithms.cases import Learner, counts_at_their_bounds, greedy_plan,
 
 
 class Case(NamedTuple):
-    """An algorithm's kernel; which numbers of its bonus are for noise and which for sampling; visits that it needs."""
+    """An algorithm's kernel, the numbers of its bonus for noise and for sampling, and the visits that it needs."""
 
     plan: Any
     noise: tuple[str, ...]
@@ -36,7 +36,7 @@ def without(bonus: Any, numbers: tuple[str, ...]) -> Any:
 
 @GREEDY
 def test_optimism_survives_the_worst_errors_of_counts(name: str, learner: Learner, random_mdp: FiniteMDP) -> None:
-    """The bonus for privacy alone makes up for counts that are as expected but for their whole error bounds."""
+    """The privacy bonus alone covers expected counts that are off by their full error bounds."""
     case, config = CASES[name], ALGORITHMS[name]
     privatizer = learner(random_mdp, 1000, CentralPrivacy(1.0), name=name).privatizer
     private = without(config().bonus(random_mdp, privatizer, 1000), case.sampling)  # type: ignore[attr-defined]

@@ -152,7 +152,7 @@ def test_noise_bounds_make_the_cost_form_more_optimistic(random_mdp: FiniteMDP) 
 def test_both_forms_make_the_same_run_where_nothing_is_unvisited_and_no_noise_is_bounded(
     learner: Learner, river: FiniteMDP
 ) -> None:
-    """Unvisited pairs have a bonus above the cap at scale 1, so that both forms give them the cap."""
+    """At scale 1 the bonus of unvisited pairs exceeds the cap, so both forms give them the cap."""
     ours, printed = (learner(river, 3000, counts=form) for form in ("rewards", "costs"))
     assert ours.learn(3000).regret == pytest.approx(printed.learn(3000).regret, rel=1e-12)
     assert np.array_equal(ours.policy, printed.policy)

@@ -1,6 +1,6 @@
 """Contract of every algorithm in ALGORITHMS whose users send one message each, statistics or a bit.
 
-A message is sent once, in order, after the ledger has been charged; the learner gets nothing else from its user.
+A message is sent once, in order and after its charge; the learner receives nothing else from its user.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.algorithms.cases import same_state
 from tests.without_compiler import printed_both_ways
 
 K = 40
-# Little enough noise for policies to move.
+# Little enough noise for policies to change.
 PRIVACY: dict[str, dict[str, Any]] = {
     "statistics": {
         "none": NoStatisticsPrivacy(),
@@ -50,7 +50,7 @@ PRIVACY: dict[str, dict[str, Any]] = {
     },
 }
 SETTINGS: dict[str, dict[str, Any]] = {"ma_ldp": {"bonus_scale": 0.001, "shift_scale": 0.01}}
-"""With which policies move within few episodes; where there are none, the defaults do."""
+"""Settings with which policies change within few episodes; otherwise the defaults do."""
 NAMES = [name for name, config in ALGORITHMS.items() if config.releases in PRIVACY]
 CASES = [(name, kind) for name in NAMES for kind in PRIVACY[ALGORITHMS[name].releases]]
 EACH = pytest.mark.parametrize("name", NAMES)
@@ -166,7 +166,7 @@ def test_a_state_of_other_noise_is_refused(name: str) -> None:
 
 @TRUST
 def test_noise_of_the_operating_system_does_not_come_again(name: str, kind: str) -> None:
-    """Only noise differs: without any, two runs of one seed are the same."""
+    """Only the noise differs; without noise, two runs of one seed are equal."""
     runs = [learner(name, kind, noise=NoiseConfig(entropy="os")) for _ in range(2)]
     for run in runs:
         run.learn(K)
@@ -179,7 +179,7 @@ def test_noise_of_the_operating_system_does_not_come_again(name: str, kind: str)
 def test_users_reach_the_learner_through_their_messages_only(
     name: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two worlds whose users differ but whose messages do not: policies and regret must be the same bits."""
+    """With different users but equal messages, policies and regret must be equal bit for bit."""
     names = interpreted(learner(name, kind), monkeypatch)
     send = "send_statistics" if ALGORITHMS[name].releases == "statistics" else "send_bit"
     original, told, world = names[send], [], 0
@@ -189,7 +189,7 @@ def test_users_reach_the_learner_through_their_messages_only(
         *values, user = data
         same = [np.full_like(part, 0.1 * (user % 7)) if isinstance(part, np.ndarray) else user % 2 for part in values]
         original(channel, *same, user)
-        # What the room holds of the user must not be read.
+        # The user's part of the buffer must not be read.
         room = channel.feature if hasattr(channel, "feature") else channel.bit
         room[:] = world
         if hasattr(channel, "rewards"):
@@ -309,7 +309,7 @@ def test_policies_are_probabilities_and_regret_is_exact(name: str, kind: str) ->
         assert made.policies.keys() == {"policy"}
         seen.append(made.policies["policy"])
         assert best - MDP.start_value(seen[-1]) == pytest.approx(missing, abs=1e-9)
-        made.policy[:] = 0.0  # a copy: a run goes on
+        made.policy[:] = 0.0  # a copy, because the run continues
     assert np.array_equal(made.policy, seen[-1])
     for policy in seen:
         assert policy.shape == (MDP.horizon, MDP.n_states, MDP.n_agents, MDP.n_actions)

@@ -40,7 +40,7 @@ def length_complaints(root: Path) -> list[str]:
 
 
 def swallows(handler: ast.ExceptHandler) -> bool:
-    """Return whether the handler catches everything, and does not begin by raising again what it does not expect."""
+    """Return whether the handler catches everything without first raising unexpected errors again."""
     if handler.type is None:
         return True
     first = handler.body[0]
@@ -74,8 +74,8 @@ def compiles(node: ast.AST) -> bool:
 def compilation_complaints(root: Path) -> list[str]:
     """Return files that compile by themselves.
 
-    Numba's cache looks at the caller's file alone: with a changed callee elsewhere the old code runs on. What
-    `compiled.py` compiles is cached under a digest of all sources.
+    Numba's cache checks the caller's file only, so a changed callee elsewhere would be ignored. Code that
+    `compiled.py` compiles is cached under a digest of all code that it reaches.
     """
     return [
         f"{path}: compile through package/compiled.py"
@@ -85,7 +85,7 @@ def compilation_complaints(root: Path) -> list[str]:
 
 
 def write(root: Path, relative: str, source: str) -> None:
-    """Write one file of a made-up tree."""
+    """Write one file of a test tree."""
     (root / relative).parent.mkdir(parents=True, exist_ok=True)
     (root / relative).write_text(source)
 

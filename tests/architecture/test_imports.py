@@ -69,7 +69,7 @@ ORDER = {
     ),
 }
 """The parts of these rooms, each of which may import those before it."""
-# What an import of these would find is a second copy of our modules (or nothing at all).
+# Importing these would load a second copy of our modules, or fail.
 BARE = {"privacy", "envs", "algorithms"}
 
 
@@ -95,7 +95,7 @@ def allowed_libraries(relative: Path) -> set[str]:
 
 
 def direction_complaints(root: Path) -> list[str]:
-    """Return imports of a room by a room that may not know it."""
+    """Return forbidden imports between rooms."""
     complaints = []
     for room, known in MAY_IMPORT.items():
         for path in python_files(root / room):
@@ -166,7 +166,7 @@ def bare_complaints(root: Path) -> list[str]:
 
 
 def write(root: Path, relative: str, source: str) -> None:
-    """Write one file of a made-up tree."""
+    """Write one file of a test tree."""
     path = root / relative
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(textwrap.dedent(source))

@@ -13,7 +13,7 @@ import yaml
 
 ROOMS = ("privacy", "envs", "algorithms", "platform")
 WITHOUT_ROOM = {"dprl", "dprl.tune_configs", "dprl.extending"}
-"""Packages without code of a room: `dprl` itself, in package/, and the configs."""
+"""Packages outside the rooms: `dprl` itself, in package/, and the configs."""
 DRAWERS = {"utils", "util", "common", "helpers", "helper", "misc", "shared"}
 IMPORTED_AS = {"pyyaml": "yaml", "dp-accounting": "dp_accounting", "grpcio": "grpc"}
 PART_OF = {"pydantic_core": "pydantic"}
@@ -76,7 +76,7 @@ def library_names(root: Path, *, tools: bool) -> set[str]:
 
 
 def name_complaints(root: Path) -> list[str]:
-    """Return modules named after the standard library, a library, or nothing in particular."""
+    """Return modules named after the standard library or a library, or with miscellaneous names."""
     taken = set(sys.stdlib_module_names) | library_names(root, tools=True) | MORE_LIBRARIES
     complaints = []
     for path in modules(root):
@@ -115,7 +115,7 @@ def config_complaints(root: Path) -> list[str]:
 
 @pytest.fixture
 def made_up(tmp_path: Path) -> Path:
-    """Return a small tree that has nothing to complain about."""
+    """Return a small valid tree."""
     (tmp_path / "pyproject.toml").write_text(
         '[project]\ndependencies = ["ray[tune]==2.60.*", "pyyaml>=6", "pyarrow>=18"]\n'
         '[tool.setuptools]\npackages = ["dprl.privacy", "dprl.envs", "dprl.algorithms", "dprl.platform"]\n'

@@ -1,4 +1,4 @@
-"""Links between pages lead somewhere."""
+"""Links between pages point to existing files."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 def dangling_pointers(root: Path) -> list[str]:
-    """Return `path::name` entries of the map that lead nowhere."""
+    """Return `path::name` entries of the map that do not exist."""
     complaints = []
     for path, name in POINTER.findall((root / MAP).read_text()):
         if not (root / path).is_file():
@@ -98,7 +98,7 @@ def dangling_pointers(root: Path) -> list[str]:
 
 
 def unmapped(root: Path) -> list[str]:
-    """Return what the code cites and the map does not list, and deviations that only one of the two has."""
+    """Return citations of the code that the map does not list, and deviations that only one of them has."""
     text = (root / MAP).read_text()
     mapped = {found for row in rows(text) for found in references(row[0])}
     listed = {number for row in rows(text) for number in DEVIATION.findall(row[0])}

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 MAKERS = {"PrivateMessages", "UserMessage", "SubmissionRange", "Released"}
-"""Classes of what is released or sent; learners get instances of them and make none."""
+"""Classes of released or sent data; learners receive instances and make none."""
 UNRELEASED = {"totals", "message", "noisy", "rows", "_changing"}
 
 
 def made(source: str) -> set[str]:
-    """Calls in `source` that make something released."""
+    """Calls in `source` that make instances of these classes."""
     calls = [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     names = {f.id if isinstance(f, ast.Name) else f.attr for f in calls if isinstance(f, ast.Name | ast.Attribute)}
     return names & MAKERS
@@ -28,7 +28,7 @@ def is_channel(node: ast.expr) -> bool:
 
 
 def is_handed_on(node: ast.expr, parent: ast.AST) -> bool:
-    """Whether `parent` does with a channel what it may: read what is released, or hand it to a function of ours."""
+    """Whether `parent` uses a channel as allowed: it reads released data, or passes it to one of our functions."""
     match parent:
         case ast.Call(func=ast.Name(id=name)) if node in parent.args:
             return not hasattr(builtins, name)
@@ -60,11 +60,11 @@ def unreleased_reads(source: str) -> set[str]:
 
 
 SENDERS = {"send_and_release", "send_and_aggregate", "send_statistics", "send_bit"}
-"""What may be given something of a device, besides the functions that play the episode there."""
+"""Functions that may receive a device's data, besides those that play the episode there."""
 
 
 def device_reads(source: str) -> set[str]:
-    """Functions that read a user's device though they neither play there nor hand it to what randomizes it."""
+    """Functions that read a user's device although they neither play there nor pass it to a randomizer."""
     found: set[str] = set()
     for function in ast.walk(ast.parse(source)):
         if not isinstance(function, ast.FunctionDef) or function.name.lstrip("_").startswith(("play", "look")):

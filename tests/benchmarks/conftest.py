@@ -12,7 +12,7 @@ from dprl.envs import FiniteMDP
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 
-# The root leaves sys.path again, or `import privacy` would find a second copy of dprl.privacy there.
+# Remove the root from sys.path again; otherwise `import privacy` would load a second copy of dprl.privacy.
 sys.path.insert(0, _ROOT)
 try:
     from benchmarks.naive_ucb_vi import Counts, laplace_noise
@@ -44,5 +44,5 @@ def noisy_counts(mdp: FiniteMDP) -> list[Counts]:
 
 @pytest.fixture(autouse=True)
 def a_processor_without_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goals of times are the same wherever the tests run."""
+    """Apply the goals for times without the allowance for this processor."""
     monkeypatch.setattr("benchmarks.harness.TIME_ALLOWANCE", {})

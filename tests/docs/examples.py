@@ -1,4 +1,4 @@
-"""The examples of docs/extending in a user's own folder, and commands run there as the user types them."""
+"""Helpers that copy the examples of docs/extending to a user's folder and run commands there."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def environment(folder: Path, plugins: str = PLUGINS) -> Mapping[str, str]:
 
 
 def dprl(folder: Path, *words: object, expect: int = 0, plugins: str = PLUGINS) -> str:
-    """Run a command in `folder` and return all that it says."""
+    """Run a command in `folder` and return its output."""
     return python(folder, ["-m", "dprl.platform.command_line", *map(str, words)], expect=expect, plugins=plugins)
 
 
 def python(folder: Path, words: Sequence[str], expect: int = 0, plugins: str = PLUGINS, cwd: Path | None = None) -> str:
-    """Run Python with these words and the user's variables and return all that it says."""
+    """Run Python with these words and the user's variables and return its output."""
     done = subprocess.run(
         [sys.executable, "-P", *words],
         env=environment(folder, plugins),

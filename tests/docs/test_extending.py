@@ -74,7 +74,7 @@ def test_no_attack_refutes_the_mechanism(user: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_contract_suites_take_the_parts_of_a_plugin(user: Path, root: Path) -> None:
-    """One test of each suite is enough here: that it meets the part and passes. All of them are for its author."""
+    """One test of each suite is enough here: it covers the part and passes. Authors run all of them."""
     quick = "simple_ucb and (frozen or same_seed or policies_are_valid or bad_settings or charged)"
     for suite, which in (("algorithms/test_contract.py", quick), ("envs/test_contract.py", "inventory")):
         words = [

@@ -24,7 +24,7 @@ AS_IN_THE_CONFIG = re.compile(r"^(?:\w+\.\w+|episodes|seeds?|release|audit)$")
 
 
 def words(page: str) -> set[str]:
-    """Return what the page has in code, and the dotted parts of it."""
+    """Return the page's words in backticks, and their dotted parts."""
     code = set(re.findall(r"`([^`\n]+)`", page))
     return code | {part for word in code for part in re.split(r"[. ]", word)}
 
@@ -46,7 +46,7 @@ def experiment(algorithm: str) -> Experiment:
 
 
 def results(algorithm: str) -> CellResults:
-    """Return made-up results: the names are what counts."""
+    """Return made-up results, because only the names matter."""
     made: dict[str, Any] = dict.fromkeys(columns(ALGORITHMS[algorithm].metrics), 0.5)
     made |= {"seed": np.repeat([0, 1, 2], 2), "episode": [1, 10] * 3}
     return CellResults(pd.DataFrame(made), experiment(algorithm).certificate().to_dict(), 1.0, 0.0)

@@ -17,7 +17,7 @@ import yaml
 from dprl.algorithms import ALGORITHMS
 
 pytest.importorskip("mkdocs")
-# Attributes by which a browser loads something at once; links that a reader may click are others.
+# Attributes that make a browser load something at once, unlike links that a reader may click.
 LOADED = re.compile(r"<(?:script|img|iframe|source)[^>]*\ssrc=\"([^\"]*)\"|<link[^>]*\shref=\"([^\"]*)\"")
 
 

@@ -1,4 +1,4 @@
-"""The troubleshooting page quotes messages that exist: each of them occurs in the sources."""
+"""The troubleshooting page quotes existing messages: each of them occurs in the sources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def quoted(page: str) -> list[str]:
 
 @cache
 def texts(root: Path) -> list[str]:
-    """Return every text of the rooms' sources; what varies in it is a NUL."""
+    """Return every text of the rooms' sources, with NUL for its variable parts."""
     found = []
     for room in ROOMS:
         for path in sorted((root / room).rglob("*.py")):
@@ -42,14 +42,14 @@ def texts_of(tree: ast.AST) -> Iterator[str]:
 
 
 def fragments(message: str) -> list[str]:
-    """Return what a message says for certain, without the place before it: the parts between what varies."""
+    """Return the fixed parts of a message, without the place before it."""
     parts = re.split(r"\.\.\.|, got |(?<=[a-z]); |\b\d[\w.]*\b", PLACE.sub("", message))
     stripped = [part.strip(" ().;") for part in parts]
     return [part for part in stripped if len(part) >= SHORTEST]
 
 
 def missing(page: str, sources: list[str]) -> list[str]:
-    """Return the messages of which a part is in no text of the sources, or no part says anything."""
+    """Return messages without fixed parts, or with a fixed part that no text of the sources has."""
     gone = []
     for message in quoted(page):
         parts = fragments(message)

@@ -1,4 +1,4 @@
-"""The tutorial shows the example's files, and its commands do what it states."""
+"""The tutorial shows the example's files, and its commands work as stated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SMALL = " --set episodes=60 --set seeds=2"
 
 
 def blocks(root: Path, language: str) -> list[str]:
-    """Return the tutorial's blocks in a language; `bash` is what the test runs, `sh` what it does not."""
+    """Return the tutorial's blocks in a language; the test runs `bash` blocks, but not `sh` blocks."""
     page = (root / "docs" / "tutorial.md").read_text()
     return [text for found, text in BLOCK.findall(page) if found == language]
 

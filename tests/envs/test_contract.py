@@ -46,7 +46,7 @@ SIZES = {
     "control": "horizon",
 }
 HORIZON_IS_SIZE = {"deep_sea"}
-# Those that are too large by default for all transitions to be seen.
+# Environments that are too large by default to visit all transitions.
 FEW_STATES: dict[str, dict[str, int]] = {"soccer": {"n_rows": 1, "n_columns": 4}}
 
 
@@ -67,7 +67,7 @@ def spec(name: str, **changes: Any) -> EnvConfig[Env]:
 
 @cache
 def built(name: str) -> Env:
-    """The environment that a spec builds by default, only to be read: the largest take seconds."""
+    """The default environment of a spec, to be read only, because the largest take seconds to build."""
     return spec(name).build()
 
 

@@ -1,4 +1,4 @@
-"""Any environment of Gymnasium as a control task: episodes of users, one per user, and what is refused."""
+"""Any environment of Gymnasium as a control task: one episode per user, and refusals."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_right_fails_with_probability_one_over_n() -> None:
 
 
 def test_every_sequence_of_moves_has_the_source_s_return_plus_the_whole_cost() -> None:
-    """All 2^N deterministic ways down, with randomized actions: the shift leaves regret as it is."""
+    """All 2^N deterministic paths, with randomized actions: the shift does not change regret."""
     size = 5
     plain, mdp = DeepSea(size=size, randomize_actions=False).build(), DeepSea(size=size, seed=3).build()
     # Where the moves of both differ, the actions are exchanged.

@@ -111,7 +111,7 @@ def test_the_mean_return_is_the_exact_value(env_id: str) -> None:
 
 
 class Replay:
-    """Stands in for the generator of an environment: gives fixed draws, here all on the edges of a cdf."""
+    """A fake generator of an environment with fixed draws, all of them at steps of a distribution function."""
 
     def __init__(self, draws: NDArray[np.float64]) -> None:
         self._draws = iter(draws)

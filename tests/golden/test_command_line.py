@@ -47,7 +47,7 @@ def test_the_list_is_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_configs_have_the_same_keys_and_defaults() -> None:
-    """A cell written out in full is what its digest, its parameters in MLflow and experiment.yaml are made of."""
+    """A cell's digest, MLflow parameters and experiment.yaml are made from its complete form."""
     found: dict[str, Any] = {name: cells_of(name) for name in sorted(config_files())}
     settings: dict[str, tuple[Any, Any]] = {**KINDS}
     found["counts"] = [

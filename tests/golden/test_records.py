@@ -92,12 +92,12 @@ ONE_ALGORITHM: dict[str, Case] = {
     "ldp, symmetric": ({**LDP, "families": "one_hot", "mechanism": "symmetric_unary_encoding"}, {}),
     "ldp, sampled": ({**LDP, "families": "one_hot", "mechanism": "sampled_optimized_unary_encoding"}, EXACT),
 }
-"""Noise that is run with private_ucb_vi only."""
+"""Noise tested with private_ucb_vi only."""
 SETTINGS: dict[str, dict[str, Any]] = {
     "ma_ldp": {"bonus_scale": 0.001, "shift_scale": 0.01},
     "pgc_a3c": {"learning_rate": 0.05, "buffer_size": 5},
 }
-"""Little bonus, for policies to move within so few episodes."""
+"""A small bonus, so that policies change within so few episodes."""
 PRACTICAL = {"bonus_scale": 0.02, "precision_scale": 0.05}
 
 

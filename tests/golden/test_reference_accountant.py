@@ -35,7 +35,7 @@ LOOSE = {
     "gram_bounded_laplace": Loose(1.77, "dprl bounds the ratio and the mass outside of the support apart"),
     "gram_uniform": Loose(1.0021, "Lemma E adds up the mass outside within a message, the reference multiplies"),
 }
-"""By kind of certificate. An entry that is loose no more, or by less, fails the last test: delete or lower it."""
+"""Loose bounds by kind of certificate. If a bound becomes tighter, the last test fails: lower or delete its entry."""
 
 
 def kind(certificate: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Files that are written as a whole or not at all."""
+"""Files are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dprl.atomic_files import write_atomically, write_text
 
 
 class Killed(BaseException):
-    """Stands for the end of the process in the middle of a write."""
+    """Simulates a kill in the middle of a write."""
 
 
 def test_an_atomic_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ print(*values, *anew, sum(1 - one.cache_hits for one in compiled._compiled_exter
 
 
 def test_kernels_are_compiled_anew_for_changed_code_only(root: Path, tmp_path: Path) -> None:
-    """Neither for a changed docstring, comment or line number, nor for a function that is called by its address."""
+    """Docstrings, comments, line numbers and functions called by address do not count as changes."""
     toy = tmp_path / "dprl" / "privacy" / "toy.py"
     toy.parent.mkdir(parents=True)
     for file in (root / "package").glob("*.py"):
@@ -59,7 +59,7 @@ def test_kernels_are_compiled_anew_for_changed_code_only(root: Path, tmp_path: P
     def run(source: str) -> list[str]:
         toy.write_text(source)
         paths = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "DPRL_PLUGINS": ""}
-        command = [sys.executable, "-B", "-P", "-c", COUNTED]  # byte code knows a source by its size and second
+        command = [sys.executable, "-B", "-P", "-c", COUNTED]  # byte code ignores edits within a second
         shown = subprocess.run(command, env={**os.environ, **paths}, capture_output=True, text=True, check=False)
         assert shown.returncode == 0, shown.stderr
         return shown.stdout.split()
@@ -95,7 +95,7 @@ def _unallocated(x: Float64Array) -> float:
 
 
 def test_no_alloc_kernels_change_nothing_for_what_they_call_and_keep_the_references() -> None:
-    # The kernels are compiled for the caller without allocations first: they must make and free arrays all the same.
+    # The kernels are compiled first for a caller without allocations, but must still allocate and free arrays.
     x = np.ones(4)
     before = sys.getrefcount(x)
     assert [_unallocated(x) for _ in range(100)] == [14.0] * 100
@@ -125,7 +125,7 @@ print(" ".join(name.split(".")[-1] for name in _waiting))
 
 @pytest.mark.slow
 def test_extern_kernels_are_compiled_for_those_who_call_them(tmp_path: Path) -> None:
-    """Also those on disk are there at once: a kernel on disk may call them."""
+    """They are also loaded from disk at once, because a kernel on disk may call them."""
 
     def left(what: str) -> set[str]:
         shown = subprocess.run(
@@ -171,7 +171,7 @@ CALLS = "factory.first(x)", "factory.second(x)", "factory.first(x) + 10.0 * fact
 
 
 def test_functions_of_one_name_stay_apart_in_files_of_several_processes(tmp_path: Path) -> None:
-    """Numba numbers its symbols anew in each process."""
+    """Numba's symbol numbers start again in each process."""
     (tmp_path / "factory.py").write_text(FACTORY)
     values = []
     for call in CALLS:

@@ -153,7 +153,7 @@ def _uses_size(x: int) -> int:
 
 
 def test_code_with_a_constant_replaced_in_this_process_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A callee that was compiled before still has the other one."""
+    """A callee compiled before still has the old constant."""
     key = reached(_uses_size)[0]  # type: ignore[arg-type]
     assert key
     monkeypatch.setattr(sys.modules[__name__], "SIZE", 2)

@@ -1,4 +1,4 @@
-"""Sources are the same if their code is: rewording a docstring renames no cell and redraws no noise."""
+"""Digests depend on code only: rewording a docstring renames no cell and redraws no noise."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_the_two_installs_are_what_they_say(root: Path, installed: Path, editabl
 @pytest.mark.parametrize("folder", ["repository", "elsewhere"])
 def test_platform_is_the_standard_librarys(python: Path, root: Path, tmp_path: Path, folder: str) -> None:
     cwd = root if folder == "repository" else tmp_path
-    # -c and -m put the current folder in front of everything else.
+    # -c and -m put the current folder first on the path.
     assert run(python, "-c", PROBE, cwd=cwd).startswith(STANDARD)
     assert "Linux" in run(python, "-m", "platform", cwd=cwd) or sys.platform != "linux"
 

@@ -1,4 +1,4 @@
-"""Makes `benchmarks` importable, whose linprog program is the oracle of whole runs."""
+"""Make `benchmarks` importable, because its linprog program is the oracle of whole runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 _ROOT = str(Path(__file__).resolve().parents[3])
 
-# The root leaves sys.path again, or `import privacy` would find a second copy of dprl.privacy there.
+# Remove the root from sys.path again; otherwise `import privacy` would load a second copy of dprl.privacy.
 sys.path.insert(0, _ROOT)
 try:
     import benchmarks  # noqa: F401 - from now on its parts can be imported

@@ -76,7 +76,7 @@ def test_private_counts_are_transitions_and_visits(game: MarkovGame) -> None:
 def test_replacing_a_user_changes_four_cells_a_step(
     privacy: Any, nodes: int, name: str, learner: Learner, game: MarkovGame, random_mdp: FiniteMDP
 ) -> None:
-    """Two families, two cells each: 4H in L1, 2 sqrt(H) in L2, in every of the sums that a user enters."""
+    """Two families with two cells each: 4H in L1 and 2 sqrt(H) in L2, in each sum that a user enters."""
     env = game if name == "dp_nash_vi" else random_mdp
     certificate = learner(env, 1000, privacy, name=name).privatizer.planned_certificate(name)
     steps = nodes * env.horizon
@@ -120,7 +120,7 @@ def test_one_cell_without_visits_is_worth_all_or_nothing(game: MarkovGame) -> No
 
 @pytest.mark.parametrize(("bonus", "share"), [(0.4, 0.0), (0.6, 0.5), (1.0, 1.0)])
 def test_cells_of_which_both_bounds_are_at_their_caps_are_counted(bonus: float, share: float) -> None:
-    """Around 0 and 1 one bound is at its cap from the start, the other with a bonus of 1; around 1/2 both with 1/2."""
+    """Near 0 and 1 one bound is at its cap, the other one with a bonus of 1; near 1/2 both with a bonus of 1/2."""
     game = repeated([[0.0, 1.0], [0.5, 0.5]], horizon=1)
     counts = Released(counted(game, 10.0).ravel(), 1, 1)
     assert plan(counts, NashPlanner.of(game, numbers(per_count=10.0 * bonus)), NashTables.first(game)) == (True, share)
@@ -164,7 +164,7 @@ def test_a_missed_equilibrium_stops_the_run(
 def test_the_output_is_the_policy_of_the_smallest_gap(
     name: str, learner: Learner, game: MarkovGame, random_mdp: FiniteMDP
 ) -> None:
-    """Replayed episode by episode; of equal gaps the first counts, the first plan's included."""
+    """The run is replayed episode by episode; of equal gaps the first counts, including that of the first plan."""
     env = game if name == "dp_nash_vi" else random_mdp
     run = learner(env, 1500, CentralPrivacy(200.0), name=name, seed=1, **PRACTICAL)
     output, smallest, kept, repeats = run.policy, math.inf, 0, 0
@@ -238,7 +238,7 @@ def test_with_one_action_of_the_min_player_it_is_dp_ucbvi_bit_for_bit(
 def test_dp_ucbvi_is_greedy_and_its_regret_is_that_of_an_mdp(
     privacy: Any, learner: Learner, random_mdp: FiniteMDP
 ) -> None:
-    """The best action by Q_up; of several the one of the smallest Q_up - Q_lo."""
+    """The action is the best by Q_up; of several, the one with the smallest Q_up - Q_lo."""
     run: Any = learner(random_mdp, 1000, privacy, name="dp_ucbvi", **PRACTICAL)
     chosen = set()
     for _ in range(50):

@@ -56,7 +56,7 @@ def failures(learner: Learner, game: MarkovGame, privacy: Any, episodes: int, **
 def test_bounds_enclose_best_responses_and_the_nash_value(
     constants: str, privacy: Any, episodes: int, learner: Learner, game: MarkovGame
 ) -> None:
-    """In at least 1 - beta of the runs with C_1 = C_2 = 1, the default, and with the proved ones."""
+    """In at least a share 1 - beta of the runs, with C_1 = C_2 = 1 (default) and with the proved constants."""
     # If a run fails with probability beta = 0.1, more than MOST of 20 do with probability below 1e-4.
     failed, informative = failures(learner, game, privacy, episodes, constants=constants)
     assert failed <= MOST
@@ -73,7 +73,7 @@ def test_without_a_bonus_bounds_are_wrong(privacy: Any, episodes: int, learner: 
 def test_gaps_bound_the_regret_and_the_exploitability_of_the_output(
     privacy: Any, episodes: int, learner: Learner, game: MarkovGame
 ) -> None:
-    """With the seeds of runs whose bounds hold."""
+    """Runs with seeds for which the bounds hold."""
     for seed in range(5):
         run = learner(game, episodes, privacy, name="dp_nash_vi", seed=seed)
         smallest = float(game.horizon)

@@ -56,7 +56,7 @@ def test_what_is_enough_stays_enough_and_the_least_is_least(seed: int) -> None:
     for factor in (1.0, 1.01, 1.3, 2.0, 10.0):
         assert enough(factor * least, factor * least, found)
     assert not enough(0.999 * least, 0.999 * least, found)
-    # Corollary 1, whatever the sizes; Corollary 2 with that much noise.
+    # Corollary 1 holds for all sizes, Corollary 2 with this much noise.
     assert enough(1.0, ALWAYS_ENOUGH, found)
     if found.episodes + found.e <= 11 * found.n_states**2 * found.e**2 * found.iota:
         assert enough(1.0, 1.0, found)

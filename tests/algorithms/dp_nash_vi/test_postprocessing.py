@@ -1,4 +1,4 @@
-"""Post-processing of released counts: it solves eq. (8), is a Euclidean projection, keeps the bound of Lemma 5.8."""
+"""Post-processing of released counts: solution of eq. (8), Euclidean projection, bound of Lemma 5.8."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_each_cell_is_solved_as_if_it_were_alone(n_states: int) -> None:
 
 @pytest.mark.parametrize("n_states", [3, 5, 11])
 def test_it_ends_where_a_count_is_just_not_positive(n_states: int) -> None:
-    # Rounding alone says whether that count is in the set, and could put it in and out for ever.
+    # Rounding decides whether that count is in the set, and could make the loop run for ever.
     rng = np.random.default_rng(13)
     noisy = rng.laplace(1.0, 1.0, (n_states, 4000))
     kink = np.take_along_axis(np.sort(noisy, axis=0), rng.integers(0, n_states - 1, 4000)[None], 0)

@@ -1,7 +1,7 @@
 """Leaks of careless variants: an attack on one user's record refutes each of them, and never the algorithm.
 
-Two worlds differ in the record of one user of the first round. The attacker sees the parameters after the second round,
-learns on half of the runs to distinguish the worlds, and is scored on the others.
+Two data sets differ in the record of one user of the first round. The attacker sees the parameters after the second
+round, learns on half of the runs to distinguish the data sets, and is scored on the others.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ObservationFilter(Careful):
 
 
 class AdaptiveStep(Careful):
-    """The step falls if the policy moved far on the users' own observations, as PPO's rule for the KL has it."""
+    """The step shrinks if the policy changed much on the users' own observations, like PPO's rule for the KL."""
 
     before: Any = None
     first: Float64Array
@@ -111,7 +111,7 @@ def parameters(kind: type[Careful], world: int, run: int) -> Float64Array:
 def proved_against(kind: type[Careful]) -> float:
     """Return a lower bound on epsilon; it is above the true one with probability 2e-4 at most."""
     seen = np.array([[parameters(kind, world, run) for run in range(RUNS)] for world in (0, 1)])
-    # Sizes tell as much as places: a changed scale or step does not move the mean.
+    # Sizes reveal as much as positions, because a changed scale or step does not move the mean.
     features = np.concatenate([seen, np.log(np.abs(seen) + 1e-9)], axis=2)
     known, new = features[:, : RUNS // 2], features[:, RUNS // 2 :]
     spread = known.std(axis=1).mean(axis=0) + 1e-9

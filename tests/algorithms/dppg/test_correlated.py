@@ -38,7 +38,7 @@ def test_a_run_is_its_seed_however_it_is_cut(counter: str, arithmetic: Any) -> N
 
 
 def test_policies_improve() -> None:
-    """CartPole of 100 steps: a random policy lasts 22 steps. At epsilon 1 the noise is nearly all there is."""
+    """CartPole of 100 steps; a random policy lasts 22 steps. At epsilon 1 updates are nearly pure noise."""
     settings: dict[str, Any] = {"n": 3000, "users_per_update": 100, "hidden": "linear", "learning_rate": 1.0}
     run = learner("buffered_toeplitz", epsilon=10.0, halving=1000.0, **settings)
     found = run.learn(3000)

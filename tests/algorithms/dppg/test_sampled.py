@@ -67,7 +67,7 @@ def test_a_privatizer_that_has_charged_begins_no_second_run() -> None:
 
 
 def test_a_round_divides_by_the_expected_number() -> None:
-    """The number who joined is secret: the first step is the rate times the released sum over the expected number."""
+    """The number of users who joined is secret, so the released sum is divided by the expected number."""
     run, twin, released = learner(), learner(), np.empty(learner().policy.size)
     before = run.policy
     run.learn(USERS)

@@ -1,4 +1,4 @@
-"""Users' environments may raise any error: with noise for real users, no part of it leaves their side."""
+"""Errors of users' environments: with noise for real users, no part of an error leaves their side."""
 
 from __future__ import annotations
 

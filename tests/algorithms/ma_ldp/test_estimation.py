@@ -11,7 +11,7 @@ from dprl.privacy.mechanisms import GRAMS
 
 
 def sums_of(matrices: np.ndarray, vectors: np.ndarray) -> Sums:
-    """Two stages, of which the last one has no data."""
+    """Sums of two stages; the last one has no data."""
     return Sums(
         np.stack([matrices, np.zeros_like(matrices)], axis=1), np.stack([vectors, np.zeros_like(vectors)], axis=1)
     )
@@ -42,7 +42,7 @@ def test_what_is_added_doubles_until_sigma_is_positive_definite() -> None:
 
 
 def test_the_proofs_shift_makes_noise_positive_definite() -> None:
-    """Of 200 sums of 100 noisy messages none needs more; with the printed eta = 1 alone nearly all do (D24)."""
+    """Of 200 sums of 100 noisy messages none needs a larger shift; with eta = 1 as printed nearly all do (D24)."""
     generator = np.random.default_rng(2)
     needed = {}
     for scale in (1.0, 0.0):

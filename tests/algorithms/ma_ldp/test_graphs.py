@@ -221,7 +221,7 @@ def reward_steps(gammas: NDArray[np.float64]) -> None:
 
 
 def digest_of_all_kernels() -> str:
-    """A digest of what agents agree on who mix and correct for 200 turns."""
+    """A digest of the agents' weights after 200 turns of mixing and corrections."""
     digest, rng = hashlib.sha256(), np.random.default_rng(0)
     found = RandomEdges(0.4).matrices(5)
     weights, room, gammas = rng.random((5, 3)), np.empty((5, 3)), np.empty(200)

@@ -59,7 +59,7 @@ def test_with_the_printed_noise_nothing_is_learned() -> None:
 
 
 def uneven() -> LinearMixtureMDP:
-    """Two agents who are rewarded for the same places, one of them a tenth as much: alone they would learn that."""
+    """Two agents with rewards at the same places, a tenth as large for one of them; alone, each would learn its own."""
     mdp = NetworkMDP().build()
     return dataclasses.replace(mdp, rewards=np.array([[0.1], [1.0]]) * mdp.common_rewards)
 
@@ -75,7 +75,7 @@ def test_agents_come_to_believe_the_mean_reward(graph: str) -> None:
 
 
 def test_agents_correct_the_estimates_of_their_own() -> None:
-    """At every stage there is one state with (r_i - estimate of agent i) psi for all agents i."""
+    """At every stage, corrections are (r_i - estimate of agent i) psi at one state, for all agents i."""
     env = uneven()
     config = MALDPConfig(bonus_scale=0.001, graph="random_edges", edge_probability=0.1)
     found = learner(config, NoStatisticsPrivacy(rewards="open"), env)

@@ -26,7 +26,7 @@ K, GROWTH = 40, 0.5
 PLANS = [1, 2, 3, 5, 8, 12, 18, 27]
 """Episodes before which there is a plan; the next would be before episode 41."""
 ENV = NetworkMDP(dimension=3, signs="random", horizon=4).build()
-# Little enough noise for policies to move.
+# Little enough noise for policies to change.
 PRIVACY: dict[str, StatisticsPrivacyConfig] = {
     "none": NoStatisticsPrivacy(),
     "jdp": CentralStatisticsPrivacy(1e4),
@@ -44,7 +44,7 @@ def learner(kind: str, seed: int = 0, episodes: int = K, **settings: Any) -> MAL
 
 
 def tables(made: MALDPLearner) -> dict[str, np.ndarray]:
-    """Everything public that a user's policy and message depend on."""
+    """All public data that determine a user's policy and message."""
     held = made.state_dict()
     return {key: held[key].copy() for key in ("chances", "values", "slopes", "levels", "rewards")}
 
@@ -64,7 +64,7 @@ def test_plans_are_made_on_the_schedule_whatever_users_send(kind: str) -> None:
 
 @TRUST
 def test_users_between_two_plans_have_the_same_policy_and_values(kind: str) -> None:
-    """Estimated rewards move when the last user before a plan has sent, and are next read by that plan."""
+    """Estimated rewards change after the last message before a plan, and that plan reads them next."""
     made = learner(kind)
     made.learn(1)
     before, moved = tables(made), []
@@ -84,7 +84,7 @@ def test_users_between_two_plans_have_the_same_policy_and_values(kind: str) -> N
 @TRUST
 @pytest.mark.parametrize("rewards", ["public", "learned"])
 def test_a_run_may_be_cut_after_any_episode(kind: str, rewards: str) -> None:
-    """One run without a cut, and one that is loaded into a new learner after every episode."""
+    """One run is uninterrupted; the other one is loaded into a new learner after every episode."""
     settings: dict[str, Any] = {"graph": "random_edges"} if rewards == "learned" else {}
     unbroken, resumed = learner(kind, **settings), learner(kind, **settings)
     total = unbroken.learn(K).regret

@@ -1,4 +1,4 @@
-"""Decreasing steps, and agents who learn the mean of rewards that none of them sees."""
+"""Decreasing steps, and agents who learn a mean reward that none of them observes."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def learned(mdp: LinearMixtureMDP, graph: Graph, episodes: int, noise: float = 0
 
 
 def uneven() -> LinearMixtureMDP:
-    """Four agents of the network who are rewarded for the same, each at a rate of its own.
+    """Four agents of the network with rewards at the same places, each with its own rate.
 
-    In the network itself agents are alike: alone, each would learn the mean reward in the long run.
+    In the network itself all rates are equal, so even alone each agent would learn the mean reward.
     """
     mdp = NETWORK.build()
     rewards = np.array([[0.1], [0.4], [0.7], [1.0]]) * mdp.common_rewards
@@ -66,7 +66,7 @@ def test_agents_learn_the_mean_reward_from_their_own(graph: Graph) -> None:
 
 
 def test_without_talk_agents_learn_something_else() -> None:
-    """The checker's own check: each agent learns its own reward."""
+    """The test above can fail: without communication each agent learns its own reward."""
     alone = learned(uneven(), _Silent(), 30_000)
     np.testing.assert_allclose(alone, np.outer([0.1, 0.4, 0.7, 1.0], WORTH), atol=0.02)
 

@@ -1,4 +1,4 @@
-"""The aggregator: eq. (22), the order of messages, and that it accepts sealed messages only."""
+"""The aggregator: eq. (22), the order of messages, and refusal of all but private messages."""
 
 from __future__ import annotations
 

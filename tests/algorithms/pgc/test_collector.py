@@ -30,7 +30,7 @@ TRUST = LocalGradientPrivacy(5.0)
 
 
 class Pretended:
-    """Runners in this process: replies come in an order of their own, and some batches never come back."""
+    """Simulated runners: replies arrive in arbitrary order, and some batches are lost."""
 
     def __init__(self, runners: list[LocalAgents], order: random.Random, lost: Callable[[int], bool]) -> None:
         self.runners, self.order, self.lost = runners, order, lost
@@ -67,7 +67,7 @@ class Pretended:
 
 
 class Run:
-    """A run of the compiled lane behind pretended runners."""
+    """A run of the compiled lane with simulated runners."""
 
     def __init__(self, folder: Path, box: PGCA3CConfig, n: int, **options: Any) -> None:
         def build() -> Any:

@@ -1,4 +1,4 @@
-"""The ledger of a run: on disk before anyone is asked, and what a checkpoint can do without it."""
+"""The ledger of a run: on disk before anyone is asked; a checkpoint without it can only evaluate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dprl.privacy.trust_models.local import LocalGradientPrivacy
 
 @pytest.fixture
 def books() -> Iterator[Any]:
-    """Makes books of 100 submissions; closes them."""
+    """Return a function that makes journaled privatizers of 100 submissions; they are closed afterwards."""
     made: list[JournaledPrivatizer] = []
 
     def make(folder: Path, n: int = 100, entropy: Any = "seed") -> JournaledPrivatizer:
@@ -93,7 +93,7 @@ def test_a_checkpoint_leads_to_its_own_journal_whatever_is_in_the_folder(tmp_pat
     fourth.resume(entry)
     with pytest.raises(LedgerError, match="must be the one that this run began, got another one"):
         fourth.lease(1)
-    # A checkpoint of what cannot train cannot train.
+    # A checkpoint of a run that cannot train cannot train either.
     fifth = books(tmp_path / "C")
     fifth.resume(fourth.reference())
     with pytest.raises(LedgerError, match="must be the one that this run began, got another one"):

@@ -1,4 +1,4 @@
-"""The deterministic schedule: which parameters an agent starts from, and who may start."""
+"""The deterministic schedule: the parameters from which an agent starts, and the agents that may start."""
 
 from __future__ import annotations
 

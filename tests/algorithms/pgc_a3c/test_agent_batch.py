@@ -36,7 +36,7 @@ from tests.without_compiler import printed_both_ways
 TASK = CartPoleGravity().build()
 STREAMS = Streams(0, "test")
 LOSS = Loss(0.99, 0.5, 0.01, "terminal", "discounted", False)
-# |Z| > 5 for each of some tens of frequencies below: a false alarm has a chance below 1e-4.
+# |Z| > 5 for each of some tens of frequencies below: false alarm below 1e-4.
 SIGMAS = 5.0
 
 
@@ -45,7 +45,7 @@ def theta(seed: int, scale: float = 1.0) -> np.ndarray:
 
 
 def balancing() -> np.ndarray:
-    """Push towards where the pole falls: it stands for 200 steps."""
+    """Push towards the falling side of the pole: it stands for 200 steps."""
     found = np.zeros(DIMENSION)
     found[0:4], found[4:8] = [0.1, 0.3, 1.0, 1.0], [-0.1, -0.3, -1.0, -1.0]
     found[64 + 16], found[64 + 1] = 1.0, 1.0
@@ -78,7 +78,7 @@ def trajectory(lanes: AgentBatch, lane: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_a_trajectory_is_gymnasiums_with_the_same_actions() -> None:
-    """The pole falls by itself: rounding errors grow a millionfold over an episode."""
+    """Rounding errors grow a millionfold over an episode, because the pole is unstable."""
     lanes, lengths = agent_batch(3, TASK, STREAMS), []
     for submission in range(1, 13):
         given = balancing() if submission % 3 else theta(submission)
@@ -187,7 +187,7 @@ def test_first_states_are_uniform_and_a_submissions_own() -> None:
 
 @pytest.mark.parametrize("exploration", [0.0, 0.1, 0.5, 1.0])
 def test_exploration_happens_at_its_rate_and_either_way(exploration: float) -> None:
-    """The balancing agent stands whatever the draws, so that the numbers of steps and of draws are nearly equal."""
+    """The balancing agent stands with any draws, so the numbers of steps and of draws are nearly equal."""
     others, steps, right = 0, 0, 0
     for n in range(1, 60):
         lanes = agent_batch(1, TASK, STREAMS)
@@ -210,7 +210,7 @@ def test_sampled_actions_follow_the_policy(exploration: float) -> None:
         states, actions = trajectory(lanes, 0)
         policy = np.array([probability_of_right(forward(given, state)[0]) for state in states[:-1]])
         chances = exploration / 2.0 + (1.0 - exploration) * policy
-        # Weighted, so that an action drawn the wrong way round does not average out.
+        # Weighted, so that swapped actions do not average out.
         weights = policy - 0.5
         excess += float((weights * (actions - chances)).sum())
         variance += float((weights**2 * chances * (1.0 - chances)).sum())

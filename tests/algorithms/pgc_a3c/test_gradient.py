@@ -41,7 +41,7 @@ def written(tables: LossTables, theta: np.ndarray, states: np.ndarray, actions: 
     if not padded:
         return gradient_of(states, actions, theta, tables)
     trace, out = np.zeros((TRACE, columns(HORIZON))), np.full(DIMENSION, np.nan)
-    # What follows on the last step, as of a pole that has fallen.
+    # The state after the last step, with a fallen pole.
     trace[:INPUTS] = states[-1][:, None]
     trace[:INPUTS, : len(states)], trace[ACTION, : len(actions)] = states.T, actions
     for t in range(HORIZON):

@@ -93,7 +93,7 @@ def test_seeds_and_staleness_matter() -> None:
 
 
 def test_noise_alone_does_not_depend_on_what_agents_do() -> None:
-    # Other episodes, the same messages: gradients of zero are all that is reported.
+    # Other episodes give the same messages, because only zero gradients are reported.
     runs = [
         learner(LocalGradientPrivacy(5.0), reports="noise", exploration=rate, exploration_floor=rate) for rate in (0, 1)
     ]
@@ -184,7 +184,7 @@ def test_it_is_registered() -> None:
 
 @pytest.mark.slow
 def test_it_learns_to_balance_and_noise_alone_does_not() -> None:
-    # docs/reproduction_pgc_a3c.md: 60 of 60 trials end above 195; chance of one of these two below 150 well under 1 %.
+    # docs/reproduction_pgc_a3c.md: 60 of 60 trials end above 195; false alarm of one of these two below 1 %.
     ours = PRIVACY["score bits"]
     settings: dict[str, Any] = {"buffer_size": 10, "learning_rate": 0.383, "success_memory": 0.02, "discount": 0.95}
     for seed in range(2):
@@ -196,7 +196,7 @@ def test_it_learns_to_balance_and_noise_alone_does_not() -> None:
 
 
 def test_random_search_succeeds_soon() -> None:
-    # reproduction.md: median 181.5 [168, 206] of 400; the median of 60 lies in [110, 290] but for a chance below 1e-3.
+    # The median of 400 trials is 181.5 [168, 206]; that of 60 lies outside [110, 290] with probability below 1e-3.
     found = first_successes(task(), 60, Streams(0, "random search"))
     assert 110 < np.median(found) < 290
     assert np.isfinite(found).all()

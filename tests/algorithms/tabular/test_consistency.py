@@ -1,4 +1,4 @@
-"""Consistent counts: the closed form is the orthogonal projection, it keeps true counts, and noise gets smaller."""
+"""Consistent counts: the closed form is the orthogonal projection, keeps true counts, and reduces noise."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def projected(transitions: Float64Array, users: int) -> Float64Array:
 
 
 def restored(transitions: Float64Array, users: int) -> Float64Array:
-    """What `restore_totals_and_flow` makes of counts [H, S', S, A]; the scratch starts dirty."""
+    """The result of `restore_totals_and_flow` for counts [H, S', S, A]; the scratch array starts with garbage."""
     horizon, n_states, _, n_actions = transitions.shape
     found = transitions.reshape(horizon, n_states, n_states * n_actions).copy()
     restore_totals_and_flow(found, users, np.full((horizon + 1, n_states), 7.0))

@@ -191,7 +191,7 @@ def test_ties_are_broken_by_the_stated_numbers(zero_sum: bool) -> None:
         if pure_equilibria(upper, lower):
             continue
         compared += 1
-        # Among the policies of the smallest gap, the one of the smallest E w: two programs that HiGHS can tell apart.
+        # Among the policies with the smallest gap, the one with the smallest E w: two linear programs for HiGHS.
         gap, weights = (upper - lower).ravel(), tie_weights(upper.size)
         least = gap @ smallest_cost(gap, upper, lower)
         chosen = smallest_cost(weights, upper, lower, gap, least)

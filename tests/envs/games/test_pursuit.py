@@ -1,4 +1,4 @@
-"""Pursuit: rows by hand, and values of small tori by hand."""
+"""Pursuit: transitions and values of small tori by hand."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_both_moving_alike_changes_nothing_and_all_states_look_alike() -> None:
 
 @pytest.mark.parametrize("slip", [0.0, 0.25, 0.45])
 def test_two_cells_are_matching_pennies(slip: float) -> None:
-    """Who changes cells with probability 1/2 makes the next state fair; slips below 1/2 leave room for it."""
+    """Changing cells with probability 1/2 makes both next states equally likely; slips below 1/2 permit it."""
     values, max_player, min_player = (game := Pursuit(n_rows=1, n_columns=2, horizon=4, slip=slip).build()).nash()
     for h in range(4):
         np.testing.assert_allclose(values[h], [1 + (3 - h) / 2, (3 - h) / 2], atol=1e-12)
@@ -77,7 +77,7 @@ def test_two_cells_are_matching_pennies(slip: float) -> None:
 
 
 def test_a_ring_of_three_cells_is_rock_paper_scissors() -> None:
-    """Each of three shifts catches one other: from any state the next one is uniform."""
+    """Each of three shifts catches one other shift, and from any state the next one is uniform."""
     values, _, _ = Pursuit(n_rows=1, n_columns=3, horizon=5, slip=0.0).build().nash()
     for h in range(5):
         np.testing.assert_allclose(values[h], [1 + (4 - h) / 3, (4 - h) / 3, (4 - h) / 3], atol=1e-12)
@@ -87,7 +87,7 @@ def test_a_ring_of_three_cells_is_rock_paper_scissors() -> None:
     ("rows", "columns", "shifts"), [(1, 4, 3), (1, 5, 3), (2, 2, 3), (2, 3, 4), (3, 3, 5), (3, 4, 5), (4, 4, 5)]
 )
 def test_without_slips_a_free_evader_stays_free(rows: int, columns: int, shifts: int) -> None:
-    """One who is caught picks one of the distinct shifts at random, and is caught again if the pursuer guesses it."""
+    """A caught evader picks a distinct shift at random, and is caught again if the pursuer guesses it."""
     values, _, _ = Pursuit(n_rows=rows, n_columns=columns, horizon=6, slip=0.0).build().nash()
     for h in range(6):
         assert values[h, 0] == pytest.approx(sum(shifts**-k for k in range(6 - h)), abs=1e-12)

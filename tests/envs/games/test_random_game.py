@@ -36,7 +36,7 @@ def test_a_seed_fixes_every_bit_and_another_one_changes_them() -> None:
 
 
 def test_the_first_numbers_of_seed_0_stay_as_they_are() -> None:
-    """Recorded when the game was written: results of old runs can be reproduced by name and seed."""
+    """Recorded values, so that results of old runs can be reproduced by name and seed."""
     game = RandomGame().build()
     np.testing.assert_allclose(game.transitions[0, 0, 0, 0], FIRST_ROW, rtol=1e-12)
     np.testing.assert_allclose(game.rewards[0, 0, 0, 0], FIRST_REWARD, rtol=1e-12)

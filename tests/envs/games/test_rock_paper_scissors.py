@@ -26,7 +26,7 @@ PAYOFFS, MEMORIES = sorted(EQUILIBRIA), ["none", "outcome"]
 def test_rewards_are_the_same_in_every_round_and_state(payoffs: str, memory: str, rewards: list[list[float]]) -> None:
     game = RockPaperScissors(payoffs=payoffs, memory=memory).build()
     np.testing.assert_array_equal(game.rewards, np.broadcast_to(rewards, game.rewards.shape))
-    # Zero-sum and symmetric: who swaps places gets what the other one got.
+    # Zero-sum and symmetric: swapping the players swaps their rewards.
     np.testing.assert_allclose(game.rewards + game.rewards.swapaxes(2, 3), 1.0, rtol=1e-15)
 
 

@@ -26,7 +26,7 @@ def mirrored(seen: Configuration, spec: Soccer) -> Configuration:
 
 
 def exchanged(seen: Configuration, spec: Soccer) -> Configuration:
-    """The configuration in which each player is where the other one was, seen from its own goal."""
+    """The configuration with exchanged players, each seen from its own goal."""
     (row, column), (other_row, other_column), ball = seen
     last = spec.n_columns - 1
     return Configuration((other_row, last - other_column), (row, last - column), 1 - ball)
@@ -64,7 +64,7 @@ def test_kick_off_is_symmetric_with_random_possession(littman: MarkovGame) -> No
     np.testing.assert_array_equal(littman.start, start)
 
 
-# (max-player's cell, min-player's cell, ball), actions, and what comes out: each with probability 1 / their number.
+# (max-player's cell, min-player's cell, ball), actions, and the equally likely outcomes.
 MOVES: list[tuple[Configuration, tuple[int, int], list[Configuration]]] = [
     # Each to a free cell.
     (Configuration((1, 3), (2, 1), MAX), (WEST, EAST), [Configuration((1, 2), (2, 2), MAX)]),
@@ -76,16 +76,16 @@ MOVES: list[tuple[Configuration, tuple[int, int], list[Configuration]]] = [
     (Configuration((1, 2), (2, 0), MIN), (STAND, WEST), [Configuration((1, 2), (2, 0), MIN)]),
     # Into the goal, but without the ball.
     (Configuration((1, 0), (2, 2), MIN), (WEST, STAND), [Configuration((1, 0), (2, 2), MIN)]),
-    # Into one who stands: the ball is that one's.
+    # Into a standing player: that player gets the ball.
     (Configuration((1, 2), (1, 1), MAX), (WEST, STAND), [Configuration((1, 2), (1, 1), MIN)]),
     (Configuration((1, 2), (1, 1), MAX), (STAND, EAST), [Configuration((1, 2), (1, 1), MAX)]),
-    # Into one who walks away: in time, or too early.
+    # Into a player who walks away: in time, or too early.
     (
         Configuration((1, 2), (1, 1), MAX),
         (WEST, SOUTH),
         [Configuration((1, 1), (2, 1), MAX), Configuration((1, 2), (2, 1), MIN)],
     ),
-    # Both to the same cell: the first one gets there, and the ball.
+    # Both to the same cell: the first one gets the cell and the ball.
     (
         Configuration((1, 3), (1, 1), MAX),
         (WEST, EAST),
@@ -170,7 +170,7 @@ def least_gain(payoff: NDArray[np.float64]) -> float:
 
 
 def whole_game(rows: int, columns: int, kick_off: tuple[complex, complex]) -> Callable[..., float]:
-    """Nash value in goals (steps left, cells as column + row * i, ball) of the game without any folding."""
+    """Nash value in goals (steps left, cells as column + row * i, ball) of the unreduced game."""
     goal_rows = {(rows - 1) // 2, rows // 2}
 
     def play(left: int, cells: tuple[complex, complex], ball: int, steps: tuple[complex, complex], first: int) -> float:
@@ -216,7 +216,7 @@ def test_values_are_those_of_the_game_without_folding(
 
 @pytest.mark.parametrize(("after_goal", "horizon"), [("restart", 2), ("stop", 2), ("stop", 5)])
 def test_two_by_two_cells_by_hand(after_goal: str, horizon: int) -> None:
-    """A free corner and a shot take two steps; who runs for the same corner stops the max-player half of the time."""
+    """A free corner and a shot take two steps; running to the same corner stops the max-player half of the time."""
     spec = Soccer(n_rows=2, n_columns=2, horizon=horizon, after_goal=after_goal)
     game, state = spec.build(), state_of(Soccer(n_rows=2, n_columns=2))
     values, _, _ = game.nash()

@@ -108,7 +108,7 @@ def test_agents_have_values_of_their_own_whose_mean_is_the_common_one(mdp: Linea
 
 
 def test_ties_go_to_the_lowest_action() -> None:
-    """The last step of the network: what is done there changes nothing."""
+    """Actions at the last step of the network change nothing."""
     optimal = NetworkMDP(gap=0.1).build().optimum()[1]
     assert (optimal[-1] == 0).all()
     assert (optimal[0, 0] == 1).all()
@@ -116,7 +116,7 @@ def test_ties_go_to_the_lowest_action() -> None:
 
 @every_mdp
 def test_features_of_values_are_sums_over_next_states(mdp: LinearMixtureMDP) -> None:
-    """Their inner product with theta* is the mean of V at the next state, whatever is done."""
+    """For all actions, their inner product with theta* is the mean of V at the next state."""
     values = np.random.default_rng(3).random(mdp.n_states)
     slopes, levels = mdp.value_features(values)
     joint = mdp.joint_actions()

@@ -1,4 +1,4 @@
-"""The network is the paper's, its gap may be exactly as large as some probability becomes 0, and no larger."""
+"""The network is the paper's, and its gap may grow until some probability is 0, and no further."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_other_sizes_have_their_largest_gap_too(point: Point, fields: dict[str, 
 
 
 def test_three_agents_have_their_largest_gap_too() -> None:
-    """Linear in the gap: the dense formulas at two gaps tell all others."""
+    """Probabilities are linear in the gap, so the dense formulas at two gaps determine all others."""
     for point in points(3, seed=3):
         spec = network(point, n_agents=3)
         without, fully = (printed(spec, np.full((3, 1), gap / 3)).transitions for gap in (0.0, 1.0))
@@ -238,7 +238,7 @@ def test_what_is_no_network_is_refused_in_one_line(fields: dict[str, Any], messa
 
 
 def test_the_step_that_is_named_has_the_probability_that_is_named() -> None:
-    """Of every condition for two agents: its limit is where the probability of its step is 0."""
+    """At the limit of each condition for two agents, the probability of its step is 0."""
     point, gap = (0.37, 0.71, 0.29), 0.1
     spec = network(point)
     transitions = printed(spec, np.full((2, 1), gap / 2)).transitions

@@ -1,4 +1,4 @@
-"""Users of a runner: updates are those of the module, of each user alone, with any number of users in a call."""
+"""Users of a runner: each user's update is that of the module, independent of other users in the call."""
 
 from __future__ import annotations
 

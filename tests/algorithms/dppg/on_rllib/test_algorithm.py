@@ -36,7 +36,7 @@ def cluster() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where ledgers go."""
+    """Return the folder of ledgers."""
     monkeypatch.setenv("DPRL_HOME", str(tmp_path))
     return tmp_path
 
@@ -114,7 +114,7 @@ def test_a_checkpoint_is_continued_with_fresh_users_and_fresh_noise(home: Path, 
     again.train()
     assert again.submissions == 120
     assert again.certificate().to_dict()["users"] == 160  # those asked after the checkpoint are not asked again
-    # The noise of a round is far above its updates: equal noise would give nearly equal parameters.
+    # The noise of a round is far larger than its updates, so equal noise would give nearly equal parameters.
     assert np.linalg.norm(again.parameters - after) > 0.5 * np.linalg.norm(after - before)
     again.stop()
 

@@ -1,4 +1,4 @@
-"""DPPG's settings on RLlib: what is refused, and what determines the random streams."""
+"""DPPG's settings on RLlib: refusals, and names of the random streams."""
 
 from __future__ import annotations
 

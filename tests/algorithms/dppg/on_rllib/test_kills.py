@@ -1,4 +1,4 @@
-"""Random kills of runners and drivers: every user is charged before they are asked, once, and the certificate holds."""
+"""Random kills of runners and drivers: every user is charged once and before being asked; the certificate holds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_ten_random_kills_of_drivers_and_runners(tmp_path: Path) -> None:
     victims = [name for name, n in KILLS.items() for _ in range(n)]
     rng.shuffle(victims)
     rounds: list[list[str]] = [[]]
-    for victim in victims:  # a round is the life of a driver
+    for victim in victims:  # each round has a new driver
         rounds[-1].append(victim)
         if victim == "driver":
             rounds.append([])
@@ -45,7 +45,7 @@ def test_ten_random_kills_of_drivers_and_runners(tmp_path: Path) -> None:
                 )
                 assert driver.poll() is None, (tmp_path / "output").read_text()
                 process = driver.pid if victim == "driver" else processes_of(tmp_path, int(rng.integers(1, 3)))[-1]
-                with suppress(ProcessLookupError):  # a runner may be between two lives
+                with suppress(ProcessLookupError):  # a runner may be restarting
                     os.kill(process, signal.SIGKILL)
                     killed += 1
             if number == len(rounds) - 1:
@@ -62,4 +62,4 @@ def test_ten_random_kills_of_drivers_and_runners(tmp_path: Path) -> None:
     certificate = json.loads((last / "certificate.json").read_text())
     assert (certificate["users"], certificate["verdict"]) == (int(found.charged.sum()), "holds")
     assert certificate["proved"]["epsilon_at_claimed_delta"] <= 1.0
-    assert certificate["users"] > DPPG_USERS  # those that were lost are charged, too
+    assert certificate["users"] > DPPG_USERS  # lost users are charged, too

@@ -57,7 +57,7 @@ class Broken(Corridor):
 
 
 class TwoHeads(TorchRLModule, ValueFunctionAPI):
-    """A module of someone else's: biases, tanh, no shared layer, and a parameter that nothing depends on."""
+    """A foreign module: biases, tanh, no shared layer, and an unused parameter."""
 
     def setup(self) -> None:
         self.policy = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2))

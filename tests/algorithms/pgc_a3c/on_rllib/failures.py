@@ -41,10 +41,10 @@ _ASKED, _LEASED, _APPLIED, _VALUES, _PROCESSES, _LATEST = (
 
 
 class Watched(gym.Env[np.ndarray, Any]):
-    """Three steps that mean nothing; every agent is written down when its episode begins.
+    """An environment of three dummy steps that logs every agent when its episode begins.
 
-    env_config: folder: where it is written. seconds: how long an episode takes. fatal: in which agent's episode,
-    counted in its process, the process is killed, the first time. endless: in which one it hangs, the first time.
+    env_config: folder: of the log. seconds: duration of an episode. fatal: number of the agent, counted in its process,
+    in whose episode the process is killed the first time. endless: the same for an episode that hangs.
     """
 
     def __init__(self, config: Any) -> None:
@@ -82,7 +82,7 @@ class Watched(gym.Env[np.ndarray, Any]):
 
 
 class _Watching(GradientCollection):
-    """Writes down, in the folder of its environment, what it leases and what its aggregator is sent."""
+    """Logs, in the folder of its environment, its leases and the messages received by its aggregator."""
 
     def setup(self, config: GradientCollectionConfig) -> None:
         super().setup(config)
@@ -98,7 +98,7 @@ class _Watching(GradientCollection):
         def received(slots: Int64Array, messages: PrivateMessages) -> None:
             receive(slots, messages)
             append(folder / _APPLIED, *map(str, messages.submissions.tolist()))
-            values = folder / f"{_VALUES}.{os.getpid()}.{messages.values.shape[1]}"  # may end in half a row
+            values = folder / f"{_VALUES}.{os.getpid()}.{messages.values.shape[1]}"  # the last row may be incomplete
             with values.open("ab") as file:
                 file.write(messages.values.tobytes())
 
@@ -107,15 +107,15 @@ class _Watching(GradientCollection):
 
 
 class WatchedPGC(_Watching, PGC):
-    """PGC that does so."""
+    """PGC with these logs."""
 
 
 class WatchedDPPG(_Watching, DPPG):
-    """DPPG that does so."""
+    """DPPG with these logs."""
 
 
 class Record(NamedTuple):
-    """What became of a run, over all of its processes.
+    """The logs of a run, over all of its processes.
 
     asked: agents whose episode began, as their environment was told of them. leased, applied: submissions.
     charged: int64[n_agents], from the journal.
@@ -130,7 +130,7 @@ class Record(NamedTuple):
     processes: set[int]
 
     def check(self, submissions: int = 1) -> None:
-        """Raise AssertionError if an agent was asked, or a message used, more often than it may."""
+        """Raise AssertionError if an agent was asked, or a message used, too often."""
         assert max(Counter(self.asked).values()) <= submissions
         assert len(set(self.leased)) == len(self.leased)
         assert len(set(self.applied)) == len(self.applied)
@@ -149,7 +149,7 @@ def charges(journal: Path) -> list[tuple[int, int]]:
 
 
 def record(folder: Path, journal: Path) -> Record:
-    """Read what became of a run."""
+    """Read the logs of a run."""
     asked = [line.split() for line in lines(folder / _ASKED)]
     leased, applied = ([int(line) for line in lines(folder / name)] for name in (_LEASED, _APPLIED))
     charged = np.zeros(int(lines(journal)[0].split()[4]), dtype=np.int64)
@@ -160,7 +160,7 @@ def record(folder: Path, journal: Path) -> Record:
 
 
 def _values(folder: Path) -> Float64Array:
-    """Return float64[messages, m], all whole rows that the processes of a run wrote."""
+    """Return float64[messages, m], all complete rows written by the processes of a run."""
     found = [np.zeros((0, 1))]
     for path in sorted(folder.glob(f"{_VALUES}.*")):
         numbers, width = np.fromfile(path), int(path.suffix[1:])
@@ -171,7 +171,7 @@ def _values(folder: Path) -> Float64Array:
 def repeats(values: Float64Array, width: int = 4) -> int:
     """Return how often `width` neighbouring numbers of messages float64[k, m] occur again, anywhere.
 
-    Noise that is independent does so with probability 0, for all that matters: 2^-100 with Laplace noise.
+    Independent noise does so with negligible probability: 2^-100 with Laplace noise.
     """
     windows = [tuple(row[i : i + width]) for row in values for i in range(len(row) - width + 1)]
     return len(windows) - len(set(windows))
@@ -185,7 +185,7 @@ def append(path: Path, *texts: str) -> None:
 
 
 def lines(path: Path) -> list[str]:
-    """Return the lines of a file that are whole, none if there is no file."""
+    """Return the complete lines of a file, none if there is no file."""
     return path.read_text().split("\n")[:-1] if path.exists() else []
 
 
@@ -228,7 +228,7 @@ def dppg_config(folder: Path, n_submissions: int) -> DPPGConfig:
 
 
 def adds_up(algorithm: GradientCollection, journal: Path) -> bool:
-    """Whether everybody that is charged, by the journal, is applied or counted as lost; nothing is under way."""
+    """Whether every charged agent is applied or counted as lost, with no message pending."""
     charged = sum(last - first + 1 for first, last in charges(journal))
     return charged == algorithm.submissions + algorithm.lost == algorithm._journaled.privatizer.charged
 
@@ -244,7 +244,7 @@ def wait_until(happened: Callable[[], bool]) -> None:
 
 @contextmanager
 def started(what: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Start this file in a process of its own; it is killed at the end."""
+    """Start this file in a separate process, which is killed at the end."""
     command = [sys.executable, "-m", __name__, what, str(folder)]
     surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", str(ROOT)), str(ROOT)])}
     with (folder / "output").open("wb") as output:

@@ -52,7 +52,7 @@ def cart_pole_episode(seed: int, explore: float) -> Episode:
 
 
 def compiled_gradient(episode: Episode, loss: Loss) -> Float64Array:
-    """Return what the compiled lane makes of an episode of the torch lane."""
+    """Return the compiled lane's gradient of an episode of the torch lane."""
     return gradient_of(episode.observations.astype(np.float64), episode.actions, THETA, loss_tables(loss, 200))
 
 
@@ -127,7 +127,7 @@ def test_every_agent_reports_its_own_gradient() -> None:
     assert whole.messages.submissions.tolist() == [1, 2, 3, 4, 5, 6]
     estimates = privatizer.accept(whole.messages).gradients
     assert len({tuple(row) for row in estimates.tolist()}) == 6
-    # In other batches, with others, the same.
+    # The same in other batches with other agents.
     again = raw(n_parameters(module))
     agents = torch_agents(Corridor(), two_heads(), again)
     parts = [agents.report(batch_of(again, k, theta, first)) for k, first in ((1, 1), (3, 2), (2, 5))]

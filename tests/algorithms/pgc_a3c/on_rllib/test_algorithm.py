@@ -1,4 +1,4 @@
-"""The algorithm on Ray: the same bits with any number of runners, checkpoints, sweeps, evaluation, what it refuses."""
+"""The algorithm on Ray: equal bits with any number of runners, checkpoints, sweeps, evaluation, refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def cluster() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def home(cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where ledgers go."""
+    """Return the folder of ledgers."""
     monkeypatch.setenv("DPRL_HOME", str(tmp_path))
     return tmp_path
 

@@ -1,4 +1,4 @@
-"""Apart from noisy messages, nothing that leaves a runner distinguishes two worlds; mutants are detected."""
+"""Apart from noisy messages, nothing that leaves a runner depends on agent 2's private data; mutants are detected."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def one_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def leaks(settings: PGCConfig, trouble: Trouble = nothing, kind: type[PrivateEnvRunner] = PrivateEnvRunner) -> Any:
-    """Return the channels that tell agent 2's world."""
+    """Return the channels that reveal agent 2's world."""
     return differing_channels(lambda number: left(world(settings, lambda: Private(number, trouble), kind)), NOISY)
 
 
@@ -69,7 +69,7 @@ def leaks(settings: PGCConfig, trouble: Trouble = nothing, kind: type[PrivateEnv
 def test_only_noisy_messages_differ() -> None:
     here = [left(world(config(), lambda number=number: Private(number, nothing))) for number in (0, 1)]  # type: ignore[misc]
     assert differing_channels(lambda number: here[number], NOISY) == ()
-    # The worlds do differ.
+    # The two worlds do differ.
     assert differing_channels(lambda number: here[number]) == tuple(sorted(NOISY))
     assert {"get_metrics()", "get_state()", "ping()", "assert_healthy()", "get_spaces()", "sample()"} < {
         message.channel for message in here[0]
@@ -98,7 +98,7 @@ def test_scores_are_a_channel_only_where_the_certificate_says_so(scores: str) ->
 
 @pytest.fixture
 def fixed_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have streams not depend on the version of the sources: of some draws two worlds happen to look the same."""
+    """Make streams independent of the sources' version, because with some draws both worlds happen to look the same."""
     monkeypatch.setattr("dprl.algorithms.pgc.on_rllib.config.source_digest", lambda: "1")
 
 
@@ -112,7 +112,7 @@ def test_in_the_compiled_lane_gravity_does_not_come_out(fixed_draws: None, mecha
         found.append(left(world(settings, CartPoleGravityEnv)))
     noisy = (*NOISY, "messages of others")
     assert differing_channels(lambda number: found[number], noisy) == ()
-    # One bit of a message is much noise, which is the same here: it may be the same bit.
+    # A message of one bit is mostly noise, and the noise is equal here, so the bit may be equal, too.
     assert mechanism == "projected_random_sign" or differing_channels(lambda number: found[number])
 
 
@@ -136,7 +136,7 @@ def test_a_runner_that_lets_errors_out_is_caught(monkeypatch: pytest.MonkeyPatch
 
 
 class Clock:
-    """A clock that stands still but for what is done: a step takes a millisecond."""
+    """A clock that advances only with work: a step takes a millisecond."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -188,7 +188,7 @@ def cluster() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.cluster
 def test_a_runner_in_a_process_of_its_own(cluster: None) -> None:
-    """Also what Ray makes of it: errors from afar, and the log files of the process."""
+    """This includes remote errors of Ray and the log files of the process."""
     settings = config()
     files = Path(ray._private.worker._global_node.get_logs_dir_path())
 
@@ -226,13 +226,13 @@ def refused(call: Callable[[], object]) -> list[Message]:
 
 
 def masked(text: str) -> str:
-    """Return a text without what differs from process to process."""
+    """Return a text without parts that differ between processes."""
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+|0x[0-9a-f]+|pid=\d+|\b[0-9a-f]{20,}\b", "", text)
     return re.sub(r"\bI\d+|[WE] \d+|\d{4}-\d\d-\d\d[ T][\d:.,]+", "", text)
 
 
 def of_core(text: str) -> str:
-    """Return what the log of Ray's core says of us; the rest is of its threads, and of when it was cut."""
+    """Return the lines on us in the log of Ray's core, without those on its threads and on log rotation."""
     ours = [line for line in text.splitlines() if re.search(r"dprl|Private|gradient|score|Traceback", line)]
     return "\n".join(sorted({re.sub(r"\d+", "#", line) for line in ours}))
 
@@ -266,7 +266,7 @@ TIMED = re.compile(r"time|timers|_s$|per_s|^date$|pid|driver_share|trial_id|host
 
 
 def untimed(result: dict[str, Any]) -> list[Message]:
-    """Return a nested dictionary without what a clock or the machine says, which no two runs have the same."""
+    """Return a nested dictionary without values of the clock or the machine, which differ in every run."""
     flat = [(key, value) for key, value in sorted(flattened(result)) if not TIMED.search(key)]
     keys = repr([key for key, _ in flat])
     return [Message("keys", keys.encode()), *(Message(key, repr(value).encode()) for key, value in flat)]

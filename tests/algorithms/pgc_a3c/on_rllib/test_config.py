@@ -1,4 +1,4 @@
-"""The settings: what is refused, and where; what determines the random streams."""
+"""The settings: refusals and their places; names of the random streams."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_agents_per_call_that_a_given_staleness_cannot_fill_are_refused() -> Non
     rule = "^agents_per_call must be at most 4 for 2 runners with staleness 8 and buffer_size 1, which let 9 agents"
     with pytest.raises(ValueError, match=f"{rule} play at once, got 50; leave out agents_per_call or staleness$"):
         made.validate()
-    # Messages that are applied as they arrive wait for no others.
+    # Messages applied as they arrive do not wait for others.
     made.schedule(deterministic=False).validate()
     assert made.call_plan == (50, 8)
 
@@ -211,7 +211,7 @@ def test_the_streams_of_a_module_are_the_same_in_every_process() -> None:
     def streams(what: object) -> Streams:
         spec = RLModuleSpec(module_class=TwoHeads, model_config={"what": what})
         made: PGCConfig = config().rl_module(rl_module_spec=spec)
-        # As RLlib does with specs when it makes modules.
+        # RLlib does this with specs when it makes modules.
         spec.inference_only = not spec.inference_only
         return made.streams()
 

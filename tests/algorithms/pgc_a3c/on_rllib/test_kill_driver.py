@@ -55,7 +55,7 @@ class Killed:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killed]:
-    """The run, and a cluster for those who go on with it. Tests use it in their order."""
+    """The run, and a cluster for the processes that continue it. The tests use it in their order."""
     run = Killed(tmp_path_factory.mktemp("killed"))
     start_ray()
     yield run
@@ -76,7 +76,7 @@ def test_another_process_goes_on(killed: Killed) -> None:
     found = killed.record()
     found.check()
     assert found.charged.sum() == charged == certificate.to_dict()["users"]
-    # Those that were asked since the checkpoint are not asked again: fresh agents take their places.
+    # Agents asked since the checkpoint are not asked again; new agents replace them.
     assert found.applied[len(before.applied)] == before.charged.sum() + 1
     assert len(found.applied) == len(before.applied) + 120
     assert len(found.processes) == 2
@@ -102,7 +102,7 @@ def test_of_two_on_one_ledger_the_second_does_not_train(killed: Killed) -> None:
         second.train()
     assert killed.record().asked == asked
     first.stop()
-    # The second knows what the first has charged meanwhile.
+    # The second one reads what the first one has charged meanwhile.
     second.train()
     second.stop()
     killed.record().check()

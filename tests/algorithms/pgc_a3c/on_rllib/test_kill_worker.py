@@ -43,7 +43,7 @@ def cluster() -> Iterator[None]:
 
 
 class Trap(PrivateEnvRunner):
-    """A runner as it must not be: its noise is that of the global generator, which RLlib seeds when a runner starts."""
+    """A faulty runner with noise from the global generator, which RLlib seeds when a runner starts."""
 
     def report(self, batch: Batch, spec: ClientSpec[GradientQuery]) -> Reply:
         submissions = super().report(batch, spec).messages.submissions
@@ -52,7 +52,7 @@ class Trap(PrivateEnvRunner):
 
 
 class Replays(PrivateEnvRunner):
-    """A runner that answers twice: its third reply is its first one again."""
+    """A faulty runner that repeats its first reply as its third one."""
 
     def report(self, batch: Batch, spec: ClientSpec[GradientQuery]) -> Reply:
         replies: list[Reply] = self.__dict__.setdefault("replies", [])
@@ -72,7 +72,7 @@ class Run:
         return record(self.folder, self.journal)
 
     def until_killed_and_back(self, runner: int) -> Record:
-        """Kill a runner in the middle of an iteration, and go on until it plays again."""
+        """Kill a runner in the middle of an iteration, and continue until it plays again."""
         algorithm = self.config.build_algo()
         try:
             process = processes_of(self.folder, runner)[-1]
@@ -162,7 +162,7 @@ def test_a_reply_that_comes_again_is_refused(tmp_path: Path, monkeypatch: pytest
         algorithm.train()
     assert algorithm.submissions == 10
     assert not np.array_equal(algorithm.parameters, before)
-    # What it should have brought is lost, and the run goes on.
+    # Its batch is lost, and the run continues.
     algorithm.train()
     assert algorithm.submissions == 70
     assert algorithm._journaled.privatizer.charged == 75

@@ -1,4 +1,4 @@
-"""The default module: the network of the paper, the order of its parameters, and what it cannot be used for."""
+"""The default module: the network of the paper, the order of its parameters, and unsupported uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node is lost with the runner on it: its work is lost, and another node takes over."""
+"""A node is lost together with its runner: its batch is lost, and another node takes over."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AWAY = {"num_cpus": 1, "resources": {"away": 1}}
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """A node of this machine, to which tests add others, that are away."""
+    """A cluster of one node; tests add and remove others."""
     with cluster_of_nodes(num_cpus=2) as made:
         ray.init(address=made.address, log_to_driver=False, logging_level=logging.ERROR)
         yield made

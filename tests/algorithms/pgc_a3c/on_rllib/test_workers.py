@@ -15,7 +15,7 @@ from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
 
 
 class Runners:
-    """Stands for Ray, for RLlib's runners and for their clock. Runner 1 answers in time, runner 2 never."""
+    """A fake of Ray, RLlib's runners and their clock. Runner 1 answers in time, runner 2 never."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error, self.now, self.killed, self.ill = error, 0.0, list[str](), list[int]()

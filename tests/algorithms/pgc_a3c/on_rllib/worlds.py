@@ -40,13 +40,13 @@ from dprl.privacy.queries.gradient_calibration import GradientLayout
 SECRET = "gravity 9.7182"
 AGENTS, OTHER = 5, 2
 NOISY = ("messages", "reply")
-"""Registered noisy channels: their numbers may differ, and nothing else of them."""
+"""Registered noisy channels: only their numbers may differ."""
 
 Trouble = Callable[[], None]
 
 
 def nothing() -> None:
-    """Nothing befalls the agent."""
+    """No failure."""
 
 
 def raises() -> None:
@@ -83,7 +83,7 @@ def overflows() -> None:
 
 
 def draws() -> None:
-    """Use the global generators, which everybody in the process shares."""
+    """Draw from the global generators, which all agents of the process share."""
     np.random.random(3)
     torch.rand(3)
 
@@ -101,7 +101,7 @@ class Private(gym.Env[np.ndarray, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
-        # Agents come in their order.
+        # Agents play in the order of their numbers.
         self.episodes += "agent" in (options or {})
         self.other = self.world == 1 and self.episodes == OTHER
         self.steps = 0
@@ -122,7 +122,7 @@ class Private(gym.Env[np.ndarray, Any]):
 
 
 class Remembering(TorchRLModule, ValueFunctionAPI):
-    """A module that keeps statistics of what it is shown, as normalisation layers do."""
+    """A module that keeps statistics of its inputs, like normalisation layers."""
 
     def setup(self) -> None:
         self.policy, self.value = torch.nn.Linear(3, 2), torch.nn.Linear(3, 1)
@@ -156,7 +156,7 @@ class Forgetful(Remembering):
 
 
 class Pole(PGCConfig):
-    """Agents of the compiled lane, under a gravity that the settings do not tell."""
+    """Agents of the compiled lane, with a gravity that is not in the settings."""
 
     gravity = 9.7
 
@@ -211,7 +211,7 @@ def privatizer(settings: PGCConfig, dimension: int) -> GradientPrivatizer:
 
 
 def left(here: World) -> list[Message]:
-    """Return all that leaves a runner: replies, what its methods return, prints and warns, errors, texts of objects."""
+    """Return all that leaves a runner: replies, results of its methods, prints, warnings, errors, texts of objects."""
     found: list[Message] = []
     printed, complained, logged = io.StringIO(), io.StringIO(), io.StringIO()
     handler = logging.StreamHandler(logged)
@@ -235,7 +235,7 @@ def left(here: World) -> list[Message]:
 
 
 def answered(ask: Callable[[], Reply]) -> list[Message]:
-    """Return what a call brings back."""
+    """Return the result of a call."""
     try:
         reply = ask()
     except BaseException as error:  # noqa: BLE001 - whatever comes out has left
@@ -244,13 +244,13 @@ def answered(ask: Callable[[], Reply]) -> list[Message]:
 
 
 def messages_of(reply: Reply) -> list[Message]:
-    """Return a reply as what it is made of, and as the bytes that go from process to process."""
+    """Return a reply as its parts, and as the bytes sent between processes."""
     values, written = reply.messages.values, pickle.dumps(reply)
     others = [j for j, n in enumerate(reply.messages.submissions.tolist()) if n != OTHER]
     found = [
         Message("messages", values.tobytes()),
         Message.of("form of messages", (*values.shape, values.dtype.itemsize, *reply.messages.submissions)),
-        # With the same noise, nobody else's message changes.
+        # With the same noise, no other agent's message changes.
         Message("messages of others", values[others].tobytes()),
         Message("reply", written),
         Message("texts", f"{reply!r} {reply.messages!r} {sorted(vars(reply))}".encode()),
@@ -261,7 +261,7 @@ def messages_of(reply: Reply) -> list[Message]:
 
 
 def told(runner: PrivateEnvRunner) -> list[Message]:
-    """Return what the methods of a runner return that need no arguments, and the texts of what it consists of."""
+    """Return the results of a runner's methods without arguments, and the texts of its attributes."""
     texts = re.sub(r"0x[0-9a-f]+", "", f"{runner!r} {runner._agents!r} {runner.env!r} {runner.metrics!r}")
     found = [Message("texts", texts.encode())]
     for name in dir(type(runner)):
@@ -286,7 +286,7 @@ def _needs_nothing(method: Callable[..., object]) -> bool:
 
 
 class TellsScores(PrivateEnvRunner):
-    """Mutant: replies with raw scores, though nothing says that a simulation reads them."""
+    """Mutant: replies with raw scores, although the settings do not declare a simulator."""
 
     def report(self, batch: Batch, spec: Any) -> Reply:
         agents = self._agents_of(spec)
@@ -316,7 +316,7 @@ class TellsNorms(PrivateEnvRunner):
 
 
 class LeavesOut(PrivateEnvRunner):
-    """Mutant: replies with fewer messages once an episode was long."""
+    """Mutant: replies with fewer messages after a long episode."""
 
     def report(self, batch: Batch, spec: Any) -> Reply:
         messages = super().report(batch, spec).messages
@@ -325,14 +325,14 @@ class LeavesOut(PrivateEnvRunner):
 
 
 class Remembers(PrivateEnvRunner):
-    """Mutant: has in its state what it played."""
+    """Mutant: its state contains played episodes."""
 
     def get_state(self, *_: Any, **__: Any) -> dict[str, Any]:
         return {"longest": self.env.longest}
 
 
 class Shows(PrivateEnvRunner):
-    """Mutant: its text has what it played."""
+    """Mutant: its text contains played episodes."""
 
     def __repr__(self) -> str:
         return f"Shows(longest={self.env.longest})"
