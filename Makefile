@@ -24,7 +24,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROOMS := privacy envs algorithms platform
 SOURCES := $(ROOMS) package benchmarks tests
-# A part of every room that compiles little: what the rules are, what noise proves, one learning loop, configs.
+# Tests of every folder that compile little: rules of the code, guarantees of noise, one learning loop, configs.
 PRIVACY_SMOKE := accounting ledgers randomness counters/test_counters.py counts/test_privatizers.py mechanisms/test_calibration.py \
 	mechanisms/test_laplace.py mechanisms/test_sampling.py test_certificate.py test_defensive_errors.py
 SMOKE := architecture package docs/test_doctests.py golden/test_certificates.py $(addprefix privacy/,$(PRIVACY_SMOKE)) envs/test_contract.py \

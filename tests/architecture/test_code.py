@@ -50,7 +50,7 @@ def swallows(handler: ast.ExceptHandler) -> bool:
 
 
 def error_complaints(root: Path) -> list[str]:
-    """Return assertions in the rooms, and handlers there and in benchmarks that catch everything."""
+    """Return assertions in the code folders, and handlers there and in benchmarks that catch everything."""
     complaints = []
     for path, source in sources(root, (*ROOMS, "benchmarks")):
         for node in ast.walk(ast.parse(source)):

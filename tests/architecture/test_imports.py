@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "platform": {"privacy", "envs", "algorithms", "platform"},
 }
 FOR_ALL = {"__version__", "atomic_files", "compiled", "sources", "plugins"}
-"""Of package/: every room may import them."""
+"""Of package/: every code folder may import them."""
 LIBRARIES = {
     "privacy": {"numpy", "scipy", "numba"},
     "envs": {"numpy", "numba", "gymnasium", "pettingzoo"},
@@ -68,7 +68,7 @@ ORDER = {
         "submitted_job",
     ),
 }
-"""The parts of these rooms, each of which may import those before it."""
+"""The parts of these folders, each of which may import those before it."""
 # Importing these would load a second copy of our modules, or fail.
 BARE = {"privacy", "envs", "algorithms"}
 
@@ -95,7 +95,7 @@ def allowed_libraries(relative: Path) -> set[str]:
 
 
 def direction_complaints(root: Path) -> list[str]:
-    """Return forbidden imports between rooms."""
+    """Return forbidden imports between code folders."""
     complaints = []
     for room, known in MAY_IMPORT.items():
         for path in python_files(root / room):
@@ -107,7 +107,7 @@ def direction_complaints(root: Path) -> list[str]:
 
 
 def order_complaints(root: Path) -> list[str]:
-    """Return imports of a part of a room by an earlier one, and parts that have no place in the order."""
+    """Return imports of a part of a folder by an earlier one, and parts that have no place in the order."""
     complaints = []
     paths = [path.relative_to(root) for room in ORDER for path in python_files(root / room)]
     for relative in paths:
@@ -140,7 +140,7 @@ def module_imports(root: Path) -> dict[str, set[str]]:
 
 
 def library_complaints(root: Path) -> list[str]:
-    """Return imports of a library that does not belong in the room."""
+    """Return imports of a library that does not belong in the folder."""
     complaints = []
     for room in MAY_IMPORT:
         for path in python_files(root / room):

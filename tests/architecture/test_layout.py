@@ -13,7 +13,7 @@ import yaml
 
 ROOMS = ("privacy", "envs", "algorithms", "platform")
 WITHOUT_ROOM = {"dprl", "dprl.tune_configs", "dprl.extending"}
-"""Packages outside the rooms: `dprl` itself, in package/, and the configs."""
+"""Packages outside the code folders: `dprl` itself, in package/, and the configs."""
 DRAWERS = {"utils", "util", "common", "helpers", "helper", "misc", "shared"}
 IMPORTED_AS = {"pyyaml": "yaml", "dp-accounting": "dp_accounting", "grpcio": "grpc"}
 PART_OF = {"pydantic_core": "pydantic"}
@@ -23,13 +23,13 @@ MORE_LIBRARIES = {"torch", "rllib", "tune", "pettingzoo", "gym", "rlberry", "opa
 
 
 def code_folders(root: Path) -> list[Path]:
-    """Return every folder of the rooms that holds Python files, relative to the root."""
+    """Return every folder below the code folders that holds Python files, relative to the root."""
     files = (path for room in ROOMS for path in (root / room).rglob("*.py"))
     return sorted({path.parent.relative_to(root) for path in files if "__pycache__" not in path.parts})
 
 
 def modules(root: Path) -> list[Path]:
-    """Return every module and subfolder of the rooms (not the rooms themselves), relative to the root."""
+    """Return every module and subfolder of the code folders (not those folders themselves), relative to the root."""
     files = {path.relative_to(root) for room in ROOMS for path in (root / room).rglob("*.py")}
     folders = {folder for folder in code_folders(root) if len(folder.parts) > 1}
     return sorted(path for path in files | folders if path.stem not in {"__init__", "__main__"})
@@ -62,7 +62,7 @@ def shadowing_complaints(root: Path) -> list[str]:
 
 
 TOOLS = {"dev", "docs"}
-"""Extras that no module of the rooms needs."""
+"""Extras that no module of the code folders needs."""
 
 
 def library_names(root: Path, *, tools: bool) -> set[str]:
@@ -88,7 +88,7 @@ def name_complaints(root: Path) -> list[str]:
 
 
 def dependency_complaints(root: Path) -> list[str]:
-    """Return libraries that the rooms import and pyproject.toml does not list, and the other way round."""
+    """Return libraries that the code folders import and pyproject.toml does not list, and the other way round."""
     imported: set[str] = set()
     for path in modules(root):
         if path.suffix == ".py":

@@ -42,7 +42,7 @@ def docstrings(source: str) -> Iterator[str]:
 
 
 def sources(root: Path) -> Iterator[tuple[Path, str]]:
-    """Yield (path relative to the root, text) of every Python file of the rooms."""
+    """Yield (path relative to the root, text) of every Python file of the code folders."""
     for room in ROOMS:
         for path in sorted((root / room).rglob("*.py")):
             if "__pycache__" not in path.parts:

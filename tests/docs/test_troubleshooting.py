@@ -24,7 +24,7 @@ def quoted(page: str) -> list[str]:
 
 @cache
 def texts(root: Path) -> list[str]:
-    """Return every text of the rooms' sources, with NUL for its variable parts."""
+    """Return every text of the folders' sources, with NUL for its variable parts."""
     found = []
     for room in ROOMS:
         for path in sorted((root / room).rglob("*.py")):

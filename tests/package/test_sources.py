@@ -32,7 +32,7 @@ def _write(folder: Path, name: str, source: bytes = CODE) -> None:
 
 @pytest.fixture
 def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Three rooms and another with a file each, of which no digest is known."""
+    """Three code folders and another with a file each, of which no digest is known."""
     for room in ("privacy", "envs", "algorithms", "platform"):
         _write(tmp_path, f"{room}/base.py")
     monkeypatch.setattr(sources, "_TOP", tmp_path)
