@@ -5,7 +5,7 @@ analysis: Lemma 18 treats private estimates as true costs and transitions, and t
 its value function is not a fixed one; at best, the leading term of the regret has a further factor sqrt(S). Privacy and
 optimism do not depend on that lemma.
 
-The formulas follow this project's specification. The paper's text was not available to check them.
+The text of the paper was not at hand, so the formulas are not checked against it.
 * T of the paper is taken as the number of episodes K, and its beta' as beta/(2SAH): Hoeffding's inequality for rewards
   and for P V*, over all cells and counts, then fails with probability at most beta.
 * E is one bound for all three families. If 2 E < 1, a count must be at least 1, because estimates divide by it.
