@@ -118,7 +118,7 @@ def steps_from_ledger(releases: Sequence[ReleaseEvent], terms: Terms) -> list[St
         found.append(Step(name, "proved", {"proved": terms.proved}, terms.proved, _BILLBOARD, _MODELS, code))
     ratio, code = {"proved": terms.proved, "claimed": claimed.epsilon}, "dprl.privacy.verdicts:verdict"
     value, lemma = terms.proved / claimed.epsilon, "The claim holds if this is at most 1"
-    return [*found, Step("held against the claim", "proved / claimed", ratio, value, lemma, _PROVED, code)]
+    return [*found, Step("compared with the claim", "proved / claimed", ratio, value, lemma, _PROVED, code)]
 
 
 class _Part(NamedTuple):

@@ -168,7 +168,7 @@ class SampledGradientQuery(GradientQuery):
         sizes = {"window": float(self.window), "population": float(self.population)}
         name, lemma = (
             "rate: a user's chance to be in a round",
-            "Each user of the population joins by an own secret coin",
+            "Each user of the population joins by a secret coin of their own",
         )
         return radius, Step(name, "window / population", sizes, law.rate, lemma, place, code)
 

@@ -61,7 +61,7 @@ Every row continues in the same way, for every query and trust model:
 | before anything is sent | the ledger charges the submission, on disk if there is a journal | `Ledger.charge` |
 | all releases, submissions and attempts of a user | adaptive composition | `compose`, `repeat`, `curve_of` |
 | epsilon at a delta, delta at an epsilon | of the composed curve, rounded up | `Ledger.epsilon`, `Ledger.delta` |
-| held against the claim | `holds` if proved <= claimed at the claimed delta | `verdict` |
+| compared with the claim | `holds` if proved <= claimed at the claimed delta | `verdict` |
 | anything computed from releases | post-processing is free; actions of other users: the billboard lemma | none |
 """
 _SYMBOLS = {
