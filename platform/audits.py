@@ -128,7 +128,7 @@ def last_bits(experiment: Experiment) -> str | None:
         noise = made.query.noise.on_either_side
         if noise is None or noise.arithmetic != IDEALISED:
             return None
-        told = f"float64 noise on counts can be told apart: see dprl audit {noise.name}"
+        told = f"those of float64 noise can reveal counts: see dprl audit {noise.name}"
         return f"{told}; arithmetic: exact has no such bits"
     noises = [release.mechanism for release in made.planned_ledger().spec.releases]
     if all(noise is None or noise.arithmetic != IDEALISED for noise in noises):

@@ -79,7 +79,7 @@ def summary(cells: claims.Cells) -> list[str]:
         alike, lowest = sum(p >= 0.05 for p in judged.values()), min(_mean(cells[name]) for name in judged)
         lines.append(
             f"**Regret**: {alike} of {len(judged)} cells of MA-LDP with printed or certified noise show no significant "
-            f"difference to actions at random, {tables.number(_levels(cells).uniform)}; the lowest mean is "
+            f"difference from actions at random, {tables.number(_levels(cells).uniform)}; the lowest mean is "
             f"{tables.number(lowest)}."
         )
     for group, words in _ANSWERED.items():

@@ -59,7 +59,7 @@ def test_a_certified_cell_is_not_refuted(config: str, capsys: pytest.CaptureFixt
     assert "proved      pure epsilon 4 (exact)" in out
     assert "97.5 % confidence" in out
     assert "only noisy releases differ" in out
-    assert "last bits   float64 noise on counts can be told apart: see dprl audit laplace; arithmetic: exact has" in out
+    assert "last bits   those of float64 noise can reveal counts: see dprl audit laplace; arithmetic: exact has" in out
     assert max(map(len, out.splitlines())) <= 120
 
 

@@ -115,7 +115,7 @@ def with_interval(mean: float, half: float) -> list[float]:
 
 
 def test_a_large_difference_is_significant_among_many_cells() -> None:
-    """5391 [4068, 6714] against 34483 [28871, 40095] among 32 cells was 'not told apart': raw scale, 496 pairs."""
+    """5391 [4068, 6714] against 34483 [28871, 40095] among 32 cells was not significant: raw scale, 496 pairs."""
     best, other = with_interval(5391.0, 1323.0), with_interval(34483.0, 5612.0)
     generator = np.random.default_rng(0)
     cells = [report_cell(best, algorithm="bernstein_vi", claimed=3.0, proved=3.0)]
