@@ -9,7 +9,7 @@ _INTERVALS = f"""\
 Each value of a positive metric is the geometric mean over seeds. The 95% interval is Student's interval of the mean
 log value, transformed back, and cut at the range of the metric. Other metrics have the ordinary mean and Student's
 interval. The interval of a ratio is Welch's, on logs. Bands of curves are simultaneous (sup-t, multiplier bootstrap
-of whole seeds' curves): with 3 or 4 seeds those of rough curves cover 80 to 90% only. With fewer than {FEWEST_SEEDS}
+of whole seeds' curves): with 3 or 4 seeds those of rough curves cover about 90% only. With fewer than {FEWEST_SEEDS}
 seeds there is no interval and no test."""
 _BUDGETS = """\
 A cell is within the budget (\u03b5, \u03b4) if its noise certifies at most \u03b5 at some \u03b4 no larger than the
