@@ -35,7 +35,7 @@ from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.randomness.streams import Streams
 
 FAILURE, REFUTED, SHOWN = 1e-3, 1e-6, 1e-4
-# Bounds by moment generating functions are that far off at so large a failure probability; for smaller ones see below.
+# Bounds by moment generating functions are too large by this factor at so large a failure probability; see below.
 CHERNOFF = 1.5
 USERS, SUMMANDS, SUMS = 40, 4, 30_000
 # Weights of 1, one cell only, a staircase, fractions: the first is the worst case, and none may be worse.
