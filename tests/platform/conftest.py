@@ -27,7 +27,7 @@ def walking(monkeypatch: pytest.MonkeyPatch) -> None:
 def fixed_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fix the noise of cells in this process; otherwise every edit of a source would change it.
 
-    A false-alarm rate holds for one fixed draw only. Processes started by a test are not affected.
+    Tests with a false-alarm rate need it: they fail with that rate at every new draw. Other processes are not affected.
     """
     monkeypatch.setattr("dprl.platform.plugins.source_digest", lambda _: "1")
 

@@ -18,7 +18,7 @@ MANY: dict[str, Any] = {
 
 
 def all_is_well(home: Path, expected: Mapping[str, bytes], uri: str | None = None) -> None:
-    """Assert that no result is missing or duplicated and that no process is left."""
+    """Assert that no result or MLflow run is missing or duplicated, and that all runs are finished."""
     assert records(home) == expected
     runs = mlflow_runs(home, uri)
     assert Counter(run.data.tags.get("digest", "parent") for run in runs) == Counter([*expected, "parent"])
