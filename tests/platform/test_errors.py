@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dprl.platform.errors import UserError, below, missing_extra, nearest
+from dprl.platform.errors import UserError, below, first_line, missing_extra, nearest, shown, suggestion
 
 
 @pytest.mark.parametrize("long", ["x" * 5000, "\x00" * 400, "x, " * 500])
@@ -13,6 +13,24 @@ def test_a_line_has_at_most_300_characters_and_keeps_its_place_and_remedy(long: 
     assert len(line) <= 300
     assert line.startswith("dprl: env.name: must be short")
     assert line.endswith("; write less")
+
+
+def test_only_a_longer_line_is_cut() -> None:
+    longest = f"a: {'w ' * 145}w"
+    assert len(f"dprl: {longest}") == 300
+    assert str(UserError(longest)) == longest
+    assert " ... " in str(UserError(f"{longest}w"))
+
+
+def test_a_value_in_a_message_is_a_line_of_at_most_60_characters() -> None:
+    assert shown("x" * 58) == repr("x" * 58)
+    assert shown("x" * 59) == f"'{'x' * 56}..."
+    assert shown({"a": "\n"}) == r"{'a': '\n'}"
+    assert str(UserError("a\tb\n\x00")) == r"a b \x00"
+
+
+def test_an_error_without_a_text_has_the_name_of_its_class() -> None:
+    assert [first_line(ValueError(text)) for text in ("one\ntwo", "")] == ["one", "ValueError"]
 
 
 def test_a_message_that_names_no_key_of_the_section_stays_as_it_is() -> None:
@@ -27,6 +45,27 @@ def test_a_name_of_an_earlier_version_is_followed_by_its_name_of_today() -> None
     assert nearest("best_ucb_vi", ["private_ucb_vi", "bernstein_vi"]) == "bernstein_vi"
 
 
-def test_a_missing_module_of_an_extra_names_the_extra() -> None:
-    found = missing_extra(ModuleNotFoundError("No module named 'ray.tune'", name="ray.tune"))
-    assert str(found).startswith("ray must be installed for this, got no such package; run: pip install 'dprl[ray]'")
+@pytest.mark.parametrize(("name", "meant"), [("jpd", "jdp"), ("cdp", None), ("ri", None), ("riv", "riverswim")])
+def test_a_suggestion_has_similar_letters_or_the_same_beginning(name: str, meant: str | None) -> None:
+    assert nearest(name, ["ldp", "jdp", "riverswim"]) == meant
+
+
+def test_a_remedy_lists_the_valid_names() -> None:
+    assert suggestion("jpd", ["ldp", "jdp"]) == "did you mean 'jdp'? (valid: ldp, jdp)"
+    assert [suggestion("x", names) for names in (["ldp", "jdp"], [])] == ["valid: ldp, jdp", "valid: none"]
+
+
+@pytest.mark.parametrize(
+    ("module", "remedy"),
+    [
+        ("ray.tune", "pip install 'dprl[ray]'; `dprl run` needs no Ray"),
+        ("optuna", "pip install 'dprl[optuna]'"),
+        ("tree", "pip install 'dprl[rllib]'"),
+    ],
+)
+def test_a_missing_module_of_an_extra_names_the_extra(module: str, remedy: str) -> None:
+    package = module.partition(".")[0]
+    found = missing_extra(ModuleNotFoundError(f"No module named {module!r}", name=module))
+    assert str(found) == f"{package} must be installed for this, got no such package; run: {remedy}"
+    with pytest.raises(ModuleNotFoundError):
+        missing_extra(ModuleNotFoundError("No module named 'other'", name="other"))

@@ -20,7 +20,11 @@ from dprl.platform.reports.number_texts import delta_number, effect_text, estima
         (-3.456, "\u22123.46"),
         (1e-6, "10\u207b\u2076"),
         (2.5e-7, "2.50 \u00d7 10\u207b\u2077"),
+        (-2.5e-7, "\u22122.50 \u00d7 10\u207b\u2077"),
+        (9.996e-5, "0.000100"),
+        (9.994e-5, "9.99 \u00d7 10\u207b\u2075"),
         (math.inf, "\u221e"),
+        (-math.inf, "\u2212\u221e"),
         (math.nan, ""),
     ],
 )
@@ -33,7 +37,7 @@ def test_sentences_have_two_digits() -> None:
 
 
 def test_deltas_are_powers_of_ten() -> None:
-    assert [delta_number(delta) for delta in (0.0, 1e-6, 0.1)] == ["0", "10\u207b\u2076", "0.1"]
+    assert [delta_number(delta) for delta in (0.0, 1e-6, 1e-3, 0.1)] == ["0", "10\u207b\u2076", "0.001", "0.1"]
 
 
 def test_estimates_and_effects_have_their_intervals() -> None:

@@ -1,0 +1,97 @@
+"""The texts of a cell: numbers with their intervals, settings in a few words, and what an algorithm lacks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from dprl.algorithms import Metric
+from dprl.platform.reports.cell_texts import (
+    band_text,
+    delta_text,
+    epsilon_text,
+    halved_text,
+    plain,
+    result_band,
+    scales_text,
+    setting_text,
+    settings_text,
+    short_setting,
+)
+
+
+def interval(name: str, value: float, lower: float, upper: float) -> dict[str, Any]:
+    return {"episodes": 1000, name: value, f"{name}_lower": lower, f"{name}_upper": upper}
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (interval("halved_at", 50.0, 40.0, 61.0), "50 [40, 61]"),
+        (interval("halved_at", 50.0, 40.0, math.inf), "50 [40, >1000]"),
+        (interval("halved_at", math.inf, 900.0, math.inf), ">1000 [900, >1000]"),
+        (interval("halved_at", math.inf, math.inf, math.inf), ">1000"),
+        ({"episodes": 1000, "halved_at": 50.0}, "50"),
+        ({"episodes": 1000}, ""),
+    ],
+)
+def test_half_regret_beyond_the_run_is_more_than_its_episodes(row: dict[str, Any], text: str) -> None:
+    assert halved_text(row) == text
+
+
+def test_a_result_has_its_interval_if_there_are_enough_seeds() -> None:
+    reward, episode = Metric("final", "last", "reward"), Metric("first_success", "last", "episodes", across="median")
+    row = interval("final", 12.3456, 11.0, 13.5) | interval("first_success", 700.0, 650.0, math.inf)
+    assert result_band(row, reward) == band_text(row, "final") == "12.35 [11, 13.5]"
+    assert result_band(row, episode) == "700 [650, >1000]"
+    assert result_band({"episodes": 1000, "final": 12.0}, reward) == "12"
+    assert [result_band({"episodes": 1000}, metric) for metric in (reward, episode)] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text", "short"),
+    [
+        ("privacy.mechanism", "privunit", "privunit", "privunit"),
+        ("privacy.rewards", "public", "rewards=public", "rewards public"),
+        ("privacy.epsilon", 10.0, "epsilon=10", "epsilon 10"),
+        ("algorithm.buffer_size", 100, "buffer_size=100", "buffer size 100"),
+        ("algorithm.bonus_scale", 0.1 + 0.2, "bonus_scale=0.3", "bonus scale 0.3"),
+        ("algorithm.lazy", True, "lazy=True", "lazy"),
+        ("algorithm.lazy", False, "lazy=False", "no lazy"),
+    ],
+)
+def test_settings_are_a_few_words(key: str, value: object, text: str, short: str) -> None:
+    assert (setting_text(key, value), short_setting(key, value)) == (text, short)
+
+
+def test_settings_of_other_sections_are_left_out() -> None:
+    row = {"privacy.epsilon": 2.0, "algorithm.lazy": True}
+    keys = ["algorithm.lazy", "privacy.epsilon", "privacy.delta"]
+    assert settings_text(row, keys, ("privacy.",)) == "epsilon=2"
+    assert settings_text(row, keys, ("privacy.", "algorithm.")) == "lazy=True epsilon=2"
+
+
+def test_scales_that_agree_are_one_number() -> None:
+    assert scales_text((("bonus_scale", 0.03), ("precision_scale", 0.03))) == "scales 0.03"
+    assert scales_text((("bonus_scale", 0.03), ("precision_scale", 1.0))) == "bonus_scale 0.03, precision_scale 1"
+    assert scales_text(()) == "no scales"
+
+
+def test_whole_numbers_have_no_decimals_and_others_at_most_ten_digits() -> None:
+    assert [plain(value) for value in (3.0, 3, 1 / 3, "3.0")] == ["3", "3", "0.3333333333", "3.0"]
+
+
+def test_an_infinite_epsilon_is_told_with_its_claim_and_no_delta_without_one() -> None:
+    claim = {"privacy.model": "jdp", "claimed_epsilon": 2.0, "claimed_delta": 1e-6}
+    assert [epsilon_text(claim | {"proved_epsilon": value}) for value in (1.5, math.inf)] == [
+        "1.5",
+        "\u221e (claimed 2)",
+    ]
+    assert epsilon_text({"proved_epsilon": math.inf}) == "\u221e"
+    assert [delta_text(row) for row in (claim, {"privacy.model": "jdp"}, {"privacy.model": "none"})] == [
+        "1e-06",
+        "0",
+        "",
+    ]
