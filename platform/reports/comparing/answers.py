@@ -62,7 +62,7 @@ def _short(finding: Finding) -> str:
         return ""
     if rival.mixed:
         equal = finding.other_algorithm
-        return MIXED if equal is None or equal.effect is None else f"{comparison_text(equal)} at equal noise"
+        return MIXED if equal is None else f"{comparison_text(equal)} at equal noise"
     return comparison_text(rival)
 
 

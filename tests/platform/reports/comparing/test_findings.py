@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dprl.platform.reports.comparing.answers import answers_of
 from dprl.platform.reports.comparing.findings import Finding, findings_of
 from dprl.platform.reports.comparing.frames import comparison_frame
 from dprl.platform.reports.comparing.groups import Group, groups_of
@@ -39,8 +40,16 @@ def test_a_ratio_that_mixes_algorithm_and_noise_is_not_given() -> None:
     assert equal.effect.value == pytest.approx(10.0, rel=0.05)
     assert equal.significant
     assert any(MIXED in sentence and "at equal noise" in sentence for sentence in lead([group]))
-    _, (alone,) = found(*cells[:2])
+    (answer,) = answers_of(group)
+    effect = "10\u00d7 [7.8, 13] (significant, p = 0.0011)"
+    assert answer.short == f"{effect} at equal noise"
+    first = "private_ucb_vi separate, jdp, certified \u03b5 = 1, holds: algorithm and noise differ"
+    assert answer.next_best == f"{first}; at equal noise {group.names[2]}: {effect}"
+    group, (alone,) = found(*cells[:2])
     assert alone.other_algorithm is None
+    (answer,) = answers_of(group)
+    assert answer.short == "algorithm and noise differ"
+    assert answer.next_best.endswith(": algorithm and noise differ; no cell has the same noise")
 
 
 def test_algorithms_that_never_had_equal_noise_are_not_ranked_by_a_test() -> None:
@@ -165,6 +174,37 @@ def test_without_privacy_leads_must_be_significant_too() -> None:
     random = [report_cell(LOW, "none", **other), report_cell(MIDDLE, "none", algorithm="pucb", **other)]
     expected = "Only private_ucb_vi is significantly best, in 1 of 2 environments without privacy"
     assert heading(groups_of([*river, *random])) == expected
+
+
+def test_without_tests_winners_are_named_if_they_agree() -> None:
+    other: dict[str, Any] = {"env.name": "random_mdp"}
+    two = [report_cell(LOW[:2], "none"), report_cell(HIGH[:2], "none", algorithm="pucb")]
+    swapped = [report_cell(HIGH[:2], "none", **other), report_cell(LOW[:2], "none", algorithm="pucb", **other)]
+    assert heading(groups_of(two[:1])) == "private_ucb_vi without privacy"
+    assert heading(groups_of(two)) == "private_ucb_vi has the lowest regret without privacy"
+    assert heading(groups_of([*two, *swapped])) == "The best algorithm without privacy depends on the environment"
+
+
+def test_without_tests_winners_that_differ_by_budget_are_not_named() -> None:
+    group, _ = found(
+        report_cell(LOW[:2]),
+        report_cell(HIGH[:2], algorithm="pucb"),
+        report_cell([x / 3 for x in LOW[:2]], "jdp", 3.0, 3.0, "pucb"),
+    )
+    expected = "The algorithm with the lowest regret depends on the privacy budget (fewer than 3 seeds: no test)"
+    assert heading([group]) == expected
+
+
+def test_gaps_of_output_policies_are_beside_those_without_privacy() -> None:
+    gaps = {"smallest_gap": 0.12345, "smallest_gap_lower": 0.1, "smallest_gap_upper": 0.15, "exploitability": 0.5}
+    private = report_cell(LOW, **gaps)
+    free = report_cell(FREE, "none", smallest_gap=0.01234, exploitability=0.0321)
+    text = "Under central privacy, the output policy has exploitability 0.50 and smallest gap 0.12 [0.10, 0.15]"
+    for cells, more in (([private, free], " (without privacy 0.032 and 0.012)"), ([private], "")):
+        group, _ = found(*cells)
+        assert lead([group])[0] == f"{text}{more}."
+        at = "private_ucb_vi at certified \u03b5 \u2264 1 (central privacy)"
+        assert heading([group]) == f"{at}: exploitability 0.50, smallest gap 0.12"
 
 
 def test_fewer_than_three_seeds_have_no_test() -> None:

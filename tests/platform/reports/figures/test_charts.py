@@ -110,6 +110,32 @@ def test_two_seeds_have_no_interval_and_the_caption_says_so() -> None:
     found = chart("frontier", report_cell(of("bernstein_vi", jdp(1.0)), factors=(1.0, 2.0)))
     assert np.isnan(found.lines[0].low).all()
     assert "no intervals below 3 seeds" in found.caption
+    both = [report_cell(of("bernstein_vi", jdp(e)), [1.0, 1.1, 1.2][:n]) for e, n in ((1.0, 2), (4.0, 3))]
+    seeds = "Geometric mean over 2 to 3 seeds with 95% intervals, none below 3 seeds, computed on logs."
+    assert seeds in chart("frontier", *both).caption
+
+
+def test_the_axis_of_epsilon_is_logarithmic_unless_it_has_zero() -> None:
+    cells = [report_cell(of("bernstein_vi", jdp(e))) for e in (1.0, 4.0)]
+    axis = chart("frontier", *cells).x
+    assert (axis.log, axis.limits, axis.ticks) == (True, (0.8, 5.0), (1.0, 4.0))
+    assert axis.title == "Certified \u03b5 (left: more private)"
+    assert chart("frontier", *MIXED).x.title == "Certified \u03b5 at the claimed \u03b4 (left: more private)"
+    zero = dataclasses.replace(cells[0], row={**cells[0].row, "proved_epsilon": 0.0, "claimed_epsilon": 0.0})
+    for some, limits in (([zero], (-1.0, 1.0)), ([zero, cells[1]], (-0.2, 4.2))):
+        axis = chart("frontier", *some).x
+        assert (axis.log, axis.limits) == (False, pytest.approx(limits))
+
+
+def test_lines_have_the_labels_that_a_config_gives_its_cells() -> None:
+    cells = [report_cell(of("bernstein_vi", jdp(e))) for e in (1.0, 4.0)]
+    named = [
+        dataclasses.replace(cell, row={**cell.row, "cell_label": label})
+        for cell, label in zip(cells, ("first", "second"), strict=True)
+    ]
+    found = chart("curves", *named)
+    assert labels_of(found, found.lines, keyed=False) == ["first", "second"]
+    assert found.algorithms == {}
 
 
 def test_the_fill_of_a_marker_says_what_became_of_the_claim() -> None:

@@ -53,6 +53,8 @@ def test_two_algorithms_are_compared_at_equal_privacy_and_scales() -> None:
     assert (line["scales 1"], line["scales 0.03"]) == ("> 6 (>300 / 50)", "4 (240 / 60)")
     (line,) = compared(cells, "other", "ours")["other against ours at equal noise"]
     assert (line["scales 1"], line["scales 0.03"]) == ("< 0.167 (50 / >300)", "0.25 (60 / 240)")
+    (line,) = compared([row(math.inf), row(math.inf, **OTHER)], "ours", "other")["ours against other at equal noise"]
+    assert line["scales 1"] == "neither (>300 / >300)"
 
 
 def test_a_ratio_never_mixes_algorithm_and_noise() -> None:

@@ -1,0 +1,61 @@
+"""Documents as text: styled on a terminal, the same words elsewhere."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from dprl.platform.reports.documents.blocks import Block, Facts, Heading, Paragraph, Table
+from dprl.platform.reports.documents.terminal import text_of, write
+
+BLOCKS: list[Block] = [
+    Table.of_texts(["cell", "regret"], [["[b]a", "1.5"], ["bb", "12.25"]], ["cell"]),
+    Paragraph("a [note]", "note"),
+    Paragraph("first", "lead"),
+    Paragraph("bonus saturated", "", "warning"),
+    Heading("Results"),
+]
+PLAIN = "cell  regret\n[b]a     1.5\nbb     12.25\na [note]\n  first\nwarning: bonus saturated\nResults\n"
+
+
+class Terminal(io.StringIO):
+    """A stream that is read on a screen."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def written(stream: io.StringIO) -> str:
+    write(stream, BLOCKS)
+    return stream.getvalue()
+
+
+def test_numbers_are_aligned_right_and_texts_left() -> None:
+    assert written(io.StringIO()) == PLAIN
+
+
+def test_a_terminal_has_bold_headers_and_dim_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    lines = written(Terminal()).splitlines()
+    assert "\x1b[1mcell\x1b[0m" in lines[0]
+    assert "\x1b[1mregret\x1b[0m" in lines[0]
+    assert lines[1:3] == ["[b]a     1.5", "bb     12.25"]
+    assert lines[3] == "\x1b[2ma [note]\x1b[0m"
+    assert lines[4:] == PLAIN.splitlines()[4:]
+
+
+def test_a_table_that_is_wider_than_the_screen_keeps_its_numbers_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    stream = Terminal()
+    write(stream, [Table.of_texts(["cell", "regret"], [["one of two words", "123456789"]], ["cell"])])
+    assert "123456789" in stream.getvalue()
+
+
+def test_facts_name_a_subject_once_and_wrap_their_texts() -> None:
+    long = "word " * 30
+    lines = text_of(Facts("title", [("proved", "one"), ("proved", long), ("a longer subject", "two")])).splitlines()
+    assert lines[0] == "title"
+    assert [line[:19] for line in lines[1:]] == ["  proved           ", *2 * [" " * 19], "  a longer subject "]
+    assert max(map(len, lines)) <= 116
