@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -125,6 +126,15 @@ def test_gymnasium_environments_are_those_of_yaml(capsys: pytest.CaptureFixture[
     for env in ("FrozenLake-v1", made):
         with pytest.raises(dprl.UserError, match=r"^env: must be a name .* write from_gymnasium\("):
             dprl.experiments(GRID, env=env)
+    with pytest.raises(
+        dprl.UserError, match=r"^horizon: is required, as the environment has none, got None; write e\.g\. h"
+    ):
+        dprl.from_gymnasium("CliffWalking-v1")
+    unregistered: Any = type(made.unwrapped)()
+    with pytest.raises(
+        dprl.UserError, match=r"^env: must be registered with Gymnasium, got .*; call gymnasium\.register"
+    ):
+        dprl.from_gymnasium(unregistered, horizon=3)
     with pytest.raises(dprl.UserError, match=r"^env: must have no wrappers"):
         dprl.from_gymnasium(gymnasium.wrappers.TransformReward(made, float), horizon=3)
     capsys.readouterr()
@@ -196,6 +206,36 @@ def test_a_sweep_is_loaded_by_name_and_resumed_by_the_same_call(found: dprl.Swee
     assert (found.folder / "cells" / loaded.frame["cell"][0] / "records.parquet").stat().st_mtime_ns == before
     with pytest.raises(dprl.UserError, match=r"^SWEEP: must be a sweep in "):
         dprl.load("none_such", storage=home)
+
+
+def test_a_sweep_without_a_finished_cell_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("no room left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("dprl.platform.sweeps.cell.CellRun.advance", fails)
+        with pytest.raises(dprl.UserError, match=r"^failing: no cell was finished: .*no room left"):
+            dprl.run(GRID, name="failing", storage=tmp_path, quiet=True)
+    with pytest.raises(dprl.UserError, match=r"^SWEEP: must be finished, and has no finished cell, got 'failing'; "):
+        dprl.load("failing", storage=tmp_path)
+
+
+def test_one_certificate_is_verified_at_a_time(found: dprl.Sweep, tmp_path: Path) -> None:
+    file = tmp_path / "two.json"
+    file.write_text(json.dumps([found.certificate(1), found.certificate(2)]))
+    with pytest.raises(dprl.UserError, match=r"^certificate: must be one certificate, got 2; verify them one by one"):
+        dprl.verify(file)
+    with pytest.raises(dprl.UserError, match=r"^CERT: must be a path, a mapping or a Certificate, got 3; name a cert"):
+        dprl.verify(3)  # type: ignore[arg-type]
+
+
+def test_sizes_of_planned_counts_are_whole_numbers() -> None:
+    sizes: dict[str, Any] = {"epsilon": 1.0, "horizon": 3}
+    assert dprl.certify(users=10.0, **sizes)[0].to_dict() == dprl.certify(users=10, **sizes)[0].to_dict()
+    with pytest.raises(dprl.UserError, match=r"^privacy\.mechanism must be one of .*got 'gaussian'"):
+        dprl.certify(users=10, mechanism="gaussian", **sizes)
+    with pytest.raises(dprl.UserError, match=r"^users: must be a whole number from 1 to \d+, got 0; choose one in th"):
+        dprl.certify(users=0, **sizes)
 
 
 @pytest.mark.slow

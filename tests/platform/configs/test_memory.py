@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import resource
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dprl.envs import GAMES, MDPS
 from dprl.platform.command_line import main
+from dprl.platform.configs import memory
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.configs.memory import GB, build_bytes, machine_bytes, require_memory, run_bytes
 from dprl.platform.errors import UserError
 
+GIB = 1024**3
 LARGE = {"name": "random_mdp", "n_states": 2000, "n_actions": 2, "horizon": 12}
 
 
@@ -66,6 +70,41 @@ def test_a_cell_that_does_not_fit_is_refused_with_a_remedy() -> None:
     with pytest.raises(UserError, match=r"memory: must be at most .* GB, what this machine has free, got"):
         require_memory([cell(memory=10 * machine_bytes() / GB)], run=True)
     require_memory([cell(memory=10 * machine_bytes() / GB)], run=True, here=False)
+
+
+@pytest.mark.parametrize(
+    ("files", "limit", "free", "total"),
+    [
+        ({}, None, 6.0, 8.0),
+        ({"memory.max": "max", "memory.current": str(2 * GIB)}, None, 6.0, 8.0),
+        ({"memory.max": str(4 * GIB), "memory.current": str(3 * GIB)}, None, 1.0, 4.0),
+        (
+            {"memory.max": str(4 * GIB), "memory.current": str(3 * GIB), "memory.stat": f"anon 1\ninactive_file {GIB}"},
+            None,
+            2.0,
+            4.0,
+        ),
+        (
+            {"memory.max": str(4 * GIB), "memory.current": str(1 * GIB), "memory.stat": f"inactive_file {2 * GIB}"},
+            None,
+            4.0,
+            4.0,
+        ),
+        ({"memory.max": str(100 * GIB)}, None, 6.0, 8.0),
+        ({}, 3 * GIB, 3.0, 3.0),
+    ],
+)
+def test_a_process_has_what_machine_container_and_ulimit_allow(
+    files: dict[str, str], limit: int | None, free: float, total: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kilobytes = GIB // 1024
+    files["meminfo"] = f"MemTotal: {8 * kilobytes} kB\nMemFree: 1 kB\nMemAvailable: {6 * kilobytes} kB\n"
+    for name, text in files.items():
+        (tmp_path / name).write_text(f"{text}\n")
+    monkeypatch.setattr(memory, "Path", lambda path: tmp_path / ("meminfo" if "proc" in path else ""))
+    most = resource.RLIM_INFINITY if limit is None else limit
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (most, most))
+    assert (machine_bytes() / GIB, machine_bytes(free=False) / GIB) == (free, total)
 
 
 def test_memory_is_no_part_of_what_a_cell_is() -> None:

@@ -44,6 +44,30 @@ def test_its_figures_are_listed(home: Path, capsys: pytest.CaptureFixture[str]) 
     assert [line.split()[0] for line in told] == ["frontier", "frontier_score", "curves", "curves_score", "final"]
 
 
+def test_one_of_its_figures_is_drawn_with_its_caption(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["plot", "recorded", "frontier", "--storage", str(home)]
+    for more, name, begin in (
+        ([], "recorded_frontier.pdf", b"%PDF"),
+        (["--format", "png"], "recorded_frontier.png", b"\x89PNG"),
+        (["--out", "new/small.SVG", "--width", "25.4cm"], "new/small.SVG", b"<?xml"),
+    ):
+        assert main([*words, *more]) == 0
+        figure, caption = capsys.readouterr().out.splitlines()
+        assert figure == f"figure    {name}"
+        assert caption.startswith("caption   Regret per episode against certified privacy. ")
+        assert Path(name).read_bytes().startswith(begin)
+    assert 'viewBox="0 0 720 ' in Path("new/small.SVG").read_text()  # 10 inches
+    assert main(["plot", "recorded", "frontiers", "--storage", str(home)]) == 2
+    told = "dprl: FIGURE: must be a figure of recorded, got 'frontiers'; did you mean 'frontier'? (valid: frontier, "
+    assert capsys.readouterr().err.startswith(told)
+    Path("file").touch()
+    assert main([*words, "--out", "file/x.pdf"]) == 2
+    assert capsys.readouterr().err.startswith("dprl: --out: must be a file that can be written (")
+
+
 def test_its_policies_are_loaded(home: Path) -> None:
     for folder in SweepLayout(home, "recorded").finished_cells():
         assert load_policy(folder.path, seed=1).env == folder.experiment().env

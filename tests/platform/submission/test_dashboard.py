@@ -200,6 +200,29 @@ def test_only_living_nodes_count() -> None:
         assert Dashboard(url).alive_nodes() == ["10.0.0.1"]
 
 
+def test_a_head_that_fails_or_stops_answering_is_told() -> None:
+    answers: dict[str, tuple[int, object]] = {
+        "/api/version": (200, VERSION),
+        "/api/v0/nodes": (418, b"short  and\nstout"),
+        "/api/jobs/behind%20a%20proxy": (502, b""),
+        "/api/jobs/refused": (400, b"no"),
+        "/api/jobs/a%2Fb": (200, {"status": "RUNNING"}),
+    }
+    with serving(Stub(answers)) as url:
+        found = Dashboard(url)
+        with pytest.raises(
+            UserError, match=f"^--address: {url} must answer, got HTTP 418 .short and stout.; see the h"
+        ):
+            found.alive_nodes()
+        with pytest.raises(module.Unreachable, match=r"^HTTP 502$"):
+            found.job("behind a proxy")
+        with pytest.raises(UserError, match=r"must answer, got HTTP 400 \(no\); see the head's logs$"):
+            found.job("refused")
+        assert found.job("a/b") == {"status": "RUNNING"}
+    with pytest.raises(UserError, match=f"^--address: {url} must keep answering .*; try again$"):
+        found.alive_nodes()
+
+
 def test_a_job_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(Stub({"/api/version": (200, VERSION)})) as url:
         assert main(["submit", "--follow", "nope", "--address", url]) == 2

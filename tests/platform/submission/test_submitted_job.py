@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -134,6 +135,29 @@ def test_one_node_that_is_this_machine_needs_no_storage(tmp_path: Path) -> None:
 @pytest.mark.parametrize("given", ["/shared/dprl", "file:///shared/dprl"])
 def test_a_folder_of_the_nodes_need_not_be_here(given: str, tmp_path: Path) -> None:
     assert storage_on([OTHER_MACHINE], given, lambda: tmp_path) == "/shared/dprl"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("shared/dprl", "must be an absolute path, the same on every node, got 'shared/dprl'; write e.g. --storage /"),
+        (
+            "s3://bucket/dprl",
+            "must be a folder that every node sees, got 's3://bucket/dprl'; mount it and give its path",
+        ),
+        ("file://", "must be a folder that every node sees, got 'file://'; mount it"),
+    ],
+)
+def test_a_folder_that_the_nodes_cannot_share_is_refused(given: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"^--storage: {re.escape(told)}"):
+        storage_on([OTHER_MACHINE], given, lambda: tmp_path)
+
+
+def test_an_address_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(
+        UserError, match=r"^tracking-uri: must be an address \(.*\), got 'http://\[h'; write e\.g\. http"
+    ):
+        check_tracking(["127.0.0.1"], "/shared", "http://[h")
 
 
 def test_a_database_without_a_folder_is_refused() -> None:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -26,9 +27,16 @@ def other_numbers(file: Path) -> None:
     file.write_text(json.dumps(found))
 
 
+def other_records(cell: CellFolder, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    change(pd.read_parquet(cell.records_file)).to_parquet(cell.records_file)
+
+
 DAMAGES: dict[str, Callable[[CellFolder], object]] = {
     "records cut": lambda cell: cut(cell.records_file),
     "records gone": lambda cell: cell.records_file.unlink(),
+    "records without rows": lambda cell: other_records(cell, lambda rows: rows.head(0)),
+    "records without episodes": lambda cell: other_records(cell, lambda rows: rows.drop(columns="episode")),
+    "records of unequal seeds": lambda cell: other_records(cell, lambda rows: rows.iloc[:-1]),
     "certificate empty": lambda cell: cell.certificate_file.write_text(""),
     "certificate a list": lambda cell: cell.certificate_file.write_text("[]"),
     "certificate a word": lambda cell: cell.certificate_file.write_text('"holds"'),
