@@ -196,7 +196,8 @@ def test_without_tests_winners_that_differ_by_budget_are_not_named() -> None:
 
 
 def test_gaps_of_output_policies_are_beside_those_without_privacy() -> None:
-    gaps = {"smallest_gap": 0.12345, "smallest_gap_lower": 0.1, "smallest_gap_upper": 0.15, "exploitability": 0.5}
+    gaps: dict[str, Any] = {"smallest_gap": 0.12345, "exploitability": 0.5}
+    gaps |= {"smallest_gap_lower": 0.1, "smallest_gap_upper": 0.15}
     private = report_cell(LOW, **gaps)
     free = report_cell(FREE, "none", smallest_gap=0.01234, exploitability=0.0321)
     text = "Under central privacy, the output policy has exploitability 0.50 and smallest gap 0.12 [0.10, 0.15]"

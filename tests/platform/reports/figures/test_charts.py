@@ -124,7 +124,8 @@ def test_the_axis_of_epsilon_is_logarithmic_unless_it_has_zero() -> None:
     zero = dataclasses.replace(cells[0], row={**cells[0].row, "proved_epsilon": 0.0, "claimed_epsilon": 0.0})
     for some, limits in (([zero], (-1.0, 1.0)), ([zero, cells[1]], (-0.2, 4.2))):
         axis = chart("frontier", *some).x
-        assert (axis.log, axis.limits) == (False, pytest.approx(limits))
+        assert not axis.log
+        assert axis.limits == pytest.approx(limits)
 
 
 def test_lines_have_the_labels_that_a_config_gives_its_cells() -> None:

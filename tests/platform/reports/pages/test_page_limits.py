@@ -12,7 +12,8 @@ from tests.platform.reports.cases import page, tables_of
 from tests.platform.reports.comparing.cases import report_cell
 
 LOW, MIDDLE, HIGH, FREE = [9.0, 10.0, 11.0], [9.5, 10.5, 12.0], [99.0, 100.0, 101.0], [1.0, 1.1, 1.2]
-ONE_HOT, SEPARATE = {"privacy.families": "one_hot"}, {"privacy.families": "separate"}
+ONE_HOT: dict[str, Any] = {"privacy.families": "one_hot"}
+SEPARATE: dict[str, Any] = {"privacy.families": "separate"}
 
 
 def at(epsilon: float, finals: list[float] = LOW, **more: Any) -> ReportCell:
@@ -21,7 +22,7 @@ def at(epsilon: float, finals: list[float] = LOW, **more: Any) -> ReportCell:
 
 @pytest.mark.parametrize(("groups", "note"), [(12, ""), (14, "And 2 further groups of cells, see report.csv.")])
 def test_a_page_has_tables_of_at_most_twelve_groups(groups: int, note: str) -> None:
-    text = page([at(1.0, **{"env.horizon": horizon}) for horizon in range(1, groups + 1)])
+    text = page([at(1.0, LOW, **{"env.horizon": horizon}) for horizon in range(1, groups + 1)])
     assert text.count("### Best algorithm at each budget, horizon ") == 12
     assert f"\n{note}\n" in text
     assert ("further groups" in text) == bool(note)
@@ -84,7 +85,7 @@ def test_a_card_has_the_cost_of_privacy_or_the_headline() -> None:
 
 
 def test_claims_are_counted_by_verdict_with_the_factors_of_those_that_fail() -> None:
-    printed = {"privacy.calibration": "printed"}
+    printed: dict[str, Any] = {"privacy.calibration": "printed"}
     cells = [at(1.0, note="saturated"), at(4.0, claimed_delta=1e-6, algorithm="pucb")]
     cells += [report_cell(LOW, "ldp", proved=proved, factor=proved, **printed) for proved in (2.0, 3.0)]
     text = page(cells)
