@@ -28,7 +28,7 @@ def block(label: str, findings: Sequence[Finding], last_bits: str | None = None)
     """
     first = findings[0]
     facts = [("noise", first.subject), ("claimed", _claimed(first)), ("proved", _proved(first))]
-    facts += [(_kind(finding), _measured(finding)) for finding in findings if finding.measurement is not None]
+    facts += [(_kind(each), _measured(each, each.measurement)) for each in findings if each.measurement is not None]
     facts += [(_LAST_BITS, last_bits)] if last_bits else []
     return text_of(Facts("\n".join(_unbroken(f"{label}: {_headline(findings)}")), facts))
 
@@ -150,10 +150,7 @@ def _kind(finding: Finding) -> str:
     return _LAST_BITS if _is_of_last_bits(finding) else "measured"
 
 
-def _measured(finding: Finding) -> str:
-    measured = finding.measurement
-    if measured is None:
-        return finding.verdict
+def _measured(finding: Finding, measured: Measurement) -> str:
     if measured.method == "same seeds":
         return f"same seeds, another user, {measured.probe}"
     sure = f"{_bound(measured)}{_limit(measured)} with {100 * measured.confidence:g} % confidence"
@@ -219,14 +216,18 @@ def _small(delta: float) -> str:
 
 
 def _bound(measured: Measurement) -> str:
-    """Return the lower bound of delta if no epsilon is claimed, else that of epsilon."""
-    if measured.claim.epsilon == 0:
+    if _is_of_delta(measured):
         return f"delta >= {measured.delta_lb:.3g}"
     return "epsilon = inf" if math.isinf(measured.epsilon_lb) else f"epsilon >= {measured.epsilon_lb:.3g}"
 
 
+def _is_of_delta(measured: Measurement) -> bool:
+    """Whether the bound to show is that of delta: no epsilon is claimed, or only the bound of delta refutes."""
+    return measured.claim.epsilon == 0 or (measured.refutes and measured.epsilon_lb <= measured.claim.epsilon)
+
+
 def _short_bound(measured: Measurement) -> str:
-    if measured.claim.epsilon == 0:
+    if _is_of_delta(measured):
         return f"delta {measured.delta_lb:.3g}"
     return "inf" if math.isinf(measured.epsilon_lb) else f"{measured.epsilon_lb:.3f}"
 
