@@ -116,7 +116,7 @@ def _private(groups: Sequence[Group]) -> list[Finding]:
 
 def _without_budgets(groups: Sequence[Group]) -> str:
     """Return the heading of a report without a cell that certifies a finite epsilon."""
-    if any(cell.private for group in groups for cell in group.cells):
+    if any(cell.private for group in groups if group.metric is not None for cell in group.cells):
         return "No cell certifies a finite \u03b5"
     free = [found for group in groups for found in findings_of(group) if found.best is not None]
     tested, leads = _leads(free)

@@ -13,6 +13,7 @@ import pytest
 from dprl.algorithms import PrivateUCBVIConfig, TabularLearner
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
+from dprl.platform.errors import UserError
 
 RAW: dict[str, Any] = {
     "name": "try",
@@ -75,6 +76,18 @@ def changed(mapping: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
     if isinstance(value, bool):
         return {**mapping, key: not value}
     return {**mapping, key: value + (1 if isinstance(value, int) else 0.03)}
+
+
+@pytest.mark.parametrize(
+    ("key", "least", "most"),
+    [("episodes", 2, 10**12), ("seeds", 1, 10_000), ("seed", 0, 2**32 - 1), ("memory", 1e-9, 1e6)],
+)
+def test_numbers_lie_within_their_limits(key: str, least: float, most: float) -> None:
+    for value in (least, most):
+        assert getattr(cell(**{key: value}), key) == value
+    for value in (0 if key == "memory" else least - 1, most + 1):
+        with pytest.raises(UserError, match=rf"^{key}: must (lie|be at least) .*, got {value}(\.0)?; "):
+            cell(**{key: value})
 
 
 def test_the_digest_depends_on_every_setting() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -49,6 +51,22 @@ def test_a_node_that_does_not(
         require_shared(tmp_path / "new" / "home")
     assert NODE in str(told.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_or_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"^--storage: must be a folder that can be made \(Not a directory\), got "):
+        require_shared(tmp_path / "file" / "home")
+
+    def refused(*_: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(
+        UserError, match=r"^--storage: must be a folder that can be written \(Read-only file system\), got "
+    ):
+        require_shared(tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_lock_of_another_process_is_seen(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import yaml
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.reports.comparing.groups import Group
+from dprl.platform.reports.comparing.groups import groups_of as made_groups
 from dprl.platform.reports.comparing.sentences import heading
 from dprl.platform.reports.pages.writing import SweepReport
 from dprl.platform.results.layout import SweepCell, SweepLayout
@@ -19,6 +21,7 @@ from dprl.platform.sweeps.execution import LockedCell
 from dprl.platform.tracking.store import TrackingStore
 from dprl.platform.tracking.sweep_entries import SweepEntries, sweep_entries
 from dprl.platform.tracking.tracker import Tracker
+from tests.platform.reports.comparing.cases import report_cell
 from tests.platform.tracking.cases import CONFIG, cells_in, client_of, opened, record_all, runs
 
 
@@ -73,6 +76,25 @@ def test_a_user_s_own_description_is_kept(home: Path) -> None:
     tracker.describe(entries_of(home, cells))
     parent, children = runs(home)
     assert {run.data.tags["mlflow.note.content"] for run in (parent, children[0])} == {"mine"}
+
+
+def test_of_many_budgets_the_answer_lists_the_first() -> None:
+    def note(budgets: int) -> list[str]:
+        cells = [report_cell([9.0, 10.0, 11.0], claimed=float(e), proved=float(e)) for e in range(1, budgets + 1)]
+        return [line for line in sweep_entries(made_groups(cells), "dprl run a")[1].splitlines() if line[:2] == "- "]
+
+    assert len(note(27)) == 27
+    assert note(27)[-1].startswith("- central privacy, certified \u03b5 \u2264 27: ")
+    assert len(note(28)) == 28
+    assert note(28)[-1] == "- all others: report.html"
+
+
+def test_without_a_headline_there_is_no_answer() -> None:
+    cell = dataclasses.replace(report_cell([1.0, 2.0, 3.0]), metric=None)
+    metrics, note = sweep_entries(made_groups([cell]), "dprl run a")
+    assert metrics == {}
+    assert "No cell is finished that could be compared." in note
+    assert note.endswith("\n    dprl run a\n")
 
 
 def test_environments_have_metrics_of_their_own(tmp_path: Path) -> None:

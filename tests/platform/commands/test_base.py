@@ -1,0 +1,47 @@
+"""Numbers, JSON and exit codes that commands share."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.platform.commands.base import as_json, exit_code, whole_number
+from dprl.platform.errors import UserError
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", 1), ("65535", 65535), ("4e2", 400), ("7.0", 7)])
+def test_whole_numbers_may_be_written_as_floats(text: str, value: int) -> None:
+    found = whole_number("--port", text, (1, 65535), "choose another")
+    assert (found, type(found)) == (value, int)
+
+
+@pytest.mark.parametrize("text", ["0", "65536", "1.5", "inf", "nan", "many", ""])
+def test_other_numbers_are_refused_with_the_limits(text: str) -> None:
+    told = f"--port: must be a whole number from 1 to 65535, got {text!r}; choose another"
+    with pytest.raises(UserError) as refused:
+        whole_number("--port", text, (1, 65535), "choose another")
+    assert str(refused.value) == told
+
+
+def test_json_is_strict() -> None:
+    data: dict[Any, Any] = {1: math.inf, "low": -math.inf, "none": math.nan, "list": (np.float64(0.5), np.int64(2))}
+    data |= {"numpy": np.float64(math.inf), "flag": np.True_, "text": "a", "nothing": None}
+    assert json.loads(as_json(data)) == {
+        "1": "inf",
+        "low": "-inf",
+        "none": None,
+        "list": [0.5, 2],
+        "numpy": "inf",
+        "flag": True,
+        "text": "a",
+        "nothing": None,
+    }
+
+
+def test_the_exit_code_tells_of_failed_cells_and_of_files_that_are_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [exit_code([]), exit_code(["a"]), exit_code([], ["b"])] == [0, 1, 1]
+    assert capsys.readouterr().err == "dprl: failed: a\ndprl: not written: b\n"
