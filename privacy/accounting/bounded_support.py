@@ -34,12 +34,6 @@ def worst_outside(l1: float, linf: float, cells: int, log_common: Callable[[floa
     return -math.expm1(total)
 
 
-def attained(l1: float, l2: float, linf: float, cells: int) -> bool:
-    """Return whether the concentrated shift also obeys the L2 bound; otherwise `worst_outside` is an upper bound."""
-    whole, rest = concentrated(l1, linf, cells)
-    return math.sqrt(whole * min(l1, linf) ** 2 + rest**2) <= l2 * (1.0 + _NOTHING)
-
-
 def concentrated(l1: float, linf: float, cells: int) -> tuple[int, float]:
     """Return the number of changes of size linf in the concentrated shift, and the size of the remaining one."""
     size = min(l1, linf)
@@ -50,7 +44,7 @@ def concentrated(l1: float, linf: float, cells: int) -> tuple[int, float]:
     return whole, rest if rest > _NOTHING * size else 0.0
 
 
-def bounded_support_curve(outside: float, ratio: float, *, exact: bool = False) -> PrivacyCurve:
+def bounded_support_curve(outside: float, ratio: float) -> PrivacyCurve:
     """Return the curve of a release with mass `outside` off the common support and log-ratios up to `ratio` on it.
 
     *Formal guarantee.* (ratio, outside)-DP: for every epsilon >= ratio, delta is `outside`, and no epsilon is finite at
@@ -59,6 +53,5 @@ def bounded_support_curve(outside: float, ratio: float, *, exact: bool = False) 
     Args:
         outside: a mass in [0, 1].
         ratio: >= 0; 0 for uniform noise.
-        exact: whether some pair of neighbours attains the whole curve.
     """
-    return Unbounded() if outside >= 1.0 else ApproximateLoss(ratio, outside, exact)
+    return Unbounded() if outside >= 1.0 else ApproximateLoss(ratio, outside)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.compiled import kernel
-from dprl.privacy.accounting.bounded_support import attained, bounded_support_curve, worst_outside
+from dprl.privacy.accounting.bounded_support import bounded_support_curve, worst_outside
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Noise, Sensitivity, require_positive
@@ -69,14 +69,14 @@ class Uniform(Mechanism):
         return self.bound**2 / 3.0
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return the curve of the bound, which is exact if the worst shift also obeys the L2 norm of `sensitivity`."""
+        """Return the curve of the bound; an upper bound if the worst shift exceeds the L2 norm of `sensitivity`."""
 
         def log_common(shift: float) -> float:
             return math.log1p(-shift / (2.0 * self.bound)) if shift < 2.0 * self.bound else -math.inf
 
         s = sensitivity
         outside = worst_outside(s.l1, s.linf, s.cells, log_common)
-        return bounded_support_curve(outside, 0.0, exact=attained(s.l1, s.l2, s.linf, s.cells))
+        return bounded_support_curve(outside, 0.0)
 
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
         """Return ln P(y | ones) / P(y | zeros) of noisy numbers y: 0, or +-inf if only one of the two can give y."""

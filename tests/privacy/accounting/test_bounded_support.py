@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dprl.privacy.accounting.bounded_support import attained, bounded_support_curve, worst_outside
+from dprl.privacy.accounting.bounded_support import bounded_support_curve, worst_outside
 from dprl.privacy.accounting.curves import Unbounded
 
 LogCommon = Callable[[float], float]
@@ -43,12 +43,6 @@ def test_the_worst_shift_is_the_concentrated_one() -> None:
     assert worst_outside(7 * 0.1, 0.1, 7, uniform_common) == pytest.approx(1 - 0.95**7)
     assert worst_outside(9.0, 0.5, 2, uniform_common) == pytest.approx(1 - 0.75**2)
     assert worst_outside(0.4, 1.0, 5, uniform_common) == pytest.approx(0.2)
-
-
-def test_attained_looks_at_the_l2_norm() -> None:
-    assert attained(3.0, math.sqrt(3.0), 1.0, 3)
-    assert attained(2.5, math.sqrt(2.25), 1.0, 3)
-    assert not attained(3.0, 1.7, 1.0, 3)
 
 
 def test_curve_is_a_point_and_nothing_in_common_is_no_guarantee() -> None:

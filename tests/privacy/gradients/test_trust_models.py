@@ -129,6 +129,13 @@ def test_arithmetic_chooses_the_sampler() -> None:
     assert mechanism_of(LocalGradientPrivacy(1.0, mechanism="projected_random_sign")).arithmetic == "integer"
 
 
+@pytest.mark.parametrize(("scaling", "stated"), [("paper", None), ("unbiased", "unbiased")])
+def test_another_scaling_than_the_papers_is_on_the_certificate(scaling: Any, stated: str | None) -> None:
+    settings = LocalGradientPrivacy(1.0, mechanism="projected_random_sign", scaling=scaling)
+    noise = settings.build(GradientLayout(D), 4, Streams(0, "x")).planned_certificate("x").to_dict()["noise"]
+    assert noise[0]["parameters"].get("scaling") == stated
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"epsilon": 0.0}, "epsilon must be finite and above 0, got 0.0"),
     ({"delta": 1.0}, "delta must be 0 or lie in"),

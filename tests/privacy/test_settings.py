@@ -1,0 +1,101 @@
+"""Every setting of every trust model changes the query: none is accepted and then ignored."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from dprl.privacy import GradientLayout, StatisticsLayout, Streams
+from dprl.privacy.certificate_json import described
+from dprl.privacy.trust_models import TRUST_MODELS
+from tests.privacy.conftest import _families
+
+DATA = {
+    "counts": _families(4),
+    "gradients": GradientLayout(5, window=4, draws=True),
+    "statistics": StatisticsLayout(4, 3, 2, 2, 2),
+    "bits": None,
+}
+N_USERS, GROWTH = 40, 0.5
+Changes = dict[str, tuple[dict[str, Any], Any]]
+
+
+def changes(base: dict[str, Any], **values: Any) -> Changes:
+    """Of each setting, others that fit it and another value."""
+    return {name: (base, value) for name, value in values.items()}
+
+
+PURE, BUDGET = {"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}
+PRINTED, SHUFFLED = {**PURE, "calibration": "printed"}, {**BUDGET, "smallest_block": 10}
+SIGNS = {**PURE, "mechanism": "projected_random_sign"}
+BITS = {**PURE, "release_scores": "private", "score_epsilon": 0.1}
+GAUSSIAN = {**BUDGET, "mechanism": "clipped_gaussian"}
+POISSON = {**GAUSSIAN, "sampling": "poisson", "population": 100}
+BOUNDED = {**PRINTED, "delta": 1e-6, "mechanism": "gram_bounded_laplace"}
+COUNTS = {"epsilon": 2.0, "delta": 1e-6, "precision": "printed", "families": "one_hot"}
+GRAM = {"epsilon": 2.0, "rewards": "public", "reward_share": 0.3, "reward_clip": 2.0, "stage_scales": False}
+VECTOR = {"epsilon": 2.0, "mechanism": "privunit", "clip": 3.0, "scaling": "unbiased"}
+CHANGES: dict[tuple[str, str], Changes] = {
+    ("counts", "none"): {},
+    ("counts", "jdp"): {
+        **changes(PURE, **COUNTS, mechanism="discrete_laplace", calibration="printed", releases="every_user"),
+        **changes(BUDGET, counter="kary_tree"),
+    },
+    ("counts", "shuffle"): changes(SHUFFLED, epsilon=2.0, delta=1e-5, mechanism="discrete_laplace", smallest_block=20),
+    ("counts", "ldp"): changes(PURE, **COUNTS, mechanism="discrete_laplace", calibration="printed"),
+    ("gradients", "none"): changes({}, clip_norm="l2", clip=3.0, release_scores="none"),
+    ("gradients", "jdp"): {
+        **changes(BUDGET, epsilon=2.0, delta=1e-5, mechanism="clipped_gaussian", clip=3.0, release_scores="none"),
+        **changes({**PURE, "clip": 3.0}, submissions=2),
+        **changes(GAUSSIAN, counter="binary_tree"),
+        **changes(POISSON, population=200),
+    },
+    ("gradients", "shuffle"): {
+        **changes({**SIGNS, "delta": 1e-6}, **VECTOR, delta=1e-5, submissions=2, release_scores="none"),
+    },
+    ("gradients", "ldp"): {
+        **changes(SIGNS, **VECTOR, submissions=2, release_scores="none"),
+        **changes(GAUSSIAN, delta=1e-5),
+        **changes(BITS, score_epsilon=0.2, target_score=7.0),
+    },
+    ("statistics", "none"): changes({}, rewards="public", clipping="device"),
+    ("statistics", "jdp"): {
+        **changes(BUDGET, **GRAM, delta=1e-5, mechanism="gram_gaussian", counter="kary_tree", releases="every_user"),
+    },
+    ("statistics", "shuffle"): changes(SHUFFLED, **GRAM, delta=1e-5, smallest_block=20),
+    ("statistics", "ldp"): {
+        **changes(BUDGET, **GRAM, mechanism="gram_gaussian", calibration="printed"),
+        **changes({**BUDGET, "mechanism": "gram_gaussian"}, delta=1e-5),
+        **changes(PRINTED, clipping="device", noise_scale=0.1),
+        **changes(BOUNDED, bound_ratio=2.0),
+    },
+    ("bits", "none"): {},
+    ("bits", "shuffle"): changes(SHUFFLED, epsilon=2.0, delta=1e-5, smallest_block=20),
+    ("bits", "ldp"): changes(PURE, epsilon=2.0),
+}
+NO_CHOICE = {
+    ("counts", "shuffle"): {"calibration", "precision", "families"},
+    ("gradients", "jdp"): {"sampling"},
+    ("statistics", "shuffle"): {"mechanism"},
+}
+"""Settings that admit one value only, or only one together with another setting."""
+
+
+def placed(query: str, model: str, settings: dict[str, Any]) -> object:
+    """The query as certificates describe it."""
+    found = TRUST_MODELS[query][model](**settings)
+    return described(found.place_on_schedule(DATA[query], N_USERS, Streams(0, "settings"), GROWTH).query)
+
+
+def test_every_setting_has_a_case() -> None:
+    kinds = {(query, model): kind for query, models in TRUST_MODELS.items() for model, kind in models.items()}
+    own = {key: {entry.name for entry in fields(kind)} for key, kind in kinds.items()}  # type: ignore[arg-type]
+    assert own == {key: set(found) | NO_CHOICE.get(key, set()) for key, found in CHANGES.items()}
+
+
+@pytest.mark.parametrize(("query", "model", "name"), [(*key, name) for key, found in CHANGES.items() for name in found])
+def test_a_changed_setting_changes_the_query(query: str, model: str, name: str) -> None:
+    settings, value = CHANGES[query, model][name]
+    assert placed(query, model, {**settings, name: value}) != placed(query, model, settings)
