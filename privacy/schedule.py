@@ -8,14 +8,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from dprl.compiled import inlined, kernel
+from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy.base import Int64Array, LedgerError
 
 EVERY_USER = np.zeros(0, dtype=np.int64)
 """Times of a channel without a schedule, which may release after every user."""
 
 
-@inlined
+@no_alloc_kernel
 def next_plan(growth: float, block: int, episode: int) -> int:
     """Return the episode of the plan after that of `episode`: max(k + block, ceil(k (1 + growth)))."""
     return max(episode + block, math.ceil(episode * (1.0 + growth)))
@@ -94,7 +94,7 @@ def _plans(growth: float, users: int, block: int, times: Int64Array) -> int:
     return found
 
 
-@inlined
+@no_alloc_kernel
 def release_number(times: Int64Array, users: int) -> int:
     """Return the 1-based number of the release after `users` users, 0 if there is none."""
     if times.shape[0] == 0:
@@ -109,7 +109,7 @@ def release_number(times: Int64Array, users: int) -> int:
     return low + 1 if low < times.shape[0] and times[low] == users else 0
 
 
-@inlined
+@no_alloc_kernel
 def required_release(times: Int64Array, users: int) -> int:
     """Return the number of the release after `users` users; raise LedgerError if none is scheduled and so charged."""
     number = release_number(times, users)

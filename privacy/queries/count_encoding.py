@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dprl.compiled import inlined, kernel
+from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily, PooledFamilies
 
@@ -166,13 +166,13 @@ def bounded_value(value: float) -> float:
     return value if value > 0.0 else 0.0
 
 
-@inlined
+@no_alloc_kernel
 def bounded_index(index: int, width: int) -> int:
     """Return `index` moved into 0..width-1."""
     return min(max(index, 0), width - 1)
 
 
-@inlined
+@no_alloc_kernel
 def one_hot_index(slots: Slots, index: Int64Array, value: Float64Array, coins: Float64Array, step: int) -> int:
     """Client side: return the one cell of a step that a one-hot layout sends.
 
@@ -186,7 +186,7 @@ def one_hot_index(slots: Slots, index: Int64Array, value: Float64Array, coins: F
     return cell + (width if coin < bounded_value(value[step, slots.bit]) else 0)
 
 
-@inlined
+@no_alloc_kernel
 def _is_counted(slots: Slots, index: Int64Array, step: int) -> bool:
     """Client side: whether a step is among the counted visits of its cell of the narrowest family."""
     most, width = slots.visits
@@ -197,7 +197,7 @@ def _is_counted(slots: Slots, index: Int64Array, step: int) -> bool:
     return earlier < most
 
 
-@inlined
+@no_alloc_kernel
 def add_record(slots: Slots, sums: Float64Array, index: Int64Array, value: Float64Array, coins: Float64Array) -> None:
     """Client side: add the encoding of a record to `sums` float64[layers * block]."""
     n_families = slots.widths.shape[0]
@@ -215,7 +215,7 @@ def add_record(slots: Slots, sums: Float64Array, index: Int64Array, value: Float
                 sums[start + int(slots.sent[family]) + cell] += _amount(slots, value, coins, step, family)
 
 
-@inlined
+@no_alloc_kernel
 def _amount(slots: Slots, value: Float64Array, coins: Float64Array, step: int, family: int) -> float:
     """Client side: return the amount that a step adds to its cell of a family: a value in [0, 1], or its coin."""
     amount = bounded_value(value[step, family])
@@ -224,7 +224,7 @@ def _amount(slots: Slots, value: Float64Array, coins: Float64Array, step: int, f
     return amount
 
 
-@kernel
+@no_alloc_kernel
 def _add_limited_record(
     slots: Slots, sums: Float64Array, index: Int64Array, value: Float64Array, coins: Float64Array
 ) -> None:
@@ -243,7 +243,7 @@ def _add_limited_record(
                 sums[at] += _amount(slots, value, coins, step, family)
 
 
-@kernel
+@no_alloc_kernel
 def collect(needed: Float64Array, released: Float64Array, slots: Slots) -> None:
     """Sum the needed families float64[layers * block] from the released ones, of the same layout."""
     layers = released.shape[0] // slots.block

@@ -97,7 +97,7 @@ def released_counts(channel: CountChannel, new: int) -> Released:
     return Released(channel.released, int(channel.cursor[RELEASED]), new)
 
 
-@inlined
+@no_alloc_kernel
 def _check_record(channel: CountChannel, index: Int64Array, value: Float64Array) -> None:
     """Raise ValueError unless a record has one cell per step and family."""
     shape = (channel.n_steps, channel.slots.widths.shape[0])
@@ -105,7 +105,7 @@ def _check_record(channel: CountChannel, index: Int64Array, value: Float64Array)
         raise ValueError("a record has one cell per step and family; fill every slot")
 
 
-@inlined
+@no_alloc_kernel
 def _randomized_rounding(channel: CountChannel, user: int) -> None:
     """Client side: draw the coins that round values in [0, 1] to bits, if the encoding does that."""
     if channel.slots.tossed != 0:

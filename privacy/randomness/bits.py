@@ -14,7 +14,7 @@ from ctypes import c_void_p
 import numpy as np
 from numba.np.numpy_support import carray
 
-from dprl.compiled import JIT_DISABLED, JumpTable, extern_kernel, inlined, kernel, no_alloc_kernel
+from dprl.compiled import JIT_DISABLED, JumpTable, extern_kernel, kernel, no_alloc_kernel
 from dprl.privacy.base import LedgerError
 from dprl.privacy.randomness.chacha20 import fill_chacha20
 
@@ -27,7 +27,7 @@ _SECRET_BITS = JumpTable("dprl.secret_bits", "int64(int64, voidptr, int64, voidp
 _draw_secret_bits = _SECRET_BITS.call
 
 
-@inlined
+@no_alloc_kernel
 def require_generator(key: np.ndarray) -> None:
     """Raise unless `key` uint64[5] begins with a generator's code. Called before any noise is drawn or released.
 
