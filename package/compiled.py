@@ -13,16 +13,20 @@ from functools import cache
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import llvmlite.binding as llvm
+import numpy.typing as npt
 from llvmlite import ir
 from numba import njit
 from numba.core import config, sigutils, types
 from numba.core.ccallback import CFunc
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.imputils import impl_ret_borrowed
 from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
 
-from dprl.kernel_cache import linked_kernel, set_cache
+from dprl.kernel_cache import linked_kernel, set_cache, use_linked_code
 
 F = TypeVar("F", bound=Callable[..., object])
+A = TypeVar("A", bound=npt.NDArray[Any])
 T = TypeVar("T")
 
 JIT_DISABLED = bool(vars(config)["DISABLE_JIT"])
@@ -67,6 +71,23 @@ def shows_numbers(record: type[T]) -> type[T]:
 
     record.__repr__ = shown  # type: ignore[method-assign,assignment]
     return record
+
+
+def _view(array: A) -> A:
+    """Return a view of an array that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _retyped(_: object, array: Any) -> tuple[Signature, Callable[..., Any]]:  # noqa: ANN401 - a type of Numba's
+    """Compile to nothing: the same array, of a type that cannot be written to."""
+    kind = array.copy(readonly=True)
+    return kind(array), lambda context, build, _, arrays: impl_ret_borrowed(context, build, kind, arrays[0])
+
+
+read_only = _view if JIT_DISABLED else cast("Callable[[A], A]", cast("Any", intrinsic)(_retyped))
+"""Return a view of an array that cannot be written to; for kernels."""
 
 
 def extern_kernel(signature: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -178,4 +199,5 @@ def _compiled(function: F, inline: Literal["never", "always"], *, counted: bool 
     linked = cache(lambda: linked_kernel(dispatcher, options, _compile_externs))
     dispatcher.get_call_template = lambda arguments, keywords: linked().get_call_template(arguments, keywords)
     dispatcher.get_overload = lambda signature: linked().get_overload(signature)
+    use_linked_code(dispatcher, linked)
     return cast("F", dispatcher)

@@ -16,6 +16,7 @@ import pickle
 import secrets
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
+from copy import copy
 from functools import cache
 from pathlib import Path
 from types import FunctionType
@@ -25,6 +26,7 @@ import llvmlite.binding as llvm
 from numba.core import compiler, sigutils
 from numba.core.caching import NullCache
 from numba.core.codegen import CPUCodeLibrary
+from numba.core.environment import Environment
 from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 
@@ -232,3 +234,33 @@ def linked_kernel(dispatcher: Any, options: dict[str, Any], prepare: Prepare) ->
     linked = _LinkedKernel(dispatcher.py_func, options, prepare)
     linked._compiling_counter = dispatcher._compiling_counter  # by which Numba detects recursion
     return linked
+
+
+def use_linked_code(dispatcher: Any, linked: Callable[[], Any]) -> None:  # noqa: ANN401 - as Numba's
+    """Let Python call the code that kernels link: what Python and kernels call is then compiled from source once."""
+
+    def compiled(args: Any, _: object) -> Any:  # noqa: ANN401 - as Numba's
+        kernel, flags = linked(), compiler.Flags()
+        kernel.compile(tuple(args))
+        made = kernel.overloads[tuple(args)]
+        kernel.targetdescr.options.parse_as_flags(flags, kernel.targetoptions)
+        context = compiler._make_subtarget(kernel.targetctx, flags)
+        library = context.codegen().create_library(made.fndesc.qualname)
+        library.enable_object_caching()
+        library.add_linking_library(made.library)
+        # The wrapper adds constants of its own to its environment, so it does not share the kernel's.
+        about = copy(made.fndesc)
+        about.env_name += ".wrapper"
+        own = Environment.from_fndesc(about)
+        with context.push_code_library(library):
+            context.create_cpython_wrapper(library, about, own, None, flags.release_gil)
+        library.finalize()
+        entry = context.get_executable(library, about, own)
+        changed = {"library": library, "entry_point": entry, "fndesc": about, "environment": own}
+        whole = made._replace(**changed, target_context=context, metadata={})
+        used = whole._find_referenced_environments()  # of all kernels linked
+        for environment in used:
+            library.codegen.set_env(environment.env_name, environment)
+        return whole._replace(referenced_envs=used)
+
+    dispatcher._compiler._compile_core = compiled

@@ -31,7 +31,7 @@ _NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(...))
 _CALLEE = "callee "
 _first_seen = WeakKeyDictionary[FunctionType, list[str]]()
 # Raise the first number whenever kernels are compiled in another way.
-_COMPILER = (2, sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__.split(".")[:2])
+_COMPILER = (4, sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__.split(".")[:2])
 
 
 def reached(function: FunctionType) -> tuple[str | None, frozenset[str]]:

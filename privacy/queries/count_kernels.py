@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
+from dprl.compiled import inlined, no_alloc_kernel, read_only, shows_numbers
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import RECEIVED, RELEASED, advance_received, advance_sent
 from dprl.privacy.counters.base import EXACT, CounterState
@@ -94,7 +94,7 @@ class Released(NamedTuple):
 @inlined
 def released_counts(channel: CountChannel, new: int) -> Released:
     """Server side: return the counts of the last release; `new`: users since the last plan."""
-    return Released(channel.released, int(channel.cursor[RELEASED]), new)
+    return Released(read_only(channel.released), int(channel.cursor[RELEASED]), new)
 
 
 @no_alloc_kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba.core import errors, event
 
-from dprl import compiled
+from dprl import compiled, kernel_cache
 from dprl.privacy.base import Float64Array
 
 TOY = """
@@ -103,6 +105,70 @@ def test_no_alloc_kernels_change_nothing_for_what_they_call_and_keep_the_referen
     assert np.array_equal(_doubled(x), [2.0, 10.0, 2.0, 2.0])
 
 
+class _Passes(event.Listener):
+    """Names of functions whose types are inferred meanwhile, and whether garbage is collected then."""
+
+    def __init__(self) -> None:
+        self.names, self.collecting = list[str](), set[bool]()
+
+    def on_start(self, event: event.Event) -> None:
+        if event.data["name"].startswith("nopython_type_inference"):
+            self.names.append(event.data["qualname"].split(".")[-1].split("-")[0])
+            self.collecting.add(gc.isenabled())
+
+    def on_end(self, event: event.Event) -> None:
+        pass
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_what_python_and_kernels_call_is_compiled_once_without_collecting_garbage(
+    collecting: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kernel_cache, "kernel_folder", lambda: tmp_path)
+
+    @compiled.kernel
+    def halved(x: float) -> float:
+        return x / 2.0
+
+    @compiled.kernel
+    def quartered(x: float) -> float:
+        return halved(halved(x))
+
+    passes = _Passes()
+    try:
+        if not collecting:
+            gc.disable()
+        with event.install_listener("numba:run_pass", passes):
+            assert (halved(3.0), quartered(3.0), halved(5.0)) == (1.5, 0.75, 2.5)
+        assert gc.isenabled() == collecting  # as before
+    finally:
+        gc.enable()
+    assert passes.names == ["halved", "quartered"]
+    assert passes.collecting == {False}
+
+
+@compiled.no_alloc_kernel
+def _sum_of_view(x: Float64Array) -> float:
+    view = compiled.read_only(x)
+    total = 0.0
+    for i in range(view.shape[0]):
+        total += view[i]
+    return total
+
+
+@compiled.no_alloc_kernel
+def _written_view(x: Float64Array) -> None:
+    compiled.read_only(x)[0] = 1.0
+
+
+def test_a_read_only_view_is_of_the_same_numbers_and_cannot_be_written_to() -> None:
+    x = np.arange(3.0)
+    assert _sum_of_view(x) == 3.0
+    with pytest.raises((errors.TypingError, ValueError), match=r"read-?only"):
+        _written_view(x)
+    assert x[0] == 0.0
+
+
 EXTERN = """
 import sys
 import numpy as np
@@ -170,18 +236,58 @@ def second(x):
 CALLS = "factory.first(x)", "factory.second(x)", "factory.first(x) + 10.0 * factory.second(x)"
 
 
+def printed(code: str, folder: Path) -> str:
+    """Return the output of a process with the kernels and modules of a folder."""
+    shown = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120.0,
+    )
+    return shown.stdout
+
+
 def test_functions_of_one_name_stay_apart_in_files_of_several_processes(tmp_path: Path) -> None:
     """Numba's symbol numbers start again in each process."""
     (tmp_path / "factory.py").write_text(FACTORY)
     values = []
     for call in CALLS:
         code = f"import factory, numpy as np\n@factory.kernel\ndef called(x): return {call}\nprint(called(np.ones(3)))"
-        shown = subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        values.append(float(shown.stdout))
+        values.append(float(printed(code, tmp_path)))
     assert values == [3.0, 6.0, 63.0]
+
+
+TALKING = """
+import numpy as np
+from dprl.compiled import kernel
+
+@kernel
+def root(x):
+    if x < 0.0:
+        raise ValueError("must not be negative", x)
+    print("root of", x)
+    return np.full(2, np.sqrt(x))
+
+@kernel
+def sum_of_roots(x):
+    return root(x).sum()
+
+def shown(function, x):
+    try:
+        print(function(x))
+    except ValueError as error:
+        print(error.args)
+"""
+
+
+@pytest.mark.parametrize("first", ["root", "sum_of_roots"])
+def test_kernels_print_and_raise_numbers_if_called_by_python_and_by_kernels(tmp_path: Path, first: str) -> None:
+    (tmp_path / "talking.py").write_text(TALKING)
+    of = {"root": "root of 4.0\n[2. 2.]\n", "sum_of_roots": "root of 4.0\n4.0\n"}
+    order = sorted(of, key=lambda name: name != first)
+    calls = "".join(f"shown({name}, 4.0)\nshown({name}, -1.0)\n" for name in order)
+    for _ in range(2):  # compiled, then from the disk
+        found = printed(f"from talking import *\n{calls}", tmp_path)
+        assert found == "".join(of[name] + "('must not be negative', -1.0)\n" for name in order)
