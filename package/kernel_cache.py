@@ -62,14 +62,14 @@ class _KernelCache(NullCache):
 
     def __init__(self, function: FunctionType, kind: str, prepare: Prepare) -> None:
         self._function, self._kind, self._prepare = function, kind, prepare
-        self._keys: dict[object, str | None] = {}
+        self.keys: dict[object, str | None] = {}
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - as Numba's
         """Return the compiled code for these arguments, None if there is no file."""
         target_context.refresh()
         code, externs = reached(self._function)
         self._prepare(externs)
-        key = self._keys[sig] = self._key(code, sig)
+        key = self.keys[sig] = self._key(code, sig)
         if key is None:
             return None
         cpu = target_context.codegen().magic_tuple()
@@ -84,7 +84,7 @@ class _KernelCache(NullCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ANN401 - as Numba's
         """Write a newly compiled overload."""
-        key = self._keys.get(sig)
+        key = self.keys.get(sig)
         if key is None or data.lifted or data.library.has_dynamic_globals:
             return
         _drop_oldest(kernel_folder())
@@ -94,10 +94,6 @@ class _KernelCache(NullCache):
     def rebuilt(self, target_context: Any, payload: Any) -> Any:  # noqa: ANN401 - as Numba's
         """Return the result of an earlier compilation from its `_reduce`d form."""
         return compiler.CompileResult._rebuild(target_context, *payload)
-
-    def key(self, sig: Any) -> str | None:  # noqa: ANN401 - as Numba's
-        """Return the key of what is compiled for these arguments, None if it has none."""
-        return self._key(reached(self._function)[0], sig)
 
     def _key(self, code: str | None, sig: Any) -> str | None:  # noqa: ANN401 - as Numba's
         arguments, result = sigutils.normalize_signature(sig)
@@ -210,7 +206,7 @@ class _LinkedKernel(CPUDispatcher):
         Numba numbers symbols anew in each process, and the linker takes the first of two equal ones: two functions of
         one name, as a factory makes them, could come from the files of two processes.
         """
-        function, key = self.py_func, self._cache.key(args)
+        function, key = self.py_func, self._cache.keys[tuple(args)]
         named = FunctionType(
             function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
         )
