@@ -23,7 +23,7 @@ Changes = dict[str, tuple[dict[str, Any], Any]]
 
 
 def changes(base: dict[str, Any], **values: Any) -> Changes:
-    """Of each setting, others that fit it and another value."""
+    """For each setting, the settings that it needs and another value."""
     return {name: (base, value) for name, value in values.items()}
 
 

@@ -1,4 +1,4 @@
-"""The findings of an audit in words: what was measured, against what claim, and what follows from it."""
+"""The findings of an audit in words: measurement, claim and verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts of a cell: numbers with their intervals, settings in a few words, and what an algorithm lacks."""
+"""The texts of a cell: numbers with their intervals, settings and claims in a few words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of a page at their exact sizes, and what its tables say of the best cells, their rivals and their claims."""
+"""Limits of a page at their exact sizes, and its tables of the best cells, their rivals and their claims."""
 
 from __future__ import annotations
 
