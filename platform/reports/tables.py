@@ -113,7 +113,7 @@ def _warnings(rows: Sequence[Mapping[Any, Any]]) -> list[Block]:
     """Return a line for each note on cells."""
     warnings: dict[str, list[str]] = {}
     for row in rows:
-        if row["note"]:
+        if pd.notna(row["note"]) and row["note"]:
             warnings.setdefault(str(row["note"]), []).append(str(row["label"]))
     told: list[Block] = []
     for note, labels in warnings.items():

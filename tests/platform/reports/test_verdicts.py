@@ -34,6 +34,8 @@ def test_numbers_have_four_digits_or_their_whole_part(value: float, text: str) -
 def test_an_approximate_guarantee_is_told_with_its_delta() -> None:
     found = told(APPROXIMATE)
     assert privacy_text(found) == "jdp, certified \u03b5 = 1 at \u03b4 = 1e-06"
+    assert facts(found, "protects") == [f"{found['unit']}; neighbours: {found['adjacency']}"]
+    assert facts(found, "observer") == [f"jdp: {found['observer']}"]
     assert facts(found, "requested") == ["epsilon 1, delta 1e-06"]
     assert facts(found, "claimed")[0].startswith("epsilon 1, delta 1e-06, by the requested guarantee")
     assert facts(found, "proved") == [
