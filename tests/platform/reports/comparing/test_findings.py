@@ -218,6 +218,13 @@ def test_one_algorithm_is_reported_by_what_privacy_costs() -> None:
     group, _ = found(report_cell(LOW), report_cell(FREE, "none"))
     expected = "private_ucb_vi at certified \u03b5 \u2264 1 (central privacy): 9.1 times its regret without privacy"
     assert heading([group]) == expected
+    group, _ = found(report_cell(LOW), report_cell(FREE, "none"), report_cell(HIGH, "none", algorithm="pucb"))
+    assert heading([group]) == expected
+
+
+def test_budgets_are_those_of_the_trust_model_itself() -> None:
+    _, findings = found(report_cell(LOW), report_cell(LOW, "ldp", 2.0, 2.0))
+    assert [finding.budget for finding in findings] == [("jdp", 1.0, 0.0), ("ldp", 2.0, 0.0)]
 
 
 def test_a_claim_that_fails_among_the_best_is_named() -> None:
