@@ -124,6 +124,9 @@ def test_models_of_one_name_are_compared_among_their_kind_only() -> None:
     assert not varies("privacy.release_scores", flats)
     assert not varies("privacy.families", flats)
     assert "privacy.mechanism" in varying_keys(gradients)
+    scales: list[dict[str, Any]] = [{"algorithm.name": "pucb", "algorithm.scale": scale} for scale in (1.0, 0.5)]
+    assert not varies("algorithm.scale", [scales[0], {"algorithm.name": "other"}])
+    assert varies("algorithm.scale", [*scales, {"algorithm.name": "other"}])
 
 
 def test_the_list_tells_the_kinds_apart() -> None:

@@ -43,6 +43,8 @@ def test_a_private_policy_balances_the_pole(found: dprl.Sweep) -> None:
         ended, steps = terminated or truncated, steps + 1
     assert steps > 40
     assert policy.sample(seen) in (0, 1)
+    with pytest.raises(ValueError, match="read-only"):
+        policy.parameters[0] = 0.0
 
 
 def test_actions_may_be_continuous(found: dprl.Sweep) -> None:

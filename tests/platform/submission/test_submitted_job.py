@@ -124,6 +124,22 @@ def test_how_a_job_ended(details: dict[str, Any], expected: JobEnd) -> None:
     assert end_of({**details, "status": str(JobStatus(details["status"]).value)}) == expected
 
 
+def test_ray_s_own_addresses_do_not_override_the_given_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise job and token would go to another cluster."""
+    found: list[tuple[object, ...]] = []
+
+    def client(url: str, headers: dict[str, str]) -> None:
+        found.append((url, headers, "RAY_ADDRESS" in os.environ, "RAY_API_SERVER_ADDRESS" in os.environ))
+
+    monkeypatch.setattr(jobs, "JobSubmissionClient", client)
+    monkeypatch.setenv("RAY_ADDRESS", "http://elsewhere:8265")
+    monkeypatch.delenv("RAY_API_SERVER_ADDRESS", raising=False)
+    given: Any = SimpleNamespace(url="http://head:8265", headers={"Authorization": "Bearer word"})
+    jobs._client(given)
+    assert found == [("http://head:8265", {"Authorization": "Bearer word"}, False, False)]
+    assert os.environ["RAY_ADDRESS"] == "http://elsewhere:8265"
+
+
 def test_one_node_that_is_this_machine_needs_no_storage(tmp_path: Path) -> None:
     assert is_this_machine("127.0.0.1")
     assert storage_on(["127.0.0.1"], None, lambda: tmp_path) == str(tmp_path)

@@ -54,6 +54,26 @@ def test_of_many_cells_the_best_of_every_group_are_shown(
     assert ("2 further cells are in report.csv." in text) == (most == 2)
 
 
+def test_settings_that_differ_are_columns_those_of_the_environment_first() -> None:
+    other: dict[str, Any] = {"env.name": "random_mdp", "env.horizon": 6}
+    large, small = ({"algorithm.bonus_scale": scale, **ONE_HOT} for scale in (1.0, 0.1))
+    cells = [at(1.0, **large), at(1.0, **small), at(1.0, **other, **large), at(1.0, **other, **SEPARATE)]
+    rows = tables_of(page([*cells, at(1.0, episodes=2000, **other, **large)]))[-1]
+    assert list(rows[0])[2:7] == ["Environment", "Horizon", "Episodes", "Bonus scale", "Families"]
+    assert {(row["Environment"], row["Horizon"]) for row in rows} == {("riverswim", "4"), ("random_mdp", "6")}
+    assert {row["Episodes"] for row in rows} == {"100", "2,000"}
+    assert {row["Bonus scale"] for row in rows} == {"1", "0.1", ""}
+
+
+def test_a_note_of_all_cells_is_below_their_table() -> None:
+    cells = [at(1.0, theorem="a theorem"), at(1.0, MIDDLE, algorithm="pucb", theorem="a theorem")]
+    text = page(cells)
+    assert text.count("covered by a theorem") == 1
+    assert "All cells above: covered by a theorem." in text
+    assert "Note" not in tables_of(text)[-1][0]
+    assert "Note" in tables_of(page([cells[0], at(4.0)]))[-1][0]
+
+
 def test_the_table_of_budgets_tells_rivals_by_noise_and_tests() -> None:
     best, mixed, equal = (
         at(1.0, algorithm="bernstein_vi", **ONE_HOT),
