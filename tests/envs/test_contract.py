@@ -46,6 +46,22 @@ SIZES = {
     "control": "horizon",
 }
 HORIZON_IS_SIZE = {"deep_sea"}
+# Another value of each field that is neither a number nor a flag.
+WORDS = {
+    "map_name": "8x8",
+    "layout": "four_rooms",
+    "env_id": "CliffWalking-v1",
+    "kwargs": "is_slippery=False",
+    "signs": "positive",
+    "version": "bourel",
+    "payoffs": "biased",
+    "memory": "none",
+    "after_goal": "stop",
+}
+# Values that other fields need to be changed alone.
+BASES: dict[str, dict[str, Any]] = {
+    "network_mdp": {"gap": 0.01, "node_forward": 0.4, "dimension": 3, "signs": "random"}
+}
 # Environments that are too large by default to visit all transitions.
 FEW_STATES: dict[str, dict[str, int]] = {"soccer": {"n_rows": 1, "n_columns": 4}}
 
@@ -140,6 +156,17 @@ def test_equal_specs_build_equal_bits(name: str) -> None:
 def test_another_seed_is_another_environment(name: str) -> None:
     one, two = (joint(spec(name, seed=seed).build()) for seed in (1, 2))
     assert not np.array_equal(one.transitions, two.transitions)
+
+
+@pytest.mark.parametrize(
+    ("name", "field"), [(name, field) for name in TABLES for field in sorted(fields(name) - {"table"})]
+)
+def test_every_field_changes_the_environment(name: str, field: str) -> None:
+    base = BASES.get(name, {})
+    value = getattr(spec(name, **base), field)
+    other = not value if isinstance(value, bool) else value + 1 if isinstance(value, int) else WORDS.get(field)
+    changed = {**base, field: 0.9 * value if other is None else other}
+    assert arrays(spec(name, **changed).build()) != arrays(spec(name, **base).build())
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "horizon" in fields(name)])
