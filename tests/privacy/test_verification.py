@@ -311,6 +311,10 @@ def test_a_looser_proof_of_another_version_still_holds_and_a_tighter_one_does_no
         assert verify(changed(certificate, ("excluded_channels",), excluded, seal=True)).stands is stands
 
 
+def test_the_order_of_fields_does_not_matter() -> None:
+    assert verify(json.loads(json.dumps(written(), sort_keys=True))).stands
+
+
 @pytest.mark.parametrize(("field", "value"), [("block", 0), ("growth", -1.0), ("growth", 10**400), ("users", -1)])
 def test_a_schedule_without_an_end_is_no_fact_of_a_run(field: str, value: float) -> None:
     assert found_in(changed(written("counts shuffle"), ("query", "schedule", field), value, seal=True)) == {"facts"}

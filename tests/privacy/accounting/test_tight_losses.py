@@ -48,6 +48,21 @@ def test_the_known_value() -> None:
     assert LaplaceLoss(((28, 16.0 / 28.0),), 16.0).epsilon(1e-5) == pytest.approx(13.4829, abs=2e-4)
 
 
+@pytest.mark.parametrize("a", [0.2, 1.0, 5.0])
+def test_one_number_has_the_delta_of_its_two_densities(a: float) -> None:
+    y, step = np.linspace(-50.0, 50.0, 400_001, retstep=True)
+    for epsilon in (0.0, 0.3 * a, 0.9 * a):
+        more = 0.5 * np.exp(-np.abs(y)) - 0.5 * np.exp(epsilon - np.abs(y - a))
+        truth = step * np.sum(np.maximum(0.0, more))
+        assert LaplaceLoss(((1, a),), a).delta(epsilon) == pytest.approx(truth, rel=1e-3)
+
+
+@pytest.mark.parametrize("parts", [(), ((0, 1.0),), ((1, 0.0),), ((2, 1.0), (1, math.inf))])
+def test_losses_are_numbers_above_0(parts: tuple[tuple[int, float], ...]) -> None:
+    with pytest.raises(ValueError, match="parts must be numbers of losses above 0, at least one, got "):
+        LaplaceLoss(parts, 1.0)
+
+
 def test_the_concentrated_change_is_the_worst() -> None:
     """Among changes of two counts by 4 together and by at most 3 each, at every epsilon."""
     worst = Laplace(2.0).curve(Sensitivity(4.0, 4.0, 3.0, 2))

@@ -28,6 +28,13 @@ def test_one_encoding_has_half_the_delta_of_randomized_response() -> None:
     assert curve.delta(2.0) == 0.0
 
 
+@pytest.mark.parametrize("epsilon_0", [699.0, 701.0, 1e3, 1e9])
+def test_an_encoding_that_never_lies_reveals_its_cell_half_of_the_time(epsilon_0: float) -> None:
+    # e^epsilon_0 overflows from 709.8 on.
+    assert OptimizedUnaryEncodings(1, epsilon_0).delta(1.0) == pytest.approx(0.5)
+    assert OptimizedUnaryEncodings(3, epsilon_0).delta(epsilon_0 + 1.0) == pytest.approx(4 / 8)
+
+
 @pytest.mark.parametrize("n", [1, 12, 500])
 def test_epsilon_is_the_inverse_of_delta_rounded_up(n: int) -> None:
     curve = OptimizedUnaryEncodings(n, 0.3)
