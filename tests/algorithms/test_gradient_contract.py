@@ -38,6 +38,25 @@ PRIVACY: dict[str, GradientPrivacyConfig] = {
     "score bits": LocalGradientPrivacy(6.0, release_scores="private", score_epsilon=1.0),
 }
 
+# Of each setting of an algorithm, another value and the others that let it matter.
+LOCAL = {"local_epochs": 2}
+CHANGES: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
+    "dppg": {
+        "learning_rate": (0.5, {}), "users_per_update": (7, {}), "halving": (20.0, {}), "hidden": ("5", {}),
+        "discount": (0.5, {}), "entropy_weight": (0.1, {}), "critic": ("none", {}),
+        "value_weight": (0.9, {"critic": "joint"}), "local_epochs": (2, {}), "local_rate": (0.2, LOCAL),
+        "ratio_clip": (1e-6, LOCAL),
+    },
+    "pgc_a3c": {
+        "learning_rate": (0.1, {}), "buffer_size": (2, {}), "halving": (20.0, {}), "success_memory": (0.5, {}),
+        "success_full": (0.1, {"success_memory": 0.5}), "staleness": (2, {}), "discount": (0.5, {}),
+        "value_weight": (0.1, {}), "entropy_weight": (0.5, {}), "exploration": (0.1, {}), "fading": (20.0, {}),
+        "exploration_floor": (0.9, {}), "acting": ("sampled", {}), "reward": ("literal", {}),
+        "bootstrap": ("printed", {}), "differentiate": (True, {}), "initial": ("glorot", {}),
+        "initial_scale": (0.5, {}), "target": (5.0, {}), "reports": ("noise", {}),
+    },
+}  # fmt: skip
+
 
 @pytest.fixture(params=NAMES)
 def name(request: pytest.FixtureRequest) -> str:
@@ -55,8 +74,10 @@ def env_of(name: str) -> Env:
     return next(env for env in built if isinstance(env, ALGORITHMS[name].plays))
 
 
-def learner(name: str, privacy: GradientPrivacyConfig, seed: int = 0, noise: NoiseConfig | None = None) -> Any:
-    config: Any = ALGORITHMS[name](**SETTINGS.get(name, {}))
+def learner(
+    name: str, privacy: GradientPrivacyConfig, seed: int = 0, noise: NoiseConfig | None = None, **changes: Any
+) -> Any:
+    config: Any = ALGORITHMS[name](**{**SETTINGS.get(name, {}), **changes})
     if privacy.model == "shuffle" and name not in SETTINGS:  # several messages in an update, and some left over
         config = dataclasses.replace(config, buffer_size=6)
     streams = Streams(seed, "contract") if noise is None else Streams(seed, "contract", noise)
@@ -96,6 +117,22 @@ def test_what_is_reported_is_what_is_declared(name: str, privacy: GradientPrivac
     assert segment.episodes == N
     assert set(segment.metrics) == {metric.name for metric in ALGORITHMS[name].metrics}
     assert all(isinstance(value, float) and not np.isnan(value) for value in segment.metrics.values())
+
+
+def test_every_setting_changes_a_run_and_padding_only_its_time(name: str) -> None:
+    fields = {field.name for field in dataclasses.fields(ALGORITHMS[name])}  # type: ignore[arg-type]
+    assert fields == {"padded", *CHANGES[name]}
+
+    def results(**changes: Any) -> tuple[dict[str, float], dict[str, bytes]]:
+        run = learner(name, PRIVACY["score bits"], **changes)
+        metrics = run.learn(N).metrics
+        return metrics, {key: array.tobytes() for key, array in run.policies.items()}
+
+    ignored = [
+        key for key, (value, base) in CHANGES[name].items() if results(**base, **{key: value}) == results(**base)
+    ]
+    assert not ignored
+    assert results(padded=True) == results()
 
 
 def test_policies_are_finite_copies(name: str, privacy: GradientPrivacyConfig) -> None:
