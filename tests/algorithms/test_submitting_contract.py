@@ -51,11 +51,23 @@ PRIVACY: dict[str, dict[str, Any]] = {
 }
 SETTINGS: dict[str, dict[str, Any]] = {"ma_ldp": {"bonus_scale": 0.001, "shift_scale": 0.01}}
 """Settings with which policies change within few episodes; otherwise the defaults do."""
+JOINT, GOSSIP = {"value": "joint"}, {"graph": "gossip"}
+# Of each setting, another value and others that let it matter, and the privacy that it is for if that is not none.
+CHANGES: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
+    "ma_ldp": {
+        "bonus_scale": (0.0, {}), "shift_scale": (1.0, {}), "alpha": (0.5, {}), "value": ("joint", {}),
+        "share": (True, JOINT), "reward_step": (0.1, {}), "reward_decay": (0.6, {}), "replan_growth": (0.5, {}),
+        "graph": ("gossip", {}), "edge_probability": (0.9, {"graph": "random_edges"}), "gossip_over": ("line", GOSSIP),
+    },
+    "ldp_sign_votes": {"exploration": (0.1, {})},
+}  # fmt: skip
+KINDS = {"share": "none, clipped", "shift_scale": "laplace"}
 NAMES = [name for name, config in ALGORITHMS.items() if config.releases in PRIVACY]
 CASES = [(name, kind) for name in NAMES for kind in PRIVACY[ALGORITHMS[name].releases]]
 EACH = pytest.mark.parametrize("name", NAMES)
 TRUST = pytest.mark.parametrize(("name", "kind"), CASES, ids=[" ".join(case) for case in CASES])
 MDP = NetworkMDP(dimension=3, signs="random", horizon=4).build()
+THREE_AGENTS = NetworkMDP(n_agents=3, dimension=3, horizon=3, gap=0.05).build()
 OTHER_MDP = NetworkMDP(dimension=3, signs="random", sign_seed=1, horizon=4).build()
 
 
@@ -102,6 +114,18 @@ def test_bad_settings_are_refused_in_one_line(name: str, value: object) -> None:
         with pytest.raises(ValueError, match=f"^{key} must be .*, got .*; ") as caught:
             config(**{key: value})
         assert "\n" not in str(caught.value)
+
+
+@EACH
+def test_every_setting_changes_a_run(name: str) -> None:
+    assert {field.name for field in dataclasses.fields(ALGORITHMS[name])} == set(CHANGES[name])  # type: ignore[arg-type]
+
+    def results(key: str, **changes: Any) -> tuple[dict[str, float], dict[str, bytes]]:
+        run = learner(name, KINDS.get(key, "none"), mdp=THREE_AGENTS, **changes)
+        return run.learn(K).metrics, {key: array.tobytes() for key, array in run._arrays().items()}
+
+    cases = CHANGES[name].items()
+    assert not [key for key, (value, base) in cases if results(key, **base, **{key: value}) == results(key, **base)]
 
 
 @TRUST
