@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise, product
 from typing import Any
 
@@ -33,6 +33,22 @@ from tests.algorithms.cases import (
 from tests.grids import paired
 from tests.without_compiler import printed_both_ways
 
+# Of each setting, another value and the others that let it matter.
+CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "bonus_scale": (1.0, PRACTICAL), "precision_scale": (1.0, PRACTICAL), "beta": (0.5, PRACTICAL),
+    "replan_growth": (0.3, PRACTICAL), "simulation": ("users", {"replan_growth": 0.3}), "preset": ("tuned", {}),
+    "certify_policy": (True, {}), "counts": ("costs", PRACTICAL), "known_transitions": (True, PRACTICAL),
+    "known_rewards": (True, PRACTICAL), "alpha": (3.0, PRACTICAL), "stationary": (True, PRACTICAL),
+    "visits_per_user": (2, {"stationary": True}), "consistency": ("always", PRACTICAL), "exploration": (0.5, PRACTICAL),
+    "constants": ("proved", PRACTICAL), "c1": (2.0, PRACTICAL), "c2": (2.0, PRACTICAL),
+}  # fmt: skip
+# Of algorithms where others do; None for settings that admit one value only.
+OWN_CHANGES: dict[str, dict[str, tuple[Any, dict[str, Any]] | None]] = {
+    "dp_nash_vi": {"preset": None},
+    "offline_vi": {"simulation": ("users", {}), "replan_growth": None, "preset": None, "certify_policy": None},
+    "random_vi": {"beta": (0.5, {"certify_policy": True})},
+}
+
 
 @EACH
 def test_the_config_is_a_frozen_dataclass_under_its_own_name(name: str) -> None:
@@ -44,6 +60,20 @@ def test_the_config_is_a_frozen_dataclass_under_its_own_name(name: str) -> None:
     assert not first.startswith(type(config).__name__)
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.beta = 0.5
+
+
+@EACH
+def test_every_setting_changes_a_run(name: str, learner: Learner, envs: Environments[Any]) -> None:
+    changes = CHANGES | OWN_CHANGES.get(name, {})
+
+    def results(**settings: Any) -> tuple[Mapping[str, float], dict[str, bytes]]:
+        run = learner(envs.small, 4000, CentralPrivacy(50.0), name=name, **settings)
+        return run.learn(4000).metrics, {key: array.tobytes() for key, array in run.policies.items()}
+
+    for key in (field.name for field in dataclasses.fields(ALGORITHMS[name])):  # type: ignore[arg-type]
+        if (change := changes[key]) is not None:
+            value, base = change
+            assert results(**{**base, key: value}) != results(**base), key
 
 
 @EACH
