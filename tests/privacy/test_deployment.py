@@ -84,6 +84,7 @@ def test_the_halves_release_the_bits_of_one_privatizer(
             assert server.receive_once(made(two, user, record, tmp_path))
             np.testing.assert_array_equal(server.release().values, sent(whole, record, user).values)
         assert server.certificate("x").to_dict() == whole.certificate("x").to_dict()
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_file()} == {0o600}
 
 
 @pytest.mark.parametrize("growth", [0.0, 0.5])
