@@ -99,3 +99,24 @@ def test_every_setting_has_a_case() -> None:
 def test_a_changed_setting_changes_the_query(query: str, model: str, name: str) -> None:
     settings, value = CHANGES[query, model][name]
     assert placed(query, model, {**settings, name: value}) != placed(query, model, settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "beyond", "rule"),
+    [
+        ("epsilon", 1e-9, 0.9e-9, "lie between 1e-9 and 1e9"),
+        ("epsilon", 1e9, 1.1e9, "lie between 1e-9 and 1e9"),
+        ("delta", 1e-15, 0.9e-15, r"be 0 or lie in \[1e-15, 1\)"),
+    ],
+)
+def test_the_limits_of_a_budget_are_part_of_it(name: str, limit: float, beyond: float, rule: str) -> None:
+    settings = TRUST_MODELS["counts"]["jdp"]
+    assert getattr(settings(**{**PURE, name: limit}).requested, name) == limit
+    with pytest.raises(ValueError, match=f"^{name} must {rule}, got "):
+        settings(**{**PURE, name: beyond})
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, True])
+def test_a_share_is_between_nothing_and_everything(share: float) -> None:
+    with pytest.raises(ValueError, match=r"^reward_share must lie in \(0, 1\), got "):
+        TRUST_MODELS["statistics"]["jdp"](epsilon=1.0, reward_share=share)

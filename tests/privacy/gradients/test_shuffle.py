@@ -208,7 +208,10 @@ def test_a_query_of_single_messages_is_not_shuffled(window: int) -> None:
 def test_messages_without_noise_with_bits_or_without_a_pure_law_are_not_shuffled() -> None:
     settings = LocalGradientPrivacy(1.0, release_scores="private", score_epsilon=0.5)
     bits = settings.build(GradientLayout(D), N, Streams(0, "x")).query
-    for query in (bits, GradientQuery(RawVector(D, "l1", 1.0))):
+    raw = GradientQuery(RawVector(D, "l1", 1.0))
+    with pytest.raises(LedgerError, match="a bit on the score needs a gradient with noise"):
+        replace(raw, response=bits.response)
+    for query in (bits, raw):
         with pytest.raises(LedgerError, match="a shuffler takes"):
             replace(query, window=B, shuffled=True)
     gaussian = LocalGradientPrivacy(1.0, 1e-6, "clipped_gaussian").build(GradientLayout(D), N, Streams(0, "x")).query
