@@ -125,8 +125,12 @@ def test_shrunk_features_and_values_stay_in_proportion(horizon: int) -> None:
 def test_shared_messages_need_one_value_function() -> None:
     with pytest.raises(ValueError, match=r"^value must be joint with share: true, got 'maxmin'; "):
         MALDPConfig(share=True)
+    shared, noisy = MALDPConfig(share=True, value="joint"), LocalStatisticsPrivacy(1.0)
     with pytest.raises(ValueError, match=r"^share must be false with privacy.rewards: noisy, got True; "):
-        learner(MALDPConfig(share=True, value="joint"), LocalStatisticsPrivacy(1.0))
+        learner(shared, noisy)
+    mdp, streams = NetworkMDP().build(), Streams(0, "test")
+    with pytest.raises(ValueError, match=r"share needs public rewards, got noisy ones; use config.privatizer"):
+        shared.build(mdp, noisy.build(shared.layout(mdp), EPISODES - 1, streams), EPISODES, streams)
 
 
 def test_a_shared_message_needs_less_noise() -> None:

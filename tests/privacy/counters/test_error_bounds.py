@@ -165,7 +165,7 @@ BOUNDS: dict[str, Callable[[int, int, float], float]] = {
 def test_bounds_grow_with_items_cells_and_certainty(name: str) -> None:
     bound = BOUNDS[name]
     assert bound(3, 10, 0.1) < bound(40, 10, 0.1) < bound(700, 10, 0.1)
-    assert bound(700, 10, 0.1) < bound(700, 1000, 0.1) < bound(700, 1000, 1e-20)
+    assert bound(700, 10, 0.99) < bound(700, 10, 0.1) < bound(700, 1000, 0.1) < bound(700, 1000, 1e-20)
     with pytest.raises(ValueError, match="beta must be at least 1e-30"):
         bound(10, 10, 1e-31)
     with pytest.raises(ValueError, match="n_cells must be at least 1, got 0"):

@@ -75,10 +75,12 @@ def test_repeated_noise_counts_once() -> None:
     assert once <= again <= 1.002 * once
 
 
-def test_independent_noises_are_a_product() -> None:
+@pytest.mark.parametrize("std", [1.0, 0.30001, 3.0003, 41.0])
+def test_independent_noises_are_a_product_and_rounded_up(std: float) -> None:
     n = 50
-    bound = bound_of(np.ones(n), np.append(1.0, np.full(n - 1, np.sqrt(2.0))), 1, 1e-3)
-    assert bound == pytest.approx(stats.norm.isf(0.5 * (1.0 - (1.0 - 1e-3) ** (1.0 / n))), rel=5e-4)
+    bound = bound_of(np.full(n, std), np.append(std, np.full(n - 1, math.sqrt(2.0) * std)), 1, 1e-3)
+    exact = std * stats.norm.isf(0.5 * (1.0 - (1.0 - 1e-3) ** (1.0 / n)))
+    assert exact * (1.0 - 1e-6) <= bound <= exact * (1.0 + 5e-4)
 
 
 def test_prefixes_without_noise_add_nothing() -> None:
