@@ -118,5 +118,6 @@ def test_the_limits_of_a_budget_are_part_of_it(name: str, limit: float, beyond: 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, True])
 def test_a_share_is_between_nothing_and_everything(share: float) -> None:
+    settings: Any = TRUST_MODELS["statistics"]["jdp"]
     with pytest.raises(ValueError, match=r"^reward_share must lie in \(0, 1\), got "):
-        TRUST_MODELS["statistics"]["jdp"](epsilon=1.0, reward_share=share)
+        settings(epsilon=1.0, reward_share=share)
