@@ -21,6 +21,7 @@ from dprl.platform.reports.records import (
     learned_nothing,
     results_in,
     summary_row,
+    unit_of,
 )
 from dprl.platform.results.summary import columns
 from tests.platform.reports.cases import finished, game_cell
@@ -159,6 +160,21 @@ def test_results_are_metrics_of_the_output_policy_wherever_they_are_columns() ->
     assert [metric.name for metric in results_in(found)] == ["smallest_gap", "exploitability"]
     assert [full_label(metric) for metric in results_in(found[:3])] == ["smallest gap of the output policy"]
     assert results_in(columns(TabularMDPConfig.metrics)) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "unit"),
+    [
+        ([{"algorithm.name": "private_ucb_vi"}], "episode"),
+        ([{"algorithm.name": "pgc_a3c"}], "submission"),
+        ([{"algorithm.name": "dppg"}], "user"),
+        ([{"algorithm.name": "dppg", "privacy.submissions": 2}], "episode"),
+        ([{"algorithm.name": "unknown"}], "episode"),
+        ([{"algorithm.name": "pgc_a3c"}, {"algorithm.name": "dppg"}], "episode"),
+    ],
+)
+def test_the_unit_of_runs_is_that_of_their_algorithms(rows: list[dict[str, Any]], unit: str) -> None:
+    assert unit_of(rows) == unit
 
 
 def ends_of_median(values: np.ndarray) -> tuple[float, float]:

@@ -175,6 +175,26 @@ def test_figures_have_at_most_six_panels_and_panels_at_most_eight_lines() -> Non
 def test_lines_that_are_left_out_are_counted() -> None:
     cells = [report_cell(of("bernstein_vi", jdp(1.0), bonus_scale=scale)) for scale in np.linspace(0.1, 1.0, 10)]
     assert "2 lines of worse values left out" in chart("frontier", *cells).caption
+    worse = [1.0 + i for i in range(10)]
+    cells = [
+        report_cell(of("bernstein_vi", jdp(1.0), bonus_scale=scale), [factor] * 3)
+        for scale, factor in zip(np.linspace(0.1, 1.0, 10), reversed(worse), strict=True)
+    ]
+    shown = sorted(float(line.y[0]) for line in chart("frontier", *cells).lines)
+    assert shown == pytest.approx([factor * shown[0] for factor in worse[:8]])
+
+
+def test_ticks_of_epsilon_do_not_touch_and_the_last_one_stays() -> None:
+    cells = [report_cell(of("bernstein_vi", jdp(e))) for e in (1.0, 2.0, 3.9, 4.0)]
+    (axes,) = compose(chart("frontier", *cells), style_of("paper")).axes
+    assert list(axes.get_xticks()) == [1.0, 2.0, 4.0]
+
+
+def test_the_axis_of_horizons_has_those_that_were_run() -> None:
+    cells = [report_cell(of("bernstein_vi", jdp(1.0), horizon)) for horizon in (3, 4, 8)]
+    axis = chart("horizon", *cells).x
+    assert (axis.title, axis.ticks, axis.log) == ("Horizon (steps)", (3, 4, 8), False)
+    assert axis.limits == pytest.approx((2.7, 8.3))
 
 
 def test_names_are_short_the_settings_that_differ_and_epsilon() -> None:
