@@ -130,19 +130,13 @@ def _where(noises: Sequence[Mapping[str, Any]]) -> str:
 
 def _pure_text(proved: Mapping[str, Any], verdict: str) -> str:
     if all(math.isinf(float(epsilon)) for epsilon in proved["epsilon_at_delta"].values()):
-        return _without_epsilon(verdict)
+        none = "no finite epsilon, neither pure nor at the deltas below"
+        return "pure epsilon inf" if verdict == "unbounded" else none
     if any(math.isinf(float(epsilon)) for epsilon in proved["epsilon_at_delta"].values()):
         return "no pure epsilon: this noise is bounded, and has one from some delta on only"
     if math.isinf(float(proved["pure_epsilon"])):
         return "no pure epsilon, one at each of the deltas below"
     return f"pure epsilon {number(float(proved['pure_epsilon']))} ({_tightness(proved['tightness'])})"
-
-
-def _without_epsilon(verdict: str) -> str:
-    """Return the text for no epsilon at any of the deltas."""
-    if verdict == "unbounded":
-        return "pure epsilon inf"
-    return "no finite epsilon, neither pure nor at the deltas below"
 
 
 def _tightness(word: str) -> str:
