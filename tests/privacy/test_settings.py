@@ -23,7 +23,7 @@ Changes = dict[str, tuple[dict[str, Any], Any]]
 
 
 def changes(base: dict[str, Any], **values: Any) -> Changes:
-    """For each setting, the settings that it needs and another value."""
+    """Of each setting, others that fit it and another value."""
     return {name: (base, value) for name, value in values.items()}
 
 
@@ -118,6 +118,5 @@ def test_the_limits_of_a_budget_are_part_of_it(name: str, limit: float, beyond: 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, True])
 def test_a_share_is_between_nothing_and_everything(share: float) -> None:
-    settings: Any = TRUST_MODELS["statistics"]["jdp"]
     with pytest.raises(ValueError, match=r"^reward_share must lie in \(0, 1\), got "):
-        settings(epsilon=1.0, reward_share=share)
+        placed("statistics", "jdp", {**PURE, "reward_share": share})
