@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dprl.algorithms import DPPGConfig
+from dprl.algorithms.dppg.algorithm import SCORE
 from dprl.envs import Control, ControlTask
 from dprl.privacy import CentralGradientPrivacy, NoiseConfig, Streams
 from dprl.privacy.threat_models import CARRIED
@@ -56,3 +57,12 @@ def test_an_environment_is_tried_before_there_are_users(monkeypatch: pytest.Monk
     monkeypatch.setattr(ControlTask, "play", broken)
     with pytest.raises(ValueError, match="a mistake in the environment"):
         learner(NoiseConfig(arithmetic="exact", entropy="os"))
+
+
+def test_the_score_of_a_segment_is_the_mean_of_its_users() -> None:
+    """So the scores of two segments, weighted by their users, add up to that of both."""
+    whole, parts = learner(NoiseConfig()), learner(NoiseConfig())
+    scores = [(users, parts.learn(users).metrics[SCORE.name]) for users in (3, 12, 5)]
+    summed = sum(users * score for users, score in scores)
+    assert summed == pytest.approx(20 * whole.learn(20).metrics[SCORE.name], rel=1e-12)
+    assert len({score for _, score in scores}) > 1

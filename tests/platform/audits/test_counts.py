@@ -259,6 +259,7 @@ def test_the_papers_table_is_aligned_and_narrow() -> None:
     assert "2 rows: 1 refuted by sampling, 0 more by proof, 1 stand. 1 controls: 0 refuted. 3 s" in text
     assert "Distinct claims of the papers: 2." in text
     assert not page.inconsistent
+    assert page.to_dict()["confidence"] == pytest.approx(0.95)
     assert "THE PROOF IS WRONG" not in text
     assert dataclasses.replace(page, controls=page.claims).inconsistent
     planted = dataclasses.replace(page, claims=(_finding("A", "[QW24]", 2.5), _finding("B", "[CZ22]", 0.5)))

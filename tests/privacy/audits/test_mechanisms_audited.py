@@ -58,8 +58,9 @@ def test_integer_noise_has_no_last_bits_to_show(name: str) -> None:
     assert len(audited(name)) == 1
 
 
-def test_every_mechanism_can_be_audited() -> None:
+def test_every_mechanism_can_be_audited_under_its_name() -> None:
     assert sorted(mechanism_names()) == sorted(MECHANISMS)
+    assert all(mechanism_cases(name)[0].name == name for name in MECHANISMS if name != SAME_LAW)
 
 
 def test_two_names_of_one_law_are_one_audit() -> None:

@@ -16,6 +16,7 @@ from dprl.algorithms.base import headline
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports.cell_texts import rows_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.figures import frontier
 from dprl.platform.reports.figures.catalogue import palette_of, report_charts
 from dprl.platform.reports.figures.charts import MOST_LINES, MOST_PANELS, Chart, labels_of
 from dprl.platform.reports.figures.colours import BLUE, VERMILION
@@ -274,3 +275,16 @@ def test_labels_are_moved_apart_and_stay_in_the_panel() -> None:
 )
 def test_ticks_are_plain_numbers(value: float, counts: bool, text: str) -> None:
     assert tick_text(value, counts=counts) == text
+
+
+EXPLAINED = {"claim fails", "claimed ε to certified ε"}
+
+
+@pytest.mark.parametrize(("fill", "explained"), [("full", set[str]()), ("none", EXPLAINED)])
+def test_markers_are_explained_unless_all_claims_hold(
+    fill: Any, explained: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frontier, "fill_of", lambda _: fill)
+    figure = compose(chart("frontier", *MIXED), style_of("paper"))
+    shown = {text.get_text() for text in figure.findobj(Text)}
+    assert shown & {"claim holds", *EXPLAINED} == explained
