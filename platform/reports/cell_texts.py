@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import NEEDS_ITS_NAME
 from dprl.platform.configs.varying import varies
 from dprl.platform.reports.tables import episode_reached
@@ -95,34 +94,16 @@ def delta_text(cell: Row) -> str:
     return f"{float(cell.get('claimed_delta', 0.0)):g}" if cell["privacy.model"] != "none" else ""
 
 
-def halved_text(cell: Row) -> str:
-    """Return the median episode of half regret with its interval; numbers beyond a run of K episodes are '>K'.
+def median_text(cell: Row, column: str) -> str:
+    """Return a median episode with its interval; numbers beyond a run of K episodes are '>K', and alone if all are.
 
-    '' if the cell's algorithm does not report regret.
+    '' if the cell's algorithm does not report it.
     """
-    if "halved_at" not in cell:
-        return ""
-    episodes = int(cell["episodes"])
-    median = episode_reached(cell["halved_at"], episodes)
-    ends = [episode_reached(cell[f"halved_at_{end}"], episodes) for end in _ends(cell, "halved_at")]
-    return median if set(ends) == {f">{episodes}"} else _with_ends(median, ends)
-
-
-def band_text(cell: Row, column: str) -> str:
-    """Return a mean over seeds with its band, '' if the cell's algorithm does not report it."""
     if column not in cell:
         return ""
-    ends = [number(cell[f"{column}_{end}"]) for end in _ends(cell, column)]
-    return _with_ends(number(cell[column]), ends)
-
-
-def result_band(cell: Row, metric: Metric) -> str:
-    """Return a metric after the last episode with its interval, '' if the cell's algorithm does not report it."""
-    if metric.unit != "episodes" or metric.name not in cell:
-        return band_text(cell, metric.name)
-    episodes, column = int(cell["episodes"]), metric.name
-    ends = [episode_reached(cell[f"{column}_{end}"], episodes) for end in _ends(cell, column)]
-    return _with_ends(episode_reached(cell[column], episodes), ends)
+    episodes, names = int(cell["episodes"]), [f"{column}{end}" for end in ("", "_lower", "_upper")]
+    median, *ends = (episode_reached(cell[name], episodes) for name in names if name in cell)
+    return median if {*ends} <= {f">{episodes}"} else f"{median} [{', '.join(ends)}]"
 
 
 def plain(value: object) -> str:
@@ -130,15 +111,6 @@ def plain(value: object) -> str:
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else f"{value:.10g}"
     return str(value)
-
-
-def _ends(cell: Row, name: str) -> list[str]:
-    """Return the ends of the interval, none if there are too few seeds."""
-    return [end for end in ("lower", "upper") if f"{name}_{end}" in cell]
-
-
-def _with_ends(value: str, ends: Sequence[str]) -> str:
-    return f"{value} [{', '.join(ends)}]" if ends else value
 
 
 def setting_text(key: str, value: object) -> str:

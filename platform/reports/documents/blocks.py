@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from markupsafe import Markup
@@ -98,6 +98,13 @@ class Table:
         lines = [[str(cell) for cell in line] + [""] * (n - len(line)) for line in self.body]
         kept = [i for i, column in enumerate(self.columns) if str(column.header) or any(line[i] for line in lines)]
         return [self.columns[i] for i in kept], [[line[i] for i in kept] for line in lines]
+
+    def without_empty_columns(self) -> Table:
+        """Return the table without columns that are empty in all lines, which must be whole."""
+        kept = [i for i in range(len(self.columns)) if any(line[i] for line in self.body)]
+        return replace(
+            self, columns=[self.columns[i] for i in kept], body=[[line[i] for i in kept] for line in self.body]
+        )
 
     @classmethod
     def of_texts(cls, headers: Sequence[str], lines: Sequence[Sequence[str]], texts: Sequence[str]) -> Table:

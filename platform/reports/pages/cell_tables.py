@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from markupsafe import Markup
 
 from dprl.algorithms import Metric
 from dprl.platform.configs.varying import varies
 from dprl.platform.errors import counted
-from dprl.platform.reports.cell_texts import algorithm_name, halved_text, plain, trust_word
+from dprl.platform.reports.cell_texts import Row, algorithm_name, median_text, plain, trust_word
 from dprl.platform.reports.comparing.findings import reference_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
@@ -40,8 +41,6 @@ _MOST_COLUMNS = 8
 """Maximum of settings with a column of their own; further ones share one column."""
 _NARROW_COLUMNS = 9
 """Maximum of columns that fit with intervals on the same line as their values."""
-_PRIVACY = ("Claimed \u03b5", "\u03b4", "Certified \u03b5")
-_SEEDS = "Seeds"
 _MOST_KINDS = 4
 """Maximum of kinds of cells named with a verdict."""
 
@@ -55,6 +54,15 @@ class _Place(NamedTuple):
     @property
     def cell(self) -> ReportCell:
         return self.group.cells[self.place]
+
+
+class _Column(NamedTuple):
+    """A column of a table of cells; one without any text is left out. style: see `Column`."""
+
+    header: str
+    style: str
+    text: Callable[[_Place], Inline]
+    shown: bool = True
 
 
 def cell_blocks(groups: Sequence[Group], names: Names) -> list[Block]:
@@ -97,63 +105,43 @@ def _table(groups: Sequence[Group], names: Names, most: int) -> list[Block]:
         # Best cells of every group first.
         best = sorted(range(len(places)), key=lambda i: places[i].place)[:most]
         kept = [places[i] for i in sorted(best)]
-    columns, told = _columns_and_texts(groups[0], names, places, kept)
-    empty = {i for i in range(len(columns)) if not any(texts[i] for texts in told)}
-    headers = [str(column.header) for column in columns]
-    claimed, delta, certified = (headers.index(name) for name in _PRIVACY)
-    if len({each.cell.seeds for each in places}) == 1:
-        empty.add(headers.index(_SEEDS))
-    private = [texts for texts, at in zip(told, kept, strict=True) if at.cell.private]
-    if all(texts[claimed] == texts[certified] for texts in private):
-        empty.add(claimed)
-    if private and all(texts[delta] == delta_number(0.0) for texts in private):
-        empty.add(delta)
-        columns[certified] = Column("Certified \u03b5, \u03b4 = 0", "n")
-    notes, below = {str(texts[-1]) for texts in told}, list[Block]()
-    if len(told) > 1 and len(notes) == 1 and (note := notes.pop()):
-        empty.add(len(columns) - 1)
+    columns, below = [column for column in _columns(names, places, kept) if column.shown], list[Block]()
+    if note := _common_note(kept):
         below.append(Paragraph(f"All cells above: {note}.", "note"))
     if left_out := len(places) - len(kept):
         below.append(Paragraph(beside(f"{left_out:,} further cells are in", IN_CSV), "note"))
-    shown = [i for i in range(len(columns)) if i not in empty]
-    lines = [[texts[i] for i in shown] for texts in told]
+    lines = [[column.text(at) for column in columns] for at in kept]
     styles = ["" if at.cell.private else "none" for at in kept]
-    stacked = " stacked" if len(shown) > _NARROW_COLUMNS else ""
-    return [Table([columns[i] for i in shown], lines, f"all{stacked}", styles), *below]
+    table = Table([Column(column.header, column.style) for column in columns], lines, "all", styles)
+    table = table.without_empty_columns()
+    return [replace(table, style="all stacked") if len(table.columns) > _NARROW_COLUMNS else table, *below]
 
 
-def _columns_and_texts(
-    group: Group, names: Names, places: Sequence[_Place], kept: Sequence[_Place]
-) -> tuple[list[Column], list[list[Inline]]]:
-    rows = [each.cell.row for each in places]
-    keys = _setting_keys(rows)
-    found = {key for row in rows for key in row}
-    results = [metric for metric in results_in(found) if metric != group.metric]
-    costs = any(reference_of(each.group, each.place) is not None for each in kept if each.cell.private)
-    halved = any("halved_at" in row for row in rows)
-    words = {key for key in keys if any(isinstance(row.get(key), str) for row in rows)}
-    columns = [Column("Algorithm"), Column("Trust model")]
-    columns += [Column(_header(key), "word" if key in words else "n") for key in keys]
-    columns += [*(Column(name, "n") for name in _PRIVACY), Column("Claim")]
-    columns += [Column(value_label(group), "n")] if group.metric is not None else []
-    columns += [Column("Cost of privacy", "n")] if costs else []
-    columns += [Column(f"{capital(group.unit)}s to half regret", "n")] if halved else []
-    columns += [Column(capital(metric.label), "n") for metric in results]
-    columns += [Column(_SEEDS, "n"), Column("Note", "wrap")]
-    texts = []
-    for at in kept:
-        cell, row = at.cell, at.cell.row
-        line: list[Inline] = [names.with_swatch(cell), trust_word(str(row["privacy.model"]))]
-        line += [*(_value(row, key) for key in keys), *_privacy(cell)]
-        line += [with_grey_interval(estimate_text(shown(at.group, cell)))] if group.metric is not None else []
-        line += [_cost(at)] if costs else []
-        line += [with_grey_interval(halved_text(row))] if halved else []
-        line += [with_grey_interval(result_text(row, metric)) for metric in results]
-        texts.append([*line, str(cell.seeds), _note(cell)])
-    return columns, texts
+def _columns(names: Names, places: Sequence[_Place], kept: Sequence[_Place]) -> list[_Column]:
+    """Return the columns of the cells `kept` of `places`, which have one headline."""
+    group, rows = places[0].group, [at.cell.row for at in places]
+    private = [at.cell for at in kept if at.cell.private]
+    pure = bool(private) and all(_delta(cell) == delta_number(0.0) for cell in private)
+    claimed = any(_claimed(cell) != _certified(cell) for cell in private)
+    results = [metric for metric in results_in({key for row in rows for key in row}) if metric != group.metric]
+    return [
+        _Column("Algorithm", "", lambda at: names.with_swatch(at.cell)),
+        _Column("Trust model", "", lambda at: trust_word(str(at.cell.row["privacy.model"]))),
+        *(_of_setting(key, rows) for key in _setting_keys(rows)),
+        _Column("Claimed \u03b5", "n", lambda at: _claimed(at.cell), claimed),
+        _Column("\u03b4", "n", lambda at: _delta(at.cell), not pure),
+        _Column("Certified \u03b5, \u03b4 = 0" if pure else "Certified \u03b5", "n", lambda at: _certified(at.cell)),
+        _Column("Claim", "", lambda at: BADGES[badge_of(at.cell)].inline),
+        _Column(value_label(group), "n", _headline, group.metric is not None),
+        _Column("Cost of privacy", "n", _cost, any(_reference(at) is not None for at in kept)),
+        _Column(f"{capital(group.unit)}s to half regret", "n", _half_regret),
+        *(_of_result(metric) for metric in results),
+        _Column("Seeds", "n", lambda at: str(at.cell.seeds), len({at.cell.seeds for at in places}) > 1),
+        _Column("Note", "wrap", lambda at: _note(at.cell), not _common_note(kept)),
+    ]
 
 
-def _setting_keys(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _setting_keys(rows: Sequence[Row]) -> list[str]:
     """Return the settings that differ, besides those with a column of their own."""
     own = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta", "env.name")
     keys = dict.fromkeys(key for row in rows for key in row)
@@ -163,29 +151,51 @@ def _setting_keys(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*names, *sorted(found, key=lambda key: not key.startswith("env."))][:_MOST_COLUMNS]
 
 
-def _header(key: str) -> str:
-    return "Environment" if key == "env.name" else key.rpartition(".")[2].replace("_", " ").capitalize()
+def _of_setting(key: str, rows: Sequence[Row]) -> _Column:
+    """Return the column of a setting; a long name may be broken after each of its underscores."""
+
+    def text(at: _Place) -> Inline:
+        if key not in at.cell.row:
+            return ""
+        value = at.cell.row[key]
+        told = f"{int(value):,}" if key == "episodes" else plain(value)
+        return Rich(told, Markup("_<wbr>").join(told.split("_")))
+
+    header = "Environment" if key == "env.name" else key.rpartition(".")[2].replace("_", " ").capitalize()
+    return _Column(header, "word" if any(isinstance(row.get(key), str) for row in rows) else "n", text)
 
 
-def _value(row: Mapping[str, Any], key: str) -> Inline:
-    """Return a setting; a long name may be broken after each of its underscores."""
-    if key not in row:
-        return ""
-    text = f"{int(row[key]):,}" if key == "episodes" else plain(row[key])
-    return Rich(text, Markup("_<wbr>").join(text.split("_")))
+def _of_result(metric: Metric) -> _Column:
+    return _Column(capital(metric.label), "n", lambda at: with_grey_interval(result_text(at.cell.row, metric)))
 
 
-def _privacy(cell: ReportCell) -> list[Inline]:
-    """Return claimed epsilon, delta, certified epsilon and the badge."""
-    row, badge = cell.row, BADGES[badge_of(cell)].inline
-    if not cell.private:
-        return ["", "", "\u221e", badge]
-    claimed = epsilon_number(float(row["claimed_epsilon"])) if "claimed_epsilon" in row else ""
-    return [claimed, delta_number(float(row.get("claimed_delta", 0.0))), epsilon_number(cell.proved), badge]
+def _claimed(cell: ReportCell) -> str:
+    known = cell.private and "claimed_epsilon" in cell.row
+    return epsilon_number(float(cell.row["claimed_epsilon"])) if known else ""
+
+
+def _delta(cell: ReportCell) -> str:
+    return delta_number(float(cell.row.get("claimed_delta", 0.0))) if cell.private else ""
+
+
+def _certified(cell: ReportCell) -> str:
+    return epsilon_number(cell.proved) if cell.private else "\u221e"
+
+
+def _headline(at: _Place) -> Inline:
+    return with_grey_interval(estimate_text(shown(at.group, at.cell)))
+
+
+def _half_regret(at: _Place) -> Inline:
+    return with_grey_interval(median_text(at.cell.row, "halved_at"))
+
+
+def _reference(at: _Place) -> int | None:
+    return reference_of(at.group, at.place) if at.cell.private else None
 
 
 def _cost(at: _Place) -> Inline:
-    reference = reference_of(at.group, at.place) if at.cell.private else None
+    reference = _reference(at)
     return DASH if reference is None else with_grey_interval(effect_text(at.group.effect(at.place, reference)))
 
 
@@ -194,6 +204,12 @@ def _note(cell: ReportCell) -> str:
     if cell.row.get("theorem"):
         words.append(f"covered by {cell.row['theorem']}")
     return "; ".join(words)
+
+
+def _common_note(places: Sequence[_Place]) -> str:
+    """Return the note that all of several cells have, or ''."""
+    notes = {_note(at.cell) for at in places}
+    return notes.pop() if len(places) > 1 and len(notes) == 1 else ""
 
 
 def _claim_text(key: str, cells: Sequence[ReportCell]) -> Rich:

@@ -115,13 +115,10 @@ def _section(title: str, meaning: str, headers: Sequence[str], pairs: Sequence[_
             columns.append(column)
     if not rows:
         return None
-    kept = [i for i in range(len(headers)) if any(key[i] for key in rows)]
-    lines = [
-        [*(key[i] for i in kept), *("; ".join(row.get(column, [])) for column in columns)] for key, row in rows.items()
-    ]
+    lines = [[*key, *("; ".join(row.get(column, [])) for column in columns)] for key, row in rows.items()]
     told = Paragraph(" ".join(f"{meaning} {_BOUNDS}".split()), "note")
-    names = [*(headers[i] for i in kept), *map(scales_text, columns)]
-    return Section([Heading(title), told, Table.of_texts(names, lines, _TEXTS)])
+    table = Table.of_texts([*headers, *map(scales_text, columns)], lines, _TEXTS)
+    return Section([Heading(title), told, table.without_empty_columns()])
 
 
 def _privacy(cell: Row) -> tuple[str, str, str]:

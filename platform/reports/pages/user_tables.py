@@ -31,6 +31,5 @@ def needed_tables(cells: Sequence[ReportCell]) -> Iterator[Block]:
             words = ", ".join((name.algorithm, *name.words)), name.model or "none", epsilon_text(cell.proved)
             rows.append([titles[column_of(cell, EPISODES)], *words, each.text(unit), rounded(each.level)])
         headers = [*_TEXTS, "Certified \u03b5", f"{unit.capitalize()}s needed", "Score to reach"]
-        kept = [i for i in range(len(headers)) if any(row[i] for row in rows)]
-        table = Table.of_texts([headers[i] for i in kept], [[row[i] for i in kept] for row in rows], _TEXTS)
+        table = Table.of_texts(headers, rows, _TEXTS).without_empty_columns()
         yield Section([Heading(needed_title(unit), 3), table])

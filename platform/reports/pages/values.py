@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from dprl.algorithms import Metric
 from dprl.platform.configs.varying import varies
-from dprl.platform.reports.cell_texts import Row, result_band, setting_text
+from dprl.platform.reports.cell_texts import Row, median_text, setting_text
 from dprl.platform.reports.comparing.groups import Group, naming_keys
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.documents.blocks import Rich
@@ -46,9 +46,9 @@ def value_label(group: Group) -> str:
 
 def result_text(row: Row, metric: Metric) -> str:
     """Return a metric after the last episode with its interval, '' if the cell's algorithm does not report it."""
-    if metric.unit == "episodes" or metric.name not in row:
-        return result_band(row, metric)
-    return estimate_text(row_estimate(row, metric.name))
+    if metric.unit == "episodes":
+        return median_text(row, metric.name)
+    return estimate_text(row_estimate(row, metric.name)) if metric.name in row else ""
 
 
 def settings_of(group: Group, cell: ReportCell) -> list[str]:

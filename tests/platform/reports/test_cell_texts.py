@@ -9,17 +9,16 @@ import pytest
 
 from dprl.algorithms import Metric
 from dprl.platform.reports.cell_texts import (
-    band_text,
     delta_text,
     epsilon_text,
-    halved_text,
+    median_text,
     plain,
-    result_band,
     scales_text,
     setting_text,
     settings_text,
     short_setting,
 )
+from dprl.platform.reports.pages.values import result_text
 
 
 def interval(name: str, value: float, lower: float, upper: float) -> dict[str, Any]:
@@ -38,16 +37,16 @@ def interval(name: str, value: float, lower: float, upper: float) -> dict[str, A
     ],
 )
 def test_half_regret_beyond_the_run_is_more_than_its_episodes(row: dict[str, Any], text: str) -> None:
-    assert halved_text(row) == text
+    assert median_text(row, "halved_at") == text
 
 
 def test_a_result_has_its_interval_if_there_are_enough_seeds() -> None:
     reward, episode = Metric("final", "last", "reward"), Metric("first_success", "last", "episodes", across="median")
     row = interval("final", 12.3456, 11.0, 13.5) | interval("first_success", 700.0, 650.0, math.inf)
-    assert result_band(row, reward) == band_text(row, "final") == "12.35 [11, 13.5]"
-    assert result_band(row, episode) == "700 [650, >1000]"
-    assert result_band({"episodes": 1000, "final": 12.0}, reward) == "12"
-    assert [result_band({"episodes": 1000}, metric) for metric in (reward, episode)] == ["", ""]
+    assert result_text(row, reward) == "12.3 [11.0, 13.5]"
+    assert result_text(row, episode) == "700 [650, >1000]"
+    assert result_text({"episodes": 1000, "final": 12.0}, reward) == "12.0"
+    assert [result_text({"episodes": 1000}, metric) for metric in (reward, episode)] == ["", ""]
 
 
 @pytest.mark.parametrize(
