@@ -12,7 +12,6 @@ from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, NoiseProof
 from dprl.privacy.audits.message_probes import (
     clipped_gradients,
     floating_point_event,
-    gram_messages,
     noisy_cells,
     privunit_gradients,
     responses,
@@ -20,16 +19,18 @@ from dprl.privacy.audits.message_probes import (
     unary_bits,
 )
 from dprl.privacy.audits.page import AuditCase
-from dprl.privacy.mechanisms import ADDITIVE
+from dprl.privacy.audits.privatizer_probes import statistics_messages
+from dprl.privacy.mechanisms import ADDITIVE, GramMechanism
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
-from dprl.privacy.mechanisms.gram import GramRelease, l1_upper
+from dprl.privacy.mechanisms.gram import l1_upper
 from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding
 from dprl.privacy.mechanisms.uniform import Uniform
+from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 
 EPSILON, DELTA = 1.0, 1e-5
 DEFAULT_RUNS = 400_000
@@ -37,7 +38,7 @@ _SOURCE = "its calibration"
 _PURE, _APPROXIMATE = Claim(EPSILON, 0.0, _SOURCE), Claim(EPSILON, DELTA, _SOURCE)
 _DIMENSION, _CLIP = 8, 1.0
 _ONE_NUMBER, _ONE_HOT = Sensitivity.of_cells(1), Sensitivity.of_cells(2)
-_ONE_GRAM = GramRelease(4, (1.0,), 1)
+_ONE_GRAM = StatisticsLayout(horizon=2, dimension=4, n_messages=1, n_agents=1, reward_dimension=1)
 SLOW = 20
 """Factor of fewer runs for samplers that are called once per run instead of in a compiled loop."""
 
@@ -109,18 +110,24 @@ def _privunit(name: str) -> AuditCase:
 
 
 def _gram(kind: type[GramLaplace] | type[GramGaussian] | type[GramBoundedLaplace], name: str) -> AuditCase:
-    claim, exact = _PURE if kind is GramLaplace else _APPROXIMATE, kind is GramGaussian
-    mechanism = kind.calibrated(EPSILON, claim.delta, _ONE_GRAM)
-    subject = f"4 features of norm 1, scale {mechanism.scales[0]:.4g}"
-    return AuditCase.of_curve(name, subject, claim, mechanism.curve(), gram_messages(mechanism), exact=exact)
+    claim = _PURE if kind is GramLaplace else _APPROXIMATE
+    mechanism = kind.calibrated(EPSILON, claim.delta, _ONE_GRAM.release(clipped=True))
+    return _of_gram(name, claim, mechanism, f"scale {mechanism.scales[0]:.4g}")
 
 
 def _gram_uniform(name: str) -> AuditCase:
     """Return the case of uniform noise, which has no calibration, at the bound that it would have."""
     claim = Claim(0.0, DELTA, "the mass outside of the common support")
-    mechanism = GramUniform(_ONE_GRAM, (l1_upper(_ONE_GRAM.dimension) / (2.0 * DELTA),))
-    subject = f"4 features of norm 1, bound {mechanism.scales[0]:.4g}"
-    return AuditCase.of_curve(name, subject, claim, mechanism.curve(), gram_messages(mechanism), exact=False)
+    bound = l1_upper(_ONE_GRAM.dimension) / (2.0 * DELTA)
+    mechanism = GramUniform(_ONE_GRAM.release(clipped=True), (bound, 0.0))
+    return _of_gram(name, claim, mechanism, f"bound {bound:.4g}")
+
+
+def _of_gram(name: str, claim: Claim, mechanism: GramMechanism, noise: str) -> AuditCase:
+    """Return the case of the only Gram matrix that a user sends in two steps."""
+    probe = statistics_messages(StatisticsQuery(_ONE_GRAM, mechanism, "public"), "the features that change most, V = m")
+    exact, subject = isinstance(mechanism, GramGaussian), f"4 features of norm 1, {noise}"
+    return AuditCase.of_curve(name, subject, claim, mechanism.curve(), probe, exact=exact)
 
 
 _OTHERS: dict[str, tuple[bool, Callable[[str], AuditCase]]] = {
@@ -131,9 +138,9 @@ _OTHERS: dict[str, tuple[bool, Callable[[str], AuditCase]]] = {
     ClippedGaussian.name: (True, partial(_clipped, ClippedGaussian)),
     ProjectedRandomSign.name: (False, _sign),
     PrivUnit.name: (True, _privunit),
-    GramLaplace.name: (True, partial(_gram, GramLaplace)),
-    GramGaussian.name: (True, partial(_gram, GramGaussian)),
-    GramBoundedLaplace.name: (True, partial(_gram, GramBoundedLaplace)),
-    GramUniform.name: (True, _gram_uniform),
+    GramLaplace.name: (False, partial(_gram, GramLaplace)),
+    GramGaussian.name: (False, partial(_gram, GramGaussian)),
+    GramBoundedLaplace.name: (False, partial(_gram, GramBoundedLaplace)),
+    GramUniform.name: (False, _gram_uniform),
 }
 """Whether the sampler is slow, and the case, by name."""

@@ -20,7 +20,6 @@ from dprl.privacy.mechanisms import GramMechanism
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair
-from dprl.privacy.mechanisms.gram_laws import GramGaussian
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign, fill_projection, fill_signs
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
@@ -34,8 +33,6 @@ _ULP_AT_ONE = 53
 _NEAR_ZERO = 0.25
 _ROUNDS = 50
 """Maximum of sampled rounds in one attack."""
-_STAGE = 1
-"""Of Gram matrices that are attacked alone."""
 _CELLS, _SEED_NUMBERS = 2, 2
 Cells = tuple[float, ...]
 
@@ -280,29 +277,6 @@ def gradient_messages(mechanism: object) -> MessageProbe | None:
     return None if probe is None else probe(mechanism)
 
 
-def gram_messages(mechanism: GramMechanism) -> MessageProbe:
-    """Return the probe of noisy Gram matrices of stage 1: the features that change most, the same value m.
-
-    mechanism: of an even dimension.
-    """
-    bound, pair = (
-        mechanism.release.bounds[_STAGE - 1],
-        furthest_features(mechanism.release, _STAGE, isinstance(mechanism, GramGaussian)),
-    )
-    one, zero = (_numbers(np.outer(phi, phi), phi * bound) for phi in pair)
-
-    def send(world: int, runs: int, key: Key) -> Float64Array:
-        messages = np.empty((runs, mechanism.release.message_length))
-        for run in range(runs):
-            messages[run] = _numbers(*mechanism.randomize(pair[1 - world], bound, _STAGE, key, run))
-        return messages
-
-    def score(messages: Float64Array) -> Float64Array:
-        return gram_ratios(mechanism, _STAGE, messages, one, zero)
-
-    return MessageProbe("the features that change most, V = m", send, score)
-
-
 def furthest_features(release: GramRelease, stage: int, gaussian: bool) -> tuple[Float64Array, Float64Array]:
     """Return two features: at the cosine -1/2 for Gaussian noise, else those that nearly attain L1."""
     dimension, bound = release.dimension, release.bounds[stage - 1]
@@ -326,8 +300,3 @@ def gram_ratios(
     y, one, zero = messages / unit, one / unit, zero / unit
     first = ends.log_ratios(y[:, :wide], one[:wide], zero[:wide]).sum(axis=1)
     return np.asarray(first + off_diagonal.log_ratios(y[:, wide:], one[wide:], zero[wide:]).sum(axis=1))
-
-
-def _numbers(matrix: Float64Array, vector: Float64Array) -> Float64Array:
-    """Return diagonal, vector and upper triangle, float64[D (D + 3) / 2]."""
-    return np.concatenate([np.diag(matrix), vector, matrix[np.triu_indices(vector.shape[0], 1)]])

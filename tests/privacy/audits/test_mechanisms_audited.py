@@ -24,6 +24,8 @@ NEARLY_REACHED = {
     "privunit": 0.75,
     "gaussian": 0.3,
     "discrete_gaussian": 0.3,
+    "gram_laplace": 0.4,
+    "gram_gaussian": 0.4,
 }
 
 
