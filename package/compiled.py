@@ -15,6 +15,7 @@ from threading import Lock
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import llvmlite.binding as llvm
+import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import njit
@@ -77,9 +78,7 @@ def shows_numbers(record: type[T]) -> type[T]:
 
 def _view(array: A) -> A:
     """Return a view of an array that cannot be written to."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    return cast("A", np.broadcast_to(array, array.shape))
 
 
 def _retyped(_: object, array: Any) -> tuple[Signature, Callable[..., Any]]:  # noqa: ANN401 - a type of Numba's

@@ -252,8 +252,7 @@ def use_linked_code(dispatcher: Any, linked: Callable[[], Any]) -> None:  # noqa
             context.create_cpython_wrapper(library, about, own, None, flags.release_gil)
         library.finalize()
         entry = context.get_executable(library, about, own)
-        changed = {"library": library, "entry_point": entry, "fndesc": about, "environment": own}
-        whole = made._replace(**changed, target_context=context, metadata={})
+        whole = made._replace(library=library, entry_point=entry, fndesc=about, environment=own, metadata={})
         used = whole._find_referenced_environments()  # of all kernels linked
         for environment in used:
             library.codegen.set_env(environment.env_name, environment)

@@ -123,14 +123,6 @@ def _fill_clipped_in_units(out: np.ndarray, vector: np.ndarray, radius: float, n
 
 
 @kernel
-def clipped(vector: np.ndarray, radius: float, squared: bool) -> np.ndarray:
-    """Return float64[d]: `vector` shrunk into the ball of the L1 norm, or of the L2 norm if `squared`."""
-    shrunk = np.empty(vector.shape[0])
-    fill_clipped(shrunk, vector, radius, L2 if squared else L1)
-    return shrunk
-
-
-@kernel
 def fill_units(units: np.ndarray, shrunk: np.ndarray, radius: int | np.int64, grid: float, norm: int) -> None:
     """Fill `units` int64[d] with `shrunk` float64[d] in units of the grid, rounded towards 0: of norm at most `radius`.
 
@@ -148,11 +140,3 @@ def fill_units(units: np.ndarray, shrunk: np.ndarray, radius: int | np.int64, gr
                 size = abs(units[i])
                 units[i] -= np.int64(1) if units[i] > 0 else np.int64(-1)
                 total -= 2 * size - 1 if squared else 1
-
-
-@kernel
-def whole_units(vector: np.ndarray, radius: int, grid: float, squared: bool) -> np.ndarray:
-    """Return the clipped `vector` in units of the grid, int64[d], see `fill_units`."""
-    units = np.empty(vector.shape[0], dtype=np.int64)
-    fill_units(units, clipped(vector, radius * grid, squared), radius, grid, L2 if squared else L1)
-    return units

@@ -16,14 +16,14 @@ import numpy.typing as npt
 
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
-from dprl.privacy.mechanisms.clipping import L1, L2, clipped, whole_units
+from dprl.privacy.mechanisms.clipping import L1, L2
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.vectors import CLIPPED, GRIDDED, VectorMechanism, VectorNoise, check_ball, checked_vector
 
-__all__ = ["GRID", "ClippedGaussian", "ClippedLaplace", "VectorMechanism", "checked_vector", "clipped", "whole_units"]
+__all__ = ["GRID", "ClippedGaussian", "ClippedLaplace", "VectorMechanism", "checked_vector"]
 
 GRID = "grid"
 """Integers times a power of two: every sum is exact in float64."""

@@ -85,11 +85,6 @@ def to_limbs(value: int, n_limbs: int) -> UInt64Array:
     return np.frombuffer(value.to_bytes(8 * n_limbs, "big"), dtype=">u8").astype(np.uint64)
 
 
-def bernoulli_limbs(p: Fraction | Approximation, n_limbs: int = LIMBS) -> UInt64Array:
-    """Return the first 64 n_limbs bits of a probability p < 1, for `bernoulli`."""
-    return to_limbs(leading_bits(p, LIMB_BITS * n_limbs), n_limbs)
-
-
 @kernel
 def bernoulli(limbs: np.ndarray, key: np.ndarray, first: np.uint64) -> bool:
     """Return one coin Bernoulli(p), p given by limbs uint64[n]; reads words first, first+1, ... until one differs."""

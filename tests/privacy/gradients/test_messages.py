@@ -13,8 +13,8 @@ from scipy import stats
 
 from dprl.privacy import GradientClient, LedgerError, LocalGradientPrivacy, NoiseConfig, Streams
 from dprl.privacy.audits.recorder import Message, differing_channels
-from dprl.privacy.mechanisms.gradients import clipped
 from dprl.privacy.queries.gradient_calibration import GradientLayout
+from tests.privacy.clipped_vectors import clipped
 
 D = 12
 FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")

@@ -15,14 +15,13 @@ from dprl.privacy.mechanisms.gradients import (
     ClippedGaussian,
     ClippedLaplace,
     VectorMechanism,
-    clipped,
-    whole_units,
 )
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.randomness.bits import CHACHA20
 from dprl.privacy.randomness.streams import Streams
+from tests.privacy.clipped_vectors import clipped, whole_units
 from tests.privacy.sending import estimated
 from tests.without_compiler import printed_without_compiler
 

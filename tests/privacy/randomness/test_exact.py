@@ -11,9 +11,11 @@ import pytest
 
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.exact import (
+    LIMBS,
     RESERVED,
+    Approximation,
+    UInt64Array,
     bernoulli,
-    bernoulli_limbs,
     exp_minus,
     fill_bernoulli,
     leading_bits,
@@ -52,6 +54,11 @@ def test_exponential_refuses_what_is_no_probability() -> None:
         exp_minus(Fraction(-1), 64)
 
 
+def limbs_of(p: Fraction | Approximation) -> UInt64Array:
+    """The first 256 bits of a probability."""
+    return to_limbs(leading_bits(p, 256), LIMBS)
+
+
 def test_leading_bits_round_down() -> None:
     with localcontext() as context:
         context.prec = 120
@@ -82,14 +89,14 @@ def test_bad_probabilities_are_refused(p: Fraction | Callable[[int], int]) -> No
 
 def test_limbs_are_most_significant_first() -> None:
     assert to_limbs((5 << 64) + 7, 2).tolist() == [5, 7]
-    assert as_integer(bernoulli_limbs(Fraction(1, 3))) == 2**256 // 3
+    assert as_integer(limbs_of(Fraction(1, 3))) == 2**256 // 3
 
 
 @pytest.mark.parametrize("p", [Fraction(1, 3), Fraction(1, 100), Fraction(99, 100)])
 def test_coins_have_their_probability_and_no_other(p: Fraction) -> None:
     # Binomial at 5 standard deviations: false-alarm rate below 1e-6 each.
     out = np.empty(300_000, dtype=np.bool_)
-    fill_bernoulli(out, bernoulli_limbs(p), KEY, np.uint64(0))
+    fill_bernoulli(out, limbs_of(p), KEY, np.uint64(0))
     n, mean = out.shape[0], float(out.mean())
 
     def deviations(q: float) -> float:
@@ -130,7 +137,7 @@ def test_one_coin_reads_word_after_word() -> None:
 
 @pytest.mark.parametrize("n", [1, 255, 257])
 def test_a_coin_depends_on_its_number_only(n: int) -> None:
-    limbs = bernoulli_limbs(Fraction(2, 5))
+    limbs = limbs_of(Fraction(2, 5))
     whole, part = np.empty(2000, dtype=np.bool_), np.empty(n, dtype=np.bool_)
     fill_bernoulli(whole, limbs, KEY, np.uint64(0))
     fill_bernoulli(part, limbs, KEY, np.uint64(700))
@@ -166,9 +173,10 @@ def test_same_bits_without_the_compiler() -> None:
         "import numpy as np\n"
         "from fractions import Fraction\n"
         "from dprl.privacy.randomness.streams import Streams\n"
-        "from dprl.privacy.randomness.exact import bernoulli_limbs, fill_bernoulli, stochastic_round\n"
+        "from dprl.privacy.randomness.exact import fill_bernoulli, leading_bits, stochastic_round, to_limbs\n"
         "out = np.empty(600, dtype=np.bool_)\n"
-        "fill_bernoulli(out, bernoulli_limbs(Fraction(1, 3)), Streams(1, 'exact').key('user_noise'), np.uint64(0))\n"
+        "limbs, key = to_limbs(leading_bits(Fraction(1, 3), 256), 4), Streams(1, 'exact').key('user_noise')\n"
+        "fill_bernoulli(out, limbs, key, np.uint64(0))\n"
         "print(''.join('01'[int(x)] for x in out), stochastic_round(0.7, np.uint64(2**63)))\n"
     )
     drawn, rounded = printed_both_ways(code).split()
