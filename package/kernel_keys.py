@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from functools import cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, cast
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import llvmlite
 import numba
@@ -30,6 +30,7 @@ _LIBRARIES = frozenset({"numpy", "numba", "llvmlite"}) | sys.stdlib_module_names
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(...))
 _CALLEE = "callee "
 _first_seen = WeakKeyDictionary[FunctionType, list[str]]()
+_changed = WeakSet[FunctionType]()
 # Raise the first number whenever kernels are compiled in another way.
 _COMPILER = (4, sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__.split(".")[:2])
 
@@ -37,8 +38,8 @@ _COMPILER = (4, sys.version_info[:2], numba.__version__, llvmlite.__version__, n
 def reached(function: FunctionType) -> tuple[str | None, frozenset[str]]:
     """Return the key of everything that a function reaches by the names in its code, and the symbols that it calls.
 
-    It covers any call depth. The key is None if it cannot be determined, or if a constant has changed since the first
-    call, because a callee may have been compiled with the old value in this process.
+    It covers any call depth. The key is None if it cannot be determined, or if a constant has ever changed since the
+    first call, because a callee may have been compiled with another value in this process.
     """
     functions, externs, unchanged = [function], set[str](), True
     digest, known = hashlib.sha256(repr(_settings()).encode()), True
@@ -48,7 +49,9 @@ def reached(function: FunctionType) -> tuple[str | None, frozenset[str]]:
         digest.update("\n".join(described.words).encode())
         known = known and described.known
         own = [word for word in described.words if not word.startswith(_CALLEE)]
-        unchanged = unchanged and _first_seen.setdefault(one, own) == own
+        if _first_seen.setdefault(one, own) != own:
+            _changed.add(one)
+        unchanged = unchanged and one not in _changed
     if not known:
         digest.update(source_digest().encode())
     followed = known or all(is_ours(one.__code__.co_filename) for one in functions)
