@@ -7,11 +7,9 @@ Numba's own cache checks only the file of the called function; a kernel that was
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Collection
 from ctypes import addressof, c_int64
 from functools import cache
-from threading import Lock
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import llvmlite.binding as llvm
@@ -19,14 +17,14 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import njit
-from numba.core import config, event, sigutils, types
+from numba.core import config, sigutils, types
 from numba.core.ccallback import CFunc
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.imputils import impl_ret_borrowed
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-from dprl.kernel_cache import linked_kernel, set_cache, use_linked_code
+from dprl.kernel_cache import linked_kernel, set_cache, uncollected, use_linked_code
 
 F = TypeVar("F", bound=Callable[..., object])
 A = TypeVar("A", bound=npt.NDArray[Any])
@@ -76,19 +74,15 @@ def shows_numbers(record: type[T]) -> type[T]:
     return record
 
 
-def _view(array: A) -> A:
-    """Return a view of an array that cannot be written to."""
-    return cast("A", np.broadcast_to(array, array.shape))
-
-
 def _retyped(_: object, array: Any) -> tuple[Signature, Callable[..., Any]]:  # noqa: ANN401 - a type of Numba's
     """Compile to nothing: the same array, of a type that cannot be written to."""
     kind = array.copy(readonly=True)
     return kind(array), lambda context, build, _, arrays: impl_ret_borrowed(context, build, kind, arrays[0])
 
 
-read_only = _view if JIT_DISABLED else cast("Callable[[A], A]", cast("Any", intrinsic)(_retyped))
-"""Return a view of an array that cannot be written to; for kernels."""
+_numbas = cast("Any", intrinsic)(_retyped)
+read_only = cast("Callable[[A], A]", (lambda array: np.broadcast_to(array, array.shape)) if JIT_DISABLED else _numbas)
+"""Return a view of an array that kernels cannot write to by accident. Numba hands Python the array itself."""
 
 
 def extern_kernel(signature: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -159,28 +153,6 @@ class JumpTable:
             self._addresses[number] = llvm.address_of_symbol(self._functions[number].symbol)
 
 
-class _Uncollected(event.Listener):
-    """Switches the garbage collector off while Numba compiles: its many passes took a tenth of that time."""
-
-    def __init__(self) -> None:
-        self._lock, self._running, self._enabled = Lock(), 0, False
-
-    def on_start(self, event: object) -> None:  # noqa: ARG002 - Numba's signature
-        with self._lock:
-            if self._running == 0:
-                self._enabled = gc.isenabled()
-                gc.disable()
-            self._running += 1
-
-    def on_end(self, event: object) -> None:  # noqa: ARG002 - Numba's signature
-        with self._lock:
-            self._running -= 1
-            if self._running == 0 and self._enabled:
-                gc.enable()
-
-
-event.register("numba:compiler_lock", _Uncollected())
-
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": False}
 _engines: list[object] = []
 
@@ -206,7 +178,8 @@ def _compile_externs(names: Collection[str]) -> None:
             one = _waiting.pop(name)
             compiled: Any = CFunc(one.function, sigutils.normalize_signature(one.signature), {}, _OPTIONS)
             set_cache(compiled, ("cfunc", one.signature, sorted(_OPTIONS.items())), _compile_externs)
-            compiled.compile()
+            with uncollected():
+                compiled.compile()
             _compiled_extern.append(compiled)  # keeps its code in memory
             llvm.add_symbol(name, compiled.address)
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -257,6 +258,45 @@ def test_functions_of_one_name_stay_apart_in_files_of_several_processes(tmp_path
         code = f"import factory, numpy as np\n@factory.kernel\ndef called(x): return {call}\nprint(called(np.ones(3)))"
         values.append(float(printed(code, tmp_path)))
     assert values == [3.0, 6.0, 63.0]
+
+
+@compiled.kernel
+def _factorial(n: int) -> int:
+    return 1 if n <= 1 else n * _factorial(n - 1)
+
+
+@compiled.kernel
+def _evens(n: int) -> Iterator[int]:
+    for i in range(n):
+        yield 2 * i
+
+
+def test_kernels_may_call_themselves_and_yield() -> None:
+    for _ in range(2):
+        assert (_factorial(5), list(_evens(3))) == (120, [0, 2, 4])
+
+
+RESTORED = """
+import numpy as np
+from dprl.compiled import kernel
+
+SCALE = 2.0
+
+@kernel
+def scaled(x):
+    return SCALE * x
+
+@kernel
+def called(x):
+    return scaled(x) + 1.0
+"""
+
+
+def test_a_constant_that_was_changed_and_restored_leaves_no_wrong_code_on_disk(tmp_path: Path) -> None:
+    (tmp_path / "restored.py").write_text(RESTORED)
+    changed = "import restored as m\nm.scaled(1.0)\nm.SCALE = 4.0\nm.scaled(1)\nm.SCALE = 2.0\nm.called(3)"
+    printed(changed, tmp_path)
+    assert printed("import restored as m\nprint(m.called(3))", tmp_path) == "7.0\n"
 
 
 TALKING = """
