@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.configs.varying import needed_keys
 from dprl.platform.errors import UserError
 from dprl.platform.reports.records import label_columns
 
@@ -59,3 +60,10 @@ def test_a_label_is_text() -> None:
         read(algorithm=7)
     with pytest.raises(UserError, match="label: must be text, got 7"):
         read(label=7)
+
+
+def test_a_setting_that_others_determine_is_not_needed() -> None:
+    cells = [{"env": 1, "seed": a, "horizon": b, "twice": 2 * a} for a in (1, 2) for b in (3, 4)]
+    assert needed_keys(cells, ["seed", "horizon", "twice"], ["env"]) == ["seed", "horizon"]
+    assert needed_keys(cells, ["twice", "horizon", "seed"], ["env"]) == ["twice", "horizon"]
+    assert needed_keys(cells, ["horizon", "twice"], ["seed"]) == ["horizon"]
