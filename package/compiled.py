@@ -80,8 +80,8 @@ def _retyped(_: object, array: Any) -> tuple[Signature, Callable[..., Any]]:  # 
     return kind(array), lambda context, build, _, arrays: impl_ret_borrowed(context, build, kind, arrays[0])
 
 
-_numbas = cast("Any", intrinsic)(_retyped)
-read_only = cast("Callable[[A], A]", (lambda array: np.broadcast_to(array, array.shape)) if JIT_DISABLED else _numbas)
+_view = (lambda array: np.broadcast_to(array, array.shape)) if JIT_DISABLED else cast("Any", intrinsic)(_retyped)
+read_only = cast("Callable[[A], A]", _view)
 """Return a view of an array that kernels cannot write to by accident. Numba hands Python the array itself."""
 
 

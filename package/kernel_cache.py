@@ -1,8 +1,8 @@
 """Files of compiled kernels, in this user's cache or shipped with the package.
 
 Numba optimises every function that a kernel calls, and compiles machine code and two wrappers for it; then its callers
-merge the intermediate code and optimise all of it again. Here, called kernels have intermediate code only, which is
-optimised where machine code is made. A first run takes a third less time, and the code is as fast.
+merge the intermediate code and optimise all of it again. Here, a kernel has intermediate code once, which its callers
+and its wrapper for Python link and which is optimised where they become machine code. That code is as fast.
 """
 
 # mypy: disable-error-code="no-untyped-call, attr-defined, misc, assignment"
@@ -237,7 +237,7 @@ def linked_kernel(dispatcher: Any, options: dict[str, Any], prepare: Prepare) ->
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Switch the garbage collector off while Numba compiles: its many passes took a tenth of that time."""
+    """Switch the garbage collector off: its passes took a tenth of Numba's time. The caller holds Numba's lock."""
     enabled = gc.isenabled()
     gc.disable()
     try:
