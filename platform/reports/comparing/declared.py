@@ -19,6 +19,7 @@ Settings = tuple[tuple[str, str], ...]
 _ALGORITHM = "algorithm."
 _NAME = "algorithm.name"
 _NOISE = ("privacy.", "noise.")
+_RELEASES = "releases"
 _PRIVACY = ("privacy.model", "privacy.epsilon", "privacy.delta")
 MOST_PAIRS = 200
 """With more comparisons at one privacy, none is declared: after adjustment no test would have power."""
@@ -29,8 +30,9 @@ SAME_EPSILON = 1.0 + 1e-6
 class Factors(NamedTuple):
     """The factors of a cell that vary within its group.
 
-    constants: settings of the algorithm. noise: settings of privacy besides model, epsilon and delta. epsilon: the
-    claimed one if the claim holds, else the certified one; infinite without privacy.
+    constants: settings of the algorithm. noise: settings of privacy besides model, epsilon and delta, and how many
+    releases the noise is for: the fewer, the less noise has each of them. epsilon: the claimed one if the claim holds,
+    else the certified one; infinite without privacy.
     """
 
     algorithm: str
@@ -44,6 +46,11 @@ class Factors(NamedTuple):
     def private(self) -> bool:
         """Whether privacy was asked for."""
         return self.model != "none"
+
+    @property
+    def settings_of_noise(self) -> Settings:
+        """The noise without the number of releases."""
+        return tuple(setting for setting in self.noise if setting[0] != _RELEASES)
 
     @property
     def comparable(self) -> bool:
@@ -72,7 +79,8 @@ class Factors(NamedTuple):
 def factors_of(cells: Sequence[ReportCell]) -> list[Factors]:
     """Return the factors of the cells of one group.
 
-    If all cells have one algorithm, its varying settings play the part of the algorithm.
+    If all cells have one algorithm, its varying settings play the part of the algorithm; the number of releases, which
+    follows from them, is then no factor of its own.
     """
     rows = [cell.row for cell in cells]
     keys = [key for key in dict.fromkeys(key for row in rows for key in row) if varies(key, rows)]
@@ -87,6 +95,8 @@ def factors_of(cells: Sequence[ReportCell]) -> list[Factors]:
             name, settings = " ".join([name, *(f"{key.rpartition('.')[2]}={value}" for key, value in settings)]), ()
         private = cell.private
         noise_settings = _settings(row, noise) if private else ()
+        if private and not alone:
+            noise_settings += ((_RELEASES, str(cell.certificate.get(_RELEASES))),)
         delta = float(row.get("claimed_delta", 0.0)) if private else 0.0
         epsilon = _epsilon(cell) if private else math.inf
         found.append(Factors(name, settings, noise_settings, str(row["privacy.model"]), delta, epsilon))

@@ -78,12 +78,12 @@ class Finding:
     @property
     def cell(self) -> ReportCell:
         """The best cell. Raises ValueError where there is none."""
-        return self.group.cells[self._place]
+        return self.group.cells[self.place]
 
     @property
     def name(self) -> str:
         """The name of the best cell in the group. Raises ValueError where there is none."""
-        return self.group.names[self._place]
+        return self.group.names[self.place]
 
     @property
     def algorithm(self) -> str:
@@ -91,7 +91,8 @@ class Finding:
         return algorithm_name(self.cell.row)
 
     @property
-    def _place(self) -> int:
+    def place(self) -> int:
+        """The place of the best cell in the group. Raises ValueError where there is none."""
         if self.best is None:
             raise ValueError("finding must have a best cell")
         return self.best

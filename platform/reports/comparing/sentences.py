@@ -25,6 +25,7 @@ from dprl.platform.reports.records import is_gap, results_in
 
 NO_TEST = f"fewer than {FEWEST_SEEDS} seeds: no test"
 MIXED = "algorithm and noise differ"
+_GROWTH = "algorithm.replan_growth"
 _EXTREME = {"low": "lowest", "high": "highest"}
 
 
@@ -284,11 +285,21 @@ def _mixed(chosen: Sequence[Finding]) -> list[str]:
         name = _algorithm(each.group, rival)
         mixed = MIXED if name != each.algorithm else "settings and noise differ"
         text = f"{mixed} between the best cell and the next best ({name})"
-        text += "; no cell of another algorithm has the same noise" if equal is None else ""
-        if equal is not None:
+        if equal is None:
+            text += f"; no cell of another algorithm has the same noise{_remedy(each, rival)}"
+        else:
             text += f"; at equal noise, {rival_text(each.group, equal)}"
         told.setdefault(text, []).append(model_text(each.budget.model))
     return [f"Under {' and '.join(models)}, {text}." for text, models in told.items()]
+
+
+def _remedy(each: Finding, rival: Rival) -> str:
+    """Return how the noise becomes equal if only the schedules of releases differ, else ''."""
+    ours, theirs = (each.group.factors[place] for place in (each.place, rival.place))
+    growths = {cell.row.get(_GROWTH) for cell in (each.cell, each.group.cells[rival.place])}
+    if ours.settings_of_noise != theirs.settings_of_noise or len(growths) == 1:
+        return ""
+    return f" (they release at different times; with the same {_GROWTH} in both, the noise is the same)"
 
 
 def _algorithm(group: Group, rival: Rival) -> str:

@@ -38,7 +38,7 @@ def report_cell(
     """A cell whose seeds' regrets grow to `finals`; without privacy for model none."""
     if model == "none":
         claimed, proved = None, float("inf")
-    proof = certificate(model, claimed, proved, more.pop("audit", None))
+    proof = certificate(model, claimed, proved, more.pop("audit", None)) | {"releases": more.pop("releases", None)}
     ends = np.array(finals)
     row: dict[str, Any] = {
         "cell": f"{abs(hash((algorithm, model, claimed, proved, *finals, *more.items()))):012x}"[:12],

@@ -59,6 +59,21 @@ def test_cells_that_differ_in_one_factor_are_compared() -> None:
     }
 
 
+def test_algorithms_are_compared_only_if_their_counters_release_equally_often() -> None:
+    slow: dict[str, Any] = {"algorithm.replan_growth": 0.01}
+    fast: dict[str, Any] = {"algorithm.replan_growth": 0.0}
+    group = group_of(
+        report_cell(finals(10), algorithm="bernstein_vi", releases=751, **slow),
+        report_cell(finals(20), releases=751, **slow),
+        report_cell(finals(30), **fast),
+    )
+    assert kinds(group) == {("algorithm", frozenset({10, 20}))}
+    local = report_cell(finals(40), "ldp", **fast), report_cell(finals(50), "ldp", algorithm="bernstein_vi", **slow)
+    assert kinds(group_of(*local)) == {("algorithm", frozenset({40, 50}))}
+    one = [report_cell(finals(10 * x), releases=x, **dict[str, Any]({"algorithm.replan_growth": x})) for x in (1, 2)]
+    assert kinds(group_of(*one)) == {("algorithm", frozenset({10, 20}))}
+
+
 def test_algorithms_are_compared_at_equal_constants_or_each_as_it_was_tuned() -> None:
     name = "algorithm.bonus_scale"
     both = [report_cell(finals(10 + i), **dict[str, Any]({name: x})) for i, x in enumerate((1.0, 0.1))]

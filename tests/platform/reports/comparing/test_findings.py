@@ -55,7 +55,15 @@ def test_a_ratio_that_mixes_algorithm_and_noise_is_not_given() -> None:
 def test_algorithms_that_never_had_equal_noise_are_not_ranked_by_a_test() -> None:
     group, _ = found(report_cell(LOW, algorithm="bernstein_vi", **ONE_HOT), report_cell(HIGH, **SEPARATE))
     assert heading([group]).endswith("(no comparison at equal noise)")
-    assert "no cell of another algorithm has the same noise" in " ".join(lead([group]))
+    assert "no cell of another algorithm has the same noise." in " ".join(lead([group]))
+
+
+def test_where_only_the_releases_differ_the_report_says_how_the_noise_becomes_equal() -> None:
+    slow: dict[str, Any] = {"algorithm.replan_growth": 0.01, "releases": 751}
+    fast: dict[str, Any] = {"algorithm.replan_growth": 0.0}
+    group, _ = found(report_cell(LOW, algorithm="bernstein_vi", **slow), report_cell(HIGH, **fast))
+    assert heading([group]).endswith("(no comparison at equal noise)")
+    assert "with the same algorithm.replan_growth in both, the noise is the same" in " ".join(lead([group]))
 
 
 def test_the_cost_of_privacy_is_a_ratio_to_the_same_algorithm() -> None:
