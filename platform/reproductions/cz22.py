@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dprl.platform.reproductions.theory import Term, theory_paper
+from dprl.platform.reproductions.theory import Term, TheoryPaper
 
 AXES = {"H": "env.horizon", "S": "env.n_states", "A": "env.n_actions"}
 BASE = {"H": 4, "S": 3, "A": 2}
@@ -33,4 +33,4 @@ NAMES = {
     "bernstein_vi": "bernstein_vi (ours)",
 }
 
-PAPER = theory_paper("cz22", NAMES, AXES, BASE, TERMS, LEAST)
+PAPER = TheoryPaper("cz22", NAMES, AXES, BASE, TERMS, LEAST)

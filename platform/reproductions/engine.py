@@ -6,7 +6,7 @@ A paper is one file of data and one page in Markdown with placeholders for table
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -106,33 +106,17 @@ class Ran:
     complete: bool
 
 
-def _nothing(*_: object) -> dict[str, Any]:
-    return {}
-
-
-def _named(key: claims.Key) -> dict[str, Any]:
-    return {**key._asdict(), "epsilon": claims.finite_epsilon(key)}
-
-
-@dataclass(frozen=True)
 class Paper:
-    """Published experiment that can be reproduced; only the fields without a default are required.
+    """Published experiment that can be reproduced.
 
-    Args:
+    Attributes:
         name: of the reproduction, of its page and its template.
         config: name of the config of the sweep with its cells.
         runs: number per cell in the paper.
         groups: readings, if the paper leaves settings open; an experiment belongs to the first one that fits.
         names: of mechanisms, on pages.
-        key: returns the key of a cell from its group and parameters, None if it is not in the paper.
-        read: reads the results of one cell.
         measures: of every cell, for programs.
         tables, sentences: of the paper; all are tested in every group.
-        extra: computes findings besides the cells, also from the sweeps `further`, for `Findings.extra`.
-        blocks: text of further placeholders of the template, or other text of the standard ones.
-        figures: PNG files by name.
-        more: further entries of the data for programs.
-        named: entries that identify a cell's data.
         units: names of the numbers of runs and of episodes, on the page and in the data.
         further: configs of more sweeps, for `extra`.
     """
@@ -142,18 +126,49 @@ class Paper:
     runs: int
     groups: tuple[Group, ...]
     names: Mapping[str, str]
-    key: Callable[[str, Mapping[str, Scalar]], claims.Key | None]
-    read: Callable[[CellResults], claims.Cell]
-    measures: tuple[claims.Measure, ...]
+    measures: tuple[claims.Measure, ...] = ()
     tables: tuple[claims.PublishedTable, ...] = ()
     sentences: tuple[claims.Sentence, ...] = ()
-    extra: Callable[[Request, Sequence[Ran]], Mapping[str, Any]] = _nothing
-    blocks: Callable[[Findings], Mapping[str, str]] = _nothing
-    figures: Callable[[Findings], Mapping[str, bytes]] = _nothing
-    more: Callable[[Findings], Mapping[str, Any]] = _nothing
-    named: Callable[[claims.Key], dict[str, Any]] = _named
     units: tuple[str, str] = ("runs", "episodes")
     further: tuple[str, ...] = ()
+
+    def key(self, group: str, flat: Mapping[str, Scalar]) -> claims.Key | None:
+        """Return the key of the cell of a group with these parameters, None if it is not in the paper."""
+        raise NotImplementedError
+
+    def read(self, results: CellResults) -> claims.Cell:
+        """Return the results of one cell."""
+        raise NotImplementedError
+
+    def extra(self, request: Request, others: Sequence[Ran]) -> Mapping[str, Any]:  # noqa: ARG002 - for subclasses
+        """Return findings besides the cells, also from the sweeps `further`, for `Findings.extra`."""
+        return {}
+
+    def blocks(self, found: Findings) -> dict[str, str]:
+        """Return the text of the template's placeholders."""
+        cells, groups, decided = found.cells, [group.name for group in self.groups], self.decided(found.cells)
+        runs, users = self.units
+        entries = {one: {group: one.entries(group, cells, self.runs) for group in groups} for one in self.tables}
+        return {
+            "made": "  \n".join(found.made),
+            "counted": f"{tables.run_counts(cells)} {runs} of {tables.longest(cells):,} {users} for each cell.",
+            "groups": "\n".join(f"* **{one.name}**: {one.words}" for one in self.groups),
+            "tables": "\n\n".join(
+                tables.published_table(one, by_group, self.names) for one, by_group in entries.items()
+            ),
+            "sentences": tables.sentence_table(decided, groups),
+            "claims": tables.claim_table(decided, groups, self.runs),
+            "privacy": tables.privacy_table(cells, self.names),
+            "left_open": tables.left_open(list(cells.values())),
+        }
+
+    def figures(self, found: Findings) -> dict[str, bytes]:
+        """Return PNG files by name."""
+        raise NotImplementedError
+
+    def named(self, key: claims.Key) -> dict[str, Any]:
+        """Return the key of a cell as plain data."""
+        return {**key._asdict(), "epsilon": claims.finite_epsilon(key)}
 
     def __call__(self, request: Request) -> Reproduced:
         """Run the unfinished cells of the sweeps, and write the page into <home>/reproductions/NAME[_quick].
@@ -176,46 +191,23 @@ class Paper:
         group = next((group.name for group in self.groups if group.has(flat)), None)
         return None if group is None else self.key(group, flat)
 
-    def present(self, cells: claims.Cells) -> list[str]:
-        """Return the names of the groups that have cells, in order."""
-        found = {key.group for key in cells}
-        return [group.name for group in self.groups if group.name in found]
-
     def decided(self, cells: claims.Cells) -> claims.Decided:
         """Return the decision on each sentence, by group."""
-        groups = self.present(cells)
         return [
-            (one, {group: claims.decide(one, group, cells, self.runs) for group in groups}) for one in self.sentences
+            (one, {group.name: claims.decide(one, group.name, cells, self.runs) for group in self.groups})
+            for one in self.sentences
         ]
 
     def page(self, found: Findings) -> str:
         """Return the page: the template with its placeholders filled; paragraphs that become empty are left out."""
-        blocks = {**self._standard_blocks(found), **self.blocks(found)}
+        blocks = self.blocks(found)
         template = (Path(__file__).parent / f"{self.name}.md").read_text(encoding="utf-8")
         parts = (_PLACE.sub(lambda place: blocks[place[1]], part) for part in template.rstrip("\n").split("\n\n"))
         return "\n\n".join(part for part in parts if part) + "\n"
 
-    def _standard_blocks(self, found: Findings) -> dict[str, str]:
-        """Return the text of the placeholders that every template may have."""
-        cells, groups, decided = found.cells, self.present(found.cells), self.decided(found.cells)
-        runs, users = self.units
-        entries = {one: {group: one.entries(group, cells, self.runs) for group in groups} for one in self.tables}
-        return {
-            "made": "  \n".join(found.made),
-            "counted": f"{tables.run_counts(cells)} {runs} of {tables.longest(cells):,} {users} for each cell.",
-            "groups": "\n".join(f"* **{one.name}**: {one.words}" for one in self.groups if one.name in groups),
-            "tables": "\n\n".join(
-                tables.published_table(one, by_group, self.names) for one, by_group in entries.items()
-            ),
-            "sentences": tables.sentence_table(decided, groups),
-            "claims": tables.claim_table(decided, groups, self.runs),
-            "privacy": tables.privacy_table(cells, self.names),
-            "left_open": tables.left_open(list(cells.values())),
-        }
-
     def verdicts(self, found: Findings) -> list[list[str]]:
         """Return a table for a terminal: published numbers and sentences by group. The first row has the headers."""
-        groups, rows = self.present(found.cells), []
+        groups, rows = [group.name for group in self.groups], []
         for one in self.tables:
             counts = (claims.inside(one.entries(group, found.cells, self.runs)) for group in groups)
             rows.append([f"{one.name}: inside our range", *(f"{hits} of {asked}" for hits, asked in counts)])
@@ -226,18 +218,18 @@ class Paper:
 
     def data(self, found: Findings) -> dict[str, Any]:
         """Return all numbers of the page as plain data."""
-        cells, groups = found.cells, self.present(found.cells)
+        cells = found.cells
         entries = [
             {"table": place, **self.named(entry.key), **claims.entry_data(entry, self.runs)}
             for place, one in enumerate(self.tables, 1)
-            for group in groups
-            for entry in one.entries(group, cells, self.runs)
+            for group in self.groups
+            for entry in one.entries(group.name, cells, self.runs)
         ]
         sentences = [claims.sentence_data(sentence, by_group) for sentence, by_group in self.decided(cells)]
         every = [
             {**self.named(key), **claims.cell_data(cell, self.measures, self.units)} for key, cell in cells.items()
         ]
-        return {"tables": entries, "sentences": sentences, "cells": every, **self.more(found)}
+        return {"tables": entries, "sentences": sentences, "cells": every}
 
 
 def run_cells(request: Request, config: str, paper: str, quick_seeds: int) -> Ran:

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from dprl.platform.reports.inference.intervals import bands
-from dprl.platform.reports.verdicts import epsilon_sign
 from dprl.platform.reproductions import figures as plots
 from dprl.platform.reproductions import ma_ldp
 from dprl.platform.reproductions.claims import Cell, Cells, Key, Side
 from dprl.platform.reproductions.engine import Findings
-from dprl.platform.reproductions.tables import longest, run_counts
-from dprl.platform.results.summary import standing
+from dprl.platform.reproductions.tables import longest, proved_text, run_counts
 
 FIGURES = ("ma_ldp_figure_1.png", "ma_ldp_cells.png")
 _MARKERS = {
@@ -36,8 +34,8 @@ _BIT_STYLES = [
 
 def weak_label(side: Side, cell: Cell) -> str:
     """Return the name of a cell with too little noise, including its guarantee."""
-    at = f" at \u03b4={cell.certificate['claimed']['delta']:g}" if cell.certificate["claimed"]["delta"] else ""
-    return f"{side.label}'s scale \u00f7 10,000: proves \u03b5={epsilon_sign(standing(cell.certificate).proved)}{at}"
+    proved = proved_text(cell).replace(", ", " at ")
+    return f"{side.label}'s scale \u00f7 10,000: proves \u03b5={proved}"
 
 
 def row_label(name: Key, cell: Cell) -> str:
@@ -52,8 +50,10 @@ def row_label(name: Key, cell: Cell) -> str:
 def figures(found: Findings) -> dict[str, bytes]:
     """Return Figure 1, the regret over users, and R_K of every cell."""
     cells, levels = found.cells, ma_ldp.Levels.of(longest(found.cells))
-    grouped = [(group, [name for name in cells if name.group == group.name]) for group in ma_ldp.GROUPS]
-    points = [(group.words, group.private, [_point(name, cells[name]) for name in names]) for group, names in grouped]
+    points = [
+        (group.words, group.private, [_point(name, cell) for name, cell in cells.items() if name.group == group.name])
+        for group in ma_ldp.GROUPS
+    ]
     return {
         FIGURES[0]: plots.draw_panels(
             [_regret_panels(cells, levels)],
@@ -62,7 +62,7 @@ def figures(found: Findings) -> dict[str, bytes]:
             (-0.02 * levels.worst, 1.02 * levels.worst),
         ),
         FIGURES[1]: plots.draw_points(
-            [group for group in points if group[2]],
+            points,
             [(levels.uniform, "at random"), (levels.half, "half of random's"), (0.0, "best")],
             "Regret of all cells; grey: NOT PRIVATE. Labels have the \u03b5 that is claimed",
             "R_K (reward), mean over runs with its 95 % bootstrap interval",
@@ -103,13 +103,11 @@ def _figure_lines(group: str, cells: Cells) -> list[plots.Line]:
     """Return the lines of Figure 1: colour and width show the mechanism, also in grey; dashes the larger epsilon."""
     lines = []
     for side in ma_ldp.FIGURE:
-        cell, laplace = cells.get(side.key.of(group)), side.key.mechanism == ma_ldp.LAPLACE
-        if cell is not None:
-            dashes = plots.DASHED if side.key.epsilon == 0.2 else plots.SOLID
-            style = {"color": plots.COLOURS[0 if laplace else 1], "ls": dashes, "lw": 1.2 if laplace else 2.2}
-            lines.append(
-                _regret_line(cell, weak_label(side, cell) if group in ma_ldp.ILLUSTRATIONS else side.label, style)
-            )
+        cell, laplace = cells[side.key.of(group)], side.key.mechanism == ma_ldp.LAPLACE
+        dashes = plots.DASHED if side.key.epsilon == 0.2 else plots.SOLID
+        style = {"color": plots.COLOURS[0 if laplace else 1], "ls": dashes, "lw": 1.2 if laplace else 2.2}
+        label = weak_label(side, cell) if group in ma_ldp.ILLUSTRATIONS else side.label
+        lines.append(_regret_line(cell, label, style))
     return lines
 
 

@@ -123,20 +123,19 @@ class Guarantees(NamedTuple):
 
 def privacy_table(guarantees: Guarantees) -> str:
     """Return Table 1: the claims, and the guarantee of the same noise."""
-    lines = []
-    for row in TABLE_1:
-        proofs = {n: guarantees.proofs[row.mechanism, n, d] for n, d in EXAMPLES}
-        verdicts = {n: VERDICTS[one.verdict] for n, one in proofs.items()}
-        told = [_proof(row.mechanism, one) for one in proofs.values()]
-        attack = _attack(row.mechanism, guarantees.attacks.get(row.mechanism))
+    rows = []
+    for one in TABLE_1:
+        row = {"mechanism": one.name, "claimed": one.privacy, "order of regret": one.order}
+        row["proved as printed"] = f"\u03b5 = {INFINITE}"
+        proofs = {example: guarantees.proofs[one.mechanism, *example] for example in EXAMPLES}
+        for (n, d), proof in proofs.items():
+            row[f"proved after the clips, n={n} d={d}"] = _proof(one.mechanism, proof)
+        row["attack on n=2 d=2"] = _attack(one.mechanism, guarantees.attacks.get(one.mechanism))
+        verdicts = {n: VERDICTS[proof.verdict] for (n, _), proof in proofs.items()}
+        same, *others = dict.fromkeys(verdicts.values())
         by_example = "; ".join(f"n={n}: {verdict}" for n, verdict in verdicts.items())
-        same = len(set(verdicts.values())) == 1
-        line = [row.name, row.privacy, row.order, f"\u03b5 = {INFINITE}", *told, attack]
-        lines.append([*line, verdicts[EXAMPLES[0][0]] if same else by_example])
-    headers = ["mechanism", "claimed", "order of regret", "proved as printed"]
-    headers += [f"proved after the clips, n={n} d={d}" for n, d in EXAMPLES]
-    headers += ["attack on n=2 d=2", "verdict after the clips"]
-    return markdown_table(headers, lines, headers)
+        rows.append({**row, "verdict after the clips": by_example if others else same})
+    return markdown_table(rows, rows[0])
 
 
 def _proof(mechanism: str, found: Proved) -> str:

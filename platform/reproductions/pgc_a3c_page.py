@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,20 @@ from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc_a3c.random_search import first_successes
 from dprl.envs import CartPoleGravity
 from dprl.platform.configs.config import config_files, load_cells
-from dprl.platform.configs.experiment import Scalar, varying_keys
+from dprl.platform.configs.experiment import varying_keys
+from dprl.platform.reports.cell_texts import plain
 from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
-from dprl.platform.reports.verdicts import epsilon_sign
 from dprl.platform.reproductions import claims, pgc_a3c, robustness, tables
 from dprl.platform.reproductions.engine import Findings, Paper, Ran, Request
 from dprl.platform.reproductions.figures import COLOURS, DASHED, DOTTED, SOLID, Line, Panel, draw_panels
 from dprl.platform.reproductions.resampling import compared, estimate, mean, median, share
 from dprl.platform.results.layout import SweepLayout
-from dprl.platform.results.summary import standing
 from dprl.privacy import Streams
 
+_DRAWN = ("R1", "R2")
+"""Readings with the cells of Figure 2."""
 FIGURES = ("pgc_a3c_figure_2.png", "pgc_a3c_figure_3.png")
 _BEST, _SEARCHES = "pgc_a3c_best", 400
 _APART = ("privacy.model", "privacy.mechanism", "privacy.epsilon", "privacy.clip_norm")
@@ -57,103 +57,136 @@ _BUFFER_STYLES: dict[int, dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class BestCell:
-    """Private cell of our own sweep, pgc_a3c_best.
+class _PGCA3C(Paper):
+    """[OT20], with controls, random search, scores by environment, and our own best settings."""
 
-    proved: epsilon, and delta if it is positive. settings: those that distinguish it from the others.
+    name, config, runs = "pgc_a3c", pgc_a3c.CONFIG, pgc_a3c.RUNS
+    groups, names, units = pgc_a3c.READINGS, pgc_a3c.NAMES, ("trials", "submissions")
+    measures = (pgc_a3c.FIRST, pgc_a3c.SUCCESS, pgc_a3c.AREA_UNDER, pgc_a3c.MEAN_SCORE, pgc_a3c.FINAL)
+    tables, sentences = pgc_a3c.TABLES, pgc_a3c.SENTENCES
+    further = (robustness.CONFIG,)
+
+    key, read = staticmethod(pgc_a3c.key), staticmethod(pgc_a3c.read)
+
+    def extra(self, request: Request, others: Sequence[Ran]) -> dict[str, Any]:
+        """Return the random searches, with the same draws every time, scores by environment, and our own best cells."""
+        (ran,) = others
+        env, runs, streams = CartPoleGravity().build(), request.searches or _SEARCHES, Streams(0, "random search")
+        return {
+            "greedy": first_successes(env, runs, streams, pgc_a3c.TARGET),
+            "exploring": first_successes(env, runs, streams, pgc_a3c.TARGET, exploring=True),
+            "robustness": robustness.scored(ran.cells),
+            "robustness_made": ran.made,
+            "best": _best_cells(request.home.resolve()),
+        }
+
+    def blocks(self, found: Findings) -> dict[str, str]:
+        """Return the text of the placeholders that only this page has."""
+        cells = found.cells
+        least = min(cell.count for cell in cells.values())
+        few = f" With {least} trials the column `as many runs` is resampled from no more than these; --full runs 100."
+        return {
+            **super().blocks(found),
+            "counted": f"{tables.run_counts(cells)} trials of {tables.longest(cells):,} submissions for each cell."
+            + ("" if least > pgc_a3c.RUNS else few),
+            "laplace_buffering": pgc_a3c.LAPLACE_BUFFERING.text,
+            "projected_buffering": pgc_a3c.PROJECTED_BUFFERING.text,
+            "controls": _control_table(cells),
+            "search": _search_table(found.extra),
+            "scores": _score_table(cells),
+            **robustness.blocks(found.extra["robustness"], found.extra["robustness_made"]),
+            "noise": "; ".join(_noise(cells)) or "none",
+            "best": _best_table(found.extra["best"]),
+        }
+
+    def figures(self, found: Findings) -> dict[str, bytes]:
+        """Return Figures 2 and 3 of the paper from our trials."""
+        cells = found.cells
+        trials = f"{tables.run_counts(cells)} trials"
+        stretch = max(int(np.diff(cell.ends, prepend=0).max()) for cell in cells.values())
+        scores = [[_score_panel(reading, mechanism, cells) for mechanism in pgc_a3c.BUFFERS] for reading in _DRAWN]
+        successes = [[_success_panel(reading, epsilon, cells) for epsilon in pgc_a3c.EPSILONS] for reading in _DRAWN]
+        return {
+            FIGURES[0]: draw_panels(
+                scores,
+                f"Figure 2, \u03b5 = 1: mean score over {stretch:,} submissions, {trials}; band: middle half of them",
+                ("submissions", "score (steps)"),
+                (0.0, 208.0),
+            ),
+            FIGURES[1]: draw_panels(
+                successes,
+                f"Figure 3: share of trials with a first success by then, {trials}; bands: 95 % intervals (Clopper and "
+                "Pearson)",
+                ("submissions", "success ratio"),
+                (0.0, 1.02),
+            ),
+        }
+
+    def named(self, key: claims.Key) -> dict[str, Any]:
+        """Return the key of a cell as plain data."""
+        return {
+            "reading": key.group,
+            "mechanism": key.mechanism,
+            "epsilon": claims.finite_epsilon(key),
+            "buffer_size": key.setting,
+            "reports": key.control or "gradient",
+        }
+
+    def data(self, found: Findings) -> dict[str, Any]:
+        """Return all numbers of the page as plain data."""
+        searches = {
+            name: {
+                "runs": len(found.extra[name]),
+                "first_success": claims.estimate_data(estimate(found.extra[name], median)),
+            }
+            for name in ("greedy", "exploring")
+        }
+        environments = robustness.data(found.extra["robustness"])
+        return {**super().data(found), "robustness": environments, "random_search": searches}
+
+
+PAPER = _PGCA3C()
+
+
+def _best_cells(home: Path) -> dict[claims.Key, claims.Cell]:
+    """Return the finished private cells of that sweep, sorted by epsilon and median; {} if it was never run.
+
+    Key.control has the settings that distinguish a cell from the others.
     """
-
-    epsilon: float
-    proved: str
-    mechanism: str
-    settings: str
-    cell: claims.Cell
-
-    @classmethod
-    def of(cls, flat: Mapping[str, Scalar], keys: Sequence[str], cell: claims.Cell) -> BestCell:
-        """Return the cell with these parameters; `keys` are those that distinguish it from the others."""
-        epsilon, delta = float(flat["privacy.epsilon"]), float(flat.get("privacy.delta", 0.0))
-        proved = epsilon_sign(standing(cell.certificate).proved) + (f", \u03b4={delta:g}" if delta else "")
-        told = [f"{name.rpartition('.')[2]} {_plain(flat[name])}" for name in keys if name in flat]
-        return cls(epsilon, proved, str(flat["privacy.mechanism"]), ", ".join(told), cell)
-
-
-def _plain(value: Scalar) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def extra(request: Request, further: Sequence[Ran]) -> dict[str, Any]:
-    """Return the random searches, with the same draws every time, scores by environment, and our own best cells."""
-    (ran,) = further
-    env, runs, streams = CartPoleGravity().build(), request.searches or _SEARCHES, Streams(0, "random search")
-    return {
-        "greedy": first_successes(env, runs, streams, pgc_a3c.TARGET),
-        "exploring": first_successes(env, runs, streams, pgc_a3c.TARGET, exploring=True),
-        "robustness": robustness.scored(ran.cells),
-        "robustness_made": ran.made,
-        "best": _best_cells(request.home.resolve()),
-    }
-
-
-def _best_cells(home: Path) -> list[BestCell]:
-    """Return the finished private cells of that sweep, sorted by epsilon and median; [] if it was never run."""
     layout = SweepLayout(home, _BEST)
     if _BEST not in config_files() or not layout.folder.is_dir():
-        return []
+        return {}
     cells = layout.cells(load_cells(_BEST))
-    keys = [name for name in varying_keys([cell.experiment for cell in cells]) if name not in _APART]
-    found = []
+    names = [name for name in varying_keys([cell.experiment for cell in cells]) if name not in _APART]
+    found = {}
     for cell in cells:
         flat = cell.experiment.parameters()
         if cell.finished and flat["privacy.model"] != "none":
-            found.append(BestCell.of(flat, keys, pgc_a3c.read(cell.folder.results())))
-    return sorted(found, key=lambda one: (one.epsilon, pgc_a3c.FIRST.estimate(one.cell).value))
-
-
-def blocks(found: Findings) -> dict[str, str]:
-    """Return the text of the placeholders that only this page has."""
-    cells = found.cells
-    least = min(cell.count for cell in cells.values())
-    few = f" With {least} trials the column `as many runs` is resampled from no more than these; --full runs 100."
-    literal = "The literal reading has the noise-only controls of R2: without gradients they are the same runs."
-    return {
-        "counted": f"{tables.run_counts(cells)} trials of {tables.longest(cells):,} submissions for each cell."
-        + ("" if least > pgc_a3c.RUNS else few),
-        "laplace_buffering": pgc_a3c.LAPLACE_BUFFERING.text,
-        "projected_buffering": pgc_a3c.PROJECTED_BUFFERING.text,
-        "controls": _control_table(cells),
-        "literal": literal if "literal" in PAPER.present(cells) else "",
-        "search": _search_table(found.extra),
-        "scores": _score_table(cells),
-        **robustness.blocks(found.extra["robustness"], found.extra["robustness_made"]),
-        "noise": "; ".join(_noise(cells)) or "none",
-        "best": _best_table(found.extra["best"]),
-    }
+            told = ", ".join(f"{name.rpartition('.')[2]} {plain(flat[name])}" for name in names if name in flat)
+            name = claims.Key("", str(flat["privacy.mechanism"]), float(flat["privacy.epsilon"]), control=told)
+            found[name] = pgc_a3c.read(cell.folder.results())
+    return dict(sorted(found.items(), key=lambda one: (one[0].epsilon, pgc_a3c.FIRST.estimate(one[1]).value)))
 
 
 def _control_table(cells: claims.Cells) -> str:
-    lines = []
-    for name, cell in cells.items():
-        control = cells.get(name._replace(control=pgc_a3c.NOISE))
+    rows = []
+    for name in sorted(cells, key=_place):
+        cell, control = cells[name], cells.get(name._replace(control=pgc_a3c.NOISE))
         if not name.control and control is not None and name.setting == pgc_a3c.BUFFERS.get(name.mechanism):
             difference = compared(cell.values["area"], control.values["area"], mean, pgc_a3c.RUNS)
             gained = Estimate(difference.difference, difference.lower, difference.upper, "linear")
-            shares = [
-                tables.number(float(mean(one.values[kind])), 3)
-                for kind in ("success", "area")
-                for one in (cell, control)
-            ]
-            row = [
-                name.group,
-                pgc_a3c.NAMES[name.mechanism],
-                tables.epsilon_text(name.epsilon),
-                *shares,
-                tables.interval(gained, 3),
-            ]
-            lines.append((_place(name), row))
-    headers = ["reading", "mechanism", "\u03b5", "success", "noise only", "area", "noise only", "area gained [95 %]"]
-    return markdown_table(headers, [row for _, row in sorted(lines)], _TEXTS)
+            row = _named(name)
+            for kind in ("success", "area"):
+                row[kind] = tables.number(float(mean(cell.values[kind])), 3)
+                row[f"{kind}, noise only"] = tables.number(float(mean(control.values[kind])), 3)
+            rows.append({**row, "area gained [95 %]": tables.interval(gained, 3)})
+    return markdown_table(rows, _TEXTS)
+
+
+def _named(name: claims.Key) -> dict[str, str]:
+    """Return the columns that name a cell."""
+    mechanism = pgc_a3c.NAMES[name.mechanism]
+    return {"reading": name.group, "mechanism": mechanism, "\u03b5": tables.epsilon_text(name.epsilon)}
 
 
 def _place(name: claims.Key) -> tuple[int, int, float]:
@@ -162,27 +195,31 @@ def _place(name: claims.Key) -> tuple[int, int, float]:
 
 
 def _search_table(found: Mapping[str, Any]) -> str:
-    lines = []
+    rows = []
     for name, words in (("greedy", "greedy"), ("exploring", "with the agents' exploration")):
         successes: Float64Array = found[name]
-        ratio = share((successes < math.inf).astype(np.float64))
-        shown = tables.interval(estimate(successes, median)), tables.interval(ratio, 3)
-        lines.append([words, str(len(successes)), *shown])
-    return markdown_table(["search", "runs", "median first success [95 %]", "success [95 %]"], lines, _TEXTS)
+        row = {
+            "search": words,
+            "runs": str(len(successes)),
+            "median first success [95 %]": tables.interval(estimate(successes, median)),
+            "success [95 %]": tables.interval(share((successes < math.inf).astype(np.float64)), 3),
+        }
+        rows.append(row)
+    return markdown_table(rows, _TEXTS)
 
 
 def _score_table(cells: claims.Cells) -> str:
-    order = [reading.name for reading in pgc_a3c.READINGS]
-    lines = [
-        [name.group, pgc_a3c.NAMES[name.mechanism], tables.epsilon_text(name.epsilon), f"{name.setting:g}"]
-        + [tables.interval(one.estimate(cell), one.decimals) for one in (pgc_a3c.MEAN_SCORE, pgc_a3c.FINAL)]
-        for name, cell in cells.items()
+    rows = [
+        {
+            **_named(name),
+            "buffer": f"{name.setting:g}",
+            "all [95 %]": tables.measured(pgc_a3c.MEAN_SCORE, cell),
+            "last 5,000 [95 %]": tables.measured(pgc_a3c.FINAL, cell),
+        }
+        for name, cell in sorted(cells.items(), key=lambda pair: _place(pair[0])[0])
         if not name.control
     ]
-    lines.sort(key=lambda line: order.index(line[0]))
-    return markdown_table(
-        ["reading", "mechanism", "\u03b5", "buffer", "all [95 %]", "last 5,000 [95 %]"], lines, _TEXTS
-    )
+    return markdown_table(rows, _TEXTS)
 
 
 def _noise(cells: claims.Cells) -> list[str]:
@@ -192,60 +229,36 @@ def _noise(cells: claims.Cells) -> list[str]:
     return list(dict.fromkeys(drawn))
 
 
-def _best_table(best: Sequence[BestCell]) -> str:
+def _best_table(best: claims.Cells) -> str:
     """Return the section on our own settings, '' if they were never run."""
     if not best:
         return ""
-    lines, seen = [], set()
-    for one in best:
-        first = tables.interval(pgc_a3c.FIRST.estimate(one.cell))
-        bold = f"**{first}**" if one.epsilon not in seen else first
-        seen.add(one.epsilon)
-        others = [
-            tables.interval(each.estimate(one.cell), each.decimals)
-            for each in (pgc_a3c.SUCCESS, pgc_a3c.AREA_UNDER, pgc_a3c.MEAN_SCORE)
-        ]
-        settings = [tables.epsilon_text(one.epsilon), one.proved, one.mechanism, one.settings]
-        lines.append([*settings, bold, *others, str(one.cell.count)])
-    headers = ["\u03b5", "proved", "mechanism", "settings", "median first success [95 %]"]
-    headers += ["success [95 %]", "area [95 %]", "mean score [95 %]", "trials"]
-    text = _BEST_TEXT.format(submissions=max(one.cell.episodes for one in best))
-    return text + markdown_table(headers, lines, _TEXTS)
-
-
-def figures(found: Findings) -> dict[str, bytes]:
-    """Return Figures 2 and 3 of the paper from our trials."""
-    cells = found.cells
-    readings = [name for name in ("R1", "R2") if name in PAPER.present(cells)]
-    trials = f"{tables.run_counts(cells)} trials"
-    stretch = max(int(np.diff(cell.ends, prepend=0).max()) for cell in cells.values())
-    scores = [[_score_panel(reading, mechanism, cells) for mechanism in pgc_a3c.BUFFERS] for reading in readings]
-    successes = [[_success_panel(reading, epsilon, cells) for epsilon in pgc_a3c.EPSILONS] for reading in readings]
-    return {
-        FIGURES[0]: draw_panels(
-            scores,
-            f"Figure 2, \u03b5 = 1: mean score over {stretch:,} submissions, {trials}; band: middle half of them",
-            ("submissions", "score (steps)"),
-            (0.0, 208.0),
-        ),
-        FIGURES[1]: draw_panels(
-            successes,
-            f"Figure 3: share of trials with a first success by then, {trials}; bands: 95 % intervals (Clopper and "
-            "Pearson)",
-            ("submissions", "success ratio"),
-            (0.0, 1.02),
-        ),
-    }
+    rows, seen = [], set()
+    for name, cell in best.items():
+        first = tables.measured(pgc_a3c.FIRST, cell)
+        row = {
+            "\u03b5": tables.epsilon_text(name.epsilon),
+            "proved": tables.proved_text(cell),
+            "mechanism": name.mechanism,
+            "settings": name.control,
+            "median first success [95 %]": first if name.epsilon in seen else f"**{first}**",
+            "success [95 %]": tables.measured(pgc_a3c.SUCCESS, cell),
+            "area [95 %]": tables.measured(pgc_a3c.AREA_UNDER, cell),
+            "mean score [95 %]": tables.measured(pgc_a3c.MEAN_SCORE, cell),
+            "trials": str(cell.count),
+        }
+        seen.add(name.epsilon)
+        rows.append(row)
+    return _BEST_TEXT.format(submissions=tables.longest(best)) + markdown_table(rows, _TEXTS)
 
 
 def _score_panel(reading: str, mechanism: str, cells: claims.Cells) -> Panel:
     """Return mean scores over submissions at epsilon 1 with and without buffering."""
     lines = []
     for size, style in _BUFFER_STYLES.items():
-        cell = cells.get(claims.Key(reading, mechanism, 1.0, size))
-        if cell is not None:
-            band = np.quantile(cell.curves, (0.25, 0.75), axis=0) if cell.count >= FEWEST_SEEDS else None
-            lines.append(Line(f"|B| = {size}", cell.ends, cell.curves.mean(axis=0), style, band))
+        cell = cells[claims.Key(reading, mechanism, 1.0, size)]
+        band = np.quantile(cell.curves, (0.25, 0.75), axis=0) if cell.count >= FEWEST_SEEDS else None
+        lines.append(Line(f"|B| = {size}", cell.ends, cell.curves.mean(axis=0), style, band))
     target = Line(
         f"target {pgc_a3c.TARGET:g}",
         [0, tables.longest(cells)],
@@ -257,67 +270,21 @@ def _score_panel(reading: str, mechanism: str, cells: claims.Cells) -> Panel:
 
 def _success_panel(reading: str, epsilon: float, cells: claims.Cells) -> Panel:
     """Return success ratios over submissions, with those of noise alone and those without privacy."""
-    found: list[tuple[claims.Key, str, dict[str, Any], bool]] = []
+    lines = []
     for mechanism, size in pgc_a3c.BUFFERS.items():
         name, label = claims.Key(reading, mechanism, epsilon, size), pgc_a3c.NAMES[mechanism]
-        found.append((name, label, _STYLES[mechanism], True))
-        found.append((name._replace(control=pgc_a3c.NOISE), f"{label}, noise only", _NOISE_STYLES[mechanism], False))
-    free = claims.Key(reading, pgc_a3c.ELEMENTWISE, math.inf, pgc_a3c.BUFFERS[pgc_a3c.LAPLACE])
-    found.append((free, "no privacy, |B| = 1", _STYLES[pgc_a3c.ELEMENTWISE], False))
-    lines = [_success_line(cells[name], label, style, band) for name, label, style, band in found if name in cells]
+        control = cells[name._replace(control=pgc_a3c.NOISE)]
+        lines.append(_success_line(cells[name], label, _STYLES[mechanism], band=True))
+        lines.append(_success_line(control, f"{label}, noise only", _NOISE_STYLES[mechanism]))
+    free = cells[claims.Key(reading, pgc_a3c.ELEMENTWISE, math.inf, pgc_a3c.BUFFERS[pgc_a3c.LAPLACE])]
+    lines.append(_success_line(free, "no privacy, |B| = 1", _STYLES[pgc_a3c.ELEMENTWISE]))
     return Panel(f"{reading}: \u03b5 = {epsilon:g}", lines)
 
 
-def _success_line(cell: claims.Cell, label: str, style: Mapping[str, Any], band: bool) -> Line:
+def _success_line(cell: claims.Cell, label: str, style: Mapping[str, Any], *, band: bool = False) -> Line:
     """Return a line that steps up at every first success, with pointwise 95 % intervals."""
     first = cell.values["first_success"]
     times = np.unique(np.r_[0.0, first[np.isfinite(first)], cell.episodes])
     hits = [(first <= time).astype(np.float64) for time in times]
     ends = np.array([share(one)[1:3] for one in hits]).T if band and cell.count >= FEWEST_SEEDS else None
     return Line(label, times, [one.mean() for one in hits], style, ends, steps=True)
-
-
-def more(found: Findings) -> dict[str, Any]:
-    """Return the random searches and the scores by environment as plain data."""
-    return {
-        "robustness": robustness.data(found.extra["robustness"]),
-        "random_search": {
-            name: {
-                "runs": len(found.extra[name]),
-                "first_success": claims.estimate_data(estimate(found.extra[name], median)),
-            }
-            for name in ("greedy", "exploring")
-        },
-    }
-
-
-def named(name: claims.Key) -> dict[str, Any]:
-    """Return the key of a cell as plain data."""
-    return {
-        "reading": name.group,
-        "mechanism": name.mechanism,
-        "epsilon": claims.finite_epsilon(name),
-        "buffer_size": name.setting,
-        "reports": name.control or "gradient",
-    }
-
-
-PAPER = Paper(
-    name="pgc_a3c",
-    config=pgc_a3c.CONFIG,
-    runs=pgc_a3c.RUNS,
-    groups=pgc_a3c.READINGS,
-    names=pgc_a3c.NAMES,
-    key=pgc_a3c.key,
-    read=pgc_a3c.read,
-    measures=(pgc_a3c.FIRST, pgc_a3c.SUCCESS, pgc_a3c.AREA_UNDER, pgc_a3c.MEAN_SCORE, pgc_a3c.FINAL),
-    tables=pgc_a3c.TABLES,
-    sentences=pgc_a3c.SENTENCES,
-    extra=extra,
-    blocks=blocks,
-    figures=figures,
-    more=more,
-    named=named,
-    units=("trials", "submissions"),
-    further=(robustness.CONFIG,),
-)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dprl.platform.reproductions.theory import Term, theory_paper
+from dprl.platform.reproductions.theory import Term, TheoryPaper
 
 AXES = {"H": "env.horizon", "S": "env.n_states", "A": "env.n_max_actions", "B": "env.n_min_actions"}
 BASE = {"H": 3, "S": 3, "A": 2, "B": 2}
@@ -28,4 +28,4 @@ LEAST: Mapping[str, Term] = {
 }
 NAMES = {"dp_nash_vi": "DP-Nash-VI"}
 
-PAPER = theory_paper("qw24", NAMES, AXES, BASE, TERMS, LEAST)
+PAPER = TheoryPaper("qw24", NAMES, AXES, BASE, TERMS, LEAST)

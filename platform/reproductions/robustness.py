@@ -25,7 +25,6 @@ from dprl.platform.policies.loading import load_policy
 from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reproductions import claims, tables
-from dprl.platform.reproductions.tables import interval, p_value
 from dprl.platform.results.layout import SweepCell
 from dprl.privacy import Streams
 
@@ -36,6 +35,7 @@ _EPISODES = {"CartPole": 100, "Acrobot": 50}
 """Episodes of each policy in each environment."""
 _SEED = 7
 """Seed of the first states, the same for all policies."""
+_TEXTS = ("trained on", "verdict")
 _WORDS = {"holds": "**higher**", "fails": "**lower**", "open": "open"}
 
 Rows = NDArray[np.float32]
@@ -184,13 +184,13 @@ def _score_table(group: str, cells: claims.Cells) -> str:
     rows = []
     for key, cell in cells.items():
         if key.group == group:
-            seen = key.control.split(", ")
-            shown = [interval(_measure(value).estimate(cell), 1) for value in values]
-            bold = [f"**{text}**" if f"{value:g}" in seen else text for value, text in zip(values, shown, strict=True)]
-            rows.append([key.control, _privacy(key, cell), *bold])
-    rows.sort(key=lambda row: (row[0] in (NOISE, UNTRAINED), row[1] == "none"))
-    headers = ["trained on", "proved \u03b5", *(f"{value:g}" for value in values)]
-    return markdown_table(headers, rows, ["trained on"])
+            row = {"trained on": key.control, "proved \u03b5": _privacy(key, cell)}
+            for value in values:
+                told = tables.measured(_measure(value), cell)
+                row[f"{value:g}"] = f"**{told}**" if f"{value:g}" in key.control.split(", ") else told
+            rows.append(row)
+    rows.sort(key=lambda row: (row["trained on"] in (NOISE, UNTRAINED), row["proved \u03b5"] == "none"))
+    return markdown_table(rows, _TEXTS)
 
 
 def _privacy(key: claims.Key, cell: claims.Cell) -> str:
@@ -203,12 +203,17 @@ def _privacy(key: claims.Key, cell: claims.Cell) -> str:
 def _comparison_table(group: str, outcomes: Sequence[claims.Outcome]) -> str:
     rows = []
     for claim, verdict, found, _, _, higher, lower in outcomes:
-        told = interval(Estimate(found.difference, found.lower, found.upper, "linear"), 1)
-        epsilon = "none" if math.isinf(claim.larger.key.epsilon) else f"{claim.larger.key.epsilon:g}"
-        tests = p_value(higher), p_value(lower), _WORDS[verdict]
-        rows.append([claim.measure.name, claim.order, epsilon, told, *tests])
-    headers = [FAMILIES[group].unit, "trained on", "\u03b5", "difference [95 %]", "p higher", "p lower", "verdict"]
-    return markdown_table(headers, rows, ["trained on", "verdict"])
+        row = {
+            FAMILIES[group].unit: claim.measure.name,
+            "trained on": claim.order,
+            "\u03b5": "none" if math.isinf(claim.larger.key.epsilon) else f"{claim.larger.key.epsilon:g}",
+            "difference [95 %]": tables.interval(Estimate(found.difference, found.lower, found.upper, "linear"), 1),
+            "p higher": tables.p_value(higher),
+            "p lower": tables.p_value(lower),
+            "verdict": _WORDS[verdict],
+        }
+        rows.append(row)
+    return markdown_table(rows, _TEXTS)
 
 
 def data(cells: claims.Cells) -> list[dict[str, Any]]:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.verdicts import epsilon_sign
-from dprl.platform.reproductions.claims import Cell, Cells, Decided, Inequality, NumberEntry, PublishedTable, inside
+from dprl.platform.reproductions.claims import (
+    Cell,
+    Cells,
+    Decided,
+    Inequality,
+    Measure,
+    NumberEntry,
+    PublishedTable,
+    inside,
+)
 from dprl.platform.results.summary import standing
 
 INFINITE, MISSING = "\u221e", "\u2014"
@@ -36,6 +46,11 @@ def ends(found: Estimate, decimals: int = 0) -> str:
 def interval(found: Estimate, decimals: int = 0) -> str:
     """Return a number with its interval, if it has one."""
     return number(found.value, decimals) + ("" if math.isnan(found.lower) else f" {ends(found, decimals)}")
+
+
+def measured(measure: Measure, cell: Cell) -> str:
+    """Return a measure of all runs of a cell with its interval."""
+    return interval(measure.estimate(cell), measure.decimals)
 
 
 def per_cent(value: float) -> str:
@@ -83,10 +98,10 @@ def left_open(cells: Sequence[Cell]) -> str:
 def sentence_table(decided: Decided, groups: Sequence[str]) -> str:
     """Return the verdict on each sentence: one column per group."""
     rows = [
-        [sentence.text, sentence.place, *(_WORDS[by_group[group].verdict] for group in groups)]
-        for sentence, by_group in decided
+        {"sentence": one.text, "place": one.place, **{group: _WORDS[by_group[group].verdict] for group in groups}}
+        for one, by_group in decided
     ]
-    return markdown_table(["sentence", "place", *groups], rows, ["sentence", "place", *groups])
+    return markdown_table(rows, ("sentence", "place", *groups))
 
 
 def claim_table(decided: Decided, groups: Sequence[str], runs: int) -> str:
@@ -98,8 +113,9 @@ def claim_table(decided: Decided, groups: Sequence[str], runs: int) -> str:
                 value, lower, upper, seen = one.difference
                 told = interval(Estimate(value, lower, upper, "linear"), one.claim.measure.decimals)
                 found.setdefault(one.claim, {})[group] = f"{told}, seen {seen:.2f}"
-    rows = [[claim.label, *(texts.get(group, "") for group in groups)] for claim, texts in found.items()]
-    return markdown_table([f"claim (seen: in {runs} runs)", *groups], rows, [f"claim (seen: in {runs} runs)"])
+    name = f"claim (seen: in {runs} runs)"
+    rows = [{name: claim.label, **{group: texts.get(group, "") for group in groups}} for claim, texts in found.items()]
+    return markdown_table(rows, (name,))
 
 
 def published_table(
@@ -107,35 +123,35 @@ def published_table(
 ) -> str:
     """Return a table of the paper beside ours: one per group."""
     parts, measure = [f"### {one.name}: {one.title}"], one.measure
-    headers = ["mechanism", "\u03b5", "setting", "published", "ours [95 %]", "first runs", "as many runs", "inside"]
-    headers += [f"{measure.name}, not relative [95 %]"] * bool(one.references)
     for group, entries in by_group.items():
-        lines = [
-            [
-                names[entry.key.mechanism],
-                epsilon_text(entry.key.epsilon),
-                f"{entry.key.setting:g}",
-                "" if entry.published is None else number(entry.published, one.decimals),
-                interval(entry.ours, measure.decimals),
-                number(entry.first, measure.decimals),
-                "" if math.isnan(entry.spread[0]) else " to ".join(number(x, measure.decimals) for x in entry.spread),
-                {None: "", True: "yes", False: "**no**"}[entry.inside],
-                *([] if entry.absolute is None else [interval(entry.absolute, measure.decimals)]),
-            ]
-            for entry in entries
-        ]
+        rows = []
+        for entry in entries:
+            spread = (number(x, measure.decimals) for x in entry.spread)
+            row = {
+                "mechanism": names[entry.key.mechanism],
+                "\u03b5": epsilon_text(entry.key.epsilon),
+                "setting": f"{entry.key.setting:g}",
+                "published": "" if entry.published is None else number(entry.published, one.decimals),
+                "ours [95 %]": interval(entry.ours, measure.decimals),
+                "first runs": number(entry.first, measure.decimals),
+                "as many runs": "" if math.isnan(entry.spread[0]) else " to ".join(spread),
+                "inside": {None: "", True: "yes", False: "**no**"}[entry.inside],
+            }
+            if entry.absolute is not None:
+                row[f"{measure.name}, not relative [95 %]"] = interval(entry.absolute, measure.decimals)
+            rows.append(row)
         hits, asked = inside(entries)
-        parts += [f"**{group}**: {hits} of {asked} published numbers inside.", markdown_table(headers, lines, _TEXTS)]
+        parts += [f"**{group}**: {hits} of {asked} published numbers inside.", markdown_table(rows, _TEXTS)]
     return "\n\n".join(parts)
 
 
 def privacy_table(cells: Cells, names: Mapping[str, str]) -> str:
     """Return the guarantee of the noise that ran, one row per distinct guarantee."""
-    found: dict[tuple[str, ...], int] = {}
-    for key, cell in cells.items():
-        stands = standing(cell.certificate)
-        name = names.get(key.mechanism, key.mechanism)
-        row = (name, epsilon_text(key.epsilon), epsilon_text(stands.proved), stands.verdict)
-        found[row] = found.get(row, 0) + 1
-    lines = [[*row, str(count)] for row, count in found.items()]
-    return markdown_table(["mechanism", "claimed \u03b5", "proved \u03b5", "verdict", "cells"], lines, _TEXTS)
+    stands = ((key, standing(cell.certificate)) for key, cell in cells.items())
+    found = Counter(
+        (names.get(key.mechanism, key.mechanism), epsilon_text(key.epsilon), epsilon_text(one.proved), one.verdict)
+        for key, one in stands
+    )
+    headers = "mechanism", "claimed \u03b5", "proved \u03b5", "verdict"
+    rows = [{**dict(zip(headers, row, strict=True)), "cells": str(count)} for row, count in found.items()]
+    return markdown_table(rows, _TEXTS)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +12,11 @@ from dprl.algorithms.base import REGRET, Float64Array
 from dprl.platform.configs.experiment import Scalar
 from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import estimate
+from dprl.platform.reproductions import tables
 from dprl.platform.reproductions.claims import Cell, Cells, Key, Measure
 from dprl.platform.reproductions.engine import Findings, Group, Paper
 from dprl.platform.reproductions.figures import COLOURS, Line, Panel, draw_log_panels
 from dprl.platform.reproductions.slopes import SLOPE_VERDICTS, Fit, fit
-from dprl.platform.reproductions.tables import epsilon_text
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.summary import by_seed, standing
 
@@ -28,6 +27,7 @@ FINAL = Measure("regret", "regret", decimals=0)
 MODELS = {"none": "no privacy", "jdp": "central", "ldp": "local"}
 WITHOUT = "none"
 _HALVINGS, _BENT, _LATE = 8, 0.5, 0.9
+_WORDS = ("algorithm", "trust model", "quantity", "against", "at", "reading")
 
 
 class Row(NamedTuple):
@@ -46,13 +46,6 @@ def value(term: Term, sizes: Mapping[str, float]) -> float:
     return float(math.prod(sizes[name] ** power for name, power in term.items()))
 
 
-def read(results: CellResults) -> Cell:
-    """Return the cumulative regret of a cell's runs, and their curves."""
-    ends, regrets = by_seed(results.records, REGRET.name)
-    curves = regrets.T
-    return Cell({FINAL.values: curves[:, -1]}, ends, curves, results.certificate)
-
-
 def has_bent(cell: Cell, episode: float = math.inf) -> bool:
     """Return whether regret per episode before `episode` is below half of its largest value in the run."""
     mean, ends = cell.curves.mean(axis=0), cell.ends.astype(float)
@@ -63,21 +56,45 @@ def has_bent(cell: Cell, episode: float = math.inf) -> bool:
     return bool(late < _BENT * rates.max())
 
 
-@dataclass(frozen=True)
 class TheoryPaper(Paper):
     """Paper with regret bounds and no experiments.
 
     Args:
+        name: of the sweep.
+        names: of the algorithms on its page.
         axes: parameters of the environment by the letters of the bounds.
         base: sizes of which one at a time is varied.
         terms: of every algorithm's bound: the one without privacy, and that added by each trust model.
         least: the same for the lower bounds, which hold for every algorithm.
     """
 
-    axes: Mapping[str, str] = field(default_factory=dict)
-    base: Mapping[str, int] = field(default_factory=dict)
-    terms: Mapping[str, Mapping[str, Term]] = field(default_factory=dict)
-    least: Mapping[str, Term] = field(default_factory=dict)
+    runs, measures = 3, (FINAL,)
+
+    def __init__(
+        self,
+        name: str,
+        names: Mapping[str, str],
+        axes: Mapping[str, str],
+        base: Mapping[str, int],
+        terms: Mapping[str, Mapping[str, Term]],
+        least: Mapping[str, Term],
+    ) -> None:
+        self.name = self.config = name
+        self.groups = tuple(Group(each, words, {"algorithm.name": each}) for each, words in names.items())
+        self.names = {**MODELS, **names}
+        self.axes, self.base, self.terms, self.least = axes, base, terms, least
+
+    def key(self, group: str, flat: Mapping[str, Scalar]) -> Key:
+        """Return the key of a cell: algorithm, trust model, epsilon, episodes and sizes."""
+        sizes = " ".join(f"{axis}{flat[parameter]}" for axis, parameter in self.axes.items())
+        epsilon = float(flat.get("privacy.epsilon", math.inf))
+        return Key(group, str(flat["privacy.model"]), epsilon, float(flat["episodes"]), sizes)
+
+    def read(self, results: CellResults) -> Cell:
+        """Return the cumulative regret of a cell's runs, and their curves."""
+        ends, regrets = by_seed(results.records, REGRET.name)
+        curves = regrets.T
+        return Cell({FINAL.values: curves[:, -1]}, ends, curves, results.certificate)
 
     def slopes(self, cells: Cells) -> list[Row]:
         """Return all slopes."""
@@ -128,9 +145,80 @@ class TheoryPaper(Paper):
         """Return one size of a cell."""
         return int(key.control.split()[list(self.axes).index(axis)].removeprefix(axis))
 
+    def blocks(self, found: Findings) -> dict[str, str]:
+        """Return the tables of a page: slopes, and algorithms at equal noise at the base sizes."""
+        rows = self.slopes(found.cells)
+        ranges: dict[tuple[str, str, str], list[Fit]] = {}
+        for row in rows:
+            if row.found.slope.has_interval:
+                ranges.setdefault((MODELS[row.model], row.quantity, row.axis), []).append(row.found)
+        counts = {text: sum(row.found.verdict == text for row in rows) for text in SLOPE_VERDICTS}
+        lines = [f"Of {len(rows)} slopes: {', '.join(f'{count} {text}' for text, count in counts.items())}. By axis:"]
+        lines += [f"* {model}, {what} against {axis}: {_range(found)}" for (model, what, axis), found in ranges.items()]
+        return {
+            **super().blocks(found),
+            "slopes": markdown_table([*map(_texts, rows)], _WORDS),
+            "summary": "\n".join([lines[0], "", *lines[1:]]),
+            "noise": self._noise_table(found.cells),
+        }
+
+    def _noise_table(self, cells: Cells) -> str:
+        rows = []
+        order = sorted(cells, key=lambda key: (list(MODELS).index(key.mechanism), key.epsilon, key.setting))
+        for key in order:
+            if key.control != self.sized(self.base) or key.epsilon not in (1.0, math.inf):
+                continue
+            cell = cells[key]
+            regret = estimate(cell.values[FINAL.values], "linear")
+            row = {
+                "trust model": MODELS[key.mechanism],
+                "claimed \u03b5": tables.epsilon_text(key.epsilon),
+                "certified \u03b5": tables.epsilon_text(standing(cell.certificate).proved),
+                "algorithm": self.names.get(key.group, key.group),
+                "K": f"{cell.episodes:.0e}",
+                "regret [95 %]": f"{regret.value:,.0f} [{regret.lower:,.0f}, {regret.upper:,.0f}]",
+            }
+            rows.append(row)
+        return markdown_table(rows, _WORDS)
+
+    def figures(self, found: Findings) -> dict[str, bytes]:
+        """Return the figure of the first algorithm: regret over episodes, excess over epsilon, and the bounds."""
+        algorithm = next(iter(self.terms))
+        cells, terms = found.cells, self.terms[algorithm]
+        at_base = {
+            key: cell for key, cell in cells.items() if (key.group, key.control) == (algorithm, self.sized(self.base))
+        }
+        curves, costs = list[Line](), list[Line]()
+        for colour, (model, term) in zip(COLOURS, terms.items(), strict=False):
+            keys = sorted((each for each in at_base if each.mechanism == model), key=lambda each: each.epsilon)
+            key = max(keys, key=lambda each: (each.setting, -each.epsilon))
+            key = key if model == WITHOUT else key._replace(epsilon=1.0)
+            cell, x = at_base[key], at_base[key].ends.astype(np.float64)
+            sizes: dict[str, float] = {**self.base, "A+B": self.base["A"] + self.base.get("B", 0.0), "epsilon": 1.0}
+            curves += [Line(MODELS[model], x, cell.curves.mean(axis=0), {"color": colour})]
+            for bound, form in ((terms, ":"), (self.least, "-.")):
+                parts = [bound[each] for each in dict.fromkeys((WITHOUT, model))]
+                y = [sum(value(part, {**sizes, "K": k}) for part in parts) for k in x]
+                curves += [Line("", x, y, {"color": colour, "ls": form})]
+            if model != WITHOUT:
+                epsilons = [each.epsilon for each in keys]
+                free = at_base[key._replace(mechanism=WITHOUT, epsilon=math.inf)]
+                excess = [float((at_base[each].curves[:, -1] - free.curves[:, -1]).mean()) for each in keys]
+                costs += [Line(MODELS[model], epsilons, excess, {"color": colour, "marker": "o"})]
+                for part, form in ((term, ":"), (self.least[model], "-.")):
+                    y = [value(part, {**sizes, "K": key.setting, "epsilon": each}) for each in epsilons]
+                    costs += [Line("", epsilons, y, {"color": colour, "ls": form})]
+        panels = [
+            Panel("regret at \u03b5 = 1", curves, names=("episodes", "regret")),
+            Panel("cost of privacy", costs, names=("\u03b5", "extra regret")),
+        ]
+        title = "dotted: upper bounds, dash-dotted: lower bounds on the worst case, with 1 for constants and logarithms"
+        return {f"{self.name}_slopes.png": draw_log_panels(panels, title)}
+
     def verdicts(self, found: Findings) -> list[list[str]]:
         """Return a table for a terminal: slopes with their verdicts. The first row has the headers."""
-        return [list(_HEADERS), *map(_texts, self.slopes(found.cells))]
+        rows = [*map(_texts, self.slopes(found.cells))]
+        return [[*rows[0]], *([*row.values()] for row in rows)]
 
     def data(self, found: Findings) -> dict[str, Any]:
         """Return all numbers of the page as plain data."""
@@ -140,18 +228,20 @@ class TheoryPaper(Paper):
         return {**super().data(found), "slopes": rows}
 
 
-_HEADERS = (
-    *("algorithm", "trust model", "quantity", "against", "at", "points"),
-    *("exponent of the term", "slope [95 %]", "reading"),
-)
-
-
-def _texts(row: Row) -> list[str]:
+def _texts(row: Row) -> dict[str, str]:
+    """Return a line of the table of slopes."""
     found, slope = row.found, row.found.slope
-    told = f"{slope.value:.2f} [{slope.lower:.2f}, {slope.upper:.2f}]" if slope.has_interval else ""
-    points = f"{found.points} of {found.of}"
-    names = [row.algorithm, MODELS[row.model], row.quantity, row.axis, row.where]
-    return [*names, points, f"{found.predicted:g}", told, found.verdict]
+    return {
+        "algorithm": row.algorithm,
+        "trust model": MODELS[row.model],
+        "quantity": row.quantity,
+        "against": row.axis,
+        "at": row.where,
+        "points": f"{found.points} of {found.of}",
+        "exponent of the term": f"{found.predicted:g}",
+        "slope [95 %]": tables.interval(slope, 2) if slope.has_interval else "",
+        "reading": found.verdict,
+    }
 
 
 def _halvings(cell: Cell) -> tuple[Float64Array, np.ndarray]:
@@ -174,114 +264,7 @@ def _across(pairs: Mapping[Key, tuple[Cell, Cell]], x: Sequence[float], predicte
     return fit(np.array(x), excess, bent, predicted)
 
 
-def _blocks_of(paper: TheoryPaper, found: Findings) -> dict[str, str]:
-    """Return the tables of a page: slopes, and algorithms at equal noise at the base sizes."""
-    rows = paper.slopes(found.cells)
-    ranges: dict[tuple[str, str, str], list[Fit]] = {}
-    for row in rows:
-        if row.found.slope.has_interval:
-            ranges.setdefault((MODELS[row.model], row.quantity, row.axis), []).append(row.found)
-    counts = {text: sum(row.found.verdict == text for row in rows) for text in SLOPE_VERDICTS}
-    lines = [f"Of {len(rows)} slopes: {', '.join(f'{count} {text}' for text, count in counts.items())}. By axis:"]
-    lines += [f"* {model}, {what} against {axis}: {_range(found)}" for (model, what, axis), found in ranges.items()]
-    return {
-        "slopes": markdown_table(list(_HEADERS), list(map(_texts, rows)), [*_HEADERS[:5], "reading"]),
-        "summary": "\n".join([lines[0], "", *lines[1:]]),
-        "noise": _noise_table(paper, found.cells),
-    }
-
-
 def _range(fits: Sequence[Fit]) -> str:
     slopes, powers = [one.slope.value for one in fits], sorted({one.predicted for one in fits})
     found = f"{min(slopes):.2f}" if len(slopes) == 1 else f"{min(slopes):.2f} to {max(slopes):.2f}"
     return f"{found} (term: {', '.join(f'{power:g}' for power in powers)})"
-
-
-def _noise_table(paper: TheoryPaper, cells: Cells) -> str:
-    headers = ["trust model", "claimed \u03b5", "certified \u03b5", "algorithm", "K", "regret [95 %]"]
-    lines = []
-    order = sorted(cells, key=lambda key: (list(MODELS).index(key.mechanism), key.epsilon, key.setting))
-    for key in order:
-        if key.control != paper.sized(paper.base) or key.epsilon not in (1.0, math.inf):
-            continue
-        cell = cells[key]
-        regret = estimate(cell.values[FINAL.values], "linear")
-        told = f"{regret.value:,.0f} [{regret.lower:,.0f}, {regret.upper:,.0f}]"
-        proved = epsilon_text(standing(cell.certificate).proved)
-        name = paper.names.get(key.group, key.group)
-        lines.append([MODELS[key.mechanism], epsilon_text(key.epsilon), proved, name, f"{cell.episodes:.0e}", told])
-    return markdown_table(headers, lines, headers[:1] + headers[3:4])
-
-
-def _figures_of(paper: TheoryPaper, found: Findings) -> dict[str, bytes]:
-    """Return the figure of the first algorithm: regret over episodes, excess over epsilon, and the bounds."""
-    algorithm = next(iter(paper.terms))
-    cells, terms = found.cells, paper.terms[algorithm]
-    at_base = {
-        key: cell for key, cell in cells.items() if (key.group, key.control) == (algorithm, paper.sized(paper.base))
-    }
-    curves, costs = list[Line](), list[Line]()
-    for colour, (model, term) in zip(COLOURS, terms.items(), strict=False):
-        key = max((each for each in at_base if each.mechanism == model), key=lambda each: (each.setting, -each.epsilon))
-        key = key if model == WITHOUT else key._replace(epsilon=1.0)
-        cell, x = at_base[key], at_base[key].ends.astype(np.float64)
-        sizes: dict[str, float] = {**paper.base, "A+B": paper.base["A"] + paper.base.get("B", 0.0), "epsilon": 1.0}
-        curves += [Line(MODELS[model], x, cell.curves.mean(axis=0), {"color": colour})]
-        for bound, form in ((terms, ":"), (paper.least, "-.")):
-            parts = [bound[each] for each in dict.fromkeys((WITHOUT, model))]
-            y = [sum(value(part, {**sizes, "K": k}) for part in parts) for k in x]
-            curves += [Line("", x, y, {"color": colour, "ls": form})]
-        keys = sorted((each for each in at_base if each.mechanism == model), key=lambda each: each.epsilon)
-        if model != WITHOUT:
-            epsilons = [each.epsilon for each in keys]
-            free = at_base[key._replace(mechanism=WITHOUT, epsilon=math.inf)]
-            excess = [float((at_base[each].curves[:, -1] - free.curves[:, -1]).mean()) for each in keys]
-            costs += [Line(MODELS[model], epsilons, excess, {"color": colour, "marker": "o"})]
-            for part, form in ((term, ":"), (paper.least[model], "-.")):
-                y = [value(part, {**sizes, "K": key.setting, "epsilon": each}) for each in epsilons]
-                costs += [Line("", epsilons, y, {"color": colour, "ls": form})]
-    panels = [
-        Panel("regret at \u03b5 = 1", curves, names=("episodes", "regret")),
-        Panel("cost of privacy", costs, names=("\u03b5", "extra regret")),
-    ]
-    title = "dotted: upper bounds, dash-dotted: lower bounds on the worst case, with 1 for constants and logarithms"
-    return {f"{paper.name}_slopes.png": draw_log_panels(panels, title)}
-
-
-def theory_paper(
-    name: str,
-    names: Mapping[str, str],
-    axes: Mapping[str, str],
-    base: Mapping[str, int],
-    terms: Mapping[str, Mapping[str, Term]],
-    least: Mapping[str, Term],
-) -> TheoryPaper:
-    """Return the paper of the sweep `name`; names: of the algorithms on its page; see `TheoryPaper` for the others."""
-    paper = TheoryPaper(
-        name=name,
-        config=name,
-        runs=3,
-        groups=tuple(Group(algorithm, words, {"algorithm.name": algorithm}) for algorithm, words in names.items()),
-        names={**MODELS, **names},
-        key=_key_of(axes),
-        read=read,
-        measures=(FINAL,),
-        blocks=lambda found: _blocks_of(paper, found),
-        figures=lambda found: _figures_of(paper, found),
-        axes=axes,
-        base=base,
-        terms=terms,
-        least=least,
-    )
-    return paper
-
-
-def _key_of(axes: Mapping[str, str]) -> Callable[[str, Mapping[str, Scalar]], Key]:
-    """Return the function that names a cell: by algorithm, trust model, epsilon, episodes and sizes."""
-
-    def key(group: str, flat: Mapping[str, Scalar]) -> Key:
-        sizes = " ".join(f"{axis}{flat[parameter]}" for axis, parameter in axes.items())
-        epsilon = float(flat.get("privacy.epsilon", math.inf))
-        return Key(group, str(flat["privacy.model"]), epsilon, float(flat["episodes"]), sizes)
-
-    return key

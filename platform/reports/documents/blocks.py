@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -107,7 +107,7 @@ class Table:
         )
 
     @classmethod
-    def of_texts(cls, headers: Sequence[str], lines: Sequence[Sequence[str]], texts: Sequence[str]) -> Table:
+    def of_texts(cls, headers: Sequence[str], lines: Sequence[Sequence[str]], texts: Collection[str]) -> Table:
         """Return a table of plain texts; columns with headers outside of `texts` hold numbers."""
         return cls([Column(header, "" if header in texts else "n") for header in headers], lines)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from dprl.platform.reports.documents.blocks import (
     Block,
@@ -28,9 +28,9 @@ def markdown(title: str, blocks: Sequence[Block], figures: str) -> str:
     return "\n\n".join([f"# {title}", *filter(None, texts)]) + "\n"
 
 
-def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]], texts: Sequence[str]) -> str:
-    """Return a table with the columns `texts` aligned left, the others right."""
-    return _table(Table.of_texts(headers, rows, texts))
+def markdown_table(rows: Sequence[Mapping[str, str]], texts: Collection[str]) -> str:
+    """Return a table of rows, texts by header, with the columns `texts` aligned left, the others right; '' for none."""
+    return _table(Table.of_texts([*rows[0]], [[*row.values()] for row in rows], texts)) if rows else ""
 
 
 def _text(block: Block, figures: str) -> str:

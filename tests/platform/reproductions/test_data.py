@@ -48,7 +48,7 @@ def _rounded(found: Any) -> Any:
 
 def pgc_a3c_findings() -> Findings:
     extra = {"greedy": np.full(40, 180.0), "exploring": np.r_[np.full(30, np.inf), np.full(10, 800.0)]}
-    more = {"best": [], "robustness": pgc_a3c.environments(), "robustness_made": []}
+    more = {"best": {}, "robustness": pgc_a3c.environments(), "robustness_made": []}
     return Findings(pgc_a3c.every_cell(30), [], {**extra, **more})
 
 

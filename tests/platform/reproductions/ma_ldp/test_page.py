@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from dprl.platform.reproductions.claims import Cell, Key, Side
+from dprl.platform.reproductions.claims import Key, Side
 from dprl.platform.reproductions.engine import Findings
 from dprl.platform.reproductions.ma_ldp import (
     ILLUSTRATION,
@@ -153,8 +153,8 @@ def test_two_runs_have_a_page_without_intervals() -> None:
 
 
 def test_figures_are_pngs_that_differ_with_what_they_show(material: Findings) -> None:
-    less: dict[Key, Cell] = {key: cell for key, cell in material.cells.items() if key.group not in ILLUSTRATIONS}
-    drawn, others = PAPER.figures(material), PAPER.figures(dataclasses.replace(material, cells=less))
+    other = changed(material, Key(ILLUSTRATION, LAPLACE, 0.1), np.linspace(70.0, 90.0, 30))
+    drawn, others = PAPER.figures(material), PAPER.figures(other)
     assert [*drawn] == [*FIGURES]
     for name, content in drawn.items():
         assert content[:8] == b"\x89PNG\r\n\x1a\n"

@@ -12,10 +12,10 @@ import pytest
 from dprl.platform.reproductions.claims import Key, inside
 from dprl.platform.reproductions.engine import Findings
 from dprl.platform.reproductions.pgc_a3c import ELEMENTWISE, LAPLACE, NOISE, PROJECTED, RUNS, TABLES
-from dprl.platform.reproductions.pgc_a3c_page import PAPER, BestCell
+from dprl.platform.reproductions.pgc_a3c_page import PAPER
 from tests.platform.reproductions.pgc_a3c.cases import environments, every_cell, trials
 
-OTHERS = {"best": [], "robustness": environments(), "robustness_made": ["Made by `dprl reproduce`."]}
+OTHERS = {"best": {}, "robustness": environments(), "robustness_made": ["Made by `dprl reproduce`."]}
 
 
 def material(count: int = 30) -> Findings:
@@ -89,7 +89,7 @@ def test_without_a_success_to_compare_with_there_is_no_relative_area() -> None:
 
 
 def test_controls_stand_beside_the_real_runs(text: str) -> None:
-    rows = next(rows for rows in tables(text) if "noise only" in rows[0])
+    rows = next(rows for rows in tables(text) if "area, noise only" in rows[0])
     assert len(rows) == 2 + 2 * 8
     assert "| greedy | 40 | 180 [180, 180] | 1.000 " in text
     assert "| with the agents' exploration | 40 | \u221e " in text
@@ -110,10 +110,13 @@ def test_scores_by_environment_have_a_section_with_both_families(text: str) -> N
 
 def test_our_own_settings_have_a_section_only_where_there_are_some(text: str) -> None:
     assert "at the same guarantee" not in text
-    some = [
-        BestCell(5.0, "5", "privunit", "learning_rate 0.1", trials(np.full(30, 1400.0))),
-        BestCell(5.0, "5", "projected_random_sign", "learning_rate 0.2", trials(np.full(30, 2400.0))),
-    ]
+    some = {
+        key: trials(np.full(30, first), key)
+        for key, first in (
+            (Key("", "privunit", 5.0, control="learning_rate 0.1"), 1400.0),
+            (Key("", "projected_random_sign", 5.0, control="learning_rate 0.2"), 2400.0),
+        )
+    }
     shown = PAPER.page(dataclasses.replace(material(), extra={**material().extra, "best": some}))
     assert "| 5 | 5 | privunit | learning_rate 0.1 | **1400 [1400, 1400]** |" in shown
     assert "| 5 | 5 | projected_random_sign | learning_rate 0.2 | 2400 [2400, 2400] |" in shown
@@ -122,9 +125,12 @@ def test_our_own_settings_have_a_section_only_where_there_are_some(text: str) ->
 def test_figures_are_pngs_that_differ_with_what_they_show() -> None:
     cells = every_cell(10)
     drawn = PAPER.figures(Findings(cells))
-    without = PAPER.figures(Findings({key: cell for key, cell in cells.items() if key.control != NOISE}))
-    fewer = PAPER.figures(Findings({key: cell for key, cell in cells.items() if key.group != "R2"}))
+    key = Key("R2", LAPLACE, 1.0, 1)
+    others, controls = (
+        PAPER.figures(Findings({**cells, one: trials(np.full(10, 5000.0), one)}))
+        for one in (key, key._replace(control=NOISE))
+    )
     for name, content in drawn.items():
         assert content[:8] == b"\x89PNG\r\n\x1a\n"
-        assert content != fewer[name]
-    assert drawn["pgc_a3c_figure_3.png"] != without["pgc_a3c_figure_3.png"]
+        assert content != others[name]
+    assert drawn["pgc_a3c_figure_3.png"] != controls["pgc_a3c_figure_3.png"]

@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 
 from dprl.platform.configs.config import load_cells
-from dprl.platform.configs.experiment import Scalar, read_experiment
+from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.reproductions.pgc_a3c import _BINS, BUFFERS, CONFIG, LAPLACE, PROJECTED, RUNS, TABLES, read
-from dprl.platform.reproductions.pgc_a3c_page import PAPER, BestCell
+from dprl.platform.reproductions.pgc_a3c_page import PAPER
+from dprl.platform.reproductions.tables import proved_text
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.sweeps.cell import block_ends
 from tests.platform.reproductions.pgc_a3c.cases import every_cell, trials
@@ -104,9 +105,8 @@ def test_an_experiment_of_other_settings_is_no_cell() -> None:
     assert PAPER.key_of(read_experiment(mapping)) is None
 
 
-def test_a_best_cell_that_proves_nothing_has_the_sign_of_infinity() -> None:
-    flat: dict[str, Scalar] = {"privacy.epsilon": 2.0, "privacy.delta": 1e-5, "privacy.mechanism": "privunit"}
+def test_what_proves_nothing_has_the_sign_of_infinity() -> None:
     for epsilon, text in ((1.5, "1.5"), (math.inf, "\u221e")):
-        certificate = {"verdict": "fails", "proved": {"epsilon_at_claimed_delta": epsilon}}
+        certificate = {"claimed": {"delta": 1e-5}, "verdict": "fails", "proved": {"epsilon_at_claimed_delta": epsilon}}
         found = dataclasses.replace(trials(np.array([10.0])), certificate=certificate)
-        assert BestCell.of(flat, [], found).proved == f"{text}, \u03b4=1e-05"
+        assert proved_text(found) == f"{text}, \u03b4=1e-05"
