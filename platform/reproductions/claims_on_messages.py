@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 
@@ -20,10 +21,11 @@ from dprl.platform.reproductions.refuted_formulas import (
     raw_score,
     raw_weights,
 )
-from dprl.privacy.accounting.closed_forms import gaussian_delta, gaussian_epsilon, gaussian_mu
+from dprl.privacy import StatisticsLayout
+from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.audits.distinguishing_attack import Attack, measure
-from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, NoiseProof, ProbeProof
+from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, NoiseProof, ProbeProof, proof_of
 from dprl.privacy.audits.message_probes import clipped_gradients, noisy_cells, privunit_gradients, sign_gradients
 from dprl.privacy.audits.page import AuditCase, Measure, NumberCheck
 from dprl.privacy.audits.recorder import Message, measure_channels
@@ -33,24 +35,25 @@ from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gradients import ClippedLaplace
 from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair, l1_lower, l1_upper
+from dprl.privacy.mechanisms.gram_base import Gram
 from dprl.privacy.mechanisms.gram_laws import (
+    GramBoundedLaplace,
     GramGaussian,
     GramLaplace,
+    GramUniform,
     most_agents_of_printed_gaussian,
-    printed_gaussian_sigma,
-    printed_laplace_scale,
-    printed_uniform_bound,
 )
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.trust_models.local import LocalStatisticsPrivacy
 
 EPSILON, DELTA, HORIZON = 1.0, 1e-5, 5
 _CLIP, _NUMBERS, _SUBMISSIONS = 0.01, 8, 10
-_SMALL_DELTA = 1e-6
+_REWARD_FEATURES = 3
+_BOUNDED = GramBoundedLaplace.name
 _FIRST_STAGE_CHANGE = 2.0 * (HORIZON - 1) ** 2
 """Change of one number of phi V at stage 1: from m^2 to -m^2, m = H - 1."""
 
@@ -108,9 +111,9 @@ def _raw(name: str, printed: str, claim: Claim, record: Callable[[int], Sequence
 
 def gram_claims() -> list[AuditCase]:
     """Return the claims on noise for Gram matrices."""
-    small, large = _example(2, 2), _example(10, 5)
     gaussian, pure, uniform = (Claim(*claim, "[TH23]") for claim in ((EPSILON, DELTA), (EPSILON, 0.0), (0.0, DELTA)))
-    sigma = printed_gaussian_sigma(HORIZON, EPSILON, DELTA)
+    flat = gram_noise(GramUniform.name, 2, 2)
+    normal = cast(GramGaussian, gram_noise(GramGaussian.name, 2, 2))
     # In each world the user visits another one of two states.
     weights = partial(_weights, np.eye(2))
     return [
@@ -119,35 +122,40 @@ def gram_claims() -> list[AuditCase]:
             "M1",
             "Gaussian, n=2 d=2",
             gaussian,
-            partial(_gaussian, small, gaussian),
-            _gaussian_attack(small, gaussian, sigma),
-            note=_gaussian_note(small, gaussian),
+            partial(gram_proof, normal, gaussian),
+            _gaussian_attack(normal, gaussian),
+            note=_gaussian_note(normal, gaussian),
         ),
-        AuditCase("M2", "Laplace, n=2 d=2", pure, partial(_laplace, small, pure), note="b = 4H^3 sqrt(nd)/eps"),
+        AuditCase(
+            "M2",
+            "Laplace, n=2 d=2",
+            pure,
+            partial(gram_proof, gram_noise(GramLaplace.name, 2, 2), pure),
+            note="b = 4H^3 sqrt(nd)/eps",
+        ),
         AuditCase(
             "M2 n=10",
             "Laplace, n=10 d=5",
             pure,
-            partial(_laplace, large, pure),
+            partial(gram_proof, gram_noise(GramLaplace.name, 10, 5), pure),
             note="grows like n sqrt(nd); lives at a delta below 1e-9, which no sampling can show",
         ),
         AuditCase(
             "M3",
             "uniform, n=2 d=2",
             uniform,
-            partial(_uniform, small, uniform),
-            _one_number(Uniform(printed_uniform_bound(HORIZON, DELTA)), uniform),
+            partial(gram_proof, flat, uniform),
+            _one_number(flat.stage_mechanisms(1)[0], uniform),
             runs=20_000,
             note="a = 4H^3 sqrt(ln(2H/delta)); delta falls with 1/a only, and is the same at every epsilon",
         ),
-        *_bounded_claims(small, pure),
+        *_bounded_claims(pure),
     ]
 
 
-def _bounded_claims(release: GramRelease, pure: Claim) -> list[AuditCase]:
+def _bounded_claims(pure: Claim) -> list[AuditCase]:
     """Return the claims on bounded Laplace noise."""
-    tenth, scale = Claim(0.1, source="[TH23]"), printed_laplace_scale(HORIZON, 4, EPSILON)
-    bounded, narrow = BoundedLaplace(1.0, 5.0), BoundedLaplace(scale, scale)
+    tenth, bounded, narrow = Claim(0.1, source="[TH23]"), BoundedLaplace(1.0, 5.0), gram_noise(_BOUNDED, 2, 2)
     probe = PrintedBoundedLaplace(scale=1.0, bound=30.0, change=0.1)
     delta = printed_bounded_laplace_delta(probe.change, probe.scale, probe.bound)
     five = "one number, B=5b"
@@ -156,8 +164,8 @@ def _bounded_claims(release: GramRelease, pure: Claim) -> list[AuditCase]:
             "M4",
             "bounded Laplace, B=b, n=d=2",
             pure,
-            partial(_bounded, release, 1.0, pure),
-            _one_number(narrow, pure),
+            partial(gram_proof, narrow, pure),
+            _one_number(narrow.stage_mechanisms(1)[0], pure),
             note="outputs near an end of one neighbour's range cannot come from the other, for every finite B",
         ),
         replace(
@@ -187,11 +195,6 @@ def _weights(states: np.ndarray, world: int) -> Sequence[Message]:
     return [Message.of("weights", raw_weights(np.zeros(2), 1.0, states[world], 0.1))]
 
 
-def _example(agents: int, features: int) -> GramRelease:
-    """Return the release of `agents` agents with `features` features each in an episode."""
-    return GramRelease.of_horizon(HORIZON, agents * features, agents)
-
-
 def changed_numbers(release: GramRelease) -> Float64Array:
     """Return the changes between two neighbours of all numbers of an episode's messages; they nearly attain L1."""
     changes = []
@@ -210,51 +213,35 @@ def mass_outside(mechanism: Mechanism, changes: Float64Array) -> float:
     return float(-np.expm1(np.sum(count * np.log(inside))))
 
 
-def _gaussian_mu(release: GramRelease, claim: Claim) -> float:
-    sigma = printed_gaussian_sigma(HORIZON, claim.epsilon, claim.delta)
-    return GramGaussian(release, (sigma,) * HORIZON).mu
+def gram_noise(mechanism: str, agents: int, features: int, epsilon: float = EPSILON, ratio: float = 1.0) -> Gram:
+    """Return noise of the printed scale after the clips, for agents with `features` features each and known rewards.
+
+    ratio: B / b of bounded Laplace noise.
+    """
+    layout = StatisticsLayout(HORIZON, agents * features, agents, agents, _REWARD_FEATURES)
+    delta = DELTA if mechanism in (GramGaussian.name, GramUniform.name) else 0.0
+    settings = {"calibration": "printed", "clipping": "device", "rewards": "public", "bound_ratio": ratio}
+    config = LocalStatisticsPrivacy(epsilon, delta, mechanism=mechanism, **settings)  # type: ignore[arg-type]
+    return cast(Gram, config.build(layout, 1, Streams(0, "printed noise")).query.law)
 
 
-def _gaussian_note(release: GramRelease, claim: Claim) -> str:
+def gram_proof(noise: Gram, claim: Claim) -> NoiseProof:
+    """Return the guarantee of noise, and that attained by a pair of neighbours with nearly the largest L1 distance."""
+    found, d = proof_of(noise.curve(), claim, exact=False), noise.release.dimension
+    if isinstance(noise, GramLaplace):
+        return replace(found, attained_epsilon=found.pure_epsilon * l1_lower(d) / l1_upper(d))
+    if isinstance(noise, GramUniform | GramBoundedLaplace):
+        attained = mass_outside(noise.stage_mechanisms(1)[0], changed_numbers(noise.release))
+        return replace(found, attained_delta=attained)
+    return found
+
+
+def _gaussian_note(noise: GramGaussian, claim: Claim) -> str:
     """Return the number of agents for which the printed sigma suffices, and its ratio to the required one here."""
     most = most_agents_of_printed_gaussian(HORIZON, claim.epsilon, claim.delta)
-    excess = gaussian_mu(claim.epsilon, claim.delta) / _gaussian_mu(release, claim)
+    excess = gaussian_mu(claim.epsilon, claim.delta) / noise.mu
     sigma = "sigma = 4H^3 sqrt(2 ln(2.5H/delta))/eps"
     return f"{sigma}; holds for n <= {most}, here with {excess:.1f} times the noise it needs"
-
-
-def _gaussian(release: GramRelease, claim: Claim) -> NoiseProof:
-    mu = _gaussian_mu(release, claim)
-    return NoiseProof(math.inf, None, gaussian_epsilon(claim.delta, mu), gaussian_delta(claim.epsilon, mu))
-
-
-def _laplace(release: GramRelease, claim: Claim) -> NoiseProof:
-    noise = GramLaplace(release, (printed_laplace_scale(HORIZON, release.dimension, claim.epsilon),) * HORIZON)
-    approximate = noise.curve()
-    attained = noise.pure_epsilon * l1_lower(release.dimension) / l1_upper(release.dimension)
-    at_claim = 0.0 if noise.pure_epsilon <= claim.epsilon else approximate.delta(claim.epsilon)
-    small = min(noise.pure_epsilon, approximate.epsilon(_SMALL_DELTA))
-    return NoiseProof(noise.pure_epsilon, "upper", small, at_claim, attained_epsilon=attained)
-
-
-def _l1(release: GramRelease) -> float:
-    return release.n_messages * release.power_sum(2) * l1_upper(release.dimension)
-
-
-def _uniform(release: GramRelease, claim: Claim) -> NoiseProof:
-    noise = Uniform(printed_uniform_bound(HORIZON, claim.delta))
-    attained = mass_outside(noise, changed_numbers(release))
-    upper = min(1.0, _l1(release) / (2.0 * noise.bound))
-    return NoiseProof(math.inf, None, math.inf, upper, attained_delta=attained)
-
-
-def _bounded(release: GramRelease, multiple: float, claim: Claim) -> NoiseProof:
-    scale, l1 = printed_laplace_scale(HORIZON, release.dimension, claim.epsilon), _l1(release)
-    noise = BoundedLaplace(scale, multiple * scale)
-    attained = mass_outside(noise, changed_numbers(release))
-    # No delta below one is proved where the log-ratio on the common support may exceed the claim.
-    upper = noise.curve(Sensitivity(l1, l1, l1, 1)).delta(claim.epsilon) if l1 <= scale * claim.epsilon else 1.0
-    return NoiseProof(math.inf, None, math.inf, upper, attained_delta=attained)
 
 
 def _one_number(mechanism: Mechanism, claim: Claim) -> Measure:
@@ -267,9 +254,9 @@ def _attack(mechanism: Mechanism, change: float, claim: Claim, label: str) -> Me
     return partial(measure, probe, claim, ProbeProof.of(mechanism.curve(Sensitivity.of_cells(1, change)), claim))
 
 
-def _gaussian_attack(release: GramRelease, claim: Claim, sigma: float) -> Measure:
-    change = math.sqrt(4.5 * release.n_messages * release.power_sum(4))
-    return _attack(Gaussian(sigma), change, claim, "all messages along the worst direction")
+def _gaussian_attack(noise: GramGaussian, claim: Claim) -> Measure:
+    sigma = noise.scales[0]
+    return _attack(Gaussian(sigma), noise.mu * sigma, claim, "all messages along the worst direction")
 
 
 def message_controls() -> list[AuditCase]:

@@ -23,28 +23,27 @@ from dprl.platform.reproductions.ma_ldp_proofs import Guarantees, proved, varian
     ],
 )
 def test_which_claims_survive_the_clips(mechanism: str, agents: int, features: int, verdict: str) -> None:
-    assert proved(mechanism, agents, features).verdict == verdict
+    assert proved(mechanism, agents, features).white_box == verdict
 
 
 def test_numbers_are_those_of_the_closed_forms() -> None:
     # mu = sqrt(4.5 n S4) / sigma is 0.0213 there; its epsilon at 1e-5 is 0.0629.
-    assert proved(GAUSSIAN, 2, 2).at_delta == pytest.approx(0.06286, abs=1e-5)
-    laplace = proved(LAPLACE, 10, 5)
-    assert (laplace.least_pure, laplace.pure) == pytest.approx((3.84, 3.96), abs=0.005)
-    uniform = proved(UNIFORM, 2, 2)
-    assert uniform.least_delta == pytest.approx(0.0946, abs=1e-4)
-    assert uniform.least_delta < uniform.delta < 0.125
-    bounded = proved(BOUNDED, 2, 2)
-    assert bounded.least_delta == pytest.approx(0.102, abs=5e-4)
-    assert bounded.least_delta < bounded.delta
-    assert bounded.pure == math.inf
+    assert proved(GAUSSIAN, 2, 2).proof.epsilon == pytest.approx(0.06286, abs=1e-5)
+    laplace = proved(LAPLACE, 10, 5).proof
+    assert (laplace.attained_epsilon, laplace.pure_epsilon) == pytest.approx((3.84, 3.96), abs=0.005)
+    uniform = proved(UNIFORM, 2, 2).proof
+    assert (uniform.attained_delta, uniform.delta) == pytest.approx((0.0946, 0.1007), abs=1e-4)
+    bounded = proved(BOUNDED, 2, 2).proof
+    assert (bounded.attained_delta, bounded.delta) == pytest.approx((0.1022, 0.1096), abs=1e-4)
+    assert bounded.pure_epsilon == math.inf
 
 
 def test_a_wider_bound_leaks_less_and_never_nothing() -> None:
-    masses = [proved(BOUNDED, 2, 2, 0.1, ratio) for ratio in (0.5, 1.0, 2.0, 5.0)]
-    assert all(a.delta > b.delta and a.least_delta > b.least_delta for a, b in itertools.pairwise(masses))
-    assert all(0.0 < one.least_delta <= one.delta for one in masses)
-    assert all(one.verdict == "fails" for one in masses)
+    found = [proved(BOUNDED, 2, 2, 0.1, ratio) for ratio in (0.5, 1.0, 2.0, 5.0)]
+    masses = [(one.proof.attained_delta or 0.0, one.proof.delta) for one in found]
+    assert all(a > b and most > less for (a, most), (b, less) in itertools.pairwise(masses))
+    assert all(0.0 < least <= most for least, most in masses)
+    assert {one.white_box for one in found} == {"fails"}
 
 
 @pytest.mark.parametrize("ratio", [0.5, 1.0, 2.0, 5.0, 20.0])
