@@ -127,7 +127,8 @@ class ControlTask:
     ) -> Episodes:
         """Return an episode of each copy; `seed` determines all draws of the environments.
 
-        padded: whether to take as many steps as the longest possible episode. options: of `vector.reset`.
+        padded: whether to take as many steps as the longest possible episode. options: of `vector.reset`. Raises
+        ValueError for an observation or a reward that is not finite.
         """
         n = vector.num_envs
         seen, _ = vector.reset(seed=seed, options=options)
@@ -139,15 +140,22 @@ class ControlTask:
         alive, lengths, ended = np.ones(n, dtype=bool), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
         for t in range(self.horizon):
             rows[:, t] = self.flat(seen)
+            self._require_finite("observations", rows[alive, t])
             chosen[:, t] = act(rows[:, t])
             seen, rewards, terminated, truncated, _ = vector.step(self.to_env(chosen[:, t]))
             paid[:, t] = np.where(alive, rewards, 0.0)
+            self._require_finite("rewards", paid[:, t])
             lengths += alive
             ended |= alive & terminated
             alive &= ~(np.asarray(terminated) | np.asarray(truncated))
             if not (padded or alive.any()):  # copies with an ended episode continue without a user
                 break
         return Episodes(rows, chosen, paid, lengths, ended)
+
+    def _require_finite(self, what: str, values: NDArray[Any]) -> None:
+        """Raise ValueError unless all numbers are finite; it does not name them, because they are a user's."""
+        if not np.isfinite(values).all():
+            raise ValueError(f"{self.entry.id} must have finite {what}, got nan or inf; correct the environment")
 
 
 class _OneByOne(VectorEnv[Any, Any, Any]):

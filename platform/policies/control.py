@@ -38,11 +38,11 @@ class ControlPolicy:
         object.__setattr__(self, "parameters", parameters)
 
     def __call__(self, observation: ArrayLike) -> Any:  # noqa: ANN401 - an action of the environment
-        """Return the most probable action for one observation."""
+        """Return the most probable action for one observation. Raises ValueError for another shape, or nan."""
         return self._action(observation, None)
 
     def sample(self, observation: ArrayLike) -> Any:  # noqa: ANN401 - an action of the environment
-        """Return an action drawn from the policy for one observation."""
+        """Return an action drawn from the policy for one observation. Raises ValueError like a call."""
         return self._action(observation, self.generator)
 
     def make_env(self) -> gymnasium.Env[Any, Any]:
@@ -55,5 +55,10 @@ class ControlPolicy:
         return self.env.build()
 
     def _action(self, observation: ArrayLike, rng: np.random.Generator | None) -> Any:  # noqa: ANN401
-        found = self.network.act(self.parameters, self.task.flat(np.asarray(observation)[np.newaxis]), rng)
+        shape = self.task.observed.shape
+        given = np.asarray(observation)
+        if given.shape != shape or not np.isfinite(given).all():
+            rule = f"observation must be one of {self.env.env_id}, finite numbers of shape {shape}"
+            raise ValueError(f"{rule}, got {given.shape}; call the policy once for each observation")
+        found = self.network.act(self.parameters, self.task.flat(given[np.newaxis]), rng)
         return self.task.to_env(found)[0]

@@ -63,6 +63,23 @@ def test_padding_ends_no_episode() -> None:
     assert (episodes.lengths.tolist(), episodes.ended.tolist()) == ([2], [False])
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_observations_and_rewards_that_are_not_finite_are_refused(monkeypatch: pytest.MonkeyPatch, place: int) -> None:
+    task = Control("Pendulum-v1", horizon=3).build()
+    vector = task.vector(2)
+    step = vector.step
+
+    def broken(actions: np.ndarray) -> Any:
+        found: Any = step(actions)
+        found[place][1] = np.nan
+        return found
+
+    monkeypatch.setattr(vector, "step", broken)
+    what = ("observations", "rewards")[place]
+    with pytest.raises(ValueError, match=f"^Pendulum-v1 must have finite {what}, got nan or inf"):
+        task.play(vector, lambda seen: np.zeros((len(seen), 1), dtype=np.float32), seed=0)
+
+
 @pytest.mark.parametrize(
     ("fields", "rule"),
     [

@@ -57,10 +57,13 @@ def test_actions_may_be_continuous(found: dprl.Sweep) -> None:
     assert np.isfinite(found.records(1)["score"]).all()
 
 
-def test_parameters_of_another_network_are_refused(found: dprl.Sweep) -> None:
+def test_parameters_and_observations_that_do_not_fit_are_refused(found: dprl.Sweep) -> None:
     policy: Any = found.policy(0)
     with pytest.raises(ValueError, match="parameters must be 10 finite floats, got"):
         ControlPolicy(np.zeros(11), policy.env, np.random.default_rng(), policy.network)
+    for wrong in (np.zeros((2, 4)), np.zeros(3), np.full(4, np.nan)):
+        with pytest.raises(ValueError, match=r"observation must be one of CartPole-v1, finite numbers of shape \(4,\)"):
+            policy(wrong)
     with pytest.raises(dprl.UserError, match=r"^seed: must be one of 0, 1, got 7"):
         found.policy(0, seed=7)
 
