@@ -9,14 +9,16 @@ from pathlib import Path
 from dprl.platform.commands.base import add_storage, say, unwritable
 from dprl.platform.errors import EXIT_DONE, broken_rule, suggestion
 
-HELP = "draw one figure of a sweep for a paper or for slides, and print its caption"
+HELP = "draw one figure of one or more sweeps for a paper or for slides, and print its caption"
 EXAMPLE = "plot regret_vs_epsilon frontier --style paper --width 2.7 --out frontier.pdf"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("sweep", metavar="SWEEP", help="the name of a sweep, or its folder")
-    parser.add_argument("figure", metavar="FIGURE", nargs="?", help="frontier, curves, ...; leave it out to list all")
+    parser.add_argument("sweeps", metavar="SWEEP", nargs="+", help="the name of a sweep, or its folder")
+    parser.add_argument(
+        "figure", metavar="FIGURE", nargs="?", help="frontier, curves, ...; leave it out to list those of one sweep"
+    )
     parser.add_argument("--style", choices=["paper", "slides"], default="paper", help="sizes of text and lines")
     parser.add_argument("--width", metavar="INCHES", help="e.g. 2.7 (half a page) or 14cm (default: 5.5, slides: 11)")
     parser.add_argument("--format", choices=["pdf", "svg", "png"], help="format (default: that of --out, else pdf)")
@@ -25,7 +27,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Draw one figure of a sweep into a file and print its caption; without a name, list the figures."""
+    """Draw one figure of some sweeps into a file and print its caption; without a name, list the figures."""
     width = None if options.width is None else _width(options.width)
     file = None if options.out is None else Path(options.out)
     from dprl.atomic_files import write_bytes
@@ -39,20 +41,24 @@ def run(options: argparse.Namespace) -> int:
     kind = options.format or (file.suffix[1:].lower() if file is not None else "pdf")
     if kind not in FORMATS:
         raise broken_rule("--out", "must end in .pdf, .svg or .png", options.out, "or add --format pdf")
-    layout = sweep_layout(home_folder(options.storage), options.sweep)
-    if not layout.finished_cells():
-        raise nothing_finished(layout)
-    charts = {chart.name: chart for chart in report_charts(read_cells([layout]))}
-    if options.figure is None and charts:
+    # Before an optional word, argparse gives all words to the sweeps.
+    *names, figure = options.sweeps if len(options.sweeps) > 1 else (*options.sweeps, None)
+    layouts = [sweep_layout(home_folder(options.storage), name) for name in names]
+    for layout in layouts:
+        if not layout.finished_cells():
+            raise nothing_finished(layout)
+    name = "_".join(layout.name for layout in layouts)
+    charts = {chart.name: chart for chart in report_charts(read_cells(layouts))}
+    if figure is None and charts:
         wide = max(map(len, charts))
         for chart in charts.values():
             say(f"{chart.name:{wide}}  {chart.title}")
         return EXIT_DONE
-    if options.figure not in charts:
-        remedy = suggestion(options.figure or "", list(charts)) if charts else "no cell has a headline to draw"
-        raise broken_rule("FIGURE", f"must be a figure of {layout.name}", options.figure, remedy)
-    chart = charts[options.figure]
-    target = file if file is not None else Path(f"{layout.name}_{chart.name}.{kind}")
+    if figure not in charts:
+        remedy = suggestion(figure or "", list(charts)) if charts else "no cell has a headline to draw"
+        raise broken_rule("FIGURE", f"must be a figure of {' and '.join(names)}", figure, remedy)
+    chart = charts[figure]
+    target = file if file is not None else Path(f"{name}_{chart.name}.{kind}")
     content = render(compose(chart, style_of(options.style, width=width)), kind)
     try:
         write_bytes(target, content)

@@ -87,9 +87,11 @@ def require_same_meaning(name: str, before: Grid, now: Grid, n_finished: int) ->
     """
     if now.continues(before) or not n_finished:
         return
+    seeds = set(now.values("seeds")) != set(before.values("seeds"))
+    other = "another name (for more seeds also a seed beyond them; a report can pool both)" if seeds else "another name"
     raise UserError(
         f"name: {name!r} has {counted(n_finished, 'finished cell')} of another grid, got {now.difference(before)}; "
-        "choose another name, or forget them (--fresh, in Python fresh=True)"
+        f"choose {other}, or forget them (--fresh, in Python fresh=True)"
     )
 
 

@@ -64,6 +64,8 @@ def test_one_of_its_figures_is_drawn_with_its_caption(
     assert main(["plot", "recorded", "frontiers", "--storage", str(home)]) == 2
     told = "dprl: FIGURE: must be a figure of recorded, got 'frontiers'; did you mean 'frontier'? (valid: frontier, "
     assert capsys.readouterr().err.startswith(told)
+    assert main(["plot", "recorded", *words[1:], "--style", "slides"]) == 0
+    assert capsys.readouterr().out.startswith("figure    recorded_recorded_frontier.pdf\n")
     Path("file").touch()
     assert main([*words, "--out", "file/x.pdf"]) == 2
     assert capsys.readouterr().err.startswith("dprl: --out: must be a file that can be written (")

@@ -51,7 +51,9 @@ def test_another_grid_under_the_same_name_is_refused_with_the_difference(
     said = str(refused.value)
     assert said.startswith("name: 'small' has 2 finished cells of another grid, got ")
     assert told in said
-    assert said.endswith("choose another name, or forget them (--fresh, in Python fresh=True)")
+    assert "; choose another name" in said
+    assert said.endswith(", or forget them (--fresh, in Python fresh=True)")
+    assert ("a seed beyond them" in said) == ("seeds" in changes)
     assert files(home) == before
 
 
