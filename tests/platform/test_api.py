@@ -105,6 +105,7 @@ def test_gymnasium_environments_are_those_of_yaml(capsys: pytest.CaptureFixture[
     lake = dprl.from_gymnasium(made, horizon=7)
     assert dprl.from_gymnasium("FrozenLake-v1", horizon=7, is_slippery=False).build().optimal_start_value() == 1.0
     assert lake.build().optimal_start_value() == 1.0
+    assert dprl.from_gymnasium(made, horizon=7, is_slippery=True).build().optimal_start_value() < 0.5
     assert capsys.readouterr().err == ""
     assert dprl.from_gymnasium("CliffWalking-v1", horizon=15).horizon == 15
     assert capsys.readouterr().err == "CliffWalking-v1: rewards from -100 to 0 are mapped to 0 to 1\n"

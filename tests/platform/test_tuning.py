@@ -185,6 +185,11 @@ def test_noise_of_the_operating_system_is_not_continued(tmp_path: Path) -> None:
         trial_of(noise=noise).restore(str(tmp_path / "checkpoint"))
 
 
+def test_a_store_that_cannot_be_reached_is_refused_before_the_search(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^tracking-uri: must be where MLflow's store listens"):
+        dprl.tune.mlflow_callback("search", storage=str(tmp_path), tracking_uri="http://127.0.0.1:9")
+
+
 def test_raw_metrics_are_named_as_not_covered() -> None:
     raw, others = of_trials(["score", "score_last10"])
     assert raw == (

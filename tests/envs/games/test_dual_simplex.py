@@ -48,6 +48,8 @@ def test_what_has_no_solution_is_said_to_be_unsolved(precise: bool) -> None:
 def test_a_small_pivot_is_reported() -> None:
     assert solve(filled(np.array([[-1.0, 1e-6], [0.0, 1.0]])), False)
     assert not solve(filled(np.array([[-1.0, 1e-8], [0.0, 1.0]])), False)
+    # Also if a later pivot is large.
+    assert not solve(filled(np.array([[-2.0, 1e-8, 0.0], [-1.0, 0.0, 1.0], [0.0, 1.0, 1.0]])), False)
 
 
 def exact_constants(table: np.ndarray, entries: Dictionary) -> list[Fraction]:

@@ -237,6 +237,8 @@ def test_deltas_of_points_add_up() -> None:
     assert curve.epsilon(0.99e-7) == math.inf
     assert curve.epsilon(1e-7) == pytest.approx(1.0)
     assert curve.epsilon(1e-6) == pytest.approx(composed_epsilon(0.9e-6, 100, 0.01), rel=1e-6)
+    # 3 * 1e-9 > 3e-9 in float64.
+    assert repeat(ApproximateLoss(0.01, 1e-9), 3).epsilon(3e-9) == pytest.approx(0.03)
 
 
 def test_mixtures_take_bounded_time() -> None:
@@ -318,12 +320,13 @@ def test_discrete_gaussians_that_are_not_listed_count_with_their_rho() -> None:
     assert together.epsilon(1e-6) == pytest.approx(15.3, abs=0.05)
 
 
-@pytest.mark.parametrize("times", [2, 7])
-def test_many_kinds_are_merged_upwards(times: int) -> None:
+@pytest.mark.parametrize(("times", "other"), [(7, RandomizedResponses), (2, OptimizedUnaryEncodings)])
+def test_many_kinds_are_merged_upwards(times: int, other: type[RandomizedResponses | OptimizedUnaryEncodings]) -> None:
     # At most 100 kinds are composed separately; the mean square of these 150 is that of equal ones.
-    scales = 0.01 + 1e-7 * np.arange(150)
-    curve = compose([RandomizedResponses(times, float(scale)) for scale in scales])
-    least, most = (composed_epsilon(1e-6, 150 * times, scale) for scale in (scales[0], scales[-1]))
+    laws, scales = (RandomizedResponses, other), 0.01 + 1e-7 * np.arange(150)
+    curve = compose([laws[i % 2](times, float(scale)) for i, scale in enumerate(scales)])
+    least = compose([law(75 * times, float(scales[0])) for law in laws]).epsilon(1e-6)
+    most = composed_epsilon(1e-6, 150 * times, scales[-1])
     assert least <= curve.epsilon(1e-6) <= most * (1 + 1e-5)
 
 

@@ -75,6 +75,7 @@ def test_the_concentrated_change_is_the_worst() -> None:
 def test_many_losses_take_the_coarser_curve_and_no_long_search() -> None:
     many = LaplaceLoss(((93_068, 1.0 / 300.0),), 93_068 / 300.0)
     assert many.delta(4.0) == pytest.approx(composed_delta(4.0, 93_068, 1.0 / 300.0), rel=1e-6)
+    assert LaplaceLoss(((8, 0.001), *many.parts), many.pure + 0.008).delta(4.0) > many.delta(4.0)
 
 
 @pytest.mark.parametrize("law", LAWS)

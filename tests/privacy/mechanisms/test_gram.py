@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dprl.privacy.accounting.composition import compose
 from dprl.privacy.mechanisms import gram_base, gram_distance
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.discrete_laplace import discrete_laplace_table
@@ -201,6 +202,14 @@ def test_guarantee_and_scale_are_inverse(epsilon: float, delta: float, exact: bo
     for curve in (gaussian.curve(), laplace.curve()):
         assert curve.delta(epsilon) <= delta
         assert curve.epsilon(delta) > epsilon * 0.98
+
+
+def test_exact_stages_cost_together_what_they_cost_one_by_one() -> None:
+    scales = (3.0, 1.7)  # in units of their grids, the second is the larger one
+    parts = [GramGaussian(GramRelease(2, (1.0,), 1), (scale,), exact=True).curve() for scale in scales]
+    together = GramGaussian(GramRelease(2, (1.0, 1.0), 1), scales, exact=True).curve()
+    for epsilon in (0.5, 2.0, 9.0):
+        assert together.delta(epsilon) == pytest.approx(compose(parts).delta(epsilon), rel=1e-12)
 
 
 @pytest.mark.parametrize("isotropic", [False, True])

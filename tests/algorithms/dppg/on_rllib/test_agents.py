@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -124,6 +125,12 @@ def test_an_environment_without_a_limit_needs_a_horizon() -> None:
     made = config(horizon=None)
     with pytest.raises(ValueError, match=r"^horizon must be given for an environment without a limit of steps"):
         made.dry_run(place(made))
+
+
+@pytest.mark.parametrize(("horizon", "steps"), [(None, 3), (2, 2), (5, 3)])
+def test_episodes_end_at_the_nearer_of_two_limits(horizon: int | None, steps: int) -> None:
+    made = config(lambda _: gym.make("CartPole-v1", max_episode_steps=3), horizon=horizon)
+    assert made._vector_rollout(place(made), 2).play(0, NOBODY, sampled=True).rewards.shape == (2, steps)
 
 
 def test_errors_of_an_environment_come_before_there_are_users() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from dprl.platform.reports.comparing.answers import Answer, answers_of
@@ -105,6 +106,11 @@ def test_names_have_the_settings_that_are_needed_and_no_others() -> None:
     assert list(group.names.values()) == [
         f"private_ucb_vi bonus_scale={scale}, jdp, certified \u03b5 = 1, holds" for scale in ("0.1", "1")
     ]
+    one = report_cell(LOW)
+    for key in ("release", "audit"):
+        (group,) = groups_of([dataclasses.replace(one, row={**one.row, key: value}) for value in (False, True)])
+        names = [name.partition(",")[0] for name in group.names.values()]
+        assert names == [f"private_ucb_vi {key}={value}" for value in (False, True)]
 
 
 def test_the_answer_calls_algorithms_by_their_labels() -> None:

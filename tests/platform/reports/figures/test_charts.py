@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from dprl.algorithms.base import headline
@@ -18,10 +19,10 @@ from dprl.platform.reports.cell_texts import rows_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures import frontier
 from dprl.platform.reports.figures.catalogue import palette_of, report_charts
-from dprl.platform.reports.figures.charts import MOST_LINES, MOST_PANELS, Chart, labels_of
+from dprl.platform.reports.figures.charts import MOST_LINES, MOST_PANELS, Axis, Chart, labels_of
 from dprl.platform.reports.figures.colours import BLUE, VERMILION
 from dprl.platform.reports.figures.layout import compose, spread
-from dprl.platform.reports.figures.marks import tick_text
+from dprl.platform.reports.figures.marks import put_scale, tick_text
 from dprl.platform.reports.figures.styles import FORMATS, render, style_of
 from dprl.platform.reports.records import summary_row
 from tests.platform.reports.cases import NONE, cell, finished, jdp, records
@@ -89,6 +90,13 @@ def test_delta_is_in_the_label_where_deltas_are_mixed_and_in_the_caption_where_n
     assert labels_of(one, one.lines, keyed=False) == ["central"]
 
 
+def test_deltas_of_what_certifies_nothing_are_not_mixed_in() -> None:
+    row = {"proved_epsilon": math.inf, "verdict": "fails"}
+    pure, approximate = (report_cell(of("bernstein_vi", jdp(1.0, delta=delta))) for delta in (0.0, 1e-6))
+    found = chart("frontier", approximate, dataclasses.replace(pure, row={**pure.row, **row}))
+    assert labels_of(found, found.lines, keyed=False) == ["central"]
+
+
 def test_intervals_are_computed_on_logs_and_reach_neither_zero_nor_beyond_the_range() -> None:
     wild = report_cell(of("bernstein_vi", jdp(1.0)), factors=(0.001, 1.0, 200.0))
     (line,) = chart("frontier", wild).lines
@@ -105,6 +113,12 @@ def test_a_curve_ends_at_the_value_of_the_frontier() -> None:
     one = report_cell(of("bernstein_vi", jdp(1.0)))
     (curve,), (point,) = chart("curves", one).lines, chart("frontier", one).lines
     assert curve.y[-1] == pytest.approx(point.y[0])
+
+
+def test_curves_of_all_lengths_fit_on_the_axis() -> None:
+    long, short = report_cell(of("bernstein_vi", jdp(1.0))), report_cell(of("pucb", jdp(1.0)))
+    short = dataclasses.replace(short, episodes=short.episodes[:20], curves=short.curves[:, :20])
+    assert chart("curves", long, short).x.limits == (1.0, 1000.0)
 
 
 def test_two_seeds_have_no_interval_and_the_caption_says_so() -> None:
@@ -189,6 +203,21 @@ def test_ticks_of_epsilon_do_not_touch_and_the_last_one_stays() -> None:
     cells = [report_cell(of("bernstein_vi", jdp(e))) for e in (1.0, 2.0, 3.9, 4.0)]
     (axes,) = compose(chart("frontier", *cells), style_of("paper")).axes
     assert list(axes.get_xticks()) == [1.0, 2.0, 4.0]
+
+
+def test_axes_of_counts_have_whole_ticks() -> None:
+    axes = Figure().subplots()
+    axes.set_xlim(1.0, 3.0)
+    put_scale(axes.xaxis, Axis("episode", "episode", False, (1.0, 3.0), counts=True), 6)
+    assert list(axes.get_xticks()) == [1.0, 2.0, 3.0]
+
+
+def test_markers_lie_symmetrically_around_their_epsilon() -> None:
+    cells = [report_cell(of(name, jdp(2.0))) for name in ("pucb", "bernstein_vi")]
+    (axes,) = compose(chart("frontier", *cells), style_of("paper")).axes
+    left, right = (np.asarray(line.get_xdata())[0] for line in axes.get_lines() if line.get_marker() == "o")
+    assert left != right
+    assert math.sqrt(left * right) == pytest.approx(2.0)
 
 
 def test_the_axis_of_horizons_has_those_that_were_run() -> None:
@@ -277,14 +306,12 @@ def test_ticks_are_plain_numbers(value: float, counts: bool, text: str) -> None:
     assert tick_text(value, counts=counts) == text
 
 
-EXPLAINED = {"claim fails", "claimed ε to certified ε"}
-
-
-@pytest.mark.parametrize(("fill", "explained"), [("full", set[str]()), ("none", EXPLAINED)])
-def test_markers_are_explained_unless_all_claims_hold(
-    fill: Any, explained: set[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("fill", "told"), [("full", ""), ("left", "holds only for δ > 0"), ("none", "claim fails")])
+def test_markers_are_explained_unless_all_claims_hold(fill: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frontier, "fill_of", lambda _: fill)
     figure = compose(chart("frontier", *MIXED), style_of("paper"))
-    shown = {text.get_text() for text in figure.findobj(Text)}
-    assert shown & {"claim holds", *EXPLAINED} == explained
+    keys = {"claim holds", "holds only for δ > 0", "claim fails", "claimed ε to certified ε"}
+    explained = {told, "claimed ε to certified ε"} if told else set()
+    assert {text.get_text() for text in figure.findobj(Text)} & keys == explained
+    key = figure.axes[-1] if told else None
+    assert key is None or key.get_lines()[0].get_fillstyle() == ("left" if fill == "left" else "full")

@@ -76,6 +76,7 @@ def test_an_algorithm_with_gaps_has_a_panel_of_them(drawn: list[Figure]) -> None
     assert legend is not None
     lines: dict[str, Any] = dict(zip([text.get_text() for text in legend.get_texts()], gaps.get_lines(), strict=True))
     assert list(lines) == [*names, "exploitability of the output policy"]
+    assert legend.get_title().get_text() == "3 seeds, 95% t band over seeds"
     last = records(one).query("episode == 1000")
     for line, name in zip(lines.values(), ("gap", "smallest_gap", "exploitability"), strict=True):
         assert np.asarray(line.get_ydata())[-1] == pytest.approx(last[name].mean())
