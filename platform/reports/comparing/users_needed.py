@@ -17,6 +17,7 @@ from dprl.platform.reports.number_texts import rounded
 _SHARE = 0.9
 _EPISODES = "episodes"
 _SETTINGS = ("env.", "algorithm.", "privacy.", "noise.")
+_OTHERS = ("release", "audit", "cell_label")
 _Settings = tuple[tuple[str, str], ...]
 
 
@@ -58,7 +59,7 @@ def cells_along(cells: Sequence[ReportCell], setting: str) -> list[list[ReportCe
     found: dict[_Settings, list[ReportCell]] = {}
     for cell in cells:
         if setting in cell.row:
-            found.setdefault(_settings(cell, (*_SETTINGS, _EPISODES), setting), []).append(cell)
+            found.setdefault(_settings(cell, (*_SETTINGS, _EPISODES, *_OTHERS), setting), []).append(cell)
     return [sorted(line, key=lambda cell: cell.row[setting]) for line in found.values()]
 
 
