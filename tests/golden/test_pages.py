@@ -1,0 +1,225 @@
+"""Reports, certificates and figures of made-up cells are those of the files beside this one.
+
+`DPRL_WRITE_GOLDEN=1 pytest tests/golden` rewrites the files: their diff then shows the changes that a reader sees.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import Collection
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
+
+from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.reports.comparing.groups import groups_of
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.documents.web_page import html
+from dprl.platform.reports.figures import styles
+from dprl.platform.reports.figures.catalogue import report_charts
+from dprl.platform.reports.figures.layout import compose
+from dprl.platform.reports.figures.learning import cell_figure
+from dprl.platform.reports.figures.styles import style_of
+from dprl.platform.reports.pages.certificate import certificate_page
+from dprl.platform.reports.pages.content import Content
+from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.summary import columns, per_episode
+from tests.golden.test_command_line import FOLDER, WRITES, check
+from tests.platform.reports.cases import NONE, jdp, page, reported
+
+ENV = {"name": "riverswim", "n_states": 3, "horizon": 4}
+GAME = {"name": "random_game", "n_states": 2, "n_max_actions": 2, "n_min_actions": 2, "horizon": 2}
+PRINTED = {"calibration": "printed"}
+CONTROL = {"name": "control", "horizon": 50}
+LDP = {"model": "ldp", "epsilon": 1.0}
+PRESET = {"preset": "tuned", "replan_growth": 0.01}
+TOLERANCE = 5e-3
+"""Fonts and arithmetic of other machines move things by less, relative to the size of the figure or of the axis."""
+
+
+def experiment(algorithm: str, privacy: dict[str, Any], env: dict[str, Any], **more: Any) -> Experiment:
+    settings = {"name": algorithm, **more.pop("settings", {})}
+    rest = {"episodes": 1000, "seeds": 3, **more}
+    return read_experiment({"name": "try", "algorithm": settings, "env": env, "privacy": privacy, **rest})
+
+
+def records(one: Experiment, level: float) -> pd.DataFrame:
+    """Every metric falls with the root of the episode from another level; scores, which are to be large, rise."""
+    episodes = np.unique(np.geomspace(1, one.episodes, 40).astype(np.int64))
+    frames = []
+    for seed in range(one.seeds):
+        rate = level * (1 + 0.1 * seed) / np.sqrt(episodes)
+        values: dict[str, Any] = {"seed": seed, "episode": episodes}
+        for i, metric in enumerate(one.algorithm.metrics):
+            values[metric.name] = (100.0 / (1.0 + rate) if metric.better == "high" else rate) / (1.0 + 0.2 * i)
+            if metric.over == "sum":
+                values[per_episode(metric)] = values[metric.name]
+                values[metric.name] = (np.diff(episodes, prepend=0) * values[metric.name]).cumsum()
+        values["saturated"] = 1.0 if level > 5 else 0.3
+        frames.append(pd.DataFrame({name: values[name] for name in columns(one.algorithm.metrics)}))
+    return pd.concat(frames, ignore_index=True)
+
+
+GROUPS = {
+    "algorithms": [
+        experiment("bernstein_vi", NONE, ENV, settings=PRESET),
+        experiment("private_ucb_vi", NONE, ENV, settings=PRESET),
+        experiment("bernstein_vi", jdp(10.0, delta=1e-6), ENV, settings=PRESET),
+        experiment("private_ucb_vi", jdp(10.0, delta=1e-6), ENV, settings=PRESET),
+        experiment("bernstein_vi", jdp(1.0, delta=1e-6), ENV, settings=PRESET),
+        experiment("private_ucb_vi", jdp(1.0, delta=1e-6), ENV, settings=PRESET, seeds=2),
+        experiment("private_ucb_vi", LDP, ENV, settings=PRESET),
+        experiment("private_ucb_vi", jdp(1.0, counter="kary_tree"), ENV, settings=PRESET),
+    ],
+    "horizons": [
+        experiment("private_ucb_vi", privacy, ENV | {"horizon": horizon}, settings={"bonus_scale": scale})
+        for horizon, scale in ((3, 0.1), (6, 0.1), (6, 0.3))
+        for privacy in (NONE, jdp(1.0), jdp(1.0, **PRINTED))
+    ],
+    "lengths": [
+        experiment("private_ucb_vi", privacy, ENV, episodes=episodes, seeds=7, **more)
+        for episodes in (4, 1000)
+        for privacy, more in ((NONE, {}), (jdp(1.0), {}), (jdp(1.0), {"audit": True}), (jdp(2.0), {"label": "twice"}))
+    ],
+    "epsilons": [
+        experiment(algorithm, jdp(epsilon), ENV, settings={"replan_growth": 0.01})
+        for algorithm in ("pucb", "random_vi")
+        for epsilon in (0.1, 0.3, 1.0, 10.0, 100.0)
+    ],
+    "games": [experiment("dp_nash_vi", privacy, GAME) for privacy in (NONE, jdp(1.0), jdp(9.0), LDP)],
+    "scores": [
+        experiment("dppg", privacy, CONTROL, settings={"users_per_update": 100})
+        for privacy in (NONE, jdp(3.0, delta=1e-6), jdp(1.0, delta=1e-6))
+    ],
+}
+"""Of each group every cell has half as much regret again as the one before."""
+
+
+def group(name: str, folder: Path) -> list[ReportCell]:
+    """The finished cells of a group; `folder` has their records."""
+    found = []
+    for i, one in enumerate(GROUPS[name]):
+        rows, place = records(one, 0.8 * 1.5**i), CellFolder(folder / str(i))
+        place.path.mkdir()
+        rows.to_parquet(place.records_file)
+        made = reported(one, rows, cell=f"{i:012x}", sweep="made_up")
+        found.append(dataclasses.replace(made, folders=(place,)))
+    return found
+
+
+def description(figure: Figure) -> list[list[Any]]:
+    """The size of a figure, and a row for each thing that is drawn."""
+    figure.draw_without_rendering()
+    rows: list[list[Any]] = [["figure", *figure.get_size_inches().tolist(), to_hex(figure.get_facecolor())]]
+    for axes in figure.axes:
+        rows.append(["axes", *axes.get_position().bounds, axes.get_xscale(), axes.get_yscale()])
+        for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+            texts = [text.get_text() for text in axis.get_ticklabels()]
+            rows.append(["axis", *limits, axis.get_ticklocs().tolist(), texts])
+        rows += artists(axes, figure)
+    return [*rows, *artists(figure, figure)]
+
+
+def artists(parent: Axes | Figure | Legend, figure: Figure) -> Iterator[list[Any]]:
+    """Yield a row for each line, area and text of a figure or a panel, in the order of drawing."""
+    for each in parent.get_children():
+        if not each.get_visible():
+            continue
+        if isinstance(each, Text) and each.get_text():
+            at = figure.transFigure.inverted().transform(each.get_transform().transform(each.get_position()))
+            place = [*at.tolist(), each.get_horizontalalignment(), each.get_verticalalignment(), each.get_rotation()]
+            looks = [to_hex(each.get_color()), each.get_fontsize(), str(each.get_fontweight()), each.get_zorder()]
+            yield ["text", each.get_text(), *place, *looks]
+        elif isinstance(each, Line2D):
+            xy = np.column_stack(each.get_data()).astype(float)
+            ends = [*xy[0].tolist(), *xy[-1].tolist(), *xy.mean(axis=0).tolist()]
+            looks = [to_hex(each.get_color()), each.get_linewidth(), str(each.get_linestyle()), str(each.get_marker())]
+            looks += [each.get_markersize(), str(each.get_markerfacecolor()), each.get_alpha() or 1.0]
+            yield ["line", len(xy), *ends, *looks, each.get_zorder()]
+        elif isinstance(each, Collection):
+            corners = np.concatenate([path.vertices for path in each.get_paths()])
+            ends = [*corners.min(axis=0).tolist(), *corners.max(axis=0).tolist(), *corners.mean(axis=0).tolist()]
+            yield ["area", *ends, np.asarray(each.get_facecolor()).tolist(), each.get_zorder()]
+        elif isinstance(each, Legend):
+            yield ["legend", each.get_title().get_text(), [text.get_text() for text in each.get_texts()]]
+            yield from artists(each, figure)
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether two rows are the same, up to a tolerance for numbers."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, float | int) and isinstance(other, float | int):
+        return one == pytest.approx(other, rel=TOLERANCE, abs=TOLERANCE, nan_ok=True)
+    return bool(one == other)
+
+
+def check_page(name: str, text: str) -> None:
+    """Compare a page with its file; all pages have one stylesheet."""
+    (style,) = re.findall(r"<style>.*?</style>", text, re.DOTALL)
+    check(FOLDER / "pages" / "style.html", style)
+    check(FOLDER / "pages" / name, text.replace(style, ""))
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_reports_are_unchanged(name: str, tmp_path: Path) -> None:
+    found = group(name, tmp_path)
+    asked = ("bernstein_vi", "private_ucb_vi") if name == "algorithms" else None
+    check(FOLDER / "pages" / f"{name}.md", page(found, asked))
+    content = Content(
+        None, groups_of(found), [], ["a sweep"], ["one is missing"], ["how it was made"], "a test", "A preface.", asked
+    )
+    check_page(f"{name}.html", html(*content.document()))
+
+
+@pytest.mark.parametrize("name", ["jdp", "ldp", "printed", "none", "release", "gradients"])
+def test_certificates_are_unchanged(name: str) -> None:
+    found = {
+        "jdp": experiment("bernstein_vi", jdp(1.0, delta=1e-6, counter="auto"), ENV, settings=PRESET),
+        "ldp": experiment("private_ucb_vi", LDP, ENV),
+        "printed": experiment("private_ucb_vi", jdp(1.0, **PRINTED), ENV),
+        "none": experiment("private_ucb_vi", NONE, ENV),
+        "release": experiment("private_ucb_vi", jdp(1.0), ENV, release=True, seeds=1),
+        "gradients": experiment("dppg", jdp(1.0, delta=1e-6), CONTROL),
+    }[name]
+    certificate = found.certificate().to_dict()
+    del certificate["version"], certificate["checksum"]
+    text = certificate_page({**certificate, "version": "1.2.3", "checksum": "0"}, {"numpy": "2.0"}, "a cell")
+    check_page(f"certificate_{name}.html", text)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_figures_are_unchanged(name: str, drawn: list[Figure], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(styles, "font_families", lambda: ["DejaVu Sans"])  # comes with matplotlib
+    found = group(name, tmp_path)
+    shown: dict[str, list[Any]] = {}
+    for chart in report_charts(found):
+        shown[chart.name] = [[chart.title, chart.caption]]
+        for style in (style_of("paper"), style_of("slides", "dark", 5.0)):
+            shown[chart.name] += description(compose(chart, style))
+    for number in (0, -1):
+        one = GROUPS[name][number]
+        cell_figure(records(one, 0.8), one, found[number].certificate)
+        shown[f"cell {number}"] = description(drawn[-1])
+    file = FOLDER / "figures" / f"{name}.json"
+    if WRITES:
+        file.parent.mkdir(exist_ok=True)
+        lines = [f"{json.dumps(key)}: [\n" + ",\n".join(map(json.dumps, found)) + "\n]" for key, found in shown.items()]
+        file.write_text("{" + ",\n".join(lines) + "}\n")
+    expected = json.loads(file.read_text())
+    assert list(shown) == list(expected)
+    for key, found in shown.items():
+        for one_row, other in zip(found, expected[key], strict=True):
+            assert alike(json.loads(json.dumps(one_row)), other), (key, one_row, other)
