@@ -283,8 +283,6 @@ class PublishedTable:
         if not self.references:
             first = float(statistic(values[:runs]))
             return NumberEntry(key, published, ours, first, resampling.trial_range(values, statistic, runs))
-        if self.references[row].of(group) not in cells:
-            return NumberEntry(key, published, _UNKNOWN, math.nan, (math.nan, math.nan), ours)
         reference = cells[self.references[row].of(group)].values[self.measure.values]
         relative, first = resampling.ratio(values, reference), resampling.ratio(values[:runs], reference[:runs]).value
         return NumberEntry(key, published, relative, first, resampling.ratio_range(values, reference, runs), ours)

@@ -22,6 +22,7 @@ from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.sweeps.executor import ExecutorName
 from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
 
+_QUICK = "_quick"
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
@@ -49,13 +50,12 @@ class Request:
 class Reproduced:
     """Results of one reproduction.
 
-    paper: its name. page: the Markdown file, None if cells are missing. sweep: the folder of the runs. verdicts: rows
-    of a short table, headers first. data: all numbers, for programs. failed: one line per failure.
+    paper: its name. page: the Markdown file, None if cells are missing. verdicts: rows of a short table, headers first.
+    data: all numbers, for programs. failed: one line per failure.
     """
 
     paper: str
     page: Path | None
-    sweep: Path
     verdicts: Sequence[Sequence[str]]
     data: dict[str, Any]
     failed: Sequence[str]
@@ -93,13 +93,10 @@ class Findings:
 class Ran:
     """Outcome of the sweep.
 
-    folder: of the runs. page_folder: of the page. cells: the finished ones. made: lines on the runs. failed: one line
-    per failed cell and unwritten file, one if MLflow lacks entries, and one if cells are missing. complete: whether
-    every cell is finished.
+    cells: the finished ones. made: lines on the runs. failed: one line per failed cell and unwritten file, one if
+    MLflow lacks entries, and one if cells are missing. complete: whether every cell is finished.
     """
 
-    folder: Path
-    page_folder: Path
     cells: Sequence[SweepCell]
     made: Sequence[str]
     failed: Sequence[str]
@@ -175,15 +172,16 @@ class Paper:
 
         Raises UserError if the sweep cannot start; no page is written while cells are missing.
         """
-        ran, *others = (run_cells(request, config, self.name, self.runs) for config in (self.config, *self.further))
+        ran, *others = (run_cells(request, config, self.runs) for config in (self.config, *self.further))
         failed = [line for each in (ran, *others) for line in each.failed]
         if not all(each.complete for each in (ran, *others)):
-            return Reproduced(self.name, None, ran.folder, [], {}, failed)
+            return Reproduced(self.name, None, [], {}, failed)
         keyed = ((self.key_of(cell.experiment), cell.folder.results()) for cell in ran.cells)
         cells = {key: self.read(results) for key, results in keyed if key is not None}
         found = Findings(cells, ran.made, self.extra(request, others))
-        page = _write(ran.page_folder, f"reproduction_{self.name}.md", self.page(found), self.figures(found))
-        return Reproduced(self.name, page, ran.folder, self.verdicts(found), self.data(found), failed)
+        folder = Home(request.home.resolve()).reproductions / f"{self.name}{_QUICK * request.quick}"
+        page = _write(folder, f"reproduction_{self.name}.md", self.page(found), self.figures(found))
+        return Reproduced(self.name, page, self.verdicts(found), self.data(found), failed)
 
     def key_of(self, experiment: Experiment) -> claims.Key | None:
         """Return the key of an experiment, None if it is not in the paper."""
@@ -232,13 +230,13 @@ class Paper:
         return {"tables": entries, "sentences": sentences, "cells": every}
 
 
-def run_cells(request: Request, config: str, paper: str, quick_seeds: int) -> Ran:
+def run_cells(request: Request, config: str, quick_seeds: int) -> Ran:
     """Run the unfinished cells of the sweep of `config`; with --quick those of a sweep with `quick_seeds` per cell.
 
     Raises UserError if the sweep cannot start.
     """
-    suffix = "_quick" if request.quick else ""
-    overrides = [f"name={config}{suffix}", *([f"seeds={quick_seeds}"] if request.quick else []), *request.overrides]
+    quick = [f"seeds={quick_seeds}"] if request.quick else []
+    overrides = [f"name={config}{_QUICK * request.quick}", *quick, *request.overrides]
     cells = load_cells(config, overrides)
     options = SweepOptions(
         name=cells[0].name,
@@ -250,13 +248,10 @@ def run_cells(request: Request, config: str, paper: str, quick_seeds: int) -> Ra
         command=request.command,
     )
     swept = run_sweep(cells, options)
-    home = request.home.resolve()
-    found = [cell for cell in SweepLayout(home, options.name).cells(cells) if cell.finished]
+    found = [cell for cell in SweepLayout(request.home.resolve(), options.name).cells(cells) if cell.finished]
     missing = len(cells) - len(found)
     told = f"{counted(missing, 'cell')} of {len(cells)} not finished: no page was written"
     return Ran(
-        folder=swept.folder,
-        page_folder=Home(home).reproductions / f"{paper}{suffix}",
         cells=found,
         made=[f"Made by `{request.command}` from the sweep {options.name} ({config}.yaml).", *_versions(found)],
         failed=[*swept.failed, *swept.unwritten, *([told] if missing else [])],

@@ -27,7 +27,7 @@ class Recorded:
         os.write(1, b"from a worker\n")  # as Ray does it
         data = {"tables": [{"ours": math.inf, "inside": None}]}
         verdicts = [["", "R1"], ["Table 1: inside our range", "5 of 7"]]
-        return Reproduced(self.paper, self.page, Path("sweep"), verdicts, data, self.failed)
+        return Reproduced(self.paper, self.page, verdicts, data, self.failed)
 
 
 @pytest.fixture

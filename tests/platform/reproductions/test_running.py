@@ -13,7 +13,7 @@ from tests.platform.processes import mlflow_runs
 def ran(home: Path, uri: str | None = None) -> Ran:
     small = ("episodes=50", "seeds=1", "privacy={model: none}")
     request = Request(home, False, "dprl reproduce", "process", small, tracking_uri=uri)
-    return run_cells(request, "smoke", "paper", 1)
+    return run_cells(request, "smoke", 1)
 
 
 def test_runs_go_where_the_user_wants_them(tmp_path: Path) -> None:
