@@ -38,9 +38,6 @@ from dprl.privacy.accounting.root_finding import smallest
 from dprl.privacy.accounting.shuffling import ShuffledLoss
 from dprl.privacy.base import Int64Array
 
-# Curves that a pair of neighbours attains again with fresh noise if it attains them once.
-_ATTAINED_AGAIN = (PureDP, RandomizedResponses, LaplaceLoss, OptimizedUnaryEncodings, GaussianDP, DiscreteGaussianLoss)
-
 # Ratio of deltas that differ by rounding only: 100 times 1e-8 is 1e-6.
 _SAME = 1.0 - 1e-12
 # Delta of the point that stands for a curve of reports that are shuffled, or of sampled rounds, among others.
@@ -70,7 +67,6 @@ class ComposedLoss:
     mu: float = 0.0
     rho: float = 0.0
     lost: float = 0.0
-    exact: bool = False
 
     @property
     def pure_epsilon(self) -> float:
@@ -119,7 +115,7 @@ class ComposedLoss:
         for part in parts:
             others = [other for other in parts if other is not part]
             if all(other.pure > 0.0 for other in others):
-                found.append((_simplified([part], exact=False), math.fsum(other.pure for other in others)))
+                found.append((_simplified([part]), math.fsum(other.pure for other in others)))
         return found
 
     @property
@@ -155,8 +151,8 @@ class ComposedLoss:
 def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     """Return the curve of several adaptive releases about one user together.
 
-    It is the simplest such curve: losses of one kind stay of that kind. It is marked exact only for a single release,
-    because the worst neighbours of two releases may differ. Raises ValueError for a curve of an unknown kind.
+    It is the simplest such curve: losses of one kind stay of that kind. Raises ValueError for a curve of an unknown
+    kind.
 
     >>> compose([PureDP(0.5), PureDP(1.0)]).pure_epsilon
     1.5
@@ -176,11 +172,11 @@ def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     rounded = [curve for curve, _ in kept if isinstance(curve, RoundedGaussianLoss)]
     if rounded and len(rounded) == len(kept):
         return reduce(RoundedGaussianLoss.beside, rounded)
-    return _simplified([part for _, part in kept], exact=False)
+    return _simplified([part for _, part in kept])
 
 
 def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
-    """Return the curve of `times` adaptive releases with this curve each; it is exact if the curve is.
+    """Return the curve of `times` adaptive releases with this curve each.
 
     >>> a_hundred = repeat(PureDP(0.1), 100)
     >>> round(a_hundred.pure_epsilon, 9), round(a_hundred.epsilon(1e-6), 2)
@@ -197,15 +193,14 @@ def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
     part = parts_of(curve)
     if times == 1 or isinstance(curve, Unbounded):
         return curve
-    repeated = ComposedLoss(
+    every = ComposedLoss(
         tuple(kind._replace(n=kind.n * times) for kind in part.kinds),
         part.pure * times,
         part.mu * math.sqrt(times),
         part.rho * times,
         min(1.0, part.lost * times),
     )
-    attained = isinstance(curve, _ATTAINED_AGAIN) and curve.exact
-    return _simplified([repeated], exact=attained)
+    return _simplified([every])
 
 
 def bound_of(curve: PrivacyCurve, which: int) -> PrivacyCurve:
@@ -264,7 +259,7 @@ def _responses(n: int, epsilon_0: float, pure: float, lost: float) -> ComposedLo
     return ComposedLoss((Kind(RESPONSES, epsilon_0, n),) if epsilon_0 > 0.0 else (), pure, lost=lost)
 
 
-def _simplified(parts: Sequence[ComposedLoss], *, exact: bool) -> PrivacyCurve:
+def _simplified(parts: Sequence[ComposedLoss]) -> PrivacyCurve:
     """Return the sum of parts, as a curve of one kind if possible."""
     counts: dict[tuple[int, float], int] = {}
     for part in parts:
@@ -277,30 +272,30 @@ def _simplified(parts: Sequence[ComposedLoss], *, exact: bool) -> PrivacyCurve:
     rho = math.fsum(part.rho for part in parts)
     lost = min(1.0, math.fsum(part.lost for part in parts))
     if lost >= 1.0:
-        return Unbounded(exact=False, method="nothing is proved: the deltas add up to 1")
+        return Unbounded(method="nothing is proved: the deltas add up to 1")
     match [len(kinds), mu > 0.0, rho > 0.0, lost > 0.0]:
         case [0, False, False, False]:
-            return PureDP(0.0, exact)
+            return PureDP(0.0)
         case [0, True, False, False]:
-            return GaussianDP(mu, exact)
+            return GaussianDP(mu)
         case [0, False, True, False]:
             return ZCDP(rho)
         case [_, False, False, False] if all(kind.law == LAPLACE for kind in kinds):
-            return LaplaceLoss(tuple((kind.n, kind.scale) for kind in kinds), pure, exact)
+            return LaplaceLoss(tuple((kind.n, kind.scale) for kind in kinds), pure)
         case [1, False, False, False]:
-            return _of_one_kind(kinds[0], pure, exact=exact)
+            return _of_one_kind(kinds[0], pure)
     # Losses that cannot be tabulated have a zCDP bound.
     rho += math.fsum(kind.rho for kind in kinds if not _tabulated(kind))
     return ComposedLoss(tuple(kind for kind in kinds if _tabulated(kind)), pure, mu, rho, lost)
 
 
-def _of_one_kind(kind: Kind, pure: float, *, exact: bool) -> PrivacyCurve:
+def _of_one_kind(kind: Kind, pure: float) -> PrivacyCurve:
     law, scale, n = kind
     if law == UNARY:
-        return OptimizedUnaryEncodings(n, scale, exact)
+        return OptimizedUnaryEncodings(n, scale)
     if law == DISCRETE_GAUSSIAN:
-        return DiscreteGaussianLoss(n, scale, exact)
-    return RandomizedResponses(n, scale, pure, exact)
+        return DiscreteGaussianLoss(n, scale)
+    return RandomizedResponses(n, scale, pure)
 
 
 def _tabulated(kind: Kind) -> bool:

@@ -1,7 +1,6 @@
 """Privacy curves: the delta of a release at every epsilon, and the epsilon at every delta.
 
-A curve is a frozen description, so a ledger can store, compare and print it. Numbers are upper bounds, rounded up;
-`exact` says whether a pair of neighbours attains the whole curve.
+A curve is a frozen description, so a ledger can store, compare and print it. Numbers are upper bounds, rounded up.
 """
 
 from __future__ import annotations
@@ -40,10 +39,6 @@ class PrivacyCurve(Protocol):
     """Proved guarantee for one user."""
 
     @property
-    def exact(self) -> bool:
-        """Whether some pair of neighbours attains it at every epsilon."""
-
-    @property
     def pure_epsilon(self) -> float:
         """The epsilon at delta = 0; infinite if there is none."""
 
@@ -62,7 +57,6 @@ class PrivacyCurve(Protocol):
 class Unbounded:
     """Data are released without noise: no finite epsilon, delta 1."""
 
-    exact: bool = True
     pure_epsilon: float = math.inf
     method: str = "a release without noise has no finite epsilon"
 
@@ -87,7 +81,6 @@ class PureDP:
     """
 
     epsilon_0: float
-    exact: bool = False
 
     def __post_init__(self) -> None:
         _require("epsilon_0", self.epsilon_0)
@@ -120,7 +113,6 @@ class ApproximateLoss:
 
     epsilon_0: float
     delta_0: float
-    exact: bool = False
 
     def __post_init__(self) -> None:
         _require("epsilon_0", self.epsilon_0)
@@ -161,7 +153,6 @@ class RandomizedResponses:
     n: int
     epsilon_0: float
     cap: float = math.inf
-    exact: bool = False
 
     def __post_init__(self) -> None:
         if self.n < 1:
@@ -203,7 +194,6 @@ class GaussianDP:
     """
 
     mu: float
-    exact: bool = False
 
     def __post_init__(self) -> None:
         _require("mu", self.mu)
@@ -235,7 +225,6 @@ class ZCDP:
     """
 
     rho: float
-    exact: bool = False
 
     def __post_init__(self) -> None:
         _require("rho", self.rho)
@@ -264,7 +253,6 @@ class _ChosenCurve:
     """Base class of curves that take one of several curves' numbers at every epsilon and at every delta."""
 
     curves: tuple[PrivacyCurve, ...]
-    exact: bool = False
     _largest: ClassVar[bool]
 
     def _choose(self, numbers: Iterable[float]) -> float:
@@ -356,7 +344,6 @@ class OptimizedUnaryEncodings:
 
     n: int
     epsilon_0: float
-    exact: bool = True
 
     @property
     def pure_epsilon(self) -> float:

@@ -94,7 +94,6 @@ class DiscreteGaussianLoss:
 
     n: int
     sigma: float
-    exact: bool = False
     pure_epsilon: ClassVar[float] = math.inf
 
     def __post_init__(self) -> None:
@@ -149,7 +148,6 @@ class RoundedGaussianLoss:
     sigma: float
     cells: int
     lost: float = 0.0
-    exact: bool = False
     pure_epsilon: float = math.inf
 
     @staticmethod

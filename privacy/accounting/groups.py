@@ -31,7 +31,6 @@ class _GroupCurve:
 
     curve: PrivacyCurve
     size: int
-    exact: bool = False
 
     def __post_init__(self) -> None:
         if self.size < 1:

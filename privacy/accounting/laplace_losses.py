@@ -51,14 +51,12 @@ class LaplaceLoss:
     Args:
         parts: (n_i, a_i), different a_i > 0.
         pure: the largest total loss, rounded up by the caller.
-        exact: whether a pair of neighbours changes just these numbers.
 
     Papers: Dwork, McSherry, Nissim, Smith 2006; Zhu, Dong, Wang 2022 (adaptive composition).
     """
 
     parts: tuple[tuple[int, float], ...]
     pure: float
-    exact: bool = False
 
     def __post_init__(self) -> None:
         if not self.parts or not all(n >= 1 and 0.0 < a < math.inf for n, a in self.parts):

@@ -42,7 +42,6 @@ class SampledGaussianLoss:
     multiplier: float
     rate: float
     n: int = 1
-    exact: bool = False
     pure_epsilon: ClassVar[float] = math.inf
 
     def __post_init__(self) -> None:

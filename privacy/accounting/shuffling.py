@@ -53,7 +53,6 @@ class ShuffledLoss:
     epsilon_0: float
     users: int
     n: int = 1
-    exact: bool = False
 
     def __post_init__(self) -> None:
         if not (0.0 < self.epsilon_0 < math.inf and min(self.users, self.n) >= 1):

@@ -163,7 +163,7 @@ class DiscreteLaplace(Mechanism):
 def _curve(scale: float, sensitivity: Sensitivity) -> PrivacyCurve:
     l1, linf, cells = sensitivity.l1, sensitivity.linf, sensitivity.cells
     pure = quotient_up(l1, scale)
-    responses = RandomizedResponses(cells, linf / scale, pure, sensitivity.integer)
+    responses = RandomizedResponses(cells, linf / scale, pure)
     if sensitivity.of_one_copy.integer:
         return responses
     parts = laplace_parts(l1, linf, cells, dominating_scale(scale, sensitivity.copies), sensitivity.groups)

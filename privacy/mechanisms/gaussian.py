@@ -78,7 +78,7 @@ class Gaussian(Mechanism):
 
     def curve(self, sensitivity: Sensitivity) -> GaussianDP:
         """Return the exact curve, which neighbours that differ by l2 attain."""
-        return GaussianDP(sensitivity.l2 / self.scale, exact=True)
+        return GaussianDP(sensitivity.l2 / self.scale)
 
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
         """Return ln P(y | ones) / P(y | zeros) of noisy numbers y."""

@@ -89,9 +89,14 @@ class GramGaussian(GriddedGram):
         # D8: n agents send n messages of the same user.
         return math.sqrt(self.release.n_messages * self._l2_squared(weight))
 
+    @property
+    def attained(self) -> bool:
+        """Whether features of some two users attain the curve."""
+        return not self.exact and self.release.dimension >= 4
+
     def _clipped_curve(self) -> PrivacyCurve:
         if not self.exact:
-            return GaussianDP(self.mu, exact=self.release.dimension >= 4)
+            return GaussianDP(self.mu)
         stages = (stage for stage, bound in enumerate(self.release.bounds, 1) if bound > 0)
         units = min(noise.scale for stage in stages for noise in self.stage_mechanisms(stage))
         return _integer_curve(self.mu, units, self.release.n_numbers)

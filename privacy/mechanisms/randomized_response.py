@@ -83,7 +83,7 @@ class RandomizedResponse:
 
     def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
         """Return the exact composition of one loss of epsilon per bit that can change."""
-        return RandomizedResponses(sensitivity.cells, self.epsilon, exact=True)
+        return RandomizedResponses(sensitivity.cells, self.epsilon)
 
     def table(self) -> npt.NDArray[np.uint64]:
         """Return the probability of the truth as uint64[4], for `fill_responses`."""

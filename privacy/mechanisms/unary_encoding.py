@@ -125,7 +125,7 @@ class SymmetricUnaryEncoding(UnaryEncoding):
 
     def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
         """Return two losses of epsilon/2 for every encoding: exact."""
-        return RandomizedResponses(2 * encodings(sensitivity), self.epsilon / 2.0, exact=True)
+        return RandomizedResponses(2 * encodings(sensitivity), self.epsilon / 2.0)
 
     def table(self) -> npt.NDArray[np.uint64]:
         """Return p and 1 - p."""

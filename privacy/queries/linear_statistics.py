@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
+from dprl.privacy.accounting.curves import Unbounded
 from dprl.privacy.base import Float64Array, LedgerError, TrustModel
 from dprl.privacy.channel import new_cursor
 from dprl.privacy.counters import COUNTERS, ExactCounter
@@ -280,7 +281,8 @@ class StatisticsQuery(Query):
         if isinstance(law, RawGram):
             found = [ReleaseEvent.without_noise("statistics", cells, entropy)]
         else:
-            found = [ReleaseEvent.of_message("statistics", law, law.curve().exact, cells, entropy)]
+            attained = isinstance(law.curve(), Unbounded) or (isinstance(law, GramGaussian) and law.attained)
+            found = [ReleaseEvent.of_message("statistics", law, attained, cells, entropy)]
         if self.rewards == "open":
             # D6
             found.append(ReleaseEvent.without_noise(channel, numbers, entropy))

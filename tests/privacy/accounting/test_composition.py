@@ -32,7 +32,7 @@ SMALL = st.floats(1e-3, 2.0)
 CURVES = st.one_of(
     SMALL.map(PureDP),
     st.builds(RandomizedResponses, st.integers(1, 40), st.sampled_from([0.01, 0.1, 0.3])),
-    st.builds(OptimizedUnaryEncodings, st.integers(1, 20), st.sampled_from([0.05, 0.2]), st.just(False)),
+    st.builds(OptimizedUnaryEncodings, st.integers(1, 20), st.sampled_from([0.05, 0.2])),
     SMALL.map(GaussianDP),
     st.floats(1e-4, 0.5).map(ZCDP),
     st.builds(DiscreteGaussianLoss, st.integers(1, 9), st.floats(0.3, 50.0)),
@@ -97,16 +97,10 @@ def test_one_kind_stays_of_that_kind() -> None:
     assert joined == RandomizedResponses(8, 0.5, 3.75)
     assert compose([DiscreteGaussianLoss(3, 5.0), DiscreteGaussianLoss(4, 5.0)]) == DiscreteGaussianLoss(7, 5.0)
     encodings = [OptimizedUnaryEncodings(3, 0.5), OptimizedUnaryEncodings(4, 0.5)]
-    assert compose(encodings) == OptimizedUnaryEncodings(7, 0.5, exact=False)
+    assert compose(encodings) == OptimizedUnaryEncodings(7, 0.5)
     assert compose([]) == PureDP(0.0)
-    assert compose([GaussianDP(1.0, exact=True), PureDP(0.0)]) == GaussianDP(1.0, exact=True)
-
-
-def test_exactness() -> None:
-    assert repeat(RandomizedResponses(3, 0.5, exact=True), 4).exact
-    assert repeat(GaussianDP(1.0, exact=True), 4) == GaussianDP(2.0, exact=True)
-    assert not repeat(ApproximateLoss(1.0, 1e-6, exact=True), 4).exact
-    assert not compose([GaussianDP(1.0, exact=True), GaussianDP(1.0, exact=True)]).exact
+    assert compose([GaussianDP(1.0), PureDP(0.0)]) == GaussianDP(1.0)
+    assert repeat(GaussianDP(1.0), 4) == GaussianDP(2.0)
     with pytest.raises(ValueError, match=r"^times must be at least 1, got 0"):
         repeat(PureDP(1.0), 0)
 

@@ -29,7 +29,7 @@ CURVES: list[PrivacyCurve] = [
     PureDP(1.0),
     PureDP(1e9),
     ApproximateLoss(0.5, 1e-7),
-    RandomizedResponses(20, 0.1, exact=True),
+    RandomizedResponses(20, 0.1),
     RandomizedResponses(600, 1e-11),
     RandomizedResponses(30, 0.5, cap=2.0),
     GaussianDP(1e-10),
