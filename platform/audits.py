@@ -35,8 +35,8 @@ from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.audits.distinguishing_attack import Attack, measure
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof, audit_summary, proof_of
-from dprl.privacy.audits.mechanisms_audited import SLOW, mechanism_cases
-from dprl.privacy.audits.message_probes import COMPILED, gradient_messages
+from dprl.privacy.audits.mechanisms_audited import mechanism_cases
+from dprl.privacy.audits.message_probes import gradient_messages
 from dprl.privacy.audits.page import AuditCase, Measure, audit_page
 from dprl.privacy.audits.prefix_probes import counter_prefixes
 from dprl.privacy.audits.privatizer_probes import (
@@ -255,9 +255,8 @@ def _gradient_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
             mechanism = cast(VectorMechanism, mechanism.report)
         probe = gradient_messages(mechanism)
         if probe is not None:
-            fewer = runs if isinstance(mechanism, COMPILED) else max(1, runs // SLOW)
             attack = partial(measure, probe.together(together), claim, ProbeProof.of(curve, claim))
-            cases.append(_case(cell, release.channel, attack, fewer))
+            cases.append(_case(cell, release.channel, attack, runs))
     return cases
 
 

@@ -39,8 +39,6 @@ _PURE, _APPROXIMATE = Claim(EPSILON, 0.0, _SOURCE), Claim(EPSILON, DELTA, _SOURC
 _DIMENSION, _CLIP = 8, 1.0
 _ONE_NUMBER, _ONE_HOT = Sensitivity.of_cells(1), Sensitivity.of_cells(2)
 _ONE_GRAM = StatisticsLayout(horizon=2, dimension=4, n_messages=1, n_agents=1, reward_dimension=1)
-SLOW = 20
-"""Factor of fewer runs for samplers that are called once per run instead of in a compiled loop."""
 
 
 def mechanism_names() -> list[str]:
@@ -55,8 +53,7 @@ def mechanism_cases(name: str, runs: int = DEFAULT_RUNS) -> list[AuditCase]:
     """
     law = ADDITIVE.get(name)
     if law is None:
-        slow, made = _OTHERS[name]
-        return [replace(made(name), runs=max(1, runs // SLOW) if slow else runs)]
+        return [replace(_OTHERS[name](name), runs=runs)]
     claim = Claim(0.0 if law is Uniform else EPSILON, 0.0 if law.pure else DELTA, _SOURCE)
     noise = law.calibrated(EPSILON, claim.delta, _ONE_NUMBER)
     probe = noisy_cells(noise, (1.0,), (0.0,), "one number, 0 or 1")
@@ -130,17 +127,16 @@ def _of_gram(name: str, claim: Claim, mechanism: GramMechanism, noise: str) -> A
     return AuditCase.of_curve(name, subject, claim, mechanism.curve(), probe, exact=exact)
 
 
-_OTHERS: dict[str, tuple[bool, Callable[[str], AuditCase]]] = {
-    RandomizedResponse.name: (False, _response),
-    SymmetricUnaryEncoding.name: (False, partial(_encoding, SymmetricUnaryEncoding)),
-    OptimizedUnaryEncoding.name: (False, partial(_encoding, OptimizedUnaryEncoding)),
-    ClippedLaplace.name: (True, partial(_clipped, ClippedLaplace)),
-    ClippedGaussian.name: (True, partial(_clipped, ClippedGaussian)),
-    ProjectedRandomSign.name: (False, _sign),
-    PrivUnit.name: (True, _privunit),
-    GramLaplace.name: (False, partial(_gram, GramLaplace)),
-    GramGaussian.name: (False, partial(_gram, GramGaussian)),
-    GramBoundedLaplace.name: (False, partial(_gram, GramBoundedLaplace)),
-    GramUniform.name: (False, _gram_uniform),
+_OTHERS: dict[str, Callable[[str], AuditCase]] = {
+    RandomizedResponse.name: _response,
+    SymmetricUnaryEncoding.name: partial(_encoding, SymmetricUnaryEncoding),
+    OptimizedUnaryEncoding.name: partial(_encoding, OptimizedUnaryEncoding),
+    ClippedLaplace.name: partial(_clipped, ClippedLaplace),
+    ClippedGaussian.name: partial(_clipped, ClippedGaussian),
+    ProjectedRandomSign.name: _sign,
+    PrivUnit.name: _privunit,
+    GramLaplace.name: partial(_gram, GramLaplace),
+    GramGaussian.name: partial(_gram, GramGaussian),
+    GramBoundedLaplace.name: partial(_gram, GramBoundedLaplace),
+    GramUniform.name: _gram_uniform,
 }
-"""Whether the sampler is slow, and the case, by name."""

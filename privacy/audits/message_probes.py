@@ -21,19 +21,21 @@ from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair
 from dprl.privacy.mechanisms.privunit import PrivUnit
-from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign, fill_projection, fill_signs
+from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
+from dprl.privacy.mechanisms.random_sign_kernels import SEED_NUMBERS, fill_projection
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
 from dprl.privacy.mechanisms.sampled import SampledGaussian
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoding, fill_unary
-from dprl.privacy.randomness.bits import fill_bits, fill_uniform
+from dprl.privacy.mechanisms.vectors import VectorNoise, fill_message
+from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.randomness.streams import derived_key
 
 _ULP_AT_ONE = 53
 _NEAR_ZERO = 0.25
 _ROUNDS = 50
 """Maximum of sampled rounds in one attack."""
-_CELLS, _SEED_NUMBERS = 2, 2
+_CELLS = 2
 Cells = tuple[float, ...]
 
 
@@ -156,28 +158,38 @@ def _encode_all(bits: Float64Array, hot: int, key: np.ndarray, table: np.ndarray
         fill_unary(bits[run], hot, key, np.uint64(run * bits.shape[1]), table)
 
 
-def _randomized(mechanism: VectorMechanism, size: float) -> Callable[[int, int, Key], Float64Array]:
-    """Return the sender of size * e_1 in world 1 and of its opposite in world 0."""
+def _randomized(mechanism: VectorMechanism, vector: Float64Array, kept: int) -> Callable[[int, int, Key], Float64Array]:
+    """Return the sender of a vector in world 1 and of its opposite in world 0; it returns the first `kept` numbers."""
 
     def send(world: int, runs: int, key: Key) -> Float64Array:
-        vector, messages = np.zeros(mechanism.dimension), np.empty((runs, mechanism.message_length))
-        vector[0] = size if world else -size
-        for run in range(runs):
-            messages[run] = mechanism.randomize(vector, key, run)
+        messages = np.empty((runs, kept))
+        _randomize_all(messages, vector if world else -vector, mechanism.vector_noise(key))
         return messages
 
     return send
 
 
+@kernel
+def _randomize_all(messages: Float64Array, vector: Float64Array, noise: VectorNoise) -> None:
+    message = np.empty(noise.message_length)
+    for run in range(messages.shape[0]):
+        fill_message(message, vector, noise, run)
+        messages[run] = message[: messages.shape[1]]
+
+
 def clipped_gradients(mechanism: ClippedLaplace | ClippedGaussian) -> MessageProbe:
     """Return the probe of the two gradients that are furthest apart after clipping."""
-    size = mechanism.clip / 2.0
-    one = np.eye(1, mechanism.dimension)[0] * size
+    vector = _first(mechanism) * mechanism.clip / 2.0
 
     def score(messages: Float64Array) -> Float64Array:
-        return additive_ratios(mechanism.additive, mechanism.grid, messages, one, -one)
+        return additive_ratios(mechanism.additive, mechanism.grid, messages, vector[:1], -vector[:1])
 
-    return MessageProbe(f"g = +-C/2 e_1, scale {mechanism.scale:.4g}", _randomized(mechanism, size), score)
+    return MessageProbe(f"g = +-C/2 e_1, scale {mechanism.scale:.4g}", _randomized(mechanism, vector, 1), score)
+
+
+def _first(mechanism: VectorMechanism) -> Float64Array:
+    """Return the first unit vector."""
+    return np.append(1.0, np.zeros(mechanism.dimension - 1))
 
 
 def sampled_gradients(mechanism: SampledGaussian) -> MessageProbe:
@@ -212,7 +224,8 @@ def privunit_gradients(mechanism: PrivUnit) -> MessageProbe:
         along = messages[:, 0]
         return (along >= mechanism.threshold).astype(np.float64) - (-along >= mechanism.threshold).astype(np.float64)
 
-    return MessageProbe(f"antipodal directions, cap {mechanism.threshold:.4g}", _randomized(mechanism, 1.0), score)
+    send = _randomized(mechanism, _first(mechanism), 1)
+    return MessageProbe(f"antipodal directions, cap {mechanism.threshold:.4g}", send, score)
 
 
 def sign_gradients(mechanism: ProjectedRandomSign) -> MessageProbe:
@@ -223,33 +236,19 @@ def sign_gradients(mechanism: ProjectedRandomSign) -> MessageProbe:
     # No non-empty sum of these numbers, with any signs, is 0.
     gradient = np.ldexp(mechanism.clip, np.arange(1, mechanism.dimension + 1)).astype(np.float64)
 
-    def send(world: int, runs: int, key: Key) -> Float64Array:
-        messages, seeds = np.empty((runs, mechanism.message_length)), np.empty(runs, dtype=np.uint64)
-        fill_bits(seeds, mechanism.vector_noise(key).open_key, np.uint64(0))
-        _signs(messages, gradient if world else -gradient, mechanism.clip, mechanism.bit.table(), key, seeds)
-        return messages
-
     def score(messages: Float64Array) -> Float64Array:
         scores = np.zeros(messages.shape[0])
         _signs_for(scores, messages, gradient)
         return scores
 
+    send = _randomized(mechanism, gradient, mechanism.message_length)
     return MessageProbe(f"opposite gradients, {mechanism.projections} bits", send, score)
-
-
-@kernel
-def _signs(
-    messages: Float64Array, vector: Float64Array, clip: float, table: np.ndarray, key: np.ndarray, seeds: np.ndarray
-) -> None:
-    draws = 2 * (messages.shape[1] - _SEED_NUMBERS)
-    for run in range(messages.shape[0]):
-        fill_signs(messages[run], vector, clip, table, key, np.uint64(run * draws), seeds[run])
 
 
 @kernel
 def _signs_for(scores: Float64Array, messages: Float64Array, gradient: Float64Array) -> None:
     row = np.empty(gradient.shape[0])
-    bits = messages.shape[1] - _SEED_NUMBERS
+    bits = messages.shape[1] - SEED_NUMBERS
     for run in range(messages.shape[0]):
         seed = (np.uint64(messages[run, bits]) << np.uint64(32)) | np.uint64(messages[run, bits + 1])
         for i in range(bits):
@@ -267,8 +266,6 @@ _OF_GRADIENTS: dict[type[Any], Callable[[Any], MessageProbe]] = {
     ProjectedRandomSign: sign_gradients,
     SampledGaussian: sampled_gradients,
 }
-COMPILED = (ProjectedRandomSign, SampledGaussian)
-"""Gradient mechanisms with a fast sender; others are called once per run, so they are attacked with fewer runs."""
 
 
 def gradient_messages(mechanism: object) -> MessageProbe | None:

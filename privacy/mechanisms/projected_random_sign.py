@@ -16,13 +16,12 @@ import numpy.typing as npt
 
 from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.mechanisms.base import INTEGER
-from dprl.privacy.mechanisms.random_sign_kernels import SEED_NUMBERS, fill_projection, fill_signs, random_sign_workspace
+from dprl.privacy.mechanisms.random_sign_kernels import SEED_NUMBERS, random_sign_workspace
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.vectors import SIGNS, VectorMechanism, VectorNoise
 from dprl.privacy.randomness.streams import derived_key
 
-__all__ = ["ProjectedRandomSign", "fill_projection", "fill_signs"]
 Scaling = Literal["paper", "unbiased"]
 SCALINGS = ("paper", "unbiased")
 # [OT20] sec. 4: d_hat = floor(epsilon / 2.5), after a paper that it cites.

@@ -53,28 +53,6 @@ def fill_projection(row: np.ndarray, seed: np.uint64, number: int) -> None:
 
 
 @kernel
-def fill_signs(  # noqa: PLR0913 - as send_signs, but for the workspace
-    message: np.ndarray,
-    vector: np.ndarray,
-    clip: float,
-    table: np.ndarray,
-    key: np.ndarray,
-    first: np.uint64,
-    seed: np.uint64,
-) -> None:
-    """Fill `message` float64[d_hat + 2] from draws first .. first + 2 d_hat - 1: d_hat roundings, d_hat coins.
-
-    table: of the coins, see RandomizedResponse.table; seed: of the projection, sent in the clear. It must not be drawn
-    from `key`, because words of a non-cryptographic generator reveal the others.
-
-    *Formal guarantee.* See ProjectedRandomSign.
-    """
-    n_numbers, n_words = random_sign_workspace(vector.shape[0], message.shape[0] - SEED_NUMBERS)
-    numbers, words = np.empty(n_numbers), np.empty(n_words, dtype=np.uint64)
-    _fill_signs(message, vector, clip, table, key, first, seed, numbers, words)
-
-
-@kernel
 def _fill_signs(  # noqa: PLR0913 - with its workspace
     message: np.ndarray,
     vector: np.ndarray,
@@ -162,7 +140,10 @@ def send_signs(  # noqa: PLR0913 - with its workspace
     seed: np.uint64,
     workspace: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    """Like `fill_signs`, in the given workspace; raise like `require_generator`.
+    """Fill `message` float64[d_hat + 2] from draws first .. first + 2 d_hat - 1: d_hat roundings, d_hat coins.
+
+    table: of the coins, see RandomizedResponse.table; seed: of the projection, sent in the clear. It must not be drawn
+    from `key`, because words of a non-cryptographic generator reveal the others. Raises like `require_generator`.
 
     *Formal guarantee.* See ProjectedRandomSign.
     """

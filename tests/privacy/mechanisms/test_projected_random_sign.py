@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign, fill_projection
+from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
+from dprl.privacy.mechanisms.random_sign_kernels import fill_projection
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64, fill_bits
 from dprl.privacy.randomness.exact import LIMBS, RESERVED
