@@ -21,9 +21,9 @@ from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.vectors import CLIPPED, GRIDDED, VectorMechanism, VectorNoise, check_ball, checked_vector
+from dprl.privacy.mechanisms.vectors import CLIPPED, GRIDDED, VectorMechanism, VectorNoise, check_ball
 
-__all__ = ["GRID", "ClippedGaussian", "ClippedLaplace", "VectorMechanism", "checked_vector"]
+__all__ = ["GRID", "ClippedGaussian", "ClippedLaplace", "VectorMechanism"]
 
 GRID = "grid"
 """Integers times a power of two: every sum is exact in float64."""

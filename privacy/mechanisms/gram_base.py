@@ -1,4 +1,4 @@
-"""Base classes of mechanisms for Gram matrices: noise scales by stage, messages, and no noise."""
+"""Base classes of mechanisms for Gram matrices: noise scales by stage, and no noise."""
 
 from __future__ import annotations
 
@@ -17,18 +17,9 @@ from dprl.privacy.mechanisms.base import IDEALISED, Mechanism
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
-from dprl.privacy.mechanisms.gradients import GRID, checked_vector
-from dprl.privacy.mechanisms.gram import (
-    JOINT_L2_SQUARED,
-    GramRelease,
-    add_gram,
-    clip_features,
-    clip_value,
-    finish_gram,
-    l1_upper,
-)
+from dprl.privacy.mechanisms.gradients import GRID
+from dprl.privacy.mechanisms.gram import JOINT_L2_SQUARED, GramRelease, l1_upper
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.vectors import NO_ACCOUNT
 from dprl.privacy.randomness.bits import SPLITMIX64, splitmix64_increment
 
@@ -39,7 +30,6 @@ _ROUNDING_BITS, MOST_FOR_ROUNDING = 6, 1024.0
 _ROUNDING_APART = 1.001
 ROUNDING = 1e-9
 """Relative amount by which calibrated scales are rounded up."""
-_MOST_DRAWS = 2**53
 _NOT_CLIPPED = (
     "no finite guarantee: values are not cut from below and features are longer than H - h (D7), so nothing bounds "
     "what one user changes"
@@ -117,35 +107,6 @@ class Gram(ABC):
     @abstractmethod
     def _clipped_curve(self) -> PrivacyCurve:
         """Return the curve for clipped features and values."""
-
-    def randomize(
-        self, phi: Float64Array, value: float, stage: int, key: npt.NDArray[np.uint64], number: int
-    ) -> tuple[Float64Array, Float64Array]:
-        """Return message `number` of the stream `key`: (float64[D, D] symmetric, float64[D]) at `stage` in 1..H.
-
-        `number` must differ between agents, stages and episodes. Non-finite numbers count as 0; phi is shrunk to the
-        stage's bound m and `value` clipped to [0, m] here, on the device.
-
-        *Formal guarantee.* See the class.
-        """
-        length, d, bounds = self.release.message_length, self.release.dimension, self.release.bounds
-        if not 1 <= stage <= len(bounds):
-            raise ValueError(f"stage must lie in 1..{len(bounds)}, got {stage}; count from 1")
-        if not 0 <= number < _MOST_DRAWS // length:
-            raise ValueError(f"number must lie in [0, 2^53 / {length}), got {number}; start a new stream")
-        given, bound, clips = checked_vector(phi, d), bounds[stage - 1], self.release.clipped
-        numbers, grid = np.zeros(length), self.grid(stage)
-        if any(self.scales) and self.scales[stage - 1] > 0:
-            first, wide = number * length, 2 * d
-            ends, off_diagonal = self.stage_mechanisms(stage)
-            key = stage_key(key, stage) if grid else key
-            fill_noise(numbers[:wide], ends.noise(key), np.uint64(first))
-            fill_noise(numbers[wide:], off_diagonal.noise(key), np.uint64(first + wide))
-        feature, matrix, vector = np.empty(d), np.zeros((d, d)), np.zeros(d)
-        clip_features(feature, given, bound, clips)
-        finish_gram(numbers, feature, clip_value(float(value), bound, clips), grid, grid or 1.0, grid or 1.0)
-        add_gram(matrix, vector, numbers)
-        return matrix + np.triu(matrix, 1).T, vector
 
 
 def stage_key(key: npt.NDArray[np.uint64], stage: int) -> npt.NDArray[np.uint64]:

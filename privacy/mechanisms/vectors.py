@@ -137,14 +137,6 @@ def fill_estimate(out: Float64Array, message: Float64Array, noise: VectorNoise) 
             out[i] = message[i]
 
 
-def checked_vector(vector: Float64Array, dimension: int) -> Float64Array:
-    """Return `vector` as float64[dimension]; raise ValueError for another shape, because shapes are public."""
-    given = np.ascontiguousarray(vector, dtype=np.float64)
-    if given.shape != (dimension,):
-        raise ValueError(f"vector must have shape ({dimension},), got {given.shape}; flatten it")
-    return given
-
-
 class VectorMechanism(ABC):
     """Randomizes one vector per submission; `curve` is the guarantee of one message between any two vectors.
 
@@ -180,18 +172,6 @@ class VectorMechanism(ABC):
     @abstractmethod
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
         """Return the kernels' form, drawing from the stream `key`."""
-
-    def randomize(self, vector: Float64Array, key: npt.NDArray[np.uint64], number: int) -> Float64Array:
-        """Return the message float64[message_length] of submission `number` >= 0 for `vector` float64[d].
-
-        *Formal guarantee.* See the class.
-        """
-        noise, given = self.vector_noise(key), checked_vector(vector, self.dimension)
-        if not 0 <= number < noise.submissions:
-            raise ValueError(f"number must lie in [0, {noise.submissions}), got {number}; start a new stream")
-        message = np.empty(noise.message_length)
-        fill_message(message, given, noise, number)
-        return message
 
     def _for_kernels(
         self, kind: int, clip: float, noise: Noise, sizes: tuple[int, int], draws: int | None = None

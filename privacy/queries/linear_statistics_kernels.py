@@ -284,7 +284,6 @@ def _draw(channel: StatisticsChannel, numbers: Float64Array, user: int) -> None:
         return
     place = 0
     for m in range(channel.n_messages):
-        # Number of the first draw, as in GramX.randomize.
         first = np.uint64(user * channel.n_messages + m) * np.uint64(length)
         for h in range(channel.bounds.shape[0]):
             if channel.bounds[h] > 0.0:

@@ -8,10 +8,15 @@ import numpy as np
 
 from dprl.privacy import CountPrivatizer, UserRecord
 from dprl.privacy.base import Float64Array
+from dprl.privacy.channel import CHARGED
+from dprl.privacy.mechanisms import GramMechanism
+from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.sampling import SILENT
-from dprl.privacy.mechanisms.vectors import VectorMechanism
+from dprl.privacy.mechanisms.vectors import VectorMechanism, fill_message
 from dprl.privacy.queries.count_kernels import Released
 from dprl.privacy.queries.gradients import estimate_all
+from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
+from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics
 
 
 def sent(privatizer: CountPrivatizer, record: UserRecord, user: int) -> Released:
@@ -26,3 +31,32 @@ def estimated(mechanism: VectorMechanism, messages: Sequence[Float64Array] | Flo
     out = np.empty((len(messages), mechanism.dimension))
     estimate_all(out, np.array(messages), mechanism.vector_noise(SILENT.key))
     return out
+
+
+def randomized(mechanism: VectorMechanism, vector: Float64Array, key: np.ndarray, number: int) -> Float64Array:
+    """Return the message of submission `number` for a vector."""
+    noise = mechanism.vector_noise(key)
+    message = np.empty(noise.message_length)
+    fill_message(message, vector, noise, number)
+    return message
+
+
+def gram_messages(
+    mechanism: GramMechanism | RawGram, phi: Float64Array, value: float, stage: int, key: np.ndarray, n: int
+) -> Float64Array:
+    """Return a stage's messages of n users with the same input: float64[n, D + 1, D], the right-hand side last."""
+    release = mechanism.release
+    layout = StatisticsLayout(len(release.bounds), release.dimension, release.n_messages, release.n_messages, 1)
+    channel = StatisticsQuery(layout, mechanism, "public").opened(key, key)
+    channel.cursor[CHARGED] = n
+    shape = layout.n_messages, layout.horizon
+    features, targets = np.zeros((*shape, layout.dimension)), np.zeros(shape)
+    features[0, stage - 1], targets[0, stage - 1] = phi, value
+    found = np.empty((n, layout.dimension + 1, layout.dimension))
+    for user in range(n):
+        matrices, vectors = np.zeros((*shape, *found.shape[2:], found.shape[2])), np.zeros(features.shape)
+        send_statistics(channel, features, targets, np.zeros((0, 0, 0)), user + 1)
+        add_statistics(channel, matrices, vectors, np.zeros((0, 0, 0)))
+        upper = matrices[0, stage - 1]
+        found[user, :-1], found[user, -1] = upper + np.triu(upper, 1).T, vectors[0, stage - 1]
+    return found

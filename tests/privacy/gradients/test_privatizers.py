@@ -28,6 +28,7 @@ from dprl.privacy import (
 )
 from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.threat_models import GRADIENT_ADJACENCY
+from tests.privacy.sending import randomized
 
 D, N = 12, 30
 FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")
@@ -97,7 +98,7 @@ def test_a_message_is_the_mechanism_s_own(name: str) -> None:
     mechanism = privatizer.query.law
     key = privatizer.channel.noise.noise.key
     for n in range(1, N + 1):
-        alone = mechanism.randomize(GRADIENTS[n - 1], key, n)
+        alone = randomized(mechanism, GRADIENTS[n - 1], key, n)
         assert np.array_equal(messages.values[n - 1, : mechanism.message_length], alone)
 
 

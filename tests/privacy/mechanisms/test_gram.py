@@ -9,8 +9,7 @@ import pytest
 from scipy import stats
 
 from dprl.privacy.accounting.composition import compose
-from dprl.privacy.mechanisms import gram_base, gram_distance
-from dprl.privacy.mechanisms.base import Noise
+from dprl.privacy.mechanisms import gram_distance
 from dprl.privacy.mechanisms.discrete_laplace import discrete_laplace_table
 from dprl.privacy.mechanisms.gradients import GRID
 from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair, gram_sensitivity, l1_lower, l1_upper
@@ -22,9 +21,10 @@ from dprl.privacy.mechanisms.gram_laws import (
     printed_laplace_scale,
     printed_uniform_bound,
 )
-from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.queries.linear_statistics_kernels import stage_noise
 from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64
 from dprl.privacy.randomness.streams import Streams
+from tests.privacy.sending import gram_messages
 
 KEY = Streams(0, "gram").key("user_noise")
 TWO_AGENTS, TEN_AGENTS = GramRelease.of_horizon(5, 4, 2), GramRelease.of_horizon(5, 50, 10)
@@ -233,8 +233,7 @@ def test_gaussian_loss_of_a_pair_is_at_most_mu(isotropic: bool) -> None:
 
 
 def _messages(mechanism: GramGaussian | GramLaplace, phi: np.ndarray, value: float, stage: int, n: int) -> np.ndarray:
-    shown = [mechanism.randomize(phi, value, stage, KEY, number) for number in range(n)]
-    return np.array([np.vstack([matrix, vector]) for matrix, vector in shown])
+    return gram_messages(mechanism, phi, value, stage, KEY, n)
 
 
 @pytest.mark.parametrize("kind", [GramGaussian, GramLaplace])
@@ -285,23 +284,12 @@ def test_numbers_that_are_not_finite_count_as_zero() -> None:
 
 
 def test_the_last_stage_has_nothing_of_the_user_in_it() -> None:
-    for mechanism in (
-        GramGaussian.calibrated(1.0, 1e-5, TWO_AGENTS, False),
-        GramGaussian.calibrated(1.0, 1e-5, TWO_AGENTS),
-    ):
-        one = _messages(mechanism, np.ones(4), 3.0, 5, 5)
-        assert np.array_equal(one, _messages(mechanism, -np.arange(4.0), 0.0, 5, 5))
-        assert bool(np.any(one)) == (mechanism.scales[4] > 0)
+    for stage_scales in (False, True):
+        mechanism = GramGaussian.calibrated(1.0, 1e-5, TWO_AGENTS, stage_scales)
+        assert not _messages(mechanism, np.ones(4), 3.0, 5, 5).any()
 
 
 def test_what_cannot_be_is_refused() -> None:
-    laplace = GramLaplace.calibrated(1.0, 0.0, TWO_AGENTS)
-    with pytest.raises(ValueError, match=r"stage must lie in 1\.\.5, got 0"):
-        laplace.randomize(np.zeros(4), 0.0, 0, KEY, 0)
-    with pytest.raises(ValueError, match="number must lie in"):
-        laplace.randomize(np.zeros(4), 0.0, 1, KEY, -1)
-    with pytest.raises(ValueError, match="vector must have shape"):
-        laplace.randomize(np.zeros(5), 0.0, 1, KEY, 0)
     with pytest.raises(ValueError, match="scales must have one entry per stage, 5, got 1"):
         GramLaplace(TWO_AGENTS, (1.0,))
     with pytest.raises(ValueError, match="scales must be finite and above 0"):
@@ -352,7 +340,7 @@ def test_a_laplace_request_below_what_the_finest_grid_costs_is_refused() -> None
 
 
 @pytest.mark.parametrize("generator", [SPLITMIX64, CHACHA20])
-def test_stages_never_read_the_same_word(generator: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stages_never_read_the_same_word(generator: int) -> None:
     # A draw's words and its words for ties are numbered by its table: in one stream those of two scales would meet.
     mechanism = GramLaplace(GramRelease(2, (3.0, 1.0), 1), (5e3, 1e9), exact=True)
     strides = []
@@ -362,20 +350,10 @@ def test_stages_never_read_the_same_word(generator: int, monkeypatch: pytest.Mon
     assert strides[0][0] != strides[1][0]
     assert strides[0][1] != strides[1][1]
     given = np.array([generator, *range(11, 15)], dtype=np.uint64)
-    used: list[tuple[int, ...]] = []
-
-    def record(out: np.ndarray, noise: Noise, first: np.uint64) -> None:
-        used.append(tuple(noise.key.tolist()))
-        fill_noise(out, noise, first)
-
-    monkeypatch.setattr(gram_base, "fill_noise", record)
-    for number, stage in enumerate((1, 2, 1, 2)):
-        mechanism.randomize(np.ones(2), 1.0, stage, given, number)
-    # Two calls a message; one key a stage, the same in every episode, and none of them the device's own.
-    assert len(used) == 8
-    assert used[:4] == used[4:]
-    assert len({*used, tuple(given.tolist())}) == 3
-    assert {key[0] for key in used} == {generator}
+    keys = stage_noise(mechanism, given).keys
+    # One key a stage, and none of them the device's own.
+    assert len({tuple(key.tolist()) for key in (*keys, given)}) == 3
+    assert set(keys[:, 0].tolist()) == {generator}
 
 
 def test_the_finest_grids_hold_messages_without_rounding_errors() -> None:

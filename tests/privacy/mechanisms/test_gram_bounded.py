@@ -14,7 +14,7 @@ from dprl.privacy import ReleaseEvent
 from dprl.privacy.mechanisms import GRAMS
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gram import GramRelease, l1_upper
-from dprl.privacy.mechanisms.gram_base import Gram, RawGram
+from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.gram_laws import (
     GramBoundedLaplace,
     GramGaussian,
@@ -25,6 +25,7 @@ from dprl.privacy.mechanisms.gram_laws import (
 )
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.randomness.streams import Streams
+from tests.privacy.sending import gram_messages
 
 KEY = Streams(0, "gram").key("user_noise")
 SMALL, LARGE = GramRelease.of_horizon(5, 4, 2), GramRelease.of_horizon(5, 50, 10)
@@ -85,11 +86,11 @@ def test_truncated_laplace_noise_meets_its_guarantee(epsilon: float, delta: floa
 def test_noise_has_the_right_scale_everywhere_and_no_other(kind: str) -> None:
     # Kolmogorov-Smirnov on 4000 numbers or more at a fixed seed; false-alarm rate of each acceptance 1e-6.
     scales = (9.0, 6.0, 3.0, 2.0, 0.0)
-    mechanism: Gram = GramUniform(SMALL, scales)
+    mechanism: GramUniform | GramBoundedLaplace = GramUniform(SMALL, scales)
     if kind == "gram_bounded_laplace":
         mechanism = GramBoundedLaplace(SMALL, scales, tuple(2.0 * b for b in scales))
-    shown = [mechanism.randomize(np.zeros(4), 0.0, 2, KEY, number) for number in range(700)]
-    numbers = np.array([np.concatenate([matrix[np.triu_indices(4)], vector]) for matrix, vector in shown]).ravel()
+    shown = gram_messages(mechanism, np.zeros(4), 0.0, 2, KEY, 700)
+    numbers = np.array([np.concatenate([message[np.triu_indices(4)], message[4]]) for message in shown]).ravel()
 
     def law(factor: float) -> Any:
         b = 6.0 * factor
@@ -130,16 +131,15 @@ def test_without_clips_nothing_is_proved_whatever_the_scale(kind: str, scale: fl
     # What is sent is neither shrunk nor cut from below; noise for the same number is the same.
     phi = np.array([5.0, math.nan, -1.0])
     clean = np.array([5.0, 0.0, -1.0])
-    one, two = (mechanism.randomize(given, value, 1, KEY, 0) for given, value in ((phi, -7.0), (np.zeros(3), 0.0)))
-    np.testing.assert_allclose(one[0] - two[0], np.outer(clean, clean), atol=scale * 1e-14)
-    np.testing.assert_allclose(one[1] - two[1], -7.0 * clean, atol=scale * 1e-14)
+    one, two = (gram_messages(mechanism, x, v, 1, KEY, 1)[0] for x, v in ((phi, -7.0), (np.zeros(3), 0.0)))
+    np.testing.assert_allclose((one - two)[:3], np.outer(clean, clean), atol=scale * 1e-14)
+    np.testing.assert_allclose((one - two)[3], -7.0 * clean, atol=scale * 1e-14)
 
 
 def test_raw_statistics_have_no_account() -> None:
     raw = RawGram(SMALL)
-    matrix, vector = raw.randomize(np.array([8.0, 0.0, 0.0, 0.0]), 9.0, 1, KEY, 0)
-    assert matrix[0, 0] == 16.0
-    assert vector[0] == 16.0
+    (message,) = gram_messages(raw, np.array([8.0, 0.0, 0.0, 0.0]), 9.0, 1, KEY, 1)
+    assert message[0, 0] == message[4, 0] == 16.0
     assert raw.curve().epsilon(0.5) == math.inf
     assert not raw.deviations.any()
     assert "raw" not in GRAMS

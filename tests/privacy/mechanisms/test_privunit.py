@@ -13,14 +13,14 @@ from scipy import stats
 from dprl.privacy.mechanisms.privunit import COMMON_SUPPORT, PrivUnit, cap_mass, edge_error
 from dprl.privacy.mechanisms.privunit_kernels import fill_direction, fill_normals
 from dprl.privacy.randomness.streams import Streams
-from tests.privacy.sending import estimated
+from tests.privacy.sending import estimated, randomized
 from tests.without_compiler import printed_without_compiler
 
 KEY = Streams(0, "privunit").key("user_noise")
 
 
 def _messages(mechanism: PrivUnit, vector: np.ndarray, n: int, first: int = 0) -> np.ndarray:
-    return np.array([mechanism.randomize(vector, KEY, first + i) for i in range(n)])
+    return np.array([randomized(mechanism, vector, KEY, first + i) for i in range(n)])
 
 
 def _direction(d: int, seed: int = 0) -> np.ndarray:
@@ -189,7 +189,7 @@ def test_exact_messages_are_directions_that_do_not_depend_on_the_vector() -> Non
             position = np.uint64(fill_direction(direction, words, KEY, position))
             candidates.append(direction.tobytes())
         for seed in range(4):
-            assert mechanism.randomize(_direction(7, seed), KEY, number).tobytes() in candidates
+            assert randomized(mechanism, _direction(7, seed), KEY, number).tobytes() in candidates
 
 
 def test_rounding_moves_the_edge_by_less_than_is_accounted_for() -> None:
@@ -237,6 +237,7 @@ def test_a_vector_without_direction_takes_the_same_draws(exact: bool) -> None:
         "from dprl.privacy.mechanisms import privunit_kernels\n"
         "from dprl.privacy.mechanisms.privunit import PrivUnit\n"
         "from dprl.privacy.randomness.streams import Streams\n"
+        "from tests.privacy.sending import randomized\n"
         "drawn, kernel = [], privunit_kernels.fill_bits\n"
         "def recorded(out, key, first):\n"
         "    drawn.append((out.size, int(first)))\n"
@@ -245,7 +246,7 @@ def test_a_vector_without_direction_takes_the_same_draws(exact: bool) -> None:
         f"mechanism, key = PrivUnit.calibrated(2.0, 0.0, 7, {exact}), Streams(0, 'x').key('user_noise')\n"
         "for vector in (np.eye(7)[0], np.zeros(7), np.full(7, np.nan)):\n"
         "    drawn.clear()\n"
-        "    mechanism.randomize(vector, key, 3)\n"
+        "    randomized(mechanism, vector, key, 3)\n"
         f"    print(drawn[: {4 if exact else None}])\n"
     )
     lines = printed_without_compiler(code).splitlines()

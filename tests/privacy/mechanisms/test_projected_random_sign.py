@@ -15,7 +15,7 @@ from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64, fill_bits
 from dprl.privacy.randomness.exact import LIMBS, RESERVED
 from dprl.privacy.randomness.streams import Streams
-from tests.privacy.sending import estimated
+from tests.privacy.sending import estimated, randomized
 
 KEY = Streams(0, "projected random sign").key("user_noise")
 
@@ -65,7 +65,7 @@ def test_the_projection_does_not_depend_on_the_vector_and_is_fresh_for_every_num
     mechanism, rng = ProjectedRandomSign.calibrated(5.0, 0.0, 20, 1.0), np.random.default_rng(0)
     seeds = set()
     for number in range(100):
-        messages = [mechanism.randomize(rng.normal(size=20), KEY, number) for _ in range(3)]
+        messages = [randomized(mechanism, rng.normal(size=20), KEY, number) for _ in range(3)]
         assert len({message[-2:].tobytes() for message in messages}) == 1
         seeds.add(messages[0][-2:].tobytes())
         assert set(messages[0][:-2]) <= {0.0, 1.0}
@@ -87,7 +87,7 @@ def test_every_word_serves_one_purpose_of_one_submission(key: np.ndarray) -> Non
     used: dict[str, list[int]] = {"roundings": [], "coins": [], "spare": []}
     for number in (0, 1, 2, 3, noise.submissions - 1):
         vector = rng.normal(size=20) * 0.1
-        message = mechanism.randomize(vector, key, number)
+        message = randomized(mechanism, vector, key, number)
         assert [_seed(message)] == _words(noise.open_key, number, 1)
         first = number * noise.draws
         assert noise.draws == 2 * n
@@ -128,7 +128,7 @@ def test_seeds_do_not_tell_the_key_of_the_coins() -> None:
     # all signs could be told; with other coins 146 of 200 are right, or 100: at most 5 standard deviations more.
     mechanism, n = ProjectedRandomSign.calibrated(1.0, 0.0, 20, 1e-9), 200
     vectors = np.random.default_rng(6).normal(size=(n, 20))
-    messages = [mechanism.randomize(vector, KEY, number) for number, vector in enumerate(vectors)]
+    messages = [randomized(mechanism, vector, KEY, number) for number, vector in enumerate(vectors)]
     states, bits = [_unmixed(_seed(message)) for message in messages], np.array([m[0] > 0.5 for m in messages])
     signs = np.array([_projection(mechanism, m)[0] @ v > 0 for m, v in zip(messages, vectors, strict=True)])
     for draws, offset, coin in [(1, 0, 0), *((3, offset, coin) for offset in range(3) for coin in range(3))]:
@@ -152,7 +152,7 @@ def test_bits_have_the_probability_of_equation_24_and_no_other(epsilon: float, c
     vector = np.random.default_rng(1).normal(size=15) * 0.4
     bits, u = [], []
     for number in range(40_000):
-        message = mechanism.randomize(vector, KEY, number)
+        message = randomized(mechanism, vector, KEY, number)
         bits.append(message[:-2])
         u.append(np.clip(_projection(mechanism, message) @ vector, -clip, clip))
 
@@ -178,14 +178,14 @@ def test_worst_ratio_is_attained_by_opposite_saturated_vectors() -> None:
     for sign in (1.0, -1.0):
         told = 0
         for number in range(n):
-            message = mechanism.randomize(sign * vector, KEY, number)
+            message = randomized(mechanism, sign * vector, KEY, number)
             told += int(np.sum((2 * message[:-2] - 1) * np.sign(_projection(mechanism, message) @ vector) == sign))
         assert abs(told - 2 * n * truth) < 5 * math.sqrt(2 * n * truth * (1 - truth))
 
 
 def test_scalings_differ_by_the_stated_factor() -> None:
     paper, unbiased = (ProjectedRandomSign.calibrated(5.0, 0.0, 9, 0.7, scaling) for scaling in ("paper", "unbiased"))
-    message = paper.randomize(np.ones(9), KEY, 0)
+    message = randomized(paper, np.ones(9), KEY, 0)
     by_hand = _projection(paper, message).T @ (0.7 * (2 * message[:-2] - 1))
     np.testing.assert_allclose(estimated(paper, [message])[0], by_hand, rtol=1e-13, atol=1e-15)
     scaled = by_hand / (2 * math.tanh(1.25))
