@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 from dprl.privacy.audits.distinguishing_attack import measure
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, NoiseProof
@@ -14,12 +15,10 @@ from dprl.privacy.audits.message_probes import (
     floating_point_event,
     noisy_cells,
     privunit_gradients,
-    responses,
     sign_gradients,
-    unary_bits,
 )
 from dprl.privacy.audits.page import AuditCase
-from dprl.privacy.audits.privatizer_probes import statistics_messages
+from dprl.privacy.audits.privatizer_probes import bit_messages, local_reports, statistics_messages
 from dprl.privacy.mechanisms import ADDITIVE, GramMechanism
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
@@ -28,16 +27,19 @@ from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, 
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
-from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding
+from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding, UnaryEncoder
 from dprl.privacy.mechanisms.uniform import Uniform
+from dprl.privacy.queries.count_families import CountFamilies, CountFamily
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
+from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.trust_models.local import LocalBitPrivacy, LocalPrivacy
 
 EPSILON, DELTA = 1.0, 1e-5
 DEFAULT_RUNS = 400_000
 _SOURCE = "its calibration"
 _PURE, _APPROXIMATE = Claim(EPSILON, 0.0, _SOURCE), Claim(EPSILON, DELTA, _SOURCE)
 _DIMENSION, _CLIP = 8, 1.0
-_ONE_NUMBER, _ONE_HOT = Sensitivity.of_cells(1), Sensitivity.of_cells(2)
+_ONE_NUMBER, _TWO_CELLS = Sensitivity.of_cells(1), CountFamilies(1, (CountFamily("cells", 2, 2),))
 _ONE_GRAM = StatisticsLayout(horizon=2, dimension=4, n_messages=1, n_agents=1, reward_dimension=1)
 
 
@@ -78,13 +80,16 @@ def _last_bits(noise: Mechanism, claim: Claim, runs: int) -> AuditCase:
 
 
 def _response(name: str) -> AuditCase:
-    mechanism = RandomizedResponse.calibrated(EPSILON, 0.0, _ONE_NUMBER)
-    return AuditCase.of_curve(name, "one bit", _PURE, mechanism.curve(_ONE_NUMBER), responses(mechanism))
+    made = LocalBitPrivacy(EPSILON).build(None, 1, Streams(0, "audit"))
+    return AuditCase.of_curve(name, "one bit", _PURE, made.planned_ledger().curve, bit_messages(made))
 
 
-def _encoding(kind: type[OptimizedUnaryEncoding] | type[SymmetricUnaryEncoding], name: str) -> AuditCase:
-    encoding = kind.calibrated(EPSILON, 0.0, _ONE_HOT)
-    return AuditCase.of_curve(name, "one-hot vector", _PURE, encoding.curve(_ONE_HOT), unary_bits(encoding))
+def _encoding(name: str) -> AuditCase:
+    made = LocalPrivacy(EPSILON, mechanism=name, families="one_hot").build(_TWO_CELLS, 1, Streams(0, "audit"))
+    law = cast(UnaryEncoder, made.query.noise.law).encoding
+    label = f"two cells, bits with probability {law.hot_probability:.4g} and {law.cold_probability:.4g}"
+    curve, probe = made.planned_ledger().curve, local_reports(made, label)
+    return AuditCase.of_curve(name, "one-hot vector", _PURE, curve, probe)
 
 
 def _clipped(kind: type[ClippedLaplace] | type[ClippedGaussian], name: str) -> AuditCase:
@@ -129,8 +134,8 @@ def _of_gram(name: str, claim: Claim, mechanism: GramMechanism, noise: str) -> A
 
 _OTHERS: dict[str, Callable[[str], AuditCase]] = {
     RandomizedResponse.name: _response,
-    SymmetricUnaryEncoding.name: partial(_encoding, SymmetricUnaryEncoding),
-    OptimizedUnaryEncoding.name: partial(_encoding, OptimizedUnaryEncoding),
+    SymmetricUnaryEncoding.name: _encoding,
+    OptimizedUnaryEncoding.name: _encoding,
     ClippedLaplace.name: partial(_clipped, ClippedLaplace),
     ClippedGaussian.name: partial(_clipped, ClippedGaussian),
     ProjectedRandomSign.name: _sign,

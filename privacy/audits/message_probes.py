@@ -23,10 +23,8 @@ from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.random_sign_kernels import SEED_NUMBERS, fill_projection
-from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
 from dprl.privacy.mechanisms.sampled import SampledGaussian
 from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.mechanisms.unary_encoding import UnaryEncoding, fill_unary
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_message
 from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.randomness.streams import derived_key
@@ -35,7 +33,6 @@ _ULP_AT_ONE = 53
 _NEAR_ZERO = 0.25
 _ROUNDS = 50
 """Maximum of sampled rounds in one attack."""
-_CELLS = 2
 Cells = tuple[float, ...]
 
 
@@ -114,48 +111,6 @@ def changed_cells(n: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return the n cells that two users without a common cell change: half of them belong to each user."""
     ones = tuple(1.0 if i < (n + 1) // 2 else 0.0 for i in range(n))
     return ones, tuple(1.0 - value for value in ones)
-
-
-def responses(mechanism: RandomizedResponse) -> MessageProbe:
-    """Return the probe of one bit by randomized response; the bit is its own score."""
-
-    def send(world: int, runs: int, key: Key) -> Float64Array:
-        out = np.empty(runs)
-        fill_responses(out, np.full(runs, float(world)), key, np.uint64(0), mechanism.table())
-        return out
-
-    return MessageProbe(f"one bit, truth with probability {mechanism.truth:.4g}", send, lambda bits: bits)
-
-
-def unary_bits(encoding: UnaryEncoding) -> MessageProbe:
-    """Return the probe of a one-hot vector of two cells by unary encoding; the worlds are its two cells."""
-    p, q = encoding.hot_probability, encoding.cold_probability
-
-    def send(world: int, runs: int, key: Key) -> Float64Array:
-        bits = np.empty((runs, _CELLS))
-        _encode_all(bits, 1 - world, key, encoding.table())
-        return bits
-
-    def score(bits: Float64Array) -> Float64Array:
-        return unary_ratios(encoding, bits, np.broadcast_to(np.array([1.0, -1.0]), bits.shape))
-
-    return MessageProbe(f"two cells, bits with probability {p:.4g} and {q:.4g}", send, score)
-
-
-def unary_ratios(encoding: UnaryEncoding, bits: Float64Array, signs: Float64Array) -> Float64Array:
-    """Return ln P(bits | world 1) / P(bits | world 0), float64[runs].
-
-    bits float64[runs, n]; signs float64[runs, n]: 1 for world 1's hot cell, -1 for world 0's, 0 for all others.
-    """
-    p, q = encoding.hot_probability, encoding.cold_probability
-    per_bit = bits * math.log(p / q) + (1.0 - bits) * math.log((1.0 - p) / (1.0 - q))
-    return np.asarray((per_bit * signs).sum(axis=1))
-
-
-@kernel
-def _encode_all(bits: Float64Array, hot: int, key: np.ndarray, table: np.ndarray) -> None:
-    for run in range(bits.shape[0]):
-        fill_unary(bits[run], hot, key, np.uint64(run * bits.shape[1]), table)
 
 
 def _randomized(mechanism: VectorMechanism, vector: Float64Array, kept: int) -> Callable[[int, int, Key], Float64Array]:

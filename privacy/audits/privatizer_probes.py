@@ -19,7 +19,6 @@ from dprl.privacy.audits.message_probes import (
     additive_ratios,
     furthest_features,
     gram_ratios,
-    unary_ratios,
 )
 from dprl.privacy.audits.prefix_probes import COVARIANCE_RUNS, PrefixProbe, counter_prefixes
 from dprl.privacy.base import Float64Array, Int64Array
@@ -27,7 +26,7 @@ from dprl.privacy.channel import CHARGED
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.gram_laws import GramGaussian
-from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
+from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder, UnaryEncoding
 from dprl.privacy.queries.bits import BitChannel, send_bit
 from dprl.privacy.queries.count_encoding import add_record
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily, PooledFamilies, UserRecord
@@ -188,8 +187,18 @@ def _message_ratios(
         return np.asarray(report.log_ratios(messages, ones, zeros).sum(axis=1))
     signs = (ones - zeros).reshape(report.n_steps, -1)
     if not report.sampled:
-        return unary_ratios(report.encoding, messages, np.broadcast_to(signs.reshape(-1), messages.shape))
-    return unary_ratios(report.encoding, messages[:, 1:], signs[messages[:, 0].astype(np.int64)])
+        return _unary_ratios(report.encoding, messages, np.broadcast_to(signs.reshape(-1), messages.shape))
+    return _unary_ratios(report.encoding, messages[:, 1:], signs[messages[:, 0].astype(np.int64)])
+
+
+def _unary_ratios(encoding: UnaryEncoding, bits: Float64Array, signs: Float64Array) -> Float64Array:
+    """Return ln P(bits | world 1) / P(bits | world 0), float64[runs].
+
+    bits float64[runs, n]; signs float64[runs, n]: 1 for world 1's hot cell, -1 for world 0's, 0 for all others.
+    """
+    p, q = encoding.hot_probability, encoding.cold_probability
+    per_bit = bits * math.log(p / q) + (1.0 - bits) * math.log((1.0 - p) / (1.0 - q))
+    return np.asarray((per_bit * signs).sum(axis=1))
 
 
 @kernel

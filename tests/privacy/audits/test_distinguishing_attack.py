@@ -8,21 +8,19 @@ from scipy.stats import binom
 
 from dprl.privacy.audits.distinguishing_attack import Attack, Probe, draw, measure, measure_one_run
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, ProbeProof
-from dprl.privacy.audits.message_probes import (
-    changed_cells,
-    floating_point_event,
-    noisy_cells,
-    responses,
-    unary_bits,
-)
+from dprl.privacy.audits.message_probes import changed_cells, floating_point_event, noisy_cells
 from dprl.privacy.audits.prefix_probes import counter_prefixes
+from dprl.privacy.audits.privatizer_probes import bit_messages, local_reports
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
-from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding
+from dprl.privacy.queries.count_families import CountFamilies, CountFamily
+from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.trust_models.local import LocalBitPrivacy, LocalPrivacy
 
 SEEDS = 200
+STREAMS, TWO_CELLS = Streams(0, "audit"), CountFamilies(1, (CountFamily("cells", 2, 2),))
+UNARY = LocalPrivacy(1.0, mechanism="optimized_unary_encoding", families="one_hot")
 EXACT = ProbeProof(1.0, 0.0)
 
 
@@ -81,8 +79,11 @@ EXACTLY_ONE: dict[str, Probe] = {
     "four numbers": laplace_probe(4, 4.0),
     "discrete": noisy_cells(DiscreteLaplace(2.0), *changed_cells(2), label="two counts"),
     "tree": counter_prefixes(TREE, *changed_cells(1), label="tree"),
-    "response": responses(RandomizedResponse(1.0)),
-    "unary": unary_bits(OptimizedUnaryEncoding(1.0)),
+    "response": bit_messages(LocalBitPrivacy(1.0).build(None, 1, STREAMS)),
+    "unary": local_reports(
+        LocalPrivacy(1.0, mechanism="optimized_unary_encoding", families="one_hot").build(TWO_CELLS, 1, STREAMS),
+        "unary",
+    ),
 }
 """Probes whose epsilon is exactly 1."""
 
