@@ -108,6 +108,11 @@ class Inequality(NamedTuple):
     ratio: float = math.nan
 
     @property
+    def keys(self) -> list[Key]:
+        """The cells of both sides."""
+        return [side.key for side in (self.larger, self.smaller) if side is not None]
+
+    @property
     def order(self) -> str:
         """The two sides."""
         return self.larger.label if self.smaller is None else f"{self.larger.label} > {self.smaller.label}"
@@ -152,39 +157,26 @@ class Outcome(NamedTuple):
         return self.ratio.upper < self.claim.ratio
 
 
-class Decision(NamedTuple):
-    """Verdict on a sentence in one group of cells, with the outcome of each claim."""
-
-    verdict: Verdict
-    outcomes: tuple[Outcome, ...] = ()
+Decided = Mapping[Sentence, Mapping[str, Sequence[Outcome]]]
+"""Outcomes of each sentence's claims, by group; none if cells are missing."""
 
 
-Decided = Sequence[tuple[Sentence, Mapping[str, Decision]]]
-"""Sentences, each with its decision by group."""
-
-
-def decide(sentence: Sentence, group: str, cells: Cells, runs: int) -> Decision:
-    """Return the decision on a sentence in the cells of one group.
-
-    It holds if every claim holds, fails if some claim fails, and is open otherwise. runs: the paper's, per cell.
-    """
-    found = []
-    for claim in sentence.claims:
-        sides = [side for side in (claim.larger, claim.smaller) if side is not None]
-        values = [
-            cells[key].values[claim.measure.values] for key in (side.key.of(group) for side in sides) if key in cells
-        ]
-        if len(values) < len(sides):
-            return Decision("not run")
-        found.append(values)
+def decide(sentence: Sentence, group: str, cells: Cells, runs: int) -> tuple[Outcome, ...]:
+    """Return the outcome of each claim in the cells of one group, none if a cell is missing. runs: the paper's."""
+    keys = [[key.of(group) for key in claim.keys] for claim in sentence.claims]
+    if not all(key in cells for each in keys for key in each):
+        return ()
+    found = zip(sentence.claims, keys, strict=True)
+    values = [[cells[key].values[claim.measure.values] for key in each] for claim, each in found]
     if sentence.test == "permutations":
-        outcomes = _permuted(sentence.claims, found, runs)
-    else:
-        outcomes = tuple(
-            _by_interval(claim, values, runs) for claim, values in zip(sentence.claims, found, strict=True)
-        )
+        return _permuted(sentence.claims, values, runs)
+    return tuple(_by_interval(claim, each, runs) for claim, each in zip(sentence.claims, values, strict=True))
+
+
+def verdict_of(outcomes: Sequence[Outcome]) -> Verdict:
+    """Return the verdict on a sentence: it holds if every claim does, fails if some claim does, and is open if not."""
     verdicts = {one.verdict for one in outcomes}
-    return Decision("fails" if "fails" in verdicts else "open" if "open" in verdicts else "holds", outcomes)
+    return "fails" if "fails" in verdicts else "open" if "open" in verdicts else "holds" if verdicts else "not run"
 
 
 def _by_interval(claim: Inequality, values: Sequence[Float64Array], runs: int) -> Outcome:
@@ -224,8 +216,8 @@ def _permuted(claims: Sequence[Inequality], values: Sequence[Sequence[Float64Arr
 
 def all_seen(claims: Sequence[Inequality], group: str, cells: Cells, runs: int) -> float:
     """Return the share of resamples of the paper's number of runs that show all orders."""
-    pairs = [(claim.larger.key.of(group), claim.smaller.key.of(group)) for claim in claims if claim.smaller is not None]
-    keys = list(dict.fromkeys(key for pair in pairs for key in pair))
+    pairs = [[key.of(group) for key in claim.keys] for claim in claims]
+    keys = dict.fromkeys(key for pair in pairs for key in pair)
     (measure,) = {claim.measure for claim in claims}
     drawn = {
         key: resampling.resampled(cells[key].values[measure.values], measure.statistic, runs, stream)
@@ -321,15 +313,15 @@ def entry_data(entry: NumberEntry, runs: int) -> dict[str, Any]:
     }
 
 
-def sentence_data(sentence: Sentence, by_group: Mapping[str, Decision]) -> dict[str, Any]:
-    """Return the decision on a sentence as plain data."""
+def sentence_data(sentence: Sentence, by_group: Mapping[str, Sequence[Outcome]]) -> dict[str, Any]:
+    """Return the outcomes of a sentence as plain data."""
     return {
         "sentence": sentence.text,
         "place": sentence.place,
-        "verdicts": {group: decision.verdict for group, decision in by_group.items()},
+        "verdicts": {group: verdict_of(outcomes) for group, outcomes in by_group.items()},
         "comparisons": {
-            group: {one.claim.label: one.difference._asdict() for one in decision.outcomes}
-            for group, decision in by_group.items()
+            group: {one.claim.label: one.difference._asdict() for one in outcomes}
+            for group, outcomes in by_group.items()
         },
     }
 

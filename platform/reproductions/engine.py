@@ -190,11 +190,9 @@ class Paper:
         return None if group is None else self.key(group, flat)
 
     def decided(self, cells: claims.Cells) -> claims.Decided:
-        """Return the decision on each sentence, by group."""
-        return [
-            (one, {group.name: claims.decide(one, group.name, cells, self.runs) for group in self.groups})
-            for one in self.sentences
-        ]
+        """Return the outcomes of each sentence, by group."""
+        groups = [group.name for group in self.groups]
+        return {one: {group: claims.decide(one, group, cells, self.runs) for group in groups} for one in self.sentences}
 
     def page(self, found: Findings) -> str:
         """Return the page: the template with its placeholders filled; paragraphs that become empty are left out."""
@@ -209,8 +207,8 @@ class Paper:
         for one in self.tables:
             counts = (claims.inside(one.entries(group, found.cells, self.runs)) for group in groups)
             rows.append([f"{one.name}: inside our range", *(f"{hits} of {asked}" for hits, asked in counts)])
-        for sentence, by_group in self.decided(found.cells):
-            words = (by_group[group].verdict for group in groups)
+        for sentence, by_group in self.decided(found.cells).items():
+            words = (claims.verdict_of(by_group[group]) for group in groups)
             rows.append([sentence.text, *("-" if word == "not run" else word for word in words)])
         return [["", *groups], *rows]
 
@@ -223,7 +221,7 @@ class Paper:
             for group in self.groups
             for entry in one.entries(group.name, cells, self.runs)
         ]
-        sentences = [claims.sentence_data(sentence, by_group) for sentence, by_group in self.decided(cells)]
+        sentences = [claims.sentence_data(sentence, by_group) for sentence, by_group in self.decided(cells).items()]
         every = [
             {**self.named(key), **claims.cell_data(cell, self.measures, self.units)} for key, cell in cells.items()
         ]

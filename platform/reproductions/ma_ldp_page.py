@@ -105,7 +105,7 @@ def _levels(cells: claims.Cells) -> ma_ldp.Levels:
 
 def outcomes(group: str, cells: claims.Cells) -> tuple[claims.Outcome, ...]:
     """Return the outcome of each of the paper's orders in a group."""
-    return claims.decide(ma_ldp.ORDERS, group, cells, ma_ldp.RUNS).outcomes
+    return claims.decide(ma_ldp.ORDERS, group, cells, ma_ldp.RUNS)
 
 
 def summary(cells: claims.Cells) -> list[str]:
@@ -175,7 +175,7 @@ def _order_table(groups: Sequence[str], cells: claims.Cells) -> str:
     for group in groups:
         for one in outcomes(group, cells):
             claim, shown = one.claim, _ORDERS[one.verdict]
-            larger, smaller = (cells[side.key.of(group)] for side in (claim.larger, claim.smaller) if side is not None)
+            larger, smaller = (cells[key.of(group)] for key in claim.keys)
             row = {
                 "reading": _GROUP_WORDS[group],
                 "theorem": claim.place,

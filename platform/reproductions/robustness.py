@@ -155,7 +155,7 @@ def compared(group: str, cells: claims.Cells) -> Sequence[claims.Outcome]:
             sides = claims.Side(key.control, key), claims.Side(nominal.control, nominal)
             inequalities += [claims.Inequality(_measure(value), *sides) for value in unseen]
     runs = min(cell.count for cell in cells.values())
-    return claims.decide(claims.Sentence("", "", tuple(inequalities), "permutations"), group, cells, runs).outcomes
+    return claims.decide(claims.Sentence("", "", tuple(inequalities), "permutations"), group, cells, runs)
 
 
 def _measure(value: float) -> claims.Measure:

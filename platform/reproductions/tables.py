@@ -18,6 +18,7 @@ from dprl.platform.reproductions.claims import (
     NumberEntry,
     PublishedTable,
     inside,
+    verdict_of,
 )
 from dprl.platform.results.summary import standing
 
@@ -98,8 +99,8 @@ def left_open(cells: Sequence[Cell]) -> str:
 def sentence_table(decided: Decided, groups: Sequence[str]) -> str:
     """Return the verdict on each sentence: one column per group."""
     rows = [
-        {"sentence": one.text, "place": one.place, **{group: _WORDS[by_group[group].verdict] for group in groups}}
-        for one, by_group in decided
+        {"sentence": one.text, "place": one.place, **{group: _WORDS[verdict_of(by_group[group])] for group in groups}}
+        for one, by_group in decided.items()
     ]
     return markdown_table(rows, ("sentence", "place", *groups))
 
@@ -107,9 +108,9 @@ def sentence_table(decided: Decided, groups: Sequence[str]) -> str:
 def claim_table(decided: Decided, groups: Sequence[str], runs: int) -> str:
     """Return each claim's difference with its interval, and how often the paper's number of runs would show it."""
     found: dict[Inequality, dict[str, str]] = {}
-    for _, by_group in decided:
-        for group, decision in by_group.items():
-            for one in decision.outcomes:
+    for by_group in decided.values():
+        for group, outcomes in by_group.items():
+            for one in outcomes:
                 value, lower, upper, seen = one.difference
                 told = interval(Estimate(value, lower, upper, "linear"), one.claim.measure.decimals)
                 found.setdefault(one.claim, {})[group] = f"{told}, seen {seen:.2f}"
