@@ -30,13 +30,12 @@ _LETTERS = "abcdefghijkl"
 
 @dataclass(frozen=True)
 class _Frame:
-    """Layout of a figure, in inches. head: height of the colour key. margin: width of direct labels."""
+    """Layout of a figure, in inches. head: height of the colour key."""
 
     width: float
     panel_width: float
     panel_height: float
     left: float
-    margin: float
     gap: float
     titles: float
     head: float
@@ -143,7 +142,7 @@ def _frame_of(chart: Chart, grid: Sequence[Sequence[Panel | None]], style: Style
     titled = len(panels) > 1
     head = text_height(_colour_rows(chart, style), style.labels) * 1.15 + 0.09 * inch if keyed else 0.02 * inch
     titles = text_height("x", style.text) + 0.09 * inch if titled else 0.1 * inch
-    return _Frame(width, panel_width, max(wanted, needed), left, margin, gap, titles, head, foot, 0.17 * inch, keyed)
+    return _Frame(width, panel_width, max(wanted, needed), left, gap, titles, head, foot, 0.17 * inch, keyed)
 
 
 def _tick_room(chart: Chart, style: Style) -> float:
