@@ -52,8 +52,8 @@ class _MALDP(Paper):
     key, read, figures = staticmethod(ma_ldp.key), staticmethod(ma_ldp.read), staticmethod(figures)
 
     def extra(self, *_: object) -> dict[str, Any]:
-        """Return the guarantees of the printed noise."""
-        return {"guarantees": proofs.Guarantees.found()}
+        """Return the attacks on the printed noise."""
+        return {"attacks": proofs.attacked()}
 
     def blocks(self, found: Findings) -> dict[str, str]:
         """Return the text of the placeholders that only this page has."""
@@ -63,7 +63,7 @@ class _MALDP(Paper):
             "uniform": tables.number(levels.uniform),
             "worst": tables.number(levels.worst),
             "summary": "\n".join(f"* {line}" for line in summary(cells)),
-            "privacy_table": proofs.privacy_table(found.extra["guarantees"]),
+            "privacy_table": proofs.privacy_table(found.extra["attacks"]),
             "bounded_table": _bounded_table(cells),
             "bound_table": _bound_table(cells),
             "orders": _order_table(ma_ldp.AS_RUN, cells),
@@ -92,7 +92,7 @@ class _MALDP(Paper):
             "orders": [_order(group, one) for group in _TESTED for one in outcomes(group, cells)],
             "all_seen_in_10_runs": seen,
             "cells": [{**_cell(name, cell), "p_not_random_holm": judged.get(name)} for name, cell in cells.items()],
-            "guarantees": found.extra["guarantees"].to_dict(),
+            "guarantees": proofs.guarantee_data(found.extra["attacks"]),
         }
 
 

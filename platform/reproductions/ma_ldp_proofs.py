@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
 import scipy
 
@@ -14,6 +16,7 @@ from dprl.platform.reproductions.ma_ldp import (
     BOUNDED,
     GAUSSIAN,
     LAPLACE,
+    NAMES,
     TABLE_1,
     UNIFORM,
     Levels,
@@ -36,6 +39,7 @@ VERDICTS = {
 }
 
 
+@lru_cache
 def proved(mechanism: str, agents: int, features: int, epsilon: float = EPSILON, ratio: float = 1.0) -> Finding:
     """Return the claim on a mechanism of printed scale after the clips, with known rewards, and its proof.
 
@@ -51,56 +55,46 @@ def variance_share(bound_ratio: float) -> float:
     return BoundedLaplace(1.0, bound_ratio).variance / 2.0
 
 
-class Guarantees(NamedTuple):
-    """Proofs and attacks for Tables 1 and 2.
+def attacked() -> dict[str, Finding]:
+    """Return attacks on n = d = 2 by mechanism, in some seconds; all bounds hold together with 95 % confidence."""
+    named = {each.name: each for each in audit_page(case for case in gram_claims() if case.name in ATTACKED.values())}
+    return {mechanism: named[name] for mechanism, name in ATTACKED.items()}
 
-    proofs: by mechanism, n and d. attacks: by mechanism, on n = d = 2; all bounds hold together with 95 % confidence.
-    """
 
-    proofs: Mapping[tuple[str, int, int], Finding]
-    attacks: Mapping[str, Finding]
-
-    @classmethod
-    def found(cls, attacked: bool = True) -> Guarantees:
-        """Compute the proofs and, in some seconds, run the attacks."""
-        proofs = {(row.mechanism, *example): proved(row.mechanism, *example) for row in TABLE_1 for example in EXAMPLES}
-        cases = [case for case in gram_claims() if case.name in ATTACKED.values()] if attacked else []
-        named = {finding.name: finding for finding in audit_page(cases)}
-        return cls(proofs, {kind: named[name] for kind, name in ATTACKED.items() if name in named})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain data."""
-        proofs = [
-            {
-                "mechanism": kind,
-                "agents": n,
-                "features": d,
-                "pure": one.proof.pure_epsilon,
-                "at_delta": gram_noise(kind, n, d).curve().epsilon(DELTA),
-                "delta": one.proof.delta,
-                "least_pure": _or_nan(one.proof.attained_epsilon),
-                "least_delta": _or_nan(one.proof.attained_delta),
-                "verdict": one.white_box,
-            }
-            for (kind, n, d), one in self.proofs.items()
-        ]
-        return {"proofs": proofs, "attacks": {kind: found.to_dict() for kind, found in self.attacks.items()}}
+def guarantee_data(attacks: Mapping[str, Finding]) -> dict[str, Any]:
+    """Return proofs and attacks as plain data."""
+    proofs = []
+    for mechanism, (n, d) in itertools.product(NAMES, EXAMPLES):
+        one = proved(mechanism, n, d)
+        row = {
+            "mechanism": mechanism,
+            "agents": n,
+            "features": d,
+            "pure": one.proof.pure_epsilon,
+            "at_delta": gram_noise(mechanism, n, d).curve().epsilon(DELTA),
+            "delta": one.proof.delta,
+            "least_pure": _or_nan(one.proof.attained_epsilon),
+            "least_delta": _or_nan(one.proof.attained_delta),
+            "verdict": one.white_box,
+        }
+        proofs.append(row)
+    return {"proofs": proofs, "attacks": {mechanism: found.to_dict() for mechanism, found in attacks.items()}}
 
 
 def _or_nan(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def privacy_table(guarantees: Guarantees) -> str:
+def privacy_table(attacks: Mapping[str, Finding]) -> str:
     """Return Table 1: the claims, and the guarantee of the same noise."""
     rows = []
     for one in TABLE_1:
         row = {"mechanism": one.name, "claimed": one.privacy, "order of regret": one.order}
         row["proved as printed"] = f"\u03b5 = {INFINITE}"
-        proofs = {example: guarantees.proofs[one.mechanism, *example] for example in EXAMPLES}
+        proofs = {example: proved(one.mechanism, *example) for example in EXAMPLES}
         for (n, d), finding in proofs.items():
             row[f"proved after the clips, n={n} d={d}"] = _proof(one.mechanism, finding.proof)
-        row["attack on n=2 d=2"] = _attack(one.mechanism, guarantees.attacks.get(one.mechanism))
+        row["attack on n=2 d=2"] = _attack(one.mechanism, attacks.get(one.mechanism))
         verdicts = {n: VERDICTS[finding.white_box] for (n, _), finding in proofs.items()}
         same, *others = dict.fromkeys(verdicts.values())
         by_example = "; ".join(f"n={n}: {verdict}" for n, verdict in verdicts.items())
