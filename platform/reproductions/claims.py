@@ -277,7 +277,7 @@ class PublishedTable:
             return NumberEntry(key, published, ours, first, resampling.trial_range(values, statistic, runs))
         reference = cells[self.references[row].of(group)].values[self.measure.values]
         relative, first = resampling.ratio(values, reference), resampling.ratio(values[:runs], reference[:runs]).value
-        return NumberEntry(key, published, relative, first, resampling.ratio_range(values, reference, runs), ours)
+        return NumberEntry(key, published, relative, first, resampling.ratio_range(values, reference, runs, runs), ours)
 
 
 def inside(entries: Sequence[NumberEntry]) -> tuple[int, int]:

@@ -83,7 +83,7 @@ def estimate(values: Float64Array, statistic: Statistic) -> Estimate:
     value = float(statistic(values))
     if len(values) < FEWEST_SEEDS:
         return Estimate(value, math.nan, math.nan, "linear")
-    return Estimate(value, *central(resampled(values, statistic, len(values))), "linear")
+    return Estimate(value, *trial_range(values, statistic, len(values)), "linear")
 
 
 def share(hits: Float64Array) -> Estimate:
@@ -110,12 +110,14 @@ def ratio(values: Float64Array, reference: Float64Array) -> Estimate:
     value = _divided(mean(values), mean(reference))
     if min(len(values), len(reference)) < FEWEST_SEEDS:
         return Estimate(float(value), math.nan, math.nan, "linear")
-    return Estimate(float(value), *_ratio_range(values, reference, len(values), len(reference)), "linear")
+    return Estimate(float(value), *ratio_range(values, reference, len(values), len(reference)), "linear")
 
 
-def ratio_range(values: Float64Array, reference: Float64Array, size: int) -> tuple[float, float]:
-    """Return the central 95 % of `ratio` if both cells have `size` trials."""
-    return _ratio_range(values, reference, size, size)
+def ratio_range(values: Float64Array, reference: Float64Array, n: int, m: int) -> tuple[float, float]:
+    """Return the central 95 % of `ratio` if the cells have n and m trials."""
+    drawn = _divided(resampled(values, mean, n, 0), resampled(reference, mean, m, 1))
+    # If a resampled reference never succeeds, its mean is 0.
+    return (math.nan, math.nan) if np.isnan(drawn).any() else central(drawn)
 
 
 def compared(one: Float64Array, other: Float64Array, statistic: Statistic, size: int) -> Difference:
@@ -159,9 +161,3 @@ def _difference(one: Float64Array, other: Float64Array) -> Float64Array:
 
 def _divided(one: Float64Array, other: Float64Array) -> Float64Array:
     return np.divide(one, other, where=other > 0.0, out=np.full_like(np.asarray(one, dtype=np.float64), math.nan))
-
-
-def _ratio_range(values: Float64Array, reference: Float64Array, n: int, m: int) -> tuple[float, float]:
-    drawn = _divided(resampled(values, mean, n, 0), resampled(reference, mean, m, 1))
-    # If a resampled reference never succeeds, its mean is 0.
-    return (math.nan, math.nan) if np.isnan(drawn).any() else central(drawn)

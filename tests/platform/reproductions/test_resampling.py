@@ -110,11 +110,11 @@ def test_a_relative_area_is_a_quotient_of_means_and_nothing_where_there_is_no_re
     found = ratio(values, reference)
     assert found.value == pytest.approx(values.mean() / reference.mean())
     assert found.lower < found.value < found.upper
-    low, high = ratio_range(values, reference, 20)
+    low, high = ratio_range(values, reference, 20, 20)
     assert low < found.lower
     assert found.upper < high
     assert math.isnan(ratio(values, np.zeros(100)).value)
-    assert math.isnan(ratio_range(values, np.zeros(100), 20)[0])
+    assert math.isnan(ratio_range(values, np.zeros(100), 20, 20)[0])
 
 
 def test_permutations_find_a_difference_and_their_p_values_are_uniform_without_one() -> None:
