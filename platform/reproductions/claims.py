@@ -174,7 +174,7 @@ def decide(sentence: Sentence, group: str, cells: Cells, runs: int) -> tuple[Out
 
 
 def verdict_of(outcomes: Sequence[Outcome]) -> Verdict:
-    """Return the verdict on a sentence: it holds if every claim does, fails if some claim does, and is open if not."""
+    """Return the verdict on a sentence: 'fails' if some claim fails, 'holds' if all hold, 'open' if some is open."""
     verdicts = {one.verdict for one in outcomes}
     return "fails" if "fails" in verdicts else "open" if "open" in verdicts else "holds" if verdicts else "not run"
 

@@ -156,7 +156,7 @@ class Paper:
             "sentences": tables.sentence_table(decided, groups),
             "claims": tables.claim_table(decided, groups, self.runs),
             "privacy": tables.privacy_table(cells, self.names),
-            "left_open": tables.left_open(list(cells.values())),
+            "left_open": tables.left_open(cells),
         }
 
     def figures(self, found: Findings) -> dict[str, bytes]:
@@ -247,11 +247,12 @@ def run_cells(request: Request, config: str, quick_seeds: int) -> Ran:
     )
     swept = run_sweep(cells, options)
     found = [cell for cell in SweepLayout(request.home.resolve(), options.name).cells(cells) if cell.finished]
+    versions = dict.fromkeys(f"Run with {cell.folder.made_by()}." for cell in found)
     missing = len(cells) - len(found)
     told = f"{counted(missing, 'cell')} of {len(cells)} not finished: no page was written"
     return Ran(
         cells=found,
-        made=[f"Made by `{request.command}` from the sweep {options.name} ({config}.yaml).", *_versions(found)],
+        made=[f"Made by `{request.command}` from the sweep {options.name} ({config}.yaml).", *versions],
         failed=[*swept.failed, *swept.unwritten, *([told] if missing else [])],
         complete=not missing,
     )
@@ -267,8 +268,3 @@ def _write(folder: Path, name: str, text: str, figures: Mapping[str, bytes]) -> 
     except OSError as error:
         raise UserError(f"{folder}: must be a folder that can be written, got '{error.strerror}'; free it") from None
     return folder / name
-
-
-def _versions(found: Sequence[SweepCell]) -> list[str]:
-    """Return the software that made the cells, each version once."""
-    return list(dict.fromkeys(f"Run with {cell.folder.made_by()}." for cell in found))

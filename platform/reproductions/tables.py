@@ -75,14 +75,10 @@ def proved_text(cell: Cell) -> str:
     return epsilon_sign(standing(cell.certificate).proved) + (f", \u03b4={delta:g}" if delta else "")
 
 
-def _range_text(numbers: Sequence[int]) -> str:
-    """Return '30', or '10 to 30' if numbers differ."""
-    return " to ".join(f"{value:,}" for value in sorted({min(numbers), max(numbers)}))
-
-
 def run_counts(cells: Cells) -> str:
-    """Return the number of runs per cell."""
-    return _range_text([cell.count for cell in cells.values()])
+    """Return the number of runs per cell: '30', or '10 to 30' if cells differ."""
+    counts = [cell.count for cell in cells.values()]
+    return " to ".join(f"{count:,}" for count in sorted({min(counts), max(counts)}))
 
 
 def longest(cells: Cells) -> int:
@@ -90,9 +86,9 @@ def longest(cells: Cells) -> int:
     return max(cell.episodes for cell in cells.values())
 
 
-def left_open(cells: Sequence[Cell]) -> str:
+def left_open(cells: Cells) -> str:
     """Return the channels that the certificates of private cells do not cover."""
-    noisy = [cell.certificate for cell in cells if cell.certificate["trust_model"] != "none"]
+    noisy = [cell.certificate for cell in cells.values() if cell.certificate["trust_model"] != "none"]
     return "; ".join(dict.fromkeys(name for one in noisy for name in one["excluded_channels"])) or "nothing known"
 
 
