@@ -143,7 +143,10 @@ class Logged:
     def _check(self, key: str, fits: NDArray[np.bool_], rule: str) -> None:
         if not fits.all():
             at = [int(number) for number in np.argwhere(~fits)[0]]
-            raise self._wrong(f"{key}{at}", f"{rule}, got another value (not shown: it is a user's)", "correct it")
+            remedy = "correct it"
+            if key == "rewards":
+                remedy += ", or map rewards with the reward_range of log_episodes"
+            raise self._wrong(f"{key}{at}", f"{rule}, got another value (not shown: it is a user's)", remedy)
 
     def _wrong(self, key: str, rule: str, remedy: str) -> ValueError:
         return ValueError(f"file {self.file!r}: {key} {rule}; {remedy}")

@@ -251,8 +251,8 @@ class Sweep:
             raise broken_rule("figure", f"must be one of {self.name}", figure, suggestion(figure, list(self._charts)))
         if style not in ("paper", "slides"):
             raise broken_rule("style", "must be paper or slides", style, "leave it out")
-        if width is not None and not WIDTHS[0] <= width <= WIDTHS[1]:
-            raise broken_rule("width", f"must lie in {WIDTHS} inches", width, "leave it out")
+        if width is not None and not (isinstance(width, int | float) and WIDTHS[0] <= width <= WIDTHS[1]):
+            raise broken_rule("width", f"must be a number of inches in {WIDTHS}", width, "leave it out")
         return compose(self._charts[figure], style_of(style, width=width))
 
     def report(self, out: str | Path | None = None) -> Path:

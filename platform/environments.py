@@ -21,8 +21,8 @@ _NO_DIFFERENCE = 1e-12
 def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = None, **kwargs: Any) -> GymnasiumTable:  # noqa: ANN401
     """Return an environment of Gymnasium that has a table of transitions, as the `env` of an experiment.
 
-    Rewards outside [0, 1] are mapped to it; their range is printed to standard error. `build()` returns the arrays, the
-    exact optimum and the exact value of any policy.
+    Rewards outside [0, 1] are mapped to it; the range of their means is printed to standard error. `build()` returns
+    the arrays, the exact optimum and the exact value of any policy.
 
     env: an id, or a registered environment. horizon: steps per episode, by default the registered limit. kwargs:
     further arguments of gymnasium.make.
@@ -56,7 +56,7 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = 
         raise UserError(f"env: {error}") from None
     low, high = found.reward_range
     if (low, high) != (0.0, 1.0):
-        print(f"{spec.id}: rewards from {low:g} to {high:g} are mapped to 0 to 1", file=sys.stderr)  # noqa: T201
+        print(f"{spec.id}: mean rewards from {low:g} to {high:g} are mapped to 0 to 1", file=sys.stderr)  # noqa: T201
     worst, best = found.value_range
     if best - worst < _NO_DIFFERENCE * length:
         print(f"{spec.id}: every policy earns the same in {length} steps; raise horizon", file=sys.stderr)  # noqa: T201

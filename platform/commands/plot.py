@@ -43,6 +43,9 @@ def run(options: argparse.Namespace) -> int:
         raise broken_rule("--out", "must end in .pdf, .svg or .png", options.out, "or add --format pdf")
     # Before an optional word, argparse gives all words to the sweeps.
     *names, figure = options.sweeps if len(options.sweeps) > 1 else (*options.sweeps, None)
+    ending = "" if file is None else file.suffix[1:].lower()
+    if ending in FORMATS and ending != kind:
+        raise broken_rule("--format", f"must be that of --out {options.out}", kind, "leave one of them out")
     layouts = [sweep_layout(home_folder(options.storage), name) for name in names]
     for layout in layouts:
         if not layout.finished_cells():

@@ -108,7 +108,7 @@ def test_gymnasium_environments_are_those_of_yaml(capsys: pytest.CaptureFixture[
     assert dprl.from_gymnasium(made, horizon=7, is_slippery=True).build().optimal_start_value() < 0.5
     assert capsys.readouterr().err == ""
     assert dprl.from_gymnasium("CliffWalking-v1", horizon=15).horizon == 15
-    assert capsys.readouterr().err == "CliffWalking-v1: rewards from -100 to 0 are mapped to 0 to 1\n"
+    assert capsys.readouterr().err == "CliffWalking-v1: mean rewards from -100 to 0 are mapped to 0 to 1\n"
     section = {"name": "gymnasium", "env_id": "FrozenLake-v1", "horizon": 7, "kwargs": lake.kwargs}
     assert dprl.experiments(GRID, env=lake) == dprl.experiments(GRID, env=section)
     assert dprl.from_gymnasium("FrozenLake-v1").horizon == 100
@@ -186,7 +186,8 @@ def test_a_sweep_has_frame_records_policies_and_figures(found: dprl.Sweep) -> No
     for call, line in (
         (lambda: found.certificate(3), "^cell: must be a row of frame, 0 to 2, got 3; "),
         (lambda: found.certificate("x"), "^cell: must be a row of frame, 0 to 2, got 'x'; "),  # type: ignore[arg-type]
-        (lambda: found.plot(width=-1.0), r"^width: must lie in \(1.5, 40.0\) inches, got -1.0; "),
+        (lambda: found.plot(width=-1.0), r"^width: must be a number of inches in \(1.5, 40.0\), got -1.0; "),
+        (lambda: found.plot(width="3.3"), "^width: must be a number of inches"),  # type: ignore[arg-type]
         (lambda: found.plot("frontiers"), "^figure: must be one of api, got 'frontiers'; did you mean"),
         (lambda: found.plot(style="poster"), "^style: must be paper or slides, got 'poster'; "),
     ):
