@@ -31,6 +31,12 @@ def test_numbers_have_four_digits_or_their_whole_part(value: float, text: str) -
     assert epsilon_sign(value) == text.replace("inf", "\u221e")
 
 
+def test_a_delta_that_allows_to_publish_a_record_is_noted() -> None:
+    assert not facts(told(APPROXIMATE), "delta")
+    (text,) = facts(told(jdp(1.0, delta=0.01)), "delta")  # 1000 episodes
+    assert text.startswith("is above 1 / users")
+
+
 def test_an_approximate_guarantee_is_told_with_its_delta() -> None:
     found = told(APPROXIMATE)
     assert privacy_text(found) == "jdp, certified \u03b5 = 1 at \u03b4 = 1e-06"
