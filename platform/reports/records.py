@@ -98,6 +98,9 @@ def summary_row(experiment: Experiment, results: CellResults) -> dict[str, Any]:
         columns = _metric_columns(metric, records, horizon_of(experiment))
         row |= columns or {name: finals[name] for name in _with_ends(metric.name)}
     note = SATURATION_NOTE if learned_nothing(records) else ""
+    low, high = getattr(experiment.env, "reward_range", (0.0, 1.0))
+    if (low, high) != (0.0, 1.0):
+        finals |= {"derived_reward_low": low, "derived_reward_high": high}
     return {**row, **finals, "theorem": results.theorem, "note": note}
 
 

@@ -136,9 +136,9 @@ def _finding(group: Group, budget: Budget) -> Finding:
         group,
         budget,
         best,
-        next_best=_rival(group, best, unlike),
-        other_algorithm=_rival(group, best, rivals),
-        ahead=_ahead([rival for i in rivals if (rival := _rival(group, best, [i]))]),
+        next_best=rival_of(group, best, unlike),
+        other_algorithm=rival_of(group, best, rivals),
+        ahead=_ahead([rival for i in rivals if (rival := rival_of(group, best, [i]))]),
         reference=reference,
         cost=None if reference is None else group.effect(best, reference),
         others=len(others),
@@ -157,7 +157,7 @@ def _ahead(rivals: Sequence[Rival]) -> bool | None:
     return True if rivals and all(rival.behind for rival in rivals) else None
 
 
-def _rival(group: Group, best: int, places: Sequence[int]) -> Rival | None:
+def rival_of(group: Group, best: int, places: Sequence[int]) -> Rival | None:
     """Return the first of the cells at the ordered `places` as a rival of the best one, None if there is none."""
     if not places:
         return None

@@ -21,6 +21,8 @@ from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.summary import standing
 from dprl.platform.results.sweep_identity import Stages
 
+_DIGESTS = ("env.table", "env.source")
+"""Settings that follow from an environment's id and arguments."""
 _NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
 """Settings that are part of every cell's name in other words."""
 
@@ -119,7 +121,7 @@ def groups_of(cells: Sequence[ReportCell], stages: Stages | None = None) -> list
     """Return the groups of `cells`, in their order. stages: in which seeds were added, None if all at once."""
     flats = [cell.row for cell in cells]
     keys = [key for key in dict.fromkeys(key for flat in flats for key in flat) if key.startswith("env.")]
-    told = ["env.name", *(key for key in keys if key != "env.name" and varies(key, flats))]
+    told = ["env.name", *(key for key in keys if key not in ("env.name", *_DIGESTS) and varies(key, flats))]
     found: dict[tuple[object, ...], list[ReportCell]] = {}
     for cell in cells:
         key = (*(plain(cell.row.get(name)) for name in keys), cell.row["episodes"], cell.metric)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dprl.algorithms import Metric
 from dprl.platform.errors import counted
 from dprl.platform.reports.cell_texts import algorithm_name, trust_word
-from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of
+from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of, rival_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.inference.effects import Effect
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
@@ -89,7 +89,7 @@ def lead(groups: Sequence[Group]) -> list[str]:
     """Return the sentences below the heading: the numbers at one budget, tests, and their limits."""
     told = _private(groups)
     if not told:
-        return []
+        return [*_requested(groups), *_mapped(groups)]
     chosen = _at_one_budget(told)
     clauses = [_clause(each, named=i == 0 or not _alike(chosen)) for i, each in enumerate(chosen)]
     epsilon = epsilon_number(chosen[0].budget.epsilon)
@@ -99,7 +99,15 @@ def lead(groups: Sequence[Group]) -> list[str]:
     words += ["95% intervals"] if any(each.has_interval for each in estimates) else []
     where = f" ({', '.join(words)})" if words else ""
     sentences = [f"At certified \u03b5 \u2264 {epsilon}, {', and '.join(clauses)}{where}."]
-    return [*_output_policies(chosen), *sentences, *_tests(told), *_mixed(chosen), *_failed(told)]
+    return [
+        *_output_policies(chosen),
+        *sentences,
+        *_tests(told),
+        *_mixed(chosen),
+        *_requested(groups),
+        *_mapped(groups),
+        *_failed(told),
+    ]
 
 
 def headline_finding(groups: Sequence[Group]) -> Finding | None:
@@ -138,6 +146,8 @@ def _of_one_algorithm(told: Sequence[Finding]) -> str:
     each = _at_one_budget(told)[0]
     budget, cost = each.budget, each.cost
     at = f"{each.algorithm} at certified \u03b5 \u2264 {epsilon_number(budget.epsilon)} ({model_text(budget.model)})"
+    if any(one.group is not each.group for one in told):
+        at += f" on {each.group.title}"
     if _gaps(each):
         row = each.cell.row
         return f"{at}: {', '.join(f'{metric.label} {sentence_number(row[metric.name])}' for metric in _gaps(each))}"
@@ -324,6 +334,32 @@ def _output_policies(chosen: Sequence[Finding]) -> list[str]:
             text += f" (without privacy {' and '.join(free)})"
         told.append(f"{text}.")
     return told
+
+
+def _requested(groups: Sequence[Group]) -> list[str]:
+    """Return the comparisons of single cells that a user asked for."""
+    pairs = [(group, *group.asked[0]) for group in groups if len(group.asked) == 1]
+    found = [(group, one, rival_of(group, one, [other])) for group, one, other in pairs]
+    return [
+        f"As asked, {group.names[rival.place]} against {group.names[one]}: "
+        f"{comparison_text(rival._replace(effect=group.effect(rival.place, one)))}."
+        for group, one, rival in found
+        if rival is not None
+    ]
+
+
+def _mapped(groups: Sequence[Group]) -> list[str]:
+    """Return what a reward is worth in environments with rewards outside [0, 1]."""
+    rows = [group.cells[0].row for group in groups]
+    ranges = {
+        str(row.get("env.env_id", row["env.name"])): (row["derived_reward_low"], row["derived_reward_high"])
+        for row in rows
+        if "derived_reward_high" in row
+    }
+    return [
+        f"Rewards of {name} are mapped from [{low:g}, {high:g}] to [0, 1]: 1 is {high - low:g} there."
+        for name, (low, high) in ranges.items()
+    ]
 
 
 def _failed(told: Sequence[Finding]) -> list[str]:

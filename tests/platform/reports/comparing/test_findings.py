@@ -11,6 +11,7 @@ from dprl.platform.reports.comparing.findings import Finding, findings_of
 from dprl.platform.reports.comparing.frames import comparison_frame
 from dprl.platform.reports.comparing.groups import Group, groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.comparing.requested import with_comparison
 from dprl.platform.reports.comparing.sentences import MIXED, heading, headline_finding, lead
 from tests.platform.reports.comparing.cases import report_cell
 
@@ -267,3 +268,28 @@ def test_a_difference_is_per_episode_as_the_regret_before_it() -> None:
         "a difference of \u22120.100 [\u22120.125, \u22120.0752] per episode from its regret without"
         in lead([group])[0]
     )
+
+
+def test_a_report_on_several_environments_names_the_one_of_its_heading() -> None:
+    other: dict[str, Any] = {"env.horizon": 9}
+    groups = groups_of([report_cell(LOW), report_cell(HIGH, claimed=9.0, proved=9.0, **other)])
+    assert " on riverswim horizon=" in heading(groups)
+    assert " on " not in heading(groups[:1])
+
+
+def test_rewards_that_were_mapped_are_explained() -> None:
+    mapped: dict[str, Any] = {"derived_reward_low": -100.0, "derived_reward_high": 0.0, "env.env_id": "CliffWalking-v1"}
+    group, _ = found(report_cell(LOW, **mapped), report_cell(HIGH, claimed=3.0, proved=3.0, **mapped))
+    told = "Rewards of CliffWalking-v1 are mapped from [-100, 0] to [0, 1]: 1 is 100 there."
+    assert told in lead([group])
+    assert told not in lead([found(report_cell(LOW))[0]])
+
+
+def test_a_comparison_of_two_cells_that_a_user_asks_for_is_told() -> None:
+    group, _ = found(report_cell(LOW, algorithm="bernstein_vi", **ONE_HOT), report_cell(HIGH, **SEPARATE))
+    names = {cell.row["algorithm.name"]: str(cell.row["cell"]) for cell in group.cells}
+    (asked,) = with_comparison([group], names["bernstein_vi"], names["private_ucb_vi"])
+    (told,) = [sentence for sentence in lead([asked]) if sentence.startswith("As asked, ")]
+    assert told.startswith(f"As asked, {group.names[1]} against {group.names[0]}: ")
+    assert "significant" in told
+    assert "\u00d7 [" in told
