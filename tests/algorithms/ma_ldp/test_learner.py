@@ -88,6 +88,14 @@ def test_agents_correct_the_estimates_of_their_own() -> None:
     assert (right.sum(axis=1) > 0).all()
 
 
+@pytest.mark.parametrize("clipping", ["device", "none"])
+def test_estimates_leave_the_range_of_rewards_only_without_clips(clipping: Any) -> None:
+    config = MALDPConfig(bonus_scale=0.001, reward_step=1.9)
+    found = learner(config, NoStatisticsPrivacy(rewards="open", clipping=clipping), uneven(), 30)
+    found.learn(30)
+    assert (found._server.rewards.values.min() < 0.0) == (clipping == "none")
+
+
 def test_noise_on_rewards_is_felt() -> None:
     privacy = LocalStatisticsPrivacy(1.0, 1e-5, mechanism="gram_gaussian", rewards="noisy")
     noisy = learner(MALDPConfig(), privacy, episodes=500).learn(500).metrics["reward_error"]
