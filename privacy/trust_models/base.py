@@ -106,6 +106,7 @@ class Budgeted(TrustModelSettings[D, Q]):
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
         check_fields(self)
+        check_submissions(getattr(self, "submissions", 1))
 
     @property
     def requested(self) -> Guarantee:

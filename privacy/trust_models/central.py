@@ -28,7 +28,7 @@ from dprl.privacy.schedule import ReleaseSchedule
 from dprl.privacy.threat_models import SAMPLED_ADJACENCY
 from dprl.privacy.trust_models.base import Budgeted, D, GradientSettings, Placed, Q, TrustModelSettings
 from dprl.privacy.trust_models.counts import CountSettings
-from dprl.privacy.validation import check_choice, check_positive, check_share, check_submissions
+from dprl.privacy.validation import check_choice, check_positive, check_share
 
 _NO_COUNTER = "none"
 ReleaseTimes = Literal["scheduled", "every_user"]
@@ -146,7 +146,6 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
             check_positive("clip", self.clip, "gradients are shrunk to half of it")
         if self.delta == 0 and self.mechanism == ClippedGaussian.name:
             raise ValueError("delta must be above 0 with clipped_gaussian, got 0; set one, or use clipped_laplace")
-        check_submissions(self.submissions)
         self._check_sampling()
         self._check_counter()
 

@@ -42,13 +42,7 @@ from dprl.privacy.queries.statistics_calibration import (
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.trust_models.base import Budgeted, GradientSettings, Placed, TrustModelSettings
 from dprl.privacy.trust_models.counts import CountSettings
-from dprl.privacy.validation import (
-    check_budget,
-    check_choice,
-    check_positive,
-    check_share,
-    check_submissions,
-)
+from dprl.privacy.validation import check_budget, check_choice, check_positive, check_share
 
 _SCALED = "nobody, an illustration: {:g} times the noise of {} (noise_scale)"
 _AUTO = "auto"
@@ -127,7 +121,6 @@ class LocalGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQu
                 f"delta must be 0 with privunit, whose guarantee is pure, got {self.delta!r}; leave it out, or use "
                 "clipped_gaussian"
             )
-        check_submissions(self.submissions)
         self._check_scores()
 
     def _check_scores(self) -> None:

@@ -37,7 +37,7 @@ from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.schedule import ReleaseSchedule
 from dprl.privacy.trust_models.base import Budgeted, GradientSettings, Placed, Q, TrustModelSettings
 from dprl.privacy.trust_models.counts import CountSettings
-from dprl.privacy.validation import check_choice, check_positive, check_share, check_submissions
+from dprl.privacy.validation import check_choice, check_positive, check_share
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,6 @@ class ShuffleGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
     def __post_init__(self) -> None:
         super().__post_init__()
         check_vector_settings(self.mechanism, self.clip, self.scaling, PURE_LAWS)
-        check_submissions(self.submissions)
         _check_delta(self.delta)
 
     def place(self, data: GradientLayout, n_users: int, streams: Streams) -> Placed[GradientQuery]:
