@@ -98,8 +98,9 @@ def test_rounds_beyond_the_charge_are_refused() -> None:
 
 def test_a_round_has_the_gradients_of_those_drawn_once() -> None:
     made, out = charged(), np.empty(3)
-    with pytest.raises(LedgerError, match="who were drawn"):
-        release_round(made.channel, np.zeros((WINDOW, 3)), out)
+    for undrawn in (0, 1, WINDOW):
+        with pytest.raises(LedgerError, match="who were drawn"):
+            release_round(made.channel, np.zeros((undrawn, 3)), out)
     users = draw_users(made.channel)
     with pytest.raises(LedgerError, match="who were drawn"):
         release_round(made.channel, np.zeros((users.size + 1, 3)), out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dprl.privacy import (
@@ -21,7 +22,7 @@ from dprl.privacy.accounting.composition import repeat
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
-from dprl.privacy.queries.gradient_calibration import GradientLayout
+from dprl.privacy.queries.gradient_calibration import GradientLayout, less
 
 D = 112
 MECHANISMS = ["clipped_laplace", "projected_random_sign", "privunit", "clipped_gaussian"]
@@ -175,6 +176,19 @@ def test_no_privacy_refuses_as_well() -> None:
         NoGradientPrivacy().build(GradientLayout(D), 0, Streams(0, "x"))
 
 
-def test_a_budget_that_is_too_small_for_each_is_reported_with_the_number_of_submissions() -> None:
-    with pytest.raises(ValueError, match=r"epsilon must be finite and above 1e-6, .* \(one of 10000000 submissions\)"):
-        LocalGradientPrivacy(1.0, mechanism="privunit", submissions=10**7).build(GradientLayout(D), 1, Streams(0, "x"))
+@pytest.mark.parametrize(
+    ("epsilon", "submissions", "told"),
+    [(1.0, 10**7, r" \(one of 10000000 submissions\)"), (1e-6, 2, r" \(one of 2 submissions\)"), (1e-7, 1, r"[^()]*")],
+)
+def test_a_budget_that_is_too_small_for_each_is_reported_with_the_number_of_submissions(
+    epsilon: float, submissions: int, told: str
+) -> None:
+    settings = LocalGradientPrivacy(epsilon, mechanism="privunit", submissions=submissions)
+    with pytest.raises(ValueError, match=f"^epsilon must be finite and above 1e-6, [^()]*{told}$"):
+        settings.build(GradientLayout(D), 1, Streams(0, "x"))
+
+
+def test_what_is_left_of_a_budget_is_rounded_down() -> None:
+    for part in 0.3 * np.random.default_rng(4).random(50):
+        assert Fraction(less(0.3, part)) + Fraction(part) <= Fraction(0.3)
+        assert less(0.3, part) == pytest.approx(0.3 - part, rel=1e-12)

@@ -175,6 +175,13 @@ def test_noisy_rewards_share_the_budget(mechanism: str, delta: float, share: flo
         assert rewards.curve().pure_epsilon == pytest.approx(share, rel=1e-4)
 
 
+@pytest.mark.parametrize("kind", [LocalStatisticsPrivacy, CentralStatisticsPrivacy])
+def test_noise_is_compared_with_the_printed_scale_at_the_stages_with_data(kind: Any) -> None:
+    query = kind(1.0, DELTA, mechanism="gram_gaussian", rewards="public").build(SMALL, 7, Streams(0, "x")).query
+    expected = query.deviations[:4].mean() / printed_gaussian_sigma(5, 1.0, DELTA)
+    assert query.noise_ratio == pytest.approx(expected)
+
+
 def test_the_scales_are_the_formulas() -> None:
     uniform_in_stage = built(mechanism="gram_gaussian", delta=DELTA, rewards="public", stage_scales=False)
     assert uniform_in_stage.query.deviations == pytest.approx([210.6] * 4 + [0.0], rel=2e-4)
