@@ -291,7 +291,7 @@ def load(name: str | Path, *, storage: str | Path | None = None) -> Sweep:
 
     storage: folder of all results, by default $DPRL_HOME or ./dprl_runs. Raises UserError.
     """
-    layout = sweep_layout(home_folder(_text(storage)), str(name))
+    layout = sweep_layout(home_folder(_text(storage), written=False), str(name))
     if not layout.finished_cells():
         raise nothing_finished(layout)
     return Sweep(layout)

@@ -46,7 +46,8 @@ def run(options: argparse.Namespace) -> int:
     ending = "" if file is None else file.suffix[1:].lower()
     if ending in FORMATS and ending != kind:
         raise broken_rule("--format", f"must be that of --out {options.out}", kind, "leave one of them out")
-    layouts = [sweep_layout(home_folder(options.storage), name) for name in names]
+    home = home_folder(options.storage, written=False)
+    layouts = [sweep_layout(home, name) for name in names]
     for layout in layouts:
         if not layout.finished_cells():
             raise nothing_finished(layout)

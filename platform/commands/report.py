@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     from dprl.platform.reports.pages.writing import SweepReport
     from dprl.platform.results.home import home_folder
 
-    home = home_folder(options.storage)
+    home = home_folder(options.storage, written=False)
     page = options.out is not None and options.out.endswith(_MARKDOWN)
     if options.preface is not None and not page:
         remedy = "add e.g. --out report.md"

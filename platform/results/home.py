@@ -50,8 +50,11 @@ def storage_words(home: Path) -> list[str]:
     return [] if usual.resolve() == home.resolve() else ["--storage", str(home)]
 
 
-def home_folder(storage: str | None) -> Path:
-    """Return the folder of all results: --storage, $DPRL_HOME or ./dprl_runs. Raises UserError."""
+def home_folder(storage: str | None, *, written: bool = True) -> Path:
+    """Return the folder of all results: --storage, $DPRL_HOME or ./dprl_runs. Raises UserError.
+
+    written: whether it must be one that can be written.
+    """
     source = "--storage" if storage is not None else f"${_VARIABLE}"
     text = storage if storage is not None else os.environ.get(_VARIABLE) or _DEFAULT
     path = text.removeprefix("file://")
@@ -59,6 +62,7 @@ def home_folder(storage: str | None) -> Path:
         raise broken_rule(source, "must be a folder that every node sees", text, "mount it and give its path")
     home = Path(path).absolute()
     there = next(folder for folder in (home, *home.parents) if folder.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise broken_rule(source, "must be a folder that can be written", str(there), "choose another folder")
+    if not there.is_dir() or not os.access(there, os.X_OK | (os.W_OK if written else os.R_OK)):
+        rule = f"must be a folder that can be {'written' if written else 'read'}"
+        raise broken_rule(source, rule, str(there), "choose another folder")
     return home
