@@ -19,6 +19,8 @@ _BAND = 0.16
 """Opacity of bands."""
 _ASIDE = 0.011
 """Distance between markers of different lines at the same x, as a share of the axis."""
+_SAME_X = 0.02
+"""Markers whose x differ by less, relative to x, cover each other."""
 _MOST_TICKS = 6
 _WIDE_TICKS = 100.0
 """A logarithmic axis with at least this ratio of its ends is labelled at powers of ten only."""
@@ -41,8 +43,16 @@ def draw_panel(axes: Axes, chart: Chart, panel: Panel, style: Style) -> None:
             _draw_level(axes, line, style)
         else:
             _draw_points(axes, line, style, chart.x, 0.0)
-    for number, line in enumerate(private):
-        _draw_points(axes, line, style, chart.x, number - (len(private) - 1) / 2)
+    for line, place in zip(private, _places(private), strict=True):
+        _draw_points(axes, line, style, chart.x, place)
+
+
+def _places(lines: Sequence[Line]) -> list[float]:
+    """Return the places of the lines that share an x with another one, symmetrical around 0; 0 for all others."""
+    xs = [line.x[:, np.newaxis] for line in lines]
+    near = [any(np.isclose(one, other.T, rtol=_SAME_X).any() for other in xs if other is not one) for one in xs]
+    middle = (sum(near) - 1) / 2
+    return [sum(near[:i]) - middle if shared else 0.0 for i, shared in enumerate(near)]
 
 
 def _frame(axes: Axes, chart: Chart, style: Style) -> None:
@@ -146,7 +156,7 @@ def _draw_level(axes: Axes, line: Line, style: Style) -> None:
 
 
 def _draw_points(axes: Axes, line: Line, style: Style, x_axis: Axis, place: float) -> None:
-    """Draw markers with whiskers and the line through them, shifted by its `place` among the panel's lines."""
+    """Draw markers with whiskers and the line through them, shifted by its `place` among those that share an x."""
     colour = line_colour(line, style)
     x = _aside(line.x, x_axis, place)
     width = style.line * line.look.weight
