@@ -68,9 +68,9 @@ def counter_names() -> tuple[list[str], list[str]]:
     return [*COUNTERS, AUTO], [*(law.name for law in laws_for(NODE)), AUTO]
 
 
-def report_names() -> list[str]:
-    """Return the names for `mechanism` in the local model."""
-    additive = [law.name for law in laws_for(MESSAGE)]
+def report_names(*, pure: bool = False) -> list[str]:
+    """Return the names for `mechanism` in the local model; pure: only those of laws with a pure guarantee."""
+    additive = [law.name for law in laws_for(MESSAGE) if law.pure or not pure]
     return [*additive, *_UNARY, *(SAMPLED_PREFIX + name for name in _UNARY), AUTO]
 
 
@@ -185,6 +185,6 @@ def _check_delta(mechanism: str, budget: CountBudget) -> None:
     if law is not None and NODE in law.places and not law.pure and budget.delta <= 0.0:
         pure = ", ".join(law.name for law in laws_for(NODE) if law.pure)
         raise ValueError(
-            f"mechanism must be one of {pure}, {AUTO}, got {mechanism!r}; "
+            f"mechanism must have pure privacy without a delta, as {pure}, got {mechanism!r}; "
             "Gaussian noise needs a delta above 0: add delta: 1e-6"
         )

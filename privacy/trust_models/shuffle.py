@@ -70,7 +70,7 @@ class ShufflePrivacy(CountSettings):
         check_choice("calibration", self.calibration, ["certified"])
         check_choice("precision", self.precision, ["exact"])
         check_choice("families", self.families, ["one_hot"])
-        check_choice("mechanism", self.mechanism, report_names())
+        check_choice("mechanism", self.mechanism, report_names(pure=True))
         _check_delta(self.delta)
         _check_block(self.smallest_block)
 
