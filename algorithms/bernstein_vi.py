@@ -16,7 +16,7 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular import Released, StationaryMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors
-from dprl.compiled import inlined, kernel
+from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountFamilies, CountPrivatizer, NoiseSpec, PrivacyConfig, Streams, WeightedSums
 
@@ -68,7 +68,7 @@ class _Tables(NamedTuple):
     sums: Float64Array
 
 
-@inlined
+@no_alloc_kernel
 def _restore_total(step: Float64Array, users: int) -> None:
     """Give every cell of step float64[S', S*A] an equal share of the difference between `users` and their total."""
     total = 0.0
@@ -81,7 +81,7 @@ def _restore_total(step: Float64Array, users: int) -> None:
             step[t, j] += share
 
 
-@inlined
+@no_alloc_kernel
 def _add_excess(arriving: Float64Array, leaving: Float64Array, excess: Float64Array) -> None:
     """Fill excess float64[S]: arrivals by one step less departures by the next, divided by the cells that change."""
     n_states, pairs = arriving.shape
@@ -92,7 +92,7 @@ def _add_excess(arriving: Float64Array, leaving: Float64Array, excess: Float64Ar
             excess[j // n_actions] -= leaving[t, j] / (2 * pairs)
 
 
-@inlined
+@no_alloc_kernel
 def restore_totals_and_flow(transitions: Float64Array, users: int, excess: Float64Array) -> None:
     """Project transitions float64[H, S', S*A] onto the consistent counts of `users` episodes, in place.
 
@@ -116,7 +116,7 @@ def restore_totals_and_flow(transitions: Float64Array, users: int, excess: Float
                 transitions[h, t, j] += excess[h, j // n_actions] - excess[h + 1, t]
 
 
-@inlined
+@no_alloc_kernel
 def cost_of_next(cost: Float64Array, after: Int64Array, step: Float64Array, costs: Float64Array) -> None:
     """Fill costs float64[R, S*A] with the cost float64[S] of each next state after int64[R, S*A].
 
@@ -131,7 +131,7 @@ def cost_of_next(cost: Float64Array, after: Int64Array, step: Float64Array, cost
                 step[r, j] = 0.0
 
 
-@inlined
+@no_alloc_kernel
 def sum_up(step: Float64Array, costs: Float64Array, sums: Float64Array) -> None:
     """Sum over s' for every (s, a): step and costs float64[S', S*A].
 
@@ -166,7 +166,7 @@ def sum_up(step: Float64Array, costs: Float64Array, sums: Float64Array) -> None:
             nearest[j] += max(row[j] - shift[j], 0.0) * c[j]
 
 
-@inlined
+@no_alloc_kernel
 def bound_values(sums: Float64Array, losses: Float64Array, cap: float, bonus: _Bonus, epoch: int) -> None:
     """Turn the sums of a step into upper bounds of Q*, written to row 0: not yet clipped at the cap.
 
@@ -187,7 +187,7 @@ def bound_values(sums: Float64Array, losses: Float64Array, cap: float, bonus: _B
         visits[j] = cap - (estimate - bonus.scale * slack) / max(1.0, n + e)
 
 
-@inlined
+@no_alloc_kernel
 def take_losses(bounds: Float64Array, losses: Float64Array, cap: float) -> int:
     """Clip upper bounds float64[S*A] at the cap, then subtract known losses float64[S*A].
 

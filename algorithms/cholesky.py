@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from dprl.algorithms.base import Float64Array
-from dprl.compiled import inlined, no_alloc_kernel
+from dprl.compiled import no_alloc_kernel
 
 
 @no_alloc_kernel
@@ -34,7 +34,7 @@ def inverted(matrix: Float64Array, shift: float, factor: Float64Array, inverse: 
     return True
 
 
-@inlined
+@no_alloc_kernel
 def _factored(matrix: Float64Array, shift: float, factor: Float64Array) -> bool:
     """Fill the lower triangle of `factor` with Cholesky's L, its diagonal inverted; return False for a pivot <= 0."""
     for i in range(matrix.shape[0]):

@@ -15,7 +15,7 @@ from dprl.algorithms.offline_vi import OfflineTables, PessimisticVIConfig, plan
 from dprl.algorithms.tabular import learning_loop
 from dprl.algorithms.tabular.lower_bounds import LOWER_BOUND
 from dprl.algorithms.tabular.simulator import EpisodeBuffer, episode_buffer, write_visits
-from dprl.compiled import inlined, shows_numbers
+from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import Env, LoggedEpisodes
 from dprl.privacy import CountPrivatizer, PrivacyConfig, Streams
 
@@ -43,7 +43,7 @@ class _LoggedUsers(NamedTuple):
         return np.array([*self.shape, self.actions.shape[1], self.episodes]), self.start
 
 
-@inlined
+@no_alloc_kernel
 def play_logged(users: _LoggedUsers, policy: Float64Array, user: int) -> None:  # noqa: ARG001 - the loop's signature
     """User side: write the record of the logged episode of `user` to users.device. User K has no episode."""
     if user < users.episodes:
@@ -54,7 +54,7 @@ def play_logged(users: _LoggedUsers, policy: Float64Array, user: int) -> None:  
             device.amounts[h, _REWARDS] = users.rewards[row, h]
 
 
-@inlined
+@no_alloc_kernel
 def unknown_regret(users: _LoggedUsers, policy: Float64Array) -> float:  # noqa: ARG001 - the loop's signature
     """Return 0 for the loop; no regret is reported, because the environment is unknown."""
     return 0.0

@@ -16,7 +16,7 @@ from dprl.algorithms.base import Float64Array
 from dprl.algorithms.tabular import Released, learning_loop
 from dprl.algorithms.tabular.cz22 import CZ22Bonus, CZ22Config, optimistic_q
 from dprl.algorithms.tabular.simulator import play_stochastic, stochastic_regret
-from dprl.compiled import inlined, kernel
+from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivatizer
 
@@ -73,7 +73,7 @@ def exponential(x: float) -> float:
     return result if x >= _LOWEST else 0.0
 
 
-@inlined
+@no_alloc_kernel
 def _improve(tables: _Tables, step: float) -> None:
     """Multiply pi(a|s) by exp(step * Q(s, a)) and normalise.
 
@@ -102,7 +102,7 @@ def _improve(tables: _Tables, step: float) -> None:
             policy[row * n_actions + a] *= share
 
 
-@inlined
+@no_alloc_kernel
 def _evaluate(counts: Released, bonus: _Bonus, tables: _Tables) -> float:
     """Optimistic evaluation of the policy; writes q and optimistic, returns the share of saturated cells.
 
@@ -131,7 +131,7 @@ def _evaluate(counts: Released, bonus: _Bonus, tables: _Tables) -> float:
     return share
 
 
-@inlined
+@no_alloc_kernel
 def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]:
     """Improve the policy on the values of the last plan, then evaluate it on the current counts.
 

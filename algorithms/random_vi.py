@@ -16,7 +16,7 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular import Released, StationaryMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import act_greedily
-from dprl.compiled import inlined, kernel
+from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivatizer, Streams
 from dprl.privacy.mechanisms.base import Noise
@@ -58,7 +58,7 @@ class _Tables(NamedTuple):
     nearest: Float64Array
 
 
-@inlined
+@no_alloc_kernel
 def _deviation(draws: _Draws, users: int) -> float:
     """Return the standard deviation of the noise of a released cell after `users` users."""
     if users == 0:
@@ -68,7 +68,7 @@ def _deviation(draws: _Draws, users: int) -> float:
     return float(draws.deviations[min(np.searchsorted(draws.times, users), draws.times.shape[0] - 1)])
 
 
-@inlined
+@no_alloc_kernel
 def fill_nearest(step: Float64Array, pair: int, total: float, nearest: Float64Array) -> None:
     """Fill nearest float64[S'] with the non-negative counts nearest to step[:, pair] with a sum near `total`."""
     shift = 0.0
@@ -83,7 +83,7 @@ def fill_nearest(step: Float64Array, pair: int, total: float, nearest: Float64Ar
         nearest[t] = max(step[t, pair] - shift, 0.0)
 
 
-@inlined
+@no_alloc_kernel
 def estimate_cost(
     step: Float64Array, pair: int, cost: Float64Array, cap: float, noise: tuple[float, float], nearest: Float64Array
 ) -> tuple[float, float]:

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.compiled import inlined, no_alloc_kernel
+from dprl.compiled import kernel, no_alloc_kernel
 
 __all__ = ["ANGLE_LIMIT", "HALF_POLE", "POSITION_LIMIT", "fallen", "first_state", "step_lanes"]
 
@@ -33,14 +33,14 @@ _PER_MASS = 1.0 / (1.0 + _POLE)
 _FIRST_WIDTH = 0.1
 
 
-@inlined
+@kernel
 def fallen(x: float, angle: float) -> bool:
     """Return whether the cart has left its track or the pole leans too far; x in metres, angle in radians."""
     # Not `or`: a jump would prevent the vectorisation of `step_lanes` over lanes.
     return (abs(x) > POSITION_LIMIT) | (abs(angle) > ANGLE_LIMIT)
 
 
-@inlined
+@kernel
 def _sine(angle: float, square: float) -> float:
     """Return the sine, to about one unit in the last place for |angle| <= pi / 4; square: angle^2.
 
@@ -53,7 +53,7 @@ def _sine(angle: float, square: float) -> float:
     return angle + angle * square * (low + fourth * (middle + fourth * high))
 
 
-@inlined
+@kernel
 def _cosine(square: float) -> float:
     """Return the cosine of an angle of this square, as `_sine` does."""
     low = 4.16666666666666019037e-02 + square * -1.38888888888741095749e-03

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from ctypes import addressof, c_int64
 from functools import cache
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -41,16 +41,7 @@ def kernel(function: F) -> F:
     that the same source gives the same bits whatever the vector width. With NUMBA_DISABLE_JIT=1 the plain function
     runs, which is the reference in tests.
     """
-    return _compiled(function, inline="never")
-
-
-def inlined(function: F) -> F:
-    """Compile `function` like `kernel`, but inline it into its callers first.
-
-    It is for small functions of tuples of arrays: a call counts a reference to every array of the tuple, which takes
-    longer than the function itself (0.25 of 3.4 us per episode on RiverSwim).
-    """
-    return _compiled(function, inline="always")
+    return _compiled(function, counted=True)
 
 
 def no_alloc_kernel(function: F) -> F:
@@ -58,9 +49,9 @@ def no_alloc_kernel(function: F) -> F:
 
     It is for functions that are called in every episode with tuples of many arrays: counting took 0.9 of 2.6 us of an
     exchange. They may index, slice and reshape their arguments, write there and pass them on; they must neither create
-    nor return arrays.
+    nor return arrays, except that a named tuple of their arguments may be returned to each other.
     """
-    return _compiled(function, inline="never", counted=False)
+    return _compiled(function, counted=False)
 
 
 def shows_numbers(record: type[T]) -> type[T]:
@@ -184,11 +175,11 @@ def _compile_externs(names: Collection[str]) -> None:
             llvm.add_symbol(name, compiled.address)
 
 
-def _compiled(function: F, inline: Literal["never", "always"], *, counted: bool = True) -> F:
+def _compiled(function: F, *, counted: bool) -> F:
     if JIT_DISABLED:
         return function
     # All options are explicit, because a kernel that is first compiled for a caller would inherit that one's.
-    options = {**_OPTIONS, "inline": inline, "_nrt": counted, "nogil": True}  # seeds of one cell learn on threads
+    options = {**_OPTIONS, "_nrt": counted, "nogil": True}  # seeds of one cell learn on threads
     dispatcher: Any = cast("Any", njit)(no_cfunc_wrapper=True, **options)(function)
     set_cache(dispatcher, sorted(options.items()), _compile_externs)
 

@@ -26,7 +26,7 @@ from dprl.algorithms.tabular.simulator import (
     write_ranks,
     write_visits,
 )
-from dprl.compiled import inlined, shows_numbers
+from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import Env, FiniteMDP
 from dprl.envs.dynamics import roll_out_stochastic
 from dprl.envs.games import MarkovGame
@@ -158,7 +158,7 @@ def count_families(game: MarkovGame) -> CountFamilies:
     return CountFamilies(game.horizon, visit_families(game.n_states, pairs), paper="[QW24]", players=players)
 
 
-@inlined
+@no_alloc_kernel
 def play(simulator: _GameSimulator, policy: Float64Array, user: int) -> None:
     """User side: play episode `user` under the joint `policy` float64[H, S, A, B]; write the record to `device`.
 
@@ -174,7 +174,7 @@ def play(simulator: _GameSimulator, policy: Float64Array, user: int) -> None:
         write_ranks(own.states, simulator.successors, own.cells)
 
 
-@inlined
+@no_alloc_kernel
 def regret(simulator: _GameSimulator, policy: Float64Array) -> float:
     """Return V^{dagger,nu} - V^{mu,dagger} for the marginals mu, nu of the joint `policy` float64[H, S, A, B].
 

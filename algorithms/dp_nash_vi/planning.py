@@ -18,7 +18,7 @@ from dprl.algorithms.dp_nash_vi.postprocessing import (
 )
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.simulator import ALL_STATES
-from dprl.compiled import inlined, no_alloc_kernel
+from dprl.compiled import no_alloc_kernel
 from dprl.envs.games import MarkovGame
 from dprl.envs.games.equilibria import (
     LARGEST_VIOLATION,
@@ -164,7 +164,7 @@ def _expect_possible(
     return infeasible
 
 
-@inlined
+@no_alloc_kernel
 def _bound_payoffs(
     expected: Expectations, rewards: Float64Array, cap: float, bonus: NashBonus, q_up: Float64Array, q_lo: Float64Array
 ) -> int:
@@ -185,7 +185,7 @@ def _bound_payoffs(
     return saturated
 
 
-@inlined
+@no_alloc_kernel
 def _mean(policy: Float64Array, payoff: Float64Array) -> float:
     """Return the expected payoff float64[A, B] of a joint policy float64[A, B]."""
     total = 0.0
@@ -195,7 +195,7 @@ def _mean(policy: Float64Array, payoff: Float64Array) -> float:
     return total
 
 
-@inlined
+@no_alloc_kernel
 def _keep_smallest_gap(start: Float64Array, tables: NashTables) -> None:
     """Write the gap (V_up - V_lo)(s_1), and keep the policy as the output if its gap is the smallest so far."""
     gap = 0.0

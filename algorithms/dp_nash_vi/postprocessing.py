@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.compiled import inlined
+from dprl.compiled import no_alloc_kernel
 
 _SMALLEST = 1e-300
 
@@ -53,7 +53,7 @@ class Expectations(NamedTuple):
         return cls(*(np.zeros(cells) for _ in range(4)))
 
 
-@inlined
+@no_alloc_kernel
 def postprocess(step: Float64Array, slack: float, found: Postprocessed) -> int:
     """Fill `found` from the released counts of one step, and return the number of cells without a feasible solution.
 
@@ -80,7 +80,7 @@ def postprocess(step: Float64Array, slack: float, found: Postprocessed) -> int:
     return infeasible
 
 
-@inlined
+@no_alloc_kernel
 def _start(step: Float64Array, slack: float, found: Postprocessed) -> tuple[int, int]:
     """Set the totals, and levels above the solutions; return (cells without a solution, cells to be shifted)."""
     _, totals, top, level, mass, _ = found
@@ -107,7 +107,7 @@ def _start(step: Float64Array, slack: float, found: Postprocessed) -> tuple[int,
     return infeasible, moving
 
 
-@inlined
+@no_alloc_kernel
 def _lower_levels(step: Float64Array, found: Postprocessed) -> int:
     """Take one step of Newton's method in every cell; return the number of levels that fell."""
     _, totals, top, level, mass, size = found
@@ -128,7 +128,7 @@ def _lower_levels(step: Float64Array, found: Postprocessed) -> int:
     return moving
 
 
-@inlined
+@no_alloc_kernel
 def private_expectations(
     found: Postprocessed, precision: float, upper: Float64Array, lower: Float64Array, out: Expectations
 ) -> None:
@@ -157,7 +157,7 @@ def private_expectations(
     _normalise(found.sums, precision, middle, out)
 
 
-@inlined
+@no_alloc_kernel
 def _normalise(sums: Float64Array, precision: float, middle: float, out: Expectations) -> None:
     """Divide the sums in `out` by N~ = sums + E/2; `middle` is that of `private_expectations`."""
     for j in range(sums.shape[0]):
@@ -171,7 +171,7 @@ def _normalise(sums: Float64Array, precision: float, middle: float, out: Expecta
         out.variance[j] = max(0.0, out.variance[j] * over_n - mean * mean)
 
 
-@inlined
+@no_alloc_kernel
 def leave_out(step: Float64Array, after: Int64Array, kept: Float64Array) -> None:
     """Copy counts of a step float64[R+1, X] to `kept`, with -inf, which gives x = 0, for ranks without a next state."""
     width = after.shape[0]
@@ -182,7 +182,7 @@ def leave_out(step: Float64Array, after: Int64Array, kept: Float64Array) -> None
             kept[r, j] = step[r, j] if after[r, j] >= 0 else -np.inf
 
 
-@inlined
+@no_alloc_kernel
 def possible_expectations(
     found: Postprocessed,
     precision: float,
@@ -215,7 +215,7 @@ def possible_expectations(
     _normalise(found.sums, precision, middle, out)
 
 
-@inlined
+@no_alloc_kernel
 def _middle(upper: Float64Array, lower: Float64Array) -> float:
     """Return the middle of the range of (upper + lower)/2."""
     least, most = np.inf, -np.inf

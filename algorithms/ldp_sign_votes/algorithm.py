@@ -12,7 +12,7 @@ from dprl.algorithms.base import REGRET, Float64Array, Int64Array, Metric, Relea
 from dprl.algorithms.cholesky import inverted
 from dprl.algorithms.ldp_sign_votes.sign_test import TIES, SignTests, sign_tests
 from dprl.algorithms.learner import Learner
-from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
+from dprl.compiled import kernel, no_alloc_kernel, shows_numbers
 from dprl.envs import Env, LinearMixtureMDP
 from dprl.envs.network_mdp.base import action_vectors
 from dprl.envs.network_mdp.dynamics import NOTHING, SuccessorLists, policy_value
@@ -151,7 +151,7 @@ def act(fit: _Fit, exploration: float, uniforms: Float64Array, actions: Float64A
     return changed
 
 
-@inlined
+@kernel
 def _sign(number: float) -> float:
     return 1.0 if number > 0.0 else -1.0
 
@@ -173,13 +173,13 @@ def play(users: _Users, actions: Float64Array, user: int) -> None:
         own.bit[0] = 1 if off > 0.0 else 0
 
 
-@inlined
+@no_alloc_kernel
 def _agent_of(users: _Users, user: int, n: int) -> int:
     """Return the agent in 0..n-1 that a user votes on: agents take turns, block by block."""
     return ((user - 1) // users.block) % n
 
 
-@inlined
+@no_alloc_kernel
 def _next_entry(users: _Users, actions: Float64Array, h: int, state: int, uniform: float) -> int:
     """Return the entry of the list of `state` that is chosen by a uniform draw in [0, 1)."""
     lists, reached = users.lists, 0.0
@@ -197,7 +197,7 @@ def _next_entry(users: _Users, actions: Float64Array, h: int, state: int, unifor
     return chosen
 
 
-@inlined
+@no_alloc_kernel
 def _drift(users: _Users, actions: Float64Array, agent: int) -> float:
     """Return <a_i, theta_i> of an agent with direction 1."""
     total = 0.0

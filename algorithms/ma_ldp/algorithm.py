@@ -35,7 +35,7 @@ from dprl.algorithms.ma_ldp.graphs import FIXED_GRAPHS, GRAPHS, FixedGraph, Goss
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan, planning
 from dprl.algorithms.ma_ldp.rewards import RewardEstimates, RewardStep, collect, first_estimates, mean_error, update
 from dprl.algorithms.ma_ldp.users import Users, play, regret, users_of
-from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
+from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import Env, LinearMixtureMDP
 from dprl.privacy import StatisticsLayout, StatisticsPrivacyConfig, StatisticsPrivatizer, Streams
 from dprl.privacy.queries.linear_statistics_kernels import (
@@ -123,7 +123,7 @@ def run(
     return summed, cut, indefinite
 
 
-@inlined
+@no_alloc_kernel
 def _plan(planning: Planning, server: _Server, k: int) -> bool:
     """Plan before episode k from the released sums; return whether the policy changed."""
     estimates, plans = server.estimates, server.plans

@@ -9,7 +9,7 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.cholesky import inverted
-from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
+from dprl.compiled import no_alloc_kernel, shows_numbers
 
 RIDGE = 1.0
 """eta of line 37, 1 in the paper; also the lambda of Lambda_1."""
@@ -96,7 +96,7 @@ def estimate(sums: Sums, rates: Float64Array, n_messages: int, estimates: Estima
     return indefinite
 
 
-@inlined
+@no_alloc_kernel
 def _multiply(matrix: Float64Array, vector: Float64Array, product: Float64Array) -> None:
     for i in range(product.shape[0]):
         total = 0.0

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.compiled import inlined, no_alloc_kernel
+from dprl.compiled import no_alloc_kernel
 
 _LANES = 16
 """States are padded to a multiple of this, because compilers do not vectorise a shorter remainder."""
@@ -43,7 +43,7 @@ def empty_forms(n_agents: int, n_actions: int, length: int) -> QuadraticForms:
     )
 
 
-@inlined
+@no_alloc_kernel
 def fill_forms(actions: Float64Array, estimate: Float64Array, inverse: Float64Array, forms: QuadraticForms) -> None:
     """Fill `forms` from theta float64[D] and W = Sigma^-1 float64[D, D]."""
     n, (n_actions, length) = forms.constant.shape[0], actions.shape
@@ -65,7 +65,7 @@ def fill_forms(actions: Float64Array, estimate: Float64Array, inverse: Float64Ar
                 _fill_squares(actions, block, p == r, forms.squares[p, r], forms.product)
 
 
-@inlined
+@no_alloc_kernel
 def _fill_squares(
     actions: Float64Array, block: Float64Array, same: bool, squares: Float64Array, product: Float64Array
 ) -> None:
@@ -84,7 +84,7 @@ def _fill_squares(
                 squares[last - a, b], squares[a, last - b] = -square, -square
 
 
-@inlined
+@no_alloc_kernel
 def _form(action: Float64Array, vector: Float64Array) -> float:
     total = 0.0
     for e in range(action.shape[0]):
@@ -92,7 +92,7 @@ def _form(action: Float64Array, vector: Float64Array) -> float:
     return total
 
 
-@inlined
+@no_alloc_kernel
 def _fill_product(block: Float64Array, action: Float64Array, product: Float64Array) -> None:
     for e in range(product.shape[0]):
         total = 0.0
@@ -203,21 +203,21 @@ def fill_worst(
     return cut
 
 
-@inlined
+@no_alloc_kernel
 def lower(least: Float64Array, total: Float64Array) -> None:
     """Replace least [W] by the smaller one of both."""
     for s in range(total.shape[0]):
         least[s] = min(least[s], total[s])
 
 
-@inlined
+@no_alloc_kernel
 def higher(most: Float64Array, total: Float64Array) -> None:
     """Replace most [W] by the larger one of both."""
     for s in range(total.shape[0]):
         most[s] = max(most[s], total[s])
 
 
-@inlined
+@no_alloc_kernel
 def _fill_parts(forms: QuadraticForms, features: Features, rows: Rows) -> None:
     """Fill each agent's own part of both forms, and the constant parts in sums[0] and square[0]."""
     slopes, levels, rewards = features
@@ -240,7 +240,7 @@ def _fill_parts(forms: QuadraticForms, features: Features, rows: Rows) -> None:
             _fill_own(forms, c, levels, (p, a), rows.own[p, a], rows.own_square[p, a])
 
 
-@inlined
+@no_alloc_kernel
 def _fill_own(
     forms: QuadraticForms,
     c: Float64Array,
@@ -261,7 +261,7 @@ def _fill_own(
             own_square[s] += c[s] * other[s] * mixed
 
 
-@inlined
+@no_alloc_kernel
 def _add_agent(forms: QuadraticForms, rows: Rows, digits: Int64Array, p: int) -> None:
     """Fill both forms over agents 0..p from those over 0..p-1."""
     a = digits[p]
@@ -274,7 +274,7 @@ def _add_agent(forms: QuadraticForms, rows: Rows, digits: Int64Array, p: int) ->
         _add_multiple(summed, rows.products[r, p], forms.squares[r, p, digits[r], a])
 
 
-@inlined
+@no_alloc_kernel
 def _fill_bends(forms: QuadraticForms, rows: Rows, digits: Int64Array) -> None:
     """Fill the quadratic form's terms of the last agent with itself and with agents 0..n-3, for all its actions."""
     last, n_actions = forms.linear.shape[0] - 1, forms.linear.shape[1]
@@ -286,13 +286,13 @@ def _fill_bends(forms: QuadraticForms, rows: Rows, digits: Int64Array) -> None:
             _add_multiple(bend, rows.products[r, last], forms.squares[r, last, digits[r], a])
 
 
-@inlined
+@no_alloc_kernel
 def _add_multiple(sums: Float64Array, product: Float64Array, factor: float) -> None:
     for s in range(sums.shape[0]):
         sums[s] += product[s] * factor
 
 
-@inlined
+@no_alloc_kernel
 def _fill_total(forms: QuadraticForms, bounds: Bounds, rows: Rows, digits: Int64Array) -> int:
     """Fill rows.total with Q, cut at cap and floor; return the number of states at the cap."""
     beta, cap, floor = bounds
@@ -344,7 +344,7 @@ def fill_worst_of_two(
     return cut
 
 
-@inlined
+@no_alloc_kernel
 def _begin_two(forms: QuadraticForms, features: Features, rows: Rows) -> None:
     """Fill the constant parts of both forms, and c_0 c_1."""
     c0, k0, c1, k1 = features.slopes[0], features.levels[0], features.slopes[1], features.levels[1]
@@ -359,7 +359,7 @@ def _begin_two(forms: QuadraticForms, features: Features, rows: Rows) -> None:
         product[s] = c0[s] * c1[s]
 
 
-@inlined
+@no_alloc_kernel
 def _add_first_of_two(forms: QuadraticForms, features: Features, rows: Rows, a: int) -> None:
     """Add the part of the first agent's action a to both forms."""
     c0, k0, k1 = features.slopes[0], features.levels[0], features.levels[1]

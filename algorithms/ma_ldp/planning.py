@@ -26,7 +26,7 @@ from dprl.algorithms.ma_ldp.joint_actions import (
     padded,
     workspace,
 )
-from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
+from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import LinearMixtureMDP
 from dprl.envs.network_mdp.base import action_vectors
 from dprl.envs.network_mdp.dynamics import SuccessorLists
@@ -121,14 +121,14 @@ def make_plan(
     return changed, cut
 
 
-@inlined
+@no_alloc_kernel
 def _fill_last_stage(rewards: Float64Array, floor: float, values: Float64Array) -> None:
     """Fill V_H, which no action changes, because no value follows and rewards depend on the state only."""
     for s in range(values.shape[0]):
         values[s] = max(min(rewards[s], 1.0), floor)
 
 
-@inlined
+@no_alloc_kernel
 def _weigh(lists: SuccessorLists, after: Float64Array, slopes: Float64Array, levels: Float64Array) -> None:
     """Fill slopes and levels float64[n, W] with c and k of the values `after` float64[W], as `value_features` does."""
     n = slopes.shape[0]
@@ -147,7 +147,7 @@ def _weigh(lists: SuccessorLists, after: Float64Array, slopes: Float64Array, lev
             levels[i, s], levels[j, s] = level, other_level
 
 
-@inlined
+@no_alloc_kernel
 def _decide(least: Float64Array, agent: int, chances: Float64Array) -> bool:
     """Fill an agent's chances [S, n, A] from least float64[A, W]: uniform over maxmin actions; return whether they
     changed.
@@ -171,7 +171,7 @@ def _decide(least: Float64Array, agent: int, chances: Float64Array) -> bool:
     return changed
 
 
-@inlined
+@no_alloc_kernel
 def _fill_values(worst: Worst, agent: int, values: Float64Array) -> None:
     """Fill V float64[W]: Q of the best joint action, or the agent's maxmin value.
 

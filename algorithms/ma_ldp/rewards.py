@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dprl.algorithms.base import Float64Array, check_number
 from dprl.algorithms.ma_ldp.graphs import ConsensusMatrices, consensus, matrix_number
 from dprl.algorithms.ma_ldp.joint_actions import padded
-from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
+from dprl.compiled import kernel, no_alloc_kernel, shows_numbers
 from dprl.envs.network_mdp import LinearMixtureMDP
 from dprl.privacy.randomness.bits import fill_uniform
 
@@ -55,7 +55,7 @@ class RewardStep:
         return self
 
 
-@inlined
+@kernel
 def reward_step(rule_step: float, rule_decay: float, k: int) -> float:
     """Return gamma_k of episode k = 1, 2, ..."""
     gamma: float = rule_step * float(k) ** -rule_decay
@@ -139,7 +139,7 @@ def first_estimates(
     )
 
 
-@inlined
+@no_alloc_kernel
 def collect(estimates: RewardEstimates) -> None:
     """Add the corrections in estimates.received to those since the last step."""
     total, received = estimates.corrections, estimates.received
@@ -171,7 +171,7 @@ def update(estimates: RewardEstimates, number: int, users: int) -> None:
     _evaluate(estimates)
 
 
-@inlined
+@no_alloc_kernel
 def _evaluate(estimates: RewardEstimates) -> None:
     for m in range(estimates.values.shape[0]):
         for h in range(estimates.values.shape[1]):

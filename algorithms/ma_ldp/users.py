@@ -9,7 +9,7 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.ma_ldp.planning import Plan, Rules
-from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
+from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs.network_mdp import LinearMixtureMDP
 from dprl.envs.network_mdp.dynamics import next_state, team_value
 from dprl.privacy import Streams
@@ -112,7 +112,7 @@ def play(users: Users, rules: Rules, plan: Plan, estimated: Float64Array, user: 
             state = after
 
 
-@inlined
+@no_alloc_kernel
 def _choose(chances: Float64Array, uniform: float) -> int:
     """Return the first action with uniform < the cumulative probability, else the last possible one."""
     reached, chosen = 0.0, 0
@@ -125,7 +125,7 @@ def _choose(chances: Float64Array, uniform: float) -> int:
     return chosen
 
 
-@inlined
+@no_alloc_kernel
 def _look(users: Users, rules: Rules, plan: Plan, h: int, state: int, after: int) -> None:
     """Write phi_V and V of one step for every message.
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array, check_number
 from dprl.algorithms.pgc.base import Batch
-from dprl.algorithms.pgc.schedule import Schedule, last_startable, version_of
-from dprl.compiled import inlined, kernel
+from dprl.algorithms.pgc.schedule import Schedule, last_startable
+from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy import PrivateMessages, SubmissionRange
 from dprl.privacy.checkpoints import check_arrays
 from dprl.privacy.queries.gradients import GradientEstimates
@@ -86,21 +86,13 @@ def aggregator_state(schedule: Schedule, parameters: Float64Array) -> Aggregator
     return AggregatorState(versions, np.zeros(versions.shape[1]), np.zeros(2, dtype=np.int64), np.zeros(1))
 
 
-@inlined
-def starting_parameters(state: AggregatorState, schedule: Schedule, slot: int) -> Float64Array:
-    """Return the parameters float64[d] that the agent of `slot` starts from, a view; see `last_startable`."""
-    version: Float64Array = state.versions[version_of(schedule, slot) % state.versions.shape[0]]
-    return version
-
-
-@inlined
 def latest_parameters(state: AggregatorState) -> Float64Array:
     """Return the parameters float64[d] after the last update, a view."""
     version: Float64Array = state.versions[state.counts[UPDATES] % state.versions.shape[0]]
     return version
 
 
-@inlined
+@no_alloc_kernel
 def _step_size(state: AggregatorState, rule: StepRule) -> float:
     """Return the step size of the update that the last applied message completes."""
     step = rule.learning_rate
@@ -111,7 +103,7 @@ def _step_size(state: AggregatorState, rule: StepRule) -> float:
     return step
 
 
-@inlined
+@no_alloc_kernel
 def aggregate(state: AggregatorState, schedule: Schedule, rule: StepRule, estimate: Float64Array, bit: float) -> None:
     """Add the estimate float64[d] of the next message to the buffer; if it is full, update and clear it.
 

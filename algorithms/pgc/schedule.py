@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dprl.algorithms.base import check_whole
-from dprl.compiled import inlined
+from dprl.compiled import kernel
 
 LARGEST_STALENESS, LARGEST_BUFFER = 10_000, 100_000
 AGENTS_PER_CALL, AGENTS_OF_ALL_CALLS = 9, 24
@@ -44,14 +44,14 @@ class Schedule(NamedTuple):
         return self
 
 
-@inlined
+@kernel
 def version_of(schedule: Schedule, slot: int) -> int:
     """Return the number of updates in the starting parameters of the agent of `slot`."""
     # D16: sec. 4 applies messages in the order in which nine threads finish; this reveals the lengths of episodes.
     return max(0, slot - 1 - schedule.staleness) // schedule.buffer_size
 
 
-@inlined
+@kernel
 def last_startable(schedule: Schedule, applied: int) -> int:
     """Return the last slot that can start after the messages of slots 1..applied."""
     return schedule.staleness + (applied // schedule.buffer_size + 1) * schedule.buffer_size

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array, Metric
-from dprl.compiled import inlined, kernel
+from dprl.compiled import kernel, no_alloc_kernel
 
 WINDOW = 10
 FINAL = 5_000
@@ -101,7 +101,7 @@ class ScoreTracker(NamedTuple):
         }
 
 
-@inlined
+@no_alloc_kernel
 def record(tracker: ScoreTracker, score: float) -> None:
     """Record the score of the next submission.
 

@@ -15,20 +15,13 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array, Metric, Releases, check_number
 from dprl.algorithms.learner import Learner
-from dprl.algorithms.pgc.aggregator import (
-    CompiledAggregator,
-    StepRule,
-    aggregate,
-    aggregator_state,
-    latest_parameters,
-    starting_parameters,
-)
-from dprl.algorithms.pgc.schedule import Schedule, last_startable
+from dprl.algorithms.pgc.aggregator import CompiledAggregator, StepRule, aggregate, aggregator_state, latest_parameters
+from dprl.algorithms.pgc.schedule import Schedule, last_startable, version_of
 from dprl.algorithms.pgc.scores import METRICS, SCORE, ScoreTracker, record
 from dprl.algorithms.pgc_a3c.agent_batch import AgentBatch, agent_batch, deliver, is_idle, local_update, tick
 from dprl.algorithms.pgc_a3c.gradient import Loss, LossTables, loss_tables
 from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
-from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
+from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import CartPole, Env
 from dprl.privacy import GradientLayout, GradientPrivacyConfig, GradientPrivatizer, Streams
 from dprl.privacy.queries.gradients import GradientChannel, receive, submit
@@ -82,7 +75,7 @@ def empty_pending_gradients(schedule: Schedule, n_parameters: int) -> _PendingGr
     return _PendingGradients(np.zeros((places, n_parameters)), np.zeros(places), np.zeros(places, dtype=np.int64))
 
 
-@inlined
+@no_alloc_kernel
 def exploration_rate(behaviour: _Behaviour, slot: int) -> float:
     """Return alpha = max(floor, alpha_1 (1 - slot / fading)); 0, 0.5 and 900 give the paper's max(0, 0.5 - n/1800).
 
@@ -112,7 +105,8 @@ def run(
             if is_idle(batch, lane) and begun < min(last, last_startable(schedule, applied)):
                 begun += 1
                 agent, alpha = (begun - 1) % behaviour.n_agents + 1, exploration_rate(behaviour, begun)
-                deliver(batch, lane, starting_parameters(state, schedule, begun), begun, agent, alpha)
+                version = state.versions[version_of(schedule, begun) % state.versions.shape[0]]
+                deliver(batch, lane, version, begun, agent, alpha)
                 batch.order[lane] = begun
         if tick(batch) == 0:
             continue

@@ -10,7 +10,7 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular.greedy import sum_of_next_costs, sum_of_next_values, sum_of_possible
 from dprl.algorithms.tabular.learner import TabularMDPConfig
 from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors
-from dprl.compiled import inlined
+from dprl.compiled import no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivatizer
 
@@ -32,7 +32,7 @@ class CZ22Bonus(NamedTuple):
     successors: Int64Array = ALL_STATES
 
 
-@inlined
+@no_alloc_kernel
 def optimistic_q(steps: Float64Array, h: int, values: Float64Array, bonus: CZ22Bonus, q: Float64Array) -> None:
     """Fill q float64[S*A] with upper bounds of the action values of step h, counted from 0.
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.compiled import inlined
+from dprl.compiled import no_alloc_kernel
 from dprl.envs import FiniteMDP
 
 
@@ -26,7 +26,7 @@ def greedy_tables(mdp: FiniteMDP) -> GreedyTables:
     return GreedyTables(policy, np.zeros(n_states), np.zeros(n_states * n_actions))
 
 
-@inlined
+@no_alloc_kernel
 def sum_of_next_values(step: Float64Array, values: Float64Array, q: Float64Array) -> None:
     """Fill q float64[S*A] with R(s,a) + sum_s' N(s,a,s') V(s').
 
@@ -43,7 +43,7 @@ def sum_of_next_values(step: Float64Array, values: Float64Array, q: Float64Array
             q[j] += row[j] * v
 
 
-@inlined
+@no_alloc_kernel
 def sum_of_next_costs(step: Float64Array, values: Float64Array, reach: float, q: Float64Array) -> None:
     """Fill q float64[S*A] with -C(s,a) - sum_s' N(s,a,s') (reach - V(s')): the costs to go, times -1.
 
@@ -59,7 +59,7 @@ def sum_of_next_costs(step: Float64Array, values: Float64Array, reach: float, q:
             q[j] -= row[j] * cost_to_go
 
 
-@inlined
+@no_alloc_kernel
 def sum_of_possible(
     step: Float64Array, after: Int64Array, values: Float64Array, form: tuple[float, float], q: Float64Array
 ) -> None:
@@ -79,7 +79,7 @@ def sum_of_possible(
                 q[j] += row[j] * (values[states[j]] - reach)
 
 
-@inlined
+@no_alloc_kernel
 def act_greedily(q: Float64Array, cap: float, policy: Int64Array, values: Float64Array) -> tuple[bool, int]:
     """Write the greedy actions into policy int64[S] and V = clip(max_a Q, 0, cap) into values float64[S].
 

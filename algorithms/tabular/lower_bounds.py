@@ -9,7 +9,7 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array, Metric
 from dprl.algorithms.tabular.simulator import N_FAMILIES
-from dprl.compiled import inlined, kernel
+from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivatizer, CountQuery, WeightedSums
 from dprl.privacy.queries.count_kernels import Released
@@ -46,7 +46,7 @@ class Limits(NamedTuple):
     scale: float
 
 
-@inlined
+@no_alloc_kernel
 def lower_value(
     step: Float64Array, pair: int, values: Float64Array, cap: float, limits: Limits, losses: bool
 ) -> tuple[float, bool]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.compiled import inlined, shows_numbers
+from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import deterministic_value, roll_out, roll_out_stochastic, stochastic_value
 from dprl.privacy import CountFamilies, CountFamily, Streams
@@ -77,7 +77,7 @@ def of_all_states(values: Float64Array, successors: Int64Array, n_states: int) -
     return found.ravel()
 
 
-@inlined
+@no_alloc_kernel
 def write_visits(
     states: Int64Array, actions: Int64Array, shape: tuple[int, int], cells: Int64Array, amounts: Float64Array
 ) -> None:
@@ -95,7 +95,7 @@ def write_visits(
         amounts[h, _VISITS] = 1.0
 
 
-@inlined
+@no_alloc_kernel
 def write_contribution(
     states: Int64Array, actions: Int64Array, rewards: Float64Array, cells: Int64Array, amounts: Float64Array
 ) -> None:
@@ -110,7 +110,7 @@ def write_contribution(
         amounts[h, _REWARDS] = rewards[h, states[h], actions[h]]
 
 
-@inlined
+@no_alloc_kernel
 def write_ranks(states: Int64Array, successors: Int64Array, cells: Int64Array) -> None:
     """User side: replace a next state by its rank among the possible ones, the last rank if it is not possible.
 
@@ -207,7 +207,7 @@ def simulator(
     )
 
 
-@inlined
+@no_alloc_kernel
 def play(simulator: Simulator, policy: Int64Array, user: int) -> None:
     """User side: episode `user` under `policy` int64[H, S]; leaves the contribution in simulator.device."""
     device = simulator.device
@@ -219,7 +219,7 @@ def play(simulator: Simulator, policy: Int64Array, user: int) -> None:
         write_ranks(device.states, simulator.successors, device.cells)
 
 
-@inlined
+@no_alloc_kernel
 def play_stochastic(simulator: Simulator, policy: Float64Array, user: int) -> None:
     """User side: the same under a stochastic `policy` float64[H, S, A]."""
     device = simulator.device
@@ -230,33 +230,33 @@ def play_stochastic(simulator: Simulator, policy: Float64Array, user: int) -> No
         write_ranks(device.states, simulator.successors, device.cells)
 
 
-@inlined
+@no_alloc_kernel
 def policy_value(simulator: Simulator, policy: Int64Array) -> float:
     """Return the exact value of a deterministic policy int64[H, S] from the first state's distribution."""
     deterministic_value(simulator.transitions, simulator.rewards, policy, simulator.values)
     return _from_the_start(simulator)
 
 
-@inlined
+@no_alloc_kernel
 def stochastic_policy_value(simulator: Simulator, policy: Float64Array) -> float:
     """Return the exact value of a stochastic policy float64[H, S, A] from the first state's distribution."""
     stochastic_value(simulator.transitions, simulator.rewards, policy, simulator.values)
     return _from_the_start(simulator)
 
 
-@inlined
+@no_alloc_kernel
 def regret(simulator: Simulator, policy: Int64Array) -> float:
     """Return V* - V^pi of a deterministic policy int64[H, S] from the first state's distribution."""
     return simulator.optimal_value - policy_value(simulator, policy)
 
 
-@inlined
+@no_alloc_kernel
 def stochastic_regret(simulator: Simulator, policy: Float64Array) -> float:
     """Return V* - V^pi of a stochastic policy float64[H, S, A] from the first state's distribution."""
     return simulator.optimal_value - stochastic_policy_value(simulator, policy)
 
 
-@inlined
+@no_alloc_kernel
 def _from_the_start(simulator: Simulator) -> float:
     total = 0.0
     for s in range(simulator.start.shape[0]):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.compiled import inlined, kernel, no_alloc_kernel
+from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs.dynamics import expectation
 
 __all__ = [
@@ -145,7 +145,7 @@ def best_response_to_max(
                     actions[h, s] = b
 
 
-@inlined
+@no_alloc_kernel
 def _payoffs(after: Floats, rewards: Floats, scratch: GapScratch) -> None:
     # Two next states at a time halve the traffic of the payoffs (a quarter of the time at S = 10, A = B = 4); the
     # order of each sum, next states first, reward last, is that of `FiniteMDP.value`: equal cases have equal bits.
@@ -171,7 +171,7 @@ def _payoffs(after: Floats, rewards: Floats, scratch: GapScratch) -> None:
         low[i] += rewards[i]
 
 
-@inlined
+@no_alloc_kernel
 def _payoffs_of_few(chances: Floats, after: Integers, rewards: Floats, scratch: GapScratch) -> None:
     # The order of each sum is that of `_payoffs`, without the terms that are 0: the bits are the same.
     upper, lower, high, low = scratch.upper, scratch.lower, scratch.max_payoffs, scratch.min_payoffs
@@ -187,7 +187,7 @@ def _payoffs_of_few(chances: Floats, after: Integers, rewards: Floats, scratch: 
         low[i] += rewards[i]
 
 
-@inlined
+@no_alloc_kernel
 def _responses(policy: Floats, s: int, scratch: GapScratch) -> None:
     # Plain sums of a few terms, and selections instead of branches: faster here than short vector loops.
     max_player, min_player = scratch.max_player, scratch.min_player

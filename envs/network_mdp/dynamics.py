@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.compiled import inlined, kernel, no_alloc_kernel
+from dprl.compiled import kernel, no_alloc_kernel
 
 __all__ = [
     "NOTHING",
@@ -47,7 +47,7 @@ class SuccessorLists(NamedTuple):
     constant: Floats
 
 
-@inlined
+@no_alloc_kernel
 def _probability(lists: SuccessorLists, drifts: Floats, actions: Integers, entry: int) -> float:
     """Return the probability of an entry of the state's list; actions [n]."""
     total = 0.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dprl.compiled import inlined
+from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
@@ -112,7 +112,7 @@ class GramRelease:
         return self.n_messages * self.sent_stages * self.message_length
 
 
-@inlined
+@no_alloc_kernel
 def clip_features(out: Float64Array, phi: Float64Array, bound: float, clips: bool) -> None:
     """Fill `out` float64[D] with phi, shrunk to the norm `bound` if it `clips`; non-finite numbers count as 0.
 
@@ -133,7 +133,7 @@ def clip_features(out: Float64Array, phi: Float64Array, bound: float, clips: boo
             fill_clipped(out, phi, bound, L2)
 
 
-@inlined
+@kernel
 def clip_value(value: float, bound: float, clips: bool) -> float:
     """Return V, clipped to [0, bound] if it `clips`; 0 if V is not finite or the bound is 0."""
     if not abs(value) < math.inf or bound <= 0.0:
@@ -142,7 +142,7 @@ def clip_value(value: float, bound: float, clips: bool) -> float:
     return min(max(value, 0.0), bound) if clips else value
 
 
-@inlined
+@no_alloc_kernel
 def finish_gram(
     numbers: Float64Array, feature: Float64Array, target: float, grid: float, ends: float, off_diagonal: float
 ) -> None:
@@ -165,14 +165,14 @@ def finish_gram(
             place += 1
 
 
-@inlined
+@kernel
 def _on_grid(number: float, grid: float) -> float:
     """Return the multiple of the grid nearest to `number`, or the number itself without a grid."""
     # A power of two: the division and the product are exact.
     return grid * float(np.rint(number / grid)) if grid > 0.0 else number
 
 
-@inlined
+@no_alloc_kernel
 def add_gram(matrix: Float64Array, vector: Float64Array, numbers: Float64Array) -> None:
     """Add a message float64[D (D + 3) / 2] to the upper triangle of `matrix` float64[D, D] and to `vector` float64[D].
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dprl.compiled import inlined, no_alloc_kernel, read_only, shows_numbers
+from dprl.compiled import no_alloc_kernel, read_only, shows_numbers
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import RECEIVED, RELEASED, advance_received, advance_sent
 from dprl.privacy.counters.base import EXACT, CounterState
@@ -91,7 +91,7 @@ class Released(NamedTuple):
     new: int
 
 
-@inlined
+@no_alloc_kernel
 def released_counts(channel: CountChannel, new: int) -> Released:
     """Server side: return the counts of the last release; `new`: users since the last plan."""
     return Released(read_only(channel.released), int(channel.cursor[RELEASED]), new)

@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from dprl.compiled import inlined, no_alloc_kernel, shows_numbers
+from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent
 from dprl.privacy.counters.base import CounterState
@@ -207,7 +207,7 @@ def aggregate_statistics(
         corrections[...] = 0.0
 
 
-@inlined
+@no_alloc_kernel
 def _read_message(
     channel: StatisticsChannel,
     matrices: Float64Array,
@@ -250,7 +250,7 @@ def _release(channel: StatisticsChannel) -> None:
     channel.cursor[RELEASED] = received
 
 
-@inlined
+@no_alloc_kernel
 def _check_shapes(
     channel: StatisticsChannel, features: Float64Array, targets: Float64Array, corrections: Float64Array
 ) -> None:
@@ -265,13 +265,13 @@ def _check_shapes(
             raise ValueError("corrections must be of the layout's shape; there is one for each agent and stage")
 
 
-@inlined
+@no_alloc_kernel
 def _corrections_sent(channel: StatisticsChannel) -> int:
     """Return the number of the rewards' corrections in a message."""
     return 0 if channel.rewards.kind == PUBLIC else channel.rewards.clipped.size
 
 
-@inlined
+@no_alloc_kernel
 def _draw(channel: StatisticsChannel, numbers: Float64Array, user: int) -> None:
     """Fill `numbers`, all messages of the user, with draws: one stream, or one for each stage."""
     noise, length, d = channel.noise, channel.length, channel.feature.shape[0]
@@ -288,19 +288,20 @@ def _draw(channel: StatisticsChannel, numbers: Float64Array, user: int) -> None:
         for h in range(channel.bounds.shape[0]):
             if channel.bounds[h] > 0.0:
                 middle, stop = place + 2 * d, place + length
-                fill_noise(numbers[place:middle], _part(noise, h, 0), first)
-                fill_noise(numbers[middle:stop], _part(noise, h, 1), first + np.uint64(2 * d))
+                _draw_part(numbers[place:middle], noise, h, 0, first)
+                _draw_part(numbers[middle:stop], noise, h, 1, first + np.uint64(2 * d))
                 place = stop
 
 
-@inlined
-def _part(noise: _StageNoise, h: int, part: int) -> Noise:
-    """Return the noise of stage h, on (0) or off (1) the diagonal."""
+@no_alloc_kernel
+def _draw_part(numbers: Float64Array, noise: _StageNoise, h: int, part: int, first: np.uint64) -> None:
+    """Fill `numbers` with draws of stage h, on (0) or off (1) the diagonal."""
     start, stop = noise.ends[2 * h + part], noise.ends[2 * h + part + 1]
-    return Noise(noise.laws[h], noise.sizes[h, part], noise.limits[h], noise.keys[h], noise.tables[start:stop])
+    drawn = Noise(noise.laws[h], noise.sizes[h, part], noise.limits[h], noise.keys[h], noise.tables[start:stop])
+    fill_noise(numbers, drawn, first)
 
 
-@inlined
+@no_alloc_kernel
 def _send_corrections(channel: StatisticsChannel, message: Float64Array, corrections: Float64Array, user: int) -> None:
     """Write the corrections to their part of the message: clipped one by one with noise, unchanged, or not at all."""
     rewards = channel.rewards

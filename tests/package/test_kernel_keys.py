@@ -21,13 +21,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
-from dprl.compiled import extern_kernel, inlined, kernel, no_alloc_kernel
+from dprl.compiled import extern_kernel, kernel, no_alloc_kernel
 SCALE = 2.0
 TABLE = np.arange(3)
 class Noise(NamedTuple):
     law: int
     scale: float = 1.0
-@inlined
+@kernel
 def part(x):
     "Docstring."
     return SCALE * x
@@ -83,7 +83,7 @@ CHANGES = {
     "array": ("np.arange(3)", "np.arange(4)", "looked_up"),
     "type of an array": ("np.arange(3)", "np.arange(3.0)", "looked_up"),
     "callee two files away": ("SCALE * x", "SCALE / x", "part scaled outer"),
-    "options of a callee": ("@inlined", "@no_alloc_kernel", "scaled outer"),
+    "options of a callee": ("@kernel\ndef part", "@no_alloc_kernel\ndef part", "scaled outer"),
     "variable of a closure": ("make(5.0)", "make(6.0)", "scaled outer"),
     "order of fields": ("law: int\n    scale: float = 1.0", "scale: float\n    law: int = 1", "noisy"),
     "default of a field": ("scale: float = 1.0", "scale: float = 2.0", "noisy"),
