@@ -130,7 +130,7 @@ def test_a_file_that_does_not_fit_is_refused_in_one_line(case: str, tmp_path: Pa
     file = write(tmp_path, **change(logged_arrays()))
     with pytest.raises(ValueError, match=message) as caught:
         Logged(str(file), **SIZES).build()
-    assert str(file) in str(caught.value)
+    assert repr(str(file)) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -200,15 +200,16 @@ def episode(observations: list[int], actions: list[int], rewards: list[float]) -
 
 
 def test_recorded_episodes_are_padded_cut_and_mapped(tmp_path: Path) -> None:
-    """One episode ends after 2 steps, one after 4; state 3 comes after the end, and state 4 is the common first one."""
+    """Episodes end after 2, 4 and 3 steps; state 3 comes after the end, and state 4 is the common first one."""
     users = [episode([0, 1, 2], [1, 0], [-1.0, 3.0]), episode([2, 2, 1, 0, 1], [0, 0, 1, 1], [0.0, 1.0, 1.0, 1.0])]
+    users.append(episode([1, 2, 0], [1, 1, 0], [3.0, 3.0, 3.0]))  # without an observation after the last step
     sizes: dict[str, Any] = {"n_states": 3, "n_actions": 2, "horizon": 3, "reward_range": (-1.0, 3.0)}
     made = log_episodes(users, tmp_path / "users.npz", **sizes)
     found = made.build()
     assert (made.n_states, made.horizon, made.start) == (5, 4, 4)
-    assert found.states.tolist() == [[4, 0, 1, 3, 3], [4, 2, 2, 1, 0]]
-    assert found.actions.tolist() == [[0, 1, 0, 0], [0, 0, 0, 1]]
-    assert found.rewards.tolist() == [[0.0, 0.0, 1.0, 0.25], [0.0, 0.25, 0.5, 0.5]]
+    assert found.states.tolist() == [[4, 0, 1, 3, 3], [4, 2, 2, 1, 0], [4, 1, 2, 0, 3]]
+    assert found.actions.tolist() == [[0, 1, 0, 0], [0, 0, 0, 1], [0, 1, 1, 0]]
+    assert found.rewards.tolist() == [[0.0, 0.0, 1.0, 0.25], [0.0, 0.25, 0.5, 0.5], [0.0, 1.0, 1.0, 1.0]]
     same = log_episodes(users[:1], tmp_path / "one.npz", start=0, **sizes)
     assert (same.n_states, same.horizon, same.build().states.tolist()) == (4, 3, [[0, 1, 3, 3]])
     with pytest.raises(ValueError, match="must be the first state 0"):
