@@ -64,7 +64,7 @@ BAD_POLICIES = [
     (np.zeros((2, 3)), "policy of shape [H, S] must hold integers, got float64"),
     (np.zeros((2, 3), bool), "policy of shape [H, S] must hold integers, got bool"),
     (np.full((2, 3), 2), "policy must hold actions in 0..1, got 2"),
-    (np.full((2, 3), -1), "policy must hold actions in 0..1, got -1"),
+    (np.array([[0, 1, 1], [0, 1, -1]]), "policy must hold actions in 0..1, got -1"),
     (np.full((2, 3, 2), 0.4), "policy must sum to 1 over the last axis, got a sum of 0.8"),
     (np.tile([1.5, -0.5], (2, 3, 1)), "policy must hold probabilities >= 0, got -0.5"),
     (np.full((2, 3, 2), np.nan), "policy must be finite"),

@@ -291,7 +291,7 @@ def test_arrays_that_are_no_mixture_are_refused(changes: dict[str, Any], message
         (np.zeros((5, 9)), r"^policy must have shape .*, got float64 \(5, 9\); "),
         (np.full((5, 9), 4), r"^policy must hold actions in 0\.\.3, got 4; pass action indices$"),
         (np.full((5, 9, 2), 2), r"^policy must hold actions in 0\.\.1, got 2; "),
-        (np.full((5, 9, 2), -1), r"^policy must hold actions in 0\.\.1, got -1; "),
+        (np.full((5, 9, 2), (0, -1)), r"^policy must hold actions in 0\.\.1, got -1; "),
         (np.full((5, 9, 4), 0.5), r"^policy must sum to 1 over the last axis, got a sum of 2; "),
         (np.full((5, 9, 2, 2), -0.5), r"^policy must hold probabilities >= 0, got -0\.5; "),
         (np.full((5, 9, 4), "x"), r"^policy must be an array of numbers"),
