@@ -18,6 +18,7 @@ from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.unary_encoding import (
     OptimizedUnaryEncoding,
     SymmetricUnaryEncoding,
+    UnaryEncoder,
     UnaryEncoding,
     choose_step,
     fill_unary,
@@ -122,6 +123,7 @@ def test_variances_are_those_of_the_specification() -> None:
     assert hot == pytest.approx(5 * ((math.e + 1) / (math.e - 1)) ** 2 + 4)
     assert cold == pytest.approx(18.4, abs=0.05)
     assert hot == pytest.approx(27.4, abs=0.05)
+    assert UnaryEncoder(OptimizedUnaryEncoding(EPSILON), 5, 4, sampled=True).variance == (hot + 3 * cold) / 4
 
 
 def test_a_sampled_step_is_unbiased_with_the_stated_variance() -> None:
