@@ -63,12 +63,15 @@ def run(options: argparse.Namespace) -> int:
         raise broken_rule("FIGURE", f"must be a figure of {' and '.join(names)}", figure, remedy)
     chart = charts[figure]
     target = file if file is not None else Path(f"{name}_{chart.name}.{kind}")
-    content = render(compose(chart, style_of(options.style, width=width)), kind)
+    drawn = compose(chart, style_of(options.style, width=width))
+    content, needed = render(drawn, kind), drawn.get_size_inches()[0]
     try:
         write_bytes(target, content)
     except OSError as error:
         raise unwritable(target, error) from None
     say(f"figure    {target}")
+    if width is not None and needed > 1.01 * width:
+        say(f"width     {needed:.2f} inches, because its texts need them")
     say(f"caption   {chart.title}. {chart.caption}")
     return EXIT_DONE
 

@@ -139,7 +139,7 @@ def render(figure: Figure, kind: str) -> bytes:
 
     Raises ValueError for another kind.
     """
-    content = io.BytesIO()
+    content, dots = io.BytesIO(), figure.dpi
     with drawing():
         if kind == "pdf":
             FigureCanvasPdf(figure).print_pdf(content, metadata={"CreationDate": None})  # type: ignore[no-untyped-call]
@@ -149,4 +149,5 @@ def render(figure: Figure, kind: str) -> bytes:
             FigureCanvasAgg(figure).print_png(content, metadata={"Software": None})  # type: ignore[no-untyped-call]
         else:
             raise ValueError(f"kind must be one of {', '.join(FORMATS)}, got {kind!r}")
+    figure.dpi = dots  # PDF and SVG set their own
     return content.getvalue()

@@ -263,7 +263,9 @@ def test_equal_figures_have_equal_bytes(kind: str) -> None:
 
 def test_text_stays_text() -> None:
     figure = compose(chart("frontier", *MIXED), style_of("page", "dark"))
+    before = render(figure, "png")
     assert b"private_ucb_vi, no privacy</text>" in render(figure, "svg")
+    assert render(figure, "png") == before  # with as many pixels as before the other formats
     assert b"/FontType 42" in render(figure, "pdf") or b"/Type0" in render(figure, "pdf")
     with pytest.raises(ValueError, match="kind must be one of pdf, svg, png, got 'gif'"):
         render(figure, "gif")
