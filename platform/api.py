@@ -248,7 +248,9 @@ class Sweep:
         from dprl.platform.reports.figures.styles import WIDTHS, style_of
 
         if figure not in self._charts:
-            raise broken_rule("figure", f"must be one of {self.name}", figure, suggestion(figure, list(self._charts)))
+            raise broken_rule(
+                "figure", f"must be a figure of {self.name}", figure, suggestion(figure, list(self._charts))
+            )
         if style not in ("paper", "slides"):
             raise broken_rule("style", "must be paper or slides", style, "leave it out")
         if width is not None and not (isinstance(width, int | float) and WIDTHS[0] <= width <= WIDTHS[1]):

@@ -77,7 +77,7 @@ def test_settings_replace_those_of_a_config() -> None:
         ({"privacy": {"model": "jdp"}}, "^privacy.epsilon: is required, got nothing; "),
         (
             {"privacy": {"model": "ldp", "epsilon": 1.0, "mechanism": "gaussian"}},
-            r"^ldp epsilon=1: privacy.mechanism must be one of .* delta: 1e-6",
+            r"^ldp epsilon=1: privacy.mechanism must have pure privacy without a delta.* delta: 1e-6",
         ),
     ],
 )
@@ -188,7 +188,7 @@ def test_a_sweep_has_frame_records_policies_and_figures(found: dprl.Sweep) -> No
         (lambda: found.certificate("x"), "^cell: must be a row of frame, 0 to 2, got 'x'; "),  # type: ignore[arg-type]
         (lambda: found.plot(width=-1.0), r"^width: must be a number of inches in \(1.5, 40.0\), got -1.0; "),
         (lambda: found.plot(width="3.3"), "^width: must be a number of inches"),  # type: ignore[arg-type]
-        (lambda: found.plot("frontiers"), "^figure: must be one of api, got 'frontiers'; did you mean"),
+        (lambda: found.plot("frontiers"), "^figure: must be a figure of api, got 'frontiers'; did you mean"),
         (lambda: found.plot(style="poster"), "^style: must be paper or slides, got 'poster'; "),
     ):
         with pytest.raises(dprl.UserError, match=line):
@@ -234,7 +234,10 @@ def test_one_certificate_is_verified_at_a_time(found: dprl.Sweep, tmp_path: Path
 def test_sizes_of_planned_counts_are_whole_numbers() -> None:
     sizes: dict[str, Any] = {"epsilon": 1.0, "horizon": 3}
     assert dprl.certify(users=10.0, **sizes)[0].to_dict() == dprl.certify(users=10, **sizes)[0].to_dict()
-    with pytest.raises(dprl.UserError, match=r"^privacy\.mechanism must be one of .*got 'gaussian'"):
+    with pytest.raises(
+        dprl.UserError,
+        match=r"^privacy\.mechanism must have pure privacy without a delta, as laplace, .*got 'gaussian'",
+    ):
         dprl.certify(users=10, mechanism="gaussian", **sizes)
     with pytest.raises(dprl.UserError, match=r"^users: must be a whole number from 1 to \d+, got 0; choose one in th"):
         dprl.certify(users=0, **sizes)
