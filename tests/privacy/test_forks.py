@@ -151,7 +151,8 @@ def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
     for name in sorted(set(GRAMS) - {"gram_uniform"}):
         delta = 0.0 if name == "gram_laplace" else 1e-5
         for noise in (OS, EXACT_OS) if name in ("gram_laplace", "gram_gaussian") else (OS,):
-            of_grams = LocalStatisticsPrivacy(1.0, delta, name)
+            # With public rewards, only the stages have keys.
+            of_grams = LocalStatisticsPrivacy(1.0, delta, name, rewards="noisy" if noise == OS else "public")
             found[f"statistics {name} {noise.arithmetic}"] = (of_statistics, of_grams, noise)
     printed = LocalStatisticsPrivacy(1.0, 1e-5, "gram_uniform", "printed", clipping="device", rewards="public")
     return found | {"statistics gram_uniform": (of_statistics, printed, OS)}
