@@ -247,12 +247,14 @@ def charge_one(case: Case) -> bytes:
     return b"charged"
 
 
-def test_a_forked_process_leases_nothing(make: Callable[..., Case]) -> None:
+def test_a_forked_process_leases_nothing_and_has_no_key(make: Callable[..., Case]) -> None:
     settings = LocalGradientPrivacy(2.0)
-    privatizer = make(of_gradients, settings, OS).privatizer
-    said = said_in_a_fork({"lease": lambda: bytes(len(privatizer.lease(1)))})["lease"]
-    assert said.startswith(REFUSED), said[:80]
+    privatizer, key = make(of_gradients, settings, OS).privatizer, Streams(0, "forks", OS).key("user_noise")
+    said = said_in_a_fork({"lease": lambda: bytes(len(privatizer.lease(1))), "key": key[1:].tobytes})
+    assert said["lease"].startswith(REFUSED), said["lease"][:80]
     assert len(privatizer.lease(1)) == 1
+    assert said["key"] == b"released " + bytes(4 * key.itemsize)
+    assert key[1:].all()
 
 
 def test_the_parent_and_a_new_privatizer_in_the_child_go_on(cases: dict[str, Case], make: Callable[..., Case]) -> None:

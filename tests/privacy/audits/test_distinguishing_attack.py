@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from dprl.privacy.audits.bounds import one_run_epsilon
 from dprl.privacy.audits.distinguishing_attack import Attack, Probe, draw, measure, measure_one_run
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, ProbeProof
 from dprl.privacy.audits.message_probes import changed_cells, floating_point_event, noisy_cells
@@ -110,6 +111,7 @@ def test_one_run_refutes_half_the_noise() -> None:
     measured = measure_one_run(laplace_probe(4, 2.0), Claim(1.0), ProbeProof(2.0, 1.0), Attack(4000, 1, 0.001))
     assert measured.refutes
     assert 1.0 < measured.epsilon_lb < 2.0
+    assert measured.largest_epsilon_lb == one_run_epsilon(4000, 500, 500, 0.001, 0.0)
 
 
 def test_the_floating_point_event_tells_a_count_from_float64_noise() -> None:
