@@ -50,13 +50,12 @@ class _GapCondition(NamedTuple):
         return total / self.divisor
 
     def __str__(self) -> str:
-        names = ("", *self._fields[1:4])
-        terms = [_term(weight, name) for weight, name in zip(self[:4], names, strict=True) if weight]
-        total = " ".join(terms).removeprefix("+ ")
-        if len(terms) > 1:
-            total = f"({total})"
-        if self.divisor.denominator > 1:
-            total = f"{self.divisor.denominator} {total}"
+        names, factor = ("", *self._fields[1:4]), self.divisor.denominator
+        kept = [(weight, name) for weight, name in zip(self[:4], names, strict=True) if weight]
+        times = factor if len(kept) == 1 else 1
+        total = " ".join(_term(times * weight, name) for weight, name in kept).removeprefix("+ ")
+        if len(kept) > 1:
+            total = f"{factor} ({total})" if factor > 1 else f"({total})"
         return total if self.divisor.numerator == 1 else f"{total} / {self.divisor.numerator}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -264,3 +265,10 @@ def test_equal_specs_build_equal_lists() -> None:
     one, two = (NetworkMDP(n_intermediate=2, gap=0.1).build().lists for _ in range(2))
     for left, right in zip(one, two, strict=True):
         assert left.tobytes() == right.tobytes()
+
+
+def test_conditions_on_the_gap_are_written_as_they_are_computed() -> None:
+    point = {"start_forward": 0.3, "node_leave": 0.2, "node_forward": 0.6}
+    for condition in gap_conditions(3):
+        written = re.sub(r"(\d) (?=[a-z(])", r"\1 * ", str(condition))
+        assert eval(written, {}, point) == pytest.approx(float(condition.limit(**point)))
