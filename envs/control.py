@@ -123,12 +123,14 @@ class ControlTask:
         seed: int,
         *,
         padded: bool = False,
+        checked: bool = False,
         options: dict[str, Any] | None = None,
     ) -> Episodes:
         """Return an episode of each copy; `seed` determines all draws of the environments.
 
-        padded: whether to take as many steps as the longest possible episode. options: of `vector.reset`. Raises
-        ValueError for an observation or a reward that is not finite.
+        padded: whether to take as many steps as the longest possible episode. options: of `vector.reset`. checked:
+        whether to raise ValueError for numbers that are not finite. In episodes of users these count as 0, because an
+        error would depend on a user's data.
         """
         n = vector.num_envs
         seen, _ = vector.reset(seed=seed, options=options)
@@ -139,12 +141,10 @@ class ControlTask:
         paid = np.zeros((n, self.horizon))
         alive, lengths, ended = np.ones(n, dtype=bool), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
         for t in range(self.horizon):
-            rows[:, t] = self.flat(seen)
-            self._require_finite("observations", rows[alive, t])
+            rows[:, t] = self._finite("observations", self.flat(seen), checked=checked)
             chosen[:, t] = act(rows[:, t])
             seen, rewards, terminated, truncated, _ = vector.step(self.to_env(chosen[:, t]))
-            paid[:, t] = np.where(alive, rewards, 0.0)
-            self._require_finite("rewards", paid[:, t])
+            paid[:, t] = self._finite("rewards", np.where(alive, rewards, 0.0), checked=checked)
             lengths += alive
             ended |= alive & terminated
             alive &= ~(np.asarray(terminated) | np.asarray(truncated))
@@ -152,10 +152,10 @@ class ControlTask:
                 break
         return Episodes(rows, chosen, paid, lengths, ended)
 
-    def _require_finite(self, what: str, values: NDArray[Any]) -> None:
-        """Raise ValueError unless all numbers are finite; it does not name them, because they are a user's."""
-        if not np.isfinite(values).all():
+    def _finite(self, what: str, values: NDArray[Any], *, checked: bool) -> NDArray[Any]:
+        if checked and not np.isfinite(values).all():
             raise ValueError(f"{self.entry.id} must have finite {what}, got nan or inf; correct the environment")
+        return np.where(np.isfinite(values), values, 0.0)
 
 
 class _OneByOne(VectorEnv[Any, Any, Any]):

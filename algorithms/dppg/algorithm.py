@@ -341,7 +341,7 @@ class DPPGLearner(Learner):
         seed = int(rng.integers(_LARGEST_SEED))
         drawn = rng if sampled else None
         vector, act = self._vectors[n, sampled], lambda seen: self._network.act(theta, seen, drawn)
-        return self._env.play(vector, act, seed, padded=self.config.padded)
+        return self._env.play(vector, act, seed, padded=self.config.padded, checked=not sampled)
 
     def _rng(self, purpose: str, number: int) -> np.random.Generator:
         key = self._streams.key("exploration", purpose)

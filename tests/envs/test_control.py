@@ -64,7 +64,9 @@ def test_padding_ends_no_episode() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_observations_and_rewards_that_are_not_finite_are_refused(monkeypatch: pytest.MonkeyPatch, place: int) -> None:
+def test_what_is_not_finite_is_refused_or_in_episodes_of_users_counts_as_0(
+    monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
     task = Control("Pendulum-v1", horizon=3).build()
     vector = task.vector(2)
     step = vector.step
@@ -77,7 +79,9 @@ def test_observations_and_rewards_that_are_not_finite_are_refused(monkeypatch: p
     monkeypatch.setattr(vector, "step", broken)
     what = ("observations", "rewards")[place]
     with pytest.raises(ValueError, match=f"^Pendulum-v1 must have finite {what}, got nan or inf"):
-        task.play(vector, lambda seen: np.zeros((len(seen), 1), dtype=np.float32), seed=0)
+        task.play(vector, lambda seen: np.zeros((len(seen), 1), dtype=np.float32), seed=0, checked=True)
+    of_users = task.play(vector, lambda seen: np.zeros((len(seen), 1), dtype=np.float32), seed=0)
+    assert (of_users.observations[1, 1:] == 0.0).all() if place == 0 else (of_users.rewards[1] == 0.0).all()
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,7 @@ class VectorRollout(NamedTuple):
                 lambda seen: self.policy.act(seen, sampled=sampled),
                 int(seeds[1]),
                 padded=padded,
+                checked=len(agents) == 0,
                 options={"agents": agent_ids},
             )
 
