@@ -87,7 +87,7 @@ def certificate_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
         text = f"epsilon {number(claimed['epsilon'])}, delta {claimed['delta']:g}, by {claimed['source']}"
         facts.append(("claimed", f"{text}; calibration {claimed['calibration']}"))
         if claimed["delta"] * (certificate.get("users") or 0) > 1.0:
-            text = "is above 1 / users: a mechanism that publishes a random user's whole record has it, too"
+            text = "is above 1 / users: publishing the whole record of one random user satisfies such a delta, too"
             facts.append(("delta", text))
     if certificate.get("composition"):
         facts.append(("composed", _composition_text(certificate["composition"])))

@@ -301,7 +301,7 @@ class _Sweep:
 
     def interrupted(self, cell: SweepCell, cause: str) -> None:
         """Show that the cell continues in another process."""
-        where = "from its checkpoint" if cell.experiment.resumable else "its seed from the start, with other noise"
+        where = "from its checkpoint" if cell.experiment.resumable else "its seed from the start, with new noise"
         self.display.warn(f"{cell.label}: {cause}; it goes on in another process, {where}")
 
     def failed(self, cell: SweepCell, cause: str, trace: str) -> None:
