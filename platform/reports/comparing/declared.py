@@ -19,7 +19,6 @@ Settings = tuple[tuple[str, str], ...]
 _ALGORITHM = "algorithm."
 _NAME = "algorithm.name"
 _NOISE = ("privacy.", "noise.")
-_RELEASES = "releases"
 _PRIVACY = ("privacy.model", "privacy.epsilon", "privacy.delta")
 MOST_PAIRS = 200
 """With more comparisons at one privacy, none is declared: after adjustment no test would have power."""
@@ -30,9 +29,9 @@ SAME_EPSILON = 1.0 + 1e-6
 class Factors(NamedTuple):
     """The factors of a cell that vary within its group.
 
-    constants: settings of the algorithm. noise: settings of privacy besides model, epsilon and delta, and how many
-    releases the noise is for: the fewer, the less noise has each of them. epsilon: the claimed one if the claim holds,
-    else the certified one; infinite without privacy.
+    constants: settings of the algorithm. noise: settings of privacy besides model, epsilon and delta, and between
+    several algorithms the noise that ran. epsilon: the claimed one if the claim holds, else the certified one; infinite
+    without privacy.
     """
 
     algorithm: str
@@ -46,11 +45,6 @@ class Factors(NamedTuple):
     def private(self) -> bool:
         """Whether privacy was asked for."""
         return self.model != "none"
-
-    @property
-    def settings_of_noise(self) -> Settings:
-        """The noise without the number of releases."""
-        return tuple(setting for setting in self.noise if setting[0] != _RELEASES)
 
     @property
     def comparable(self) -> bool:
@@ -79,8 +73,8 @@ class Factors(NamedTuple):
 def factors_of(cells: Sequence[ReportCell]) -> list[Factors]:
     """Return the factors of the cells of one group.
 
-    If all cells have one algorithm, its varying settings play the part of the algorithm; the number of releases, which
-    follows from them, is then no factor of its own.
+    If all cells have one algorithm, its varying settings play the part of the algorithm; noise that follows from them
+    is then no factor of its own.
     """
     rows = [cell.row for cell in cells]
     keys = [key for key in dict.fromkeys(key for row in rows for key in row) if varies(key, rows)]
@@ -96,7 +90,7 @@ def factors_of(cells: Sequence[ReportCell]) -> list[Factors]:
         private = cell.private
         noise_settings = _settings(row, noise) if private else ()
         if private and not alone:
-            noise_settings += ((_RELEASES, str(cell.certificate.get(_RELEASES))),)
+            noise_settings += (("ran", _noise_of(cell)),)
         delta = float(row.get("claimed_delta", 0.0)) if private else 0.0
         epsilon = _epsilon(cell) if private else math.inf
         found.append(Factors(name, settings, noise_settings, str(row["privacy.model"]), delta, epsilon))
@@ -185,6 +179,18 @@ def _buckets(factors: Sequence[Factors], key: Callable[[Factors], Hashable]) -> 
         if each.comparable:
             found.setdefault(key(each), []).append(i)
     return found.values()
+
+
+def _noise_of(cell: ReportCell) -> str:
+    """Return the kinds of noise in a cell's releases, with their scale and the noisy sums that a user enters.
+
+    Scales have six digits, because two calibrations of the same noise may differ in later ones.
+    """
+    kinds = {
+        (str(each.get("mechanism")), f"{each.get('scale') or 0.0:.6g}", str(each.get("nodes_per_user")))
+        for each in cell.certificate.get("noise", ())
+    }
+    return str(sorted(kinds))
 
 
 def _settings(row: Row, keys: Sequence[str]) -> Settings:

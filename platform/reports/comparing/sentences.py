@@ -57,7 +57,8 @@ def comparison_text(rival: Rival) -> str:
     """Return the effect of a rival against the best cell and its test, without names."""
     if rival.effect is None:
         return MIXED
-    others = [factor for factor in rival.differs_in if factor not in ("algorithm", "noise")]
+    own = "algorithm" if "algorithm" in rival.differs_in else "noise"
+    others = [factor for factor in rival.differs_in if factor != own]
     unlike = f"; other {' and '.join(others)}" if others else ""
     return f"{effect_text(rival.effect)} ({significance_text(rival)}{unlike})"
 
@@ -280,9 +281,11 @@ def _tests(told: Sequence[Finding]) -> list[str]:
     if not tested:
         return [f"{NO_TEST.capitalize()}."]
     significant = sum(rival.behind for rival in tested)
+    algorithms = {cell.row["algorithm.name"] for each in told for cell in each.group.cells}
     whose = "Its lead" if len({each.algorithm for each in told}) == 1 else "The lead of the best algorithm"
+    over = "the next algorithm at equal noise" if len(algorithms) > 1 else "its next setting"
     where = f"{significant} of {counted(len(tested), 'budget')}"
-    return [f"{whose} over the next algorithm at equal noise is significant at {where}."]
+    return [f"{whose} over {over} is significant at {where}."]
 
 
 def _mixed(chosen: Sequence[Finding]) -> list[str]:
@@ -304,12 +307,15 @@ def _mixed(chosen: Sequence[Finding]) -> list[str]:
 
 
 def _remedy(each: Finding, rival: Rival) -> str:
-    """Return how the noise becomes equal if only the schedules of releases differ, else ''."""
-    ours, theirs = (each.group.factors[place] for place in (each.place, rival.place))
-    growths = {cell.row.get(_GROWTH) for cell in (each.cell, each.group.cells[rival.place])}
-    if ours.settings_of_noise != theirs.settings_of_noise or len(growths) == 1:
+    """Return how the noise may become equal if the schedules of releases differ, else ''."""
+    cells = each.cell, each.group.cells[rival.place]
+    growths, releases = (
+        {source.get(key) for source in found}
+        for found, key in (([cell.row for cell in cells], _GROWTH), ([cell.certificate for cell in cells], "releases"))
+    )
+    if len(growths) == 1 or len(releases) == 1 or set(rival.differs_in) > {"algorithm", "noise", "constants"}:
         return ""
-    return f" (they release at different times; with the same {_GROWTH} in both, the noise is the same)"
+    return f" (their counters are for different numbers of releases: set the same {_GROWTH} in both)"
 
 
 def _algorithm(group: Group, rival: Rival) -> str:
@@ -338,8 +344,8 @@ def _output_policies(chosen: Sequence[Finding]) -> list[str]:
 
 def _requested(groups: Sequence[Group]) -> list[str]:
     """Return the comparisons of single cells that a user asked for."""
-    pairs = [(group, *group.asked[0]) for group in groups if len(group.asked) == 1]
-    found = [(group, one, rival_of(group, one, [other])) for group, one, other in pairs]
+    pairs = [(group, *group.asked[0]) for group in groups if len(group.asked) == 1 and group.metric is not None]
+    found = [(group, other, rival_of(group, other, [one])) for group, one, other in pairs]
     return [
         f"As asked, {group.names[rival.place]} against {group.names[one]}: "
         f"{comparison_text(rival._replace(effect=group.effect(rival.place, one)))}."
@@ -357,7 +363,7 @@ def _mapped(groups: Sequence[Group]) -> list[str]:
         if "derived_reward_high" in row
     }
     return [
-        f"Rewards of {name} are mapped from [{low:g}, {high:g}] to [0, 1]: 1 is {high - low:g} there."
+        f"Rewards of {name} are mapped from [{low:g}, {high:g}] to [0, 1]: 1 here is {high - low:g} of its own rewards."
         for name, (low, high) in ranges.items()
     ]
 

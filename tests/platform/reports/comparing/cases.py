@@ -38,7 +38,9 @@ def report_cell(
     """A cell whose seeds' regrets grow to `finals`; without privacy for model none."""
     if model == "none":
         claimed, proved = None, float("inf")
-    proof = certificate(model, claimed, proved, more.pop("audit", None)) | {"releases": more.pop("releases", None)}
+    releases = more.pop("releases", None)
+    noise = [{"mechanism": "laplace", "scale": 1.0 if releases is None else 0.1, "nodes_per_user": 1}]
+    proof = certificate(model, claimed, proved, more.pop("audit", None)) | {"releases": releases, "noise": noise}
     ends = np.array(finals)
     row: dict[str, Any] = {
         "cell": f"{abs(hash((algorithm, model, claimed, proved, *finals, *more.items()))):012x}"[:12],

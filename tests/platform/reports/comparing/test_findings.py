@@ -64,7 +64,10 @@ def test_where_only_the_releases_differ_the_report_says_how_the_noise_becomes_eq
     fast: dict[str, Any] = {"algorithm.replan_growth": 0.0}
     group, _ = found(report_cell(LOW, algorithm="bernstein_vi", **slow), report_cell(HIGH, **fast))
     assert heading([group]).endswith("(no comparison at equal noise)")
-    assert "with the same algorithm.replan_growth in both, the noise is the same" in " ".join(lead([group]))
+    assert (
+        "their counters are for different numbers of releases: set the same algorithm.replan_growth in both"
+        in " ".join(lead([group]))
+    )
 
 
 def test_the_cost_of_privacy_is_a_ratio_to_the_same_algorithm() -> None:
@@ -280,7 +283,7 @@ def test_a_report_on_several_environments_names_the_one_of_its_heading() -> None
 def test_rewards_that_were_mapped_are_explained() -> None:
     mapped: dict[str, Any] = {"derived_reward_low": -100.0, "derived_reward_high": 0.0, "env.env_id": "CliffWalking-v1"}
     group, _ = found(report_cell(LOW, **mapped), report_cell(HIGH, claimed=3.0, proved=3.0, **mapped))
-    told = "Rewards of CliffWalking-v1 are mapped from [-100, 0] to [0, 1]: 1 is 100 there."
+    told = "Rewards of CliffWalking-v1 are mapped from [-100, 0] to [0, 1]: 1 here is 100 of its own rewards."
     assert told in lead([group])
     assert told not in lead([found(report_cell(LOW))[0]])
 
@@ -290,6 +293,7 @@ def test_a_comparison_of_two_cells_that_a_user_asks_for_is_told() -> None:
     names = {cell.row["algorithm.name"]: str(cell.row["cell"]) for cell in group.cells}
     (asked,) = with_comparison([group], names["bernstein_vi"], names["private_ucb_vi"])
     (told,) = [sentence for sentence in lead([asked]) if sentence.startswith("As asked, ")]
-    assert told.startswith(f"As asked, {group.names[1]} against {group.names[0]}: ")
+    assert told.startswith(f"As asked, {group.names[0]} against {group.names[1]}: ")
+    assert told.endswith("; other noise).")
     assert "significant" in told
     assert "\u00d7 [" in told
