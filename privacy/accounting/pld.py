@@ -12,9 +12,10 @@ dominating pairs); Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022 (connect th
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -281,8 +282,9 @@ class SummedLosses:
         self._most = most + ROUNDING * abs(most)
         self._lost = min(1.0, sum(n * one.lost for one, n in self._listed) * (1.0 + ROUNDING))
         self._reach = sum(n * float(np.abs(one.losses).max()) for one, n in self._listed)
-        self._tilt = cache(self._computed_tilt)
-        self._window = lru_cache(_MOST_WINDOWS)(self._computed_window)
+        self._tilts = dict[float, _Tilt]()
+        self._windows = dict[float, tuple[int, Float64Array, float]]()
+        self._lock = threading.Lock()
 
     def delta(self, epsilon: float) -> float:
         """Return the delta at `epsilon` >= 0, rounded up."""
@@ -317,6 +319,11 @@ class SummedLosses:
                 above = middle
         return found
 
+    def _tilt(self, steepness: float) -> _Tilt:
+        if steepness not in self._tilts:
+            self._tilts[steepness] = self._computed_tilt(steepness)
+        return self._tilts[steepness]
+
     def _computed_tilt(self, steepness: float) -> _Tilt:
         log_moment = mean = variance = 0.0
         for one, n in self._listed:
@@ -327,8 +334,16 @@ class SummedLosses:
             log_moment += n * log_of_sum
         return _Tilt(steepness, log_moment, mean, math.sqrt(variance))
 
-    def _computed_window(self, tilt: _Tilt) -> tuple[int, Float64Array, float]:
+    def _window(self, tilt: _Tilt) -> tuple[int, Float64Array, float]:
         """Return (first, mass, beyond): the tilted sum from point `first` on, and a bound on losses above its end."""
+        with self._lock:
+            if tilt.steepness not in self._windows:
+                while len(self._windows) >= _MOST_WINDOWS:
+                    del self._windows[next(iter(self._windows))]
+                self._windows[tilt.steepness] = self._computed_window(tilt)
+            return self._windows[tilt.steepness]
+
+    def _computed_window(self, tilt: _Tilt) -> tuple[int, Float64Array, float]:
         weighted = [(_tilted(one, tilt.steepness)[0], n) for one, n in self._listed]
         longest = max(weights.size for weights, _ in weighted)
         size = 1 << math.ceil(math.log2(max(longest, _WINDOW * tilt.deviation / self._step, 2.0)))

@@ -313,7 +313,7 @@ def _remedy(each: Finding, rival: Rival) -> str:
         {source.get(key) for source in found}
         for found, key in (([cell.row for cell in cells], _GROWTH), ([cell.certificate for cell in cells], "releases"))
     )
-    if len(growths) == 1 or len(releases) == 1 or set(rival.differs_in) > {"algorithm", "noise", "constants"}:
+    if len(growths) == 1 or len(releases) == 1 or not set(rival.differs_in) <= {"algorithm", "noise", "constants"}:
         return ""
     return f" (their counters are for different numbers of releases: set the same {_GROWTH} in both)"
 
