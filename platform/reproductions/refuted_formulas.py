@@ -28,16 +28,6 @@ def printed_bounded_laplace(u: Float64Array, scale: float, bound: float) -> Floa
     return np.asarray(-scale * np.log(2.0 - q - 2.0 * u * (1.0 - q)))
 
 
-def printed_bounded_laplace_distribution(x: Float64Array, scale: float, bound: float) -> Float64Array:
-    """Return P(X <= x) of a draw of `printed_bounded_laplace`: (2 - q - e^(-x/b)) / (2 (1 - q)), q = e^(-B/b).
-
-    Paper: [TH23] eq. (74).
-    """
-    q = math.exp(-bound / scale)
-    inside = np.clip(x, -scale * math.log(2.0 - q), bound)
-    return np.asarray((2.0 - q - np.exp(-inside / scale)) / (2.0 * (1.0 - q)))
-
-
 def printed_bounded_laplace_delta(change: float, scale: float, bound: float) -> float:
     """Return the exact delta, the same for every epsilon >= 0, of one number that changes by `change`.
 

@@ -50,11 +50,9 @@ class Dashboard:
         if status in {401, 403}:
             rule = f"{self.url} refuses the token ({status}), which must be that of the cluster"
             raise UserError(f"--address: {rule}; {WHERE_TOKENS_ARE}")
-        version = _mapping(answer).get("ray_version")
-        if status != http.client.OK or not isinstance(version, str):
+        if status != http.client.OK or not isinstance(_mapping(answer).get("ray_version"), str):
             remedy = f"that is another server (HTTP {status}); Ray's dashboard has port 8265 by default"
             raise broken_rule("--address", "must be Ray's dashboard", address, remedy)
-        self.ray_version = version
 
     def alive_nodes(self) -> list[str]:
         """Return the addresses of the cluster's living nodes, one per node. Raises UserError."""

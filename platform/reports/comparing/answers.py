@@ -31,7 +31,7 @@ class Answer:
 
 def answers_of(group: Group) -> list[Answer]:
     """Return the answers of a group that has a headline, by trust model, small budgets first."""
-    several = len({float(cell.row.get("claimed_delta", 0.0)) for cell in group.cells if cell.private}) > 1
+    several = len({cell.delta for cell in group.cells if cell.private}) > 1
     return [_answer(finding, with_delta=several) for finding in findings_of(group)]
 
 

@@ -27,7 +27,7 @@ class Budget(NamedTuple):
         """Whether the cell proves an epsilon at its delta, and both are within the budget."""
         if cell.row["privacy.model"] != self.model:
             return False
-        return self.model == "none" or (cell.proved <= self.epsilon * SAME_EPSILON and _delta(cell) <= self.delta)
+        return self.model == "none" or (cell.proved <= self.epsilon * SAME_EPSILON and cell.delta <= self.delta)
 
 
 class Rival(NamedTuple):
@@ -113,8 +113,8 @@ def _budgets(group: Group, model: str) -> list[Budget]:
     """Return the budgets of a trust model: its cells' claims, and the largest certified epsilon at each delta."""
     cells = [cell for cell in group.cells if cell.row["privacy.model"] == model]
     found = set()
-    for delta in {_delta(cell) for cell in cells}:
-        here = [cell for cell in cells if _delta(cell) == delta]
+    for delta in {cell.delta for cell in cells}:
+        here = [cell for cell in cells if cell.delta == delta]
         claimed = {float(cell.row["claimed_epsilon"]) for cell in here if "claimed_epsilon" in cell.row}
         certified = max((cell.proved for cell in here if math.isfinite(cell.proved)), default=0.0)
         beyond = {certified} if certified > max(claimed, default=0.0) * SAME_EPSILON else set()
@@ -185,8 +185,3 @@ def reference_of(group: Group, best: int) -> int | None:
         if (group.factors[i].algorithm, group.factors[i].constants) == (mine.algorithm, mine.constants):
             return i
     return free[0] if len(free) == 1 else None
-
-
-def _delta(cell: ReportCell) -> float:
-    """Return the delta of a cell's claimed and certified epsilon, 0 for a pure one."""
-    return float(cell.row.get("claimed_delta", 0.0))

@@ -17,7 +17,6 @@ from dprl.algorithms.base import headline
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import RENAMED, UserError, broken_rule
 from dprl.platform.reports.cell_texts import Row, plain, rows_of
-from dprl.platform.reports.inference.bands import simultaneous_band
 from dprl.platform.reports.inference.effects import Estimate, estimate, scale_of
 from dprl.platform.reports.records import summary_row
 from dprl.platform.results.cell_folder import CellFolder, CellResults, DamagedCellError
@@ -59,6 +58,11 @@ class ReportCell:
         return float(self.row["proved_epsilon"])
 
     @property
+    def delta(self) -> float:
+        """The delta of the claimed and certified epsilon, 0 for a pure one."""
+        return float(self.row.get("claimed_delta", 0.0))
+
+    @property
     def private(self) -> bool:
         """Whether privacy was asked for, proved or not."""
         return str(self.row["privacy.model"]) != "none"
@@ -95,11 +99,6 @@ class ReportCell:
             return self.curves[:, -1]
         return np.average(self.curves, axis=1, weights=np.diff(self.episodes, prepend=0))
 
-    @cached_property
-    def band(self) -> tuple[np.ndarray, np.ndarray]:
-        """The mean curve and the half width of its simultaneous band, float64[T] each; NaN below 3 seeds."""
-        return simultaneous_band(self.curves)
-
     def first_seeds(self, most: int) -> ReportCell:
         """Return the cell with at most its first `most` seeds."""
         return dataclasses.replace(self, curves=self.curves[:most])
@@ -109,12 +108,6 @@ class ReportCell:
         records = _numbered_apart([folder.records([metric.name]) for folder in self.folders])
         episodes, values = by_seed(records, metric.name)
         return episodes, values.T
-
-    def curve_of(self, metric: Metric) -> pd.DataFrame:
-        """Return a metric over seeds as columns episode, mean, lower, upper: the ends of its simultaneous band."""
-        episodes, values = self.values_of(metric)
-        mean, half = simultaneous_band(values)
-        return pd.DataFrame({"episode": episodes, "mean": mean, "lower": mean - half, "upper": mean + half})
 
 
 @dataclass(frozen=True)

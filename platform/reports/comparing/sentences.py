@@ -223,7 +223,7 @@ def _alike(told: Sequence[Finding]) -> bool:
 
 
 def _clause(each: Finding, *, named: bool) -> str:
-    delta = f"\u03b4 = {delta_number(float(each.cell.row.get('claimed_delta', 0.0)))}"
+    delta = f"\u03b4 = {delta_number(each.cell.delta)}"
     subject = f"{each.algorithm} " if named else ""
     text = f"{subject}{_amount(each)} under {model_text(each.budget.model)} ({delta})"
     cost = each.cost

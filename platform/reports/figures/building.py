@@ -216,7 +216,7 @@ def epsilon_axis(cells: Sequence[ReportCell]) -> Axis:
     claims = (float(cell.row.get("claimed_epsilon", cell.proved)) for cell in shown)
     every = sorted({float(f"{value:.3g}") for value in (*(cell.proved for cell in shown), *claims)})
     log = every[0] > 0.0
-    at = " at the claimed \u03b4" if any(cell.row.get("claimed_delta", 0.0) for cell in cells) else ""
+    at = " at the claimed \u03b4" if any(cell.delta for cell in cells) else ""
     title = f"Certified \u03b5{at} (left: more private)"
     if not log:
         room = 0.05 * (every[-1] - every[0]) or 1.0

@@ -36,11 +36,6 @@ def model_of(cell: ReportCell) -> str:
     return str(cell.row[_MODEL])
 
 
-def delta_of(cell: ReportCell) -> float:
-    """Return the delta of a cell's claimed and certified epsilon, 0 for a pure one."""
-    return float(cell.row.get("claimed_delta", 0.0))
-
-
 def certified(cell: ReportCell) -> bool:
     """Whether a cell's noise certifies a finite epsilon."""
     return cell.private and math.isfinite(cell.proved)
@@ -104,7 +99,7 @@ class Lines:
         """The deltas of each algorithm and trust model."""
         found: dict[tuple[str, str], set[float]] = {}
         for cell in filter(certified, self.cells):
-            found.setdefault((algorithm_of(cell), model_of(cell)), set()).add(delta_of(cell))
+            found.setdefault((algorithm_of(cell), model_of(cell)), set()).add(cell.delta)
         return found
 
     @property
@@ -142,7 +137,7 @@ class Lines:
 
     def _delta_words(self, cell: ReportCell) -> list[str]:
         """Return delta if a label needs it: the algorithm has several, or the chart has and this one is not 0."""
-        delta = delta_of(cell)
+        delta = cell.delta
         own = self._mixed.get((algorithm_of(cell), model_of(cell)), set())
         if len(own) > 1 or (len(self.deltas) > 1 and delta > 0.0):
             return [f"\u03b4 = {delta_text(delta)}"]

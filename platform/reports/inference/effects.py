@@ -47,12 +47,6 @@ class Effect(NamedTuple):
     p_value: float
     scale: Scale
 
-    def reversed(self) -> Effect:
-        """Return the effect of the second cell against the first."""
-        ends = (self.value, self.upper, self.lower)
-        value, lower, upper = ((1.0 / x if x else math.inf) if self.scale == "log" else -x for x in ends)
-        return Effect(value, lower, upper, self.p_value, self.scale)
-
 
 def scale_of(*samples: np.ndarray) -> Scale:
     """Return 'log' if all values of all samples are positive and finite, else 'linear'; nothing is ever dropped."""

@@ -98,7 +98,7 @@ class BudgetTables:
         rows += [
             (metric.label, with_grey_interval(result_text(cell.row, metric))) for metric in results_in(cell.row, is_gap)
         ]
-        key, title = badge_of(cell), budget_title(finding.budget)
+        key, title = badge_of(cell.certificate), budget_title(finding.budget)
         badge = "" if key == "holds" else BADGES[key].inline
         return Card(capital(title), big, sub, f"[{interval}" if interval else "", rows, badge)
 
@@ -142,7 +142,7 @@ class BudgetTables:
         if finding.best is None:
             return ["no cell certifies it"]
         group, cell, free = finding.group, finding.cell, finding.budget.model == "none"
-        key = badge_of(cell)
+        key = badge_of(cell.certificate)
         badge = "" if key in ("holds", "reference") else BADGES[key].inline
         tag = styled("nothing was learned", "span", "tag") if cell.saturated else ""
         return [

@@ -90,7 +90,7 @@ def _claims(groups: Sequence[Group]) -> list[tuple[Inline, Inline]]:
     found: dict[str, list[ReportCell]] = {}
     for group in groups:
         for cell in group.cells:
-            found.setdefault(badge_of(cell), []).append(cell)
+            found.setdefault(badge_of(cell.certificate), []).append(cell)
     if found.keys() <= {"reference"}:
         return []
     kinds = [key for key in BADGES if key != "reference" and (key != "refuted" or key in found)]
@@ -131,7 +131,7 @@ def _columns(names: Names, places: Sequence[_Place], kept: Sequence[_Place]) -> 
         _Column("Claimed \u03b5", "n", lambda at: _claimed(at.cell), claimed),
         _Column("\u03b4", "n", lambda at: _delta(at.cell), not pure),
         _Column("Certified \u03b5, \u03b4 = 0" if pure else "Certified \u03b5", "n", lambda at: _certified(at.cell)),
-        _Column("Claim", "", lambda at: BADGES[badge_of(at.cell)].inline),
+        _Column("Claim", "", lambda at: BADGES[badge_of(at.cell.certificate)].inline),
         _Column(value_label(group), "n", _headline, group.metric is not None),
         _Column("Cost of privacy", "n", _cost, any(_reference(at) is not None for at in kept)),
         _Column(f"{capital(group.unit)}s to half regret", "n", _half_regret),
@@ -175,7 +175,7 @@ def _claimed(cell: ReportCell) -> str:
 
 
 def _delta(cell: ReportCell) -> str:
-    return delta_number(float(cell.row.get("claimed_delta", 0.0))) if cell.private else ""
+    return delta_number(cell.delta) if cell.private else ""
 
 
 def _certified(cell: ReportCell) -> str:

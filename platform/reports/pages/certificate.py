@@ -24,7 +24,7 @@ from dprl.platform.reports.documents.blocks import (
 )
 from dprl.platform.reports.documents.web_page import html
 from dprl.platform.reports.number_texts import delta_number
-from dprl.platform.reports.pages.markup import BADGES
+from dprl.platform.reports.pages.markup import BADGES, badge_of
 from dprl.platform.reports.pages.remedies import remedy_of
 from dprl.platform.reports.verdicts import audit_text, certificate_facts, verdict_line
 from dprl.platform.results.summary import standing
@@ -79,7 +79,7 @@ def certificate_page(certificate: Mapping[str, Any], versions: Mapping[str, Any]
 
 
 def _answer(certificate: Mapping[str, Any], title: str) -> Iterator[Block]:
-    badge, claimed = _badge(certificate), certificate["claimed"]
+    badge, claimed = badge_of(certificate), certificate["claimed"]
     simulated, line = badge == "holds" and _seeded(certificate), [f"{verdict_line(certificate)}."]
     yield Paragraph(f"Privacy certificate \u00b7 {title}", "eyebrow")
     at = f" at \u03b4 = {delta_number(claimed['delta'])}" if claimed["delta"] else ""
@@ -141,17 +141,6 @@ def _plain_words(certificate: Mapping[str, Any]) -> Iterator[str]:
         yield f"Whatever one user's data are, no outcome that is covered becomes more than {factor}."
     if _seeded(certificate):
         yield "The noise of this run can be drawn again from its seed, so do not use it for real people."
-
-
-def _badge(certificate: Mapping[str, Any]) -> str:
-    stands = standing(certificate)
-    if stands.refuted:
-        return "refuted"
-    if certificate["claimed"]["epsilon"] is None:
-        return "reference"
-    if stands.proved == math.inf:
-        return "nothing"
-    return {"holds": "holds", "holds_approximately": "delta"}.get(stands.verdict, "fails")
 
 
 def _attack(certificate: Mapping[str, Any]) -> Iterator[Block]:

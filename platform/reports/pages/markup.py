@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 from matplotlib.markers import MarkerStyle
@@ -74,15 +74,16 @@ BADGES = {
 """Verdicts on cells, in the order of a page."""
 
 
-def badge_of(cell: ReportCell) -> str:
-    """Return the key of a cell's badge."""
-    if standing(cell.certificate).refuted:
+def badge_of(certificate: Mapping[str, Any]) -> str:
+    """Return the key of the badge of a certificate."""
+    stands = standing(certificate)
+    if stands.refuted:
         return "refuted"
-    if not cell.private:
+    if certificate["claimed"]["epsilon"] is None:
         return "reference"
-    if math.isinf(cell.proved):
+    if math.isinf(stands.proved):
         return "nothing"
-    return {"holds": "holds", "holds_approximately": "delta"}.get(str(cell.row["verdict"]), "fails")
+    return {"holds": "holds", "holds_approximately": "delta"}.get(stands.verdict, "fails")
 
 
 def with_grey_interval(text: str) -> Rich:

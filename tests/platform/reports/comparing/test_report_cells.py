@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dprl.platform.reports.inference.bands import simultaneous_band
+from dprl.platform.reports.inference.bands import scaled_band
+from dprl.platform.reports.inference.effects import UNBOUNDED
 from dprl.platform.reports.records import curve, is_gap, results_in
 from dprl.platform.results.cell_folder import CellFolder
 from tests.platform.reports.cases import game_cell, jdp, records
@@ -23,11 +24,10 @@ def test_a_gap_over_episodes_has_a_band_of_the_whole_curve(tmp_path: Path) -> No
     rows.to_parquet(tmp_path / "records.parquet")
     cell = dataclasses.replace(report_cell([1.0, 2.0, 3.0, 4.0]), folders=(CellFolder(tmp_path),))
     (metric,) = [each for each in results_in(rows.columns, is_gap) if each.name == "smallest_gap"]
-    found, pointwise = cell.curve_of(metric), curve(rows, "smallest_gap")
-    values = rows["smallest_gap"].to_numpy().reshape(4, -1)
-    mean, half = simultaneous_band(values)
-    assert found["episode"].tolist() == pointwise["episode"].tolist()
-    assert found["mean"].to_numpy() == pytest.approx(mean)
-    assert found["upper"].to_numpy() - mean == pytest.approx(half)
+    (episodes, values), pointwise = cell.values_of(metric), curve(rows, "smallest_gap")
+    mean, lower, upper = scaled_band(values, "linear", UNBOUNDED)
+    assert episodes.tolist() == pointwise["episode"].tolist()
+    assert (values == rows["smallest_gap"].to_numpy().reshape(4, -1)).all()
+    assert mean == pytest.approx(values.mean(axis=0))
     # With 200 independent points, some pointwise interval misses.
-    assert (found["upper"] - found["lower"] > 1.5 * (pointwise["upper"] - pointwise["lower"])).all()
+    assert (upper - lower > 1.5 * (pointwise["upper"] - pointwise["lower"])).all()
