@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from dprl.algorithms import TabularMDPConfig
-from dprl.platform.reports.halving import halved_at, halving_columns
+from dprl.platform.reports.records import halved_at, halving_columns
 from dprl.platform.results.summary import columns
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.policies.actor_critic import ActorCriticPolicy
-from dprl.platform.reports.figures.episode_figure import episode_figure, play
+from dprl.platform.reports.figures.learning import episode_figure, play
 from dprl.privacy import Streams
 from tests.platform.reports.cases import is_png
 

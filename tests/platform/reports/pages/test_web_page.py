@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dprl.platform.reports.documents.blocks import Rich
-from dprl.platform.reports.documents.inline_figures import inline_figure
 from dprl.platform.reports.documents.stylesheet import colour_name, stylesheet
+from dprl.platform.reports.documents.web_page import inline_figure
 from dprl.platform.reports.figures.colours import HUES, colours_of
 from dprl.platform.reports.inference.effects import Effect
 from dprl.platform.reports.pages import cell_tables
