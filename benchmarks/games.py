@@ -85,7 +85,7 @@ CASES = (
 )
 
 
-class Programmes(NamedTuple):
+class _Programmes(NamedTuple):
     """Tables of released counts of one step [tables, S'+1, X], the slack E/4, and scratch of post-processing."""
 
     tables: Float64Array
@@ -196,13 +196,13 @@ def measure_equilibria(size: int, games: Kind, effort: int) -> Row:
     return {"size": size, "games": games, **row, "goal": goal}
 
 
-def programmes(n_states: int, cells: int, visits: Visits) -> Programmes:
+def programmes(n_states: int, cells: int, visits: Visits) -> _Programmes:
     """Noisy counts: on average 0.3 or 200 transitions to every next state, and Laplace noise of scale 10."""
     rng = np.random.default_rng(n_states)
     transitions = rng.poisson(0.3 if visits == "few" else 200.0, (_TABLES, n_states, cells)).astype(np.float64)
     tables = np.concatenate([transitions, transitions.sum(axis=1, keepdims=True)], axis=1)
     tables += rng.laplace(0.0, _NOISE, tables.shape)
-    return Programmes(tables, 4.0 * _NOISE, Postprocessed.zeros(n_states, cells))
+    return _Programmes(tables, 4.0 * _NOISE, Postprocessed.zeros(n_states, cells))
 
 
 def measure_postprocessing(n_states: int, cells: int, visits: Visits, effort: int) -> Row:

@@ -44,7 +44,7 @@ RUNNERS = (0, 1, 2)
 USERS, AT_ONCE = 200, 50
 
 
-class PaddedRunner(PrivateEnvRunner):
+class _PaddedRunner(PrivateEnvRunner):
     """A runner with episodes of at least `milliseconds` of CPU each."""
 
     milliseconds = 1.0
@@ -57,7 +57,7 @@ class PaddedRunner(PrivateEnvRunner):
         return reply
 
 
-class SlowRunner(PaddedRunner):
+class _SlowRunner(_PaddedRunner):
     """A padded runner with 10 ms."""
 
     milliseconds = 10.0
@@ -74,11 +74,11 @@ class _Padded(GradientCollectionConfig):
         self.env_runner_cls = self._runner
 
 
-class PGCOnRunners(_Padded, PGCConfig):
+class _PGCOnRunners(_Padded, PGCConfig):
     """PGC-A3C on padded runners."""
 
 
-class DPPGOnRunners(_Padded, DPPGConfig):
+class _DPPGOnRunners(_Padded, DPPGConfig):
     """DPPG on padded runners."""
 
 
@@ -114,13 +114,13 @@ def config(case: Case, runners: int, iterations: int, folder: str) -> GradientCo
     length = {"n_submissions": case.submissions * iterations, "submissions_per_iteration": case.submissions}
     made: Any
     if case.lane == "vectorised":
-        made = DPPGOnRunners().environment("CartPole-v1").training(learning_rate=0.0, users_per_update=USERS, **length)
+        made = _DPPGOnRunners().environment("CartPole-v1").training(learning_rate=0.0, users_per_update=USERS, **length)
         made.privacy(model="jdp", epsilon=1.0, delta=1e-6, mechanism="clipped_gaussian", clip=2.0)
     else:
-        made = PGCOnRunners().privacy(model="ldp", epsilon=5.0, mechanism="clipped_laplace")
+        made = _PGCOnRunners().privacy(model="ldp", epsilon=5.0, mechanism="clipped_laplace")
         made.training(learning_rate=0.0, exploration=1.0, exploration_floor=1.0, **length)
         made.env_runners(lane="torch" if case.lane == "single" else "compiled")
-    made._runner = {0: PrivateEnvRunner, 1: PaddedRunner, 10: SlowRunner}[case.milliseconds]
+    made._runner = {0: PrivateEnvRunner, 1: _PaddedRunner, 10: _SlowRunner}[case.milliseconds]
     made.env_runners(num_env_runners=runners).resources(num_cpus_for_main_process=0)
     made.ledger(folder=f"{folder}/{runners}")
     if case.free_running:

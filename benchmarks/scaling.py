@@ -166,7 +166,7 @@ def of_cells(numbers: tuple[int, ...]) -> Row:
     }
 
 
-class Machine(NamedTuple):
+class _Machine(NamedTuple):
     """Rates of this core: nanoseconds per draw of Laplace noise, bytes and floating-point operations per second."""
 
     nanoseconds_a_draw: float
@@ -174,7 +174,7 @@ class Machine(NamedTuple):
     operations_a_second: float
 
 
-def rates() -> Machine:
+def rates() -> _Machine:
     """Measure the rates: draws of 35,200 numbers, a copy of 256 MB (read and written), a product of matrices."""
     noise, out = Laplace(30.0).noise(Streams(0, "scaling", NoiseConfig()).key("server_noise")), np.empty(35_200)
     draw_often(1, out, noise)
@@ -183,10 +183,10 @@ def rates() -> Machine:
     copy = microseconds_per_episode(repeated(lambda: np.copyto(target, source)), Blocks(1))
     matrix = np.ones((400, 400))
     product = microseconds_per_episode(repeated(lambda: matrix @ matrix), Blocks(3))
-    return Machine(draw, 2 * source.nbytes / copy * 1e6, 2 * 400**3 / product * 1e6)
+    return _Machine(draw, 2 * source.nbytes / copy * 1e6, 2 * 400**3 / product * 1e6)
 
 
-class Work(NamedTuple):
+class _Work(NamedTuple):
     """Minimum work of an episode: draws of noise, bytes read or written, floating-point operations.
 
     Tabular: each cell has a draw and 5 numbers: a tree row, read and written, a true and a released count, and an
@@ -202,24 +202,24 @@ class Work(NamedTuple):
     operations: float
 
 
-def works() -> list[Work]:
+def works() -> list[_Work]:
     """Return the work of an episode of each algorithm, at the sizes of `MAKERS` and larger ones."""
     found = []
     for s in (10, 40):
         cells = 20 * s * 4 * (s + 2)
-        found.append(Work(f"S={s} A=4 H=20", "private_ucb_vi", {"n_states": s}, cells, 40 * cells, 2 * cells))
+        found.append(_Work(f"S={s} A=4 H=20", "private_ucb_vi", {"n_states": s}, cells, 40 * cells, 2 * cells))
     for s in (5, 20):
         cells = 5 * s * 9 * (s + 1)
-        found.append(Work(f"S={s} A=B=3 H=5", "dp_nash_vi", {"n_states": s}, cells, 40 * cells, 4 * cells))
+        found.append(_Work(f"S={s} A=B=3 H=5", "dp_nash_vi", {"n_states": s}, cells, 40 * cells, 4 * cells))
     for n in (2, 4):
         actions = 5 * 3**n * 2**n
-        found.append(Work(f"n={n} d=2 H=5", "ma_ldp", {"n_agents": n}, 0, 0, actions * (n * (n - 1) / 2 + 4)))
+        found.append(_Work(f"n={n} d=2 H=5", "ma_ldp", {"n_agents": n}, 0, 0, actions * (n * (n - 1) / 2 + 4)))
     steps = experiment("pgc_a3c").build(0).learn(2_000).metrics["score"]
-    found.append(Work(f"{steps:.0f} steps", "pgc_a3c", {}, 114, 0, steps * 3 * 2 * (4 * 16 + 16 * 2)))
+    found.append(_Work(f"{steps:.0f} steps", "pgc_a3c", {}, 114, 0, steps * 3 * 2 * (4 * 16 + 16 * 2)))
     return found
 
 
-def from_limit(here: Machine, work: Work, seconds: float) -> Row:
+def from_limit(here: _Machine, work: _Work, seconds: float) -> Row:
     """Compare an episode with this core's time for each of its kinds of work alone."""
     took, _ = cost(experiment(work.algorithm, **work.sizes), seconds)
     limits = {
