@@ -11,12 +11,11 @@ import numpy as np
 from dprl.algorithms.base import REGRET, Float64Array
 from dprl.platform.configs.experiment import Scalar
 from dprl.platform.reports.documents.markdown import markdown_table
-from dprl.platform.reports.inference.effects import estimate
+from dprl.platform.reports.inference.effects import Estimate, estimate
 from dprl.platform.reproductions import tables
 from dprl.platform.reproductions.claims import Cell, Cells, Key, Measure
 from dprl.platform.reproductions.engine import Findings, Group, Paper
 from dprl.platform.reproductions.figures import COLOURS, Line, Panel, draw_log_panels
-from dprl.platform.reproductions.slopes import SLOPE_VERDICTS, Fit, fit
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.summary import by_seed, standing
 
@@ -27,7 +26,32 @@ FINAL = Measure("regret", "regret", decimals=0)
 MODELS = {"none": "no privacy", "jdp": "central", "ldp": "local"}
 WITHOUT = "none"
 _HALVINGS, _BENT, _LATE = 8, 0.5, 0.9
+_FEWEST_POINTS = 3
+_UNKNOWN = Estimate(math.nan, math.nan, math.nan, "linear")
+_VERDICTS = ("consistent", "below the term", "above the term", "not measurable")
 _WORDS = ("algorithm", "trust model", "quantity", "against", "at", "reading")
+
+
+class _Fit(NamedTuple):
+    """Slope of log y against log x, over the usable points.
+
+    slope: mean of the seeds' least-squares slopes with Student's 95 % interval; NaN below 3 points or 3 seeds.
+    points, of: number of points used, and in total. predicted: the exponent of the bound.
+    """
+
+    slope: Estimate
+    points: int
+    of: int
+    predicted: float
+
+    @property
+    def verdict(self) -> str:
+        """Position of the interval, one of _VERDICTS. A slope below that of an upper bound agrees with it."""
+        if not self.slope.has_interval:
+            return "not measurable"
+        if self.slope.upper < self.predicted:
+            return "below the term"
+        return "above the term" if self.slope.lower > self.predicted else "consistent"
 
 
 class Row(NamedTuple):
@@ -38,7 +62,7 @@ class Row(NamedTuple):
     quantity: str
     axis: str
     where: str
-    found: Fit
+    found: _Fit
 
 
 def value(term: Term, sizes: Mapping[str, float]) -> float:
@@ -148,11 +172,11 @@ class TheoryPaper(Paper):
     def blocks(self, found: Findings) -> dict[str, str]:
         """Return the tables of a page: slopes, and algorithms at equal noise at the base sizes."""
         rows = self.slopes(found.cells)
-        ranges: dict[tuple[str, str, str], list[Fit]] = {}
+        ranges: dict[tuple[str, str, str], list[_Fit]] = {}
         for row in rows:
             if row.found.slope.has_interval:
                 ranges.setdefault((MODELS[row.model], row.quantity, row.axis), []).append(row.found)
-        counts = {text: sum(row.found.verdict == text for row in rows) for text in SLOPE_VERDICTS}
+        counts = {text: sum(row.found.verdict == text for row in rows) for text in _VERDICTS}
         lines = [f"Of {len(rows)} slopes: {', '.join(f'{count} {text}' for text, count in counts.items())}. By axis:"]
         lines += [f"* {model}, {what} against {axis}: {_range(found)}" for (model, what, axis), found in ranges.items()]
         return {
@@ -257,14 +281,30 @@ def _at(cell: Cell, episodes: Float64Array) -> Float64Array:
     return np.asarray(cell.curves[:, np.searchsorted(cell.ends, episodes).clip(max=len(cell.ends) - 1)])
 
 
-def _across(pairs: Mapping[Key, tuple[Cell, Cell]], x: Sequence[float], predicted: float) -> Fit:
+def _across(pairs: Mapping[Key, tuple[Cell, Cell]], x: Sequence[float], predicted: float) -> _Fit:
     """Return the fit of the final excess of several cells, one point per cell."""
     excess = np.stack([cell.curves[:, -1] - free.curves[:, -1] for cell, free in pairs.values()], axis=1)
     bent = np.array([has_bent(cell) for cell, _ in pairs.values()])
     return fit(np.array(x), excess, bent, predicted)
 
 
-def _range(fits: Sequence[Fit]) -> str:
+def _range(fits: Sequence[_Fit]) -> str:
     slopes, powers = [one.slope.value for one in fits], sorted({one.predicted for one in fits})
     found = f"{min(slopes):.2f}" if len(slopes) == 1 else f"{min(slopes):.2f} to {max(slopes):.2f}"
     return f"{found} (term: {', '.join(f'{power:g}' for power in powers)})"
+
+
+def fit(x: Float64Array, y: Float64Array, bent: np.ndarray, predicted: float) -> _Fit:
+    """Return the fit of y against x.
+
+    x: float64[m], positive. y: float64[n, m], of n seeds; a point is used only if all seeds are positive. bent:
+    bool[m], whether a point's curve has bent, so that it says something about the rate.
+    """
+    enters = bent & np.all(y > 0.0, axis=0)
+    points = int(enters.sum())
+    if points < _FEWEST_POINTS:
+        return _Fit(_UNKNOWN, points, len(x), predicted)
+    logs = np.log(x[enters])
+    away = logs - logs.mean()
+    slopes = np.log(y[:, enters]) @ away / (away @ away)
+    return _Fit(estimate(slopes, "linear"), points, len(x), predicted)

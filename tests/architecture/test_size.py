@@ -6,9 +6,9 @@ import ast
 import re
 from pathlib import Path
 
-MOST_LINES = 63_034
+MOST_LINES = 63_020
 """Lines of Python below all FOLDERS, blank ones included. The target is 40,500."""
-MOST_CLASSES = 417
+MOST_CLASSES = 416
 """Public classes at module level, without benchmarks. The target is 290."""
 MOST_QUESTION_WORDS = 1.5
 """Of 1,000 words in docstrings and pages."""

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dprl.platform.reproductions.slopes import fit
+from dprl.platform.reproductions.theory import fit
 
 X = np.geomspace(1e3, 1e6, 7)
 ALL = np.ones(len(X), dtype=bool)
