@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dprl.privacy.accounting.composition import compose
-from dprl.privacy.mechanisms import gram_distance
+from dprl.privacy.mechanisms import gram
 from dprl.privacy.mechanisms.discrete_laplace import discrete_laplace_table
 from dprl.privacy.mechanisms.gradients import GRID
 from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair, gram_sensitivity, l1_lower, l1_upper
@@ -106,9 +106,9 @@ def test_the_l1_sensitivity_is_attained_up_to_dimension_twelve(d: int) -> None:
 
 
 def test_the_bound_of_large_dimensions_is_above_the_exact_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    large = [gram_distance._joint_bound(d) for d in range(10, 15)]
-    monkeypatch.setattr(gram_distance, "_MOST_EXACT", 14)
-    exact = [gram_distance.largest_distance.__wrapped__(d) for d in range(10, 15)]
+    large = [gram._joint_bound(d) for d in range(10, 15)]
+    monkeypatch.setattr(gram, "_MOST_EXACT", 14)
+    exact = [gram.l1_upper.__wrapped__(d) for d in range(10, 15)]
     assert all(one <= other <= 1.04 * one for one, other in zip(exact, large, strict=True))
 
 
