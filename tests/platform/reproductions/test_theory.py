@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from dprl.platform.configs.config import load_cells
-from dprl.platform.reproductions import cz22, qw24
 from dprl.platform.reproductions.claims import Cell, Key
 from dprl.platform.reproductions.engine import Request
+from dprl.platform.reproductions.papers import CZ22, QW24
 from dprl.platform.reproductions.theory import TheoryPaper, has_bent, value
 
-PAPERS = [cz22.PAPER, qw24.PAPER]
+PAPERS = [CZ22, QW24]
 SEEDS = 4
 
 
@@ -86,13 +86,13 @@ def cells(exponents: dict[str, float]) -> dict[Key, Cell]:
     """Runs of [CZ22]'s config whose regret without privacy is 10 K^.5, with an excess of the given powers."""
     ends, found = np.unique(np.geomspace(1, 10**8, 60).astype(int)), {}
     for experiment in load_cells("cz22"):
-        key = cz22.PAPER.key_of(experiment)
+        key = CZ22.key_of(experiment)
         assert key is not None
         generator = np.random.default_rng(list(key.control.encode()))
         x = key.setting * ends / 10**8
         curves = np.tile(10.0 * np.sqrt(x), (SEEDS, 1))
         if key.mechanism != "none":
-            sizes = {axis: float(cz22.PAPER.size(key, axis)) for axis in cz22.PAPER.axes} | {"epsilon": key.epsilon}
+            sizes = {axis: float(CZ22.size(key, axis)) for axis in CZ22.axes} | {"epsilon": key.epsilon}
             factor = value({name: power for name, power in exponents.items() if name != "K"}, sizes)
             noise = np.exp(0.01 * generator.normal(size=(SEEDS, 1)))
             curves = curves + factor * noise * x ** exponents["K"]
@@ -103,7 +103,7 @@ def cells(exponents: dict[str, float]) -> dict[Key, Cell]:
 
 def test_known_exponents_are_found_and_others_are_excluded() -> None:
     powers = {"K": 0.3, "epsilon": -1.0, "H": 3.0, "S": 1.5, "A": 1.0}
-    rows = cz22.PAPER.slopes(cells(powers))
+    rows = CZ22.slopes(cells(powers))
     assert {row.axis for row in rows} == {"K", "epsilon", "H", "S", "A"}
     for row in rows:
         expected = 0.5 if row.quantity == "regret" else powers[row.axis]
@@ -130,12 +130,12 @@ def test_without_bent_curves_there_are_no_slopes() -> None:
         key: Cell(cell.values, cell.ends, np.tile(cell.ends * 1.0, (SEEDS, 1)), cell.certificate)
         for key, cell in cells({"K": 0.3, "epsilon": -1.0, "H": 3.0, "S": 2.0, "A": 1.0}).items()
     }
-    assert {row.found.verdict for row in cz22.PAPER.slopes(flat)} == {"not measurable"}
+    assert {row.found.verdict for row in CZ22.slopes(flat)} == {"not measurable"}
 
 
 @pytest.mark.slow
 def test_a_small_run_writes_a_page(tmp_path: Path) -> None:
-    paper = qw24.PAPER  # [CZ22]'s page takes the same path
+    paper = QW24  # [CZ22]'s page takes the same path
     request = Request(tmp_path, quick=True, command="test", executor="process", overrides=("episodes=3000", "seeds=3"))
     found = paper(request)
     assert found.failed == []
