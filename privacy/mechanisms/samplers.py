@@ -27,8 +27,8 @@ NO_NOISE = 0
 class Noise(NamedTuple):
     """Additive noise for kernels.
 
-    law: code of its sampler, 0 for no noise; scale: in units of the number; bound: of a bounded law, else 0; key
-    uint64[5]; table uint64[n]: of an exact sampler of this scale, empty for the others.
+    law: code of its sampler, 0 for no noise; scale: in units of the number; bound: of a bounded law, or the hot cell of
+    a unary encoding, else 0; key uint64[5]; table uint64[n]: of an exact sampler, empty for the others.
     """
 
     law: int

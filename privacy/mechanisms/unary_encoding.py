@@ -24,6 +24,7 @@ from dprl.privacy.accounting.root_finding import inside, largest, quotient_down
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import INTEGER, Sensitivity
 from dprl.privacy.mechanisms.randomized_response import COIN_BITS, LARGEST_EPSILON, require_epsilon, truth_bits
+from dprl.privacy.mechanisms.samplers import Noise, prepare, sampler
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.exact import LIMBS, fill_bernoulli, to_limbs
 
@@ -47,6 +48,7 @@ class UnaryEncoding(ABC):
 
     epsilon: float
     name: ClassVar[str]
+    law: ClassVar[int] = 8
     norm: ClassVar[str] = "cells"
     arithmetic: ClassVar[str] = INTEGER
 
@@ -80,6 +82,11 @@ class UnaryEncoding(ABC):
     @abstractmethod
     def table(self) -> npt.NDArray[np.uint64]:
         """Return p and q as uint64[8], four words each, for `fill_unary`."""
+
+    def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
+        """Return the kernels' form of the law, with coins from the stream `key`."""
+        prepare(self.law)
+        return Noise(self.law, 1.0, 0.0, key, self.table())
 
     def variance(self, *, hot: bool, steps: int = 1) -> float:
         """Return the variance of the estimate of one cell, if one of `steps` one-hot vectors is drawn and sent.
@@ -245,24 +252,19 @@ class UnaryEncoder:
         return self.encoding.curve(sensitivity)
 
 
-@kernel
-def fill_unary(out: Float64Array, hot: int, key: np.ndarray, first: np.uint64, table: np.ndarray) -> None:
-    """Fill `out` float64[n] with the bits 0.0 or 1.0 of one encoding; bit i takes coin number first + i of `key`.
+@sampler(UnaryEncoding.law)
+def fill_unary(out: Float64Array, noise: Noise, first: np.uint64) -> None:
+    """Fill `out` float64[n], contiguous, with the bits 0.0 or 1.0 of one encoding; bit i takes coin number first + i.
 
-    *Formal guarantee.* That of the encoding that made `table`, for any two values of `hot`.
+    `noise.bound` is the hot cell; one outside 0, ..., n-1 is moved to the edge, because a report without a hot cell
+    would be another kind of input.
 
-    Args:
-        out: the report, one bit a cell; contiguous.
-        hot: the cell with the 1; one outside 0, ..., n-1 is moved to the edge, because a report without a hot cell
-            would be another kind of input.
-        key: uint64[5].
-        first: number of the first coin.
-        table: uint64[8], of the encoding.
+    *Formal guarantee.* That of the encoding that made `noise`, for any two hot cells.
     """
-    n = out.shape[0]
+    n, key, table = out.shape[0], noise.key, noise.table
     if n == 0:
         return
-    cell = min(max(hot, 0), n - 1)
+    cell = min(max(int(noise.bound), 0), n - 1)
     # The words are drawn in the memory of the bits.
     words = out.view(np.uint64)
     fill_bits(words, key, first)

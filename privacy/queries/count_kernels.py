@@ -17,7 +17,7 @@ from dprl.privacy.counters.base import EXACT, CounterState
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.base import NO_NOISE, Noise
 from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.mechanisms.unary_encoding import choose_step, fill_unary
+from dprl.privacy.mechanisms.unary_encoding import choose_step
 from dprl.privacy.queries.count_encoding import Slots, add_record, collect, one_hot_index
 from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.schedule import required_release
@@ -30,13 +30,12 @@ SUMS, UNARY, SAMPLED_UNARY = range(3)
 class ClientState(NamedTuple):
     """The client's side.
 
-    kind: of message, a code above; noise: added to sums, and the key of unary encodings; table uint64[n]: of the unary
-    coins; coins_key uint64[5]: of the coins that round values in [0, 1]; coins float64[n_steps * F]: those of one user.
+    kind: of message, a code above; noise: added to sums, or the unary encoding; coins_key uint64[5]: of the coins that
+    round values in [0, 1]; coins float64[n_steps * F]: those of one user.
     """
 
     kind: int
     noise: Noise
-    table: np.ndarray
     coins_key: np.ndarray
     coins: Float64Array
 
@@ -114,6 +113,12 @@ def _randomized_rounding(channel: CountChannel, user: int) -> None:
 
 
 @no_alloc_kernel
+def _with_hot(noise: Noise, hot: int) -> Noise:
+    """Return the unary encoding of a hot cell."""
+    return Noise(noise.law, noise.scale, float(hot), noise.key, noise.table)
+
+
+@no_alloc_kernel
 def encode(channel: CountChannel, index: Int64Array, value: Float64Array, user: int) -> None:
     """Client side: write user `user`'s (1-based) message into channel.message. Raises LedgerError.
 
@@ -136,12 +141,12 @@ def encode(channel: CountChannel, index: Int64Array, value: Float64Array, user: 
             part = message[step * slots.block : (step + 1) * slots.block]
             hot = one_hot_index(slots, index, value, client.coins, step)
             first = (np.uint64(user) * np.uint64(channel.n_steps) + np.uint64(step)) * np.uint64(slots.block)
-            fill_unary(part, hot, client.noise.key, first, client.table)
+            fill_noise(part, _with_hot(client.noise, hot), first)
     else:
         step = choose_step(client.coins_key, np.uint64(2**63) + np.uint64(user), channel.n_steps)
         message[0] = step
         hot = one_hot_index(slots, index, value, client.coins, step)
-        fill_unary(message[1:], hot, client.noise.key, np.uint64(user) * np.uint64(slots.block), client.table)
+        fill_noise(message[1:], _with_hot(client.noise, hot), np.uint64(user) * np.uint64(slots.block))
 
 
 @no_alloc_kernel

@@ -15,7 +15,7 @@ from dprl.privacy.channel import RECEIVED, RELEASED, advance_block, new_cursor
 from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS, ExactCounter
 from dprl.privacy.derivation import Step, code_of, step_of_counter
 from dprl.privacy.ledger import ReleaseEvent
-from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Noise, Sensitivity
+from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.shuffled import ShuffledReports
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
@@ -175,6 +175,7 @@ class CountQuery(Query):
         """Return the channel before the first user."""
         encoding, law, released = self.encoding, self.noise.law, self.encoding.released
         n_cells, kind = released.n_cells, _message_kind(law)
+        drawn = law.encoding if isinstance(law, UnaryEncoder) else law
         totals = np.zeros(n_cells)
         # Without noise, and if every sum may be read, the sums are the releases.
         noisy = totals if self.noise.counter.node is None and self.schedule is None else np.zeros(n_cells)
@@ -185,8 +186,7 @@ class CountQuery(Query):
             summed=int(encoding.summed),
             client=ClientState(
                 kind=kind,
-                noise=_client_noise(law, streams.key("user_noise", self.identity)),
-                table=law.encoding.table() if isinstance(law, UnaryEncoder) else SILENT.table,
+                noise=SILENT if drawn is None else drawn.noise(streams.key("user_noise", self.identity)),
                 coins_key=streams.key("user_coins", self.identity),
                 coins=np.zeros(released.n_steps * len(self.families.families)),
             ),
@@ -346,14 +346,6 @@ def _message_kind(law: Mechanism | UnaryEncoder | None) -> int:
     if isinstance(law, UnaryEncoder):
         return SAMPLED_UNARY if law.sampled else UNARY
     return SUMS
-
-
-def _client_noise(law: Mechanism | UnaryEncoder | None, key: np.ndarray) -> Noise:
-    if law is None:
-        return SILENT
-    if isinstance(law, UnaryEncoder):
-        return SILENT._replace(key=key)
-    return law.noise(key)
 
 
 def _fits(law: UnaryEncoder, released: CountFamilies) -> bool:

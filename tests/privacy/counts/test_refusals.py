@@ -34,6 +34,7 @@ from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.privatizer import Privatizer
 from dprl.privacy.queries.count_kernels import SUMS, encode, send_and_release
+from tests.privacy.conftest import KINDS
 from tests.privacy.sending import sent
 
 Families = Callable[..., CountFamilies]
@@ -115,6 +116,16 @@ def test_the_kernels_refuse_users_that_the_ledger_has_not_charged(privatizer: Co
     with pytest.raises(LedgerError, match="users send once, in order"):
         send_and_release(privatizer.channel, record.index + 1, record.value, 1)
     assert np.array_equal(privatizer.channel.message, message)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("ldp")])
+def test_noise_that_cannot_be_drawn_leaves_no_record_behind(privatizer: CountPrivatizer, users_of: Users) -> None:
+    channel, record = privatizer.channel, users_of(privatizer, 1)[0]
+    client = channel.client._replace(noise=channel.client.noise._replace(law=63))
+    privatizer.charge(1, 1)
+    with pytest.raises(ValueError, match="law must be one of the codes of registered laws"):
+        encode(channel._replace(client=client), record.index, record.value, 1)
+    assert set(channel.message[1:]) == {0.0}  # the first number may be the step that was drawn
 
 
 @pytest.mark.parametrize("other", ["none", "jdp", "ldp"])

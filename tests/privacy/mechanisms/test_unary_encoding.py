@@ -15,6 +15,7 @@ from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import composed_delta
 from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.mechanisms.samplers import Noise
 from dprl.privacy.mechanisms.unary_encoding import (
     OptimizedUnaryEncoding,
     SymmetricUnaryEncoding,
@@ -31,11 +32,16 @@ CELLS, USERS = 8, 40_000
 EPSILON = 1.0
 
 
+def noise_of(encoding: UnaryEncoding, seed: int, hot: int) -> Noise:
+    """The encoding of a hot cell, as kernels have it."""
+    return encoding.noise(Streams(seed, "test").key("user_noise"))._replace(bound=float(hot))
+
+
 def reports(encoding: UnaryEncoding, seed: int, hot: int = 3, users: int = USERS) -> np.ndarray:
     """One report a row."""
-    key, table, out = Streams(seed, "test").key("user_noise"), encoding.table(), np.empty((users, CELLS))
+    noise, out = noise_of(encoding, seed, hot), np.empty((users, CELLS))
     for user in range(users):
-        fill_unary(out[user], hot, key, np.uint64(user * CELLS), table)
+        fill_unary(out[user], noise, np.uint64(user * CELLS))
     return out
 
 
@@ -159,10 +165,9 @@ def test_step_is_the_high_word_of_a_product() -> None:
 
 @pytest.mark.parametrize("make", ENCODINGS)
 def test_bits_depend_on_their_number_and_input_only(make: type[UnaryEncoding]) -> None:
-    key, table = Streams(7, "test").key("user_noise"), make(EPSILON).table()
     whole, part = np.empty(1000), np.empty(300)
-    fill_unary(whole, 450, key, np.uint64(50), table)
-    fill_unary(part, 50, key, np.uint64(450), table)
+    fill_unary(whole, noise_of(make(EPSILON), 7, 450), np.uint64(50))
+    fill_unary(part, noise_of(make(EPSILON), 7, 50), np.uint64(450))
     assert np.array_equal(whole[400:700], part)
 
 
@@ -173,22 +178,22 @@ def test_a_hot_cell_outside_is_moved_to_the_edge(given: int, meant: int) -> None
 
 
 def test_nothing_to_encode_is_nothing() -> None:
-    fill_unary(np.empty(0), 0, Streams(0, "test").key("user_noise"), np.uint64(0), OptimizedUnaryEncoding(1.0).table())
+    fill_unary(np.empty(0), noise_of(OptimizedUnaryEncoding(1.0), 0, 0), np.uint64(0))
 
 
 @pytest.mark.parametrize("cell", [3, 5])
 def test_a_tie_reads_further_bits(cell: int) -> None:
     # Thresholds whose first word is the one that will be drawn, for a cold bit and for the hot one.
-    key, words = Streams(9, "test").key("user_noise"), np.empty(CELLS, dtype=np.uint64)
-    fill_bits(words, key, np.uint64(0))
+    noise, words = noise_of(OptimizedUnaryEncoding(1.0), 9, 3), np.empty(CELLS, dtype=np.uint64)
+    fill_bits(words, noise.key, np.uint64(0))
     plain = np.empty(CELLS)
     for rest, expected in ((0, 0.0), (np.iinfo(np.uint64).max, 1.0)):
-        table, out = OptimizedUnaryEncoding(1.0).table(), np.empty(CELLS)
-        fill_unary(plain, 3, key, np.uint64(0), table)
+        table, out = noise.table.copy(), np.empty(CELLS)
+        fill_unary(plain, noise, np.uint64(0))
         start = 0 if cell == 3 else 4
         table[start] = words[cell]
         table[start + 1 : start + 4] = rest
-        fill_unary(out, 3, key, np.uint64(0), table)
+        fill_unary(out, noise._replace(table=table), np.uint64(0))
         assert out[cell] == expected
         if cell == 3:
             assert np.array_equal(np.delete(out, cell), np.delete(plain, cell))
