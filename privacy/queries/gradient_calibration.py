@@ -6,9 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from dprl.privacy.accounting.closed_forms import largest_loss
-from dprl.privacy.accounting.composition import repeat
+from dprl.privacy.accounting.composition import compose, repeat
+from dprl.privacy.accounting.curves import PrivacyCurve
+from dprl.privacy.accounting.root_finding import inside, largest, quotient_down
+from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import (
@@ -20,8 +24,11 @@ from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, Randomi
 from dprl.privacy.validation import check_choice, check_positive
 
 PAPER_CLIP, _PAPER_SIGN_CLIP = 0.01, 1.0
+# Loss by which noise is lowered at least; a smaller gain is rounding.
+_WORTH = 1.0 + 1e-6
 
 
+@lru_cache
 def vector_law(
     mechanism: str, budget: GradientBudget, clip: float | None, scaling: Scaling = "paper"
 ) -> VectorMechanism:
@@ -29,10 +36,21 @@ def vector_law(
 
     mechanism: a name of VECTOR_LAWS. clip: None for the paper's. scaling: of projected_random_sign.
 
+    *Formal guarantee.* For delta = 0 the losses of all submissions add up to at most epsilon. For delta > 0 the curve
+    of all gradients and score bits together, the one of certificates, meets (epsilon, delta).
+
     Raises ValueError if there is none.
     """
     try:
-        return VECTOR_LAWS[mechanism](budget, clip, scaling)
+        least, law_of = VECTOR_LAWS[mechanism](budget, clip, scaling)
+        law = law_of(least)
+        if budget.delta <= 0.0:
+            return law
+        # A law whose losses are rarely the largest, and losses of bits, leave room for less noise.
+        epsilon, delta = inside(budget.epsilon, budget.delta)
+        more = largest(lambda loss: budget.curve(law_of(loss)).delta(epsilon), delta, least)
+        louder = law_of(more) if more > least * _WORTH else law
+        return louder if budget.curve(louder).delta(epsilon) <= delta else law
     except ValueError as error:
         if budget.submissions == 1:
             raise
@@ -57,40 +75,68 @@ class GradientLayout:
 
 @dataclass(frozen=True)
 class GradientBudget:
-    """The budget of all gradients of one agent: `submissions` times a vector of `dimension`."""
+    """The budget of everything that one agent sends: `submissions` times a vector of `dimension` and a score bit.
+
+    score_epsilon: of all bits, a part of epsilon; 0 without bits.
+    """
 
     epsilon: float
     delta: float
     submissions: int
     dimension: int
     exact: bool
+    score_epsilon: float = 0.0
+
+    @property
+    def bit(self) -> RandomizedResponse | None:
+        """The randomizer of one score bit; None without bits."""
+        each = min(LARGEST_EPSILON, quotient_down(self.score_epsilon, self.submissions))
+        return RandomizedResponse(each) if each > 0.0 else None
+
+    @property
+    def rest(self) -> float:
+        """The epsilon without that of the bits, rounded down."""
+        return less(self.epsilon, self.score_epsilon)
 
     def each(self, losses: int = 1) -> float:
-        """Return the largest loss that each submission can have `losses` times, rounded down."""
-        return largest_loss(self.epsilon, self.delta, losses * self.submissions)
+        """Return the largest loss that each submission can have `losses` times by any law, rounded down."""
+        return largest_loss(self.rest, self.delta, losses * self.submissions)
+
+    def curve(self, law: VectorMechanism) -> PrivacyCurve:
+        """Return the curve of all submissions with a law."""
+        curves = [law.curve()] if self.bit is None else [law.curve(), self.bit.curve(Sensitivity.of_cells(1))]
+        return compose([repeat(curve, self.submissions) for curve in curves])
 
 
-def _clipped_laplace(budget: GradientBudget, clip: float | None, scaling: Scaling) -> VectorMechanism:
+_Law = tuple[float, Callable[[float], VectorMechanism]]
+"""A loss that meets the budget, and the law of a loss."""
+
+
+def _clipped_laplace(budget: GradientBudget, clip: float | None, scaling: Scaling) -> _Law:
     del scaling
-    clip = PAPER_CLIP if clip is None else clip
-    return ClippedLaplace.calibrated(budget.each(), 0.0, budget.dimension, clip, budget.exact)
+    radius = PAPER_CLIP if clip is None else clip
+    return budget.each(), lambda loss: ClippedLaplace.calibrated(loss, 0.0, budget.dimension, radius, budget.exact)
 
 
-def _clipped_gaussian(budget: GradientBudget, clip: float | None, scaling: Scaling) -> VectorMechanism:
+def _clipped_gaussian(budget: GradientBudget, clip: float | None, scaling: Scaling) -> _Law:
     """Return Gaussian noise for the diameter of all submissions together, sqrt(T) times that of one."""
     del scaling
-    clip = PAPER_CLIP if clip is None else clip
-    wide = clip * math.sqrt(budget.submissions)
-    while True:
-        whole = ClippedGaussian.calibrated(budget.epsilon, budget.delta, budget.dimension, wide, budget.exact)
-        found = ClippedGaussian(budget.dimension, clip, whole.additive, whole.grid)
-        # Radii that are rounded down to the grid need not be sqrt(T) times each other.
-        if repeat(found.curve(), budget.submissions).delta(budget.epsilon) <= budget.delta:
-            return found
-        wide *= 1.0 + 2.0**-12
+    radius = PAPER_CLIP if clip is None else clip
+
+    def law_of(epsilon: float) -> ClippedGaussian:
+        wide = radius * math.sqrt(budget.submissions)
+        while True:
+            whole = ClippedGaussian.calibrated(epsilon, budget.delta, budget.dimension, wide, budget.exact)
+            found = ClippedGaussian(budget.dimension, radius, whole.additive, whole.grid)
+            # Radii that are rounded down to the grid need not be sqrt(T) times each other.
+            if repeat(found.curve(), budget.submissions).delta(epsilon) <= budget.delta:
+                return found
+            wide *= 1.0 + 2.0**-12
+
+    return budget.rest, law_of
 
 
-def _signs(budget: GradientBudget, clip: float | None, scaling: Scaling) -> VectorMechanism:
+def _signs(budget: GradientBudget, clip: float | None, scaling: Scaling) -> _Law:
     """Return the number of bits with a loss of 2.5 each, as in the paper, or one bit if the budget is smaller."""
     low, high = 1, budget.dimension
     while low < high:
@@ -99,17 +145,21 @@ def _signs(budget: GradientBudget, clip: float | None, scaling: Scaling) -> Vect
             low = middle
         else:
             high = middle - 1
-    clip = _PAPER_SIGN_CLIP if clip is None else clip
-    bit = RandomizedResponse(min(LARGEST_EPSILON, budget.each(low)))
-    return ProjectedRandomSign(budget.dimension, low, clip, bit, scaling)
+    radius = _PAPER_SIGN_CLIP if clip is None else clip
+
+    def law_of(loss: float) -> ProjectedRandomSign:
+        bit = RandomizedResponse(min(LARGEST_EPSILON, loss))
+        return ProjectedRandomSign(budget.dimension, low, radius, bit, scaling)
+
+    return budget.each(low), law_of
 
 
-def _privunit(budget: GradientBudget, clip: float | None, scaling: Scaling) -> VectorMechanism:
+def _privunit(budget: GradientBudget, clip: float | None, scaling: Scaling) -> _Law:
     del clip, scaling
-    return PrivUnit.calibrated(budget.each(), 0.0, budget.dimension, budget.exact)
+    return budget.each(), lambda loss: PrivUnit.calibrated(loss, 0.0, budget.dimension, budget.exact)
 
 
-VECTOR_LAWS: dict[str, Callable[[GradientBudget, float | None, Scaling], VectorMechanism]] = {
+VECTOR_LAWS: dict[str, Callable[[GradientBudget, float | None, Scaling], _Law]] = {
     ClippedLaplace.name: _clipped_laplace,
     ProjectedRandomSign.name: _signs,
     PrivUnit.name: _privunit,

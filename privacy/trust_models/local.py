@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from dprl.privacy.accounting.root_finding import quotient_down
 from dprl.privacy.base import Guarantee, TrustModel
 from dprl.privacy.counters import ExactCounter
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
@@ -26,7 +25,6 @@ from dprl.privacy.queries.gradient_calibration import (
     GradientBudget,
     GradientLayout,
     check_vector_settings,
-    less,
     vector_law,
 )
 from dprl.privacy.queries.gradients import GradientQuery
@@ -87,8 +85,8 @@ class LocalGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQu
     """Local differential privacy: every agent randomizes its gradients before they leave.
 
     *Formal guarantee.* (epsilon, delta)-LDP of everything that one agent sends in `submissions` adaptive submissions,
-    for any two environments and all their episodes. With delta = 0 each submission has exactly epsilon / submissions;
-    with delta > 0 it has the largest budget whose composition holds. The epsilon of score bits is deducted first.
+    for any two environments and all their episodes. With delta = 0 each submission has exactly epsilon / submissions,
+    after the epsilon of score bits is deducted; with delta > 0 the noise is the least for all of them together.
 
     Args:
         mechanism: the randomizer of a gradient.
@@ -141,14 +139,13 @@ class LocalGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQu
     def place(self, data: GradientLayout, n_users: int, streams: Streams) -> Placed[GradientQuery]:
         """Return the query with noise on every message."""
         del n_users
-        epsilon, exact = less(self.epsilon, self.score_epsilon), streams.noise.arithmetic == "exact"
-        budget = GradientBudget(epsilon, self.delta, self.submissions, data.dimension, exact)
+        exact = streams.noise.arithmetic == "exact"
+        budget = GradientBudget(
+            self.epsilon, self.delta, self.submissions, data.dimension, exact, self.score_epsilon
+        )  # fmt: skip
         law = vector_law(self.mechanism, budget, self.clip, self.scaling)
-        if self.release_scores != "private":
-            return Placed(GradientQuery(law, release_scores=self.release_scores, left_open=data.left_open))
-        each = min(LARGEST_EPSILON, quotient_down(self.score_epsilon, self.submissions))
-        bit = RandomizedResponse(each)
-        return Placed(GradientQuery(law, bit, self.target_score, self.release_scores, data.left_open))
+        target = math.inf if budget.bit is None else self.target_score
+        return Placed(GradientQuery(law, budget.bit, target, self.release_scores, data.left_open))
 
 
 @dataclass(frozen=True)
