@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from dprl.platform.configs.experiment import NEEDS_ITS_NAME
-from dprl.platform.configs.varying import varies
 from dprl.platform.reports.tables import episode_reached
-from dprl.platform.reports.verdicts import number
 
 Row = Mapping[str, Any]
-Scales = tuple[tuple[str, float], ...]
 _TRUST = {"jdp": "central", "shuffle": "shuffle", "ldp": "local"}
-
-# Settings with a column of their own, or shown as a heading.
-_SHOWN = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
 
 
 def rows_of(summary: pd.DataFrame) -> list[Row]:
@@ -36,62 +29,11 @@ def algorithm_name(cell: Row) -> str:
     return str(cell.get("algorithm_label") or cell["algorithm.name"])
 
 
-def by_environment(cells: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return the cells by environment; keys describe it."""
-    found: dict[str, list[Row]] = {}
-    for cell in cells:
-        settings = [f"{key[4:]}={plain(cell[key])}" for key in cell if key.startswith("env.") and key != "env.name"]
-        found.setdefault(f"{cell['env.name']} ({', '.join(settings)})", []).append(cell)
-    return found
-
-
-def scales(cell: Row) -> Scales:
-    """Return the scales of the algorithm's constants, by name."""
-    keys = [key for key in cell if key.startswith("algorithm.") and key.endswith("_scale")]
-    return tuple((key.removeprefix("algorithm."), float(cell[key])) for key in keys)
-
-
-def scales_text(found: Scales) -> str:
-    """Return 'scales 0.03' where all agree, else each with its name."""
-    values = {value for _, value in found}
-    if len(values) == 1:
-        return f"scales {values.pop():g}"
-    return ", ".join(f"{name} {value:g}" for name, value in found) or "no scales"
-
-
-def varying_settings(cells: Sequence[Row]) -> list[str]:
-    """Return the settings in which `cells` of one environment differ, without scales and those with own columns."""
-    return [key for key in _settings(cells) if varies(key, cells)]
-
-
 def shared_settings(cells: Sequence[Row]) -> list[str]:
     """Return, as words, every setting that all `cells` share."""
     first = cells[0]
     agreed = [key for key in first if "." in key and all(key in cell and cell[key] == first[key] for cell in cells)]
     return [f"{key.rpartition('.')[2]}={plain(first[key])}" for key in agreed]
-
-
-def _settings(cells: Sequence[Row]) -> list[str]:
-    keys = dict.fromkeys(key for cell in cells for key in cell)
-    known = [key for key in keys if key.startswith(("algorithm.", "privacy.", "noise.")) and key not in _SHOWN]
-    return [key for key in known if not key.endswith("_scale")]
-
-
-def settings_text(cell: Row, keys: Sequence[str], sections: tuple[str, ...]) -> str:
-    """Return the cell's values of those `keys` that lie in `sections`."""
-    return " ".join(setting_text(key, cell[key]) for key in keys if key.startswith(sections) and key in cell)
-
-
-def epsilon_text(cell: Row) -> str:
-    """Return the proved epsilon; if it is infinite, with the claimed one to distinguish cells."""
-    if math.isfinite(cell["proved_epsilon"]):
-        return number(cell["proved_epsilon"])
-    return "\u221e" + (f" (claimed {number(cell['claimed_epsilon'])})" if "claimed_epsilon" in cell else "")
-
-
-def delta_text(cell: Row) -> str:
-    """Return the claimed delta, empty where nothing is claimed."""
-    return f"{float(cell.get('claimed_delta', 0.0)):g}" if cell["privacy.model"] != "none" else ""
 
 
 def median_text(cell: Row, column: str) -> str:

@@ -2,139 +2,139 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from dprl.platform.reports.cell_texts import (
-    Row,
-    Scales,
-    by_environment,
-    delta_text,
-    epsilon_text,
-    scales,
-    scales_text,
-    settings_text,
-    varying_settings,
-)
+from dprl.platform.configs.varying import varies
+from dprl.platform.reports.cell_texts import Row, plain, setting_text
+from dprl.platform.reports.comparing.declared import compatible, declared_pairs
+from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.documents.blocks import Block, Heading, Paragraph, Section, Table
 from dprl.platform.reports.tables import episode_reached
+from dprl.platform.reports.verdicts import privacy_text
 
-_ENVIRONMENT, _ALGORITHM, _SETTINGS, _MODEL, _NOISE, _NOISES = (
+_ENVIRONMENT, _ALGORITHM, _SETTINGS, _PRIVACY, _NOISE, _NOISES = (
     "environment",
     "algorithm",
     "settings",
-    "trust model",
+    "privacy",
     "noise",
     "noise: from, to",
 )
-_TEXTS = (_ENVIRONMENT, _ALGORITHM, _SETTINGS, _MODEL, _NOISE, _NOISES)
-_PRIVACY = (_MODEL, "certified \u03b5", "\u03b4")
-_SECTIONS = ("privacy.", "noise.")
-_OF_ALGORITHM = "algorithm."
+_TEXTS = (_ENVIRONMENT, _ALGORITHM, _SETTINGS, _PRIVACY, _NOISE, _NOISES)
+_NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
 _BOUNDS = """\
 Both medians are in brackets. `> x`: the first had not halved when its run ended; `< x`: the second had not."""
+_Scales = tuple[tuple[str, float], ...]
 
 
 class _Pair(NamedTuple):
-    """Two cells of equal environment, privacy and settings of the algorithm. key: the columns that name the pair."""
+    """Two cells that differ in one factor. key: the columns that name the pair."""
 
     key: tuple[str, ...]
     first: Row
     second: Row
 
 
-def halving_comparison(cells: Sequence[Row], one: str, other: str) -> list[Block]:
+def halving_comparison(groups: Sequence[Group], one: str, other: str) -> list[Block]:
     """Return sections on algorithm `one` against `other`, and on the noise of each; [] without any pair.
 
-    Algorithms are compared only at equal trust model, certified epsilon, delta, noise, scales and shared settings, and
-    noises only for one algorithm with equal settings, so that no ratio mixes two effects.
+    They have the declared comparisons of private cells with equal scales, so no ratio mixes two effects.
     """
+    pairs = [pair for group in groups for pair in _algorithm_pairs(group, one, other)]
+    noises = [pair for group in groups for pair in _noise_pairs(group)]
     sections = (
         _section(
             f"{one} against {other} at equal noise",
             f"Median episodes to half regret of {other}, divided by those of {one}: above 1, {one} needs fewer.",
-            (_ENVIRONMENT, _SETTINGS, *_PRIVACY, _NOISE),
-            list(_algorithm_pairs(cells, one, other)),
+            (_ENVIRONMENT, _SETTINGS, _PRIVACY, _NOISE),
+            pairs,
         ),
         _section(
             "Effect of the noise at equal algorithms",
             "Median episodes to half regret with the first noise, divided by those with the second: above 1, the "
             "second noise needs fewer. Both certify the same \u03b5 and \u03b4.",
-            (_ENVIRONMENT, _ALGORITHM, _SETTINGS, *_PRIVACY, _NOISES),
-            list(_noise_pairs(cells)),
+            (_ENVIRONMENT, _ALGORITHM, _SETTINGS, _PRIVACY, _NOISES),
+            noises,
         ),
     )
     return [section for section in sections if section is not None]
 
 
-def _algorithm_pairs(cells: Sequence[Row], one: str, other: str) -> Iterator[_Pair]:
-    for environment, settings, found in _private(cells):
-        for noise, alike in found:
-            ours, theirs = ([cell for cell in alike if cell["algorithm.name"] == name] for name in (one, other))
-            for cell, rival in itertools.product(ours, theirs):
-                if _alike(cell, rival, settings):
-                    told = settings_text({**rival, **cell}, settings, (_OF_ALGORITHM,))
-                    yield _Pair((environment, told, *_privacy(cell), noise or "default"), rival, cell)
+def _algorithm_pairs(group: Group, one: str, other: str) -> Iterator[_Pair]:
+    for i, j in _declared(group, "algorithm"):
+        by_name = {str(group.cells[at].row["algorithm.name"]): group.cells[at] for at in (i, j)}
+        if {*by_name} == {one, other}:
+            ours, theirs = by_name[one], by_name[other]
+            settings, noise = _settings(group, {**theirs.row, **ours.row})
+            key = (_environment(group), settings, privacy_text(ours.certificate), noise or "default")
+            yield _Pair(key, theirs.row, ours.row)
 
 
-def _noise_pairs(cells: Sequence[Row]) -> Iterator[_Pair]:
-    for environment, settings, found in _private(cells):
-        for (before, firsts), (after, seconds) in itertools.combinations(found, 2):
-            for first, second in itertools.product(firsts, seconds):
-                name = str(first["algorithm.name"])
-                if name == second["algorithm.name"] and _alike(first, second, settings):
-                    told = settings_text(first, settings, (_OF_ALGORITHM,))
-                    yield _Pair((environment, name, told, *_privacy(first), f"{before}, {after}"), first, second)
+def _noise_pairs(group: Group) -> Iterator[_Pair]:
+    for pair in _declared(group, "noise"):
+        first, second = sorted((group.cells[at] for at in pair), key=lambda cell: _settings(group, cell.row)[1])
+        (settings, before), (_, after) = (_settings(group, cell.row) for cell in (first, second))
+        name, privacy = str(first.row["algorithm.name"]), privacy_text(first.certificate)
+        yield _Pair((_environment(group), name, settings, privacy, f"{before}, {after}"), first.row, second.row)
 
 
-def _private(cells: Sequence[Row]) -> Iterator[tuple[str, list[str], list[tuple[str, list[Row]]]]]:
-    """Yield each environment, its varying settings of algorithms, and its private cells with a halving by noise.
+def _declared(group: Group, kind: str) -> Iterator[tuple[int, int]]:
+    """Yield the declared comparisons of a kind between private cells with a halving, equal scales and constants."""
+    for (i, j), declared in declared_pairs(group.factors).items():
+        rows = [group.cells[at].row for at in (i, j)]
+        halved = all("halved_at" in row and row["privacy.model"] != "none" for row in rows)
+        alike = _scales(rows[0]) == _scales(rows[1]) and compatible(*(group.factors[at].constants for at in (i, j)))
+        if declared == kind and halved and alike:
+            yield i, j
 
-    Noises are in the order of `_rank`.
-    """
-    for environment, members in by_environment(cells).items():
-        varying = varying_settings(members)
-        by_noise: dict[str, list[Row]] = {}
-        for cell in members:
-            if cell["privacy.model"] != "none" and "halved_at" in cell:
-                by_noise.setdefault(settings_text(cell, varying, _SECTIONS), []).append(cell)
-        settings = [key for key in varying if key.startswith(_OF_ALGORITHM)]
-        yield environment, settings, [(noise, sorted(alike, key=_rank)) for noise, alike in by_noise.items()]
+
+def _settings(group: Group, row: Row) -> tuple[str, str]:
+    """Return those settings of the algorithm, besides its scales, and of the noise that vary in the group."""
+    rows = [cell.row for cell in group.cells]
+    keys = dict.fromkeys(key for each in rows for key in each if key not in _NAMED and not key.endswith("_scale"))
+    told = [key for key in keys if key in row and varies(key, rows)]
+    algorithm, noise = (
+        " ".join(setting_text(key, row[key]) for key in told if key.startswith(sections))
+        for sections in (("algorithm.",), ("privacy.", "noise."))
+    )
+    return algorithm, noise
+
+
+def _environment(group: Group) -> str:
+    """Return the environment with its settings."""
+    row = group.cells[0].row
+    settings = [f"{key[4:]}={plain(row[key])}" for key in row if key.startswith("env.") and key != "env.name"]
+    return f"{row['env.name']} ({', '.join(settings)})"
+
+
+def _scales(row: Row) -> _Scales:
+    """Return the scales of the algorithm's constants, by name."""
+    keys = [key for key in row if key.startswith("algorithm.") and key.endswith("_scale")]
+    return tuple((key.removeprefix("algorithm."), float(row[key])) for key in keys)
+
+
+def _scales_text(found: _Scales) -> str:
+    """Return 'scales 0.03' where all agree, else each with its name."""
+    values = {value for _, value in found}
+    if len(values) == 1:
+        return f"scales {values.pop():g}"
+    return ", ".join(f"{name} {value:g}" for name, value in found) or "no scales"
 
 
 def _section(title: str, meaning: str, headers: Sequence[str], pairs: Sequence[_Pair]) -> Section | None:
     """Return a table with one row per key and one column per setting of the scales; None without pairs."""
-    columns: list[Scales] = []
-    rows: dict[tuple[str, ...], dict[Scales, list[str]]] = {}
+    rows: dict[tuple[str, ...], dict[_Scales, list[str]]] = {}
     for pair in pairs:
-        column = scales(pair.first)
-        rows.setdefault(pair.key, {}).setdefault(column, []).append(_ratio(pair.first, pair.second))
-        if column not in columns:
-            columns.append(column)
+        rows.setdefault(pair.key, {}).setdefault(_scales(pair.first), []).append(_ratio(pair.first, pair.second))
     if not rows:
         return None
+    columns = list(dict.fromkeys(_scales(pair.first) for pair in pairs))
     lines = [[*key, *("; ".join(row.get(column, [])) for column in columns)] for key, row in rows.items()]
     told = Paragraph(" ".join(f"{meaning} {_BOUNDS}".split()), "note")
-    table = Table.of_texts([*headers, *map(scales_text, columns)], lines, _TEXTS)
+    table = Table.of_texts([*headers, *map(_scales_text, columns)], lines, _TEXTS)
     return Section([Heading(title), told, table.without_empty_columns()])
-
-
-def _privacy(cell: Row) -> tuple[str, str, str]:
-    return str(cell["privacy.model"]), epsilon_text(cell), delta_text(cell)
-
-
-def _alike(one: Row, other: Row, settings: Sequence[str]) -> bool:
-    """Whether privacy, scales and shared settings are equal."""
-    both = [key for key in settings if key in one and key in other]
-    asked = ((*_privacy(cell), scales(cell), *(cell[key] for key in both)) for cell in (one, other))
-    return next(asked) == next(asked)
-
-
-def _rank(cell: Row) -> tuple[object, ...]:
-    privacy = cell["privacy.model"], cell["proved_epsilon"], float(cell.get("claimed_delta", 0.0))
-    return cell["algorithm.name"], *privacy
 
 
 def _ratio(first: Row, second: Row) -> str:

@@ -85,7 +85,7 @@ class Content:
         yield from needed_tables(self._cells)
         yield from BudgetTables([group for group in self.groups if group.metric is not None], self.names).blocks()
         if self.compared is not None:
-            yield from halving_comparison([cell.row for cell in self._cells], *self.compared)
+            yield from halving_comparison(self.groups, *self.compared)
         if others:
             first, *folded = others
             further = [Section([figure], folded=figure.chart.title) for figure in folded]

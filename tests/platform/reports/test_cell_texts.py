@@ -9,13 +9,9 @@ import pytest
 
 from dprl.algorithms import Metric
 from dprl.platform.reports.cell_texts import (
-    delta_text,
-    epsilon_text,
     median_text,
     plain,
-    scales_text,
     setting_text,
-    settings_text,
     short_setting,
 )
 from dprl.platform.reports.pages.values import result_text
@@ -65,32 +61,5 @@ def test_settings_are_a_few_words(key: str, value: object, text: str, short: str
     assert (setting_text(key, value), short_setting(key, value)) == (text, short)
 
 
-def test_settings_of_other_sections_are_left_out() -> None:
-    row = {"privacy.epsilon": 2.0, "algorithm.lazy": True}
-    keys = ["algorithm.lazy", "privacy.epsilon", "privacy.delta"]
-    assert settings_text(row, keys, ("privacy.",)) == "epsilon=2"
-    assert settings_text(row, keys, ("privacy.", "algorithm.")) == "lazy=True epsilon=2"
-
-
-def test_scales_that_agree_are_one_number() -> None:
-    assert scales_text((("bonus_scale", 0.03), ("precision_scale", 0.03))) == "scales 0.03"
-    assert scales_text((("bonus_scale", 0.03), ("precision_scale", 1.0))) == "bonus_scale 0.03, precision_scale 1"
-    assert scales_text(()) == "no scales"
-
-
 def test_whole_numbers_have_no_decimals_and_others_at_most_ten_digits() -> None:
     assert [plain(value) for value in (3.0, 3, 1 / 3, "3.0")] == ["3", "3", "0.3333333333", "3.0"]
-
-
-def test_an_infinite_epsilon_is_told_with_its_claim_and_no_delta_without_one() -> None:
-    claim = {"privacy.model": "jdp", "claimed_epsilon": 2.0, "claimed_delta": 1e-6}
-    assert [epsilon_text(claim | {"proved_epsilon": value}) for value in (1.5, math.inf)] == [
-        "1.5",
-        "\u221e (claimed 2)",
-    ]
-    assert epsilon_text({"proved_epsilon": math.inf}) == "\u221e"
-    assert [delta_text(row) for row in (claim, {"privacy.model": "jdp"}, {"privacy.model": "none"})] == [
-        "1e-06",
-        "0",
-        "",
-    ]

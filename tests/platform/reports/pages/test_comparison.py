@@ -5,36 +5,40 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from dprl.platform.configs.experiment import read_experiment
+from dprl.platform.reports.comparing.groups import groups_of
+from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.documents.blocks import Heading, Section, Table
 from dprl.platform.reports.pages.comparison import halving_comparison
+from tests.platform.reports.cases import jdp, records, reported
 
-SCALES: dict[str, Any] = {"algorithm.bonus_scale": 0.03, "algorithm.precision_scale": 0.03}
-OTHER: dict[str, Any] = {"algorithm.name": "other"}
-LESS: dict[str, Any] = {"privacy.families": "one_hot", "privacy.counter": "auto"}
-
-
-def row(halved_at: float, **more: Any) -> dict[str, Any]:
-    """A cell of a summary."""
-    one = {
-        "algorithm.name": "ours",
-        "algorithm.bonus_scale": 1.0,
-        "algorithm.precision_scale": 1.0,
-        "env.name": "riverswim",
-        "env.horizon": 3,
-        "privacy.model": "jdp",
-        "privacy.families": "separate",
-        "privacy.counter": "binary_tree",
-        "episodes": 300,
-        "proved_epsilon": 1.0,
-        "claimed_delta": 1e-6,
-    }
-    return {**one, "halved_at": halved_at, **more}
+OURS, OTHER = "private_ucb_vi", "bernstein_vi"
+TITLE = f"{OURS} against {OTHER} at equal noise"
+PRIVACY = jdp(1.0, delta=1e-6, families="separate", counter="binary_tree")
+LESS = PRIVACY | {"families": "one_hot", "counter": "auto"}
+SMALL: dict[str, Any] = {"bonus_scale": 0.03, "precision_scale": 0.03}
 
 
-def compared(cells: list[dict[str, Any]], one: str, other: str) -> dict[str, list[dict[str, str]]]:
+def cell(halved_at: float, name: str = OURS, privacy: dict[str, Any] = PRIVACY, **constants: Any) -> ReportCell:
+    """A cell with the noise of its settings; all plan on one schedule if nothing else is said."""
+    episodes = constants.pop("episodes", 1000)
+    one = read_experiment(
+        {
+            "name": "try",
+            "algorithm": {"name": name, "replan_growth": 0.1, **constants},
+            "env": {"name": "riverswim", "n_states": 3, "horizon": 3},
+            "privacy": privacy,
+            "episodes": episodes,
+            "seeds": 3,
+        }
+    )
+    return reported(one, records(one), halved_at=halved_at)
+
+
+def compared(cells: list[ReportCell], one: str = OURS, other: str = OTHER) -> dict[str, list[dict[str, str]]]:
     """The rows of each table by header, for each heading."""
     found = {}
-    for section in halving_comparison(cells, one, other):
+    for section in halving_comparison(groups_of(cells), one, other):
         assert isinstance(section, Section)
         heading, _, table = section.blocks
         assert isinstance(heading, Heading)
@@ -46,46 +50,51 @@ def compared(cells: list[dict[str, Any]], one: str, other: str) -> dict[str, lis
 
 
 def test_two_algorithms_are_compared_at_equal_privacy_and_scales() -> None:
-    cells = [row(50.0), row(math.inf, **OTHER), row(60.0, episodes=900, **SCALES), row(240.0, **OTHER, **SCALES)]
-    cells += [row(240.0, **OTHER, claimed_delta=0.0)]
-    (line,) = compared(cells, "ours", "other")["ours against other at equal noise"]
-    assert (line["trust model"], line["certified \u03b5"], line["\u03b4"]) == ("jdp", "1", "1e-06")
-    assert (line["scales 1"], line["scales 0.03"]) == ("> 6 (>300 / 50)", "4 (240 / 60)")
-    (line,) = compared(cells, "other", "ours")["other against ours at equal noise"]
-    assert (line["scales 1"], line["scales 0.03"]) == ("< 0.167 (50 / >300)", "0.25 (60 / 240)")
-    (line,) = compared([row(math.inf), row(math.inf, **OTHER)], "ours", "other")["ours against other at equal noise"]
-    assert line["scales 1"] == "neither (>300 / >300)"
+    cells = [cell(50.0), cell(math.inf, OTHER), cell(240.0, OTHER, PRIVACY | {"delta": 0.0})]
+    cells += [cell(60.0, episodes=900, **SMALL), cell(240.0, OTHER, episodes=900, **SMALL)]
+    (line,) = compared(cells)[TITLE]
+    assert line["environment"] == "riverswim (n_states=3, horizon=3, version=osband)"
+    assert line["privacy"] == "jdp, certified \u03b5 = 1 at \u03b4 = 1e-06"
+    assert (line["scales 1"], line["scales 0.03"]) == ("> 20 (>1000 / 50)", "4 (240 / 60)")
+    (line,) = compared(cells, OTHER, OURS)[f"{OTHER} against {OURS} at equal noise"]
+    assert (line["scales 1"], line["scales 0.03"]) == ("< 0.05 (50 / >1000)", "0.25 (60 / 240)")
+    (line,) = compared([cell(math.inf), cell(math.inf, OTHER)])[TITLE]
+    assert line["scales 1"] == "neither (>1000 / >1000)"
 
 
 def test_a_ratio_never_mixes_algorithm_and_noise() -> None:
-    found = compared([row(200.0), row(40.0, **LESS), row(20.0, **LESS, **OTHER)], "other", "ours")
-    (line,) = found["other against ours at equal noise"]
+    found = compared([cell(200.0), cell(40.0, privacy=LESS), cell(20.0, OTHER, LESS)], OTHER, OURS)
+    (line,) = found[f"{OTHER} against {OURS} at equal noise"]
     assert (line["noise"], line["scales 1"]) == ("one_hot auto", "2 (40 / 20)")
     (line,) = found["Effect of the noise at equal algorithms"]
-    assert (line["algorithm"], line["scales 1"]) == ("ours", "5 (200 / 40)")
-    assert line["noise: from, to"] == "separate binary_tree, one_hot auto"
+    assert (line["algorithm"], line["scales 1"]) == (OURS, "0.2 (40 / 200)")
+    assert line["noise: from, to"] == "one_hot auto, separate binary_tree"
+
+
+def test_equal_settings_with_other_noise_are_in_no_ratio() -> None:
+    """One that plans after every user needs more sums, and so more noise, than one with a schedule."""
+    assert compared([cell(200.0, replan_growth=0.0), cell(20.0, OTHER)]) == {}
 
 
 def test_a_ratio_never_mixes_settings_of_an_algorithm() -> None:
-    two = [row(200.0, **{"algorithm.beta": 0.1}), row(80.0, **{"algorithm.beta": 0.2}), row(40.0, **OTHER)]
-    less = [{**each, "privacy.families": "one_hot", "halved_at": each["halved_at"] / 2.0} for each in two]
-    found = compared([*two, *less], "ours", "other")
-    ratios = {
-        (line["settings"], line["noise"]): line["scales 1"] for line in found["ours against other at equal noise"]
+    cells = []
+    for noise, halved_at in ((PRIVACY, 200.0), (LESS, 100.0)):
+        cells += [cell(halved_at, privacy=noise), cell(0.4 * halved_at, privacy=noise, beta=0.2)]
+        cells.append(cell(0.2 * halved_at, OTHER, noise))
+    found = compared(cells)
+    # The other algorithm has beta, too, and no cell with 0.2.
+    assert {(line["settings"], line["noise"], line["scales 1"]) for line in found[TITLE]} == {
+        ("beta=0.1", "separate binary_tree", "0.2 (40 / 200)"),
+        ("beta=0.1", "one_hot auto", "0.2 (20 / 100)"),
     }
-    assert {setting: text for (setting, noise), text in ratios.items() if noise == "separate"} == {
-        "beta=0.1": "0.2 (40 / 200)",
-        "beta=0.2": "0.5 (40 / 80)",
-    }
-    assert len(ratios) == 4
     noises = found["Effect of the noise at equal algorithms"]
     assert {(line["algorithm"], line["settings"], line["scales 1"]) for line in noises} == {
-        ("ours", "beta=0.1", "2 (200 / 100)"),
-        ("ours", "beta=0.2", "2 (80 / 40)"),
-        ("other", "", "2 (40 / 20)"),
+        (OURS, "beta=0.1", "0.5 (100 / 200)"),
+        (OURS, "beta=0.2", "0.5 (40 / 80)"),
+        (OTHER, "beta=0.1", "0.5 (20 / 40)"),
     }
 
 
 def test_cells_without_regret_or_without_privacy_are_in_no_ratio() -> None:
-    free = row(10.0, **{"privacy.model": "none"})
-    assert compared([free, row(20.0, **OTHER)], "ours", "other") == {}
+    free = [cell(10.0, name, {"model": "none"}) for name in (OURS, OTHER)]
+    assert compared(free) == {}
