@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from dprl.platform.reports.figures.charts import Chart, Line, Panel, labels_of
 from dprl.platform.reports.figures.colours import NO_PRIVACY, look
@@ -200,6 +201,7 @@ def _note_unlearned(axes: Axes, panel: Panel, style: Style) -> bool:
         va=va,
         fontsize=style.small,
         color=style.frame("muted"),
+        path_effects=[withStroke(linewidth=2, foreground=style.frame("page"))],
         zorder=5,
     )
     return True

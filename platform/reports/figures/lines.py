@@ -161,7 +161,7 @@ class Lines:
             if len(kinds) < 2:
                 continue
             shared = set.intersection(*map(set, kinds))
-            names = [" ".join(word for word in kind if word not in shared) or "plain" for kind in kinds]
+            names = [" ".join(word for word in kind if word not in shared) or "default" for kind in kinds]
             what = trust_word(model)
             more = [f"and {len(names) - _MOST_NOISES} more"] if len(names) > _MOST_NOISES else []
             thin = ", ".join(names[1:_MOST_NOISES] + more)
