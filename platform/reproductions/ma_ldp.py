@@ -106,7 +106,7 @@ GROUPS = (
     Group(WITHOUT_MAXMIN, "NOT PRIVATE, no noise, V of maxmin", {**_NO_NOISE, **_OVER_OTHERS}, private=False),
     Group(ILLUSTRATION, f"{_NOT_PRIVATE}, V of joint actions", {**_HARDLY_ANY, **_JOINT}, private=False),
     Group(ILLUSTRATION_MAXMIN, f"{_NOT_PRIVATE}, V of maxmin", {**_HARDLY_ANY, **_OVER_OTHERS}, private=False),
-    Group(VOTES, "one randomized bit a user, ours", {"algorithm.name": "ldp_sign_votes"}),
+    Group(VOTES, "one randomized bit per user, ours", {"algorithm.name": "ldp_sign_votes"}),
 )
 
 

@@ -71,7 +71,7 @@ def figures(found: Findings) -> dict[str, bytes]:
 
 
 def _regret_panels(cells: Cells, levels: ma_ldp.Levels) -> list[plots.Panel]:
-    """Return Figure 1 as printed, of one bit a user, and of the illustrations."""
+    """Return Figure 1 as printed, of one bit per user, and of the illustrations."""
     votes = sorted((name for name in cells if name.group == ma_ldp.VOTES), key=lambda name: name.epsilon)
     bits = [
         _regret_line(cells[name], f"\u03b5={name.epsilon:g}, proved", style)
@@ -81,7 +81,7 @@ def _regret_panels(cells: Cells, levels: ma_ldp.Levels) -> list[plots.Panel]:
         plots.Panel(
             "Figure 1: MA-LDP as printed\n(\u03b5 is claimed; none is proved)", _figure_lines(ma_ldp.PRINTED, cells)
         ),
-        plots.Panel("Ours: one randomized bit a user\n(\u03b5 is proved)", bits),
+        plots.Panel("Ours: one randomized bit per user\n(\u03b5 is proved)", bits),
     ]
     for group, value in zip(ma_ldp.ILLUSTRATIONS, ("joint actions", "maxmin"), strict=True):
         title = f"NOT PRIVATE, an illustration, V of {value}:\nhardly any noise, bonus and shift"

@@ -128,7 +128,7 @@ def summary(cells: claims.Cells) -> list[str]:
     return [
         *lines,
         f"**Without noise**, NOT PRIVATE: {free}.",
-        f"**One bit a user**, with \u03b5 proved: R_K = {', '.join(votes)}.",
+        f"**One bit per user**, with \u03b5 proved: R_K = {', '.join(votes)}.",
     ]
 
 

@@ -308,8 +308,8 @@ class CellRun:
             seed = len(self._policies) + 1
             self._restarted = (
                 f"seed {seed} was cut and starts again with other noise: its users are asked again, and the "
-                "certificate composes both attempts: a claim that was met exactly fails, so claim more, or run under "
-                "another name with new users"
+                "certificate composes both attempts: a claim that was met exactly fails; request a larger epsilon, or "
+                "run under another name with new users"
             )
             self._identity = about["journal"]
             if not self.folder.charges_file(seed - 1).exists():
