@@ -29,9 +29,9 @@ SAME_EPSILON = 1.0 + 1e-6
 class Factors(NamedTuple):
     """The factors of a cell that vary within its group.
 
-    constants: settings of the algorithm. noise: settings of privacy besides model, epsilon and delta, and between
-    several algorithms the noise that ran. epsilon: the claimed one if the claim holds, else the certified one; infinite
-    without privacy.
+    constants: settings of the algorithm. noise: settings of privacy besides model, epsilon and delta. epsilon: the
+    claimed one if the claim holds, else the certified one; infinite without privacy. ran: the noise that ran, if there
+    are several algorithms; it follows from the other factors, and from the number of releases of the algorithm.
     """
 
     algorithm: str
@@ -40,11 +40,17 @@ class Factors(NamedTuple):
     model: str
     delta: float
     epsilon: float
+    ran: str
 
     @property
     def private(self) -> bool:
         """Whether privacy was asked for."""
         return self.model != "none"
+
+    @property
+    def budget(self) -> tuple[str, float, float]:
+        """Trust model, delta and epsilon."""
+        return self.model, self.delta, self.epsilon
 
     @property
     def comparable(self) -> bool:
@@ -62,7 +68,7 @@ class Factors(NamedTuple):
         found = (
             ("algorithm", self.algorithm != other.algorithm),
             ("constants", not same_constants),
-            ("noise", self.noise != other.noise),
+            ("noise", self.noise != other.noise or (self.budget == other.budget and self.ran != other.ran)),
             ("trust model", self.model != other.model),
             ("\u03b5", self.epsilon != other.epsilon),
             ("\u03b4", self.delta != other.delta),
@@ -89,11 +95,10 @@ def factors_of(cells: Sequence[ReportCell]) -> list[Factors]:
             name, settings = " ".join([name, *(f"{key.rpartition('.')[2]}={value}" for key, value in settings)]), ()
         private = cell.private
         noise_settings = _settings(row, noise) if private else ()
-        if private and not alone:
-            noise_settings += (("ran", _noise_of(cell)),)
+        ran = _noise_of(cell) if private and not alone else ""
         delta = float(row.get("claimed_delta", 0.0)) if private else 0.0
         epsilon = _epsilon(cell) if private else math.inf
-        found.append(Factors(name, settings, noise_settings, str(row["privacy.model"]), delta, epsilon))
+        found.append(Factors(name, settings, noise_settings, str(row["privacy.model"]), delta, epsilon, ran))
     return found
 
 
@@ -125,7 +130,7 @@ def _other_algorithm(factors: Sequence[Factors]) -> Iterable[tuple[int, int]]:
 
     So algorithms that were tuned, each with constants of its own, are compared as they were tuned.
     """
-    for bucket in _buckets(factors, lambda each: (each.model, each.delta, each.epsilon, each.noise)):
+    for bucket in _buckets(factors, lambda each: (each.budget, each.noise, each.ran)):
         pairs = (pair for pair in itertools.combinations(bucket, 2) if _algorithms_differ(factors, *pair))
         yield from _few(_comparable_constants(factors, pairs))
 
@@ -150,7 +155,7 @@ def _comparable_constants(factors: Sequence[Factors], pairs: Iterable[tuple[int,
 
 
 def _other_noise(factors: Sequence[Factors]) -> Iterable[tuple[int, int]]:
-    buckets = _buckets(factors, lambda each: (each.algorithm, each.constants, each.model, each.delta, each.epsilon))
+    buckets = _buckets(factors, lambda each: (each.algorithm, each.constants, each.budget))
     for bucket in buckets:
         pairs = itertools.combinations(bucket, 2)
         yield from _few((i, j) for i, j in pairs if factors[i].noise != factors[j].noise)

@@ -41,7 +41,7 @@ def _pairs(group: Group, one: str, other: str) -> list[tuple[int, int]]:
 
 def _conditions(group: Group, place: int) -> tuple[object, ...]:
     factors = group.factors[place]
-    return factors.model, factors.delta, factors.epsilon, factors.noise
+    return factors.budget, factors.noise, factors.ran
 
 
 def _places(group: Group, name: str) -> list[int]:

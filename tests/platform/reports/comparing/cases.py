@@ -39,7 +39,8 @@ def report_cell(
     if model == "none":
         claimed, proved = None, float("inf")
     releases = more.pop("releases", None)
-    noise = [{"mechanism": "laplace", "scale": 1.0 if releases is None else 0.1, "nodes_per_user": 1}]
+    scale = (1.0 if releases is None else 0.1) / proved
+    noise = [{"mechanism": "laplace", "scale": scale, "nodes_per_user": 1}]
     proof = certificate(model, claimed, proved, more.pop("audit", None)) | {"releases": releases, "noise": noise}
     ends = np.array(finals)
     row: dict[str, Any] = {
