@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -37,13 +38,14 @@ def run(options: argparse.Namespace) -> int:
 
     found = {label: one for path in options.certificates for label, one in certificates_in(path).items()}
     results = {label: verified(label, one) for label, one in found.items()}
-    if options.json:
-        say(as_json([_data(label, each, TAKEN_AS_STATED) for label, each in results.items()]))
-    else:
-        for label, each in results.items():
-            lines = [f"{label}: {f'stands. {verdict_line(found[label])}' if each.stands else 'DOES NOT STAND'}"]
-            say("\n".join([*lines, *(f"  {difference}" for difference in each.differences)]))
-        say(f"Taken as stated: {', '.join(TAKEN_AS_STATED)} (see docs/certificates.md).")
+    with suppress(BrokenPipeError):  # the exit code is part of the answer, read to its end or not
+        if options.json:
+            say(as_json([_data(label, each, TAKEN_AS_STATED) for label, each in results.items()]))
+        else:
+            for label, each in results.items():
+                lines = [f"{label}: {f'stands. {verdict_line(found[label])}' if each.stands else 'DOES NOT STAND'}"]
+                say("\n".join([*lines, *(f"  {difference}" for difference in each.differences)]))
+            say(f"Taken as stated: {', '.join(TAKEN_AS_STATED)} (see docs/certificates.md).")
     return EXIT_DONE if all(each.stands for each in results.values()) else EXIT_SOME_FAILED
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError, shown
+from dprl.privacy.certificate_json import checksum
 
 _MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
 _NUMBER = (int, float, str)
@@ -139,7 +140,7 @@ class CellFolder:
             done = _fields(self.marker_file, _MARKER)
             return CellResults(
                 records=_records(self.records_file),
-                certificate=_fields(self.certificate_file, _CERTIFICATE),
+                certificate=self.certificate(),
                 seconds=float(done["seconds"]),
                 finished_at=self.marker_file.stat().st_mtime,
                 theorem=str(done.get("theorem", "")),
@@ -163,7 +164,10 @@ class CellFolder:
     def certificate(self) -> dict[str, Any]:
         """Read the certificate of a finished cell, as from `Certificate.to_dict`. Raises DamagedCellError."""
         with self._reading():
-            return _fields(self.certificate_file, _CERTIFICATE)
+            found = _fields(self.certificate_file, _CERTIFICATE)
+            if found.get("checksum", checksum(found)) != checksum(found):  # earlier versions wrote none
+                raise ValueError(f"{self.certificate_file.name} was edited: its checksum does not match")
+            return found
 
     def versions(self) -> dict[str, Any]:
         """Read the versions behind a finished cell, as from `sweeps.versions`. Raises DamagedCellError."""

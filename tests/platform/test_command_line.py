@@ -16,6 +16,7 @@ import pytest
 
 from dprl.platform import commands, program
 from dprl.platform.command_line import main, resume_command
+from dprl.platform.configs.config import load_cells
 from dprl.platform.sweeps.cell import CellRun
 
 CONFIG = """\
@@ -319,12 +320,16 @@ def test_help_loads_nothing_and_certify_no_more_than_it_needs(config: Path) -> N
     assert not loaded_after("list") & heavy
 
 
-def test_a_reader_that_leaves_early_is_no_error(config: Path) -> None:
+def test_a_reader_that_leaves_early_is_no_error(config: Path, tmp_path: Path) -> None:
+    forged = tmp_path / "certificate.json"
+    (one, *_) = load_cells(config)
+    forged.write_text(json.dumps(one.certificate().to_dict() | {"checksum": "0"}))
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run([*MODULE, "list"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    for words, code in ((["list"], 0), (["verify", str(forged)], 1)):
+        done = subprocess.run([*MODULE, *words], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+        assert (done.returncode, done.stderr) == (code, "")
     os.close(writing)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_command_that_is_written_down_holds_no_secret() -> None:

@@ -20,10 +20,10 @@ def cut(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:20])
 
 
-def other_numbers(file: Path) -> None:
-    """Replace a nested number by a list."""
+def other_numbers(file: Path, epsilon: object) -> None:
+    """Replace the proved epsilon."""
     found = json.loads(file.read_text())
-    found["proved"]["epsilon_at_claimed_delta"] = [1]
+    found["proved"]["epsilon_at_claimed_delta"] = epsilon
     file.write_text(json.dumps(found))
 
 
@@ -41,7 +41,8 @@ DAMAGES: dict[str, Callable[[CellFolder], object]] = {
     "certificate a list": lambda cell: cell.certificate_file.write_text("[]"),
     "certificate a word": lambda cell: cell.certificate_file.write_text('"holds"'),
     "certificate without fields": lambda cell: cell.certificate_file.write_text("{}"),
-    "certificate of other types": lambda cell: other_numbers(cell.certificate_file),
+    "certificate of other types": lambda cell: other_numbers(cell.certificate_file, [1]),
+    "certificate edited": lambda cell: other_numbers(cell.certificate_file, 0.1),
     "certificate not UTF-8": lambda cell: cell.certificate_file.write_bytes(b"\xff\xfe"),
     "versions a list": lambda cell: cell.versions_file.write_text("[]"),
     "marker a list": lambda cell: cell.marker_file.write_text("[]"),
