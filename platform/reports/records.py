@@ -212,7 +212,12 @@ def halved_at(records: pd.DataFrame) -> np.ndarray:
 
 
 def halving_columns(records: pd.DataFrame) -> dict[str, float]:
-    """Return the columns of a cell's halving: the median with its interval, and the share of seeds halved."""
+    """Return the columns of a cell's halving: the median with its interval, and the share of seeds halved.
+
+    There are none if the first policy has no regret, of which nothing can be half.
+    """
+    if not records.loc[records["episode"] == records["episode"].min(), "regret"].any():
+        return {}
     values = halved_at(records)
     median, lower, upper = median_interval(values)
     share = float(np.isfinite(values).mean())

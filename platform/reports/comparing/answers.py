@@ -70,8 +70,8 @@ def _note(finding: Finding) -> str:
     """Return remarks: whether nothing was learned, and whether the cell is the only one."""
     cells = [cell for cell in finding.group.cells if finding.budget.allows(cell)]
     notes = []
-    if cells[0].saturated:
-        every = len(cells) > 1 and all(cell.saturated for cell in cells)
+    if cells[0].unlearned:
+        every = len(cells) > 1 and all(cell.unlearned for cell in cells)
         notes.append("nothing was learned in any of these cells" if every else "nothing was learned in it")
     if len(cells) == 1:
         notes.append("the only cell")

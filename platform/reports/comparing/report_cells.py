@@ -27,6 +27,7 @@ _OTHERS = ("episodes", "release", "audit")
 """Settings that have no dot in their name."""
 _SOURCES = "source_digest"
 _MOST_BLOCKS = 25
+_NEARLY = 0.95
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,14 @@ class ReportCell:
 
     @property
     def saturated(self) -> bool:
-        """Whether nothing was learned; earlier versions also noted cells without any regret."""
+        """Whether estimates stayed at their caps; earlier versions also noted cells without any regret."""
         return bool(self.row.get("note")) and bool(self.finals.any())
+
+    @property
+    def unlearned(self) -> bool:
+        """Whether nothing was learned: it is saturated, or ends with nearly the regret of the policy before any data."""
+        first, last = (float(self.row.get(f"regret_per_episode_{block}", 0.0)) for block in ("first", "last"))
+        return self.saturated or 0.0 < first * _NEARLY <= last
 
     @property
     def positive(self) -> bool:

@@ -78,7 +78,7 @@ def heading(groups: Sequence[Group]) -> str:
         return _without_budgets(groups)
     metric = told[0].group.metric
     what = f"{_EXTREME[metric.better]} {metric.label}" if metric is not None else ""
-    if all(each.cell.saturated for each in told):
+    if all(each.cell.unlearned for each in told):
         return "Nothing was learned at any certified privacy budget"
     names = {algorithm_name(cell.row) for each in told for cell in each.group.cells if cell.private}
     if len(names) == 1:
@@ -202,7 +202,7 @@ def _at_one_budget(told: Sequence[Finding]) -> list[Finding]:
     """
     group = max((each.group for each in told), key=lambda group: len(group.cells))
     here = [each for each in told if each.group is group]
-    learned = [each for each in here if not each.cell.saturated] or here
+    learned = [each for each in here if not each.cell.unlearned] or here
     epsilons = {each.budget.epsilon for each in learned}
 
     def rank(epsilon: float) -> tuple[int, float]:

@@ -144,7 +144,7 @@ class BudgetTables:
         group, cell, free = finding.group, finding.cell, finding.budget.model == "none"
         key = badge_of(cell.certificate)
         badge = "" if key in ("holds", "reference") else BADGES[key].inline
-        tag = styled("nothing was learned", "span", "tag") if cell.saturated else ""
+        tag = styled("nothing was learned", "span", "tag") if cell.unlearned else ""
         return [
             beside(self.names.with_swatch(cell), small(settings_of(group, cell)), badge, tag),
             with_grey_interval(estimate_text(shown(group, cell))),

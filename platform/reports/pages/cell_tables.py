@@ -200,7 +200,7 @@ def _cost(at: _Place) -> Inline:
 
 
 def _note(cell: ReportCell) -> str:
-    words = ["nothing was learned"] if cell.saturated else []
+    words = ["nothing was learned"] if cell.unlearned else []
     if cell.row.get("theorem"):
         words.append(f"covered by {cell.row['theorem']}")
     return "; ".join(words)

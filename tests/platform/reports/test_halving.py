@@ -79,6 +79,10 @@ def test_a_better_start_asks_for_more() -> None:
     assert halved_at(some).tolist() == [2.0, math.inf]
 
 
+def test_where_the_first_policy_is_optimal_there_is_nothing_to_halve() -> None:
+    assert halving_columns(records([[0.0, 0.2, 0.0], [0.0, 0.0, 0.0]], [1, 1, 1])) == {}
+
+
 def test_the_columns_are_the_median_its_interval_and_the_share() -> None:
     halved, never = [1.0, 0.5, 0.5], [1.0, 1.0, 1.0]
     assert halving_columns(records([halved] * 15 + [never] * 5, [1, 1, 1])) == {

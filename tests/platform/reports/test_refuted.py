@@ -20,6 +20,7 @@ from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.summary import privacy_columns, standing, worst_of
 from dprl.platform.sweeps.sweep import run_sweep
 from dprl.platform.tracking.cell_entries import cell_metrics, certificate_tags
+from dprl.privacy.certificate_json import sealed
 from tests.platform.reports.cases import cell, finished, jdp, page, records, summary, tables_of
 from tests.platform.reports.comparing.cases import report_cell
 from tests.platform.sweeps.test_sweep import cells_of as sweep_cells
@@ -90,7 +91,7 @@ def test_cells_are_pooled_by_their_worst_certificate_and_with_the_same_code_only
     assert (pooled.seeds, pooled.row["verdict"]) == (4, "holds")
     folder = layout.cells(cells)[0].folder
     told = json.loads(folder.certificate_file.read_text())
-    folder.certificate_file.write_text(json.dumps({**told, "audit": WRONG}))
+    folder.certificate_file.write_text(json.dumps(sealed({**told, "audit": WRONG})))
     (pooled,) = read_cells([layout])
     assert (pooled.proved, pooled.row["verdict"]) == (math.inf, "fails")
     versions = json.loads(folder.versions_file.read_text())

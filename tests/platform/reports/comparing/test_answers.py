@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import pytest
+
 from dprl.platform.reports.comparing.answers import Answer, answers_of
 from dprl.platform.reports.comparing.groups import groups_of, standing_text
 from dprl.platform.reports.comparing.report_cells import ReportCell
@@ -85,6 +87,16 @@ def test_where_nothing_was_learned_the_answer_says_so() -> None:
     assert four.note == ""
     (both,) = answers(report_cell(HIGH, note="x"), report_cell(LOW, note="x", algorithm="pucb")).values()
     assert both.note == "nothing was learned in any of these cells"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "told"), [(0.5, 0.5, True), (0.5, 0.48, True), (0.5, 0.47, False), (0, 0.1, False)]
+)
+def test_a_cell_that_ends_like_its_first_policy_has_learned_nothing(first: float, last: float, told: bool) -> None:
+    """An optimal first policy has nothing to learn."""
+    rates: dict[str, Any] = {"regret_per_episode_first": first, "regret_per_episode_last": last}
+    (one,) = answers(report_cell(HIGH, **rates)).values()
+    assert ("nothing was learned" in one.note) == told
 
 
 def test_two_seeds_have_no_interval_and_no_test() -> None:
