@@ -75,7 +75,7 @@ class ReportCell:
 
     @property
     def unlearned(self) -> bool:
-        """Whether nothing was learned: it is saturated, or ends with nearly the regret of the policy before any data."""
+        """Whether nothing was learned: it is saturated, or ends with nearly the regret of its first policy."""
         first, last = (float(self.row.get(f"regret_per_episode_{block}", 0.0)) for block in ("first", "last"))
         return self.saturated or 0.0 < first * _NEARLY <= last
 
