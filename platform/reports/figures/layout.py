@@ -70,7 +70,8 @@ def compose(chart: Chart, style: Style) -> Figure:
                     continue
                 axes = _axes(figure, frame, height, (j, bottom))
                 draw_panel(axes, chart, panel, style)
-                _title(axes, panel.title, next(letters) if titled else "", style)
+                title = _in_lines(panel.title, frame.panel_width + frame.gap, style)
+                _title(axes, title, next(letters) if titled else "", style)
                 below = grid[i + 1][j] if i + 1 < rows else None
                 axes.tick_params(labelbottom=below is None, labelleft=j == 0 or row[j - 1] is None)
                 if not noted:
@@ -141,8 +142,9 @@ def _frame_of(chart: Chart, grid: Sequence[Sequence[Panel | None]], style: Style
         len(key) * text_height("x", style.small) * 1.25 + 0.06 * inch if key else 0.0
     )
     titled = len(panels) > 1
-    head = text_height(_colour_rows(chart, style), style.labels) * 1.15 + 0.09 * inch if keyed else 0.02 * inch
-    titles = text_height("x", style.text) + 0.09 * inch if titled else 0.1 * inch
+    head = text_height(_colour_rows(chart, style), style.labels) * 1.15 + 0.14 * inch if keyed else 0.02 * inch
+    lines = [_in_lines(panel.title, panel_width + gap, style) for panel in panels]
+    titles = max(text_height(line, style.text) for line in lines) + 0.09 * inch if titled else 0.1 * inch
     return _Frame(width, panel_width, max(wanted, needed), left, gap, titles, head, foot, 0.17 * inch, keyed)
 
 
@@ -180,9 +182,21 @@ def _title(axes: Axes, title: str, letter: str, style: Style) -> None:
         return
     look: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
     look |= {"fontsize": style.text, "color": style.frame("ink"), "annotation_clip": False}
-    axes.annotate(letter, (0.0, 1.0), (0, 0.45 * style.text), weight="bold", **look)
+    axes.annotate(letter + "\n" * title.count("\n"), (0.0, 1.0), (0, 0.45 * style.text), weight="bold", **look)
     width = text_width(f"{letter} ", style.text, bold=True) * 72 + 0.25 * style.text
     axes.annotate(title, (0.0, 1.0), (width, 0.45 * style.text), **look)
+
+
+def _in_lines(title: str, width: float, style: Style) -> str:
+    """Return a panel's title in lines that end before the next panel's title."""
+    room, lines = width - text_width("m m", style.text, bold=True), [""]
+    for part in title.split(", "):
+        longer = f"{lines[-1]}, {part}" if lines[-1] else part
+        if lines[-1] and text_width(longer, style.text) > room:
+            lines.append(part)
+        else:
+            lines[-1] = longer
+    return ",\n".join(lines)
 
 
 def _note_unlearned(axes: Axes, panel: Panel, style: Style) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -274,7 +275,10 @@ def test_text_stays_text() -> None:
 @pytest.mark.parametrize(("style", "width"), [("paper", 5.5), ("paper", 2.7), ("slides", None), ("phone", None)])
 def test_no_text_leaves_the_figure_or_lies_on_another(style: str, width: float | None) -> None:
     wide = [report_cell(of("pucb", jdp(1.0), horizon=6)), report_cell(of("bernstein_vi", LDP, horizon=6))]
-    for found in report_charts([*MIXED, *wide]):
+    raw = of("pucb", jdp(1.0)).as_mapping()
+    names = "random_mdp", "gridworld"
+    long = [report_cell(read_experiment(raw | {"env": {"name": name, "horizon": 12}})) for name in names]
+    for found in report_charts([*MIXED, *wide, *long]):
         figure = compose(found, style_of(style, width=width))
         figure.canvas.draw()
         texts: list[Any] = [text for text in figure.findobj(Text) if text.get_text().strip()]
@@ -284,6 +288,8 @@ def test_no_text_leaves_the_figure_or_lies_on_another(style: str, width: float |
             assert box.x1 <= figure.bbox.width + 1.0, texts[i]
             assert box.y0 >= -1.0, texts[i]
             assert box.y1 <= figure.bbox.height + 1.0, texts[i]
+        large = [box for box, text in zip(boxes, texts, strict=True) if text.get_fontsize() == style_of(style).text]
+        assert not any(one.padded(-2.0).overlaps(other) for one, other in itertools.combinations(large, 2))
 
 
 def test_labels_are_moved_apart_and_stay_in_the_panel() -> None:
