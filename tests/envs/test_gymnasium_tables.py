@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -93,6 +94,28 @@ def test_blackjack_is_that_of_gymnasium(kwargs: str) -> None:
 def test_what_has_no_table_is_refused(fields: dict[str, Any], rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
         GymnasiumTable(**fields)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (None, "ModuleNotFoundError: No module named "),
+        ("raise RuntimeError('boom')", "RuntimeError: boom"),
+        ("unknown", "NameError: name 'unknown' is not defined"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("def broken(:", "SyntaxError: invalid syntax "),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_refused_in_one_line(
+    source: str | None, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if source is not None:
+        (tmp_path / "dprl_test_corridors.py").write_text(f"{source}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    rule = r"^env_id must name a module that can be imported, got 'dprl_test_corridors:Corridor-v0' "
+    with pytest.raises(ValueError, match=rf"{rule}\({reason}") as told:
+        GymnasiumTable("dprl_test_corridors:Corridor-v0", 9)
+    assert "\n" not in str(told.value)
 
 
 class Corridor(gymnasium.Env[int, int]):

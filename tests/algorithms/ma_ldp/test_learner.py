@@ -58,6 +58,16 @@ def test_with_the_printed_noise_nothing_is_learned() -> None:
     assert abs(np.mean(regrets) - uniform_regret(NetworkMDP().build())) < 4.0 * error
 
 
+@pytest.mark.parametrize("value", ["maxmin", "joint"])
+def test_each_of_more_agents_than_actions_prefers_an_action(value: Any) -> None:
+    """An agent that plans leave out would draw its actions at random."""
+    env = NetworkMDP(n_agents=3, gap=0.02).build()
+    found = learner(MALDPConfig(bonus_scale=0.0, value=value), NoStatisticsPrivacy(rewards="public"), env, 500)
+    found.learn(500)
+    assert env.n_agents > env.n_actions
+    assert found._planning.plan.chances[0, env.start].max(axis=1).tolist() == [1.0] * 3
+
+
 def uneven() -> LinearMixtureMDP:
     """Two agents with rewards at the same places, a tenth as large for one of them; alone, each would learn its own."""
     mdp = NetworkMDP().build()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -46,13 +47,17 @@ def test_labels_are_in_the_config_of_a_cell() -> None:
     assert named.short_name([]) == "\u03b5 = 1"
 
 
-@pytest.mark.parametrize("label", ["x" * 41, "two\nlines", " space"])
+@pytest.mark.parametrize("label", ["x" * 41, "x" * 41 + "\n", "two\nlines", " space"])
 def test_labels_fit_into_a_figure(label: str) -> None:
     for keys in ({"label": label}, {"algorithm": label}):
         with pytest.raises(UserError, match=r"label: must be at most 40 printable") as told:
             read(**keys)
         assert len(str(told.value)) <= 300
         assert "\n" not in str(told.value)
+    for key in ("label", "algorithm_label"):
+        with pytest.raises(ValueError, match=rf"^{key} must be at most 40 printable") as refused:
+            dataclasses.replace(read(), **dict[str, Any]({key: label}))
+        assert "\n" not in str(refused.value)
 
 
 def test_a_label_is_text() -> None:

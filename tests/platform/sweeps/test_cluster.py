@@ -1,16 +1,21 @@
-"""Ray on this machine: a start that takes too long is repeated, and reported in one line."""
+"""Ray on this machine: a start that takes too long is repeated, and reported in one line; what trials ask of Ray."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
+from ray import tune
 from ray._private.node import Node
 
 from dprl.platform.errors import UserError
-from dprl.platform.sweeps.cluster import connected
+from dprl.platform.sweeps.cluster import _trainable, connected
+from dprl.platform.sweeps.trial import CellTrial
+from tests.platform.tracking.cases import cells_in
 
 TOO_LATE = "The current node timed out during startup. This could happen because some of the raylet failed to startup."
 
@@ -71,6 +76,35 @@ def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(ray, "init", Starts(9, TypeError("init() got an unexpected keyword argument")))
     with pytest.raises(TypeError):
         connected(None).__enter__()
+
+
+@pytest.mark.parametrize(
+    ("memories", "cpus", "asked"),
+    [
+        ((None, None), 1, None),
+        ((4.0, None), 1, [{"CPU": 1, "memory": 4_000_000_000}, {"CPU": 1}]),
+        ((None, 0.5), 1, [{"CPU": 1}, {"CPU": 1, "memory": 500_000_000}]),
+        ((4.0, 0.5), 1, [{"CPU": 1, "memory": 4_000_000_000}, {"CPU": 1, "memory": 500_000_000}]),
+        ((None, None), 2, [{"CPU": 2}, {"CPU": 2}]),
+    ],
+)
+def test_each_cell_reserves_its_cpus_and_the_memory_that_it_asks_for(
+    memories: tuple[float | None, ...],
+    cpus: int,
+    asked: list[dict[str, int]] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With one CPU and no memory, Ray's default is enough."""
+    cells = {
+        cell.digest: dataclasses.replace(cell, experiment=dataclasses.replace(cell.experiment, memory=memory))
+        for cell, memory in zip(cells_in(tmp_path), memories, strict=True)
+    }
+    monkeypatch.setattr(tune, "with_parameters", lambda trial, **_: trial)
+    monkeypatch.setattr(tune, "with_resources", lambda _, resources: [resources({"cell": one}) for one in cells])
+    found = _trainable(cells, cpus)
+    assert (found is CellTrial) == (asked is None)
+    assert asked is None or [one.bundles for one in found] == [[bundle] for bundle in asked]
 
 
 @pytest.mark.slow

@@ -22,8 +22,10 @@ from dprl.privacy import (
     StatisticsPrivatizer,
     Streams,
 )
+from dprl.privacy.base import TrustModel
 from dprl.privacy.certificate import Certificate
 from dprl.privacy.mechanisms.gram_laws import GramGaussian, printed_gaussian_sigma, printed_laplace_scale
+from dprl.privacy.threat_models import THREAT_MODELS, of_statistics
 
 SMALL, LARGE = StatisticsLayout(5, 4, 2, 2, 3), StatisticsLayout(5, 50, 10, 10, 3)
 EXACT = NoiseConfig(arithmetic="exact")
@@ -107,6 +109,24 @@ def test_open_rewards_prove_nothing_and_the_certificate_says_why() -> None:
     assert as_printed.request.choice == "clipping: none, rewards: open; what the paper has"
     public = printed("gram_laplace")
     assert any("assumed to be public" in channel for channel in public.threat_model.excluded)
+
+
+@pytest.mark.parametrize("model", ["jdp", "shuffle", "ldp"])
+@pytest.mark.parametrize("rewards", ["public", "noisy", "open"])
+@pytest.mark.parametrize("clipped", [True, False])
+def test_without_clips_or_with_open_rewards_no_channel_is_covered(
+    model: TrustModel, rewards: str, clipped: bool
+) -> None:
+    found = of_statistics(model, rewards, clipped)
+    assert (found.covered == ()) == (not clipped or rewards == "open")
+    attained_by = THREAT_MODELS["statistics", model].attained_by
+    if not clipped:
+        attained_by = "users with ever longer features"
+    if rewards == "open":
+        attained_by = "any two different corrections"
+    assert found.attained_by == attained_by
+    assert any("(D7)" in channel for channel in found.excluded) == (not clipped)
+    assert any("(D6)" in channel for channel in found.excluded) == (rewards == "open")
 
 
 def test_nothing_is_claimed_without_noise() -> None:

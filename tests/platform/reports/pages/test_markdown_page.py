@@ -20,6 +20,14 @@ grid_search:
   - {algorithm: {name: private_ucb_vi}, episodes: 300, privacy: {model: jdp, epsilon: 1, delta: 1e-6}}
 seeds: 6
 """
+TWO_ALGORITHMS = """\
+name: pair
+algorithm: {name: {grid_search: [private_ucb_vi, bernstein_vi]}, replan_growth: 0.1, bonus_scale: 0.01}
+env: {name: riverswim, n_states: 3, horizon: 3}
+privacy: {model: jdp, epsilon: 10, delta: 1e-6}
+episodes: 2000
+seeds: 3
+"""
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +100,26 @@ def test_the_page_says_how_it_was_made(home: Path, capsys: pytest.CaptureFixture
     page = output(capsys, home, "a")
     assert f"**Regenerate.** `dprl report a --storage {home} --out" in page
     assert page.count("source_digest") == 1
+
+
+def test_a_requested_ratio_is_the_seconds_episodes_to_the_firsts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DPRL_HOME", str(tmp_path))
+    (tmp_path / "pair.yaml").write_text(TWO_ALGORITHMS)
+    assert main(["run", str(tmp_path / "pair.yaml")]) == 0
+    for one, other in (("private_ucb_vi", "bernstein_vi"), ("bernstein_vi", "private_ucb_vi")):
+        page = output(capsys, tmp_path, "pair", "--compare", one, other, "--no-figures")
+        assert page.count(" at equal noise\n") == 1
+        assert f"\n## {one} against {other} at equal noise\n" in page
+        told = f"Median episodes to half regret of {other}, divided by those of {one}: above 1, {one} needs fewer."
+        assert told in " ".join(page.split())
+        *_, cells = tables_of(page)
+        halved = {row["Algorithm"]: int(row["Episodes to half regret"]) for row in cells}
+        assert halved[one] != halved[other]
+        (line,) = next(table for table in tables_of(page) if "environment" in table[0])
+        ratio = f"{halved[other] / halved[one]:.3g} ({halved[other]} / {halved[one]})"
+        assert ratio in line.values()
 
 
 def test_json_is_that_of_the_report(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
