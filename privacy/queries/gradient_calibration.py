@@ -26,9 +26,10 @@ from dprl.privacy.validation import check_choice, check_positive
 PAPER_CLIP, _PAPER_SIGN_CLIP = 0.01, 1.0
 # Loss by which noise is lowered at least; a smaller gain is rounding.
 _WORTH = 1.0 + 1e-6
+_REMEMBERED = 256
 
 
-@lru_cache
+@lru_cache(_REMEMBERED, typed=True)
 def vector_law(
     mechanism: str, budget: GradientBudget, clip: float | None, scaling: Scaling = "paper"
 ) -> VectorMechanism:
@@ -44,17 +45,36 @@ def vector_law(
     try:
         least, law_of = VECTOR_LAWS[mechanism](budget, clip, scaling)
         law = law_of(least)
-        if budget.delta <= 0.0:
-            return law
-        # A law whose losses are rarely the largest, and losses of bits, leave room for less noise.
-        epsilon, delta = inside(budget.epsilon, budget.delta)
-        more = largest(lambda loss: budget.curve(law_of(loss)).delta(epsilon), delta, least)
-        louder = law_of(more) if more > least * _WORTH else law
-        return louder if budget.curve(louder).delta(epsilon) <= delta else law
+        return law if budget.delta <= 0.0 else _least_noise(budget, law, least, law_of)
     except ValueError as error:
         if budget.submissions == 1:
             raise
         raise ValueError(f"{error} (one of {budget.submissions} submissions)") from error
+
+
+def _least_noise(
+    budget: GradientBudget, law: VectorMechanism, loss: float, law_of: Callable[[float], VectorMechanism]
+) -> VectorMechanism:
+    """Return the law of the largest loss that meets a budget with delta > 0; `law`, that of `loss`, where none gains.
+
+    A law whose losses are rarely the largest, and the losses of bits, leave room for less noise.
+    """
+    epsilon, delta = inside(budget.epsilon, budget.delta)
+
+    def delta_of(other: float) -> float:
+        try:
+            return budget.curve(law_of(other)).delta(epsilon)
+        except ValueError:  # beyond the losses that the law can have
+            return float(other >= loss)
+
+    def holds(found: VectorMechanism) -> bool:
+        return budget.curve(found).delta(budget.epsilon) <= budget.delta
+
+    more = largest(delta_of, delta, loss)
+    if holds(law) and more <= loss * _WORTH:
+        return law
+    found = law_of(more)
+    return found if holds(found) or not holds(law) else law
 
 
 @dataclass(frozen=True)
@@ -90,8 +110,9 @@ class GradientBudget:
     @property
     def bit(self) -> RandomizedResponse | None:
         """The randomizer of one score bit; None without bits."""
-        each = min(LARGEST_EPSILON, quotient_down(self.score_epsilon, self.submissions))
-        return RandomizedResponse(each) if each > 0.0 else None
+        if self.score_epsilon == 0.0:
+            return None
+        return RandomizedResponse(min(LARGEST_EPSILON, quotient_down(self.score_epsilon, self.submissions)))
 
     @property
     def rest(self) -> float:
@@ -105,7 +126,7 @@ class GradientBudget:
     def curve(self, law: VectorMechanism) -> PrivacyCurve:
         """Return the curve of all submissions with a law."""
         curves = [law.curve()] if self.bit is None else [law.curve(), self.bit.curve(Sensitivity.of_cells(1))]
-        return compose([repeat(curve, self.submissions) for curve in curves])
+        return repeat(compose(curves), self.submissions)  # in the ledger's order
 
 
 _Law = tuple[float, Callable[[float], VectorMechanism]]

@@ -18,11 +18,11 @@ from dprl.privacy import (
     Streams,
 )
 from dprl.privacy.accounting.closed_forms import gaussian_mu
-from dprl.privacy.accounting.composition import compose, repeat
+from dprl.privacy.accounting.composition import repeat
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
-from dprl.privacy.queries.gradient_calibration import GradientLayout, less
+from dprl.privacy.queries.gradient_calibration import GradientBudget, GradientLayout, less, vector_law
 
 D = 112
 MECHANISMS = ["clipped_laplace", "projected_random_sign", "privunit", "clipped_gaussian"]
@@ -58,12 +58,50 @@ def test_with_delta_all_that_an_agent_sends_together_proves_the_request(
     noise = []
     for scores in ({}, {"release_scores": "private", "score_epsilon": 0.5}):
         settings = LocalGradientPrivacy(2.0, delta, mechanism, submissions=submissions, **scores)  # type: ignore[arg-type]
-        query = settings.build(GradientLayout(D), 4, Streams(0, "x", NoiseConfig(arithmetic))).query
-        sent = compose([repeat(event.curve(), submissions) for event in query.events("seeded")])
-        assert 2.0 * (1.0 - 1e-6) < sent.epsilon(delta) <= 2.0
-        noise.append(query.noise_norm)
+        privatizer = settings.build(GradientLayout(D), 4, Streams(0, "x", NoiseConfig(arithmetic)))
+        planned = privatizer.planned_certificate("x")
+        assert planned.verdict == "holds"
+        assert 2.0 * (1.0 - 1e-6) < planned.to_dict()["proved"]["epsilon_at_claimed_delta"] <= 2.0
+        noise.append(privatizer.query.noise_norm)
     # Bits with a quarter of the budget cost a third more noise if nothing is composed, and less if it is.
     assert noise[0] <= noise[1] < 1.34 * noise[0]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "budget"),
+    [
+        # Discrete Gaussians beside bits: some delta is lost in every submission.
+        ("clipped_gaussian", GradientBudget(1.0, 1e-9, 10, 1000, True, 0.25)),
+        ("clipped_gaussian", GradientBudget(8.0, 1e-12, 100_000, 1000, True, 2.0)),
+        ("clipped_gaussian", GradientBudget(69.03039015056052, 1e-9, 1, 10, True, 34.51519507528026)),
+        # Laws without a larger loss, and one for which the sum of the losses is rounded.
+        ("privunit", GradientBudget(12.0, 1e-6, 2, 10, True)),
+        ("privunit", GradientBudget(60.0, 1e-6, 2, 10, False)),
+        ("clipped_laplace", GradientBudget(2000.0, 1e-6, 1, 10, True, 200.0)),
+        ("clipped_laplace", GradientBudget(7.4554290068489635e-06, 1e-9, 1000, 100, False)),
+    ],
+)
+def test_no_law_is_beyond_its_budget_or_its_own_limits(mechanism: str, budget: GradientBudget) -> None:
+    settings = LocalGradientPrivacy(
+        budget.epsilon, budget.delta, mechanism, submissions=budget.submissions, score_epsilon=budget.score_epsilon,
+        release_scores="private" if budget.bit else "none",
+    )  # fmt: skip
+    streams = Streams(0, "x", NoiseConfig("exact" if budget.exact else "fast"))
+    privatizer = settings.build(GradientLayout(budget.dimension), 2, streams)
+    assert privatizer.query.law == vector_law(mechanism, budget, None)
+    assert privatizer.planned_certificate("x").verdict == "holds"
+
+
+def test_a_share_of_a_bit_that_is_no_number_is_refused() -> None:
+    settings = LocalGradientPrivacy(1.0, submissions=10, release_scores="private", score_epsilon=5e-324)
+    with pytest.raises(ValueError, match="epsilon must"):
+        mechanism_of(settings)
+
+
+def test_noise_does_not_depend_on_what_was_calibrated_before() -> None:
+    """The noise's identity has the clip as it was written."""
+    one, other = (mechanism_of(LocalGradientPrivacy(1.0, clip=clip)) for clip in (1.0, 1))
+    assert (type(one.clip), type(other.clip)) == (float, int)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0, 10.0])
