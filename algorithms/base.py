@@ -76,7 +76,13 @@ class Metric:
         return 0.0, min(self.most, horizon if self.unit in ("reward", "steps") else math.inf)
 
 
-REGRET = Metric("regret", "sum", "reward", headline=True)
+REGRET = Metric(
+    "regret",
+    "sum",
+    "reward",
+    headline=True,
+    definition="the optimal value minus that of the policy of the episode, both exact, summed over episodes",
+)
 """Exact pseudo-regret of the deployed policies, never a realised return."""
 SATURATED = Metric("saturated", "mean")
 """Share of cells with an optimistic value clipped at its cap."""

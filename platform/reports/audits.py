@@ -157,7 +157,7 @@ def _measured(finding: Finding, measured: Measurement) -> str:
     at = f"{sure}; {measured.method}, {measured.runs:,} runs each, {measured.probe}"
     if math.isinf(finding.claim.epsilon):
         return f"{at}; {finding.note}"
-    return f"{at}; proved there: {number(measured.proved.epsilon)}"
+    return f"{at}; proved for this: {number(measured.proved.epsilon)}"
 
 
 def _table(head: tuple[str, ...], findings: Sequence[Finding]) -> str:

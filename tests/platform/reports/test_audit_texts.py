@@ -82,7 +82,7 @@ def test_the_proof_is_told_with_the_verdict_on_the_claim(proof: NoiseProof, text
 
 def test_a_measurement_is_told_with_its_confidence_runs_and_limit() -> None:
     assert told()[-1] == (
-        "  measured    epsilon >= 0.5 with 95 % confidence; two worlds, 3,000 runs each, one count; proved there: 1"
+        "  measured    epsilon >= 0.5 with 95 % confidence; two worlds, 3,000 runs each, one count; proved for this: 1"
     )
     for bound, limited in ((0.99, True), (0.97, False)):
         assert (" (the most that 3,000 runs can show)" in told(bounds=(bound, 0.0), largest=1.0)[0]) == limited
