@@ -214,7 +214,7 @@ def halved_at(records: pd.DataFrame) -> np.ndarray:
 def halving_columns(records: pd.DataFrame) -> dict[str, float]:
     """Return the columns of a cell's halving: the median with its interval, and the share of seeds halved.
 
-    There are none if the first policy has no regret, of which nothing can be half.
+    There are none if the first policy has no regret to halve.
     """
     if not records.loc[records["episode"] == records["episode"].min(), "regret"].any():
         return {}
