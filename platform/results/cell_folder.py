@@ -15,6 +15,7 @@ import pandas as pd
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError, shown
+from dprl.privacy.certificate import SCHEMA
 from dprl.privacy.certificate_json import checksum
 
 _MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
@@ -165,7 +166,8 @@ class CellFolder:
         """Read the certificate of a finished cell, as from `Certificate.to_dict`. Raises DamagedCellError."""
         with self._reading():
             found = _fields(self.certificate_file, _CERTIFICATE)
-            if found.get("checksum", checksum(found)) != checksum(found):  # earlier versions wrote none
+            # Certificates of earlier schemas have none.
+            if found.get("schema") == SCHEMA and found.get("checksum") != checksum(found):
                 raise ValueError(f"{self.certificate_file.name} was edited: its checksum does not match")
             return found
 

@@ -86,7 +86,7 @@ class LocalGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQu
 
     *Formal guarantee.* (epsilon, delta)-LDP of everything that one agent sends in `submissions` adaptive submissions,
     for any two environments and all their episodes. With delta = 0 each submission has exactly epsilon / submissions,
-    after the epsilon of score bits is deducted; with delta > 0 the noise is the least for all of them together.
+    after the epsilon of score bits is deducted; with delta > 0 all of them meet the request together.
 
     Args:
         mechanism: the randomizer of a gradient.

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patheffects import withStroke
 
 from dprl.platform.reports.figures.charts import Chart, Line, Panel, labels_of
 from dprl.platform.reports.figures.colours import NO_PRIVACY, look
@@ -215,7 +214,7 @@ def _note_unlearned(axes: Axes, panel: Panel, style: Style) -> bool:
         va=va,
         fontsize=style.small,
         color=style.frame("muted"),
-        path_effects=[withStroke(linewidth=2, foreground=style.frame("page"))],
+        bbox={"facecolor": style.frame("page"), "alpha": 0.75, "linewidth": 0, "pad": 0.5},
         zorder=5,
     )
     return True

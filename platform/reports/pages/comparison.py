@@ -54,7 +54,7 @@ def halving_comparison(groups: Sequence[Group], one: str, other: str) -> list[Bl
         _section(
             "Effect of the noise at equal algorithms",
             "Median episodes to half regret with the first noise, divided by those with the second: above 1, the "
-            "second noise needs fewer. Both certify the same \u03b5 and \u03b4.",
+            "second noise needs fewer. Both meet the same claim; the certified \u03b5 is that of the first.",
             (_ENVIRONMENT, _ALGORITHM, _SETTINGS, _PRIVACY, _NOISES),
             noises,
         ),

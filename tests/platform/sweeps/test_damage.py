@@ -27,6 +27,12 @@ def other_numbers(file: Path, epsilon: object) -> None:
     file.write_text(json.dumps(found))
 
 
+def without_checksum(file: Path) -> None:
+    found = json.loads(file.read_text())
+    del found["checksum"]
+    file.write_text(json.dumps(found))
+
+
 def other_records(cell: CellFolder, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
     change(pd.read_parquet(cell.records_file)).to_parquet(cell.records_file)
 
@@ -42,6 +48,7 @@ DAMAGES: dict[str, Callable[[CellFolder], object]] = {
     "certificate a word": lambda cell: cell.certificate_file.write_text('"holds"'),
     "certificate without fields": lambda cell: cell.certificate_file.write_text("{}"),
     "certificate of other types": lambda cell: other_numbers(cell.certificate_file, [1]),
+    "certificate without its checksum": lambda cell: without_checksum(cell.certificate_file),
     "certificate edited": lambda cell: other_numbers(cell.certificate_file, 0.1),
     "certificate not UTF-8": lambda cell: cell.certificate_file.write_bytes(b"\xff\xfe"),
     "versions a list": lambda cell: cell.versions_file.write_text("[]"),

@@ -71,7 +71,7 @@ def cell(privacy: Mapping[str, Any]) -> Experiment:
     raw = {
         "name": "scored",
         "algorithm": {"name": "private_ucb_vi"},
-        "env": {"name": "riverswim", "n_states": 3, "horizon": 2},
+        "env": {"name": "riverswim", "n_states": 3, "horizon": 4},
         "privacy": dict(privacy),
         "episodes": EPISODES,
         "seeds": 3,

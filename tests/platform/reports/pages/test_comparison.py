@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from dprl.platform.configs.experiment import read_experiment
@@ -19,7 +20,7 @@ LESS = PRIVACY | {"families": "one_hot", "counter": "auto"}
 SMALL: dict[str, Any] = {"bonus_scale": 0.03, "precision_scale": 0.03}
 
 
-def cell(halved_at: float, name: str = OURS, privacy: dict[str, Any] = PRIVACY, **constants: Any) -> ReportCell:
+def cell(halved_at: float | None, name: str = OURS, privacy: dict[str, Any] = PRIVACY, **constants: Any) -> ReportCell:
     """A cell with the noise of its settings; all plan on one schedule if nothing else is said."""
     episodes = constants.pop("episodes", 1000)
     one = read_experiment(
@@ -32,7 +33,10 @@ def cell(halved_at: float, name: str = OURS, privacy: dict[str, Any] = PRIVACY, 
             "seeds": 3,
         }
     )
-    return reported(one, records(one), halved_at=halved_at)
+    found = reported(one, records(one), halved_at=halved_at)
+    return (
+        found if halved_at is not None else replace(found, row={k: v for k, v in found.row.items() if k != "halved_at"})
+    )
 
 
 def compared(cells: list[ReportCell], one: str = OURS, other: str = OTHER) -> dict[str, list[dict[str, str]]]:
@@ -98,3 +102,5 @@ def test_a_ratio_never_mixes_settings_of_an_algorithm() -> None:
 def test_cells_without_regret_or_without_privacy_are_in_no_ratio() -> None:
     free = [cell(10.0, name, {"model": "none"}) for name in (OURS, OTHER)]
     assert compared(free) == {}
+    optimal_from_the_start = [cell(None, name) for name in (OURS, OTHER)]
+    assert compared(optimal_from_the_start) == {}
