@@ -23,7 +23,7 @@ from dprl.platform.results.sweep_identity import Stages
 
 _DIGESTS = ("env.table", "env.source")
 """Settings that follow from an environment's id and arguments."""
-_NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
+NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
 """Settings that are part of every cell's name in other words."""
 
 
@@ -136,7 +136,7 @@ def naming_keys(cells: Sequence[ReportCell]) -> list[str]:
     flats = [cell.row for cell in cells]
     keys = dict.fromkeys(key for flat in flats for key in flat)
     known = (key for key in keys if ("." in key and not key.startswith("env.")) or key in ("release", "audit"))
-    return needed_keys(flats, [key for key in known if key not in _NAMED and varies(key, flats)], _NAMED)
+    return needed_keys(flats, [key for key in known if key not in NAMED and varies(key, flats)], NAMED)
 
 
 def cell_name(cell: ReportCell, keys: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dprl.platform.configs.varying import varies
 from dprl.platform.reports.cell_texts import Row, plain, setting_text
 from dprl.platform.reports.comparing.declared import compatible, declared_pairs
-from dprl.platform.reports.comparing.groups import Group
+from dprl.platform.reports.comparing.groups import NAMED, Group
 from dprl.platform.reports.documents.blocks import Block, Heading, Paragraph, Section, Table
 from dprl.platform.reports.tables import episode_reached
 from dprl.platform.reports.verdicts import privacy_text
@@ -23,7 +23,6 @@ _ENVIRONMENT, _ALGORITHM, _SETTINGS, _PRIVACY, _NOISE, _NOISES = (
     "noise: from, to",
 )
 _TEXTS = (_ENVIRONMENT, _ALGORITHM, _SETTINGS, _PRIVACY, _NOISE, _NOISES)
-_NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
 _BOUNDS = """\
 Both medians are in brackets. `> x`: the first had not halved when its run ended; `< x`: the second had not."""
 _Scales = tuple[tuple[str, float], ...]
@@ -63,19 +62,21 @@ def halving_comparison(groups: Sequence[Group], one: str, other: str) -> list[Bl
 
 
 def _algorithm_pairs(group: Group, one: str, other: str) -> Iterator[_Pair]:
+    keys = _varying(group)
     for i, j in _declared(group, "algorithm"):
         by_name = {str(group.cells[at].row["algorithm.name"]): group.cells[at] for at in (i, j)}
         if {*by_name} == {one, other}:
             ours, theirs = by_name[one], by_name[other]
-            settings, noise = _settings(group, {**theirs.row, **ours.row})
+            settings, noise = _settings(keys, {**theirs.row, **ours.row})
             key = (_environment(group), settings, privacy_text(ours.certificate), noise or "default")
             yield _Pair(key, theirs.row, ours.row)
 
 
 def _noise_pairs(group: Group) -> Iterator[_Pair]:
+    keys = _varying(group)
     for pair in _declared(group, "noise"):
-        first, second = sorted((group.cells[at] for at in pair), key=lambda cell: _settings(group, cell.row)[1])
-        (settings, before), (_, after) = (_settings(group, cell.row) for cell in (first, second))
+        first, second = sorted((group.cells[at] for at in pair), key=lambda cell: _settings(keys, cell.row)[1])
+        (settings, before), (_, after) = (_settings(keys, cell.row) for cell in (first, second))
         name, privacy = str(first.row["algorithm.name"]), privacy_text(first.certificate)
         yield _Pair((_environment(group), name, settings, privacy, f"{before}, {after}"), first.row, second.row)
 
@@ -90,13 +91,17 @@ def _declared(group: Group, kind: str) -> Iterator[tuple[int, int]]:
             yield i, j
 
 
-def _settings(group: Group, row: Row) -> tuple[str, str]:
-    """Return those settings of the algorithm, besides its scales, and of the noise that vary in the group."""
+def _varying(group: Group) -> list[str]:
+    """Return the settings that vary in the group, besides scales and those with a column of their own."""
     rows = [cell.row for cell in group.cells]
-    keys = dict.fromkeys(key for each in rows for key in each if key not in _NAMED and not key.endswith("_scale"))
-    told = [key for key in keys if key in row and varies(key, rows)]
+    keys = dict.fromkeys(key for each in rows for key in each if key not in NAMED and not key.endswith("_scale"))
+    return [key for key in keys if varies(key, rows)]
+
+
+def _settings(keys: Sequence[str], row: Row) -> tuple[str, str]:
+    """Return the cell's values of these settings: those of the algorithm, and those of the noise."""
     algorithm, noise = (
-        " ".join(setting_text(key, row[key]) for key in told if key.startswith(sections))
+        " ".join(setting_text(key, row[key]) for key in keys if key in row and key.startswith(sections))
         for sections in (("algorithm.",), ("privacy.", "noise."))
     )
     return algorithm, noise
