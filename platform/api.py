@@ -96,7 +96,7 @@ def grid(*alternatives: object, **settings: object) -> dict[str, Any]:
     return {key: {GRID: list(value)} if isinstance(value, list | tuple) else value for key, value in settings.items()}
 
 
-def experiments(config: Config | None = None, /, **settings: Any) -> list[Experiment]:  # noqa: ANN401
+def experiments(config: Config | None = None, **settings: Any) -> list[Experiment]:  # noqa: ANN401
     """Return the experiments of a config, one per cell of its grid, as `dprl sweep` would run them.
 
     config: see `Config`; None for settings alone. settings: sections and keys of a config, replacing those of `config`:
@@ -125,7 +125,7 @@ def content_of(config: str | Path | Mapping[str, Any] | None, settings: Mapping[
     return {**raw, **{key: plain(value, key) for key, value in settings.items()}}
 
 
-def certify(config: Config | None = None, /, **settings: Any) -> list[Certificate]:  # noqa: ANN401
+def certify(config: Config | None = None, **settings: Any) -> list[Certificate]:  # noqa: ANN401
     """Return the certificate of each experiment, computed from the noise that a run would draw; nothing is run.
 
     The arguments are those of `experiments`. With `users` and `horizon` instead of a config, the result is one
@@ -165,7 +165,7 @@ def compose(*certificates: CertificateSource, disjoint: bool = False) -> Certifi
     return composed(certificates, disjoint)
 
 
-def audit(config: Config | None = None, /, *, runs: int | None = None, audit_seed: int = 0, **settings: Any) -> Any:  # noqa: ANN401
+def audit(config: Config | None = None, *, runs: int | None = None, audit_seed: int = 0, **settings: Any) -> Any:  # noqa: ANN401
     """Attack the noise of each experiment; return a DataFrame with one row per attack.
 
     Columns: cell, name, claimed, proved and measured epsilon, verdict. Measured epsilons are lower bounds that hold
@@ -299,12 +299,12 @@ def load(name: str | Path, *, storage: str | Path | None = None) -> Sweep:
     return Sweep(layout)
 
 
-def run(config: Config | None = None, /, **settings: Any) -> Sweep:  # noqa: ANN401
+def run(config: Config | None = None, **settings: Any) -> Sweep:  # noqa: ANN401
     """Run every cell in this process, without Ray, and return the sweep; arguments as those of `sweep`."""
     return _sweep("process", config, settings)
 
 
-def sweep(config: Config | None = None, /, **settings: Any) -> Sweep:  # noqa: ANN401
+def sweep(config: Config | None = None, **settings: Any) -> Sweep:  # noqa: ANN401
     """Run every cell as a Ray Tune trial and return the sweep; repeat the call to resume it.
 
     Further arguments, besides those of `experiments`: storage, the folder of all results (default: $DPRL_HOME or

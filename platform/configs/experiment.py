@@ -165,6 +165,8 @@ class Experiment:
         if self.label:
             return self.label
         flat = self.parameters()
+        if "env.env_id" in flat and "env.env_id" not in varying:
+            flat["env.name"] = flat["env.env_id"]
         last_names = [key.rpartition(".")[2] for key in varying]
         words = []
         for key, short in zip(varying, last_names, strict=True):

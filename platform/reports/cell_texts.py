@@ -11,6 +11,9 @@ from dprl.platform.configs.experiment import NEEDS_ITS_NAME
 from dprl.platform.reports.tables import episode_reached
 
 Row = Mapping[str, Any]
+ENV_NAME = "env.name"
+ENV_HIDDEN = {"env.env_id", "env.table", "env.source"}
+"""Settings of an environment that its name here contains, or that follow from it."""
 _TRUST = {"jdp": "central", "shuffle": "shuffle", "ldp": "local"}
 
 
@@ -27,6 +30,11 @@ def trust_word(model: str) -> str:
 def algorithm_name(cell: Row) -> str:
     """Return the config's label of the cell's algorithm, by default its name."""
     return str(cell.get("algorithm_label") or cell["algorithm.name"])
+
+
+def environment_name(cell: Row) -> str:
+    """Return the name of the cell's environment: its id in Gymnasium, or its name here."""
+    return str(cell.get("env.env_id") or cell[ENV_NAME])
 
 
 def shared_settings(cells: Sequence[Row]) -> list[str]:

@@ -61,7 +61,9 @@ def test_yaml_and_python_make_the_same_experiments(tmp_path: Path) -> None:
 
 def test_settings_replace_those_of_a_config() -> None:
     privacy = CentralPrivacy(2.0, 1e-6, counter="auto")
-    changed = dprl.experiments(GRID, seeds=np.int64(3), privacy=privacy, algorithm=dprl.grid("pucb", "private_ucb_vi"))
+    changed = dprl.experiments(
+        config=GRID, seeds=np.int64(3), privacy=privacy, algorithm=dprl.grid("pucb", "private_ucb_vi")
+    )
     assert [(cell.algorithm.name, cell.privacy, cell.seeds) for cell in changed] == [
         ("pucb", privacy, 3),
         ("private_ucb_vi", privacy, 3),

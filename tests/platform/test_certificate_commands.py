@@ -19,7 +19,7 @@ OLD = Path(__file__).parent / "reports/recorded_0_1/sweeps/recorded/cells/841ca2
 
 
 def planned(**changes: Any) -> dict[str, Any]:
-    settings = {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-6, "users": 1000, "horizon": 5}
+    settings: dict[str, Any] = {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-6, "users": 1000, "horizon": 5}
     [found] = dprl.certify(**settings | changes)
     return found.to_dict()
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dprl.algorithms import Metric
 from dprl.platform.configs.varying import needed_keys, varies
-from dprl.platform.reports.cell_texts import algorithm_name, plain, setting_text
+from dprl.platform.reports.cell_texts import ENV_HIDDEN, ENV_NAME, algorithm_name, environment_name, plain, setting_text
 from dprl.platform.reports.comparing.declared import Factors, Kind, declared_pairs, factors_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.inference.effects import Effect, effect, scale_of
@@ -21,8 +21,6 @@ from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.summary import standing
 from dprl.platform.results.sweep_identity import Stages
 
-_DIGESTS = ("env.table", "env.source")
-"""Settings that follow from an environment's id and arguments."""
 NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
 """Settings that are part of every cell's name in other words."""
 
@@ -121,7 +119,7 @@ def groups_of(cells: Sequence[ReportCell], stages: Stages | None = None) -> list
     """Return the groups of `cells`, in their order. stages: in which seeds were added, None if all at once."""
     flats = [cell.row for cell in cells]
     keys = [key for key in dict.fromkeys(key for flat in flats for key in flat) if key.startswith("env.")]
-    told = ["env.name", *(key for key in keys if key not in ("env.name", *_DIGESTS) and varies(key, flats))]
+    told = [key for key in keys if key not in {ENV_NAME, *ENV_HIDDEN} and varies(key, flats)]
     found: dict[tuple[object, ...], list[ReportCell]] = {}
     for cell in cells:
         key = (*(plain(cell.row.get(name)) for name in keys), cell.row["episodes"], cell.metric)
@@ -157,7 +155,7 @@ def standing_text(cell: ReportCell) -> str:
 
 def _group(members: Sequence[ReportCell], told: Sequence[str], *, long: bool) -> Group:
     row = members[0].row
-    words = [setting_text(key, row[key]) for key in told if key in row]
+    words = [environment_name(row), *(setting_text(key, row[key]) for key in told if row.get(key, "") != "")]
     if long:
         words.append(f"K={int(row['episodes']):,}")
     metric = members[0].metric

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from dprl.algorithms import Metric
 from dprl.platform.errors import counted
-from dprl.platform.reports.cell_texts import algorithm_name, trust_word
+from dprl.platform.reports.cell_texts import algorithm_name, environment_name, trust_word
 from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of, rival_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.inference.effects import Effect
@@ -358,7 +358,7 @@ def _mapped(groups: Sequence[Group]) -> list[str]:
     """Return what a reward is worth in environments with rewards outside [0, 1]."""
     rows = [group.cells[0].row for group in groups]
     ranges = {
-        str(row.get("env.env_id", row["env.name"])): (row["derived_reward_low"], row["derived_reward_high"])
+        environment_name(row): (row["derived_reward_low"], row["derived_reward_high"])
         for row in rows
         if "derived_reward_high" in row
     }

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dprl.platform.configs.varying import needed_keys
-from dprl.platform.reports.cell_texts import Row, algorithm_name, plain, short_setting, trust_word
+from dprl.platform.reports.cell_texts import (
+    ENV_HIDDEN,
+    ENV_NAME,
+    Row,
+    algorithm_name,
+    environment_name,
+    plain,
+    short_setting,
+    trust_word,
+)
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.charts import Fill, LineName
 from dprl.platform.reports.figures.colours import Look, Palette, Shades, look
@@ -189,17 +198,22 @@ def delta_sentence(lines: Lines) -> str:
 
 
 def columns_of(cells: Sequence[ReportCell], over: str = "") -> dict[tuple[str, ...], str]:
-    """Return the environments and lengths of these cells, each with its title: the settings that differ.
+    """Return the environments and lengths of these cells, each with its title: their names and the settings needed.
 
     over: the setting on the x axis, which is in no title.
     """
     keys = [key for key in dict.fromkeys(key for cell in cells for key in cell.row) if key.startswith("env.")]
     keys = [key for key in (*keys, EPISODES) if key != over]
     told = [key for key in keys if len({_value(cell, key) for cell in cells}) > 1]
+    seen = {key: list(dict.fromkeys(_value(cell, key) for cell in cells)) for key in told}
+    always = [ENV_NAME, *(key for key in told if key in _SYMBOLS)]
+    needed = {*always, *needed_keys([cell.row for cell in cells], [key for key in told if key not in always], always)}
+    names = [key for key in told if key in {ENV_NAME, *ENV_HIDDEN}]
     found: dict[tuple[str, ...], str] = {}
-    for cell in sorted(cells, key=lambda cell: [_sortable(cell.row.get(key)) for key in told]):
-        words = [_column_word(key, cell.row[key]) for key in told if key in cell.row]
-        found.setdefault(column_of(cell, over), ", ".join(words))
+    for cell in sorted(cells, key=lambda cell: [_sortable(cell, key, seen[key]) for key in told]):
+        words = [environment_name(cell.row)] if names else []
+        words += [_column_word(key, cell.row[key]) for key in told if key in cell.row and key in needed - {*names}]
+        found.setdefault(column_of(cell, over), ", ".join(filter(None, words)))
     return found
 
 
@@ -213,9 +227,9 @@ def _value(cell: ReportCell, key: str) -> str:
     return plain(cell.row.get(key))
 
 
-def _sortable(value: object) -> tuple[bool, float, str]:
-    number = isinstance(value, int | float)
-    return number, float(value) if isinstance(value, int | float) else 0.0, str(value)
+def _sortable(cell: ReportCell, key: str, seen: Sequence[str]) -> float:
+    value = cell.row.get(key)
+    return float(value) if isinstance(value, int | float) else float(seen.index(_value(cell, key)))
 
 
 _SYMBOLS = {"env.horizon": "H", "env.n_states": "S", "env.n_actions": "A", EPISODES: "K"}

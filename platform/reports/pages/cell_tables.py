@@ -12,7 +12,16 @@ from markupsafe import Markup
 from dprl.algorithms import Metric
 from dprl.platform.configs.varying import varies
 from dprl.platform.errors import counted
-from dprl.platform.reports.cell_texts import Row, algorithm_name, median_text, plain, trust_word
+from dprl.platform.reports.cell_texts import (
+    ENV_HIDDEN,
+    ENV_NAME,
+    Row,
+    algorithm_name,
+    environment_name,
+    median_text,
+    plain,
+    trust_word,
+)
 from dprl.platform.reports.comparing.findings import reference_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
@@ -143,11 +152,11 @@ def _columns(names: Names, places: Sequence[_Place], kept: Sequence[_Place]) -> 
 
 def _setting_keys(rows: Sequence[Row]) -> list[str]:
     """Return the settings that differ, besides those with a column of their own."""
-    own = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta", "env.name")
+    own = {"algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta", ENV_NAME, *ENV_HIDDEN}
     keys = dict.fromkeys(key for row in rows for key in row)
     known = [key for key in keys if "." in key or key == "episodes"]
     found = [key for key in known if key not in own and varies(key, rows)]
-    names = ["env.name"] if len({row["env.name"] for row in rows}) > 1 else []
+    names = [ENV_NAME] if len({environment_name(row) for row in rows}) > 1 else []
     return [*names, *sorted(found, key=lambda key: not key.startswith("env."))][:_MOST_COLUMNS]
 
 
@@ -157,11 +166,11 @@ def _of_setting(key: str, rows: Sequence[Row]) -> _Column:
     def text(at: _Place) -> Inline:
         if key not in at.cell.row:
             return ""
-        value = at.cell.row[key]
+        value = environment_name(at.cell.row) if key == ENV_NAME else at.cell.row[key]
         told = f"{int(value):,}" if key == "episodes" else plain(value)
         return Rich(told, Markup("_<wbr>").join(told.split("_")))
 
-    header = "Environment" if key == "env.name" else key.rpartition(".")[2].replace("_", " ").capitalize()
+    header = "Environment" if key == ENV_NAME else key.rpartition(".")[2].replace("_", " ").capitalize()
     return _Column(header, "word" if any(isinstance(row.get(key), str) for row in rows) else "n", text)
 
 

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from dprl.algorithms import Metric
 from dprl.platform.configs.varying import varies
-from dprl.platform.reports.cell_texts import Row, median_text, setting_text
+from dprl.platform.reports.cell_texts import ENV_HIDDEN, ENV_NAME, Row, environment_name, median_text, setting_text
 from dprl.platform.reports.comparing.groups import Group, naming_keys
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.documents.blocks import Rich
@@ -62,7 +62,9 @@ def short_title(group: Group, groups: Sequence[Group]) -> str:
     rows = [each.cells[0].row for each in groups]
     keys = [key for key in rows[0] if (key.startswith("env.") or key == "episodes") and varies(key, rows)]
     row = group.cells[0].row
-    words = [_setting(key, row[key]) for key in keys if key in row]
+    words = [_setting(key, row[key]) for key in keys if row.get(key, "") != "" and key not in {ENV_NAME, *ENV_HIDDEN}]
+    if len({environment_name(each) for each in rows}) > 1:
+        words.insert(0, environment_name(row).replace("_", " "))
     return ", ".join(words) if words else group.title
 
 
@@ -70,10 +72,10 @@ def environment_words(groups: Sequence[Group]) -> list[str]:
     """Return the settings that all groups share: the environment and its settings, and the number of episodes."""
     rows = [group.cells[0].row for group in groups]
     shared = [key for key in rows[0] if key.startswith("env.") and all(key in row for row in rows)]
-    keys = [key for key in shared if not varies(key, rows)]
-    named = [key for key in keys if key == "env.name"]
-    words = [_WORDS.get(str(rows[0][key]), str(rows[0][key])) for key in named]
-    words += [_setting(key, rows[0][key]) for key in keys if key not in named]
+    keys = [key for key in shared if key not in {ENV_NAME, *ENV_HIDDEN} and not varies(key, rows)]
+    names = {environment_name(row) for row in rows}
+    words = [_WORDS.get(name, name) for name in names] if len(names) == 1 else []
+    words += [_setting(key, rows[0][key]) for key in keys if rows[0][key] != ""]
     found = [", ".join(words)] if words else []
     units = {group.unit for group in groups}
     if not varies("episodes", rows):

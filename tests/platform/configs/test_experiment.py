@@ -190,3 +190,11 @@ def test_seeds_draw_different_noise() -> None:
     second.learn(50)
     totals = [learner.privatizer.channel.released for learner in (first, second)]
     assert (totals[0] != totals[1]).any()
+
+
+def test_an_environment_of_gymnasium_is_labelled_by_its_id() -> None:
+    frozen = {"name": "gymnasium", "env_id": "FrozenLake-v1", "horizon": 4}
+    cells = [cell(), cell(env=frozen)]
+    assert [one.short_name(varying_keys(cells)) for one in cells] == ["riverswim", "FrozenLake-v1"]
+    cells = [cell(env=frozen), cell(env={**frozen, "env_id": "Taxi-v3"})]
+    assert [one.short_name(varying_keys(cells)) for one in cells] == ["FrozenLake-v1", "Taxi-v3"]

@@ -221,6 +221,34 @@ def test_markers_lie_symmetrically_around_their_epsilon() -> None:
     assert math.sqrt(left * right) == pytest.approx(2.0)
 
 
+def on(env: dict[str, Any]) -> ReportCell:
+    return report_cell(read_experiment(cell(NONE).as_mapping() | {"env": env, "privacy": jdp(1.0)}))
+
+
+FROZEN: dict[str, Any] = {"name": "gymnasium", "env_id": "FrozenLake-v1", "horizon": 10}
+
+
+@pytest.mark.parametrize(
+    ("envs", "titles"),
+    [
+        (
+            [{"name": "riverswim", "n_states": 3, "horizon": 4}, FROZEN],
+            ["riverswim, S = 3, H = 4", "FrozenLake-v1, H = 10"],
+        ),
+        ([FROZEN, {"name": "riverswim", "n_states": 3, "horizon": 10}], ["FrozenLake-v1", "riverswim, S = 3"]),
+        (
+            [FROZEN, {**FROZEN, "kwargs": "is_slippery=False"}, {**FROZEN, "env_id": "CliffWalking-v1"}],
+            ["FrozenLake-v1", "FrozenLake-v1, is_slippery=False", "CliffWalking-v1"],
+        ),
+        ([FROZEN, {**FROZEN, "horizon": 5}], ["H = 5", "H = 10"]),
+    ],
+)
+def test_panels_are_titled_by_environment_and_the_settings_needed(
+    envs: list[dict[str, Any]], titles: list[str]
+) -> None:
+    assert [panel.title for panel in chart("frontier", *map(on, envs)).panels] == titles
+
+
 def test_the_axis_of_horizons_has_those_that_were_run() -> None:
     cells = [report_cell(of("bernstein_vi", jdp(1.0), horizon)) for horizon in (3, 4, 8)]
     axis = chart("horizon", *cells).x
