@@ -7,18 +7,26 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
 from benchmarks import subjects
-from benchmarks.harness import Blocks, Row, command_line, microseconds_per_episode, show, time_verdict
+from benchmarks.harness import (
+    Blocks,
+    Row,
+    command_line,
+    cpu_seconds,
+    microseconds_per_episode,
+    repeated,
+    show,
+    time_verdict,
+)
 from dprl.algorithms import ALGORITHMS, TabularLearner
 from dprl.algorithms.tabular.blocks import draw_visits
 from dprl.envs import Env, FiniteMDP, RandomGame
-from dprl.privacy import CentralPrivacy, LocalPrivacy, PrivacyConfig, Streams
+from dprl.privacy import CentralPrivacy, LocalPrivacy, PrivacyConfig
 
 EPISODES = 10**9
 GROWTH = 0.01
@@ -33,19 +41,14 @@ NOISES: dict[str, PrivacyConfig] = {
 def learner(env: Env, name: str, privacy: PrivacyConfig, episodes: int, **settings: str) -> TabularLearner:
     """Return a learner with plans on a schedule."""
     config: Any = ALGORITHMS[name]
-    algorithm, streams = config(replan_growth=GROWTH, **SCALES, **settings), Streams(0, "benchmark")
-    built: TabularLearner = algorithm.build(
-        env, algorithm.privatizer(env, privacy, episodes, streams), episodes, streams
-    )
-    return built
+    found: TabularLearner = subjects.built(config(replan_growth=GROWTH, **SCALES, **settings), env, privacy, episodes)
+    return found
 
 
 def whole_run(env: Env, name: str, privacy: PrivacyConfig, episodes: int) -> float:
     """Return CPU seconds of a run in blocks, after another run that has compiled everything."""
     learner(env, name, privacy, 10_000).learn(10_000)
-    start = time.process_time()
-    learner(env, name, privacy, episodes).learn(episodes)
-    return time.process_time() - start
+    return cpu_seconds(lambda n: learner(env, name, privacy, n).learn(n), episodes)
 
 
 def one_by_one(env: Env, name: str, privacy: PrivacyConfig, episodes: int) -> float:
@@ -71,18 +74,12 @@ def against_naive(mdp: FiniteMDP, label: str) -> Row:
     """Return CPU microseconds for the transitions of a block, by our program and by a straightforward one."""
     generator = np.random.default_rng(0)
     policy = generator.integers(mdp.n_actions, size=(mdp.horizon, mdp.n_states))
-
-    def ours(n: int) -> None:
-        for _ in range(n):
-            draw_visits(mdp.transitions, mdp.start, policy, 10**6, generator)
-
-    def theirs(n: int) -> None:
-        for _ in range(n):
-            naive_visits(mdp, policy, 10**6, generator)
-
-    row: Row = {"label": label}
-    row["ours"], row["naive"] = (microseconds_per_episode(draw, Blocks(100)) for draw in (ours, theirs))
-    return row | {"ratio": row["naive"] / row["ours"]}
+    programs = {
+        "ours": lambda: draw_visits(mdp.transitions, mdp.start, policy, 10**6, generator),
+        "naive": lambda: naive_visits(mdp, policy, 10**6, generator),
+    }
+    took = {name: microseconds_per_episode(repeated(draw), Blocks(100)) for name, draw in programs.items()}
+    return {"label": label, **took, "ratio": took["naive"] / took["ours"]}
 
 
 def run(console: Console, options: argparse.Namespace) -> Row:

@@ -19,6 +19,7 @@ from benchmarks.harness import (
     Row,
     Run,
     command_line,
+    judged,
     race,
     repeated,
     show,
@@ -35,12 +36,12 @@ from benchmarks.naive_dp_nash_vi import (
     nearest_by_linprog,
     pure_equilibrium,
 )
-from benchmarks.subjects import PLANNED_EPISODES, Model, trust
-from dprl.algorithms import DPNashVIConfig
+from benchmarks.subjects import PLANNED_EPISODES, Model, built, trust
+from dprl.algorithms import DPNashVIConfig, TabularLearner
 from dprl.algorithms.dp_nash_vi.postprocessing import Postprocessed, postprocess
-from dprl.envs.games import MarkovGame, RandomGame
+from dprl.envs.games import RandomGame
 from dprl.envs.games.equilibria import EquilibriumScratch, coarse_correlated_equilibrium, equilibrium_scratch
-from dprl.privacy import CountPrivatizer, Streams, kernel
+from dprl.privacy import kernel
 from dprl.privacy.base import Float64Array
 
 Kind = Literal["any", "no pure"]
@@ -70,9 +71,9 @@ class Case(NamedTuple):
     ours: Blocks
     linprog: Blocks
     closed_form: Blocks
-    most_microseconds: float
+    most: float
     least_over_linprog: float
-    least_over_closed_form: float
+    least_over_closed: float
 
 
 def _game(n_states: int, n_actions: int) -> RandomGame:
@@ -111,11 +112,6 @@ def postprocess_often(n: int, tables: Float64Array, slack: float, found: Postpro
             postprocess(tables[i], slack, found)
 
 
-def privatizer(chosen: DPNashVIConfig, game: MarkovGame, model: Model, episodes: int) -> CountPrivatizer:
-    """The certified privatizer of a run of `episodes` episodes."""
-    return chosen.privatizer(game, trust(model, EPSILON), episodes, Streams(0, "benchmark"))
-
-
 def mixed_share(policy: Float64Array) -> float:
     """The share of steps and states where a policy [H,S,A,B] is not pure."""
     return float((policy.max(axis=(2, 3)) < 1.0).mean())
@@ -124,40 +120,30 @@ def mixed_share(policy: Float64Array) -> float:
 def against_linprog(case: Case, bonus: str, model: Model, start: int) -> Row:
     """Time ours and the three programs, from episode `start` on."""
     game, chosen = case.spec.build(), BONUSES[bonus]
-    private = privatizer(chosen, game, model, PLANNED_EPISODES)
-    learner = chosen.build(game, private, PLANNED_EPISODES, Streams(0, "benchmark"))
+    learner: TabularLearner = built(chosen, game, trust(model, EPSILON), PLANNED_EPISODES)
+    settings = Settings.of(learner.privatizer, chosen)
     learner.learn(start)
 
     def program(of: type[NaiveNashVI]) -> NaiveNashVI:
-        settings = Settings.of(private, chosen)
         theirs = of(Game.of(game), PLANNED_EPISODES, settings, np.random.default_rng(0))
         theirs.jump_to(start)
         return theirs
 
-    linprog, closed, pure = (program(of) for of in (NaiveNashVI, ClosedFormNashVI, PureFirstNashVI))
+    pure = program(PureFirstNashVI)
     others = {
-        "linprog": (repeated(linprog.episode), case.linprog),
-        "closed_form": (repeated(closed.episode), case.closed_form),
+        "linprog": (repeated(program(NaiveNashVI).episode), case.linprog),
+        "closed_form": (repeated(program(ClosedFormNashVI).episode), case.closed_form),
         "pure_first": (repeated(pure.episode), case.closed_form),
     }
-    row = {"case": case.label, "bonus": bonus, "model": model, **race(learner.learn, case.ours, others)}
+    row = {"case": case.label, "bonus": bonus, "model": model, "privacy": TRUST_MODELS[model]}
+    times = race(learner.learn, case.ours, others)
     mixed = mixed_share(np.asarray(learner.policy, dtype=np.float64))
-    return row | {"mixed": mixed, "mixed_naive": mixed_share(pure.policy)}
+    return with_goals(case, {**row, **times, "mixed": mixed, "mixed_naive": mixed_share(pure.policy)})
 
 
-def judged(row: Row) -> Row:
-    """Return a row of `against_linprog` with its ratios and goals."""
-    case = next(case for case in CASES if case.label == row["case"])
-    linprog, closed, pure = (row[name] / row["ours"] for name in ("linprog", "closed_form", "pure_first"))
-    return row | {
-        "privacy": TRUST_MODELS[row["model"]],
-        "most": time_verdict(row["ours"], case.most_microseconds),
-        "over_linprog": linprog,
-        "least": verdict(linprog, case.least_over_linprog),
-        "over_closed": closed,
-        "least_closed": verdict(closed, case.least_over_closed_form),
-        "over_pure": pure,
-    }
+def with_goals(case: Case, row: Row) -> Row:
+    """Return a row of times on a case with ratios and goals."""
+    return judged(row, case.most, linprog=case.least_over_linprog, closed_form=case.least_over_closed, pure_first=None)
 
 
 def matrix_games(size: int, games: Kind) -> tuple[Float64Array, Float64Array]:
@@ -242,7 +228,7 @@ def run(console: Console, options: argparse.Namespace) -> Row:
         "S {n_states} | rows at once {cells} | visits {visits} | ours {ours:.1f} | goal {most} | linprog {linprog:.0f} "
         "| ratio {ratio:.0f} | goal {least}",
     )
-    learners = [judged(against_linprog(*cell, start)) for cell in product(CASES, BONUSES, MODELS)]
+    learners = [against_linprog(*cell, start) for cell in product(CASES, BONUSES, MODELS)]
     report(console, learners)
     return {"learners": learners, "equilibria": equilibria, "postprocessing": postprocessing}
 
@@ -254,9 +240,9 @@ def report(console: Console, rows: list[Row]) -> None:
         "dp_nash_vi: CPU microseconds per episode, and ratios to ours",
         rows,
         "game {case} | bonus {bonus} | privacy {privacy} | ours {ours:.1f} | goal {most} | linprog {linprog:.0f} "
-        "| ratio {over_linprog:.0f} | goal {least} | closed form {closed_form:.0f} | ratio {over_closed:.0f} "
-        "| goal {least_closed} | pure first {pure_first:.0f} | ratio {over_pure:.0f} "
-        "| mixed {mixed:.0%}, theirs {mixed_naive:.0%}",
+        "| ratio {over_linprog:.0f} | goal {least_linprog} | closed form {closed_form:.0f} "
+        "| ratio {over_closed_form:.0f} | goal {least_closed_form} | pure first {pure_first:.0f} "
+        "| ratio {over_pure_first:.0f} | mixed {mixed:.0%}, theirs {mixed_naive:.0%}",
     )
 
 

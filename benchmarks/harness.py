@@ -33,12 +33,14 @@ def microseconds_per_episode(run: Run, blocks: Blocks) -> float:
 
     It is CPU time and a minimum, because other processes on the machine can only make a block more expensive.
     """
-    seconds = []
-    for _ in range(blocks.repeats):
-        start = time.process_time()
-        run(blocks.episodes)
-        seconds.append(time.process_time() - start)
-    return min(seconds) / blocks.episodes * 1e6
+    return min(cpu_seconds(run, blocks.episodes) for _ in range(blocks.repeats)) / blocks.episodes * 1e6
+
+
+def cpu_seconds(run: Run, n: int) -> float:
+    """Return the CPU seconds of `run(n)`."""
+    start = time.process_time()
+    run(n)
+    return time.process_time() - start
 
 
 def race(ours: Run, blocks: Blocks, others: Mapping[str, tuple[Run, Blocks]]) -> dict[str, float]:
@@ -93,6 +95,16 @@ def time_verdict(value: float, goal: float | None) -> str:
     about = machine()
     family = about["processor"] if about["vectors"] == "AVX-512" else "narrower"
     return verdict(value, goal and TIME_ALLOWANCE.get(str(family), 1.0) * goal, at_most=True)
+
+
+def judged(row: Row, most: float | None, **least: float | None) -> Row:
+    """Return a row of times with the goal of ours ('most'), and others' ratios to ours ('over_...') with their goals.
+
+    least: goal of the ratio of each other program, by its name in the row; None without a goal.
+    """
+    ratios = {name: row[name] / row["ours"] for name in least}
+    row = row | {"most": time_verdict(row["ours"], most)} | {f"over_{name}": ratio for name, ratio in ratios.items()}
+    return row | {f"least_{name}": verdict(ratio, least[name]) for name, ratio in ratios.items()}
 
 
 def show(console: Console, title: str, rows: Sequence[Row], columns: str) -> None:

@@ -14,15 +14,16 @@ from rich.console import Console
 
 from benchmarks.harness import Blocks, Row, command_line, microseconds_per_episode, show, time_verdict, verdict
 from benchmarks.naive_ma_ldp import NaiveMALDP, TensorPlanner
+from benchmarks.subjects import PLANNED_EPISODES, built
 from dprl.algorithms.ldp_sign_votes import LDPSignVotesConfig
 from dprl.algorithms.ma_ldp import MALDPConfig
 from dprl.algorithms.ma_ldp.algorithm import MALDPLearner
 from dprl.algorithms.ma_ldp.planning import make_plan, planning
 from dprl.envs import LinearMixtureMDP, NetworkMDP
-from dprl.privacy import LocalBitPrivacy, LocalStatisticsPrivacy, Streams
+from dprl.privacy import LocalBitPrivacy, LocalStatisticsPrivacy
 from dprl.privacy.base import Float64Array
 
-EPSILON, MOST_EPISODES = 1.0, 1_000_000
+EPSILON = 1.0
 
 
 class Case(NamedTuple):
@@ -46,11 +47,10 @@ CASES = (
 
 def learner(env: LinearMixtureMDP, rewards: str, share: bool = False) -> MALDPLearner:
     """Return a learner behind certified Laplace noise."""
-    streams = Streams(0, "benchmark")
     config = MALDPConfig(share=share, value="joint" if share else "maxmin")
     privacy = LocalStatisticsPrivacy(EPSILON, rewards=rewards)  # type: ignore[arg-type]
-    privatizer = config.privatizer(env, privacy, MOST_EPISODES, streams)
-    return config.build(env, privatizer, MOST_EPISODES, streams)
+    found: MALDPLearner = built(config, env, privacy, PLANNED_EPISODES)
+    return found
 
 
 def naive(env: LinearMixtureMDP) -> NaiveMALDP:
@@ -81,9 +81,7 @@ def measure(case: Case, quick: bool) -> Row:
 
 def votes(quick: bool) -> float:
     """Return CPU microseconds per episode of LDP-SignVotes on the network of two agents."""
-    env, streams, config = NetworkMDP().build(), Streams(0, "benchmark"), LDPSignVotesConfig()
-    privatizer = config.privatizer(env, LocalBitPrivacy(EPSILON), MOST_EPISODES, streams)
-    ours = config.build(env, privatizer, MOST_EPISODES, streams)
+    ours = built(LDPSignVotesConfig(), NetworkMDP().build(), LocalBitPrivacy(EPSILON), PLANNED_EPISODES)
     ours.learn(10)
     return microseconds_per_episode(ours.learn, Blocks(1000, 50 if quick else 200))
 

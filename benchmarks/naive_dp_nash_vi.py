@@ -6,7 +6,6 @@ Paper: [QW24] Algorithm 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -273,27 +272,19 @@ class NaiveNashVI(NaiveLearner):
 
     def roll_out(self) -> tuple[Integers, Integers]:
         """One episode under the deployed policy: states [H+1] and joint actions a*B + b [H]."""
-        return self._roll_out(lambda probabilities: int(self.rng.choice(len(probabilities), p=probabilities)))
+        states = np.zeros(self.horizon + 1, dtype=np.int64)
+        actions = np.zeros(self.horizon, dtype=np.int64)
+        states[0] = self.draw(self.game.start)
+        for h in range(self.horizon):
+            actions[h] = self.draw(self.policy[h, states[h]].ravel())
+            pair = divmod(int(actions[h]), self.n_min)
+            states[h + 1] = self.draw(self.game.transitions[(h, states[h], *pair)])
+        return states, actions
 
     def roll_out_with(self, uniforms: Floats) -> tuple[Integers, Integers]:
         """The same driven by 2H+1 given uniforms: the first state's, then a joint action's and a state's a step."""
-        given = iter(uniforms)
-
-        def pick(probabilities: Floats) -> int:
-            reached = np.cumsum(probabilities)
-            return min(int(reached.searchsorted(next(given), side="right")), len(reached) - 1)
-
-        return self._roll_out(pick)
-
-    def _roll_out(self, draw: Callable[[Floats], int]) -> tuple[Integers, Integers]:
-        states = np.zeros(self.horizon + 1, dtype=np.int64)
-        actions = np.zeros(self.horizon, dtype=np.int64)
-        states[0] = draw(self.game.start)
-        for h in range(self.horizon):
-            actions[h] = draw(self.policy[h, states[h]].ravel())
-            pair = divmod(int(actions[h]), self.n_min)
-            states[h + 1] = draw(self.game.transitions[(h, states[h], *pair)])
-        return states, actions
+        self.uniforms = iter(uniforms)
+        return self.roll_out()
 
     def absorb(self, states: Integers, actions: Integers) -> None:
         """Add one user's counts, and the noise that the next release needs."""

@@ -82,8 +82,11 @@ class NaiveLearner:
     """Episodes of a learner from private counts: exact counts and, separately, the noise of the trust model.
 
     Separate sums give the same releases without the partial sums of the tree. jdp: the binary counter of Chan, Shi and
-    Song (2011), one active node per level; ldp: one draw per user and cell.
+    Song (2011), one active node per level; ldp: one draw per user and cell. uniforms: those that the next roll-out
+    uses instead of `rng`, in the order of its draws.
     """
+
+    uniforms: Iterator[float] = iter(())
 
     def __init__(self, zeros: Counts, trust_model: TrustModel, noise_scale: float, rng: np.random.Generator) -> None:
         self.counts, self.local_noise = 1.0 * zeros, 1.0 * zeros
@@ -120,6 +123,13 @@ class NaiveLearner:
                 self.close_node(level)
         elif self.trust_model == "ldp":
             self.local_noise = math.sqrt(episode) * laplace_noise(self.counts, self.noise_scale, self.rng)
+
+    def draw(self, probabilities: Floats) -> int:
+        """One index with these probabilities."""
+        uniform = next(self.uniforms, None)
+        if uniform is None:
+            return int(self.rng.choice(len(probabilities), p=probabilities))
+        return min(int(np.cumsum(probabilities).searchsorted(uniform, side="right")), len(probabilities) - 1)
 
 
 class NaiveUCBVI(NaiveLearner):
@@ -204,10 +214,6 @@ class NaiveUCBVI(NaiveLearner):
     def next_state(self, h: int, state: int, action: int) -> int:
         return self.draw(self.mdp.transitions[h, state, action])
 
-    def draw(self, probabilities: Floats) -> int:
-        """One index with these probabilities [S]."""
-        return int(self.rng.choice(len(probabilities), p=probabilities))
-
     def absorb(self, states: Integers, actions: Integers) -> None:
         """Add one user's counts, and the noise that the next release needs."""
         steps = np.arange(self.mdp.horizon)
@@ -224,8 +230,6 @@ class TunedUCBVI(NaiveUCBVI):
     It computes denominators, bonuses and estimates of all steps at once, and samples by inverse CDF instead of
     Generator.choice, which checks its probabilities at every call.
     """
-
-    uniforms: Iterator[float]
 
     def optimistic_q(self, private: Counts) -> Callable[[int, Floats], Floats]:
         denominator = np.maximum(1.0, private.visits + self.settings.visits_error)
@@ -246,9 +250,6 @@ class TunedUCBVI(NaiveUCBVI):
 
     def next_state(self, h: int, state: int, action: int) -> int:
         return self.pick(self.mdp.cdf[h, state, action])
-
-    def draw(self, probabilities: Floats) -> int:
-        return min(self.pick(np.cumsum(probabilities)), len(probabilities) - 1)
 
     def pick(self, cumulative: Floats) -> int:
         """The first index with a cumulative probability above the next uniform."""

@@ -13,16 +13,7 @@ from typing import Literal
 import numpy as np
 from rich.console import Console
 
-from benchmarks.harness import (
-    Blocks,
-    Row,
-    Run,
-    command_line,
-    microseconds_per_episode,
-    repeated,
-    show,
-    time_verdict,
-)
+from benchmarks.harness import Blocks, Row, Run, command_line, microseconds_per_episode, repeated, show, time_verdict
 from dprl.compiled import kernel
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.base import CounterState

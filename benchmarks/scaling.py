@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 import tracemalloc
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console
 
 import dprl
-from benchmarks.harness import Blocks, Row, command_line, microseconds_per_episode, repeated, show
+from benchmarks.harness import Blocks, Row, command_line, cpu_seconds, microseconds_per_episode, repeated, show
 from benchmarks.noise import draw_often
 from benchmarks.subjects import PLANNED_EPISODES
 from dprl.platform.configs.experiment import Experiment
@@ -25,7 +23,6 @@ from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
 
 JDP, LDP = {"model": "jdp", "epsilon": 1.0}, {"model": "ldp", "epsilon": 1.0}
-SMALL_SCALES = {"bonus_scale": 0.01, "precision_scale": 0.01}
 
 
 class Axis(NamedTuple):
@@ -38,37 +35,24 @@ class Axis(NamedTuple):
     reason: str
 
 
-def _private_ucb_vi(n_states: int = 10, n_actions: int = 4, horizon: int = 20) -> dict[str, Any]:
-    env = {"name": "random_mdp", "n_states": n_states, "n_actions": n_actions, "horizon": horizon}
-    return {"algorithm": {"name": "private_ucb_vi", **SMALL_SCALES}, "env": env, "privacy": JDP}
-
-
-def _dp_nash_vi(n_states: int = 5, actions: int = 3, horizon: int = 5) -> dict[str, Any]:
-    sizes = {"n_states": n_states, "n_max_actions": actions, "n_min_actions": actions, "horizon": horizon}
-    env = {"name": "random_game", **sizes}
-    algorithm = {"name": "dp_nash_vi", "bonus_scale": 0.0001, "precision_scale": 0.01}
-    return {"algorithm": algorithm, "env": env, "privacy": {"model": "jdp", "epsilon": 100.0}}
-
-
-def _ma_ldp(n_agents: int = 2, dimension: int = 2) -> dict[str, Any]:
-    env = {"name": "network_mdp", "n_agents": n_agents, "dimension": dimension, "gap": 0.01}
-    privacy = {**LDP, "mechanism": "gram_laplace", "rewards": "public"}
-    return {"algorithm": {"name": "ma_ldp", "value": "maxmin"}, "env": env, "privacy": privacy}
-
-
-def _pgc_a3c() -> dict[str, Any]:
-    return {
-        "algorithm": {"name": "pgc_a3c", "learning_rate": 0.0},
-        "env": "cartpole_gravity",
-        "privacy": {**LDP, "mechanism": "clipped_laplace"},
-    }
-
-
-MAKERS: Mapping[str, Callable[..., dict[str, Any]]] = {
-    "private_ucb_vi": _private_ucb_vi,
-    "dp_nash_vi": _dp_nash_vi,
-    "ma_ldp": _ma_ldp,
-    "pgc_a3c": _pgc_a3c,
+# Environment, algorithm and privacy, with their default sizes; `actions` are those of each player.
+SETTINGS: dict[str, tuple[Row, Row, Row]] = {
+    "private_ucb_vi": (
+        {"name": "random_mdp", "n_states": 10, "n_actions": 4, "horizon": 20},
+        {"bonus_scale": 0.01, "precision_scale": 0.01},
+        JDP,
+    ),
+    "dp_nash_vi": (
+        {"name": "random_game", "n_states": 5, "actions": 3, "horizon": 5},
+        {"bonus_scale": 0.0001, "precision_scale": 0.01},
+        {"model": "jdp", "epsilon": 100.0},
+    ),
+    "ma_ldp": (
+        {"name": "network_mdp", "n_agents": 2, "dimension": 2, "gap": 0.01},
+        {"value": "maxmin"},
+        {**LDP, "mechanism": "gram_laplace", "rewards": "public"},
+    ),
+    "pgc_a3c": ({"name": "cartpole_gravity"}, {"learning_rate": 0.0}, {**LDP, "mechanism": "clipped_laplace"}),
 }
 AXES = (
     Axis("private_ucb_vi", "episodes", (2_000, 8_000, 32_000), "1", "one draw a cell and episode"),
@@ -91,9 +75,17 @@ AXES = (
 
 def experiment(algorithm: str, episodes: int = PLANNED_EPISODES, **sizes: int) -> Experiment:
     """Return the experiment of an algorithm at given sizes."""
-    settings = {**MAKERS[algorithm](**sizes), "episodes": episodes, "seeds": 1}
-    [found] = dprl.experiments({"name": "scaling", **settings})
+    [found] = dprl.experiments(_config(algorithm, episodes, **sizes))
     return found
+
+
+def _config(algorithm: str, episodes: int, **sizes: int) -> Row:
+    env, settings, privacy = SETTINGS[algorithm]
+    env = env | sizes
+    if "actions" in env:
+        env["n_max_actions"] = env["n_min_actions"] = env.pop("actions")
+    found = {"name": "scaling", "algorithm": {"name": algorithm, **settings}, "env": env, "privacy": privacy}
+    return {**found, "episodes": episodes, "seeds": 1}
 
 
 def cost(subject: Experiment, seconds: float) -> tuple[float, float]:
@@ -104,18 +96,13 @@ def cost(subject: Experiment, seconds: float) -> tuple[float, float]:
     learner.learn(1)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    start = time.process_time()
-    learner.learn(20)
-    block = max(20, int(20 * seconds / 5 / max(time.process_time() - start, 1e-6)))
+    block = max(20, int(20 * seconds / 5 / max(cpu_seconds(learner.learn, 20), 1e-6)))
     return microseconds_per_episode(learner.learn, Blocks(min(block, PLANNED_EPISODES // 10))), float(most)
 
 
 def whole_run(subject: Experiment) -> float:
     """Return CPU microseconds of a run of all its episodes."""
-    learner = subject.build(0)
-    start = time.process_time()
-    learner.learn(subject.episodes)
-    return (time.process_time() - start) * 1e6
+    return cpu_seconds(subject.build(0).learn, subject.episodes) * 1e6
 
 
 def exponent(sizes: tuple[int, ...], costs: list[float]) -> float:
@@ -124,7 +111,7 @@ def exponent(sizes: tuple[int, ...], costs: list[float]) -> float:
 
 
 def along(axis: Axis, seconds: float) -> Row:
-    """Measure along one axis; other sizes are the defaults of its maker."""
+    """Measure along one axis; other sizes are the defaults of `SETTINGS`."""
     if axis.size == "episodes":
         experiment(axis.algorithm, 100).build(0).learn(100)
         costs = [min(whole_run(experiment(axis.algorithm, n)) for _ in range(3)) for n in axis.values]
@@ -132,38 +119,30 @@ def along(axis: Axis, seconds: float) -> Row:
     else:
         found = [cost(experiment(axis.algorithm, **{axis.size: n}), seconds) for n in axis.values]
         costs, bytes_used = map(list, zip(*found, strict=True))
+    memory, megabytes = exponent(axis.values, bytes_used), " / ".join(f"{each / 1e6:.2g}" for each in bytes_used)
+    return {**_growth(axis, costs), "bytes": bytes_used, "memory": memory, "megabytes": megabytes}
+
+
+def _growth(axis: Axis, costs: list[float]) -> Row:
     return {
         **axis._asdict(),
         "costs": costs,
-        "bytes": bytes_used,
         "measured": exponent(axis.values, costs),
         "last": exponent(axis.values[-2:], costs[-2:]),
-        "memory": exponent(axis.values, bytes_used),
         "shown": " / ".join(f"{each:.3g}" for each in costs),
-        "megabytes": " / ".join(f"{each / 1e6:.2g}" for each in bytes_used),
         "sizes": " / ".join(f"{each:,}" for each in axis.values),
     }
 
 
 def of_cells(numbers: tuple[int, ...]) -> Row:
     """Return CPU microseconds to plan and certify a sweep of n cells, each with different noise."""
-    costs = []
-    for number in numbers:
-        privacy = {**JDP, "epsilon": {"grid_search": [1.0 + i / 1e5 for i in range(number)]}}
-        start = time.process_time()
-        dprl.certify({**_private_ucb_vi(), "name": "scaling", "privacy": privacy, "episodes": 1000, "seeds": 1})
-        costs.append((time.process_time() - start) * 1e6)
-    return {
-        "algorithm": "dprl certify",
-        "size": "cells",
-        "sizes": " / ".join(map(str, numbers)),
-        "costs": costs,
-        "shown": " / ".join(f"{each:.3g}" for each in costs),
-        "expected": "1",
-        "measured": exponent(numbers, costs),
-        "last": exponent(numbers[-2:], costs[-2:]),
-        "reason": "one curve a cell",
-    }
+
+    def certify(number: int) -> None:
+        epsilons = {"grid_search": [1.0 + i / 1e5 for i in range(number)]}
+        dprl.certify({**_config("private_ucb_vi", 1000), "privacy": {**JDP, "epsilon": epsilons}})
+
+    axis = Axis("dprl certify", "cells", numbers, "1", "one curve a cell")
+    return _growth(axis, [cpu_seconds(certify, number) * 1e6 for number in numbers])
 
 
 class _Machine(NamedTuple):
@@ -203,7 +182,7 @@ class _Work(NamedTuple):
 
 
 def works() -> list[_Work]:
-    """Return the work of an episode of each algorithm, at the sizes of `MAKERS` and larger ones."""
+    """Return the work of an episode of each algorithm, at the sizes of `SETTINGS` and larger ones."""
     found = []
     for s in (10, 40):
         cells = 20 * s * 4 * (s + 2)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -41,8 +41,7 @@ class Subject:
 
     def ours(self, mdp: FiniteMDP, model: Model, episodes: int) -> TabularLearner:
         """Our learner, built for `episodes` episodes and compiled."""
-        privatizer = self.privatizer(mdp, model, episodes)
-        learner = self.settings.build(mdp, privatizer, episodes, Streams(0, "benchmark"))
+        learner: TabularLearner = built(self.settings, mdp, trust(model), episodes)
         learner.learn(1)
         return learner
 
@@ -70,6 +69,12 @@ def random_mdp() -> FiniteMDP:
     transitions = np.broadcast_to(drawn.transitions[:1], drawn.transitions.shape)
     rewards = np.broadcast_to(drawn.rewards[:1], drawn.rewards.shape)
     return FiniteMDP("random S20 A4 H20", transitions, rewards, drawn.start)
+
+
+def built(config: Any, env: Any, privacy: Any, episodes: int, seed: int = 0) -> Any:  # noqa: ANN401 - any algorithm
+    """Return the learner of a config with its certified privatizer."""
+    streams = Streams(seed, "benchmark")
+    return config.build(env, config.privatizer(env, privacy, episodes, streams), episodes, streams)
 
 
 def trust(model: Model, epsilon: float = 1.0) -> NoPrivacy | CentralPrivacy | LocalPrivacy:

@@ -28,11 +28,11 @@ from benchmarks.harness import (
     Row,
     Run,
     command_line,
+    judged,
     microseconds_per_episode,
     race,
     repeated,
     show,
-    time_verdict,
     verdict,
 )
 from dprl.algorithms import PrivateUCBVIConfig
@@ -114,26 +114,16 @@ def report_numpy(console: Console, rows: list[Row]) -> None:
         show(
             console,
             f"{name}: CPU microseconds per episode, and ratios to ours (goals: central)",
-            [_judged(row) for row in rows if row["algorithm"] == name],
+            [_with_goals(row) for row in rows if row["algorithm"] == name],
             "MDP {case} | privacy {privacy} | ours {ours:.2f} | goal {most} | NumPy {naive:.0f} "
-            "| ratio {over_naive:.0f} | goal {least} | tuned NumPy {tuned:.0f} | ratio {over_tuned:.0f}",
+            "| ratio {over_naive:.0f} | goal {least_naive} | tuned NumPy {tuned:.0f} | ratio {over_tuned:.0f}",
         )
 
 
-def _judged(row: Row) -> Row:
-    case, ours, ratio = (
-        next(case for case in CASES if case.label == row["case"]),
-        row["ours"],
-        row["naive"] / row["ours"],
-    )
-    central = row["model"] == "jdp"
-    return row | {
-        "privacy": TRUST_MODELS[row["model"]],
-        "most": time_verdict(ours, case.most.get(row["algorithm"]) if central else None),
-        "over_naive": ratio,
-        "least": verdict(ratio, case.least["NumPy"] if central else None),
-        "over_tuned": row["tuned"] / ours,
-    }
+def _with_goals(row: Row) -> Row:
+    case, central = {case.label: case for case in CASES}[row["case"]], row["model"] == "jdp"
+    most, least = (case.most.get(row["algorithm"]), case.least["NumPy"]) if central else (None, None)
+    return {"privacy": TRUST_MODELS[row["model"]], **judged(row, most, naive=least, tuned=None)}
 
 
 def measure_peers(console: Console, rows: list[Row]) -> list[Row]:
@@ -290,8 +280,7 @@ _LEAST_RATIO, _MOST_LOSS = 8.0, 0.02
 def lazy_run(mdp: FiniteMDP, model: subjects.Model, growth: float, seed: int, episodes: int) -> tuple[float, float]:
     """CPU microseconds per episode and regret of a run from its first episode to its last."""
     config = replace(_LAZY_PLANNER, replan_growth=growth)
-    streams, trust = Streams(seed, "benchmark"), subjects.trust(model, _LAZY_EPSILON)
-    learner = config.build(mdp, config.privatizer(mdp, trust, episodes, streams), episodes, streams)
+    learner = subjects.built(config, mdp, subjects.trust(model, _LAZY_EPSILON), episodes, seed)
     regrets = [learner.learn(1).regret]  # compiled before the clock starts
     took = microseconds_per_episode(lambda n: regrets.append(learner.learn(n).regret), Blocks(episodes - 1, repeats=1))
     return took, sum(regrets)

@@ -26,6 +26,7 @@ from benchmarks.naive_dp_nash_vi import (
     pure_equilibrium,
 )
 from benchmarks.naive_ucb_vi import Counts
+from benchmarks.subjects import Model, built, trust
 from dprl.algorithms import DPNashVIConfig, TabularLearner
 from dprl.envs.games import MarkovGame, RandomGame
 from dprl.envs.games.equilibria import equilibrium_scratch
@@ -102,14 +103,14 @@ def test_kernels_are_timed_beside_linprog() -> None:
 
 
 def test_the_table_says_what_was_met() -> None:
-    def row(case: str, model: str, *times: float) -> dict[str, object]:
+    def row(case: str, privacy: str, *times: float) -> dict[str, object]:
         took = dict(zip(("ours", "linprog", "closed_form", "pure_first"), times, strict=True))
-        return {"case": case, "bonus": "small", "model": model, "mixed": 0.7, "mixed_naive": 0.6, **took}
+        return {"case": case, "bonus": "small", "privacy": privacy, "mixed": 0.7, "mixed_naive": 0.6, **took}
 
-    small, large = (case.label for case in games.CASES)
+    small, large = games.CASES
     rows = [
-        games.judged(row(small, "jdp", 18.0, 190_000.0, 17_000.0, 600.0)),
-        games.judged(row(large, "ldp", 160.0, 1_500_000.0, 100_000.0, 2_000.0)),
+        games.with_goals(small, row(small.label, "central", 18.0, 190_000.0, 17_000.0, 600.0)),
+        games.with_goals(large, row(large.label, "local", 160.0, 1_500_000.0, 100_000.0, 2_000.0)),
     ]
     text = io.StringIO()
     games.report(Console(file=text, width=200), rows)
@@ -165,14 +166,18 @@ def test_the_same_private_counts_give_the_same_plan(program: type[NaiveNashVI], 
 
 def test_the_yardstick_has_the_certified_noise_and_precision() -> None:
     """Two families of counts, two changed cells a step, and a tree of 10 levels."""
-    game, chosen = small_game(), games.BONUSES["small"]
-    central, local = (Settings.of(games.privatizer(chosen, game, model, 1000), chosen) for model in games.MODELS)
+    chosen = games.BONUSES["small"]
+
+    def settings(chosen: DPNashVIConfig, model: Model) -> Settings:
+        return Settings.of(built(chosen, small_game(), trust(model, games.EPSILON), 1000).privatizer, chosen)
+
+    central, local = (settings(chosen, model) for model in games.MODELS)
     assert central.noise_scale == pytest.approx(4 * 3 * 10 / games.EPSILON)
     assert local.noise_scale == pytest.approx(4 * 3 / games.EPSILON)
     assert central.error > 4.0 * central.noise_scale * chosen.precision_scale
     assert (central.bonus_scale, central.trust_model, local.trust_model) == (chosen.bonus_scale, "jdp", "ldp")
     wider = replace(chosen, precision_scale=3.0 * chosen.precision_scale)
-    assert Settings.of(games.privatizer(wider, game, "jdp", 1000), wider).error == pytest.approx(3.0 * central.error)
+    assert settings(wider, "jdp").error == pytest.approx(3.0 * central.error)
 
 
 def test_a_whole_run_is_printed_and_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
