@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, counted
 from dprl.platform.reports.documents.blocks import Facts, Table
 from dprl.platform.reports.documents.terminal import WIDTH, text_of
-from dprl.platform.reports.verdicts import number
+from dprl.platform.reports.number_texts import number
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
 from dprl.privacy.audits.page import ClaimsPage, NumberCheck
 from dprl.privacy.verdicts import APPROXIMATE_DELTA

@@ -1,15 +1,15 @@
-"""Numbers as tables and sentences show them: three significant digits in tables, two in sentences."""
+"""Numbers for people: three significant digits in tables of pages, two in sentences, four on the terminal."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
-from dprl.platform.reports.inference.effects import Effect, Estimate
+if TYPE_CHECKING:
+    from dprl.platform.reports.inference.effects import Effect, Estimate
 
-_TABLE, _SENTENCE = 3, 2
-SUPERSCRIPTS = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
+_TABLE = 3
+_SUPERSCRIPTS = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 _SMALLEST_DECIMAL = 1e-4
 """Smaller numbers are written with a power of ten."""
 _EXACT_RATIO = 100.0
@@ -31,11 +31,28 @@ def rounded(value: float, digits: int = _TABLE) -> str:
     return f"{shown:,.{max(0, digits - 1 - exponent)}f}".replace("-", "\u2212")
 
 
-def power_text(value: float, digits: int = _TABLE) -> str:
-    """Return a number as a power of ten, e.g. '10\u207b\u2076' for 1e-06 and '2.50 \u00d7 10\u207b\u2077'."""
+def power_text(value: float, digits: int = _TABLE, *, short: bool = False) -> str:
+    """Return a number as a power of ten, e.g. '10\u207b\u2076' for 1e-06 and '2.50 \u00d7 10\u207b\u2077'.
+
+    short: '2.5\u00b710\u207b\u2077' for the latter, as in figures.
+    """
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
-    power = f"10{str(int(exponent)).translate(SUPERSCRIPTS)}"
-    return power if float(mantissa) == 1.0 else f"{mantissa} \u00d7 {power}".replace("-", "\u2212")
+    power = f"10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
+    if float(mantissa) == 1.0:
+        return power
+    return f"{float(mantissa):g}\u00b7{power}" if short else f"{mantissa} \u00d7 {power}".replace("-", "\u2212")
+
+
+def number(value: float, infinite: str = "inf") -> str:
+    """Return a number with four significant digits, or its whole part if that is longer."""
+    if math.isinf(value):
+        return infinite
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def epsilon_text(epsilon: float, digits: int) -> str:
+    """Return an epsilon with `digits` significant digits, e.g. '3', '0.15' or '\u221e'."""
+    return "\u221e" if math.isinf(epsilon) else f"{epsilon:.{digits}g}"
 
 
 def delta_number(delta: float) -> str:
@@ -49,24 +66,13 @@ def estimate_text(found: Estimate, digits: int = _TABLE) -> str:
     return rounded(found.value, digits) + ends
 
 
-def row_estimate(row: Mapping[str, Any], name: str) -> Estimate:
-    """Return a column of a row of summary.csv with the ends of its interval, if it has them."""
-    lower, upper = (float(row.get(f"{name}_{end}", math.nan)) for end in ("lower", "upper"))
-    return Estimate(float(row[name]), lower, upper, "linear")
-
-
 def effect_text(found: Effect) -> str:
     """Return a ratio, e.g. '58\u00d7 [45, 75]', or a difference with its sign; the interval if there is one."""
     value, *ends = (_effect_number(x, found) for x in found[:3])
     return value if math.isnan(found.lower) else f"{value} [{', '.join(end.rstrip(chr(215)) for end in ends)}]"
 
 
-def sentence_number(value: float) -> str:
-    """Return a number with two significant digits, as in sentences."""
-    return rounded(value, _SENTENCE)
-
-
 def _effect_number(value: float, found: Effect) -> str:
     if found.scale == "log":
-        return f"{rounded(value, _SENTENCE if value < _EXACT_RATIO else _TABLE)}\u00d7"
+        return f"{rounded(value, 2 if value < _EXACT_RATIO else _TABLE)}\u00d7"
     return f"{'+' if value > 0 else ''}{rounded(value)}"

@@ -13,8 +13,8 @@ from dprl.algorithms.base import REGRET
 from dprl.platform.errors import counted
 from dprl.platform.reports.documents.blocks import Block, Paragraph, Table
 from dprl.platform.reports.documents.terminal import write
+from dprl.platform.reports.number_texts import number
 from dprl.platform.reports.records import SATURATION_REMEDY, full_label, headlines_in, results_in, unit_of
-from dprl.platform.reports.verdicts import number
 
 _MOST_ROWS = 200
 """Maximum of rows on the terminal; all are in summary.csv."""

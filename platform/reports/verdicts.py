@@ -8,23 +8,12 @@ from typing import Any
 
 from dprl.platform.reports.documents.blocks import Facts
 from dprl.platform.reports.documents.terminal import text_of
+from dprl.platform.reports.number_texts import number
 from dprl.platform.results.summary import proved_epsilon, standing
 
 _SAME = 0.005
 _RAW = "something is released without noise"
 _CALIBRATIONS = {"printed": "noise as printed", "certified": "certified noise"}
-
-
-def number(value: float) -> str:
-    """Return a number with four significant digits, or its whole part if that is longer."""
-    if math.isinf(value):
-        return "inf"
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def epsilon_sign(value: float) -> str:
-    """Return an epsilon with four significant digits, or the sign \u221e if it is infinite."""
-    return "\u221e" if math.isinf(value) else number(value)
 
 
 def privacy_text(certificate: Mapping[str, Any]) -> str:

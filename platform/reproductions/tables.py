@@ -6,9 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from dprl.platform.reports import number_texts
 from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import Estimate
-from dprl.platform.reports.verdicts import epsilon_sign
 from dprl.platform.reproductions.claims import (
     Cell,
     Cells,
@@ -66,13 +66,13 @@ def p_value(value: float) -> str:
 
 def epsilon_text(value: float) -> str:
     """Return a claimed epsilon."""
-    return INFINITE if math.isinf(value) else f"{value:g}"
+    return number_texts.epsilon_text(value, 6)
 
 
 def proved_text(cell: Cell) -> str:
     """Return the proved epsilon of a cell, and delta if it is positive."""
     delta = float(cell.certificate["claimed"]["delta"] or 0.0)
-    return epsilon_sign(standing(cell.certificate).proved) + (f", \u03b4={delta:g}" if delta else "")
+    return number_texts.number(standing(cell.certificate).proved, INFINITE) + (f", \u03b4={delta:g}" if delta else "")
 
 
 def run_counts(cells: Cells) -> str:

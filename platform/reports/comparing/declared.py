@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from dprl.platform.configs.varying import varies
 from dprl.platform.reports.cell_texts import Row, plain
 from dprl.platform.reports.comparing.report_cells import ReportCell
-from dprl.platform.reports.verdicts import number
+from dprl.platform.reports.number_texts import number
 
 Kind = Literal["algorithm", "noise", "epsilon", "compare"]
 """The factor in which two cells differ; 'compare' if a user asked for the pair."""

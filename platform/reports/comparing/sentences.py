@@ -11,16 +11,9 @@ from dprl.platform.errors import counted
 from dprl.platform.reports.cell_texts import algorithm_name, environment_name, trust_word
 from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of, rival_of
 from dprl.platform.reports.comparing.groups import Group
-from dprl.platform.reports.inference.effects import Effect
+from dprl.platform.reports.inference.effects import Effect, Estimate
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
-from dprl.platform.reports.number_texts import (
-    delta_number,
-    effect_text,
-    estimate_text,
-    rounded,
-    row_estimate,
-    sentence_number,
-)
+from dprl.platform.reports.number_texts import delta_number, effect_text, epsilon_text, estimate_text, rounded
 from dprl.platform.reports.records import is_gap, results_in
 
 NO_TEST = f"fewer than {FEWEST_SEEDS} seeds: no test"
@@ -38,14 +31,9 @@ def budget_text(budget: Budget, *, with_delta: bool) -> str:
     """Return a budget in words, e.g. 'central privacy, certified \u03b5 \u2264 3, \u03b4 \u2264 10\u207b\u2076'."""
     if budget.model == "none":
         return model_text(budget.model)
-    text = f"{model_text(budget.model)}, certified \u03b5 \u2264 {epsilon_number(budget.epsilon)}"
+    text = f"{model_text(budget.model)}, certified \u03b5 \u2264 {epsilon_text(budget.epsilon, 4)}"
     sign = "\u2264" if budget.delta else "="
     return f"{text}, \u03b4 {sign} {delta_number(budget.delta)}" if with_delta else text
-
-
-def epsilon_number(epsilon: float) -> str:
-    """Return an epsilon, e.g. '3' or '0.15'."""
-    return "\u221e" if math.isinf(epsilon) else f"{epsilon:.4g}"
 
 
 def rival_text(group: Group, rival: Rival) -> str:
@@ -93,7 +81,7 @@ def lead(groups: Sequence[Group]) -> list[str]:
         return [*_requested(groups), *_mapped(groups)]
     chosen = _at_one_budget(told)
     clauses = [_clause(each, named=i == 0 or not _alike(chosen)) for i, each in enumerate(chosen)]
-    epsilon = epsilon_number(chosen[0].budget.epsilon)
+    epsilon = epsilon_text(chosen[0].budget.epsilon, 4)
     estimates = [each.cell.estimate for each in chosen]
     words = [chosen[0].group.title] if len(groups) > 1 else []
     words += ["geometric means over seeds"] if any(each.scale == "log" for each in estimates) else []
@@ -146,12 +134,12 @@ def _without_budgets(groups: Sequence[Group]) -> str:
 def _of_one_algorithm(told: Sequence[Finding]) -> str:
     each = _at_one_budget(told)[0]
     budget, cost = each.budget, each.cost
-    at = f"{each.algorithm} at certified \u03b5 \u2264 {epsilon_number(budget.epsilon)} ({model_text(budget.model)})"
+    at = f"{each.algorithm} at certified \u03b5 \u2264 {epsilon_text(budget.epsilon, 4)} ({model_text(budget.model)})"
     if any(one.group is not each.group for one in told):
         at += f" on {each.group.title}"
     if _gaps(each):
         row = each.cell.row
-        return f"{at}: {', '.join(f'{metric.label} {sentence_number(row[metric.name])}' for metric in _gaps(each))}"
+        return f"{at}: {', '.join(f'{metric.label} {rounded(row[metric.name], 2)}' for metric in _gaps(each))}"
     if cost is None or cost.scale != "log":
         return f"{at}: {_amount(each).removeprefix('has ').removeprefix('a ')}"
     metric = each.group.metric
@@ -163,7 +151,7 @@ def _of_several(told: Sequence[Finding], what: str) -> str:
     tested, leads = _leads(told)
     if tested and not leads:
         most = max(each.budget.epsilon for each in tested)
-        return f"No algorithm is significantly best at \u03b5 \u2264 {epsilon_number(most)}"
+        return f"No algorithm is significantly best at \u03b5 \u2264 {epsilon_text(most, 4)}"
     if tested and leads.total() < len(told):
         return _partly(leads, "at", f"{len(told)} privacy budgets")
     rivals = any(each.other_algorithm for each in told)
@@ -254,10 +242,10 @@ def _amount(each: Finding) -> str:
     if metric is None:
         return ""
     if metric.over != "sum":
-        return f"has a {metric.label} of {sentence_number(value)}"
+        return f"has a {metric.label} of {rounded(value, 2)}"
     if value == 0.0:
         return f"has no {metric.label}"
-    per_episode = sentence_number(value / each.group.episodes)
+    per_episode = rounded(value / each.group.episodes, 2)
     return f"loses {per_episode} {metric.unit} per {each.group.unit}"
 
 
@@ -332,11 +320,11 @@ def _output_policies(chosen: Sequence[Finding]) -> list[str]:
     told = []
     for each in (each for each in chosen if _gaps(each)):
         cell, reference = each.cell, each.reference
-        values = [f"{metric.label} {estimate_text(row_estimate(cell.row, metric.name), 2)}" for metric in _gaps(each)]
+        values = [f"{gap.label} {estimate_text(Estimate.of_row(cell.row, gap.name), 2)}" for gap in _gaps(each)]
         text = f"Under {model_text(each.budget.model)}, the output policy has {' and '.join(values)}"
         if reference is not None:
             row = each.group.cells[reference].row
-            free = [sentence_number(row[metric.name]) for metric in _gaps(each)]
+            free = [rounded(row[metric.name], 2) for metric in _gaps(each)]
             text += f" (without privacy {' and '.join(free)})"
         told.append(f"{text}.")
     return told

@@ -14,17 +14,10 @@ from dprl.algorithms import Metric
 from dprl.platform.errors import counted
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.charts import MOST_LINES, MOST_PANELS, Axis, Chart, Line, Panel
-from dprl.platform.reports.figures.lines import (
-    MODEL_TITLES,
-    Lines,
-    certified,
-    column_of,
-    columns_of,
-    epsilon_text,
-    model_of,
-)
+from dprl.platform.reports.figures.lines import MODEL_TITLES, Lines, certified, column_of, columns_of, model_of
 from dprl.platform.reports.inference.effects import Estimate, Scale, scale_of
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
+from dprl.platform.reports.number_texts import epsilon_text
 from dprl.platform.reports.records import unit_of
 
 _FLOOR = 1e-6
@@ -195,7 +188,7 @@ def unproved_sentence(cells: Sequence[ReportCell], lines: Lines) -> str:
     for cell in cells:
         if cell.private and not certified(cell):
             name = lines.name(cell)
-            claim = f" (claimed \u03b5 = {epsilon_text(float(cell.row.get('claimed_epsilon', math.inf)))})"
+            claim = f" (claimed \u03b5 = {epsilon_text(float(cell.row.get('claimed_epsilon', math.inf)), 3)})"
             words = [word for word in (name.algorithm, name.model, *name.words) if word != "NO PRIVACY"]
             names.append(", ".join(words) + claim)
     names = list(dict.fromkeys(names))

@@ -32,10 +32,10 @@ from dprl.platform.reports.figures.lines import (
     column_of,
     columns_of,
     delta_sentence,
-    epsilon_text,
     model_of,
 )
 from dprl.platform.reports.inference.bands import scaled_band
+from dprl.platform.reports.number_texts import epsilon_text
 from dprl.platform.reports.records import unit_of
 
 _LIGHTEST = 0.55
@@ -61,7 +61,7 @@ def curve_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "cur
         return _chart(cells, drawn, lines, (name, epsilons[0] if len(epsilons) == 1 else ""))
     found = []
     for i, epsilon in enumerate(_ordered(drawn, epsilons)):
-        part = [cell for cell in drawn if not cell.private or epsilon_text(cell.proved) == epsilon]
+        part = [cell for cell in drawn if not cell.private or epsilon_text(cell.proved, 3) == epsilon]
         here = Lines(part, palette)
         own = name if i == 0 else f"{name}_epsilon_{epsilon}"
         found += _chart(cells if i == 0 else part, part, here, (own, epsilon))
@@ -71,12 +71,12 @@ def curve_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "cur
 def _epsilons(cells: Sequence[ReportCell]) -> list[str]:
     """Return the certified epsilons as they are written, small ones first."""
     found = sorted({float(f"{cell.proved:.3g}") for cell in cells if certified(cell)})
-    return [epsilon_text(value) for value in found]
+    return [epsilon_text(value, 3) for value in found]
 
 
 def _ordered(cells: Sequence[ReportCell], epsilons: Sequence[str]) -> list[str]:
     """Return the epsilons, the leading one first: that of the most cells, and of several the nearest to 1."""
-    counts = [sum(epsilon_text(cell.proved) == epsilon for cell in cells if certified(cell)) for epsilon in epsilons]
+    counts = [sum(epsilon_text(cell.proved, 3) == epsilon for cell in cells if certified(cell)) for epsilon in epsilons]
     far = [abs(math.log(float(epsilon))) if float(epsilon) > 0.0 else math.inf for epsilon in epsilons]
     lead = min(range(len(epsilons)), key=lambda i: (-counts[i], far[i]))
     return [epsilons[lead], *(epsilon for i, epsilon in enumerate(epsilons) if i != lead)]

@@ -21,7 +21,7 @@ from dprl.platform.reports.cell_texts import (
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.charts import Fill, LineName
 from dprl.platform.reports.figures.colours import Look, Palette, Shades, look
-from dprl.platform.reports.number_texts import SUPERSCRIPTS
+from dprl.platform.reports.number_texts import epsilon_text, power_text
 
 EPISODES = "episodes"
 _MODEL, _EPSILON, _DELTA = "privacy.model", "privacy.epsilon", "privacy.delta"
@@ -55,19 +55,9 @@ def fill_of(cell: ReportCell) -> Fill:
     return _FILLS.get(str(cell.row["verdict"]), "none")
 
 
-def epsilon_text(epsilon: float) -> str:
-    """Return an epsilon with three significant digits."""
-    return "\u221e" if math.isinf(epsilon) else f"{epsilon:.3g}"
-
-
 def delta_text(delta: float) -> str:
     """Return a delta as 0, 10\u207b\u2076 or 2\u00b710\u207b\u2076."""
-    if delta == 0.0:
-        return "0"
-    mantissa, exponent = f"{delta:.2e}".split("e")
-    power = f"10{str(int(exponent)).translate(SUPERSCRIPTS)}"
-    number = f"{float(mantissa):g}"
-    return power if number == "1" else f"{number}\u00b7{power}"
+    return "0" if delta == 0.0 else power_text(delta, short=True)
 
 
 @dataclass(frozen=True)
@@ -138,7 +128,7 @@ class Lines:
         if not cell.private:
             return LineName(algorithm, "", tuple(words), True)
         if not along:
-            words.append(f"\u03b5 = {epsilon_text(cell.proved)}")
+            words.append(f"\u03b5 = {epsilon_text(cell.proved, 3)}")
         words += self._delta_words(cell)
         if not math.isfinite(cell.proved):
             words.append("NO PRIVACY")

@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 from dprl.platform.reports.figures.charts import Axis, Chart, Fill, Line, Panel
 from dprl.platform.reports.figures.styles import Style, text_width
-from dprl.platform.reports.number_texts import SUPERSCRIPTS
+from dprl.platform.reports.number_texts import power_text
 
 _BAND = 0.16
 """Opacity of bands."""
@@ -124,12 +124,10 @@ def tick_text(value: float, *, counts: bool = False) -> str:
             if abs(value) >= size:
                 return f"{value / size:.3g}{suffix}"
     if value != 0 and abs(value) < 1e-4:
-        mantissa, exponent = f"{value:.0e}".split("e")
-        power = f"10{str(int(exponent)).translate(SUPERSCRIPTS)}"
-        return power if mantissa == "1" else f"{mantissa}\u00b7{power}"
-    return (
-        f"{value:.10f}".rstrip("0").rstrip(".") if abs(value) < 1 else f"{value:.3g}" if value < 1000 else f"{value:g}"
-    )
+        return power_text(value, 1, short=True)
+    if abs(value) < 1:
+        return f"{value:.10f}".rstrip("0").rstrip(".")
+    return f"{value:.3g}" if value < 1000 else f"{value:g}"
 
 
 def line_colour(line: Line, style: Style) -> str:

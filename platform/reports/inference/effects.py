@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy
@@ -27,6 +28,12 @@ class Estimate(NamedTuple):
     lower: float
     upper: float
     scale: Scale
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any], name: str) -> Estimate:
+        """Return a column of a row of summary.csv with the ends of its interval, if it has them."""
+        lower, upper = (float(row.get(f"{name}_{end}", math.nan)) for end in ("lower", "upper"))
+        return cls(float(row[name]), lower, upper, "linear")
 
     @property
     def has_interval(self) -> bool:

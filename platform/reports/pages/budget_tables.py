@@ -10,7 +10,7 @@ from dprl.platform.reports.cell_texts import trust_word
 from dprl.platform.reports.comparing.declared import SAME_EPSILON
 from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of
 from dprl.platform.reports.comparing.groups import Group
-from dprl.platform.reports.comparing.sentences import epsilon_number, headline_finding
+from dprl.platform.reports.comparing.sentences import headline_finding
 from dprl.platform.reports.documents.blocks import (
     Block,
     Card,
@@ -24,7 +24,7 @@ from dprl.platform.reports.documents.blocks import (
     beside,
     styled,
 )
-from dprl.platform.reports.number_texts import delta_number, effect_text, estimate_text
+from dprl.platform.reports.number_texts import delta_number, effect_text, epsilon_text, estimate_text
 from dprl.platform.reports.pages.markup import BADGES, DASH, Names, badge_of, effect_inline, small, with_grey_interval
 from dprl.platform.reports.pages.strips import Strips
 from dprl.platform.reports.pages.values import (
@@ -78,7 +78,7 @@ class BudgetTables:
             note = f"{value_label(group)} of the best algorithm, against the same algorithm without privacy."
         if others:
             note = f"{note} The first value is for {short_title(group, self.groups)}."
-        title = f"{'What privacy costs' if costs else 'The best'} at \u03b5 \u2264 {epsilon_number(epsilon)}"
+        title = f"{'What privacy costs' if costs else 'The best'} at \u03b5 \u2264 {epsilon_text(epsilon, 4)}"
         cards = Section([self._card(each, others) for each in here[:_MOST_CARDS]], style="cards")
         return Section([Heading(title), Paragraph(note, "note"), cards], "cost")
 
@@ -167,7 +167,7 @@ class BudgetTables:
 def _budget_cells(finding: Finding, *, first: bool) -> list[Inline]:
     """Return a budget and its trust model; an epsilon equal to the one above is shown on narrow screens only."""
     budget, free = finding.budget, finding.budget.model == "none"
-    epsilon = "\u03b5 = \u221e" if free else f"\u03b5 \u2264 {epsilon_number(budget.epsilon)}"
+    epsilon = "\u03b5 = \u221e" if free else f"\u03b5 \u2264 {epsilon_text(budget.epsilon, 4)}"
     return [styled(epsilon, "b", "" if first else "again"), "no privacy" if free else budget_title(budget)]
 
 

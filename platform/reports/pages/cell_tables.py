@@ -25,7 +25,6 @@ from dprl.platform.reports.cell_texts import (
 from dprl.platform.reports.comparing.findings import reference_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
-from dprl.platform.reports.comparing.sentences import epsilon_number
 from dprl.platform.reports.documents.blocks import (
     Block,
     Column,
@@ -39,7 +38,7 @@ from dprl.platform.reports.documents.blocks import (
     beside,
     styled,
 )
-from dprl.platform.reports.number_texts import delta_number, effect_text, estimate_text, rounded
+from dprl.platform.reports.number_texts import delta_number, effect_text, epsilon_text, estimate_text, rounded
 from dprl.platform.reports.pages.markup import BADGES, DASH, Names, badge_of, with_grey_interval
 from dprl.platform.reports.pages.values import IN_CSV, capital, result_text, shown, value_label
 from dprl.platform.reports.records import results_in
@@ -180,7 +179,7 @@ def _of_result(metric: Metric) -> _Column:
 
 def _claimed(cell: ReportCell) -> str:
     known = cell.private and "claimed_epsilon" in cell.row
-    return epsilon_number(float(cell.row["claimed_epsilon"])) if known else ""
+    return epsilon_text(float(cell.row["claimed_epsilon"]), 4) if known else ""
 
 
 def _delta(cell: ReportCell) -> str:
@@ -188,7 +187,7 @@ def _delta(cell: ReportCell) -> str:
 
 
 def _certified(cell: ReportCell) -> str:
-    return epsilon_number(cell.proved) if cell.private else "\u221e"
+    return epsilon_text(cell.proved, 4) if cell.private else "\u221e"
 
 
 def _headline(at: _Place) -> Inline:

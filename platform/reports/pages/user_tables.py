@@ -10,8 +10,8 @@ from dprl.platform.reports.comparing.users_needed import users_needed
 from dprl.platform.reports.documents.blocks import Block, Heading, Section, Table
 from dprl.platform.reports.figures.catalogue import palette_of
 from dprl.platform.reports.figures.frontier import needed_title
-from dprl.platform.reports.figures.lines import EPISODES, Lines, column_of, columns_of, epsilon_text
-from dprl.platform.reports.number_texts import rounded
+from dprl.platform.reports.figures.lines import EPISODES, Lines, column_of, columns_of
+from dprl.platform.reports.number_texts import epsilon_text, rounded
 from dprl.platform.reports.records import is_final_score, results_in, unit_of
 
 _TEXTS = ("Environment", "Algorithm", "Trust model")
@@ -28,7 +28,7 @@ def needed_tables(cells: Sequence[ReportCell]) -> Iterator[Block]:
         titles, rows = columns_of(shown, EPISODES), []
         for each in sorted(found, key=lambda each: each.cells[-1].proved):
             cell, name = each.cells[-1], lines.name(each.cells[-1])
-            words = ", ".join((name.algorithm, *name.words)), name.model or "none", epsilon_text(cell.proved)
+            words = ", ".join((name.algorithm, *name.words)), name.model or "none", epsilon_text(cell.proved, 3)
             rows.append([titles[column_of(cell, EPISODES)], *words, each.text(unit), rounded(each.level)])
         headers = [*_TEXTS, "Certified \u03b5", f"{unit.capitalize()}s needed", "Score to reach"]
         table = Table.of_texts(headers, rows, _TEXTS).without_empty_columns()

@@ -13,7 +13,7 @@ from dprl.platform.reports.comparing.groups import Group, naming_keys
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.documents.blocks import Rich
 from dprl.platform.reports.inference.effects import Estimate
-from dprl.platform.reports.number_texts import estimate_text, row_estimate
+from dprl.platform.reports.number_texts import estimate_text
 
 _WORDS = {"riverswim": "RiverSwim", "cartpole_gravity": "CartPole with gravity"}
 
@@ -48,7 +48,7 @@ def result_text(row: Row, metric: Metric) -> str:
     """Return a metric after the last episode with its interval, '' if the cell's algorithm does not report it."""
     if metric.unit == "episodes":
         return median_text(row, metric.name)
-    return estimate_text(row_estimate(row, metric.name)) if metric.name in row else ""
+    return estimate_text(Estimate.of_row(row, metric.name)) if metric.name in row else ""
 
 
 def settings_of(group: Group, cell: ReportCell) -> list[str]:

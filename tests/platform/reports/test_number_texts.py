@@ -7,7 +7,7 @@ import math
 import pytest
 
 from dprl.platform.reports.inference.effects import Effect, Estimate
-from dprl.platform.reports.number_texts import delta_number, effect_text, estimate_text, rounded, sentence_number
+from dprl.platform.reports.number_texts import delta_number, effect_text, estimate_text, rounded
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_tables_have_three_digits(value: float, text: str) -> None:
 
 
 def test_sentences_have_two_digits() -> None:
-    assert [sentence_number(value) for value in (0.01224, 34483.0, 5.0)] == ["0.012", "34,000", "5.0"]
+    assert [rounded(value, 2) for value in (0.01224, 34483.0, 5.0)] == ["0.012", "34,000", "5.0"]
 
 
 def test_deltas_are_powers_of_ten() -> None:

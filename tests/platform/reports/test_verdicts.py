@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dprl.platform.reports.verdicts import audit_text, certificate_facts, epsilon_sign, number, privacy_text
+from dprl.platform.reports.number_texts import number
+from dprl.platform.reports.verdicts import audit_text, certificate_facts, privacy_text
 from tests.platform.reports.cases import NONE, cell, jdp
 
 APPROXIMATE = jdp(1.0, delta=1e-6)
@@ -28,7 +29,7 @@ def facts(certificate: dict[str, Any], subject: str) -> list[str]:
 )
 def test_numbers_have_four_digits_or_their_whole_part(value: float, text: str) -> None:
     assert number(value) == text
-    assert epsilon_sign(value) == text.replace("inf", "\u221e")
+    assert number(value, "\u221e") == text.replace("inf", "\u221e")
 
 
 def test_a_delta_that_allows_to_publish_a_record_is_noted() -> None:
