@@ -19,13 +19,13 @@ from dprl.envs.blackjack import Outcomes, blackjack_table
 from dprl.envs.checks import require_integers, require_size
 from dprl.envs.gymnasium_ids import arguments_of, keep_digest, made, spec_of
 
-__all__ = ["GymnasiumTable", "Step", "step_of", "table_of"]
+__all__ = ["GymnasiumTable", "step_of", "table_of"]
 
 _ROUNDING = 1e-8
 """Largest distance from 1 of a sum of probabilities."""
 
 
-class Step(NamedTuple):
+class _Step(NamedTuple):
     """One step of an environment: transitions [S, A, S'], mean rewards [S, A] in [0, 1], start [S], raw range."""
 
     transitions: NDArray[np.float64]
@@ -81,9 +81,9 @@ class GymnasiumTable:
         return self.horizon, *self.step.rewards.shape
 
     @property
-    def step(self) -> Step:
+    def step(self) -> _Step:
         """The table as arrays."""
-        found: Step = self._step  # type: ignore[attr-defined]
+        found: _Step = self._step  # type: ignore[attr-defined]
         return found
 
     @property
@@ -111,7 +111,7 @@ class GymnasiumTable:
         return FiniteMDP(self.name, *stationary(self.horizon, transitions, rewards, start))
 
 
-def _table(env_id: str, kwargs: str) -> tuple[Step, str]:
+def _table(env_id: str, kwargs: str) -> tuple[_Step, str]:
     """Return the table of an environment and its digest, 12 hex digits. Raises ValueError."""
     spec = spec_of(env_id)
     creator: Any = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
@@ -119,12 +119,12 @@ def _table(env_id: str, kwargs: str) -> tuple[Step, str]:
 
 
 @lru_cache(maxsize=8)
-def _table_by(env_id: str, kwargs: str, _: Hashable, __: str) -> tuple[Step, str]:
+def _table_by(env_id: str, kwargs: str, _: Hashable, __: str) -> tuple[_Step, str]:
     """Return the table and its digest; if an id is registered again, its class or arguments differ."""
     return table_of(made(env_id, arguments_of(kwargs)), env_id)
 
 
-def table_of(env: gymnasium.Env[Any, Any], env_id: str) -> tuple[Step, str]:
+def table_of(env: gymnasium.Env[Any, Any], env_id: str) -> tuple[_Step, str]:
     """Return the table of an environment and its digest, 12 hex digits. Raises ValueError."""
     step = step_of(*_outcomes(env.unwrapped, env_id))
     hashed = hashlib.sha256(repr((step.transitions.shape, step.reward_range)).encode())
@@ -146,7 +146,7 @@ def _outcomes(env: Any, env_id: str) -> tuple[Outcomes, NDArray[np.float64]]:  #
     return env.P, start
 
 
-def step_of(outcomes: Outcomes, start: Any) -> Step:  # noqa: ANN401 - whatever an environment has
+def step_of(outcomes: Outcomes, start: Any) -> _Step:  # noqa: ANN401 - whatever an environment has
     """Return the arrays of a table; raise ValueError if it is invalid or rewards are constant. See `GymnasiumTable`."""
     first = _checked(outcomes, start)
     n_states, n_actions = len(outcomes), len(outcomes[0])
@@ -175,7 +175,7 @@ def step_of(outcomes: Outcomes, start: Any) -> Step:  # noqa: ANN401 - whatever 
             f"env_id must be an environment with rewards that differ, got {low:g} everywhere; choose another one"
         )
     scaled = np.clip((rewards - low) / (high - low), 0.0, 1.0)
-    return Step(transitions, scaled, np.append(first, np.zeros(size - n_states)), (low, high))
+    return _Step(transitions, scaled, np.append(first, np.zeros(size - n_states)), (low, high))
 
 
 def _checked(outcomes: Outcomes, start: Any) -> NDArray[np.float64]:  # noqa: ANN401

@@ -54,7 +54,7 @@ class _Fit(NamedTuple):
         return "above the term" if self.slope.lower > self.predicted else "consistent"
 
 
-class Row(NamedTuple):
+class _Row(NamedTuple):
     """One slope. quantity: regret, or its excess over the run without privacy. axis: x. where: fixed settings."""
 
     algorithm: str
@@ -120,9 +120,9 @@ class TheoryPaper(Paper):
         curves = regrets.T
         return Cell({FINAL.values: curves[:, -1]}, ends, curves, results.certificate)
 
-    def slopes(self, cells: Cells) -> list[Row]:
+    def slopes(self, cells: Cells) -> list[_Row]:
         """Return all slopes."""
-        found: list[Row] = []
+        found: list[_Row] = []
         for algorithm, terms in self.terms.items():
             found += self._against_episodes(cells, algorithm, terms[WITHOUT])
             for model in terms:
@@ -130,14 +130,14 @@ class TheoryPaper(Paper):
                     found += self._of_privacy(cells, algorithm, model, terms[model])
         return found
 
-    def _against_episodes(self, cells: Cells, algorithm: str, term: Term) -> Iterator[Row]:
+    def _against_episodes(self, cells: Cells, algorithm: str, term: Term) -> Iterator[_Row]:
         for key, cell in cells.items():
             if (key.group, key.mechanism, key.control) == (algorithm, WITHOUT, self.sized(self.base)):
                 x, bent = _halvings(cell)
                 found = fit(x, _at(cell, x), bent, term["K"])
-                yield Row(algorithm, WITHOUT, "regret", "K", f"K \u2264 {cell.episodes:.0e}", found)
+                yield _Row(algorithm, WITHOUT, "regret", "K", f"K \u2264 {cell.episodes:.0e}", found)
 
-    def _of_privacy(self, cells: Cells, algorithm: str, model: str, term: Term) -> Iterator[Row]:
+    def _of_privacy(self, cells: Cells, algorithm: str, model: str, term: Term) -> Iterator[_Row]:
         """Yield the slopes of the excess over the runs without privacy, with the same seeds and episodes."""
         pairs = {
             key: (cell, cells[free])
@@ -146,11 +146,11 @@ class TheoryPaper(Paper):
             and (free := key._replace(mechanism=WITHOUT, epsilon=math.inf)) in cells
         }
         at_base = {key: pair for key, pair in pairs.items() if key.control == self.sized(self.base)}
-        yield Row(algorithm, model, "excess", "epsilon", "", _across(at_base, [key.epsilon for key in at_base], -1.0))
+        yield _Row(algorithm, model, "excess", "epsilon", "", _across(at_base, [key.epsilon for key in at_base], -1.0))
         for key, (cell, without) in at_base.items():
             x, bent = _halvings(cell)
             found = fit(x, _at(cell, x) - _at(without, x), bent, term.get("K", 0.0))
-            yield Row(algorithm, model, "excess", "K", f"\u03b5 = {key.epsilon:g}", found)
+            yield _Row(algorithm, model, "excess", "K", f"\u03b5 = {key.epsilon:g}", found)
         for axis in self.axes:
             varied = {
                 key: pair
@@ -159,7 +159,7 @@ class TheoryPaper(Paper):
             }
             if len(varied) > 1:
                 sizes = [float(self.size(key, axis)) for key in varied]
-                yield Row(algorithm, model, "excess", axis, "\u03b5 = 1", _across(varied, sizes, term[axis]))
+                yield _Row(algorithm, model, "excess", axis, "\u03b5 = 1", _across(varied, sizes, term[axis]))
 
     def sized(self, sizes: Mapping[str, int]) -> str:
         """Return the name of a size, e.g. 'H4 S3 A2'."""
@@ -252,7 +252,7 @@ class TheoryPaper(Paper):
         return {**super().data(found), "slopes": rows}
 
 
-def _texts(row: Row) -> dict[str, str]:
+def _texts(row: _Row) -> dict[str, str]:
     """Return a line of the table of slopes."""
     found, slope = row.found, row.found.slope
     return {
