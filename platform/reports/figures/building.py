@@ -13,9 +13,9 @@ import numpy as np
 from dprl.algorithms import Metric
 from dprl.platform.errors import counted
 from dprl.platform.reports.comparing.report_cells import ReportCell
-from dprl.platform.reports.figures.charts import MOST_LINES, MOST_PANELS, Axis, Chart, Line, Panel
+from dprl.platform.reports.figures.charts import MOST_LINES, MOST_PANELS, Axis, Chart, Grid, Line, Panel
 from dprl.platform.reports.figures.lines import MODEL_TITLES, Lines, certified, column_of, columns_of, model_of
-from dprl.platform.reports.inference.effects import Estimate, Scale, scale_of
+from dprl.platform.reports.inference.effects import Estimate, Scale, estimate, scale_of
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reports.number_texts import epsilon_text
 from dprl.platform.reports.records import unit_of
@@ -79,7 +79,25 @@ class ValueScale(NamedTuple):
         """Return values that the scale can show."""
         return np.asarray(np.maximum(values, self.floor))
 
-    def limits(
+    def estimates(self, quantity: Quantity, cells: Sequence[ReportCell]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return centres and ends of intervals, float64[n] each."""
+        found = quantity.estimates or {
+            id(cell): estimate(self.apply(quantity.values(cell)), self.scale, range_of(quantity.metric, cell))
+            for cell in cells
+        }
+        centres, low, high = np.array([found[id(cell)][:3] for cell in cells]).T
+        return centres, low, high
+
+    def axis(
+        self, title: str, grid: Grid, range_: tuple[float, float], *, short: str = "", counts: bool = False
+    ) -> Axis:
+        """Return the axis of the values in all panels; short: its short title, if that is another one."""
+        panels = [panel for row in grid for panel in row if panel is not None]
+        lines = [line for panel in panels for line in panel.lines]
+        limits = self._limits(lines, [panel.unlearned for panel in panels], range_)
+        return Axis(title, short or title, self.scale == "log", limits, counts=counts)
+
+    def _limits(
         self, lines: Sequence[Line], levels: Sequence[float], range_: tuple[float, float]
     ) -> tuple[float, float]:
         """Return the ends of the axis: intervals that reach further are cut off there."""
@@ -110,7 +128,7 @@ def panel_grid(
     along: bool = True,
     over: str = "",
     low: bool,
-) -> tuple[tuple[tuple[Panel | None, ...], ...], str]:
+) -> tuple[Grid, str]:
     """Return rows of panels, and the caption's sentence on lines left out.
 
     There is a column for each environment and length; many lines are split into one row per trust model. Each panel has

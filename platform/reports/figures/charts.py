@@ -73,6 +73,10 @@ class Panel:
     unlearned: float = math.nan
 
 
+Grid = tuple[tuple[Panel | None, ...], ...]
+"""Rows of panels, None for an empty place."""
+
+
 @dataclass(frozen=True)
 class Axis:
     """One axis of all panels. ticks: its values, () if the style chooses them. limits: its ends."""
@@ -90,14 +94,14 @@ class Chart:
     """A figure before it is drawn.
 
     name: of its file. title: of its section on a page. caption: sentences. kind: 'points' with whiskers (level lines
-    without privacy), or 'curves' with bands. grid: rows of panels, None for an empty place.
+    without privacy), or 'curves' with bands.
     """
 
     name: str
     title: str
     caption: str
     kind: Literal["points", "curves"]
-    grid: tuple[tuple[Panel | None, ...], ...]
+    grid: Grid
     x: Axis
     y: Axis
 

@@ -25,15 +25,7 @@ from dprl.platform.reports.figures.building import (
 from dprl.platform.reports.figures.charts import MOST_LINES, Axis, Chart, Line, LineName, Panel
 from dprl.platform.reports.figures.colours import Palette
 from dprl.platform.reports.figures.frontier import unlearned_level
-from dprl.platform.reports.figures.lines import (
-    Lines,
-    algorithm_of,
-    certified,
-    column_of,
-    columns_of,
-    delta_sentence,
-    model_of,
-)
+from dprl.platform.reports.figures.lines import Lines, algorithm_of, certified, column_of, columns_of, model_of
 from dprl.platform.reports.inference.bands import scaled_band
 from dprl.platform.reports.number_texts import epsilon_text
 from dprl.platform.reports.records import unit_of
@@ -101,26 +93,16 @@ def _chart(
         return [Panel(title, tuple(found), unlearned_level(part, quantity))]
 
     grid, left_out = panel_grid(cells, lines, panels, along=bool(epsilon), low=metric.better == "low")
-    drawn = [panel for row in grid for panel in row if panel is not None]
-    flat = [line for panel in drawn for line in panel.lines]
-    levels = [panel.unlearned for panel in drawn]
+    flat = [line for row in grid for panel in row if panel is not None for line in panel.lines]
     unit = unit_of(cell.row for cell in cells)
     at = f" (certified \u03b5 = {epsilon})" if epsilon else ""
     log = metric.over == "sum"
     ends = min(float(line.x[0]) for line in flat) if log else 0.0, max(float(line.x[-1]) for line in flat)
     kept = unproved_sentence(every, lines) if len(cells) < len(every) else ""
-    told = caption(
-        _what(metric, unit),
-        seeds_sentence(cells, scale, "bands of whole curves"),
-        delta_sentence(lines),
-        *lines.noise_sentences(),
-        kept,
-        left_out,
-    )
+    seeds = seeds_sentence(cells, scale, "bands of whole curves")
+    told = caption(_what(metric, unit), seeds, *lines.sentences(), kept, left_out)
     x = Axis(f"{unit.capitalize()}s{at}", f"{unit.capitalize()}s{at}", log, ends, counts=True)
-    y = Axis(
-        quantity.label, quantity.label, scale.scale == "log", scale.limits(flat, levels, range_of(metric, cells[0]))
-    )
+    y = scale.axis(quantity.label, grid, range_of(metric, cells[0]))
     title = f"{quantity.label} over {unit}s" + (f" at certified \u03b5 = {epsilon}" if epsilon else "")
     return charts_of(Chart(name, title, told, "curves", grid, x, y))
 

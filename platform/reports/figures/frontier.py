@@ -22,10 +22,10 @@ from dprl.platform.reports.figures.building import (
     seeds_sentence,
     unproved_sentence,
 )
-from dprl.platform.reports.figures.charts import Axis, Chart, Line, LineName, Panel
+from dprl.platform.reports.figures.charts import Chart, Line, LineName, Panel
 from dprl.platform.reports.figures.colours import Palette
-from dprl.platform.reports.figures.lines import EPISODES, Lines, certified, column_of, delta_sentence, fill_of
-from dprl.platform.reports.inference.effects import Estimate, estimate
+from dprl.platform.reports.figures.lines import EPISODES, Lines, certified, column_of, fill_of
+from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.number_texts import rounded
 from dprl.platform.reports.records import is_final_score, unit_of
 
@@ -124,34 +124,19 @@ def _over_epsilon(
     given = quantities[0].estimates is not None
     low = quantities[0].metric.better == "low"
     grid, left_out = panel_grid(shown, lines, panels, over=EPISODES if given else "", low=low)
-    drawn = [panel for row in grid for panel in row if panel is not None]
-    every = [line for panel in drawn for line in panel.lines]
-    limits = scale.limits(every, [panel.unlearned for panel in drawn], range_of(quantities[0].metric, cells[0]))
     labels = [quantity.label for quantity in quantities]
     y_title = labels[0] if len(labels) == 1 else f"{labels[0]} or {' or '.join(labels[1:]).lower()}"
     name, title, meaning = about
-    told = caption(
-        meaning,
-        "" if given else seeds_sentence(shown, scale, "intervals"),
-        delta_sentence(lines),
-        *lines.noise_sentences(),
-        unproved_sentence(cells, lines),
-        left_out,
-    )
-    y = Axis(y_title, labels[0], scale.scale == "log", limits, counts=given)
+    seeds = "" if given else seeds_sentence(shown, scale, "intervals")
+    told = caption(meaning, seeds, *lines.sentences(), unproved_sentence(cells, lines), left_out)
+    y = scale.axis(y_title, grid, range_of(quantities[0].metric, cells[0]), short=labels[0], counts=given)
     return charts_of(Chart(name, title, told, "points", grid, epsilon_axis(shown), y))
 
 
 def _line(lines: Lines, name: LineName, cells: Sequence[ReportCell], quantity: Quantity, scale: ValueScale) -> Line:
     ordered = sorted(cells, key=lambda cell: cell.proved)
     first = ordered[0]
-    found = [
-        estimate(scale.apply(quantity.values(cell)), scale.scale, range_of(quantity.metric, cell))
-        if quantity.estimates is None
-        else quantity.estimates[id(cell)]
-        for cell in ordered
-    ]
-    y, low, high = (np.array([each[i] for each in found]) for i in range(3))
+    y, low, high = scale.estimates(quantity, ordered)
     x = np.array([cell.proved if certified(cell) else math.nan for cell in ordered])
     fills = tuple(map(fill_of, ordered)) if first.private else ()
     claims = tuple(map(claim_of, ordered)) if first.private else ()

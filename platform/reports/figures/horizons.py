@@ -20,8 +20,7 @@ from dprl.platform.reports.figures.building import (
 )
 from dprl.platform.reports.figures.charts import Axis, Chart, Line, Panel
 from dprl.platform.reports.figures.colours import Palette
-from dprl.platform.reports.figures.lines import Lines, delta_sentence, fill_of
-from dprl.platform.reports.inference.effects import estimate
+from dprl.platform.reports.figures.lines import Lines, fill_of
 from dprl.platform.results.summary import worst_of
 
 HORIZON = "env.horizon"
@@ -47,27 +46,17 @@ def horizon_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "h
 
     low = quantity.metric.better == "low"
     grid, left_out = panel_grid(shown, lines, panels, along=False, over=HORIZON, low=low)
-    flat = [line for row in grid for panel in row if panel is not None for line in panel.lines]
     horizons = sorted({float(cell.row[HORIZON]) for cell in shown})
     room = 0.06 * (horizons[-1] - horizons[0])
     x = Axis("Horizon (steps)", "Horizon", False, (horizons[0] - room, horizons[-1] + room), tuple(horizons))
-    limits = scale.limits(flat, [], range_of(quantity.metric, max(shown, key=lambda cell: cell.row[HORIZON])))
-    told = caption(
-        seeds_sentence(shown, scale, "intervals"),
-        delta_sentence(lines),
-        *lines.noise_sentences(),
-        left_out,
-    )
-    y = Axis(quantity.label, quantity.label, scale.scale == "log", limits)
+    y = scale.axis(quantity.label, grid, range_of(quantity.metric, max(shown, key=lambda cell: cell.row[HORIZON])))
+    told = caption(seeds_sentence(shown, scale, "intervals"), *lines.sentences(), left_out)
     return charts_of(Chart(name, f"{quantity.label} against the horizon", told, "points", grid, x, y))
 
 
 def _line(lines: Lines, cells: Sequence[ReportCell], quantity: Quantity, scale: ValueScale) -> Line:
     worst = cells[worst_of([cell.certificate for cell in cells])]
-    found = [
-        estimate(scale.apply(quantity.values(cell)), scale.scale, range_of(quantity.metric, cell)) for cell in cells
-    ]
-    y, low, high = (np.array([each[i] for each in found]) for i in range(3))
     x = np.array([float(cell.row[HORIZON]) for cell in cells])
     fills = tuple(map(fill_of, cells)) if worst.private else ()
+    y, low, high = scale.estimates(quantity, cells)
     return Line(lines.name(worst, along=False), lines.shades(worst), lines.look(worst), x, y, low, high, fills)

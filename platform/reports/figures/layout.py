@@ -75,9 +75,7 @@ def compose(chart: Chart, style: Style) -> Figure:
                 axes.tick_params(labelbottom=below is None, labelleft=j == 0 or row[j - 1] is None)
                 if not noted:
                     noted = _note_unlearned(axes, panel, style)
-                later = [other for other in row[j + 1 :] if other is not None]
-                missing = _unlabelled(panel, later)
-                if missing:
+                if missing := _unlabelled(row, j):
                     _write_labels(axes, chart, missing, frame, style)
         _axis_titles(figure, chart, frame, style, height, columns)
         if frame.keyed:
@@ -103,10 +101,11 @@ def _fold(chart: Chart, style: Style) -> list[list[Panel | None]]:
     return [[*row, *[None] * (columns - len(row))] for row in rows]
 
 
-def _unlabelled(panel: Panel, later: Sequence[Panel]) -> list[Line]:
-    """Return the lines labelled beside this panel: all of a row's last panel, else those missing in `later` panels."""
-    known = {line.name for other in later for line in other.lines}
-    return [line for line in panel.lines if line.name not in known]
+def _unlabelled(row: Sequence[Panel | None], j: int) -> list[Line]:
+    """Return the lines labelled beside the panel of column j: those that are missing in all later panels of the row."""
+    panel, *later = row[j:]
+    known = {line.name for other in later if other for line in other.lines}
+    return [line for line in panel.lines if line.name not in known] if panel else []
 
 
 def _frame_of(chart: Chart, grid: Sequence[Sequence[Panel | None]], style: Style) -> _Frame:
@@ -122,13 +121,7 @@ def _frame_of(chart: Chart, grid: Sequence[Sequence[Panel | None]], style: Style
         margin = shorter if keyed else margin
     gap = max(0.16 * inch, _tick_room(chart, style))
     # If the last column lacks a line, there are labels between columns, which are then further apart.
-    inner = any(
-        _unlabelled(panel, [other for other in row[j + 1 :] if other])
-        for row in grid
-        for j, panel in enumerate(row[:-1])
-        if panel
-    )
-    gap = margin if inner else gap
+    gap = margin if any(_unlabelled(row, j) for row in grid for j in range(columns - 1)) else gap
     around = left + margin + (columns - 1) * gap
     # If labels leave no room for panels, the figure becomes wider.
     panel_width = max((style.width - around) / columns, _NARROWEST * inch)

@@ -171,8 +171,8 @@ def _chart(
     """Return a chart of one panel. x: title of its axis, and whether it is logarithmic."""
     first, last = (float(lines[0].x[i]) for i in (0, -1))
     across = Axis(x[0], x[0], x[1], (first if x[1] else 0.0, last), counts=True)
-    up = Axis(title, title, scale.scale == "log", scale.limits(lines, [], range_))
-    return Chart("", "", "", "curves", ((Panel("", tuple(lines)),),), across, up)
+    grid = ((Panel("", tuple(lines)),),)
+    return Chart("", "", "", "curves", grid, across, scale.axis(title, grid, range_))
 
 
 def _setting(experiment: Experiment) -> str:

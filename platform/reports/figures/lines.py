@@ -153,9 +153,9 @@ class Lines:
         model = model_of(cell)
         return look(model, self._noises[model].index(_noise_of(cell.row)))
 
-    def noise_sentences(self) -> list[str]:
-        """Return the meaning of heavy and thin lines, if noise differs within a trust model."""
-        told = []
+    def sentences(self) -> list[str]:
+        """Return delta, if labels do not have it, and the meaning of heavy and thin lines."""
+        told = [_delta_sentence(self.deltas)]
         for model, kinds in self._noises.items():
             if len(kinds) < 2:
                 continue
@@ -177,9 +177,7 @@ def _printed(noise: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
     return sum(word in _PRINTED for word in noise), noise
 
 
-def delta_sentence(lines: Lines) -> str:
-    """Return the caption's sentence on delta, if labels do not have it."""
-    deltas = lines.deltas
+def _delta_sentence(deltas: set[float]) -> str:
     if not deltas or deltas == {0.0}:
         return ""
     if len(deltas) == 1:
