@@ -12,12 +12,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.optimize import linprog
 
-from benchmarks.naive_ucb_vi import Counts, Floats, Integers, NaiveLearner
+from benchmarks.naive_ucb_vi import Counts, Floats, Integers, NaiveLearner, NoiseSettings
 from dprl.algorithms import DPNashVIConfig
 from dprl.envs.games import MarkovGame
 from dprl.envs.games.equilibria import tie_weights
 from dprl.privacy import CountPrivatizer
-from dprl.privacy.base import TrustModel
 
 # The tightest tolerances of HiGHS; the default 1e-7 is as large as the perturbation that chooses among equilibria.
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -38,34 +37,18 @@ class Game(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Noise of the privatizer, its precision known to the planner, and the bonus.
+class Settings(NoiseSettings):
+    """Noise and bonus, with the precision E that the planner knows; bonus_scale multiplies gamma + Gamma."""
 
-    noise_scale: of each Laplace draw, one per tree node and cell (jdp) or per user and cell (ldp);
-    error: the precision E; bonus_scale: c, multiplies gamma + Gamma; beta: the failure probability.
-    """
-
-    trust_model: TrustModel = "none"
-    noise_scale: float = 0.0
     error: float = 0.0
-    bonus_scale: float = 1.0
     c1: float = 1.0
     c2: float = 1.0
-    beta: float = 0.1
 
     @classmethod
     def of(cls, private: CountPrivatizer, chosen: DPNashVIConfig) -> Settings:
-        """Return the noise scale, precision and bonus of our implementation; no count has an error above E/4."""
-        noise = private.query.noise.on_either_side
-        return cls(
-            private.trust_model,
-            0.0 if noise is None else noise.scale,
-            error=4.0 * chosen.precision_scale * max(private.precision(chosen.beta / 3.0).bounds.values()),
-            bonus_scale=chosen.bonus_scale,
-            c1=chosen.c1,
-            c2=chosen.c2,
-            beta=chosen.beta,
-        )
+        """Return the settings of our implementation; no count has an error above E/4."""
+        error = 4.0 * chosen.precision_scale * max(private.precision(chosen.beta / 3.0).bounds.values())
+        return cls.matching(private, chosen, error=error, c1=chosen.c1, c2=chosen.c2)
 
 
 class Plan(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,33 +23,38 @@ Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Noise of the privatizer, its precision known to the planner, and the bonus.
+class NoiseSettings:
+    """Noise of the privatizer, and the scale and failure probability of the bonus.
 
-    noise_scale: of each Laplace draw, one per tree node and cell (jdp) or per user and cell (ldp);
-    visits_error, transitions_error: the precisions E1 and E2; beta: the failure probability of the bonus.
+    noise_scale: of each Laplace draw, one per tree node and cell (jdp) or per user and cell (ldp).
     """
 
     trust_model: TrustModel = "none"
     noise_scale: float = 0.0
-    visits_error: float = 0.0
-    transitions_error: float = 0.0
     bonus_scale: float = 1.0
     beta: float = 0.1
 
     @classmethod
-    def of(cls, privatizer: CountPrivatizer, chosen: TabularConfig[Any]) -> Settings:
-        """Return the noise scale, precisions and bonus of our implementation."""
-        bounds = privatizer.precision(chosen.beta).bounds
+    def matching(cls, privatizer: CountPrivatizer, chosen: TabularConfig[Any], **further: float) -> Self:
+        """Return the settings of our implementation."""
         noise = privatizer.query.noise.on_either_side
-        return cls(
-            trust_model=privatizer.trust_model,
-            noise_scale=0.0 if noise is None else noise.scale,
-            visits_error=chosen.precision_scale * max(bounds["visits"], bounds["rewards"]),
-            transitions_error=chosen.precision_scale * bounds["transitions"],
-            bonus_scale=chosen.bonus_scale,
-            beta=chosen.beta,
-        )
+        scale = 0.0 if noise is None else noise.scale
+        return cls(privatizer.trust_model, scale, chosen.bonus_scale, chosen.beta, **further)
+
+
+@dataclass(frozen=True)
+class Settings(NoiseSettings):
+    """Noise and bonus, with the precisions E1 and E2 that the planner knows."""
+
+    visits_error: float = 0.0
+    transitions_error: float = 0.0
+
+    @classmethod
+    def of(cls, privatizer: CountPrivatizer, chosen: TabularConfig[Any]) -> Settings:
+        """Return the settings of our implementation."""
+        bounds, scale = privatizer.precision(chosen.beta).bounds, chosen.precision_scale
+        visits, transitions = scale * max(bounds["visits"], bounds["rewards"]), scale * bounds["transitions"]
+        return cls.matching(privatizer, chosen, visits_error=visits, transitions_error=transitions)
 
 
 @dataclass

@@ -269,10 +269,8 @@ def parts(subject: subjects.Subject, mdp: FiniteMDP, model: subjects.Model, bloc
 
 
 # Scales for which the policy changes within a run of this length at this epsilon.
-_LAZY_EPSILON, _LAZY_PLANNER = (
-    100.0,
-    PrivateUCBVIConfig(bonus_scale=0.05, precision_scale=0.001, simulation="users"),
-)
+_LAZY_EPSILON = 100.0
+_LAZY_PLANNER = PrivateUCBVIConfig(bonus_scale=0.05, precision_scale=0.001, simulation="users")
 GROWTHS = (0.0, 0.002, 0.01)
 _LEAST_RATIO, _MOST_LOSS = 8.0, 0.02
 
