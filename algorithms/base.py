@@ -180,4 +180,4 @@ def check_number(key: str, value: object, low: float, high: float = np.inf) -> N
 def check_whole(key: str, value: object, low: int, high: int) -> None:
     """Raise ValueError unless value is a whole number with low <= value <= high."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError(f"{key} must be a whole number from {low} to {high}, got {value!r}; choose one of them")
+        raise ValueError(f"{key} must be a whole number from {low} to {high}, got {value!r}; choose one in that range")

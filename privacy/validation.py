@@ -71,7 +71,7 @@ def check_flag(key: str, value: object) -> None:
 def check_submissions(value: object) -> None:
     """Raise ValueError, in one line, unless value is a number of submissions."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"submissions must be a whole number from 1 on, got {value!r}; an agent submits once or more")
+        raise ValueError(f"submissions must be a whole number of at least 1, got {value!r}; write e.g. submissions: 1")
 
 
 def _is_number(value: object) -> bool:

@@ -94,9 +94,7 @@ class Experiment:
             remedy = "a folder is named by it: write e.g. first_try"
             raise ValueError(f"name {NAME_RULE}, got {shown(self.name)}; {remedy}")
         if self.episodes < 2:
-            raise ValueError(
-                f"episodes must be at least 2, got {self.episodes}; the second plans from the first's report"
-            )
+            raise ValueError(f"episodes must be at least 2, got {self.episodes}; learning starts in the second")
         limits = {"episodes": (2, MOST_EPISODES), "seeds": (1, MOST_SEEDS), "seed": (0, LARGEST_SEED)}
         for key, (least, most) in limits.items():
             if not least <= getattr(self, key) <= most:
@@ -251,7 +249,7 @@ def _check_played(experiment: Experiment) -> None:
         return
     fitting = sorted(name for name, spec in ENVIRONMENTS.items() if issubclass(spec.builds, algorithm.plays))
     players = sorted(name for name, config in ALGORITHMS.items() if issubclass(env.builds, config.plays))
-    other = f", or algorithm {' or '.join(players)}" if players else ""
+    other = f", or one of the algorithms {', '.join(players)}" if players else ""
     raise ValueError(
         f"env must be a {algorithm.plays.kind} with algorithm {algorithm.name}, got {env.name}, a {env.builds.kind}; "
         f"choose env {' or '.join(fitting)}{other}"

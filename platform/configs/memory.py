@@ -65,7 +65,7 @@ def require_memory(cells: Sequence[Experiment], *, run: bool, here: bool = True)
     for cell in cells:
         needed = run_bytes(cell) if run else build_bytes(cell)
         if run and here and (cell.memory or 0.0) * GB > available:
-            rule = f"must be at most {available / GB:.3g} GB, what this machine has free"
+            rule = f"must be at most {available / GB:.3g} GB, the free memory of this machine"
             raise broken_rule("memory", rule, cell.memory, "lower it, or free memory")
         limit = available if cell.memory is None else min(cell.memory * GB, available)
         if needed <= limit:

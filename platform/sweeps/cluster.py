@@ -139,7 +139,7 @@ def run_on_ray(cluster: _Cluster, how: TrialOptions, cells: Sequence[SweepCell],
     largest = max((node.get("memory", 0.0) for node in nodes), default=0.0)
     for cell in cells:
         if (cell.experiment.memory or 0.0) * GB > largest:
-            rule = f"must be at most {largest / GB:.3g} GB, what the largest node has"
+            rule = f"must be at most {largest / GB:.3g} GB, the memory of the largest node"
             raise broken_rule(
                 "memory", rule, cell.experiment.memory, f"lower it for {cell.label}, or add a larger node"
             )

@@ -67,7 +67,7 @@ def test_a_cell_that_does_not_fit_is_refused_with_a_remedy() -> None:
         UserError, match=r"needs about .* GB, more than the 0.1 GB that its `memory` allows; .* or more `memory`$"
     ):
         require_memory([cell(), cell(memory=0.1)], run=False)
-    with pytest.raises(UserError, match=r"memory: must be at most .* GB, what this machine has free, got"):
+    with pytest.raises(UserError, match=r"memory: must be at most .* GB, the free memory of this machine, got"):
         require_memory([cell(memory=10 * machine_bytes() / GB)], run=True)
     require_memory([cell(memory=10 * machine_bytes() / GB)], run=True, here=False)
 
