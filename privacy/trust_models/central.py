@@ -69,7 +69,7 @@ class CentralPrivacy(_OnSchedule[CountFamilies, CountQuery], CountSettings):
         counter: a counter's name, or 'auto' for the one with the smallest error.
         mechanism: the noise of its nodes, or 'auto' for the one with the smaller variance.
         releases: 'scheduled': the counter is built for only the releases that plans read (with `replan_growth` above 0
-            and certified noise), so L = ceil(log2 n) for n releases; 'every_user': for a release after every user.
+            and certified noise), so L = floor(log2 n) + 1 for n releases; 'every_user': for a release after every user.
 
     Paper: [CZ22] Lemma 3.
     """
