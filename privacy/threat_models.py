@@ -81,13 +81,13 @@ _OF_AGENTS = (
 
 _IN_RANDOM_ORDER = (
     "the server and everyone else who sent nothing in {1}: they see its {0} in a random order, which the trusted "
-    "shuffler does not tell"
+    "shuffler does not reveal"
 )
 _BEFORE_SHUFFLING = (
     "{} before they are shuffled, and sums of less than {}, which checkpoints hold: these have the local guarantee only"
 )
 _BLOCK = "a block", "the same block"
-_IN_THE_SAME = "users of {} who tell their own {}, or send others: they hide nobody"
+_IN_THE_SAME = "users of {} who reveal their own {}, or send false ones: they hide nobody"
 
 
 def _unprotected(record: str, attained_by: str, unit: str = _USER, adjacency: str = ADJACENCY) -> ThreatModel:

@@ -108,7 +108,7 @@ def _block_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
     if (number_of := certificate.get("releases")) is not None:
         facts.append(("releases", f"{number_of:,}, on the schedule of plans, which is fixed in advance"))
     if certificate.get("simulation") == "blocks":
-        facts.append(("simulated", "in blocks: users between two plans at once, equal in law to one by one"))
+        facts.append(("simulated", "in blocks: users between two plans at once, distributed as if one by one"))
     if certificate.get("assumption"):
         facts.append(("assumed", str(certificate["assumption"])))
     return facts
@@ -125,9 +125,9 @@ def _pure_text(proved: Mapping[str, Any], verdict: str) -> str:
         none = "no finite epsilon, neither pure nor at the deltas below"
         return "pure epsilon inf" if verdict == "unbounded" else none
     if any(math.isinf(float(epsilon)) for epsilon in proved["epsilon_at_delta"].values()):
-        return "no pure epsilon: this noise is bounded, and has one from some delta on only"
+        return "no pure epsilon: this noise is bounded, and epsilon is finite only from some delta on"
     if math.isinf(float(proved["pure_epsilon"])):
-        return "no pure epsilon, one at each of the deltas below"
+        return "no pure epsilon, but a finite one at each delta below"
     return f"pure epsilon {number(float(proved['pure_epsilon']))} ({_tightness(proved['tightness'])})"
 
 

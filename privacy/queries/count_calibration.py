@@ -113,7 +113,7 @@ def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | 
     families = budget.encoding.released
     best, *others = sorted(found, key=lambda report: report_variance(report, families))
     deviations = [math.sqrt(report_variance(report, families)) for report in (best, *others)]
-    text = f"{best.name} has the smallest standard deviation a user and cell, {deviations[0]:.4g}"
+    text = f"{best.name} has the smallest standard deviation per user and cell, {deviations[0]:.4g}"
     return best, text + (f"; next: {others[0].name}, {deviations[1]:.4g}" if others else "")
 
 

@@ -88,7 +88,7 @@ def _answer(certificate: Mapping[str, Any], title: str) -> Iterator[Block]:
     yield Paragraph(" ".join([*(line if badge != "holds" else []), *_plain_words(certificate)]), "lead")
     if claimed["epsilon"] is None:
         return
-    asked = f"the config asked for {claim}; the noise was set to it"
+    asked = f"the config asked for {claim}; the noise was scaled to meet it"
     model = certificate["trust_model"]
     facts = [
         ("Claimed by", asked if claimed["calibration"] == "certified" else claimed["source"]),
@@ -116,8 +116,8 @@ def _same_noise(certificate: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if users and users["least"] != users["most"]:
         spread = f"\u03b5 from {_up(users['least'])} to {_up(users['most'])}, median {_up(users['median'])}"
         sums = max(noise.get("nodes_per_user", 1) for noise in certificate["noise"])
-        why = f": they are in all {sums} noisy sums, most users are in fewer" if sums > 1 else ""
-        yield "By user", f"{spread}; the largest holds for {users['at_most']:,} of {users['users']:,}{why}"
+        why = f", in all {sums} noisy sums; the others are in fewer" if sums > 1 else ""
+        yield "By user", f"{spread}; the largest holds for {users['at_most']:,} of {users['users']:,} users{why}"
 
 
 def _seeded(certificate: Mapping[str, Any]) -> bool:
@@ -136,7 +136,7 @@ def _plain_words(certificate: Mapping[str, Any]) -> Iterator[str]:
     """Yield the meaning of the proof, and a warning for noise that can be drawn again."""
     epsilon, delta = standing(certificate).proved, certificate["claimed"]["delta"]
     if epsilon < _LARGEST:
-        but = f", but for a probability of {delta_number(delta)}" if delta else ""
+        but = f", except with probability {delta_number(delta)}" if delta else ""
         factor = f"{_up(math.exp(epsilon))} times as likely (e^{_up(epsilon)}){but}"
         yield f"Whatever one user's data are, no outcome that is covered becomes more than {factor}."
     if _seeded(certificate):
@@ -205,7 +205,7 @@ def _users(certificate: Mapping[str, Any]) -> Iterator[Block]:
     if not users:
         return
     yield Heading("People who take part more than once")
-    yield Paragraph(f"The number above is for: {certificate['unit']}. For people with more episodes it grows.")
+    yield Paragraph(f"The epsilon above is for {certificate['unit']}. For people with more episodes it is larger.")
     body = [
         [str(b["episodes"]), delta_number(b["delta"]) if b["delta"] else "0", _up(b["epsilon"]), _plain(b["by"])]
         for b in users["bounds"]
@@ -220,7 +220,7 @@ def _derivation(certificate: Mapping[str, Any]) -> Iterator[Block]:
         return
     yield Heading("How the noise follows from the request")
     yield Paragraph(
-        "Every value is the formula at the numbers below it; (1) marks the value of step 1. The code computes the step."
+        "Each value is its formula at the numbers below it; (1) marks the value of step 1. The code computes the step."
     )
     columns = [
         Column("Step", "wrap"),

@@ -46,7 +46,7 @@ def test_an_approximate_guarantee_is_told_with_its_delta() -> None:
     assert facts(found, "requested") == ["epsilon 1, delta 1e-06"]
     assert facts(found, "claimed")[0].startswith("epsilon 1, delta 1e-06, by the requested guarantee")
     assert facts(found, "proved") == [
-        "no pure epsilon, one at each of the deltas below",
+        "no pure epsilon, but a finite one at each delta below",
         "epsilon 0.8725 at delta 1e-05, epsilon 1 at delta 1e-06",
         "delta 1e-06 at epsilon 1",
         "by user at delta 1e-06: epsilon 0.2912 for the least exposed, 0.6889 in the median, 1 for 1 of 999",
@@ -95,7 +95,7 @@ def test_another_attempt_is_told_with_what_it_costs(privacy: dict[str, Any], rem
 def test_blocks_and_their_assumption_are_told() -> None:
     found = told(APPROXIMATE, releases=1234, simulation="blocks", assumption="users are independent")
     assert facts(found, "releases") == ["1,234, on the schedule of plans, which is fixed in advance"]
-    assert facts(found, "simulated") == ["in blocks: users between two plans at once, equal in law to one by one"]
+    assert facts(found, "simulated") == ["in blocks: users between two plans at once, distributed as if one by one"]
     assert facts(found, "assumed") == ["users are independent"]
     assert [facts(told(APPROXIMATE), subject) for subject in ("releases", "simulated", "assumed")] == [[], [], []]
 
