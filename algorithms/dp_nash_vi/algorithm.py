@@ -49,7 +49,7 @@ SMALLEST_GAP = Metric(
     of="output",
     short="gap",
     definition="the least V_up - V_lo at the start of all plans of a run; where a theorem covers the run, it bounds "
-    "the exploitability of that plan's policy, which is what the run gives out",
+    "the exploitability of that plan's policy, the output of the run",
 )
 """The same of the output policy."""
 EXPLOITABILITY = Metric(
@@ -58,7 +58,7 @@ EXPLOITABILITY = Metric(
     unit="reward",
     of="output",
     short="exploit.",
-    definition="what best responses gain against the marginals of the policy that the run gives out, "
+    definition="the gain of best responses against the marginals of the output policy, "
     "V^{dagger,nu} - V^{mu,dagger}, exact; regret in a game is its sum over the policies deployed",
 )
 """V^{dagger,nu} - V^{mu,dagger}, exact, of the output policy's marginals."""

@@ -18,16 +18,16 @@ _TESTS = f"""\
 Comparisons are declared before any result is seen: the same privacy and noise, another algorithm; the same algorithm
 and privacy, other noise; the same algorithm and noise, the next \u03b5. "Significant" means Welch's test, on logs
 where values are positive, with Holm's adjustment at 5% for all declared comparisons of a group: one environment
-with one number of episodes. It is not adjusted over groups: on a page of G groups the probability of any false
-difference is at most 5% times G. Intervals of single values are not adjusted, nor for the choice of the best cell. "Not
-significant" does not mean equal. "Other noise, too" marks a next best cell that differs in algorithm and noise: no
-ratio of algorithms can be read off there. All comparisons are in comparisons.csv. A grid with more than {MOST_PAIRS}
+with one number of episodes. There is no adjustment over groups: on a page of G groups the probability of any false
+difference is at most 5% times G. Intervals of single values are not adjusted, not even for the choice of the best
+cell. "Not significant" does not mean equal. "Other noise, too" marks a next best cell that differs in algorithm and
+noise: then no ratio is shown. All comparisons are in comparisons.csv. A grid with more than {MOST_PAIRS}
 comparisons of algorithms or of noise at one privacy declares none of them; --compare declares one that you name."""
 _PRIVACY = """\
 \u03b5 and \u03b4 are computed from the noise that ran. Central: joint differential privacy, against all other users.
-Local: against the server as well. Shuffle: against it, too, if reports are permuted first. Each cell's certificate.json
-names its neighbours, threat model and channels that are not covered. "No privacy" is the same algorithm without noise.
-"No learning" is the regret of the first episodes, or the score of the first policy."""
+Local: against the server as well. Shuffle: against the server as well, if a trusted shuffler permutes the reports.
+Each cell's certificate.json names its neighbours, threat model and channels that are not covered. "No privacy" is the
+same algorithm without noise. "No learning" is the regret of the first episodes, or the score of the first policy."""
 METHODS = (("Intervals", _INTERVALS), ("Budgets", _BUDGETS), ("Tests", _TESTS), ("Privacy", _PRIVACY))
 """Headings and texts."""
 MEDIAN = "It is a median over seeds [95% interval, from 6 seeds on]; >K: not within the K episodes of the run."
