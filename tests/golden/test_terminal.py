@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -18,17 +19,17 @@ from tests.golden.test_command_line import COLUMNS, FOLDER, check
 
 RECORDED = Path(__file__).parents[1] / "platform" / "reports" / "recorded_0_1"
 COUNTS = "certify --horizon 5 --users 1000 --epsilon 1"
-PRIVACY = "certify smoke --set privacy="
+PRIVACY = "certify smoke --set 'privacy={model: "
 COMMANDS = {
     "list": ["list", *(f"list {kind}" for kind in ("algorithms", "envs", "trust_models", "counters", "mechanisms"))],
     "certify": [
         "certify smoke",
-        f"{PRIVACY}{{model:jdp,epsilon:1,delta:1e-6,counter:auto}}",
-        f"{PRIVACY}{{model:ldp,epsilon:1,delta:1e-6}}",
-        f"{PRIVACY}{{model:shuffle,epsilon:0.5,delta:1e-6}}",
-        f"{PRIVACY}{{model:jdp,epsilon:1,calibration:printed}}",
-        f"{PRIVACY}{{model:jdp,epsilon:1,visits_per_user:2}}",
-        "certify smoke --set privacy={model:jdp,epsilon:1} --set release=true --set seeds=1",
+        f"{PRIVACY}jdp, epsilon: 1, delta: 1e-6, counter: auto}}'",
+        f"{PRIVACY}ldp, epsilon: 1, delta: 1e-6}}'",
+        f"{PRIVACY}shuffle, epsilon: 0.5, delta: 1e-6}}'",
+        f"{PRIVACY}jdp, epsilon: 1, calibration: printed}}'",
+        f"{PRIVACY}jdp, epsilon: 1, visits_per_user: 2}}'",
+        f"{PRIVACY}jdp, epsilon: 1}}' --set release=true --set seeds=1",
         "certify trust_models",
         "certify ma_ldp_schedule",
         "certify dppg_cartpole",
@@ -76,7 +77,7 @@ def test_outputs_are_unchanged(
     Path("forged.json").write_text(json.dumps({**certificate, "proved": {**certificate["proved"], "pure_epsilon": 1}}))
     told = []
     for command in COMMANDS[name]:
-        code = main([word.replace("{cell}", str(cell)) for word in command.split()])
+        code = main([word.replace("{cell}", str(cell)) for word in shlex.split(command)])
         shown = capsys.readouterr()
         told.append(f"$ dprl {command}\n{shown.out}{shown.err}exit code {code}\n")
     text = re.sub(r"\b[0-9a-f]{12,16}\b", "DIGEST", "\n".join(told).replace(str(tmp_path), "HERE"))
