@@ -1,4 +1,4 @@
-# The one door. `make` alone prints help; `make check` is what CI runs.
+# Entry point of all tasks: `make` alone prints help, and CI runs `make check`.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -22,8 +22,8 @@ unexport PYTHONDONTWRITEBYTECODE
 comma := ,
 VENV := .venv
 BIN := $(VENV)/bin
-ROOMS := privacy envs algorithms platform
-SOURCES := $(ROOMS) package benchmarks tests
+FOLDERS := privacy envs algorithms platform
+SOURCES := $(FOLDERS) package benchmarks tests
 # Tests of every folder that compile little: rules of the code, guarantees of noise, one learning loop, configs.
 PRIVACY_SMOKE := accounting ledgers randomness counters/test_counters.py counts/test_privatizers.py mechanisms/test_calibration.py \
 	mechanisms/test_laplace.py mechanisms/test_sampling.py test_certificate.py test_defensive_errors.py
@@ -89,7 +89,7 @@ format: dev  ## let ruff format and repair what it can
 
 typing:  # the tree that the type checker reads: dprl/X is X/
 	@mkdir -p build/typing/dprl
-	@for room in $(ROOMS); do ln -sfn ../../../$$room build/typing/dprl/$$room; done
+	@for folder in $(FOLDERS); do ln -sfn ../../../$$folder build/typing/dprl/$$folder; done
 	@for file in package/*.py; do ln -sfn ../../../$$file build/typing/dprl/; done
 	@find build/typing -xtype l -delete  # of files that are gone
 

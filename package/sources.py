@@ -16,7 +16,7 @@ from dprl.plugins import plugin_sources
 
 _HERE = Path(__file__).resolve().parent
 _TOP = _HERE if (_HERE / "privacy").is_dir() else _HERE.parent  # of a wheel, or of a checkout
-_ROOMS = ("privacy", "envs", "algorithms")
+_TOP_FOLDERS = ("privacy", "envs", "algorithms")
 
 
 @cache
@@ -29,7 +29,7 @@ def source_digest(packages: frozenset[str] | None = None) -> str:
     for other files of plugins it is that of bytes. Parsing takes a second, so results are cached on disk.
     """
     files = [(path.name, path.read_bytes()) for path in sorted(_HERE.glob("*.py"))]
-    for path in (path for room in _ROOMS for path in sorted((_TOP / room).rglob("*.py"))):
+    for path in (path for top in _TOP_FOLDERS for path in sorted((_TOP / top).rglob("*.py"))):
         files.append((path.relative_to(_TOP).as_posix(), path.read_bytes()))
     files += plugin_sources(packages)
     known = cache_base() / f"digest-{_hash(files)}"
@@ -80,7 +80,7 @@ def _hash(files: Iterable[tuple[str, bytes]]) -> str:
 
 def is_ours(file: str | Path) -> bool:
     """Whether a file is one of those whose code `source_digest` follows (plugins aside)."""
-    return any(Path(file).resolve().is_relative_to(_TOP / room) for room in _ROOMS)
+    return any(Path(file).resolve().is_relative_to(_TOP / top) for top in _TOP_FOLDERS)
 
 
 def sources_are_unchanged() -> bool:

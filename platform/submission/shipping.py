@@ -17,7 +17,7 @@ from dprl.plugins import VARIABLE, package_of, plugin_files
 
 CONFIG_FILE = "config.yaml"
 _PACKAGE = "dprl"
-_ROOMS = ("privacy", "envs", "algorithms", "platform")
+_TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform")
 _HEADERS = ("Metadata-Version", "Name", "Version", "Requires-Python", "Provides-Extra")
 
 
@@ -33,8 +33,8 @@ def pack(config: Mapping[str, Any], into: Path) -> tuple[Path, Path]:
     """
     top = Path(__file__).resolve().parents[2]
     code, job = into / _PACKAGE, into / "job"
-    for room in _ROOMS:
-        for source in (top / room).rglob("*.py"):
+    for folder in _TOP_FOLDERS:
+        for source in (top / folder).rglob("*.py"):
             target = code / source.relative_to(top)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)

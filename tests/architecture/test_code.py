@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOMS = ("privacy", "envs", "algorithms", "platform")
-EVERYWHERE = (*ROOMS, "package", "benchmarks", "tests")
+TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform")
+EVERYWHERE = (*TOP_FOLDERS, "package", "benchmarks", "tests")
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 60
 SWALLOWERS = {"Exception", "BaseException"}
@@ -52,9 +52,9 @@ def swallows(handler: ast.ExceptHandler) -> bool:
 def error_complaints(root: Path) -> list[str]:
     """Return assertions in the code folders, and handlers there and in benchmarks that catch everything."""
     complaints = []
-    for path, source in sources(root, (*ROOMS, "benchmarks")):
+    for path, source in sources(root, (*TOP_FOLDERS, "benchmarks")):
         for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Assert) and path.parts[0] in ROOMS:
+            if isinstance(node, ast.Assert) and path.parts[0] in TOP_FOLDERS:
                 complaints.append(f"{path}:{node.lineno}: raise an error that names rule, value and remedy")
             if isinstance(node, ast.ExceptHandler) and swallows(node):
                 complaints.append(f"{path}:{node.lineno}: name the errors that are expected here")
@@ -79,7 +79,7 @@ def compilation_complaints(root: Path) -> list[str]:
     """
     return [
         f"{path}: compile through package/compiled.py"
-        for path, source in sources(root, ROOMS)
+        for path, source in sources(root, TOP_FOLDERS)
         if path.name != "compiled.py" and any(compiles(node) for node in ast.walk(ast.parse(source)))
     ]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-ROOMS = ("privacy", "envs", "algorithms", "platform")
+TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform")
 WITHOUT_ROOM = {"dprl", "dprl.tune_configs", "dprl.extending"}
 """Packages outside the code folders: `dprl` itself, in package/, and the configs."""
 DRAWERS = {"utils", "util", "common", "helpers", "helper", "misc", "shared"}
@@ -24,13 +24,13 @@ MORE_LIBRARIES = {"torch", "rllib", "tune", "pettingzoo", "gym", "rlberry", "opa
 
 def code_folders(root: Path) -> list[Path]:
     """Return every folder below the code folders that holds Python files, relative to the root."""
-    files = (path for room in ROOMS for path in (root / room).rglob("*.py"))
+    files = (path for top in TOP_FOLDERS for path in (root / top).rglob("*.py"))
     return sorted({path.parent.relative_to(root) for path in files if "__pycache__" not in path.parts})
 
 
 def modules(root: Path) -> list[Path]:
     """Return every module and subfolder of the code folders (not those folders themselves), relative to the root."""
-    files = {path.relative_to(root) for room in ROOMS for path in (root / room).rglob("*.py")}
+    files = {path.relative_to(root) for top in TOP_FOLDERS for path in (root / top).rglob("*.py")}
     folders = {folder for folder in code_folders(root) if len(folder.parts) > 1}
     return sorted(path for path in files | folders if path.stem not in {"__init__", "__main__"})
 
@@ -120,9 +120,9 @@ def made_up(tmp_path: Path) -> Path:
         '[project]\ndependencies = ["ray[tune]==2.60.*", "pyyaml>=6", "pyarrow>=18"]\n'
         '[tool.setuptools]\npackages = ["dprl.privacy", "dprl.envs", "dprl.algorithms", "dprl.platform"]\n'
     )
-    for room in ROOMS:
-        (tmp_path / room).mkdir()
-        (tmp_path / room / ("base.py" if room == "platform" else "__init__.py")).touch()
+    for top in TOP_FOLDERS:
+        (tmp_path / top).mkdir()
+        (tmp_path / top / ("base.py" if top == "platform" else "__init__.py")).touch()
     (tmp_path / "platform" / "base.py").write_text("import ray\nimport sys\nimport yaml\n")
     (tmp_path / "tune_configs").mkdir()
     return tmp_path

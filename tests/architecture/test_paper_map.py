@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOMS = ("privacy", "envs", "algorithms", "platform")
+TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform")
 MAP = "docs/paper_map.md"
 KEY = re.compile(r"\[([A-Z]{2}\d{2})\]")
 PLACE = re.compile(
@@ -43,8 +43,8 @@ def docstrings(source: str) -> Iterator[str]:
 
 def sources(root: Path) -> Iterator[tuple[Path, str]]:
     """Yield (path relative to the root, text) of every Python file of the code folders."""
-    for room in ROOMS:
-        for path in sorted((root / room).rglob("*.py")):
+    for top in TOP_FOLDERS:
+        for path in sorted((root / top).rglob("*.py")):
             if "__pycache__" not in path.parts:
                 yield path.relative_to(root), path.read_text()
 

@@ -12,7 +12,7 @@ import pytest
 
 from dprl.platform.command_line import main
 
-ROOMS = ("privacy", "envs", "algorithms", "platform")
+TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform")
 HEADING = re.compile(r"^### `(.*)`$", re.MULTILINE)
 PLACE = re.compile(r"^(?!FAILS)(?:[\w$.-]+|\.\.\. ?): ")
 SHORTEST = 4
@@ -26,8 +26,8 @@ def quoted(page: str) -> list[str]:
 def texts(root: Path) -> list[str]:
     """Return every text of the folders' sources, with NUL for its variable parts."""
     found = []
-    for room in ROOMS:
-        for path in sorted((root / room).rglob("*.py")):
+    for top in TOP_FOLDERS:
+        for path in sorted((root / top).rglob("*.py")):
             found += list(texts_of(ast.parse(path.read_text())))
     return found
 

@@ -19,7 +19,7 @@ from packaging.version import Version
 
 pytestmark = pytest.mark.slow
 
-ROOMS = ("privacy", "envs", "algorithms", "platform")
+TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform")
 STANDARD = sysconfig.get_path("stdlib")
 # Prints where `platform` came from; fails where it is not the standard library's.
 PROBE = """
@@ -71,8 +71,8 @@ def run(*command: str | Path, cwd: Path, code: int = 0, seconds: float = 300) ->
 def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel from a copy, so that the repository stays as it is."""
     copy = tmp_path_factory.mktemp("source")
-    for room in (*ROOMS, "package", "tune_configs", "docs/extending"):
-        shutil.copytree(root / room, copy / room, ignore=shutil.ignore_patterns("__pycache__", "kernels"))
+    for top in (*TOP_FOLDERS, "package", "tune_configs", "docs/extending"):
+        shutil.copytree(root / top, copy / top, ignore=shutil.ignore_patterns("__pycache__", "kernels"))
     for file in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(root / file, copy)
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
@@ -120,8 +120,8 @@ def python(request: pytest.FixtureRequest) -> Path:
 def test_the_wheel_holds_every_module_and_nothing_else(root: Path, wheel: Path) -> None:
     expected = {
         f"dprl/{path.relative_to(root).as_posix()}"
-        for room in ROOMS
-        for path in (root / room).rglob("*.py")
+        for top in TOP_FOLDERS
+        for path in (root / top).rglob("*.py")
         if "__pycache__" not in path.parts
     }
     expected |= {
