@@ -32,7 +32,7 @@ class Limits(NamedTuple):
 
 
 class Collector:
-    """Assigns every slot to an agent, and to a fresh one if the message is lost.
+    """Assigns every slot to an agent, and to a new agent if the message is lost.
 
     Args:
         aggregator: receives the messages. workers: play the batches. lease: returns k

@@ -194,8 +194,8 @@ def halved_at(records: pd.DataFrame) -> np.ndarray:
     """Return the episode when each seed's regret per episode has halved, float64[n_seeds]; inf if it never does.
 
     It is the end of the first block with a mean regret per episode of at most half the first record's, if the means
-    from there to the end of every later block are as small. So a temporary dip does not count, however well a long run
-    ends, nor does the last block, which nothing confirms.
+    from there to the end of every later block are as small. So a temporary dip does not count, even if a long run ends
+    well. Nor does the last block, because no later one confirms it.
 
     records: columns `results.summary.columns`, the same episodes for every seed.
     """

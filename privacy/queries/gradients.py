@@ -246,7 +246,7 @@ class GradientQuery(Query):
         return f"gradients|{noise_identity(self.law, self.response, self.target_score)}{window}"
 
     def check_run(self, n_users: int, submissions: int) -> None:
-        """Raise unless every user is at most once in a window, because it hides one gradient of each only."""
+        """Raise unless every user is at most once in a window, because its noise hides one gradient per user."""
         super().check_run(n_users, submissions)
         if submissions > 1 and self.window > n_users:
             raise LedgerError(f"window must be at most n_users, {n_users}, got {self.window}; lower it, or submissions")
