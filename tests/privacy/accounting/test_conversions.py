@@ -17,6 +17,7 @@ from dprl.privacy.accounting.curves import (
     GaussianDP,
     MinimumCurve,
     OptimizedUnaryEncodings,
+    PrivacyCurve,
     PureDP,
     RandomizedResponses,
     Unbounded,
@@ -68,6 +69,35 @@ def test_renyi_divergences_of_finite_laws(order: int) -> None:
     assert found == pytest.approx(3 * moments(unary, order))
     capped = renyi(RandomizedResponses(10, 0.7, 1.0))[0][order]
     assert capped == pytest.approx(renyi(PureDP(1.0))[0][order])
+
+
+LARGE = (PureDP(40.0), RandomizedResponses(10, 40.0), OptimizedUnaryEncodings(3, 40.0))
+
+
+@pytest.mark.parametrize("curve", LARGE, ids=repr)
+def test_renyi_divergences_of_large_losses_reach_the_pure_loss(curve: PrivacyCurve) -> None:
+    found, _ = renyi(curve)
+    assert [found[order] for order in ORDERS[3:]] == pytest.approx([curve.pure_epsilon] * 3, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [
+        *LARGE,
+        PureDP(0.7),
+        RandomizedResponses(10, 0.7),
+        OptimizedUnaryEncodings(3, 0.7),
+        GaussianDP(0.5),
+        ZCDP(0.1),
+        MinimumCurve((PureDP(1.0), ZCDP(0.1))),
+        SampledGaussianLoss(1.1, 0.02, 50),
+    ],
+    ids=repr,
+)
+def test_renyi_divergences_never_fall_as_the_order_rises(curve: PrivacyCurve) -> None:
+    found = [renyi(curve)[0][order] for order in ORDERS]
+    assert found == sorted(found)
+    assert found[-1] <= curve.pure_epsilon * (1.0 + 1e-9)
 
 
 def test_renyi_divergences_of_other_noise() -> None:

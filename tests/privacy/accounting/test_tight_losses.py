@@ -12,7 +12,7 @@ from dp_accounting.pld import privacy_loss_distribution as peer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dprl.privacy.accounting.closed_forms import composed_delta, gaussian_mu
+from dprl.privacy.accounting.closed_forms import composed_delta, gaussian_delta, gaussian_mu
 from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.accounting.curves import GaussianDP
 from dprl.privacy.accounting.discrete_gaussians import RoundedGaussianLoss
@@ -126,6 +126,21 @@ def test_rounded_gaussians_bound_every_direction_and_center(
     exact = float(np.sum(np.outer(mass, mass) * -np.expm1(-gap)))
     found = RoundedGaussianLoss(norm, sigma, 2).delta(epsilon)
     assert exact <= found * (1.0 + 1e-9) + 1e-13
+
+
+@pytest.mark.parametrize(
+    ("l2", "sigma", "cells", "epsilon"),
+    [(1.0, 1.75, 1, 5.0), (3.0, 3.0, 2, 8.0), (4.0, 5.0, 1, 5.0), (10.0, 20.0, 2, 4.0)],
+)
+def test_rounded_gaussians_have_the_delta_that_is_proved(l2: float, sigma: float, cells: int, epsilon: float) -> None:
+    """Against the two bounds of the proof at many slacks k: at most 2 % above the least, and never below it."""
+    least = 1.0
+    for k in np.logspace(-24, -3, 400):
+        square = math.log(2.01 * 2.1 * cells / k) / (2.0 * math.pi**2)
+        if square < sigma**2:
+            mu = l2 / math.sqrt(sigma**2 - square)
+            least = min(least, k + gaussian_delta(epsilon, mu), math.exp(k) * gaussian_delta(epsilon - 2.0 * k, mu))
+    assert least <= RoundedGaussianLoss(l2, sigma, cells).delta(epsilon) <= 1.02 * least
 
 
 @settings(max_examples=20, deadline=None)
