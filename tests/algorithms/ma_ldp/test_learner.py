@@ -144,8 +144,10 @@ def test_shared_messages_need_one_value_function() -> None:
     with pytest.raises(ValueError, match=r"^value must be joint with share: true, got 'maxmin'; "):
         MALDPConfig(share=True)
     shared, noisy = MALDPConfig(share=True, value="joint"), LocalStatisticsPrivacy(1.0)
-    with pytest.raises(ValueError, match=r"^share must be false with privacy.rewards: noisy, got True; "):
-        learner(shared, noisy)
+    unshared: dict[str, StatisticsPrivacyConfig] = {"noisy": noisy, "open": NoStatisticsPrivacy(rewards="open")}
+    for rewards, privacy in unshared.items():
+        with pytest.raises(ValueError, match=rf"^share must be false with privacy.rewards: {rewards}, got True; "):
+            learner(shared, privacy)
     mdp, streams = NetworkMDP().build(), Streams(0, "test")
     with pytest.raises(ValueError, match=r"share needs public rewards, got noisy ones; use config.privatizer"):
         shared.build(mdp, noisy.build(shared.layout(mdp), EPISODES - 1, streams), EPISODES, streams)

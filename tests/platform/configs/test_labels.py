@@ -14,7 +14,7 @@ from dprl.platform.errors import UserError
 from dprl.platform.reports.records import label_columns
 
 
-def read(label: object = None, algorithm: object = None) -> Experiment:
+def read(label: object = None, algorithm: object = None, **more: object) -> Experiment:
     raw: dict[str, Any] = {
         "name": "try",
         "algorithm": {"name": "private_ucb_vi"},
@@ -22,6 +22,7 @@ def read(label: object = None, algorithm: object = None) -> Experiment:
         "privacy": {"model": "jdp", "epsilon": 1.0},
         "episodes": 100,
         "seeds": 2,
+        **more,
     }
     if label is not None:
         raw["label"] = label
@@ -65,6 +66,11 @@ def test_a_label_is_text() -> None:
         read(algorithm=7)
     with pytest.raises(UserError, match="label: must be text, got 7"):
         read(label=7)
+
+
+def test_the_label_of_an_algorithm_has_its_place_in_the_algorithm() -> None:
+    with pytest.raises(UserError, match=r"^algorithm_label: unknown key"):
+        read(algorithm_label="Ours")
 
 
 def test_a_setting_that_others_determine_is_not_needed() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dprl.platform.reports.number_texts import number
-from dprl.platform.reports.verdicts import audit_text, certificate_facts, privacy_text
+from dprl.platform.reports.verdicts import audit_text, certificate_facts, privacy_text, verdict_line
 from tests.platform.reports.cases import NONE, cell, jdp
 
 APPROXIMATE = jdp(1.0, delta=1e-6)
@@ -56,6 +56,14 @@ def test_an_approximate_guarantee_is_told_with_its_delta() -> None:
     assert facts(found, "error") == [
         "one count of transitions: standard deviation 145.4 (rms over episodes), 196.3 at most"
     ]
+
+
+def test_a_claim_that_fails_as_a_pure_one_is_told_with_what_holds_at_the_smallest_delta() -> None:
+    found = told(jdp(1.0, calibration="printed")) | {"verdict": "holds_approximately"}
+    found["proved"] |= {"epsilon_at_delta": {"1e-05": 0.75, "1e-06": 0.875, "0.001": 0.5}}
+    line = verdict_line(found)
+    assert line.startswith("FAILS as a pure claim: noise as printed proves 2.895, claimed 1 (factor 2.895); ")
+    assert line.endswith("; it proves 0.875 at delta 1e-06")
 
 
 def test_a_pure_guarantee_is_told_without_delta() -> None:

@@ -1,4 +1,4 @@
-"""The progress of a sweep, read from its files."""
+"""The folders of a sweep: its progress, read from files, and the removal of its cells."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
-from dprl.platform.results.layout import SweepStatus
+from dprl.platform.results import layout as layouts
+from dprl.platform.results.layout import SweepLayout, SweepStatus
+from dprl.platform.results.lock import BusyError
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -23,3 +26,16 @@ def test_a_damaged_file_is_reported_in_one_line(content: bytes, tmp_path: Path) 
     file.write_bytes(content)
     with pytest.raises(UserError, match=r"^.*status\.json: must be what an earlier call wrote, got .*; remove it$"):
         SweepStatus.read(file, "dprl sweep b")
+
+
+def test_a_cell_that_someone_writes_is_not_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layouts, "_ORPHAN_PATIENCE", 0.0)
+    sweep = SweepLayout(tmp_path, "smoke")
+    cell = sweep.cells(load_cells("smoke"))[0]
+    cell.folder.path.mkdir(parents=True)
+    cell.folder.marker_file.touch()
+    with cell.lock(), pytest.raises(BusyError, match=f"^{cell.folder.path.name} is in use by process"):
+        sweep.delete_cells()
+    assert cell.folder.marker_file.exists()
+    assert sweep.delete_cells() == 1
+    assert not cell.folder.path.exists()

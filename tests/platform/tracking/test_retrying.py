@@ -192,6 +192,17 @@ def test_refusals_that_take_long_do_not_add_up(world: World, monkeypatch: pytest
     assert time.monotonic() < 300
 
 
+@pytest.mark.parametrize("call", ["begin", "record", "fail"])
+def test_an_error_of_our_own_is_no_refusal(world: World, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a mistake in the code")
+
+    monkeypatch.setattr(world.tracker, call, broken)
+    with pytest.raises(RuntimeError, match="a mistake in the code"):
+        getattr(world.patient, call)(A, *([] if call == "begin" else ["results"]))
+    assert not world.warned
+
+
 def test_a_run_that_is_refused_is_reported_and_the_sweep_is_ended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With MLflow itself, and an error class of its file store's library."""
     cells, tracker, warned = cells_in(home), opened(home), list[str]()

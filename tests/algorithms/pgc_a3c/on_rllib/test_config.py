@@ -13,6 +13,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGCConfig, _TrainingSettings
+from dprl.platform.configs.config import read_config
 from dprl.privacy import Streams
 from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.threat_models import ARRIVALS, CARRIED, DURATIONS, ROUNDS, TIMING_DETAILS
@@ -29,10 +30,11 @@ def other_place() -> PGCConfig:
     return made
 
 
-def test_the_defaults_are_those_of_the_box() -> None:
+def test_the_defaults_are_those_of_the_box_and_the_length_is_that_of_the_papers_runs() -> None:
     ready = config()
     ready.validate()
     assert ready.learning_config() == PGCA3CConfig()
+    assert ready.n_submissions == read_config("pgc_a3c_table")["episodes"]
 
 
 def test_training_takes_every_setting_of_the_box() -> None:

@@ -87,6 +87,12 @@ def test_the_cost_of_privacy_is_a_ratio_to_the_same_algorithm() -> None:
     assert headline_finding([group]) == one
 
 
+def test_the_delta_of_a_sentence_is_that_of_its_cell() -> None:
+    """The best cell may prove more than its budget asks for."""
+    group, _ = found(report_cell(LOW), report_cell(HIGH, algorithm="pucb", claimed_delta=1e-6))
+    assert "under central privacy (\u03b4 = 0)" in lead([group])[0]
+
+
 def test_a_clear_winner() -> None:
     cells = [
         report_cell([x / e for x in values], model, e, e, algorithm)

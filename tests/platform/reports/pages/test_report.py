@@ -126,9 +126,13 @@ def test_cells_that_differ_in_the_seed_only_are_one(copy: Path, tmp_path: Path) 
         more = yaml.safe_load(CONFIG) | {"name": "more", "seed": 3, "seeds": 2}
         (tmp_path / "more.yaml").write_text(yaml.safe_dump(more))
         assert main(["run", str(tmp_path / "more.yaml")]) == 0
+    for versions in (copy / "sweeps" / "more").glob("cells/*/versions.json"):
+        versions.write_text(json.dumps(json.loads(versions.read_text()) | {"git_commit": "another"}))
     files = SweepReport.of(copy, ["small", "more"]).write(tmp_path / "out", "a test")
     cells = pd.read_csv(files[1])
     assert cells["n_seeds"].tolist() == [5] * 8
+    made = re.findall(r"Cells were run with [^<\n]*", files[0].read_text())
+    assert ["git_commit another" in line for line in made] == [False, True]
     # The same sweep twice adds nothing.
     again = pd.read_csv(SweepReport.of(copy, ["small", "small"]).write(tmp_path / "again", "a test")[1])
     assert again["n_seeds"].tolist() == [3] * 8

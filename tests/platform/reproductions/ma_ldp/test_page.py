@@ -8,10 +8,12 @@ import math
 import numpy as np
 import pytest
 
+from dprl.platform.reproductions import figures as plots
 from dprl.platform.reproductions.claims import Key, Side
 from dprl.platform.reproductions.engine import Findings
 from dprl.platform.reproductions.ma_ldp import (
     ILLUSTRATION,
+    ILLUSTRATION_MAXMIN,
     ILLUSTRATIONS,
     LAPLACE,
     NO_NOISE,
@@ -159,6 +161,18 @@ def test_figures_are_pngs_that_differ_with_what_they_show(material: Findings) ->
     for name, content in drawn.items():
         assert content[:8] == b"\x89PNG\r\n\x1a\n"
         assert content != others[name]
+
+
+@pytest.mark.parametrize(("group", "value"), [(ILLUSTRATION, "joint actions"), (ILLUSTRATION_MAXMIN, "maxmin")])
+def test_the_panel_of_an_illustration_has_its_title(
+    material: Findings, monkeypatch: pytest.MonkeyPatch, group: str, value: str
+) -> None:
+    drawn: list[plots.Panel] = []
+    monkeypatch.setattr(plots, "draw_panels", lambda rows, *_: drawn.extend(rows[0]))
+    more = {key: runs(key, np.full(3, 70.0)) for key in material.cells if key.group == group}
+    PAPER.figures(dataclasses.replace(material, cells={**material.cells, **more}))
+    (panel,) = [panel for panel in drawn if np.max(panel.lines[0].y) == pytest.approx(70.0)]
+    assert panel.title.startswith(f"NOT PRIVATE, an illustration, V of {value}:")
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.4644, "0.464"), (928.9, "929"), (float("inf"), "\u221e"), (0.0, "0")])
