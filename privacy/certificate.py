@@ -103,7 +103,12 @@ class Certificate:
 
     @property
     def proved_epsilon(self) -> float:
-        """The proved pure epsilon; may be infinite."""
+        """The proved epsilon at the claimed delta, as in summary.csv; may be infinite."""
+        return self.proof.epsilon_at_claimed_delta
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The proved epsilon at delta = 0; may be infinite."""
         return self.proof.pure_epsilon
 
     @property

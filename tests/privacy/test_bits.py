@@ -180,7 +180,7 @@ def test_shuffled_bits_have_the_largest_epsilon_0_of_their_block(block: int) -> 
     assert each == local_epsilon(1.0, 1e-6, block) >= 1.0
     assert ShuffledLoss(each, block).delta(1.0) <= 1e-6 < ShuffledLoss(1.01 * each, block).delta(1.0)
     certificate = privatizer.planned_certificate("x")
-    assert (certificate.verdict, certificate.proved_epsilon, certificate.proof.tightness) == ("holds", each, "upper")
+    assert (certificate.verdict, certificate.pure_epsilon, certificate.proof.tightness) == ("holds", each, "upper")
     written = certificate.to_dict()
     assert written["noise"][0]["mechanism"] == "shuffled_randomized_response"
     assert written["noise"][0]["parameters"]["users"] == block

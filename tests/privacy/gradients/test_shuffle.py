@@ -110,7 +110,7 @@ def test_messages_have_the_largest_epsilon_0_for_all_updates_of_an_agent(
     assert ShuffledLoss(each, B, submissions).delta(1.0) <= 1e-6 < ShuffledLoss(1.01 * each, B, submissions).delta(1.0)
     certificate = privatizer.planned_certificate("x")
     assert (certificate.verdict, certificate.submissions) == ("holds", submissions)
-    assert certificate.proved_epsilon == submissions * each > 1.0
+    assert certificate.pure_epsilon == submissions * each > 1.0
     assert 0.99 < certificate.proof.epsilon_at_claimed_delta <= 1.0
     assert certificate.proof.tightness == "upper"
     told = certificate.to_dict()

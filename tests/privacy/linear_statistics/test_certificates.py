@@ -80,7 +80,7 @@ def test_what_the_printed_uniform_bound_proves() -> None:
 @pytest.mark.parametrize(("ratio", "least"), [(1.0, 0.102), (3.0, 0.0096), (5.0, 0.0013)])
 def test_what_the_printed_bounded_laplace_scale_proves(ratio: float, least: float) -> None:
     found = printed("gram_bounded_laplace", bound_ratio=ratio)
-    assert (found.verdict, found.proved_epsilon, found.request.source) == ("fails", math.inf, "[TH23] Theorem 7")
+    assert (found.verdict, found.pure_epsilon, found.request.source) == ("fails", math.inf, "[TH23] Theorem 7")
     delta = found.proof.delta_at_requested_epsilon
     assert delta is not None
     assert least * 0.99 < delta < least * 1.7
@@ -92,7 +92,7 @@ def test_without_clips_no_noise_proves_anything_and_the_certificate_says_why(
     mechanism: str, noise_scale: float
 ) -> None:
     found = printed(mechanism, delta=DELTA, clipping="none", noise_scale=noise_scale)
-    assert (found.verdict, found.proved_epsilon, found.factor) == ("fails", math.inf, math.inf)
+    assert (found.verdict, found.pure_epsilon, found.factor) == ("fails", math.inf, math.inf)
     assert found.epsilon_at_delta[DELTA] == math.inf
     assert found.proof.delta_at_requested_epsilon == 1.0
     assert "not cut from below" in found.proof.method
@@ -101,7 +101,7 @@ def test_without_clips_no_noise_proves_anything_and_the_certificate_says_why(
 
 def test_open_rewards_prove_nothing_and_the_certificate_says_why() -> None:
     found = printed("gram_laplace", rewards="open")
-    assert (found.verdict, found.proved_epsilon, found.epsilon_at_delta[DELTA]) == ("unbounded", math.inf, math.inf)
+    assert (found.verdict, found.pure_epsilon, found.epsilon_at_delta[DELTA]) == ("unbounded", math.inf, math.inf)
     assert any("(D6)" in channel for channel in found.threat_model.excluded)
     assert [release.channel for release in found.releases] == ["statistics", "reward corrections"]
     as_printed = certified(calibration="printed")
@@ -132,7 +132,7 @@ def test_without_clips_or_with_open_rewards_no_channel_is_covered(
 def test_nothing_is_claimed_without_noise() -> None:
     for config in (NoStatisticsPrivacy(), NoStatisticsPrivacy("public", "device")):
         found = config.build(SMALL, 7, Streams(0, "x")).planned_certificate("x")
-        assert (found.trust_model, found.verdict, found.proved_epsilon) == ("none", "unbounded", math.inf)
+        assert (found.trust_model, found.verdict, found.pure_epsilon) == ("none", "unbounded", math.inf)
     assert TRUST_MODELS["statistics"] == {
         "none": NoStatisticsPrivacy,
         "jdp": CentralStatisticsPrivacy,
@@ -159,7 +159,7 @@ def test_certified_noise_proves_what_was_asked_and_hardly_more(
 def test_truncated_laplace_noise_is_certified(rewards: str) -> None:
     found = certified(mechanism="gram_bounded_laplace", delta=DELTA, rewards=rewards)
     assert found.verdict == "holds"
-    assert found.proved_epsilon == math.inf
+    assert found.pure_epsilon == math.inf
     delta = found.proof.delta_at_requested_epsilon
     assert delta is not None
     # Superadditivity costs less than a factor of 2.
