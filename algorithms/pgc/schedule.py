@@ -74,8 +74,10 @@ def call_plan(
     one or two runners AGENTS_OF_ALL_CALLS divided by their number, and never more than a given staleness allows.
     Hence the default staleness is 8 without runners, as in the paper with nine threads, and 47 with one or two.
 
-    Raises ValueError if a given staleness leaves no room for a full call of every runner.
+    Raises ValueError if a given staleness is out of range or leaves no room for a full call of every runner.
     """
+    if staleness is not None:
+        check_whole("staleness", staleness, 0, LARGEST_STALENESS)
     at_once = max(1, runners)
     if agents_per_call is None:
         agents_per_call = max(AGENTS_PER_CALL, AGENTS_OF_ALL_CALLS // runners) if runners else AGENTS_PER_CALL

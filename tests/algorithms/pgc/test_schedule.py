@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from dprl.algorithms.pgc.schedule import Schedule, last_startable, version_of
+from dprl.algorithms.pgc.schedule import Schedule, call_plan, last_startable, version_of
 
 SCHEDULES = [Schedule(s, b) for s, b in itertools.product((0, 1, 8, 25), (1, 3, 10, 100))]
 
@@ -52,3 +52,9 @@ def test_without_staleness_and_buffer_agents_come_one_by_one() -> None:
 def test_bad_numbers_are_refused(schedule: Schedule, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         schedule.checked()
+
+
+@pytest.mark.parametrize("staleness", [-1, 10_001])
+def test_a_staleness_out_of_range_has_no_plan_of_calls(staleness: int) -> None:
+    with pytest.raises(ValueError, match=f"staleness must be a whole number from 0 to 10000, got {staleness}"):
+        call_plan(2, 2, 1, None, staleness)
