@@ -180,7 +180,9 @@ def _log_transform(law: FiniteLaw) -> LogTransform:
 
     def log_transform(s: Complex128Array) -> Complex128Array:
         rows = np.exp(-s[:, None] * (side * near)) @ table
-        found: Complex128Array = s * law.values[-1] + np.log((rows * np.exp(-s[:, None] * near)).sum(axis=1))
+        mean = (rows * np.exp(-s[:, None] * near)).sum(axis=1)
+        # A mean that is 0 by rounding stays as small, with a finite logarithm.
+        found: Complex128Array = s * law.values[-1] + np.log(np.where(mean == 0.0, np.finfo(float).tiny, mean))
         return found
 
     return log_transform

@@ -127,3 +127,9 @@ def test_few_reports_are_never_further_off_than_they_can_be() -> None:
     cell = UnaryCell(0.5, Q, 5, 1)
     largest = np.abs(report_error(cell, 0).values).max(), np.abs(report_error(cell, 1).values).max()
     assert unary_cell_bound(2, cell, 100, 1e-20) == pytest.approx(2 * max(largest))
+
+
+def test_means_that_are_0_by_rounding_give_no_warning() -> None:
+    cell = UnaryCell(0.5, 1.0 / (math.exp(5.0) + 1.0), 1, 6)
+    one = cell._replace(cells=1)
+    assert unary_cell_bound(29_999, cell, 24, 0.03) > unary_cell_bound(29_999, one, 24, 0.03) > 0.0
