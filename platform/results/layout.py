@@ -175,9 +175,17 @@ class SweepLayout:
         return [folder for folder in folders if folder.finished]
 
     def summary(self) -> pd.DataFrame:
-        """Read the summary of a sweep that has one."""
-        # An empty field is the only missing value: 'none' and 'None' are words.
-        return pd.read_csv(self.summary_file, keep_default_na=False, na_values=[""], dtype={"cell": str})
+        """Read the summary of a sweep that has one. Raises UserError for a damaged file."""
+        try:
+            # An empty field is the only missing value: 'none' and 'None' are words.
+            found = pd.read_csv(self.summary_file, keep_default_na=False, na_values=[""], dtype={"cell": str})
+            damage = "rows without a cell" if found["cell"].isna().any() else ""
+        except (ValueError, KeyError) as error:
+            damage = f"{type(error).__name__}: {error}".strip()
+        if damage:
+            rule, remedy = "must have one row per finished cell", "delete it and repeat the sweep, which writes it"
+            raise broken_rule(str(self.summary_file), rule, damage, remedy)
+        return found
 
     def status(self) -> SweepStatus:
         """The status as last written; if there is none, only the command that names the sweep."""

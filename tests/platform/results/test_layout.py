@@ -28,6 +28,15 @@ def test_a_damaged_file_is_reported_in_one_line(content: bytes, tmp_path: Path) 
         SweepStatus.read(file, "dprl sweep b")
 
 
+@pytest.mark.parametrize("content", ["", "x\n", "label,cell\na,0123456789ab\nx\n", "label,cell\na,b,c,d\n,,,\n"])
+def test_a_damaged_summary_is_reported_in_one_line(content: str, tmp_path: Path) -> None:
+    sweep = SweepLayout(tmp_path, "smoke")
+    sweep.folder.mkdir(parents=True)
+    sweep.summary_file.write_text(content)
+    with pytest.raises(UserError, match=r"^.*summary\.csv: must have one row per finished cell, got .*; delete it and"):
+        sweep.summary()
+
+
 def test_a_cell_that_someone_writes_is_not_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layouts, "_ORPHAN_PATIENCE", 0.0)
     sweep = SweepLayout(tmp_path, "smoke")
