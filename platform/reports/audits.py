@@ -92,7 +92,8 @@ def _headline(findings: Sequence[Finding]) -> str:
     if bits is not None and bits.epsilon_lb > claim.epsilon:
         as_float64 = f"REFUTED as float64 ({_bound(bits)}): use arithmetic: exact"
         return f"NOT REFUTED in real numbers ({measured}); {as_float64}"
-    return f"NOT REFUTED: {told}, measured {measured}{_limit(strongest)}"
+    of = "" if strongest.claim.epsilon <= claim.epsilon else f" of {_pair(strongest.claim)}, {strongest.claim.source}"
+    return f"NOT REFUTED: {told}, measured {measured}{of}{_limit(strongest)}"
 
 
 def _is_of_last_bits(finding: Finding) -> bool:

@@ -56,6 +56,15 @@ def test_the_first_line_has_the_bound_that_decides(
     assert told(claim, bounds, proved)[0] == f"cell: {first}"
 
 
+def test_a_bound_on_unshuffled_messages_is_told_with_their_own_guarantee() -> None:
+    local = Claim(2.72, 0.0, "the local guarantee, before reports are shuffled")
+    measured = Measurement("two worlds", "a bit", local, ProbeProof(2.72, 0.0), 2.21, 0.0, 0.95, 3000, math.inf)
+    found = block("cell", [Finding("one", "a shuffler", APPROXIMATE, HOLDS, measured)])
+    of = "of 2.72, the local guarantee, before reports are shuffled"
+    told = f"cell: NOT REFUTED: claimed (1, 1e-6), measured epsilon >= 2.21 {of} "
+    assert " ".join(found.split()).startswith(told)
+
+
 @pytest.mark.parametrize(
     ("proof", "text"),
     [
