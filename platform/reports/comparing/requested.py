@@ -16,13 +16,13 @@ _FEWEST_DIGITS = 4
 def with_comparison(groups: Sequence[Group], one: str, other: str) -> list[Group]:
     """Return the groups with the comparisons of `one` and `other` declared, too. Raises UserError.
 
-    Each is the name of an algorithm, the name of a cell, or the first digits of its digest. Two cells are compared
-    whatever they differ in; if a name has several cells, those with the same privacy and noise are compared.
+    Each is the name of an algorithm, the name or label of a cell, or the first digits of its digest. Two cells are
+    compared whatever they differ in; if a name has several cells, those with the same privacy and noise are compared.
     """
     for name in (one, other):
         if not any(_places(group, name) for group in groups):
             known = sorted({str(cell.row["algorithm.name"]) for group in groups for cell in group.cells})
-            rule = "must be algorithms or cells of the sweeps"
+            rule = "must be algorithms, labels or digests of cells"
             raise broken_rule("--compare", rule, name, suggestion(name, known))
     asked = [replace(group, asked=tuple(_pairs(group, one, other))) for group in groups]
     if not any(group.asked for group in asked):
@@ -48,4 +48,5 @@ def _places(group: Group, name: str) -> list[int]:
     """Return the places of the cells of that name."""
     rows = [cell.row for cell in group.cells]
     by_digest = [i for i, row in enumerate(rows) if len(name) >= _FEWEST_DIGITS and str(row["cell"]).startswith(name)]
-    return by_digest or [i for i, row in enumerate(rows) if name in (row["algorithm.name"], group.names[i])]
+    names = [(row["algorithm.name"], row.get("label"), group.names[i]) for i, row in enumerate(rows)]
+    return by_digest or [i for i, known in enumerate(names) if name in known]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,6 +31,13 @@ def test_two_cells_are_compared_whatever_they_differ_in() -> None:
     assert len(asked.comparisons) == len(group.comparisons) + 1
 
 
+def test_two_cells_are_named_by_their_labels() -> None:
+    cells = [replace(cell, row={**cell.row, "label": f"cell {i}"}) for i, cell in enumerate(CELLS)]
+    (asked,) = with_comparison(groups_of(cells), "cell 0", "cell 3")
+    ((one, other),) = asked.asked
+    assert [asked.cells[i].row["label"] for i in (one, other)] == ["cell 0", "cell 3"]
+
+
 def test_two_algorithms_are_compared_at_the_same_privacy_and_noise() -> None:
     (group,) = groups_of(CELLS)
     (asked,) = with_comparison([group], "private_ucb_vi", "pucb")
@@ -40,7 +48,7 @@ def test_two_algorithms_are_compared_at_the_same_privacy_and_noise() -> None:
 @pytest.mark.parametrize(
     ("names", "told"),
     [
-        (("private_ucb_vi", "pucbb"), "--compare: must be algorithms or cells of the sweeps, got 'pucbb'"),
+        (("private_ucb_vi", "pucbb"), "--compare: must be algorithms, labels or digests of cells, got 'pucbb'"),
         (("private_ucb_vi", "private_ucb_vi"), "--compare: must have cells of the same environment, privacy and noise"),
     ],
 )

@@ -233,7 +233,7 @@ def test_what_cannot_be_asked_for_is_refused(home: Path, tmp_path: Path, capsys:
     told = output(capsys, home, "small", "--no-figures", code=2)
     assert "--no-figures: is for the Markdown form only" in told
     told = output(capsys, home, "small", "--compare", "a", "b", "--out", tmp_path, code=2)
-    assert "--compare: must be algorithms or cells of the sweeps, got 'a'; valid: private_ucb_vi\n" in told
+    assert "--compare: must be algorithms, labels or digests of cells, got 'a'; valid: private_ucb_vi\n" in told
     file = tmp_path / "file"
     file.touch()
     told = output(capsys, home, "small", "--out", file, code=2)
