@@ -29,6 +29,8 @@ def require_mapping(value: object, path: str, example: str) -> dict[str, Any]:
     for key in value:
         if not isinstance(key, str):
             raise broken_rule(path, "must have text keys", key, "quote it or remove it")
+        if ":" in key and value[key] is None:
+            raise broken_rule(path, "must have a space after every colon", key, f"write {key.replace(':', ': ', 1)}")
     return value
 
 

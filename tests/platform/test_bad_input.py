@@ -197,6 +197,7 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         with_env("{name: riverswim, horizon: 4, horizon: 5}"),
         ["line 3: every key may appear once, got 'horizon' twice"],
     ),
+    "no space": (with_env("{name:riverswim}"), ["env: must have a space after every colon", "write name: riverswim"]),
     "a number as key": (GOOD + "1: 2\n", ["config: must have text keys, got 1"]),
     "aliases of aliases": (
         "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n"

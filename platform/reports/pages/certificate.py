@@ -266,7 +266,8 @@ def _limits(certificate: Mapping[str, Any]) -> Iterator[Block]:
         if attempts > 1
         else "Started once; a restart would cost epsilon again."
     )
-    yield Paragraph(told)
+    if certificate["claimed"]["epsilon"] is not None:
+        yield Paragraph(told)
 
 
 def _remedy(gap: str) -> Rich:

@@ -89,6 +89,7 @@ def test_the_verdict_is_in_words() -> None:
     text, found = page("cz22", 0)
     assert found["trust_model"] == "none"
     assert "This run protects nobody" in text
+    assert "restart would cost epsilon" not in text
 
 
 def test_certificates_of_earlier_versions_have_a_page() -> None:
