@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from dprl.platform.configs.experiment import NEEDS_ITS_NAME
+from dprl.platform.configs.varying import needed_keys
 from dprl.platform.reports.tables import episode_reached
 
 Row = Mapping[str, Any]
-ENV_NAME = "env.name"
-ENV_HIDDEN = {"env.env_id", "env.table", "env.source"}
-"""Settings of an environment that its name here contains, or that follow from it."""
+ENV_NAME, _ENV_ID = "env.name", "env.env_id"
+DIGESTS = {"env.table", "env.source"}
+"""Settings that follow from an environment's id and arguments, unless its code has changed."""
+ENV_HIDDEN = {_ENV_ID, *DIGESTS}
+"""Settings of an environment that its name in reports contains, or that follow from it."""
+_SIZES = {"env.horizon", "env.n_states", "env.n_actions", "episodes"}
 _TRUST = {"jdp": "central", "shuffle": "shuffle", "ldp": "local"}
 
 
@@ -34,7 +38,27 @@ def algorithm_name(cell: Row) -> str:
 
 def environment_name(cell: Row) -> str:
     """Return the name of the cell's environment: its id in Gymnasium, or its name here."""
-    return str(cell.get("env.env_id") or cell[ENV_NAME])
+    return str(cell.get(_ENV_ID) or cell[ENV_NAME])
+
+
+def environment_keys(cells: Sequence[Row], besides: str = "") -> list[str]:
+    """Return the settings that distinguish the cells' environments and lengths: sizes that differ, and others needed.
+
+    besides: a setting to leave out.
+    """
+    every = dict.fromkeys(key for cell in cells for key in cell if key.startswith("env.") or key == "episodes")
+    keys = [key for key in every if key != besides and len({plain(cell.get(key)) for cell in cells}) > 1]
+    always = [key for key in keys if key in {ENV_NAME, _ENV_ID, *_SIZES}]
+    others = sorted((key for key in keys if key not in always), key=lambda key: key in DIGESTS)
+    needed = {*always, *needed_keys(cells, others, always)}
+    return [key for key in keys if key in needed]
+
+
+def environment_text(cell: Row, keys: Sequence[str], word: Callable[[str, Any], str]) -> str:
+    """Return the settings `keys` of a cell's environment, each by `word`; the name comes first."""
+    names = [environment_name(cell)] if {ENV_NAME, _ENV_ID} & {*keys} else []
+    shown = [key for key in keys if key not in {ENV_NAME, _ENV_ID} and cell.get(key, "") != ""]
+    return ", ".join([*names, *(word(key, cell[key]) for key in shown)])
 
 
 def shared_settings(cells: Sequence[Row]) -> list[str]:

@@ -11,7 +11,16 @@ import numpy as np
 
 from dprl.algorithms import Metric
 from dprl.platform.configs.varying import needed_keys, varies
-from dprl.platform.reports.cell_texts import ENV_HIDDEN, ENV_NAME, algorithm_name, environment_name, plain, setting_text
+from dprl.platform.reports.cell_texts import (
+    DIGESTS,
+    ENV_HIDDEN,
+    ENV_NAME,
+    algorithm_name,
+    environment_keys,
+    environment_name,
+    plain,
+    setting_text,
+)
 from dprl.platform.reports.comparing.declared import Factors, Kind, declared_pairs, factors_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.inference.effects import Effect, effect, scale_of
@@ -119,7 +128,8 @@ def groups_of(cells: Sequence[ReportCell], stages: Stages | None = None) -> list
     """Return the groups of `cells`, in their order. stages: in which seeds were added, None if all at once."""
     flats = [cell.row for cell in cells]
     keys = [key for key in dict.fromkeys(key for flat in flats for key in flat) if key.startswith("env.")]
-    told = [key for key in keys if key not in {ENV_NAME, *ENV_HIDDEN} and varies(key, flats)]
+    hidden = {ENV_NAME, *ENV_HIDDEN} - (DIGESTS & {*environment_keys(flats)})
+    told = [key for key in keys if key not in hidden and varies(key, flats)]
     found: dict[tuple[object, ...], list[ReportCell]] = {}
     for cell in cells:
         key = (*(plain(cell.row.get(name)) for name in keys), cell.row["episodes"], cell.metric)

@@ -9,11 +9,10 @@ from functools import cached_property
 
 from dprl.platform.configs.varying import needed_keys
 from dprl.platform.reports.cell_texts import (
-    ENV_HIDDEN,
-    ENV_NAME,
     Row,
     algorithm_name,
-    environment_name,
+    environment_keys,
+    environment_text,
     plain,
     short_setting,
     trust_word,
@@ -190,18 +189,11 @@ def columns_of(cells: Sequence[ReportCell], over: str = "") -> dict[tuple[str, .
 
     over: the setting on the x axis, which is in no title.
     """
-    keys = [key for key in dict.fromkeys(key for cell in cells for key in cell.row) if key.startswith("env.")]
-    keys = [key for key in (*keys, EPISODES) if key != over]
-    told = [key for key in keys if len({_value(cell, key) for cell in cells}) > 1]
-    seen = {key: list(dict.fromkeys(_value(cell, key) for cell in cells)) for key in told}
-    always = [ENV_NAME, *(key for key in told if key in _SYMBOLS)]
-    needed = {*always, *needed_keys([cell.row for cell in cells], [key for key in told if key not in always], always)}
-    names = [key for key in told if key in {ENV_NAME, *ENV_HIDDEN}]
+    keys = environment_keys([cell.row for cell in cells], over)
+    seen = {key: list(dict.fromkeys(_value(cell, key) for cell in cells)) for key in keys}
     found: dict[tuple[str, ...], str] = {}
-    for cell in sorted(cells, key=lambda cell: [_sortable(cell, key, seen[key]) for key in told]):
-        words = [environment_name(cell.row)] if names else []
-        words += [_column_word(key, cell.row[key]) for key in told if key in cell.row and key in needed - {*names}]
-        found.setdefault(column_of(cell, over), ", ".join(filter(None, words)))
+    for cell in sorted(cells, key=lambda cell: [_sortable(cell, key, seen[key]) for key in keys]):
+        found.setdefault(column_of(cell, over), environment_text(cell.row, keys, _column_word))
     return found
 
 

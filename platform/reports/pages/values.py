@@ -8,7 +8,16 @@ from markupsafe import Markup
 
 from dprl.algorithms import Metric
 from dprl.platform.configs.varying import varies
-from dprl.platform.reports.cell_texts import ENV_HIDDEN, ENV_NAME, Row, environment_name, median_text, setting_text
+from dprl.platform.reports.cell_texts import (
+    ENV_HIDDEN,
+    ENV_NAME,
+    Row,
+    environment_keys,
+    environment_name,
+    environment_text,
+    median_text,
+    setting_text,
+)
 from dprl.platform.reports.comparing.groups import Group, naming_keys
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.documents.blocks import Rich
@@ -60,12 +69,7 @@ def settings_of(group: Group, cell: ReportCell) -> list[str]:
 def short_title(group: Group, groups: Sequence[Group]) -> str:
     """Return the settings that distinguish a group of the report, e.g. 'horizon 6', or its title if they are long."""
     rows = [each.cells[0].row for each in groups]
-    keys = [key for key in rows[0] if (key.startswith("env.") or key == "episodes") and varies(key, rows)]
-    row = group.cells[0].row
-    words = [_setting(key, row[key]) for key in keys if row.get(key, "") != "" and key not in {ENV_NAME, *ENV_HIDDEN}]
-    if len({environment_name(each) for each in rows}) > 1:
-        words.insert(0, environment_name(row).replace("_", " "))
-    return ", ".join(words) if words else group.title
+    return environment_text(group.cells[0].row, environment_keys(rows), _setting) or group.title
 
 
 def environment_words(groups: Sequence[Group]) -> list[str]:

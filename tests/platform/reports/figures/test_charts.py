@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from matplotlib.text import Text
 from dprl.algorithms.base import headline
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports.cell_texts import rows_of
+from dprl.platform.reports.comparing.groups import groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures import frontier
 from dprl.platform.reports.figures.catalogue import palette_of, report_charts
@@ -25,6 +27,7 @@ from dprl.platform.reports.figures.colours import BLUE, VERMILION
 from dprl.platform.reports.figures.layout import compose, spread
 from dprl.platform.reports.figures.marks import put_scale, tick_text
 from dprl.platform.reports.figures.styles import FORMATS, render, style_of
+from dprl.platform.reports.pages.values import short_title
 from dprl.platform.reports.records import summary_row
 from tests.platform.reports.cases import NONE, cell, finished, jdp, records
 
@@ -241,12 +244,22 @@ FROZEN: dict[str, Any] = {"name": "gymnasium", "env_id": "FrozenLake-v1", "horiz
             ["FrozenLake-v1", "FrozenLake-v1, is_slippery=False", "CliffWalking-v1"],
         ),
         ([FROZEN, {**FROZEN, "horizon": 5}], ["H = 5", "H = 10"]),
+        (
+            [FROZEN, *({"name": "riverswim", "n_states": n, "horizon": 10} for n in (3, 6))],
+            ["FrozenLake-v1", "riverswim, S = 3", "riverswim, S = 6"],
+        ),
     ],
 )
 def test_panels_are_titled_by_environment_and_the_settings_needed(
     envs: list[dict[str, Any]], titles: list[str]
 ) -> None:
-    assert [panel.title for panel in chart("frontier", *map(on, envs)).panels] == titles
+    cells = [on(env) for env in envs]
+    assert [panel.title for panel in chart("frontier", *cells).panels] == titles
+    # summary.csv has no empty settings.
+    stored = [replace(one, row={key: value for key, value in one.row.items() if value != ""}) for one in cells]
+    assert [panel.title for panel in chart("frontier", *stored).panels] == titles
+    groups = groups_of(stored)
+    assert len({group.title for group in groups}) == len({short_title(group, groups) for group in groups}) == len(envs)
 
 
 def test_the_axis_of_horizons_has_those_that_were_run() -> None:
