@@ -179,7 +179,8 @@ class SweepLayout:
         try:
             # An empty field is the only missing value: 'none' and 'None' are words.
             found = pd.read_csv(self.summary_file, keep_default_na=False, na_values=[""], dtype={"cell": str})
-            damage = "rows without a cell" if found["cell"].isna().any() else ""
+            gaps = found[["cell", "episodes", "seeds", "verdict"]].isna().to_numpy().any()
+            damage = "rows with missing fields" if gaps else ""
         except (ValueError, KeyError) as error:
             damage = f"{type(error).__name__}: {error}".strip()
         if damage:

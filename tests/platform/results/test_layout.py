@@ -28,7 +28,10 @@ def test_a_damaged_file_is_reported_in_one_line(content: bytes, tmp_path: Path) 
         SweepStatus.read(file, "dprl sweep b")
 
 
-@pytest.mark.parametrize("content", ["", "x\n", "label,cell\na,0123456789ab\nx\n", "label,cell\na,b,c,d\n,,,\n"])
+HEAD = "label,cell,episodes,seeds,verdict\n"
+
+
+@pytest.mark.parametrize("content", ["", "x\n", f"{HEAD}a,b,9,3,holds\nx\n", f"{HEAD}a,b,9\n", f"{HEAD},,,,\n"])
 def test_a_damaged_summary_is_reported_in_one_line(content: str, tmp_path: Path) -> None:
     sweep = SweepLayout(tmp_path, "smoke")
     sweep.folder.mkdir(parents=True)
