@@ -333,7 +333,7 @@ _ADAPTIVE = (
     "Sums for users who react to earlier ones, adaptive streams: Denisov, McMahan, Rush, Smith, Thakurta 2022, "
     "Theorem 2.1, for Gaussian noise; Lemma A for all"
 )
-_NORMS = "All numbers of one user, each with noise of its own, are one vector: L1 norms add up, L2 norms in squares"
+_NORMS = "All numbers of one user, each with noise of its own, are one vector: L1 norms and squared L2 norms add up"
 _LOSS_SUMS = "Adaptive composition, sums of privacy losses: Zhu, Dong, Wang 2022, Theorem 10"
 _BILLBOARD = "Post-processing, and billboard lemma: Hsu, Huang, Roth, Roughgarden, Wu 2016, Lemma 9"
 _DISJOINT = "Parallel composition: McSherry 2009, Theorem 4"

@@ -179,7 +179,7 @@ def _error_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
     if error is None or best is None:
         return []
     rms, largest = number(error["rms"]), number(error["max"])
-    mean = ", mean over a row" if any("unary" in noise["mechanism"] for noise in certificate["noise"]) else ""
+    mean = ", rms over a row" if any("unary" in noise["mechanism"] for noise in certificate["noise"]) else ""
     text = f"one count of {error['family']}{mean}: standard deviation {rms} (rms over episodes), {largest} at most"
     facts = [("error", text)]
     if certificate["choice"]:
@@ -202,7 +202,7 @@ def audit_text(audit: Mapping[str, Any]) -> str:
     bound, level = number(float(audit["epsilon_lb"])), audit["confidence"]
     how = f"confidence {level:g}, {audit['runs']} runs, {audit['method']}"
     claim = audit.get("probe_claim", {}).get("epsilon", "inf")
-    of = "" if claim == "inf" else f", of at most {number(float(claim))} for {audit['probe_config']}"
+    of = "" if claim == "inf" else f", of a claim of {number(float(claim))} for {audit['probe_config']}"
     return f"epsilon at least {bound}{of} ({how}): {audit['verdict']}"
 
 

@@ -8,7 +8,7 @@ from dprl.privacy.derivation import Step, code_of, weights_of_stages
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.gram import GramRelease, gram_sensitivity
 
-_PLACE, _VECTOR = "docs/ma_ldp.md#privacy", "All numbers of a user are one vector: L1 norms add up, L2 norms in squares"
+_PLACE, _VECTOR = "docs/ma_ldp.md#privacy", "All numbers of a user are one vector: L1 norms and squared L2 norms add up"
 
 
 def message_step(release: GramRelease, norm: str) -> Step:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,13 @@ def planned(**changes: Any) -> dict[str, Any]:
     settings: dict[str, Any] = {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-6, "users": 1000, "horizon": 5}
     [found] = dprl.certify(**settings | changes)
     return found.to_dict()
+
+
+def test_the_proved_epsilon_is_that_at_the_claimed_delta() -> None:
+    [found] = dprl.certify(mechanism="gaussian", epsilon=1.0, delta=1e-6, users=1000, horizon=5)
+    assert found.proved_epsilon == pytest.approx(1.0)
+    assert found.proved_epsilon <= 1.0
+    assert found.pure_epsilon == math.inf
 
 
 @pytest.fixture

@@ -133,5 +133,6 @@ def test_an_audit_is_told_with_its_confidence_and_claim() -> None:
     audit = {"verdict": "not refuted", "epsilon_lb": 0.51, "confidence": 0.99, "runs": 9, "method": "a test"}
     assert audit_text(audit) == "epsilon at least 0.51 (confidence 0.99, 9 runs, a test): not refuted"
     claimed = audit_text(audit | {"probe_claim": {"epsilon": 1.0}, "probe_config": "one bit"})
-    assert claimed == "epsilon at least 0.51, of at most 1 for one bit (confidence 0.99, 9 runs, a test): not refuted"
+    how = "(confidence 0.99, 9 runs, a test)"
+    assert claimed == f"epsilon at least 0.51, of a claim of 1 for one bit {how}: not refuted"
     assert audit_text({"verdict": "not audited", "note": "no attack"}) == "not audited: no attack"
