@@ -168,7 +168,7 @@ class Experiment:
         last_names = [key.rpartition(".")[2] for key in varying]
         words = []
         for key, short in zip(varying, last_names, strict=True):
-            if key not in flat:
+            if flat.get(key, "") == "":
                 continue
             shown = f"{flat[key]:g}" if isinstance(flat[key], float) else str(flat[key])
             if isinstance(flat[key], str) and key not in NEEDS_ITS_NAME:

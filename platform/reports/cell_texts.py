@@ -15,9 +15,10 @@ Row = Mapping[str, Any]
 ENV_NAME, _ENV_ID = "env.name", "env.env_id"
 DIGESTS = {"env.table", "env.source"}
 """Settings that follow from an environment's id and arguments, unless its code has changed."""
-ENV_HIDDEN = {_ENV_ID, *DIGESTS}
+ENV_NAMING = {ENV_NAME, _ENV_ID, *DIGESTS}
 """Settings of an environment that its name in reports contains, or that follow from it."""
-_SIZES = {"env.horizon", "env.n_states", "env.n_actions", "episodes"}
+SIZES = {"env.horizon": "H", "env.n_states": "S", "env.n_actions": "A", "episodes": "K"}
+"""Symbols of sizes."""
 _TRUST = {"jdp": "central", "shuffle": "shuffle", "ldp": "local"}
 
 
@@ -48,7 +49,7 @@ def environment_keys(cells: Sequence[Row], besides: str = "") -> list[str]:
     """
     every = dict.fromkeys(key for cell in cells for key in cell if key.startswith("env.") or key == "episodes")
     keys = [key for key in every if key != besides and len({plain(cell.get(key)) for cell in cells}) > 1]
-    always = [key for key in keys if key in {ENV_NAME, _ENV_ID, *_SIZES}]
+    always = [key for key in keys if key in {ENV_NAME, _ENV_ID, *SIZES}]
     others = sorted((key for key in keys if key not in always), key=lambda key: key in DIGESTS)
     needed = {*always, *needed_keys(cells, others, always)}
     return [key for key in keys if key in needed]

@@ -13,8 +13,7 @@ from dprl.algorithms import Metric
 from dprl.platform.configs.varying import needed_keys, varies
 from dprl.platform.reports.cell_texts import (
     DIGESTS,
-    ENV_HIDDEN,
-    ENV_NAME,
+    ENV_NAMING,
     algorithm_name,
     environment_keys,
     environment_name,
@@ -128,7 +127,7 @@ def groups_of(cells: Sequence[ReportCell], stages: Stages | None = None) -> list
     """Return the groups of `cells`, in their order. stages: in which seeds were added, None if all at once."""
     flats = [cell.row for cell in cells]
     keys = [key for key in dict.fromkeys(key for flat in flats for key in flat) if key.startswith("env.")]
-    hidden = {ENV_NAME, *ENV_HIDDEN} - (DIGESTS & {*environment_keys(flats)})
+    hidden = ENV_NAMING - (DIGESTS & {*environment_keys(flats)})
     told = [key for key in keys if key not in hidden and varies(key, flats)]
     found: dict[tuple[object, ...], list[ReportCell]] = {}
     for cell in cells:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from dprl.platform.configs.varying import needed_keys
 from dprl.platform.reports.cell_texts import (
+    SIZES,
     Row,
     algorithm_name,
     environment_keys,
@@ -212,12 +213,9 @@ def _sortable(cell: ReportCell, key: str, seen: Sequence[str]) -> float:
     return float(value) if isinstance(value, int | float) else float(seen.index(_value(cell, key)))
 
 
-_SYMBOLS = {"env.horizon": "H", "env.n_states": "S", "env.n_actions": "A", EPISODES: "K"}
-
-
 def _column_word(key: str, value: object) -> str:
     if key == EPISODES:
         return f"K = {int(str(value)):,}"
-    if key in _SYMBOLS:
-        return f"{_SYMBOLS[key]} = {plain(value)}"
+    if key in SIZES:
+        return f"{SIZES[key]} = {plain(value)}"
     return short_setting(key, value)

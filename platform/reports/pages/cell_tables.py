@@ -13,8 +13,8 @@ from dprl.algorithms import Metric
 from dprl.platform.configs.varying import varies
 from dprl.platform.errors import counted
 from dprl.platform.reports.cell_texts import (
-    ENV_HIDDEN,
     ENV_NAME,
+    ENV_NAMING,
     Row,
     algorithm_name,
     environment_name,
@@ -151,7 +151,7 @@ def _columns(names: Names, places: Sequence[_Place], kept: Sequence[_Place]) -> 
 
 def _setting_keys(rows: Sequence[Row]) -> list[str]:
     """Return the settings that differ, besides those with a column of their own."""
-    own = {"algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta", ENV_NAME, *ENV_HIDDEN}
+    own = {"algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta", *ENV_NAMING}
     keys = dict.fromkeys(key for row in rows for key in row)
     known = [key for key in keys if "." in key or key == "episodes"]
     found = [key for key in known if key not in own and varies(key, rows)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from dprl.platform.configs.varying import varies
-from dprl.platform.reports.cell_texts import ENV_HIDDEN, ENV_NAME, Row, environment_name, plain, setting_text
+from dprl.platform.reports.cell_texts import ENV_NAMING, Row, environment_name, plain, setting_text
 from dprl.platform.reports.comparing.declared import compatible, declared_pairs
 from dprl.platform.reports.comparing.groups import NAMED, Group
 from dprl.platform.reports.documents.blocks import Block, Heading, Paragraph, Section, Table
@@ -109,8 +109,8 @@ def _settings(keys: Sequence[str], row: Row) -> tuple[str, str]:
 
 def _environment(group: Group) -> str:
     """Return the environment with its settings."""
-    row, hidden = group.cells[0].row, {ENV_NAME, *ENV_HIDDEN}
-    settings = [f"{key[4:]}={plain(row[key])}" for key in row if key.startswith("env.") and key not in hidden]
+    row = group.cells[0].row
+    settings = [f"{key[4:]}={plain(row[key])}" for key in row if key.startswith("env.") and key not in ENV_NAMING]
     return f"{environment_name(row)} ({', '.join(settings)})"
 
 

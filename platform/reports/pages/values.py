@@ -9,8 +9,7 @@ from markupsafe import Markup
 from dprl.algorithms import Metric
 from dprl.platform.configs.varying import varies
 from dprl.platform.reports.cell_texts import (
-    ENV_HIDDEN,
-    ENV_NAME,
+    ENV_NAMING,
     Row,
     environment_keys,
     environment_name,
@@ -67,7 +66,7 @@ def settings_of(group: Group, cell: ReportCell) -> list[str]:
 
 
 def short_title(group: Group, groups: Sequence[Group]) -> str:
-    """Return the settings that distinguish a group of the report, e.g. 'horizon 6', or its title if they are long."""
+    """Return the settings that distinguish a group of the report, e.g. 'horizon 6', or its title if there are none."""
     rows = [each.cells[0].row for each in groups]
     return environment_text(group.cells[0].row, environment_keys(rows), _setting) or group.title
 
@@ -76,7 +75,7 @@ def environment_words(groups: Sequence[Group]) -> list[str]:
     """Return the settings that all groups share: the environment and its settings, and the number of episodes."""
     rows = [group.cells[0].row for group in groups]
     shared = [key for key in rows[0] if key.startswith("env.") and all(key in row for row in rows)]
-    keys = [key for key in shared if key not in {ENV_NAME, *ENV_HIDDEN} and not varies(key, rows)]
+    keys = [key for key in shared if key not in ENV_NAMING and not varies(key, rows)]
     names = {environment_name(row) for row in rows}
     words = [_WORDS.get(name, name) for name in names] if len(names) == 1 else []
     words += [_setting(key, rows[0][key]) for key in keys if rows[0][key] != ""]

@@ -196,5 +196,6 @@ def test_an_environment_of_gymnasium_is_labelled_by_its_id() -> None:
     frozen = {"name": "gymnasium", "env_id": "FrozenLake-v1", "horizon": 4}
     cells = [cell(), cell(env=frozen)]
     assert [one.short_name(varying_keys(cells)) for one in cells] == ["riverswim", "FrozenLake-v1"]
+    assert cells[1].short_name(["env.name", "env.kwargs"]) == "FrozenLake-v1"
     cells = [cell(env=frozen), cell(env={**frozen, "env_id": "Taxi-v3"})]
     assert [one.short_name(varying_keys(cells)) for one in cells] == ["FrozenLake-v1", "Taxi-v3"]
