@@ -236,10 +236,15 @@ class UnaryEncoder:
         return (self.n_steps if self.sampled else 1) / self.encoding.gap
 
     @property
-    def variance(self) -> float:
-        """Variance that one user adds to a cell, in counts squared: the mean over a row with one hot cell."""
+    def variances(self) -> tuple[float, float]:
+        """Variance that one user adds to the hot cell of a row, and to each of the others, in counts squared."""
         steps = self.n_steps if self.sampled else 1
-        hot, cold = (self.encoding.variance(hot=hot, steps=steps) for hot in (True, False))
+        return self.encoding.variance(hot=True, steps=steps), self.encoding.variance(hot=False, steps=steps)
+
+    @property
+    def variance(self) -> float:
+        """The mean of `variances` over a row with one hot cell."""
+        hot, cold = self.variances
         return cold + (hot - cold) / self.width
 
     @property

@@ -92,9 +92,9 @@ def calibrated_counter(counter: str, mechanism: str, budget: CountBudget) -> tup
 
 
 def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | UnaryEncoder, str]:
-    """Return the randomizer of reports with the least noise that the name allows, with the reason if it was chosen.
+    """Return the randomizer of reports that a name stands for, with the reason if it was chosen.
 
-    Raises ValueError if none can meet the budget.
+    'auto' stands for the one with the fewest `detected_visits`. Raises ValueError if none can meet the budget.
     """
     _check_delta(mechanism, budget)
     if mechanism != AUTO:
@@ -110,40 +110,60 @@ def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | 
             refusals.append(error)
     if not found:
         raise refusals[-1]
-    families = budget.encoding.released
-    best, *others = sorted(found, key=lambda report: report_variance(report, families))
-    deviations = [math.sqrt(report_variance(report, families)) for report in (best, *others)]
-    text = f"{best.name} has the smallest standard deviation per user and cell, {deviations[0]:.4g}"
-    return best, text + (f"; next: {others[0].name}, {deviations[1]:.4g}" if others else "")
+    ranked = sorted(((detected_visits(report, budget), report) for report in found), key=lambda pair: pair[0])
+    (visits, best), *others = ranked
+    text = f"{best.name}, whose counts of visits exceed their standard deviation from {visits:.4g} on"
+    return best, text + (f"; next: {others[0][1].name}, {others[0][0]:.4g}" if others else "")
+
+
+def detected_visits(report: Mechanism | UnaryEncoder, budget: CountBudget) -> float:
+    """Return the number N of visits whose released count, after all n users, has the standard deviation N.
+
+    The variance of this count is N (1 + v - u) + n w u. A user adds the variance v to the cell that they visit and u
+    to each of the others, w cells add up to a count of visits, and N is the variance of the visits themselves. With
+    additive noise v = u. A large n w u hides rare visits, which exploration depends on, and a large v blurs frequent
+    ones.
+    """
+    encoding = budget.encoding
+    own, other = report.variances if isinstance(report, UnaryEncoder) else (report.variance, report.variance)
+    summands = max(encoding.summands(family) for family in encoding.needed.families if family.indicator)
+    slope, hidden = 1.0 + own - other, budget.n_users * summands * other * _bits(report, encoding.released)
+    return (slope + math.sqrt(slope**2 + 4.0 * hidden)) / 2.0
 
 
 def report_variance(report: Mechanism | UnaryEncoder, families: CountFamilies) -> float:
     """Return the variance that one user's report adds to a released cell; pooled cells have the bits of all steps."""
-    return report.variance * (families.n_steps // families.layers if isinstance(report, UnaryEncoder) else 1)
+    return report.variance * _bits(report, families)
+
+
+def _bits(report: Mechanism | UnaryEncoder, families: CountFamilies) -> int:
+    return families.n_steps // families.layers if isinstance(report, UnaryEncoder) else 1
 
 
 def best_of_all(budget: CountBudget, *, local: bool) -> dict[str, Any]:
-    """Return the released families and the noise with the least error of the first needed family.
+    """Return the released families and the noise with the least error.
 
-    local: whether the noise is on the client's side. 'rms' in the result is the root mean square over episodes of the
-    standard deviation of one of its counts.
+    local: whether the noise is on the client's side. Then `detected_visits` are compared, otherwise the errors of the
+    first needed family. 'rms' in the result is the root mean square over episodes of the standard deviation of one of
+    this family's counts.
     """
     found = [_best(replace(budget, encoding=encoding), local=local) for encoding in _encodings(budget.encoding)]
-    return min(found, key=lambda best: float(best["rms"]))
+    return min(found, key=lambda pair: pair[0])[1]
 
 
-def _best(budget: CountBudget, *, local: bool) -> dict[str, Any]:
+def _best(budget: CountBudget, *, local: bool) -> tuple[float, dict[str, Any]]:
     summands = budget.encoding.summands(budget.encoding.needed.families[0])
     if local:
         report, _ = calibrated_report(AUTO, budget)
-        rms = math.sqrt(report_variance(report, budget.encoding.released) * (budget.n_users + 1) / 2.0)
+        deviation = math.sqrt(report_variance(report, budget.encoding.released) * (budget.n_users + 1) / 2.0)
         named = {"mechanism": report.name}
     else:
         laws = budget.laws(AUTO)
         best = choose(budget.wanted(laws), tuple(COUNTERS), laws).candidates[0]
-        rms = best.rms
+        deviation = best.rms
         named = {"counter": best.counter, "mechanism": best.mechanism}
-    return {**named, "families": budget.encoding.kind, "rms": rms * math.sqrt(summands)}
+    rms = deviation * math.sqrt(summands)
+    return detected_visits(report, budget) if local else rms, {**named, "families": budget.encoding.kind, "rms": rms}
 
 
 def _encodings(encoding: CountEncoding) -> Iterator[CountEncoding]:

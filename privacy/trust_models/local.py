@@ -59,7 +59,7 @@ class LocalPrivacy(CountSettings):
         calibration: source of the scale. precision: source of the error bound E.
         families: the families sent: 'separate', 'marginal' or 'one_hot', see count_encoding.py; unary encodings need
             'one_hot'.
-        mechanism: the randomizer of the report, or 'auto' for the one with the smallest variance.
+        mechanism: the randomizer of the report, or 'auto' for the one that detects visits best.
 
     Paper: [CZ22] Lemma 4.
     """

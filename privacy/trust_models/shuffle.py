@@ -55,7 +55,7 @@ class ShufflePrivacy(CountSettings):
     Args:
         epsilon: in [1e-9, 1e9]. delta: in [1e-15, 1).
         families: 'one_hot': a user sends one report.
-        mechanism: the randomizer of a report, with a pure guarantee, or 'auto' for the one with the smallest variance.
+        mechanism: the randomizer of a report, with a pure guarantee, or 'auto' for the one that detects visits best.
         smallest_block: minimum of users shuffled together; the first plan waits for this many.
 
     Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
