@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from dprl.algorithms import ALGORITHMS
 from dprl.platform.command_line import main
+from dprl.platform.reports.comparing import report_cells
 from dprl.platform.reports.figures.styles import FORMATS
 from dprl.platform.reports.pages.writing import SweepReport
 
@@ -216,7 +216,7 @@ def test_a_plugins_sweep_is_not_reported_without_it(
     """Without the plugin its metrics are unknown, and its cells would have no headline."""
     page = copy / "sweeps" / "small" / "report.html"
     page.unlink(missing_ok=True)
-    monkeypatch.delitem(ALGORITHMS, "private_ucb_vi")
+    monkeypatch.setattr(report_cells, "ALGORITHMS", {})
     told = output(capsys, copy, "small", code=2)
     assert told == (
         "dprl: SWEEP: must have algorithms that are known here, got 'private_ucb_vi'; name its plugin in DPRL_PLUGINS, "
