@@ -95,10 +95,10 @@ def setting_text(key: str, value: object) -> str:
 
 
 def short_setting(key: str, value: object) -> str:
-    """Return a setting as a few words for labels and names: 'privunit', 'epsilon 10', 'buffer size 100'."""
+    """Return a setting as a few words for labels and names: 'privunit', 'epsilon 10', 'lazy', 'lazy false'."""
     name = key.rpartition(".")[2].replace("_", " ")
     if isinstance(value, bool):
-        return name if value else f"no {name}"
+        return name if value else f"{name} false"
     if isinstance(value, str):
         return value if key not in NEEDS_ITS_NAME else f"{name} {value}"
     return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"

@@ -54,7 +54,7 @@ def test_a_result_has_its_interval_if_there_are_enough_seeds() -> None:
         ("algorithm.buffer_size", 100, "buffer_size=100", "buffer size 100"),
         ("algorithm.bonus_scale", 0.1 + 0.2, "bonus_scale=0.3", "bonus scale 0.3"),
         ("algorithm.lazy", True, "lazy=True", "lazy"),
-        ("algorithm.lazy", False, "lazy=False", "no lazy"),
+        ("algorithm.lazy", False, "lazy=False", "lazy false"),
     ],
 )
 def test_settings_are_a_few_words(key: str, value: object, text: str, short: str) -> None:
