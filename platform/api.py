@@ -17,6 +17,7 @@ import dataclasses
 import html
 import io
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,7 +35,7 @@ from dprl.platform.environment_variables import tracking_uri as tracking_uri_of
 from dprl.platform.environments import from_gymnasium, register_env
 from dprl.platform.errors import UserError, broken_rule, suggestion
 from dprl.platform.plugins import register_function
-from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.certificates import CertificateSource, certificates_in, composed, verified
 from dprl.platform.results.home import home_folder
 from dprl.platform.results.layout import SweepLayout, nothing_finished, sweep_layout
@@ -195,7 +196,8 @@ class Sweep:
     Cells are numbered by their row in `frame`, from 0 on.
 
     Args:
-        layout: the sweep's folder. failed: one line per failed cell of the last call, empty for a loaded sweep.
+        layout: the sweep's folder. failed: one line per failed cell of the last call; of a loaded sweep, one per cell
+            with a damaged certificate.
     """
 
     layout: SweepLayout
@@ -291,12 +293,20 @@ class Sweep:
 def load(name: str | Path, *, storage: str | Path | None = None) -> Sweep:
     """Return a sweep with finished cells, given by its name or its folder.
 
-    storage: folder of all results, by default $DPRL_HOME or ./dprl_runs. Raises UserError.
+    storage: folder of all results, by default $DPRL_HOME or ./dprl_runs. Warns of every cell with a certificate that
+    was edited or is damaged otherwise. Raises UserError.
     """
     layout = sweep_layout(home_folder(_text(storage), written=False), str(name))
-    if not layout.finished_cells():
+    cells, damaged = layout.finished_cells(), list[str]()
+    if not cells:
         raise nothing_finished(layout)
-    return Sweep(layout)
+    for cell in cells:
+        try:
+            cell.certificate()
+        except DamagedCellError as error:
+            damaged.append(str(error))
+            warnings.warn(str(error), stacklevel=2)
+    return Sweep(layout, tuple(damaged))
 
 
 def run(config: Config | None = None, **settings: Any) -> Sweep:  # noqa: ANN401

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 
+import dprl
 from dprl.platform.command_line import main
 from dprl.platform.results.cell_folder import CellFolder
 from tests.platform.sweeps.test_sweep import CONFIG
@@ -101,6 +102,15 @@ def test_a_report_on_damaged_cells_alone_is_one_line(home: Path, capsys: pytest.
         cell.certificate_file.write_text("[]")
     assert main(["report", "small"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_loading_warns_of_a_certificate_that_was_edited(home: Path) -> None:
+    one, _ = cells(home)
+    DAMAGES["certificate edited"](one)
+    with pytest.warns(UserWarning, match=f"^{one.path}: .* certificate.json was edited: its checksum does not match;"):
+        loaded = dprl.load("small")
+    assert [line.partition(":")[0] for line in loaded.failed] == [str(one.path)]
+    assert len(loaded.frame) == 2
 
 
 def test_a_markdown_report_leaves_it_out_too(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
