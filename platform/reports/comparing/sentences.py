@@ -20,6 +20,8 @@ NO_TEST = f"fewer than {FEWEST_SEEDS} seeds: no test"
 MIXED = "algorithm and noise differ"
 _GROWTH = "algorithm.replan_growth"
 _EXTREME = {"low": "lowest", "high": "highest"}
+_MOST_NAMED = 3
+"""Environments that a sentence names; it counts more of them."""
 
 
 def model_text(model: str) -> str:
@@ -121,7 +123,7 @@ def _without_budgets(groups: Sequence[Group]) -> str:
     if tested and not leads:
         return "No algorithm is significantly best without privacy"
     if tested and leads.total() < len(free):
-        return _partly(leads, "in", f"{len(free)} environments without privacy")
+        return _partly(free, "in", f"{len(free)} environments without privacy")
     winners = {each.algorithm for each in free}
     if len(winners) != 1:
         return "The best algorithm without privacy depends on the environment" if winners else ""
@@ -153,7 +155,7 @@ def _of_several(told: Sequence[Finding], what: str) -> str:
         most = max(each.budget.epsilon for each in tested)
         return f"No algorithm is significantly best at \u03b5 \u2264 {epsilon_text(most, 4)}"
     if tested and leads.total() < len(told):
-        return _partly(leads, "at", f"{len(told)} privacy budgets")
+        return _partly(told, "at", f"{len(told)} privacy budgets")
     rivals = any(each.other_algorithm for each in told)
     untested = "" if tested else f" ({NO_TEST})" if rivals else " (no comparison at equal noise)"
     by_model: dict[str, set[str]] = {}
@@ -174,13 +176,25 @@ def _leads(told: Sequence[Finding]) -> tuple[list[Finding], Counter[str]]:
     return tested, Counter(each.algorithm for each in tested if each.ahead)
 
 
-def _partly(leads: Counter[str], at: str, places: str) -> str:
+def _partly(told: Sequence[Finding], at: str, places: str) -> str:
     """Return the algorithms that are significantly best at some of these places, if not at all of them."""
-    (first, count), *others = leads.most_common()
+    (first, count), *others = _leads(told)[1].most_common()
+
+    def where(name: str) -> str:
+        return _environments([each for each in told if each.ahead and each.algorithm == name], told)
+
     if not others:
-        return f"Only {first} is significantly best, {at} {count} of {places}"
-    rest = "".join(f", {name} {at} {number}" for name, number in others)
-    return f"{first} is significantly best {at} {count} of {places}{rest}"
+        return f"Only {first} is significantly best, {at} {count} of {places}{where(first)}"
+    rest = "".join(f", {name} {at} {number}{where(name)}" for name, number in others)
+    return f"{first} is significantly best {at} {count} of {places}{where(first)}{rest}"
+
+
+def _environments(found: Sequence[Finding], told: Sequence[Finding]) -> str:
+    """Return the environments of some findings in brackets; '' for none, and if all `told` are of one environment."""
+    names, every = ({environment_name(each.cell.row): None for each in some} for some in (found, told))
+    if not names or len(every) == 1:
+        return ""
+    return f" ({', '.join(names) if len(names) <= _MOST_NAMED else counted(len(names), 'environment')})"
 
 
 def _at_one_budget(told: Sequence[Finding]) -> list[Finding]:
@@ -262,17 +276,17 @@ def _interval(found: Effect) -> str:
 
 def _tests(told: Sequence[Finding]) -> list[str]:
     """Return the number of budgets at which the best algorithm is significantly better than the next at equal noise."""
-    rivals = [each.other_algorithm for each in told if each.other_algorithm is not None]
+    rivals = [(each, each.other_algorithm) for each in told if each.other_algorithm is not None]
     if not rivals:
         return []
-    tested = [rival for rival in rivals if rival.significant is not None]
+    tested = [(each, rival) for each, rival in rivals if rival.significant is not None]
     if not tested:
         return [f"{NO_TEST.capitalize()}."]
-    significant = sum(rival.behind for rival in tested)
+    significant = [each for each, rival in tested if rival.behind]
     algorithms = {cell.row["algorithm.name"] for each in told for cell in each.group.cells}
     whose = "Its lead" if len({each.algorithm for each in told}) == 1 else "The lead of the best algorithm"
     over = "the next algorithm at equal noise" if len(algorithms) > 1 else "its next setting"
-    where = f"{significant} of {counted(len(tested), 'budget')}"
+    where = f"{len(significant)} of {counted(len(tested), 'budget')}{_environments(significant, told)}"
     return [f"{whose} over {over} is significant at {where}."]
 
 

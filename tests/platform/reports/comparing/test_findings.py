@@ -190,8 +190,29 @@ def test_without_privacy_leads_must_be_significant_too() -> None:
     river = [report_cell(LOW, "none"), report_cell(HIGH, "none", algorithm="pucb")]
     other: dict[str, Any] = {"env.name": "random_mdp"}
     random = [report_cell(LOW, "none", **other), report_cell(MIDDLE, "none", algorithm="pucb", **other)]
-    expected = "Only private_ucb_vi is significantly best, in 1 of 2 environments without privacy"
+    expected = "Only private_ucb_vi is significantly best, in 1 of 2 environments without privacy (riverswim)"
     assert heading(groups_of([*river, *random])) == expected
+
+
+def test_sentences_on_several_environments_name_those_with_a_lead() -> None:
+    names = ["riverswim", "garnet", "gridworld", "deep_sea", "random_mdp"]
+
+    def groups(*winners: str) -> list[Group]:
+        cells = []
+        for name, winner in zip(names, winners, strict=True):
+            other: dict[str, Any] = {"env.name": name}
+            cells.append(report_cell(LOW, algorithm=winner or "pucb", **other))
+            cells.append(report_cell(HIGH if winner else MIDDLE, **other))
+        return groups_of(cells)
+
+    one = groups("", "pucb", "", "", "")
+    assert heading(one) == "Only pucb is significantly best, at 1 of 5 privacy budgets (garnet)"
+    assert lead(one)[1].endswith(" is significant at 1 of 5 budgets (garnet).")
+    assert heading(groups("bernstein_vi", "pucb", "pucb", "", "")) == (
+        "pucb is significantly best at 2 of 5 privacy budgets (garnet, gridworld), bernstein_vi at 1 (riverswim)"
+    )
+    most = groups("pucb", "pucb", "pucb", "pucb", "")
+    assert heading(most) == "Only pucb is significantly best, at 4 of 5 privacy budgets (4 environments)"
 
 
 def test_without_tests_winners_are_named_if_they_agree() -> None:
