@@ -45,6 +45,8 @@ class TrustModelSettings(ABC, Generic[D, Q]):
 
     model: ClassVar[TrustModel]
     adjacency: ClassVar[str] = ADJACENCY
+    submissions: int = 1
+    """T, the maximum of submissions of one user; a setting of models for gradients."""
 
     @abstractmethod
     def place(self, data: D, n_users: int, streams: Streams) -> Placed[Q]:
@@ -62,13 +64,6 @@ class TrustModelSettings(ABC, Generic[D, Q]):
         """The guarantee that was asked for; None without noise."""
         return None
 
-    @property
-    def most_submissions(self) -> int:
-        """T, the maximum of submissions of one user: the setting `submissions` if there is one, else 1."""
-        number: int = getattr(self, "submissions", 1)
-        check_submissions(number)
-        return number
-
     def build(
         self, data: D, n_submissions: int, streams: Streams, journal: Journal | None = None, growth: float = 0.0
     ) -> Privatizer[Q]:
@@ -81,7 +76,7 @@ class TrustModelSettings(ABC, Generic[D, Q]):
         """
         if n_submissions < 1:
             raise ValueError(f"n_submissions must be at least 1, got {n_submissions}; run at least 2 episodes")
-        n_users = -(-n_submissions // self.most_submissions)
+        n_users = -(-n_submissions // self.submissions)
         placed, requested = self.place_on_schedule(data, n_users, streams, growth), self.requested
         if requested is None:
             request = PrivacyRequest(None, None, "none", "nothing is claimed")
@@ -89,7 +84,7 @@ class TrustModelSettings(ABC, Generic[D, Q]):
             claimed = placed.claimed or requested
             request = PrivacyRequest(requested, claimed, placed.calibration, placed.source, placed.choice)
         n_users = n_users if placed.users is None else placed.users
-        return Privatizer(placed.query, request, n_users, streams, self.most_submissions, journal)
+        return Privatizer(placed.query, request, n_users, streams, self.submissions, journal)
 
 
 @dataclass(frozen=True)
@@ -106,7 +101,7 @@ class Budgeted(TrustModelSettings[D, Q]):
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
         check_fields(self)
-        check_submissions(getattr(self, "submissions", 1))
+        check_submissions(self.submissions)
 
     @property
     def requested(self) -> Guarantee:

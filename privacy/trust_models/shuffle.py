@@ -267,14 +267,13 @@ def _least_noise(
     query: Callable[[float], Q], privacy: ShuffleGradientPrivacy | ShuffleStatisticsPrivacy, block: int, blocks: str
 ) -> Placed[Q]:
     """Return the query with messages of the largest epsilon_0 that meets the budget in blocks of this size."""
-    submissions = privacy.most_submissions
-    each = local_epsilon(privacy.epsilon, privacy.delta, block, submissions)
+    each = local_epsilon(privacy.epsilon, privacy.delta, block, privacy.submissions)
     epsilon, delta = inside(privacy.epsilon, privacy.delta)
     while True:
         found = query(each)
         (event,) = found.events("")
         # The law's own epsilon_0 is slightly smaller, and the bound is no smooth function of it.
-        if repeat(event.curve(), submissions).delta(epsilon) <= delta:
+        if repeat(event.curve(), privacy.submissions).delta(epsilon) <= delta:
             return Placed(found, choice=f"messages of epsilon {each:.4g} in {blocks}")
         each *= 1.0 - 2.0**-12
 
