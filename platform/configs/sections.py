@@ -172,7 +172,8 @@ def _typed(value: object, path: str, hint: object) -> object:
 def _number_remedy(value: object) -> str:
     """Return the remedy for a `value` that is not a number or not an integer."""
     if isinstance(value, float):
-        return f"write {math.floor(value)} or {math.ceil(value)}"
+        low, high = math.floor(value), math.ceil(value)
+        return f"write {low} or {high}" if low else f"write {high}"  # many keys do not accept 0
     try:
         number = float(value) if isinstance(value, str) else math.nan
     except ValueError:
