@@ -44,11 +44,16 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     storage = "a folder for all results, visible to every node of a cluster (default: $DPRL_HOME or ./dprl_runs)"
     add_storage(parser, storage)
+    add_dry_run(parser)
+    # The `dprl submit` command that the user typed, instead of the job's own command on the cluster.
+    parser.add_argument("--resume-command", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def add_dry_run(parser: argparse.ArgumentParser) -> None:
+    """Add the flag for `show_cells`."""
     parser.add_argument(
         "--dry-run", action="store_true", help="show the cells and the epsilons they would prove; run nothing"
     )
-    # The `dprl submit` command that the user typed, instead of the job's own command on the cluster.
-    parser.add_argument("--resume-command", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def add_sweep_flags(parser: argparse.ArgumentParser) -> None:
@@ -90,13 +95,16 @@ def cpus_asked(options: argparse.Namespace) -> int | None:
 
 def run(options: argparse.Namespace) -> int:
     """Run every cell as a Ray Tune trial, or with --dry-run only show the cells."""
-    if not options.dry_run:
-        return execute(options, "tune")
+    return show_cells(options, "tune") if options.dry_run else execute(options, "tune")
+
+
+def show_cells(options: argparse.Namespace, executor: ExecutorName) -> int:
+    """Print the cells of the config with the epsilons they would prove, and return the exit code."""
     from dprl.platform.commands.cells import expanded_cells, labels_of, planned_certificates, stages_asked
     from dprl.platform.reports.verdicts import verdict_line
 
     cells = expanded_cells(options)
-    stages = stages_asked(cells, options)
+    stages = stages_asked(cells, options) if executor == "tune" else None
     restarts_asked(options)
     cpus_asked(options)
     certificates = planned_certificates(cells)

@@ -138,8 +138,11 @@ def test_certify_as_json_is_one_certificate_a_cell(config: Path, capsys: pytest.
     assert certificates[0]["proved"]["pure_epsilon"] == "inf"
 
 
-def test_a_dry_run_shows_the_cells_and_writes_nothing(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = output(capsys, "sweep", str(config), "--dry-run").splitlines()
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_a_dry_run_shows_the_cells_and_writes_nothing(
+    command: str, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = output(capsys, command, str(config), "--dry-run").splitlines()
     assert len(shown) == 4
     assert shown[-1] == "3 cells, 6 seeds, 6000 episodes; nothing was run"
     assert not (config.parent / "dprl_runs").exists()
