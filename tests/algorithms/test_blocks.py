@@ -11,6 +11,7 @@ from scipy.stats import ks_2samp
 
 from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig
 from dprl.algorithms.tabular.blocks import draw_block, draw_visits
+from dprl.algorithms.tabular.loop import parts_for_blocks
 from dprl.envs import FiniteMDP
 from dprl.privacy import CentralPrivacy, LedgerError, LocalPrivacy, NoiseConfig, NoPrivacy, ShufflePrivacy, Streams
 from tests.algorithms.cases import EACH_ONLINE, ONLINE, PRACTICAL, PRIVACY, TRUST, Environments, Learner
@@ -169,6 +170,17 @@ def test_users_are_simulated_one_by_one_where_blocks_are_impossible(privacy: Any
         assert not config(**settings).privatizer(river, trust, 100, streams).in_blocks
         with pytest.raises(ValueError, match=r"^simulation must be users here, got blocks; "):
             config(**settings, simulation="blocks").privatizer(river, trust, 100, streams)
+
+
+@EACH_ONLINE
+def test_every_block_has_draws_of_its_own(name: str, learner: Learner, envs: Environments[Any]) -> None:
+    algorithm: Any = learner(envs.random, 400, NoPrivacy(), name=name, replan_growth=0.1)
+    parts = parts_for_blocks(algorithm.config.run)
+    assert parts is not None
+    blocks = [parts.draw_block(algorithm._simulator, algorithm.policy, first, 60) for first in (1, 1, 61, 62)]
+    first, again, *others = (block.draw(None).tobytes() for block in blocks)
+    assert first == again
+    assert len({first, *others}) == 3
 
 
 def test_blocks_are_refused_out_of_order_and_before_charges(learner: Learner, river: FiniteMDP) -> None:

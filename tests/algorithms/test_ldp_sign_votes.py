@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from dprl.algorithms.ldp_sign_votes.algorithm import (
 )
 from dprl.algorithms.ldp_sign_votes.sign_test import directions, sign_tests
 from dprl.envs import LinearMixtureMDP, NetworkMDP
+from dprl.envs.network_mdp.dynamics import roll_out
 from dprl.privacy import LocalBitPrivacy, NoBitPrivacy, ShuffleBitPrivacy, Streams
 
 EPISODES = 8500
@@ -121,8 +124,32 @@ def test_exploration_is_as_likely_as_the_spread_says() -> None:
     np.testing.assert_array_equal(actions, [[1.0, -1.0]])
 
 
-def test_regret_is_that_of_the_policy() -> None:
-    env = NetworkMDP(dimension=3, signs="random", sign_seed=1).build()
+@pytest.mark.parametrize("spec", NETWORKS[1:], ids=["d=3", "n=3", "two nodes"])
+def test_a_vote_tells_on_which_side_of_the_median_the_score_of_the_policys_episode_is(spec: NetworkMDP) -> None:
+    env = spec.build()
+    found, generator = learner(None, env=env), np.random.default_rng(3)
+    tests, device, ties = found._users.tests, found._users.device, 0
+    for user in range(1, 401):
+        found._server.actions[:] = generator.choice([-1.0, 1.0], size=env.theta.shape)
+        play(found._users, found._server.actions, user)
+        states, taken = np.full(env.horizon + 1, env.start), np.empty((env.horizon, env.n_agents), dtype=np.int64)
+        policy = found.policy.argmax(axis=3)
+        roll_out(env.lists, env.drifts, policy, device.uniforms[:-1], states, taken)
+        agent, score = (user - 1) % env.n_agents, 0.0
+        for h, (state, after) in enumerate(itertools.pairwise(states)):
+            first, last = env.lists.first[state : state + 2]
+            entry = first + env.lists.state[first:last].tolist().index(after)
+            score += tests.directions[h, state, agent] * tests.weights[entry, agent]
+        tied = abs(score - tests.medians[agent]) < 1e-6
+        ties += tied
+        vote = device.uniforms[-1] < tests.coins[agent] if tied else score > tests.medians[agent]
+        assert device.bit[0] == vote
+    assert ties < 400
+
+
+@pytest.mark.parametrize("start", [0, 3])
+def test_regret_is_that_of_the_policy(start: int) -> None:
+    env = replace(NetworkMDP(dimension=3, signs="random", sign_seed=1).build(), start=start)
     found = learner(0.5, env=env, episodes=60)
     for _ in range(60):
         regret = found.learn(1).regret

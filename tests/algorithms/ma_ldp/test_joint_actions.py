@@ -13,6 +13,7 @@ from dprl.algorithms.ma_ldp.joint_actions import (
     empty_forms,
     fill_forms,
     fill_worst,
+    fill_worst_of_two,
     padded,
     workspace,
 )
@@ -36,9 +37,9 @@ def test_the_workspace_has_the_shapes_that_its_fields_state(n: int, n_actions: i
     assert (worst.digits.shape, worst.joint) == ((n,), 1)
 
 
-@pytest.mark.parametrize("n", [1, 3, 4])
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_worst_and_best_cases_are_those_of_all_joint_actions(n: int) -> None:
-    """Two actions each, so n > A but for one agent."""
+    """Two actions each, so n > A but for one agent and for the paper's two, who have a loop of their own."""
     rng, actions, width = np.random.default_rng(n), action_vectors(2), padded(5)
     theta, root = rng.normal(size=2 * n), rng.normal(size=(2 * n, 2 * n))
     inverse = root @ root.T
@@ -48,7 +49,7 @@ def test_worst_and_best_cases_are_those_of_all_joint_actions(n: int) -> None:
     assert worst.digits.size == n, "the kernel would write beyond its end"
     forms = empty_forms(n, 2, 1)
     fill_forms(actions, theta, inverse, forms)
-    cut = fill_worst(forms, features, bounds, rows, worst, (0, n))
+    cut = (fill_worst_of_two if n == 2 else fill_worst)(forms, features, bounds, rows, worst, (0, n))
 
     q = {}
     for joint in product(range(2), repeat=n):

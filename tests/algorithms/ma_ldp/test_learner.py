@@ -50,6 +50,16 @@ def test_with_the_printed_radius_not_even_exact_data_are_used() -> None:
     assert segment.saturated > 0.9
 
 
+def test_no_draw_both_breaks_a_tie_and_moves_the_state() -> None:
+    found, episodes = learner(MALDPConfig(), NoStatisticsPrivacy(rewards="public"), episodes=60), 60
+    device, moves, choices = found._users.device, list[float](), list[float]()
+    for _ in range(episodes):
+        found.learn(1)
+        moves += device.uniforms.tolist()
+        choices += device.choices.ravel().tolist()
+    assert len({*moves, *choices}) == episodes * (device.uniforms.size + device.choices.size)
+
+
 def test_with_the_printed_noise_nothing_is_learned() -> None:
     """The mean of 20 seeds is within 4 standard errors of the uniform policy's: a false alarm in 16,000."""
     privacy = LocalStatisticsPrivacy(0.1, calibration="printed", rewards="public")

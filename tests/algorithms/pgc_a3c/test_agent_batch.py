@@ -202,21 +202,23 @@ def test_exploration_happens_at_its_rate_and_either_way(exploration: float) -> N
 
 
 @pytest.mark.parametrize("exploration", [0.0, 0.5])
-def test_sampled_actions_follow_the_policy(exploration: float) -> None:
-    lanes, excess, variance, steps = agent_batch(1, TASK, STREAMS, sampled=True), 0.0, 0.0, 0
-    given = theta(1, scale=10.0)
+@pytest.mark.parametrize("scale", [1.0, 10.0])
+def test_sampled_actions_follow_the_policy(exploration: float, scale: float) -> None:
+    """Of two policies: one that is nearly sure of its actions, and one that is not."""
+    lanes, steps = agent_batch(1, TASK, STREAMS, sampled=True), 0
+    given, excess, variance = theta(1, scale=scale), np.zeros(2), np.zeros(2)
     for n in range(1, 80):
         deliver(lanes, 0, given, n, 1, exploration)
         states, actions = trajectory(lanes, 0)
         policy = np.array([probability_of_right(forward(given, state)[0]) for state in states[:-1]])
         chances = exploration / 2.0 + (1.0 - exploration) * policy
-        # Weighted, so that swapped actions do not average out.
-        weights = policy - 0.5
-        excess += float((weights * (actions - chances)).sum())
-        variance += float((weights**2 * chances * (1.0 - chances)).sum())
+        # Weighted, so that swapped actions do not average out; and not, so that too many pushes to one side do not.
+        weights = np.stack([policy - 0.5, np.ones(len(actions))])
+        excess += (weights * (actions - chances)).sum(axis=1)
+        variance += (weights**2 * chances * (1.0 - chances)).sum(axis=1)
         steps += len(actions)
     assert steps > 500
-    assert abs(excess) < SIGMAS * np.sqrt(variance)
+    assert (np.abs(excess) < SIGMAS * np.sqrt(variance)).all()
 
 
 def test_exploration_draws_of_submissions_do_not_overlap() -> None:

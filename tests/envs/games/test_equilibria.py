@@ -158,6 +158,15 @@ def test_nearly_tied_games_are_solved_to_rounding(size: tuple[int, int]) -> None
         assert policy.sum() == pytest.approx(1.0, abs=1e-12)
 
 
+def test_an_answer_in_doubles_that_a_deviation_improves_on_is_computed_again() -> None:
+    """Doubles alone take no small pivot here, but leave a gain of 6e-10 of the scale."""
+    upper = np.array([[-9e-11, 1e-7, 0.3, -3e-7], [0.0, -3e-6, 0.08, 5e-14], [-0.05, 3e-14, 4e-5, -0.09]])
+    lower = upper - np.array([[7.0, 8.0, 1.0, 8.0], [0.0, 6.0, 7.0, 6.0], [3.0, 0.0, 8.0, 3.0]])
+    policy, violation = solved(upper, lower)
+    assert violation < 1e-15
+    assert largest_gain(upper, lower, policy) < 1e-14
+
+
 @pytest.mark.parametrize("size", [(2, 2), (2, 3)])
 def test_small_games_against_all_vertices(size: tuple[int, int]) -> None:
     rng = np.random.default_rng(3)

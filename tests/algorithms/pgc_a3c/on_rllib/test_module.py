@@ -69,11 +69,12 @@ def test_a_checkpoint_brings_it_back(tmp_path: Path) -> None:
     assert np.array_equal(read_parameters(again), read_parameters(net))
 
 
-def test_box_actions_have_means_and_deviations() -> None:
+@pytest.mark.parametrize(("shape", "outputs"), [((3,), 6), ((2, 3), 12), ((), 2)])
+def test_box_actions_have_means_and_deviations(shape: tuple[int, ...], outputs: int) -> None:
     net = ActorCriticModule(
-        observation_space=FOUR, action_space=spaces.Box(-1.0, 1.0, (3,)), model_config={"hidden": 5}
+        observation_space=FOUR, action_space=spaces.Box(-1.0, 1.0, shape), model_config={"hidden": 5}
     )
-    assert net.forward_inference({"obs": torch.zeros(2, 4)})["action_dist_inputs"].shape == (2, 6)
+    assert net.forward_inference({"obs": torch.zeros(2, 4)})["action_dist_inputs"].shape == (2, outputs)
 
 
 def test_other_parameters_than_it_has_are_refused() -> None:
