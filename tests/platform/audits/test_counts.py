@@ -164,6 +164,13 @@ def test_bad_input(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], t
     assert len(err.splitlines()) == 1
 
 
+def test_without_a_seed_the_seed_is_the_one_that_the_help_names(capsys: pytest.CaptureFixture[str]) -> None:
+    named = re.findall(r"random seed of the audit \(default: (\d+)\)", run(capsys, "--help")[1])
+    words = ("laplace", "--runs", "1000", "--json")
+    default, same, other = (run(capsys, *words, *seed)[1] for seed in ((), ("--seed", *named), ("--seed", "5")))
+    assert default == same != other
+
+
 def test_the_same_seed_gives_the_same_findings(config: str) -> None:
     experiment = cell(config)
     first, again = (audit_experiment(experiment, runs=1000, seed=7) for _ in range(2))

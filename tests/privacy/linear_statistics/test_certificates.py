@@ -111,6 +111,24 @@ def test_open_rewards_prove_nothing_and_the_certificate_says_why() -> None:
     assert any("assumed to be public" in channel for channel in public.threat_model.excluded)
 
 
+@pytest.mark.parametrize(
+    ("dimension", "noise", "settings", "attainable"),
+    [
+        (4, NoiseConfig(), {"mechanism": "gram_gaussian", "delta": DELTA}, True),
+        (3, NoiseConfig(), {"mechanism": "gram_gaussian", "delta": DELTA}, False),
+        (4, EXACT, {"mechanism": "gram_gaussian", "delta": DELTA}, False),
+        (4, NoiseConfig(), {}, False),
+        (3, NoiseConfig(), {"calibration": "printed", "clipping": "none", "rewards": "public"}, True),
+    ],
+)
+def test_a_loss_is_called_exact_only_where_features_attain_it(
+    dimension: int, noise: NoiseConfig, settings: dict[str, Any], attainable: bool
+) -> None:
+    """Features with three entries have too few directions for the worst pair, and a grid adds to the change."""
+    found = certified(StatisticsLayout(5, dimension, 2, 2, 3), noise, **settings).releases
+    assert [release.attainable for release in found] == [attainable, False][: len(found)]
+
+
 @pytest.mark.parametrize("model", ["jdp", "shuffle", "ldp"])
 @pytest.mark.parametrize("rewards", ["public", "noisy", "open"])
 @pytest.mark.parametrize("clipped", [True, False])

@@ -112,9 +112,11 @@ def test_a_certificate_that_an_audit_refutes_says_so_first() -> None:
 def test_a_simulation_is_named_in_the_title_and_bounds_are_rounded_up() -> None:
     _, found = page("epsilon_one", -1)
     found["proved"]["epsilon_at_delta"] = {"1e-06": 2.2801}
+    found["renyi"] = {"divergence_at_order": {"2": 0.73531, "64": 12.3401}}
     text = certificate_page(found, {}, "seeded")
     assert "holds for the noise of this simulation, which protects nobody" in text
     assert "Bounds are rounded up" in text
     assert "\u03b5 \u2264 2.281 at" in text
+    assert "by order: 2: 0.7354, 64: 12.35 (upper bounds" in text
     gaps = text[text.index("What is not covered") :]
     assert gaps.index("the random seed") < gaps.index("the user&#39;s own actions")
