@@ -358,6 +358,7 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "ui without results": (["ui"], ["mlflow.db: file not found"]),
     "ui port": (["ui", "--port", "http"], ["--port: must be a whole number"]),
+    "ui any port": (["ui", "--port", "0"], ["--port: must be a whole number from 1 to 65535, got '0'"]),
 }
 
 

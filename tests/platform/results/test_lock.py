@@ -18,6 +18,15 @@ def test_a_lock_is_waited_for_and_then_given_up(tmp_path: Path) -> None:
         pass
 
 
+def test_only_the_present_holder_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "cell"
+    path.write_text("process 123456789 on a.machine.with.a.long.name.of.many.parts.example.org" * 2)
+    with FolderLock(path), pytest.raises(BusyError) as caught:
+        FolderLock(path).acquire()
+    holder = f"process {os.getpid()} on {os.uname().nodename}"
+    assert str(caught.value) == f"cell is in use by {holder}: wait until it ends, or end it"
+
+
 def test_the_lock_of_another_user_can_be_held_and_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
