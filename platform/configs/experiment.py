@@ -17,7 +17,7 @@ import yaml
 from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmConfig, Metric
 from dprl.envs import ENVIRONMENTS, Env, EnvConfig, LoggedEpisodes
 from dprl.platform.configs.sections import (
-    CHOOSERS,
+    field_names,
     placed,
     read_dataclass,
     read_registered,
@@ -43,6 +43,14 @@ _RAW_SCORES = "simulator"
 _USUAL = {"episodes": 200_000, "seeds": 10, "seed": 0}
 NAME_RULE = "must be 1 to 100 letters, digits, '.', '_' or '-', the first no sign"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_CLASSES: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
+    ("algorithm", ALGORITHMS),
+    ("env", ENVIRONMENTS),
+    *(("privacy", models) for models in TRUST_MODELS.values()),
+)
+"""Classes that the sections of a config can describe."""
+# The key that selects the class of a section.
+CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
 NEEDS_ITS_NAME = {"algorithm.preset", "privacy.rewards", "privacy.clipping", "algorithm.value"}
 """Settings with words for values that say nothing alone."""
 _ALWAYS_TOLD = {"algorithm.name", "env.name", "privacy.model", "privacy.epsilon", "privacy.mechanism"}
@@ -304,7 +312,7 @@ def read_experiment(raw: object) -> Experiment:
     valid = [field.name for field in dataclasses.fields(Experiment) if field.name != _ALGORITHM_LABEL]
     for key in section:
         if key not in valid:
-            raise unknown_key(shortened(key), valid)
+            raise _unknown_at_the_top(key, valid)
     for key, example in _EXAMPLES.items():
         if key not in section:
             raise UserError(f"{key}: is required, got nothing; write e.g. {example}")
@@ -341,6 +349,18 @@ def _read_privacy(section: Mapping[str, Any], algorithm: AlgorithmConfig) -> obj
         raise UserError(f"privacy: is required, got nothing; write e.g. {example_for(algorithm.releases)}")
     check_model(section["privacy"], algorithm.name, algorithm.releases)
     return read_registered(section["privacy"], "privacy", "model", TRUST_MODELS[algorithm.releases])
+
+
+def _unknown_at_the_top(key: str, valid: list[str]) -> UserError:
+    """Return the error for an unknown top-level key; it suggests the section that has the key, or the nearest name."""
+    owners = {
+        f"{section}.{key}": None
+        for section, registry in _CLASSES
+        if key == CHOOSERS[section] or any(key in field_names(cls) for cls in registry.values())
+    }
+    if owners:
+        return UserError(f"{key}: unknown key; did you mean {' or '.join(map(repr, owners))}?")
+    return unknown_key(shortened(key), valid)
 
 
 def fits_as_name(text: str) -> bool:

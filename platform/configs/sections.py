@@ -14,21 +14,10 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from dprl.algorithms import ALGORITHMS
-from dprl.envs import ENVIRONMENTS
 from dprl.platform.errors import UserError, broken_rule, dotted, nearest, shown, suggestion
-from dprl.privacy import TRUST_MODELS
 
 T = TypeVar("T")
 
-_CLASSES: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
-    ("algorithm", ALGORITHMS),
-    ("env", ENVIRONMENTS),
-    *(("privacy", models) for models in TRUST_MODELS.values()),
-)
-"""Classes that the sections of a config can describe."""
-# The key that selects the class of a section.
-CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
 _TYPE_NAMES: dict[object, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 _LIST_OF_NAMES = re.compile(r"must be one of (?P<names>[^;]*?), got")
 
@@ -103,17 +92,8 @@ def _hints(cls: Hashable) -> dict[str, Any]:
 
 
 def unknown_key(path: str, valid: list[str]) -> UserError:
-    """Return the error for an unknown key; it suggests another section that has the key, or the nearest name."""
-    own, _, key = path.rpartition(".")
-    owners = {
-        f"{section}.{key}": None
-        for section, registry in _CLASSES
-        if section != own
-        and ((not own and key == CHOOSERS[section]) or any(key in field_names(cls) for cls in registry.values()))
-    }
-    if owners:
-        return UserError(f"{path}: unknown key; did you mean {' or '.join(map(repr, owners))}?")
-    return UserError(f"{path}: unknown key; {suggestion(key, valid)}")
+    """Return the error for an unknown key, with the nearest valid name."""
+    return UserError(f"{path}: unknown key; {suggestion(path.rpartition('.')[2], valid)}")
 
 
 def describe_type(hint: object) -> str:

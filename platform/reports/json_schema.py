@@ -11,9 +11,9 @@ from pydantic import TypeAdapter
 
 from dprl.algorithms import ALGORITHMS
 from dprl.envs import ENVIRONMENTS
-from dprl.platform.configs.experiment import Experiment
+from dprl.platform.configs.experiment import CHOOSERS, Experiment
 from dprl.platform.configs.grid import GRID
-from dprl.platform.configs.sections import CHOOSERS, choices
+from dprl.platform.configs.sections import choices
 from dprl.privacy import TRUST_MODELS, NoiseConfig
 
 Schema = dict[str, Any]

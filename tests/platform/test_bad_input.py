@@ -137,7 +137,6 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     "seeds missing": (GOOD.replace("seeds: 1\n", ""), ["seeds: is required"]),
     "seed fraction": (GOOD + "seed: 1.5\n", ["seed: must be a whole number, got 1.5; write 1 or 2"]),
     "section's key at the top": (GOOD + "epsilon: 2\n", ["epsilon: unknown key; did you mean 'privacy.epsilon'?"]),
-    "key of another section": (with_env("{name: riverswim, delta: 0}"), ["did you mean 'privacy.delta'?"]),
     "chooser at the top": (GOOD + "model: jdp\n", ["model: unknown key; did you mean 'privacy.model'?"]),
     "seed negative": (GOOD + "seed: -1\n", ["seed: must lie between 0 and", "got -1"]),
     "unknown algorithm": (
