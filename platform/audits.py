@@ -54,6 +54,7 @@ from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.mechanisms.shuffled import ShuffledReports
 from dprl.privacy.mechanisms.vectors import VectorMechanism
 from dprl.privacy.queries.correlated_gradients import CorrelatedGradientQuery
+from dprl.privacy.queries.count_calibration import AUTO
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.threat_models import SHUFFLE
 
@@ -188,8 +189,15 @@ def count_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: 
     """Return the privatizer of the cell's settings for its algorithm's families, with fewer steps and episodes."""
     query = cast(CountPrivatizer, experiment.privatizer()).query
     families = probe_families(query.families, horizon)
-    privacy = cast(PrivacyConfig, _unshuffled(experiment.privacy, query))
+    privacy = cast(PrivacyConfig, _unshuffled(_named(experiment.privacy, query), query))
     return privacy.build(families, episodes - 1, _streams(experiment, seed), growth=_growth(query))
+
+
+def _named(privacy: Any, query: CountQuery) -> Any:  # noqa: ANN401 - any settings
+    """Return the settings with the names of the cell's noise in place of 'auto', which may differ for few users."""
+    parts = {"mechanism": query.noise.on_either_side, "counter": query.noise.counter}
+    chosen = {key: part.name for key, part in parts.items() if part and getattr(privacy, key, None) == AUTO}
+    return replace(privacy, **chosen)
 
 
 def statistics_privatizer(experiment: Experiment, sizes: tuple[int, int, int], seed: int = 0) -> StatisticsPrivatizer:

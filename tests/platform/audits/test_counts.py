@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dprl.platform import audits
-from dprl.platform.audits import audit_experiment, audit_mechanism, count_privatizer
+from dprl.platform.audits import COUNT_PROBES, audit_experiment, audit_mechanism, count_privatizer
 from dprl.platform.command_line import main
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
@@ -238,6 +238,27 @@ def test_the_probe_is_made_of_what_the_algorithm_counts(config: str) -> None:
     assert [family.marginal_of for family in probe.families] == [family.marginal_of for family in needed.families]
     assert (probe.n_steps, probe.paper) == (2, needed.paper)
     assert probe.block < needed.block
+
+
+@pytest.mark.parametrize(
+    ("privacy", "chosen"),
+    [
+        ("{model: ldp, epsilon: 1, families: one_hot}", "sampled_optimized_unary_encoding"),
+        ("{model: ldp, epsilon: 20, families: one_hot}", "sampled_symmetric_unary_encoding"),
+        ("{model: shuffle, epsilon: 1, delta: 1e-6, families: one_hot}", "sampled_optimized_unary_encoding"),
+        ("{model: jdp, epsilon: 1, delta: 1e-6, counter: auto}", "buffered_toeplitz gaussian"),
+    ],
+)
+def test_the_probe_has_the_noise_of_the_cell(privacy: str, chosen: str, config: str) -> None:
+    """Not what 'auto' would choose for the probe's few users."""
+    growth = 0.01 if "shuffle" in privacy else 0.0
+    episodes = 1000 if "20" in privacy else 20_001
+    experiment = cell(config, f"privacy={privacy}", f"episodes={episodes}", f"algorithm.replan_growth={growth}")
+    made: Any = experiment.privatizer()
+    probes: list[Any] = [count_privatizer(experiment, horizon, few) for horizon, few in COUNT_PROBES]
+    for noise in [one.query.noise for one in (made, *probes)]:
+        names = [noise.law.name] if noise.law else [noise.counter.name, noise.counter.node.name]
+        assert " ".join(names) == chosen
 
 
 def test_a_ledger_that_lies_is_caught_by_the_white_box(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
