@@ -8,7 +8,14 @@ from collections.abc import Sequence
 
 from dprl.algorithms import Metric
 from dprl.platform.errors import counted
-from dprl.platform.reports.cell_texts import algorithm_name, environment_name, trust_word
+from dprl.platform.reports.cell_texts import (
+    algorithm_name,
+    environment_keys,
+    environment_name,
+    environment_text,
+    setting_text,
+    trust_word,
+)
 from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of, rival_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.inference.effects import Effect, Estimate
@@ -191,7 +198,10 @@ def _partly(told: Sequence[Finding], at: str, places: str) -> str:
 
 def _environments(found: Sequence[Finding], told: Sequence[Finding]) -> str:
     """Return the environments of some findings in brackets; '' for none, and if all `told` are of one environment."""
-    names, every = ({environment_name(each.cell.row): None for each in some} for some in (found, told))
+    keys = environment_keys([each.cell.row for each in told], besides="episodes")
+    names, every = (
+        {environment_text(each.cell.row, keys, setting_text): None for each in some} for some in (found, told)
+    )
     if not names or len(every) == 1:
         return ""
     return f" ({', '.join(names) if len(names) <= _MOST_NAMED else counted(len(names), 'environment')})"
