@@ -179,18 +179,19 @@ def _error_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
     if error is None or best is None:
         return []
     rms, largest = number(error["rms"]), number(error["max"])
-    unary = any("unary" in noise["mechanism"] for noise in certificate["noise"])
-    mean = ", rms over a row" if unary else ""
+    mean = ", rms over a row" if any("unary" in noise["mechanism"] for noise in certificate["noise"]) else ""
     text = f"one count of {error['family']}{mean}: standard deviation {rms} (rms over episodes), {largest} at most"
     facts = [("error", text)]
     if certificate["choice"]:
         facts.append(("chosen", certificate["choice"]))
     settings = ", ".join(f"{key}: {best[key]}" for key in ("counter", "mechanism", "families") if best.get(key))
-    if best["ratio"] > 1.0 + _SAME or (unary and best["ratio"] < 1.0 - _SAME):
-        asked = certificate["requested"]
-        wanted = f"for epsilon {number(asked['epsilon'])}, delta {asked['delta']:g}"
-        less = f"{number(best['ratio'])} times less noise" if best["ratio"] > 1.0 else "less on cells with few visits"
-        facts.append(("best known", f"{wanted}: {settings}: {number(best['rms'])}, {less}"))
+    asked = certificate["requested"]
+    wanted = f"for epsilon {number(asked['epsilon'])}, delta {asked['delta']:g}: {settings}: {number(best['rms'])}, "
+    visits, fewer = error.get("threshold", 0.0), best.get("threshold", 0.0)
+    if best["ratio"] > 1.0 + _SAME:
+        facts.append(("best known", f"{wanted}{number(best['ratio'])} times less noise"))
+    elif visits > (1.0 + _SAME) * fewer > 0.0:
+        facts.append(("best known", f"{wanted}counts of visits show from {number(fewer)} on, not {number(visits)}"))
     else:
         facts.append(("best known", "this one"))
     return facts

@@ -94,11 +94,20 @@ def calibrated_counter(counter: str, mechanism: str, budget: CountBudget) -> tup
 def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | UnaryEncoder, str]:
     """Return the randomizer of reports that a name stands for, with the reason if it was chosen.
 
-    'auto' stands for the one with the fewest `detected_visits`. Raises ValueError if none can meet the budget.
+    'auto' stands for the one with the smallest `detection_threshold`. Raises ValueError if none can meet the budget.
     """
     _check_delta(mechanism, budget)
     if mechanism != AUTO:
         return _report(mechanism, budget), ""
+    (visits, best), *others = sorted(
+        ((detection_threshold(report, budget), report) for report in _reports(budget)), key=lambda pair: pair[0]
+    )
+    text = f"{best.name}, whose counts of visits exceed their standard deviation from {visits:.4g} visits on"
+    return best, text + (f"; next: {others[0][1].name}, {others[0][0]:.4g}" if others else "")
+
+
+def _reports(budget: CountBudget) -> list[Mechanism | UnaryEncoder]:
+    """Return all randomizers of reports that can meet the budget; raise ValueError if none can."""
     names = [law.name for law in budget.laws(AUTO)]
     if _one_hot(budget.encoding):
         names += [name for name in report_names() if name.endswith(tuple(_UNARY))]
@@ -110,23 +119,20 @@ def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | 
             refusals.append(error)
     if not found:
         raise refusals[-1]
-    ranked = sorted(((detected_visits(report, budget), report) for report in found), key=lambda pair: pair[0])
-    (visits, best), *others = ranked
-    text = f"{best.name}, whose counts of visits exceed their standard deviation from {visits:.4g} on"
-    return best, text + (f"; next: {others[0][1].name}, {others[0][0]:.4g}" if others else "")
+    return found
 
 
-def detected_visits(report: Mechanism | UnaryEncoder, budget: CountBudget) -> float:
+def detection_threshold(report: Mechanism | UnaryEncoder, budget: CountBudget) -> float:
     """Return the number N of visits whose released count, after all n users, has the standard deviation N.
 
     The variance of this count is N (1 + v - u) + n w u. A user adds the variance v to the cell that they visit and u
-    to each of the others, w cells add up to a count of visits, and N is the variance of the visits themselves. With
-    additive noise v = u. A large n w u hides rare visits, which exploration depends on, and a large v blurs frequent
-    ones.
+    to each of the others, w cells (of all steps, if they are pooled) add up to a count of visits, and N is the variance
+    of the visits themselves. With additive noise v = u. A large n w u hides rare visits, which exploration depends on,
+    and a large v blurs frequent ones.
     """
     encoding = budget.encoding
     own, other = report.variances if isinstance(report, UnaryEncoder) else (report.variance, report.variance)
-    summands = max(encoding.summands(family) for family in encoding.needed.families if family.indicator)
+    summands = max((encoding.summands(family) for family in encoding.needed.families if family.indicator), default=1)
     slope, hidden = 1.0 + own - other, budget.n_users * summands * other * _bits(report, encoding.released)
     return (slope + math.sqrt(slope**2 + 4.0 * hidden)) / 2.0
 
@@ -141,29 +147,33 @@ def _bits(report: Mechanism | UnaryEncoder, families: CountFamilies) -> int:
 
 
 def best_of_all(budget: CountBudget, *, local: bool) -> dict[str, Any]:
-    """Return the released families and the noise with the least error.
+    """Return the released families that allow the least error of the first needed one, and the best noise for them.
 
-    local: whether the noise is on the client's side. Then `detected_visits` are compared, otherwise the errors of the
-    first needed family. 'rms' in the result is the root mean square over episodes of the standard deviation of one of
-    this family's counts.
+    local: whether the noise is on the client's side, where the best is the choice of 'auto'. 'rms' in the result is the
+    root mean square over episodes of the standard deviation of one of the counts, and 'threshold', for reports, their
+    `detection_threshold`.
     """
     found = [_best(replace(budget, encoding=encoding), local=local) for encoding in _encodings(budget.encoding)]
     return min(found, key=lambda pair: pair[0])[1]
 
 
 def _best(budget: CountBudget, *, local: bool) -> tuple[float, dict[str, Any]]:
+    """Return the least error of the budget's families, and their best noise."""
     summands = budget.encoding.summands(budget.encoding.needed.families[0])
-    if local:
-        report, _ = calibrated_report(AUTO, budget)
-        deviation = math.sqrt(report_variance(report, budget.encoding.released) * (budget.n_users + 1) / 2.0)
-        named = {"mechanism": report.name}
-    else:
+    if not local:
         laws = budget.laws(AUTO)
         best = choose(budget.wanted(laws), tuple(COUNTERS), laws).candidates[0]
-        deviation = best.rms
-        named = {"counter": best.counter, "mechanism": best.mechanism}
-    rms = deviation * math.sqrt(summands)
-    return detected_visits(report, budget) if local else rms, {**named, "families": budget.encoding.kind, "rms": rms}
+        rms = best.rms * math.sqrt(summands)
+        named = {"counter": best.counter, "mechanism": best.mechanism, "families": budget.encoding.kind, "rms": rms}
+        return rms, named
+
+    def error(report: Mechanism | UnaryEncoder) -> float:
+        variance = report_variance(report, budget.encoding.released)
+        return math.sqrt(variance * (budget.n_users + 1) / 2.0) * math.sqrt(summands)
+
+    report, _ = calibrated_report(AUTO, budget)
+    named = {"mechanism": report.name, "families": budget.encoding.kind, "rms": error(report)}
+    return min(map(error, _reports(budget))), {**named, "threshold": detection_threshold(report, budget)}
 
 
 def _encodings(encoding: CountEncoding) -> Iterator[CountEncoding]:

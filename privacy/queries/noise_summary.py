@@ -13,7 +13,7 @@ from dprl.privacy.base import Guarantee
 from dprl.privacy.counters.base import Counter, Tally, Tree
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import Sensitivity
-from dprl.privacy.queries.count_calibration import CountBudget, best_of_all, report_variance
+from dprl.privacy.queries.count_calibration import CountBudget, best_of_all, detection_threshold, report_variance
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.schedule import ReleaseSchedule
@@ -59,6 +59,8 @@ def noise_summary(
     budget = CountBudget(guarantee.epsilon, guarantee.delta, encoding, noise.counter.n_items, arithmetic)
     row = encoding.released.row()
     best = best_of_all(budget, local=noise.law is not None)
+    if noise.law is not None:
+        error["threshold"] = detection_threshold(noise.law, budget)
     return {
         "error": error,
         "per_user": _per_user(noise.counter, row, releases, guarantee.delta, schedule),

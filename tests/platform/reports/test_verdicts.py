@@ -122,6 +122,18 @@ def test_less_noise_that_is_known_is_named() -> None:
     assert facts(told(NONE), "best known") == []
 
 
+def test_a_report_that_detects_visits_earlier_is_named_whatever_its_noise_over_a_row() -> None:
+    found = told(APPROXIMATE)
+    best = {"mechanism": "laplace", "rms": 40.0, "ratio": 0.999, "threshold": 36.0}
+    for threshold, line in (
+        (187.0, "for epsilon 1, delta 1e-06: mechanism: laplace: 40, counts of visits show from 36 on, not 187"),
+        (36.1, "this one"),
+        (20.0, "this one"),
+    ):
+        error = found["error"] | {"threshold": threshold}
+        assert facts(found | {"error": error, "best_available": best}, "best known") == [line]
+
+
 def test_runs_of_a_joint_certificate_are_named() -> None:
     of = [{"algorithm": "pucb", "users": 1234, "checksum": "ab"}, {"algorithm": "pgc", "users": 9, "checksum": "cd"}]
     runs = "pucb (1,234 users, checksum ab), pgc (9 users, checksum cd)"

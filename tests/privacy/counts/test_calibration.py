@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from dprl.privacy import CountFamilies
+from dprl.privacy import CountFamilies, CountFamily, PooledFamilies
 from dprl.privacy.queries.count_calibration import (
     CountBudget,
     best_of_all,
     calibrated_report,
-    detected_visits,
+    detection_threshold,
     report_names,
 )
 from dprl.privacy.queries.count_encoding import CountEncoding
@@ -51,7 +51,7 @@ def test_a_count_has_its_standard_deviation_at_the_detected_number_of_visits(
     names = [name for name in report_names() if "gaussian" not in name and name != "auto"]
     for name in names if kind == "one_hot" else ["laplace", "discrete_laplace"]:
         report, _ = calibrated_report(name, asked)
-        found = detected_visits(report, asked)
+        found = detection_threshold(report, asked)
         own, other = variances(name, epsilon, horizon, 3 if kind == "separate" else 1)
         cells = asked.encoding.summands(visits)
         assert (cells == 1) == (kind == "separate")
@@ -78,21 +78,45 @@ def test_auto_is_the_report_that_detects_the_fewest_visits(
     for name in report_names():
         if name == "laplace" or name.endswith("unary_encoding"):
             other, _ = calibrated_report(name, asked)
-            visits[other.name] = detected_visits(other, asked)
+            visits[other.name] = detection_threshold(other, asked)
     first, second = sorted(visits, key=visits.__getitem__)[:2]
     assert first == chosen
     assert why == (
-        f"{first}, whose counts of visits exceed their standard deviation from {visits[first]:.4g} on; "
+        f"{first}, whose counts of visits exceed their standard deviation from {visits[first]:.4g} visits on; "
         f"next: {second}, {visits[second]:.4g}"
     )
 
 
-def test_the_best_families_are_those_whose_reports_detect_the_fewest_visits(tabular_families: Families) -> None:
-    for epsilon, n_users in ((1.0, 10**5), (20.0, 10**9)):
-        best = best_of_all(budget(tabular_families(4), epsilon, n_users), local=True)
-        found = {}
-        for kind in ("separate", "marginal", "one_hot"):
-            asked = budget(tabular_families(4), epsilon, n_users, kind)
-            report, _ = calibrated_report("auto", asked)
-            found[kind, report.name] = detected_visits(report, asked)
-        assert (best["families"], best["mechanism"]) == min(found, key=found.__getitem__)
+def test_pooled_counts_have_the_noise_of_all_steps() -> None:
+    families = (CountFamily("transitions", 8, 2), CountFamily("visits", 4, 0, marginal_of="transitions"))
+    pooled, each = (kind(6, families) for kind in (PooledFamilies, CountFamilies))
+    report, _ = calibrated_report("sampled_optimized_unary_encoding", budget(each, 3.0, 1000))
+    own, other = variances(report.name, 3.0, 6, 1)
+    for made, steps in ((pooled, 6), (each, 1)):
+        found = detection_threshold(report, budget(made, 3.0, 1000))
+        assert math.sqrt(found * (1 + own - other) + 1000 * 2 * steps * other) == pytest.approx(found, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("n_states", "epsilon", "expected"),
+    [
+        # Laplace noise on separate families detects visits first, with 4 times the noise of transitions.
+        (30, 1.0, ("one_hot", "sampled_optimized_unary_encoding")),
+        # The symmetric encoding has less noise averaged over a row.
+        (3, 20.0, ("one_hot", "sampled_optimized_unary_encoding")),
+    ],
+)
+def test_the_best_noise_is_the_choice_of_auto_for_the_families_of_least_error(
+    n_states: int, epsilon: float, expected: tuple[str, str], tabular_families: Families
+) -> None:
+    best = best_of_all(budget(tabular_families(2, n_states), epsilon, 10**7), local=True)
+    assert (best["families"], best["mechanism"]) == expected
+    asked = budget(tabular_families(2, n_states), epsilon, 10**7, best["families"])
+    assert best["threshold"] == detection_threshold(calibrated_report("auto", asked)[0], asked)
+
+
+def test_families_without_visits_have_a_threshold_too() -> None:
+    asked = budget(CountFamilies(2, (CountFamily("values", 4, 2, indicator=False),)), 1.0, 100, "separate")
+    report, why = calibrated_report("auto", asked)
+    assert detection_threshold(report, asked) == pytest.approx((1 + math.sqrt(1 + 400 * report.variance)) / 2)
+    assert why.startswith("laplace, ")
