@@ -48,15 +48,15 @@ def curve_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "cur
         drawn = list(cells)
     columns = columns_of(drawn)
     most = max(len(lines.by_name([c for c in drawn if column_of(c) == key], along=False)) for key in columns)
-    epsilons = _epsilons(drawn)
+    epsilons, told = _epsilons(drawn), unproved_sentence(cells, lines) if len(drawn) < len(cells) else ""
     if most <= MOST_LINES or len(epsilons) < 2:
-        return _chart(cells, drawn, lines, (name, epsilons[0] if len(epsilons) == 1 else ""))
+        return _chart(told, drawn, lines, (name, epsilons[0] if len(epsilons) == 1 else ""))
     found = []
     for i, epsilon in enumerate(_ordered(drawn, epsilons)):
         part = [cell for cell in drawn if not cell.private or epsilon_text(cell.proved, 3) == epsilon]
         here = Lines(part, palette)
         own = name if i == 0 else f"{name}_epsilon_{epsilon}"
-        found += _chart(cells if i == 0 else part, part, here, (own, epsilon))
+        found += _chart(told if i == 0 else "", part, here, (own, epsilon))
     return found
 
 
@@ -74,10 +74,10 @@ def _ordered(cells: Sequence[ReportCell], epsilons: Sequence[str]) -> list[str]:
     return [epsilons[lead], *(epsilon for i, epsilon in enumerate(epsilons) if i != lead)]
 
 
-def _chart(
-    every: Sequence[ReportCell], cells: Sequence[ReportCell], lines: Lines, about: tuple[str, str]
-) -> list[Chart]:
-    """Return the chart of these cells. about: its name, and the epsilon that all certify, '' if there are several."""
+def _chart(unproved: str, cells: Sequence[ReportCell], lines: Lines, about: tuple[str, str]) -> list[Chart]:
+    """Return the chart of these cells. unproved: the sentence on those that are not drawn. about: its name, and the
+    epsilon that all certify, '' if there are several.
+    """
     name, epsilon = about
     quantity = headline_quantity(cells[0])
     metric = quantity.metric
@@ -98,9 +98,8 @@ def _chart(
     at = f" (certified \u03b5 = {epsilon})" if epsilon else ""
     log = metric.over == "sum"
     ends = min(float(line.x[0]) for line in flat) if log else 0.0, max(float(line.x[-1]) for line in flat)
-    kept = unproved_sentence(every, lines) if len(cells) < len(every) else ""
     seeds = seeds_sentence(cells, scale, "bands of whole curves")
-    told = caption(_what(metric, unit), seeds, *lines.sentences(), kept, left_out)
+    told = caption(_what(metric, unit), seeds, *lines.sentences(), unproved, left_out)
     x = Axis(f"{unit.capitalize()}s{at}", f"{unit.capitalize()}s{at}", log, ends, counts=True)
     y = scale.axis(quantity.label, grid, range_of(metric, cells[0]))
     title = f"{quantity.label} over {unit}s" + (f" at certified \u03b5 = {epsilon}" if epsilon else "")

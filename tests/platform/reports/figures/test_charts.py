@@ -170,9 +170,13 @@ def test_the_fill_of_a_marker_says_what_became_of_the_claim() -> None:
 
 def test_cells_without_a_certified_epsilon_are_named_in_the_caption() -> None:
     broken = report_cell(of("private_ucb_vi", jdp(2.0)))
-    row = {**broken.row, "proved_epsilon": math.inf, "verdict": "fails"}
-    found = chart("frontier", *MIXED, dataclasses.replace(broken, row=row))
-    assert "NO PRIVACY, so not drawn: private_ucb_vi, central (claimed \u03b5 = 2)." in found.caption
+    lost = dataclasses.replace(broken, row={**broken.row, "proved_epsilon": math.inf, "verdict": "fails"})
+    told = "NO PRIVACY, so not drawn: private_ucb_vi, central (claimed \u03b5 = 2)."
+    assert told in chart("frontier", *MIXED, lost).caption
+    # Of the figures of one epsilon each, the first says it.
+    ten = [of("bernstein_vi", jdp(epsilon), bonus_scale=i / 5) for epsilon in (1.0, 2.0) for i in range(1, 6)]
+    curves = [one for one in report_charts([*map(report_cell, ten), lost]) if one.name.startswith("curves")]
+    assert [told in one.caption for one in curves] == [True, False]
 
 
 def test_figures_have_at_most_six_panels_and_panels_at_most_eight_lines() -> None:
