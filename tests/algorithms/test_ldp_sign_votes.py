@@ -97,6 +97,15 @@ def test_at_theta_zero_votes_are_even(spec: NetworkMDP) -> None:
     assert (np.abs(votes) < 4.5 / math.sqrt(20_000)).all()
 
 
+def test_weights_are_slopes_of_log_chances_at_theta_zero() -> None:
+    env = NetworkMDP(gap=0.0, start_forward=0.3, node_leave=0.7, node_forward=0.2).build()
+    chances, weights = env.lists.constant.sum(axis=1), sign_tests(env).weights
+    possible = chances > 1e-9
+    below, above = (np.log(chances[possible, None] + push * env.lists.sign[possible]) for push in (-1e-6, 1e-6))
+    np.testing.assert_allclose(weights[possible], (above - below) / 2e-6, rtol=1e-6)
+    assert not weights[~possible].any()
+
+
 def test_slopes_are_those_of_ridge_regression() -> None:
     generator = np.random.default_rng(0)
     actions, votes = generator.choice([-1.0, 1.0], size=(40, 3)), generator.choice([-1.0, 1.0], size=40)

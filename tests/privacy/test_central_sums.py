@@ -252,22 +252,27 @@ def test_without_noise_the_sums_are_those_of_clipped_statistics(settings: dict[s
 
 @pytest.mark.parametrize("settings", NOISE, ids=str)
 def test_the_noise_of_the_sums_has_the_stated_deviation(settings: dict[str, Any]) -> None:
-    """Diagonal entries of the noisiest sums, 1,500 a stage; the false-alarm rate of each bound is below 1e-4."""
-    layout = StatisticsLayout(3, 500, 1, 1, 1)
+    """Of the noisiest sums, 1,500 diagonal entries a stage and 1,500 corrections a step: each bound has a false-alarm
+    rate below 1e-4.
+    """
+    layout = StatisticsLayout(3, 500, 1, 1, 500)
     found = []
     for seed in range(3):
-        model = CentralStatisticsPrivacy(1.0, rewards="public", **settings)
-        privatizer = model.build(layout, USERS, Streams(seed, "deviation"))
-        sums = np.zeros((1, 3, 500, 500)), np.zeros((1, 3, 500))
-        record = np.zeros((1, 3, 500)), np.zeros((1, 3)), np.zeros((1, 3, 1))
-        profile = privatizer.query.central.counter.profile()  # type: ignore[union-attr]
+        privatizer = CentralStatisticsPrivacy(1.0, **settings).build(layout, USERS, Streams(seed, "deviation"))
+        sums, corrections = (np.zeros((1, 3, 500, 500)), np.zeros((1, 3, 500))), np.zeros((3, 500))
+        record, grown = (np.zeros((1, 3, 500)), np.zeros((1, 3)), np.zeros((1, 3, 500))), np.zeros((1, 3, 500))
+        central: Any = privatizer.query.central
+        profile = central.counter.profile()
         privatizer.charge(1, USERS)
         for user in range(1, int(np.argmax(profile)) + 2):
             send_statistics(privatizer.channel, *record, user)
-            add_statistics(privatizer.channel, *sums, record[2])
-        found.append(np.einsum("hii->hi", sums[0][0])[:2])
+            add_statistics(privatizer.channel, *sums, grown)
+            corrections += grown[0]
+        found.append(np.concatenate([np.einsum("hii->hi", sums[0][0])[:2], corrections]))
     measured = np.std(np.concatenate(found, axis=1), axis=1)
-    np.testing.assert_allclose(measured, privatizer.query.deviations[:2], rtol=0.12)
+    of_corrections = central.reward_scale * math.sqrt(central.counter.node.variance) * profile.max()
+    stated = [*privatizer.query.deviations[:2], *[of_corrections] * 3]
+    np.testing.assert_allclose(measured, stated, rtol=0.12)
 
 
 def test_the_certificate_of_gaussian_sums_by_hand() -> None:

@@ -88,6 +88,9 @@ def test_replacing_a_user_changes_four_cells_a_step(
     assert {getattr(release.mechanism, "scale", None) for release in certificate.releases} == {4 * steps / 2.0}
     assert certificate.proved_epsilon == pytest.approx(2.0)
     assert certificate.verdict == "holds"
+    told, is_game = certificate.to_dict(), name == "dp_nash_vi"
+    assert ("the 2 players of an episode together" in told["unit"]) == is_game
+    assert ("what the players of an episode see, and are told, of each other" in told["excluded_channels"]) == is_game
 
 
 # --- edges -----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from dprl.privacy.accounting.curves import (
     ZCDP,
     ApproximateLoss,
     GaussianDP,
+    MaximumCurve,
     MinimumCurve,
     OptimizedUnaryEncodings,
     PrivacyCurve,
@@ -104,6 +105,7 @@ def test_renyi_divergences_of_other_noise() -> None:
     assert renyi(GaussianDP(0.5))[0][8] == pytest.approx(1.0)
     assert renyi(ZCDP(0.1))[0][4] == pytest.approx(0.4)
     assert renyi(MinimumCurve((PureDP(1.0), ZCDP(0.1))))[0][2] == pytest.approx(0.2)
+    assert renyi(MaximumCurve((ZCDP(0.1), GaussianDP(0.5))))[0][8] == pytest.approx(1.0)
     lost, shuffled = (
         "the proof leaves out a part of probability ",
         "no bound is proved here for reports that are shuffled",
@@ -112,16 +114,18 @@ def test_renyi_divergences_of_other_noise() -> None:
         (Unbounded(), f"{lost}1,"),
         (ApproximateLoss(1.0, 1e-5), f"{lost}1e-05,"),
         (ShuffledLoss(1.0, 1000), shuffled),
+        (MaximumCurve((GaussianDP(0.5), ShuffledLoss(1.0, 1000))), shuffled),
     ):
         found, absent = renyi(curve)
         assert not found
         assert absent.startswith(why)
 
 
-def test_renyi_divergences_of_sampled_rounds() -> None:
+@pytest.mark.parametrize("rate", [0.02, 1.0])
+def test_renyi_divergences_of_sampled_rounds(rate: float) -> None:
     accountant = RdpAccountant(list(ORDERS))
-    accountant.compose(PoissonSampledDpEvent(0.02, GaussianDpEvent(1.1)), 50)
-    found, _ = renyi(SampledGaussianLoss(1.1, 0.02, 50))
+    accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(1.1)), 50)
+    found, _ = renyi(SampledGaussianLoss(1.1, rate, 50))
     assert list(found.values()) == pytest.approx(accountant._rdp.tolist(), rel=1e-6)
 
 

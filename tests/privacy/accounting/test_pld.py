@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -35,6 +37,16 @@ def test_both_worlds_have_mass_one(kinds: tuple[Kind, ...], mu: float, rho: floa
     assert float(losses.mass @ np.exp(-losses.losses)) == pytest.approx(1.0, abs=1e-9)
     assert np.all(losses.mass >= 0)
     assert losses.lost < 1e-25
+
+
+def test_few_losses_are_summed_one_by_one() -> None:
+    """Each of five answers has the loss of its epsilon, or minus that."""
+    losses = losses_of((Kind(RESPONSES, 0.3, 3), Kind(RESPONSES, 0.5, 2)), 0.0, 0.0)
+    sums = np.array([*itertools.product(*[(-each, each) for each in (0.3, 0.3, 0.3, 0.5, 0.5)])])
+    mass = np.prod(1.0 / (1.0 + np.exp(-sums)), axis=1)
+    for epsilon in (0.0, 0.5, 1.7):
+        exact = mass @ np.maximum(0.0, -np.expm1(epsilon - sums.sum(axis=1)))
+        assert losses.delta(epsilon) == pytest.approx(exact, rel=1e-6)
 
 
 @pytest.mark.parametrize(("kinds", "mu"), MIXTURES)

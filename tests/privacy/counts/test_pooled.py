@@ -69,6 +69,7 @@ def test_the_sensitivity_of_a_river(visits: int, l1: float, l2: float, linf: flo
     config = BernsteinVIConfig(stationary=True, visits_per_user=visits)
     row = config.families(RiverSwim(n_states=6, horizon=20).build()).row()
     assert (row.l1, round(row.l2, 2), row.linf) == (l1, l2, linf)
+    assert row.cells == l1  # one cell for each visit of either user, of 72
 
 
 @settings(deadline=None)  # the first call compiles
