@@ -65,6 +65,7 @@ def test_parts_that_fit(part: dict[str, Any]) -> None:
         {"privacy": {"model": "jdp", "epsilon": 1, "counter": "no_counter"}},
         {"noise": {"entropy": "dice"}},
         {"grid_search": [{"nam": "x"}]},
+        {"grid_search": []},
     ],
     ids=str,
 )

@@ -40,6 +40,13 @@ def test_a_damaged_summary_is_reported_in_one_line(content: str, tmp_path: Path)
         sweep.summary()
 
 
+def test_words_for_nothing_in_a_summary_are_words(tmp_path: Path) -> None:
+    sweep = SweepLayout(tmp_path, "smoke")
+    sweep.folder.mkdir(parents=True)
+    sweep.summary_file.write_text(f"{HEAD}NA,b,9,3,holds\nNone,c,9,3,holds\n,d,9,3,holds\n")
+    assert sweep.summary()["label"].fillna("").tolist() == ["NA", "None", ""]
+
+
 def test_a_cell_that_someone_writes_is_not_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layouts, "_ORPHAN_PATIENCE", 0.0)
     sweep = SweepLayout(tmp_path, "smoke")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.results.sweep_identity import Grid
 from dprl.platform.sweeps.sweep import run_sweep
@@ -83,6 +84,14 @@ def test_other_code_is_another_meaning(home: Path) -> None:
     file.write_text(json.dumps(older))
     with pytest.raises(UserError, match=r"the code of privacy/, envs/ or algorithms/ \(0123456789ab -> "):
         run_sweep(cells_of(home), options(home))
+
+
+def test_the_sources_of_a_grid_have_one_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # That of a set of words differs between processes, and a sweep is continued in another process.
+    (cell, *_) = cells_of(tmp_path)
+    monkeypatch.setattr(Experiment, "sources", property(lambda one: f"plugin_{one.seed}"))
+    grid = Grid.of([dataclasses.replace(cell, seed=seed) for seed in range(9)])
+    assert grid.sources.split() == [f"plugin_{seed}" for seed in range(9)]
 
 
 def test_where_nothing_is_finished_the_new_grid_takes_the_name(tmp_path: Path) -> None:

@@ -72,6 +72,19 @@ def test_a_terminal_keeps_the_lines_of_ended_cells() -> None:
     assert "[2/2] none: FAILED: ValueError: no" in shown
 
 
+def test_a_terminal_has_no_bar_of_a_cell_that_ended() -> None:
+    stream = io.StringIO()
+    display = TerminalProgress(Console(file=stream, force_terminal=True, width=120))
+    display.begin(2)
+    display.advanced("jdp", 0.5, "1 of 5")
+    display.ended("jdp", "done in 60.0 s")
+    display.advanced("none", 0.5, "1 of 5")
+    display.close()
+    _, after = stream.getvalue().split("jdp: done in 60.0 s")
+    assert "none (seed 1 of 5)" in after
+    assert "jdp (seed" not in after
+
+
 def test_a_terminal_says_which_time_is_elapsed_and_which_is_left() -> None:
     now = [0.0]
     column, stream = _TimesColumn(), io.StringIO()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import t, ttest_ind
 
+from dprl.platform.reports.comparing.declared import Factors
 from dprl.platform.reports.comparing.findings import findings_of
 from dprl.platform.reports.comparing.frames import comparison_frame
 from dprl.platform.reports.comparing.groups import Group, groups_of
@@ -85,6 +86,22 @@ def test_algorithms_are_compared_at_equal_constants_or_each_as_it_was_tuned() ->
         ("algorithm", frozenset({10, 20})),
         ("algorithm", frozenset({11, 21})),
     }
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "constants", "found"),
+    [
+        ("pucb", {"bonus_scale": "1"}, ("algorithm",)),
+        ("pucb", {"bonus_scale": "2"}, ("algorithm", "constants")),
+        ("bernstein_vi", {"bonus_scale": "1"}, ("constants",)),
+    ],
+)
+def test_two_algorithms_differ_in_a_constant_only_if_both_have_it(
+    algorithm: str, constants: dict[str, str], found: tuple[str, ...]
+) -> None:
+    one = Factors("bernstein_vi", (("bonus_scale", "1"), ("replan_growth", "0")), (), "jdp", 0.0, 1.0, "")
+    other = one._replace(algorithm=algorithm, constants=tuple(constants.items()))
+    assert one.differences(other) == other.differences(one) == found
 
 
 def test_settings_of_the_only_algorithm_stand_for_algorithms() -> None:

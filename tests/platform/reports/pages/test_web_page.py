@@ -36,6 +36,7 @@ def test_the_answer_stands_before_its_figure_and_figures_before_tables(page: str
     places = [page.index(part) for part in [*parts, 'id="cells"', 'id="methods"']]
     assert places == sorted(places)
     assert "private_ucb_vi at certified" in re.findall(r"<h1>(.*?)</h1>", page)[0]
+    assert "Not finished." not in page
 
 
 def test_the_page_is_one_file_without_scripts_or_requests(page: str) -> None:
@@ -55,6 +56,9 @@ def test_ids_are_unique_and_references_are_met(page: str) -> None:
     found = re.findall(r'\bid="([^"]*)"', page)
     assert len(found) == len(set(found))
     assert set(re.findall(r'(?:href="|url\()#([^")]*)', page)) <= set(found)
+    markers = re.findall("<use [^>]*>", page)
+    assert markers
+    assert all(' href="#' in marker for marker in markers)
 
 
 def test_verdicts_are_counted_and_failing_claims_named(report: SweepReport, page: str) -> None:
