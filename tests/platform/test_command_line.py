@@ -335,6 +335,18 @@ def test_a_reader_that_leaves_early_is_no_error(config: Path, tmp_path: Path) ->
     os.close(writing)
 
 
+def test_only_what_is_printed_while_output_is_redirected_goes_elsewhere() -> None:
+    """Python writes to a pipe in blocks, so texts before and within the context would be written after it."""
+    script = (
+        "from dprl.platform.program import STDERR, STDOUT, redirected\n"
+        "print('before')\nwith redirected(STDOUT, STDERR):\n    print('within')\nprint('after')"
+    )
+    command = [sys.executable, "-P", "-c", script]
+    environment = os.environ | {"PYTHONUNBUFFERED": ""}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("before\nafter\n", "within\n")
+
+
 def test_a_command_that_is_written_down_holds_no_secret() -> None:
     words = [
         "sweep",
