@@ -7,7 +7,7 @@ docs/offline_vi.md derives every line.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from dprl.algorithms.tabular.lower_bounds import LOWER_BOUND, VALUE, Limits, che
 from dprl.algorithms.tabular.simulator import Simulator, play_stochastic, stochastic_policy_value, stochastic_regret
 from dprl.compiled import kernel
 from dprl.envs import FiniteMDP
-from dprl.privacy import CountPrivatizer, PrivacyConfig, Streams
+from dprl.privacy import CountFamilies, CountPrivatizer, PrivacyConfig, Streams
 
 OPTIMUM_GAP = Metric(
     "optimum_gap", "last", "reward", of="output", short="gap", definition="the optimal value less the output policy's"
@@ -115,6 +115,10 @@ class PessimisticVIConfig(StationaryMDPConfig):
     def covered_by(self) -> str | None:
         """The theorem that proves the lower bound, at any scale."""
         return self.theorem
+
+    def families(self, env: FiniteMDP) -> CountFamilies:
+        """Return transitions, visits, and rewards or losses, with one error bound for all cells of a family."""
+        return replace(super().families(env), by_bound=True)
 
     def privatizer(self, env: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
         """Return the privatizer of the counts of users 1..K-1; raise ValueError unless its error bounds are exact."""

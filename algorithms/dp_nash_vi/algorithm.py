@@ -155,7 +155,8 @@ def count_families(game: MarkovGame) -> CountFamilies:
     """
     pairs = game.n_max_actions * game.n_min_actions
     players = 1 if game.n_min_actions == 1 else 2  # a player with nothing to choose has no data
-    return CountFamilies(game.horizon, visit_families(game.n_states, pairs), paper="[QW24]", players=players)
+    families = visit_families(game.n_states, pairs)
+    return CountFamilies(game.horizon, families, paper="[QW24]", players=players, by_bound=True)
 
 
 @no_alloc_kernel

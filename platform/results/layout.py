@@ -175,12 +175,15 @@ class SweepLayout:
         return [folder for folder in folders if folder.finished]
 
     def summary(self) -> pd.DataFrame:
-        """Read the summary of a sweep that has one. Raises UserError for a damaged file."""
+        """Read the summary of a sweep. Raises UserError for a missing or damaged file."""
         try:
             # An empty field is the only missing value: 'none' and 'None' are words.
             found = pd.read_csv(self.summary_file, keep_default_na=False, na_values=[""], dtype={"cell": str})
             gaps = found[["cell", "episodes", "seeds", "verdict"]].isna().to_numpy().any()
             damage = "rows with missing fields" if gaps else ""
+        except FileNotFoundError:
+            rule, remedy = "must exist, and is written when a sweep ends", f"resume it with: {self.status().command}"
+            raise broken_rule(str(self.summary_file), rule, "no file", remedy) from None
         except (ValueError, KeyError) as error:
             damage = f"{type(error).__name__}: {error}".strip()
         if damage:

@@ -102,7 +102,8 @@ def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | 
     (visits, best), *others = sorted(
         ((detection_threshold(report, budget), report) for report in _reports(budget)), key=lambda pair: pair[0]
     )
-    text = f"{best.name}, whose counts of visits exceed their standard deviation from {visits:.4g} visits on"
+    which = "the largest" if budget.encoding.needed.by_bound else "their"
+    text = f"{best.name}, whose counts of visits exceed {which} standard deviation from {visits:.4g} visits on"
     return best, text + (f"; next: {others[0][1].name}, {others[0][0]:.4g}" if others else "")
 
 
@@ -128,12 +129,15 @@ def detection_threshold(report: Mechanism | UnaryEncoder, budget: CountBudget) -
     The variance of this count is N (1 + v - u) + n w u. A user adds the variance v to the cell that they visit and u
     to each of the others, w cells (of all steps, if they are pooled) add up to a count of visits, and N is the variance
     of the visits themselves. With additive noise v = u. A large n w u hides rare visits, which exploration depends on,
-    and a large v blurs frequent ones.
+    and a large v blurs frequent ones. Of families `by_bound` it is the standard deviation of the noise on a count that
+    all n users visit.
     """
     encoding = budget.encoding
     own, other = report.variances if isinstance(report, UnaryEncoder) else (report.variance, report.variance)
     summands = max((encoding.summands(family) for family in encoding.needed.families if family.indicator), default=1)
     slope, hidden = 1.0 + own - other, budget.n_users * summands * other * _bits(report, encoding.released)
+    if encoding.needed.by_bound:
+        return math.sqrt(budget.n_users * (own - other) + hidden)
     return (slope + math.sqrt(slope**2 + 4.0 * hidden)) / 2.0
 
 

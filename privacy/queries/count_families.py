@@ -11,7 +11,7 @@ import numpy as np
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.derivation import Step, code_of
 from dprl.privacy.mechanisms.base import Sensitivity
-from dprl.privacy.randomness.streams import UNNAMED
+from dprl.privacy.randomness.streams import ANY, UNNAMED
 
 _PUBLIC_SUCCESSORS = "the possible next states are public: no others are counted"
 _HOLDS_ANYWAY = "the guarantee does not depend on it"
@@ -57,6 +57,7 @@ class CountFamilies:
         players: number of people who make one episode and its report together. They are one user, so they are not
             protected from each other.
         ranked: whether the first family counts next states by their rank among the possible ones.
+        by_bound: whether the learner uses one error bound for all cells rather than their counts' own errors.
     """
 
     n_steps: int
@@ -64,6 +65,7 @@ class CountFamilies:
     paper: str = ""
     players: int = 1
     ranked: bool = field(default=False, metadata={UNNAMED: False})
+    by_bound: bool = field(default=False, metadata={UNNAMED: ANY})
 
     def __post_init__(self) -> None:
         widths = {family.name: family.width for family in self.families}

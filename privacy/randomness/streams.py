@@ -78,13 +78,16 @@ class Streams:
 
 UNNAMED = "unnamed"
 """Key of a field's metadata: the value for which the field is left out of the identity of noise."""
+ANY = object()
+"""Stands for every value of a field there."""
 
 
 def noise_identity(*parts: object) -> str:
     """Return text that identifies noise: registered names, fields by name, and floats to the last bit.
 
     It names no Python class, so renaming or moving a class changes neither a key nor a journal. A field added later can
-    be left out for one value by `metadata={UNNAMED: value}`, so that earlier noise keeps its identity.
+    be left out for one value by `metadata={UNNAMED: value}`, so that earlier noise keeps its identity, and a field that
+    only affects the choice of the noise for all values by `{UNNAMED: ANY}`.
 
     Args:
         parts: dataclass instances, tuples, numbers, strings or None, possibly nested.
@@ -103,8 +106,9 @@ def _identity(part: object) -> str:
         return f"({','.join(_identity(one) for one in part)})"
     if not is_dataclass(part) or isinstance(part, type):
         raise TypeError(f"noise must be described by dataclasses, tuples, numbers and strings, got {type(part)}")
-    values = {entry.name: (getattr(part, entry.name), entry.metadata) for entry in fields(part)}
-    names = sorted(name for name, (value, more) in values.items() if UNNAMED not in more or value != more[UNNAMED])
+    unnamed = {entry.name: entry.metadata[UNNAMED] for entry in fields(part) if UNNAMED in entry.metadata}
+    left_out = {name for name, value in unnamed.items() if value is ANY or value == getattr(part, name)}
+    names = sorted(entry.name for entry in fields(part) if entry.name not in left_out)
     registered = "" if "name" in names else getattr(part, "name", "")
     return f"{registered}[{','.join(f'{name}={_identity(getattr(part, name))}' for name in names)}]"
 

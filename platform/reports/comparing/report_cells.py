@@ -14,6 +14,7 @@ import pandas as pd
 
 from dprl.algorithms import ALGORITHMS, AlgorithmConfig, Metric
 from dprl.algorithms.base import headline
+from dprl.algorithms.offline_vi import OPTIMUM_GAP
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import RENAMED, UserError, broken_rule
 from dprl.platform.reports.cell_texts import Row, plain, rows_of
@@ -75,9 +76,12 @@ class ReportCell:
 
     @property
     def unlearned(self) -> bool:
-        """Whether nothing was learned: it is saturated, or ends with nearly the regret of its first policy."""
+        """Whether nothing was learned: it is saturated, or ends with nearly the regret of its first policy.
+
+        An offline learner plays one policy throughout, and learns only what it puts out.
+        """
         first, last = (float(self.row.get(f"regret_per_episode_{block}", 0.0)) for block in ("first", "last"))
-        return self.saturated or 0.0 < first * _NEARLY <= last
+        return self.saturated or (OPTIMUM_GAP.name not in self.row and 0.0 < first * _NEARLY <= last)
 
     @property
     def positive(self) -> bool:

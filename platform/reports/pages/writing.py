@@ -205,7 +205,7 @@ def _figures_before(folder: Path) -> set[str]:
 def _missing(layout: SweepLayout) -> str:
     """Return the missing cells of a sweep and the command that resumes it, '' if it is finished."""
     status = layout.status()
-    lacks = status.cells - status.cells_finished
+    lacks = status.cells - len(layout.finished_cells())  # the status is older if the sweep was killed
     if status.cells and not lacks:
         return ""
     failed = f", {status.cells_failed} of them failed (logs in {layout.logs})" if status.cells_failed else ""

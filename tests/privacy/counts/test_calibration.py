@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -113,6 +114,24 @@ def test_the_best_noise_is_the_choice_of_auto_for_the_families_of_least_error(
     assert (best["families"], best["mechanism"]) == expected
     asked = budget(tabular_families(2, n_states), epsilon, 10**7, best["families"])
     assert best["threshold"] == detection_threshold(calibrated_report("auto", asked)[0], asked)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 10.0, 20.0])
+def test_where_one_bound_is_for_all_cells_the_most_visited_one_decides(
+    epsilon: float, tabular_families: Families
+) -> None:
+    families, users = replace(tabular_families(4), by_bound=True), 1000
+    asked = budget(families, epsilon, users)
+    largest = {}
+    for name in report_names():
+        if name == "laplace" or name.endswith("unary_encoding"):
+            own, other = variances(name, epsilon, 4, 1)
+            largest[name] = math.sqrt(users * own + users * 5 * other)  # 2 S cells, one of them is the user's
+            report, _ = calibrated_report(name, asked)
+            assert detection_threshold(report, asked) == pytest.approx(largest[name], rel=1e-9)
+    report, why = calibrated_report("auto", asked)
+    assert report.name == min(largest, key=largest.__getitem__)
+    assert why.startswith(f"{report.name}, whose counts of visits exceed the largest standard deviation from ")
 
 
 def test_families_without_visits_have_a_threshold_too() -> None:

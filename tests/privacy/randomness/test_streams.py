@@ -11,7 +11,7 @@ import pytest
 
 from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64, fill_bits
 from dprl.privacy.randomness.settings import NoiseConfig
-from dprl.privacy.randomness.streams import NOISE_STREAMS, STREAMS, UNNAMED, Streams, noise_identity
+from dprl.privacy.randomness.streams import ANY, NOISE_STREAMS, STREAMS, UNNAMED, Streams, noise_identity
 
 # SPLITMIX64, then the BLAKE2b digest of 'user_noise|0|golden', its second word made an increment.
 GOLDEN_KEY = (0, 0x311B05A75A12B3F8, 0x6949D5102C9634E1, 0xCE6DC3751D22AD9F, 0x78CEED4A95E2AD18)
@@ -72,11 +72,13 @@ class Earlier:
 class Later:
     scale: float
     ranked: bool = field(default=False, metadata={UNNAMED: False})
+    why: str = field(default="", metadata={UNNAMED: ANY})
 
 
 def test_a_field_added_later_leaves_the_identity_of_earlier_noise_and_names_other_noise() -> None:
     assert noise_identity(Later(2.0)) == noise_identity(Earlier(2.0))
     assert noise_identity(Later(2.0, ranked=True)) != noise_identity(Later(2.0))
+    assert noise_identity(Later(2.0, why="the choice")) == noise_identity(Earlier(2.0))
 
 
 def test_two_releases_share_no_draw() -> None:

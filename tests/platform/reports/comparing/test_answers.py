@@ -97,6 +97,9 @@ def test_a_cell_that_ends_like_its_first_policy_has_learned_nothing(first: float
     rates: dict[str, Any] = {"regret_per_episode_first": first, "regret_per_episode_last": last}
     (one,) = answers(report_cell(HIGH, **rates)).values()
     assert ("nothing was learned" in one.note) == told
+    # An offline learner plays one policy throughout.
+    (offline,) = answers(report_cell(HIGH, optimum_gap=0.0, **rates)).values()
+    assert "nothing was learned" not in offline.note
 
 
 def test_two_seeds_have_no_interval_and_no_test() -> None:
