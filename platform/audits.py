@@ -194,7 +194,7 @@ def count_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: 
 
 
 def _named(privacy: Any, query: CountQuery) -> Any:  # noqa: ANN401 - any settings
-    """Return the settings with the names of the cell's noise in place of 'auto', which may differ for few users."""
+    """Return the settings with the names of the cell's noise in place of 'auto': it may differ for few users."""
     parts = {"mechanism": query.noise.on_either_side, "counter": query.noise.counter}
     chosen = {key: part.name for key, part in parts.items() if part and getattr(privacy, key, None) == AUTO}
     return replace(privacy, **chosen)

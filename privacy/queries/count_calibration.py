@@ -128,8 +128,8 @@ def detection_threshold(report: Mechanism | UnaryEncoder, budget: CountBudget) -
 
     The variance of this count is N (1 + v - u) + n w u. A user adds the variance v to the cell that they visit and u
     to each of the others, w cells (of all steps, if they are pooled) add up to a count of visits, and N is the variance
-    of the visits themselves. With additive noise v = u. A large n w u hides rare visits, which exploration depends on,
-    and a large v blurs frequent ones. Of families `by_bound` it is the standard deviation of the noise on a count that
+    of the visits themselves. With additive noise v = u. A large n w u hides rare visits, needed for exploration, and a
+    large v blurs frequent ones. Of families `by_bound` it is the standard deviation of the noise on a count that
     all n users visit.
     """
     encoding = budget.encoding
