@@ -27,8 +27,8 @@ NO_TEST = f"fewer than {FEWEST_SEEDS} seeds: no test"
 MIXED = "algorithm and noise differ"
 _GROWTH = "algorithm.replan_growth"
 _EXTREME = {"low": "lowest", "high": "highest"}
-_MOST_NAMED = 3
-"""Environments that a sentence names; it counts more of them."""
+_LONGEST = 35
+"""Longest list of environments in a sentence, in characters; of longer ones it has the number."""
 
 
 def model_text(model: str) -> str:
@@ -197,14 +197,15 @@ def _partly(told: Sequence[Finding], at: str, places: str) -> str:
 
 
 def _environments(found: Sequence[Finding], told: Sequence[Finding]) -> str:
-    """Return the environments of some findings in brackets; '' for none, and if all `told` are of one environment."""
+    """Return the environments of some findings in brackets, or how many; '' if all `told` are of one environment."""
     keys = environment_keys([each.cell.row for each in told], besides="episodes")
     names, every = (
         {environment_text(each.cell.row, keys, setting_text): None for each in some} for some in (found, told)
     )
     if not names or len(every) == 1:
         return ""
-    return f" ({', '.join(names) if len(names) <= _MOST_NAMED else counted(len(names), 'environment')})"
+    text = "; ".join(names)
+    return f" ({text})" if len(text) <= _LONGEST else f" ({len(names)} of {len(every)} environments)"
 
 
 def _at_one_budget(told: Sequence[Finding]) -> list[Finding]:
@@ -355,8 +356,10 @@ def _output_policies(chosen: Sequence[Finding]) -> list[str]:
 
 
 def _requested(groups: Sequence[Group]) -> list[str]:
-    """Return the comparisons of single cells that a user asked for."""
-    pairs = [(group, *group.asked[0]) for group in groups if len(group.asked) == 1 and group.metric is not None]
+    """Return the comparison of two cells that a user asked for; tables have those of several pairs."""
+    pairs = [(group, *pair) for group in groups if group.metric is not None for pair in group.asked]
+    if len(pairs) != 1:
+        return []
     found = [(group, other, rival_of(group, other, [one])) for group, one, other in pairs]
     return [
         f"As asked, {group.names[rival.place]} against {group.names[one]}: "

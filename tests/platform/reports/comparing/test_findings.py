@@ -209,10 +209,10 @@ def test_sentences_on_several_environments_name_those_with_a_lead() -> None:
     assert heading(one) == "Only pucb is significantly best, at 1 of 5 privacy budgets (garnet)"
     assert lead(one)[1].endswith(" is significant at 1 of 5 budgets (garnet).")
     assert heading(groups("bernstein_vi", "pucb", "pucb", "", "")) == (
-        "pucb is significantly best at 2 of 5 privacy budgets (garnet, gridworld), bernstein_vi at 1 (riverswim)"
+        "pucb is significantly best at 2 of 5 privacy budgets (garnet; gridworld), bernstein_vi at 1 (riverswim)"
     )
     most = groups("pucb", "pucb", "pucb", "pucb", "")
-    assert heading(most) == "Only pucb is significantly best, at 4 of 5 privacy budgets (4 environments)"
+    assert heading(most) == "Only pucb is significantly best, at 4 of 5 privacy budgets (4 of 5 environments)"
 
 
 def test_without_tests_winners_are_named_if_they_agree() -> None:
