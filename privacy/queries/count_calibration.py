@@ -129,15 +129,19 @@ def detection_threshold(report: Mechanism | UnaryEncoder, budget: CountBudget) -
     The variance of this count is N (1 + v - u) + n w u. A user adds the variance v to the cell that they visit and u
     to each of the others, w cells (of all steps, if they are pooled) add up to a count of visits, and N is the variance
     of the visits themselves. With additive noise v = u. A large n w u hides rare visits, needed for exploration, and a
-    large v blurs frequent ones. Of families `by_bound` it is the standard deviation of the noise on a count that
-    all n users visit.
+    large v blurs frequent ones. Of families `by_bound` it is the largest standard deviation of the noise on any
+    count: all n users visit it, in as many of the pooled steps as makes most noise.
     """
     encoding = budget.encoding
     own, other = report.variances if isinstance(report, UnaryEncoder) else (report.variance, report.variance)
     summands = max((encoding.summands(family) for family in encoding.needed.families if family.indicator), default=1)
-    slope, hidden = 1.0 + own - other, budget.n_users * summands * other * _bits(report, encoding.released)
+    bits = _bits(report, encoding.released)
+    slope, hidden = 1.0 + own - other, budget.n_users * summands * other * bits
     if encoding.needed.by_bound:
-        return math.sqrt(budget.n_users * (own - other) + hidden)
+        # Of h visits only one step is sent: their squared sum takes the place of h squares.
+        sampled = isinstance(report, UnaryEncoder) and report.sampled
+        most = max(h * (own - other) - sampled * h * (h - 1) for h in range(1, bits + 1))
+        return math.sqrt(budget.n_users * most + hidden)
     return (slope + math.sqrt(slope**2 + 4.0 * hidden)) / 2.0
 
 

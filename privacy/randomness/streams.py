@@ -78,7 +78,7 @@ class Streams:
 
 UNNAMED = "unnamed"
 """Key of a field's metadata: the value for which the field is left out of the identity of noise."""
-ANY = object()
+ANY = ...
 """Stands for every value of a field there."""
 
 

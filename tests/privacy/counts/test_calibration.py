@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from dprl.privacy import CountFamilies, CountFamily, PooledFamilies
+from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.queries.count_calibration import (
     CountBudget,
     best_of_all,
@@ -132,6 +133,29 @@ def test_where_one_bound_is_for_all_cells_the_most_visited_one_decides(
     report, why = calibrated_report("auto", asked)
     assert report.name == min(largest, key=largest.__getitem__)
     assert why.startswith(f"{report.name}, whose counts of visits exceed the largest standard deviation from ")
+
+
+@pytest.mark.parametrize(
+    ("name", "sampled"), [("sampled_optimized", True), ("sampled_symmetric", True), ("optimized", False)]
+)
+def test_a_bound_for_pooled_counts_is_for_the_most_telling_number_of_visits(name: str, sampled: bool) -> None:
+    """By the law of a user's estimate who visits the cell at h of H steps, for all h."""
+    steps, users, epsilon = 6, 1000, 5.0
+    families = (CountFamily("transitions", 8, 2), CountFamily("visits", 4, 0, marginal_of="transitions"))
+    asked = budget(PooledFamilies(steps, families, by_bound=True), epsilon, users)
+    report, _ = calibrated_report(f"{name}_unary_encoding", asked)
+    assert isinstance(report, UnaryEncoder)
+    p, q, gap = report.encoding.hot_probability, report.encoding.cold_probability, report.encoding.gap
+    own, other = p * (1 - p) / gap**2, q * (1 - q) / gap**2
+    found = []
+    for h in range(1, steps + 1):
+        if sampled:
+            # One of H steps is sent, times H: a visit of it is one hot cell of two, which add up.
+            square = h / steps * (own + 1 + other) + (1 - h / steps) * 2 * other
+            found.append(steps**2 * square - h**2)
+        else:
+            found.append(h * (own + other) + (steps - h) * 2 * other)
+    assert detection_threshold(report, asked) == pytest.approx(math.sqrt(users * max(found)), rel=1e-9)
 
 
 def test_families_without_visits_have_a_threshold_too() -> None:
