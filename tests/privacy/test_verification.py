@@ -43,6 +43,7 @@ EVERY: dict[str, Callable[[], Any]] = {
 Path = tuple[str | int, ...]
 CHARGES = {"users", "most_users", "submissions", "attempts", "users_asked_again"}
 FACTS = {"whole", "indicator", "public_start_change", "target_score", "reward_clip", "reward_dimension", "noise_ratio"}
+FACTS |= {"by_bound"}
 """Numbers of a query that need not affect the certificate."""
 NOISELESS = {"counts none", "gradients none", "statistics none", "statistics none, clipped", "bits None"}
 
