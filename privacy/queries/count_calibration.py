@@ -99,16 +99,14 @@ def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | 
     _check_delta(mechanism, budget)
     if mechanism != AUTO:
         return _report(mechanism, budget), ""
-    (visits, best), *others = sorted(
-        ((detection_threshold(report, budget), report) for report in _reports(budget)), key=lambda pair: pair[0]
-    )
+    (visits, best), *others = _ranked(budget)
     which = "the largest" if budget.encoding.needed.by_bound else "their"
     text = f"{best.name}, whose counts of visits exceed {which} standard deviation from {visits:.4g} visits on"
     return best, text + (f"; next: {others[0][1].name}, {others[0][0]:.4g}" if others else "")
 
 
-def _reports(budget: CountBudget) -> list[Mechanism | UnaryEncoder]:
-    """Return all randomizers of reports that can meet the budget; raise ValueError if none can."""
+def _ranked(budget: CountBudget) -> list[tuple[float, Mechanism | UnaryEncoder]]:
+    """Return the reports that can meet the budget with their thresholds, best first; raise ValueError if none can."""
     names = [law.name for law in budget.laws(AUTO)]
     if _one_hot(budget.encoding):
         names += [name for name in report_names() if name.endswith(tuple(_UNARY))]
@@ -120,7 +118,7 @@ def _reports(budget: CountBudget) -> list[Mechanism | UnaryEncoder]:
             refusals.append(error)
     if not found:
         raise refusals[-1]
-    return found
+    return sorted(((detection_threshold(report, budget), report) for report in found), key=lambda pair: pair[0])
 
 
 def detection_threshold(report: Mechanism | UnaryEncoder, budget: CountBudget) -> float:
@@ -138,7 +136,7 @@ def detection_threshold(report: Mechanism | UnaryEncoder, budget: CountBudget) -
     bits = _bits(report, encoding.released)
     slope, hidden = 1.0 + own - other, budget.n_users * summands * other * bits
     if encoding.needed.by_bound:
-        # Of h visits only one step is sent: their squared sum takes the place of h squares.
+        # A sampled report has one step only, so a user's h visits are dependent: h (h - 1) less variance.
         sampled = isinstance(report, UnaryEncoder) and report.sampled
         most = max(h * (own - other) - sampled * h * (h - 1) for h in range(1, bits + 1))
         return math.sqrt(budget.n_users * most + hidden)
@@ -179,9 +177,10 @@ def _best(budget: CountBudget, *, local: bool) -> tuple[float, dict[str, Any]]:
         variance = report_variance(report, budget.encoding.released)
         return math.sqrt(variance * (budget.n_users + 1) / 2.0) * math.sqrt(summands)
 
-    report, _ = calibrated_report(AUTO, budget)
-    named = {"mechanism": report.name, "families": budget.encoding.kind, "rms": error(report)}
-    return min(map(error, _reports(budget))), {**named, "threshold": detection_threshold(report, budget)}
+    ranked = _ranked(budget)
+    threshold, report = ranked[0]
+    named = {"mechanism": report.name, "families": budget.encoding.kind, "rms": error(report), "threshold": threshold}
+    return min(error(each) for _, each in ranked), named
 
 
 def _encodings(encoding: CountEncoding) -> Iterator[CountEncoding]:

@@ -57,7 +57,7 @@ class CountFamilies:
         players: number of people who make one episode and its report together. They are one user, so they are not
             protected from each other.
         ranked: whether the first family counts next states by their rank among the possible ones.
-        by_bound: whether the learner uses one error bound for all cells rather than their counts' own errors.
+        by_bound: whether `auto` chooses reports by the largest error of any count: the learner adds one bound to all.
     """
 
     n_steps: int
