@@ -116,16 +116,23 @@ RENAMED = {"best_ucb_vi": "bernstein_vi", "proved": "none"}
 """Current names by those of earlier versions."""
 
 
+def _likeness(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, other, one).ratio()
+
+
 def nearest(name: object, valid: Iterable[str]) -> str | None:
     """Return the valid name that was probably meant by `name`, or None.
 
     It is the current form of an earlier name, or has similar letters, the same letters in another order, or the same
-    beginning: 'jpd' means 'jdp', but 'cdp', another trust model, means neither 'jdp' nor 'ldp'.
+    beginning: 'jpd' means 'jdp', but 'cdp', another trust model, means neither 'jdp' nor 'ldp'; nor does 'dp', which is
+    as near to one as to the other.
     """
     text, names = str(name), list(valid)
     renamed = [one for one in names if one == RENAMED.get(text)]
     swapped = [one for one in names if sorted(one) == sorted(text)]
-    similar = difflib.get_close_matches(text, names, n=1, cutoff=_SIMILAR)
+    similar = difflib.get_close_matches(text, names, n=2, cutoff=_SIMILAR)
+    if len(similar) > 1 and _likeness(text, similar[0]) == _likeness(text, similar[1]):
+        similar = []  # either may be meant
     begun = [one for one in names if len(text) >= _SHORTEST_BEGINNING and one.startswith(text)]
     return next(iter([*renamed, *swapped, *similar, *begun]), None)
 

@@ -178,10 +178,10 @@ def budget_title(budget: Budget) -> str:
 
 
 def _tag(rival: Rival) -> Rich:
-    """Return the limit of a comparison with the next best cell, '' for a significant one."""
+    """Return the limits of a comparison with the next best cell, '' for a significant one at equal noise."""
     text = "" if rival.significant else "not significant" if rival.significant is not None else "not tested"
-    if rival.effect is None:
-        text = "other noise, too"
+    if "noise" in rival.differs_in:
+        text = "other noise, too" if rival.effect is None else f"other noise{', ' + text if text else ''}"
     return styled(text, "span", "tag")
 
 

@@ -91,6 +91,8 @@ def test_the_table_of_budgets_tells_rivals_by_noise_and_tests() -> None:
     assert row["Next, at equal noise"] == "pucb 1.1\u00d7 not significant"
     (row,) = tables_of(page([at(1.0, LOW[:2]), at(1.0, HIGH[:2], algorithm="pucb")]))[0]
     assert row["Next, at equal noise"].endswith(" not tested")
+    (row,) = tables_of(page([at(1.0, **ONE_HOT), at(1.0, HIGH, **SEPARATE)]))[0]
+    assert row["Next, at equal noise"] == "private_ucb_vi 10\u00d7 other noise separate"
 
 
 def test_a_card_has_the_cost_of_privacy_or_the_headline() -> None:
