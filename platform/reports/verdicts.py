@@ -179,7 +179,7 @@ def _error_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
     if error is None or best is None:
         return []
     rms, largest = number(error["rms"]), number(error["max"])
-    mean = ", rms over a row" if any("unary" in noise["mechanism"] for noise in certificate["noise"]) else ""
+    mean = ", rms over a row" if any(noise["mechanism"].endswith("_encoding") for noise in certificate["noise"]) else ""
     text = f"one count of {error['family']}{mean}: standard deviation {rms} (rms over episodes), {largest} at most"
     facts = [("error", text)]
     if certificate["choice"]:

@@ -19,7 +19,7 @@ from dprl.privacy.accounting.curves import (
     GaussianDP,
     MaximumCurve,
     MinimumCurve,
-    OptimizedUnaryEncodings,
+    OneHotResponses,
     PrivacyCurve,
     PureDP,
     RandomizedResponses,
@@ -246,7 +246,9 @@ def _pure_parts(curve: PrivacyCurve) -> ComposedLoss | None:
             return _responses(1, epsilon_0, epsilon_0, delta_0)
         case LaplaceLoss(parts, pure):
             return ComposedLoss(tuple(Kind(LAPLACE, a, n) for n, a in parts), pure)
-        case OptimizedUnaryEncodings(n, epsilon_0):
+        case OneHotResponses(n, epsilon_0, informative):
+            if informative != 0.5:  # With other losses, randomized responses, which dominate these.
+                return _responses(n, epsilon_0, curve.pure_epsilon, 0.0)
             kinds = (Kind(UNARY, epsilon_0, n),) if epsilon_0 > 0.0 else ()
             return ComposedLoss(kinds, n * epsilon_0)
     return None
@@ -292,7 +294,7 @@ def _simplified(parts: Sequence[ComposedLoss]) -> PrivacyCurve:
 def _of_one_kind(kind: Kind, pure: float) -> PrivacyCurve:
     law, scale, n = kind
     if law == UNARY:
-        return OptimizedUnaryEncodings(n, scale)
+        return OneHotResponses(n, scale)
     if law == DISCRETE_GAUSSIAN:
         return DiscreteGaussianLoss(n, scale)
     return RandomizedResponses(n, scale, pure)

@@ -311,13 +311,13 @@ def maximum(runs: Sequence[PrivacyCurve]) -> PrivacyCurve:
 
 
 @lru_cache(maxsize=64)
-def _total_loss(n: int, epsilon_0: float) -> Float64Array:
+def _total_loss(n: int, epsilon_0: float, informative: float) -> Float64Array:
     """Return the probabilities float64[2n+1] of a total loss of -n, ..., n times epsilon_0.
 
     It is computed by squaring, with sums of positive terms only, so relative errors are a few units in the last place.
     """
     q = 1.0 / (1.0 + math.exp(epsilon_0)) if epsilon_0 < 700.0 else math.exp(-epsilon_0)
-    power, total = np.array([q / 2.0, 0.5, (1.0 - q) / 2.0]), np.ones(1)
+    power, total = np.array([q * informative, 1.0 - informative, (1.0 - q) * informative]), np.ones(1)
     left = n
     while left:
         if left & 1:
@@ -329,21 +329,22 @@ def _total_loss(n: int, epsilon_0: float) -> Float64Array:
 
 
 @dataclass(frozen=True)
-class OptimizedUnaryEncodings:
-    """n optimised unary encodings with epsilon_0 each, of n one-hot vectors that may all change.
+class OneHotResponses:
+    """n reports of one-hot vectors that may all change, optimised unary encodings or direct ones.
 
-    *Exact.* Only the two cells that differ carry information, and one of them is a fair coin in either world. With
-    probability 1/2 their bits are equal and the loss is 0; otherwise they are one randomized response with epsilon_0.
-    So delta(epsilon) of one is half that of randomized response, and n of them lose a sum of independent 0,
-    +-epsilon_0.
+    *Exact.* Only the two cells that differ carry information. With the probability `informative`, the same for all
+    cells, their bits differ and are one randomized response with epsilon_0; otherwise the loss is 0. So delta(epsilon)
+    of one is that of randomized response times `informative`, and n of them lose a sum of independent 0, +-epsilon_0.
 
     Args:
-        n: number of encodings.
+        n: number of reports.
         epsilon_0: pure epsilon of each.
+        informative: 1/2 for optimised unary encodings, where one of the two bits is a fair coin in either world.
     """
 
     n: int
     epsilon_0: float
+    informative: float = 0.5
 
     @property
     def pure_epsilon(self) -> float:
@@ -355,8 +356,8 @@ class OptimizedUnaryEncodings:
         if epsilon >= self.pure_epsilon:
             return 0.0
         gap = np.arange(-self.n, self.n + 1) * self.epsilon_0 - epsilon
-        positive = gap > 0.0
-        total = float(np.sum(_total_loss(self.n, self.epsilon_0)[positive] * -np.expm1(-gap[positive])))
+        positive, mass = gap > 0.0, _total_loss(self.n, self.epsilon_0, self.informative)
+        total = float(np.sum(mass[positive] * -np.expm1(-gap[positive])))
         # Rounding error of n convolutions.
         return min(1.0, total * (1.0 + 4e-16 * (self.n + 2)))
 
@@ -367,4 +368,5 @@ class OptimizedUnaryEncodings:
     @property
     def method(self) -> str:
         """Method of computation."""
-        return f"exact composition of {self.n} optimised unary encodings with epsilon_0 = {self.epsilon_0:.6g}"
+        kind = "optimised unary" if self.informative == 0.5 else "direct"
+        return f"exact composition of {self.n} {kind} encodings with epsilon_0 = {self.epsilon_0:.6g}"

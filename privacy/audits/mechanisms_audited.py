@@ -19,7 +19,7 @@ from dprl.privacy.audits.message_probes import (
 )
 from dprl.privacy.audits.page import AuditCase
 from dprl.privacy.audits.privatizer_probes import bit_messages, local_reports, statistics_messages
-from dprl.privacy.mechanisms import ADDITIVE, GramMechanism
+from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, GramMechanism
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram import l1_upper
@@ -27,7 +27,7 @@ from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, 
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
-from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding, UnaryEncoder
+from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
@@ -134,8 +134,7 @@ def _of_gram(name: str, claim: Claim, mechanism: GramMechanism, noise: str) -> A
 
 _OTHERS: dict[str, Callable[[str], AuditCase]] = {
     RandomizedResponse.name: _response,
-    SymmetricUnaryEncoding.name: _encoding,
-    OptimizedUnaryEncoding.name: _encoding,
+    **dict.fromkeys(ENCODINGS, _encoding),
     ClippedLaplace.name: partial(_clipped, ClippedLaplace),
     ClippedGaussian.name: partial(_clipped, ClippedGaussian),
     ProjectedRandomSign.name: _sign,

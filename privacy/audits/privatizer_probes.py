@@ -196,9 +196,8 @@ def _unary_ratios(encoding: UnaryEncoding, bits: Float64Array, signs: Float64Arr
 
     bits float64[runs, n]; signs float64[runs, n]: 1 for world 1's hot cell, -1 for world 0's, 0 for all others.
     """
-    p, q = encoding.hot_probability, encoding.cold_probability
-    per_bit = bits * math.log(p / q) + (1.0 - bits) * math.log((1.0 - p) / (1.0 - q))
-    return np.asarray((per_bit * signs).sum(axis=1))
+    one, zero = encoding.losses
+    return np.asarray(((bits * one + (1.0 - bits) * zero) * signs).sum(axis=1))
 
 
 @kernel

@@ -108,7 +108,8 @@ def recomputed_epsilon(privatizer: CountPrivatizer, delta: float) -> float:
     families = privatizer.query.encoding.released
     if isinstance(report, UnaryEncoder):
         p, q = report.encoding.hot_probability, report.encoding.cold_probability
-        return math.nan if delta > 0.0 else report.rows_sent * (math.log(p / q) + math.log((1.0 - q) / (1.0 - p)))
+        zero = 0.0 if report.encoding.exclusive else math.log((1.0 - q) / (1.0 - p))
+        return math.nan if delta > 0.0 else report.rows_sent * (math.log(p / q) + zero)
     noise = report or counter.node
     if noise is None:
         return math.inf

@@ -36,18 +36,22 @@ _FINE, _COARSE = 16, 10
 _SMOOTHING = 0.03
 # ... to e^-50, in multiples of its inverse.
 _REACH = 10.0
+# Steps for which e^step - 1 - step cancels, and for which e^step overflows.
+_SMALL_STEP, _LARGE_STEP = 1e-3, 700.0
 
 
 class UnaryCell(NamedTuple):
     """Message of a unary encoding about one cell: the sum of `cells` bits of one step.
 
-    p, q: probabilities that the bit of a hot and a cold cell is 1; sampled_steps: number of steps per reported one.
+    p, q: probabilities that the bit of a hot and a cold cell is 1; sampled_steps: number of steps per reported one;
+    exclusive: whether exactly one bit of the whole row is 1, so that the sum is 0 or 1; otherwise bits are independent.
     """
 
     p: float
     q: float
     sampled_steps: int
     cells: int
+    exclusive: bool = False
 
 
 class FiniteLaw(NamedTuple):
@@ -83,11 +87,15 @@ def report_error(cell: UnaryCell, truth: int) -> FiniteLaw:
 
     With truth 1 one of the bits is 1 with probability p; the others are with probability q.
     """
-    ones = np.arange(cell.cells + 1)
     cold = cell.cells - truth
-    mass = scipy.special.comb(cold, ones) * cell.q**ones * (1.0 - cell.q) ** np.maximum(cold - ones, 0)
-    if truth:
-        mass = (1.0 - cell.p) * mass + cell.p * np.concatenate(([0.0], mass[:-1]))
+    if cell.exclusive:
+        one = min(1.0, cold * cell.q + truth * cell.p)
+        ones, mass = np.arange(2), np.array([1.0 - one, one])
+    else:
+        ones = np.arange(cell.cells + 1)
+        mass = scipy.special.comb(cold, ones) * cell.q**ones * (1.0 - cell.q) ** np.maximum(cold - ones, 0)
+        if truth:
+            mass = (1.0 - cell.p) * mass + cell.p * np.concatenate(([0.0], mass[:-1]))
     scale = cell.sampled_steps / (cell.p - cell.q)
     values = np.append(scale * (ones - cell.cells * cell.q) - truth, -truth)
     mass = np.append(mass / cell.sampled_steps, 1.0 - 1.0 / cell.sampled_steps)
@@ -196,6 +204,9 @@ def weighted_unary_bound(n_items: int, cell: UnaryCell, failure: float, *, poole
     weight of 1 is the worst. A hot cell's worst weight is 1 or 0, and with 0 there is no hot cell. Whether a user's row
     has one may depend on all earlier releases. The rest is as in `moment_bound`.
 
+    If exactly one bit of the row is 1, the moment is convex in all weights together, so they are 0 or 1, and the sum is
+    1 with probability P: p and up to cells - 1 times q, or up to cells times q. All P in between are counted.
+
     pooled: the sum is over all steps of a user, who reports one of them. In some number of these steps the row has a
     hot cell of weight 1 (the moment is convex in all weights together); the worst number counts.
     """
@@ -225,10 +236,26 @@ def _log_pooled_moment(cell: UnaryCell, argument: float) -> float:
 
 def _log_row_moments(cell: UnaryCell, argument: float) -> tuple[float, float]:
     """Return log E e^(argument X), X a reported row's sum times the sampled steps, with and without a hot cell."""
-    p, q, steps, cells = cell
+    p, q, steps, cells, exclusive = cell
     step = steps * argument / (p - q)
+    if exclusive:
+        hot = _worst_log_error(p, min(1.0, p + (cells - 1) * q), step)
+        return hot + steps * argument, _worst_log_error(0.0, min(1.0, cells * q), step)
     cold, hot = _log_bit(q, step), _log_bit(p, step)
     return (cells - 1) * cold + hot - cells * q * step, cells * cold - cells * q * step
+
+
+def _worst_log_error(low: float, high: float, step: float) -> float:
+    """Return the largest log E e^(step (B - P)) of a bit B that is 1 with a probability P between low and high.
+
+    It is concave in P, with the maximum at 1 / step - 1 / (e^step - 1).
+    """
+    if abs(step) < _SMALL_STEP:
+        best = 0.5 - step / 12.0
+    else:
+        best = 1.0 / step - (1.0 / math.expm1(step) if step < _LARGE_STEP else 0.0)
+    worst = min(max(best, low), high)
+    return (_log_bit(worst, step) if worst > 0.0 else 0.0) - worst * step
 
 
 def _log_bit(probability: float, step: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
+from dprl.privacy.mechanisms.direct_encoding import DirectEncoding
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
@@ -27,9 +28,12 @@ ADDITIVE: dict[str, type[Mechanism]] = {
 }
 """Additive mechanisms by name; plugins add theirs."""
 
-BITS: dict[str, type[BitMechanism]] = {
-    bits.name: bits for bits in (RandomizedResponse, SymmetricUnaryEncoding, OptimizedUnaryEncoding)
+ENCODINGS: dict[str, type[UnaryEncoding]] = {
+    encoding.name: encoding for encoding in (SymmetricUnaryEncoding, OptimizedUnaryEncoding, DirectEncoding)
 }
+"""Randomized bits instead of one-hot vectors."""
+
+BITS: dict[str, type[BitMechanism]] = {RandomizedResponse.name: RandomizedResponse, **ENCODINGS}
 """Coins instead of bits."""
 
 VECTORS: dict[str, type[VectorMechanism]] = {

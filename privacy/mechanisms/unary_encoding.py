@@ -1,4 +1,4 @@
-"""Unary encodings: a one-hot vector is reported bit by bit, each bit by a separate exact coin.
+"""Encodings of one-hot vectors, and unary ones, which report a vector bit by bit, each by a separate exact coin.
 
 Local reports of a user's H steps can share epsilon in two ways: *split* sends every step with epsilon / H; *sampled*
 draws one step, independently of the data, sends it with all of epsilon and multiplies the estimate by H. Splitting
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Self
@@ -19,9 +20,9 @@ import scipy
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import largest_loss
-from dprl.privacy.accounting.curves import OptimizedUnaryEncodings, PrivacyCurve, RandomizedResponses
+from dprl.privacy.accounting.curves import OneHotResponses, PrivacyCurve, RandomizedResponses
 from dprl.privacy.accounting.root_finding import inside, largest, quotient_down
-from dprl.privacy.base import Float64Array
+from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.mechanisms.base import INTEGER, Sensitivity
 from dprl.privacy.mechanisms.randomized_response import COIN_BITS, LARGEST_EPSILON, require_epsilon, truth_bits
 from dprl.privacy.mechanisms.samplers import Noise, prepare, sampler
@@ -33,6 +34,17 @@ _HALF_WORD = np.uint64(32)
 SAMPLED_PREFIX = "sampled_"
 
 
+def largest_row_loss(make: Callable[[float], UnaryEncoding], epsilon: float, delta: float, n: int) -> float:
+    """Return the largest epsilon_0 at which n encodings make(epsilon_0) together are (epsilon, delta)-DP."""
+    pure, rows = quotient_down(epsilon, n), Sensitivity.of_cells(2 * n)
+    if delta <= 0.0 or pure >= LARGEST_EPSILON:
+        return min(LARGEST_EPSILON, pure)
+    epsilon, delta = inside(epsilon, delta)
+    if make(LARGEST_EPSILON).curve(rows).delta(epsilon) <= delta:
+        return LARGEST_EPSILON
+    return max(pure, largest(lambda e: make(e).curve(rows).delta(epsilon), delta, pure))
+
+
 def encodings(sensitivity: Sensitivity) -> int:
     """Return the number of one-hot vectors that change; each changes two cells."""
     return (sensitivity.cells + 1) // 2
@@ -40,7 +52,7 @@ def encodings(sensitivity: Sensitivity) -> int:
 
 @dataclass(frozen=True)
 class UnaryEncoding(ABC):
-    """Base of both encodings: bit i of the report is 1 with probability p if i is the hot cell, else q.
+    """Base of all encodings: bit i of the report is 1 with probability p if i is the hot cell, else q.
 
     Args:
         epsilon: of one encoding, above 0 and at most 100.
@@ -51,14 +63,16 @@ class UnaryEncoding(ABC):
     law: ClassVar[int] = 8
     norm: ClassVar[str] = "cells"
     arithmetic: ClassVar[str] = INTEGER
+    exclusive: ClassVar[bool] = False
+    """Whether exactly one bit of a report is 1; otherwise bits are independent."""
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
 
     @classmethod
     @abstractmethod
-    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:
-        """Return the encoding for which all changes within `sensitivity` together are (epsilon, delta)-DP."""
+    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity, width: int = 2) -> Self:
+        """Return the encoding of `width` cells for which all changes within `sensitivity` are (epsilon, delta)-DP."""
 
     @property
     @abstractmethod
@@ -75,18 +89,32 @@ class UnaryEncoding(ABC):
     def gap(self) -> float:
         """Difference p - q, without cancellation."""
 
+    @property
+    def losses(self) -> tuple[float, float]:
+        """Privacy loss of a hot bit that is 1, and of one that is 0."""
+        p, q = self.hot_probability, self.cold_probability
+        return math.log(p / q), math.log((1.0 - p) / (1.0 - q))
+
     @abstractmethod
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return the exact curve of the encodings that can change within `sensitivity`."""
+        """Return the curve of the encodings that can change within `sensitivity`."""
 
     @abstractmethod
     def table(self) -> npt.NDArray[np.uint64]:
-        """Return p and q as uint64[8], four words each, for `fill_unary`."""
+        """Return the probabilities of the sampler's coins, four words each: p and q for `fill_unary`."""
 
     def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
         """Return the kernels' form of the law, with coins from the stream `key`."""
         prepare(self.law)
         return Noise(self.law, 1.0, 0.0, key, self.table())
+
+    def sum_of_bits(self, ones: Int64Array, users: Int64Array, generator: np.random.Generator) -> Int64Array:
+        """Draw the sums int64[rows, width] of the bits in the reports of users[i] users of row i.
+
+        ones int64[rows, width]: the number of them whose hot cell it is.
+        """
+        bits = generator.binomial(ones, self.hot_probability)
+        return np.asarray(bits + generator.binomial(users[:, None] - ones, self.cold_probability))
 
     def variance(self, *, hot: bool, steps: int = 1) -> float:
         """Return the variance of the estimate of one cell, if one of `steps` one-hot vectors is drawn and sent.
@@ -111,8 +139,9 @@ class SymmetricUnaryEncoding(UnaryEncoding):
     name: ClassVar[str] = "symmetric_unary_encoding"
 
     @classmethod
-    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:
+    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity, width: int = 2) -> Self:
         """Return the encoding at which all changes together are (epsilon, delta)-DP."""
+        del width
         return cls(min(LARGEST_EPSILON, 2.0 * largest_loss(epsilon, delta, 2 * encodings(sensitivity))))
 
     @property
@@ -159,16 +188,10 @@ class OptimizedUnaryEncoding(UnaryEncoding):
     hot_probability: ClassVar[float] = 0.5
 
     @classmethod
-    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:
+    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity, width: int = 2) -> Self:
         """Return the encoding at which all changes together are (epsilon, delta)-DP."""
-        n = encodings(sensitivity)
-        pure = quotient_down(epsilon, n)
-        if delta <= 0.0 or pure >= LARGEST_EPSILON:
-            return cls(min(LARGEST_EPSILON, pure))
-        epsilon, delta = inside(epsilon, delta)
-        if OptimizedUnaryEncodings(n, LARGEST_EPSILON).delta(epsilon) <= delta:
-            return cls(LARGEST_EPSILON)
-        return cls(max(pure, largest(lambda e: OptimizedUnaryEncodings(n, e).delta(epsilon), delta, pure)))
+        del width
+        return cls(largest_row_loss(cls, epsilon, delta, encodings(sensitivity)))
 
     @property
     def cold_probability(self) -> float:
@@ -180,9 +203,9 @@ class OptimizedUnaryEncoding(UnaryEncoding):
         """Difference p - q."""
         return math.tanh(self.epsilon / 2.0) / 2.0
 
-    def curve(self, sensitivity: Sensitivity) -> OptimizedUnaryEncodings:
+    def curve(self, sensitivity: Sensitivity) -> OneHotResponses:
         """Return the exact composition of the encodings."""
-        return OptimizedUnaryEncodings(encodings(sensitivity), self.epsilon)
+        return OneHotResponses(encodings(sensitivity), self.epsilon)
 
     def table(self) -> npt.NDArray[np.uint64]:
         """Return 1/2 and q, rounded up: 1 minus the truth of randomized response, which is rounded down."""
@@ -209,6 +232,12 @@ class UnaryEncoder:
     width: int
     sampled: bool
     arithmetic: ClassVar[str] = INTEGER
+
+    def __post_init__(self) -> None:
+        if getattr(self.encoding, "width", self.width) != self.width:
+            raise ValueError(
+                f"width must be that of the encoding, got {self.width} and {self.encoding}; give one width"
+            )
 
     @property
     def name(self) -> str:
@@ -290,14 +319,20 @@ def fill_unary(out: Float64Array, noise: Noise, first: np.uint64) -> None:
 
 @kernel
 def choose_step(key: np.ndarray, number: np.uint64, steps: int) -> int:
-    """Return draw `number` of `key` on 0, ..., steps-1, uniform up to a total variation below steps / 2^64.
-
-    It is the high word of a product; 1 <= steps < 2^32.
+    """Return draw `number` of `key` on 0, ..., steps-1, see `scaled`; 1 <= steps < 2^32.
 
     *Formal guarantee.* None is needed: the choice does not depend on data, so even a biased one reveals nothing.
     """
     word = np.empty(1, dtype=np.uint64)
     fill_bits(word, key, number)
-    count = np.uint64(steps)
-    low = (word[0] & _LOW_HALF) * count >> _HALF_WORD
-    return int(((word[0] >> _HALF_WORD) * count + low) >> _HALF_WORD)
+    return scaled(word[0], steps)
+
+
+@kernel
+def scaled(word: np.uint64, n: int) -> int:
+    """Return the high word of word * n, 1 <= n < 2^32: of a uniform word, each of 0, ..., n-1 has the probability
+    floor(2^64 / n) / 2^64 at least.
+    """
+    count = np.uint64(n)
+    low = (word & _LOW_HALF) * count >> _HALF_WORD
+    return int(np.int64(((word >> _HALF_WORD) * count + low) >> _HALF_WORD))

@@ -63,10 +63,8 @@ def sum_of_messages(
         slots = slots._replace(stride=slots.block)  # every step has bits of its own
     sums = _encoded(encoding, slots, block.draw(sizes if sampled else None), block.values, coins)
     if isinstance(law, UnaryEncoder):
-        ones, unary = sums.reshape(horizon, -1).astype(np.int64), law.encoding
-        bits = noise.binomial(ones, unary.hot_probability)
-        bits += noise.binomial(sizes[:, None] - ones, unary.cold_probability)
-        estimates = (bits - sizes[:, None] * unary.cold_probability) * law.factor
+        bits = law.encoding.sum_of_bits(sums.reshape(horizon, -1).astype(np.int64), sizes, noise)
+        estimates = (bits - sizes[:, None] * law.encoding.cold_probability) * law.factor
         return np.asarray(estimates.reshape(-1, encoding.released.n_cells).sum(axis=0))
     return sums if law is None else sums + law.sum_of_draws(block.users, sums.shape[0], noise)  # type: ignore[attr-defined]
 

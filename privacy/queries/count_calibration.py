@@ -10,19 +10,13 @@ from typing import Any
 from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of, choose
-from dprl.privacy.mechanisms import ADDITIVE, laws_for
+from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, laws_for
 from dprl.privacy.mechanisms.base import INTEGER, MESSAGE, NODE, Mechanism, Sensitivity
-from dprl.privacy.mechanisms.unary_encoding import (
-    SAMPLED_PREFIX,
-    OptimizedUnaryEncoding,
-    SymmetricUnaryEncoding,
-    UnaryEncoder,
-)
+from dprl.privacy.mechanisms.unary_encoding import SAMPLED_PREFIX, UnaryEncoder
 from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES, CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies
 
 AUTO = "auto"
-_UNARY = {encoding.name: encoding for encoding in (SymmetricUnaryEncoding, OptimizedUnaryEncoding)}
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,7 @@ def counter_names() -> tuple[list[str], list[str]]:
 def report_names(*, pure: bool = False) -> list[str]:
     """Return the names for `mechanism` in the local model; pure: only those of laws with a pure guarantee."""
     additive = [law.name for law in laws_for(MESSAGE) if law.pure or not pure]
-    return [*additive, *_UNARY, *(SAMPLED_PREFIX + name for name in _UNARY), AUTO]
+    return [*additive, *ENCODINGS, *(SAMPLED_PREFIX + name for name in ENCODINGS), AUTO]
 
 
 def calibrated_counter(counter: str, mechanism: str, budget: CountBudget) -> tuple[Counter, str]:
@@ -109,7 +103,7 @@ def _ranked(budget: CountBudget) -> list[tuple[float, Mechanism | UnaryEncoder]]
     """Return the reports that can meet the budget with their thresholds, best first; raise ValueError if none can."""
     names = [law.name for law in budget.laws(AUTO)]
     if _one_hot(budget.encoding):
-        names += [name for name in report_names() if name.endswith(tuple(_UNARY))]
+        names += [name for name in report_names() if name.endswith(tuple(ENCODINGS))]
     found, refusals = [], []
     for name in names:
         try:
@@ -200,10 +194,10 @@ def _report(name: str, budget: CountBudget) -> Mechanism | UnaryEncoder:
             f"mechanism must be additive noise unless every step sends one cell, got {name}; use families: one_hot "
             "without visits_per_user"
         )
-    encoding, sampled = _UNARY[name.removeprefix(SAMPLED_PREFIX)], name.startswith(SAMPLED_PREFIX)
+    encoding, sampled = ENCODINGS[name.removeprefix(SAMPLED_PREFIX)], name.startswith(SAMPLED_PREFIX)
     released = budget.encoding.released
     changed = Sensitivity.of_cells(2 if sampled else 2 * released.n_steps)
-    calibrated = encoding.calibrated(budget.epsilon, budget.delta, changed)
+    calibrated = encoding.calibrated(budget.epsilon, budget.delta, changed, released.block)
     return UnaryEncoder(calibrated, released.n_steps, released.block, sampled)
 
 

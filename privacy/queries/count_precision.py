@@ -154,7 +154,7 @@ def weighted_bound(encoding: CountEncoding, noise: NoiseSpec, sums: WeightedSums
 
 def _unary_cell(report: UnaryEncoder, cells: int) -> UnaryCell:
     encoding, steps = report.encoding, report.n_steps if report.sampled else 1
-    return UnaryCell(encoding.hot_probability, encoding.cold_probability, steps, cells)
+    return UnaryCell(encoding.hot_probability, encoding.cold_probability, steps, cells, encoding.exclusive)
 
 
 def _pooled_unary_bound(report: UnaryEncoder, cell: UnaryCell, users: int, failure: float) -> float:

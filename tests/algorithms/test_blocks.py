@@ -40,6 +40,8 @@ REPORTS: dict[str, Any] = {
             "optimized_unary_encoding",
             "sampled_symmetric_unary_encoding",
             SAMPLED,
+            "direct_encoding",
+            "sampled_direct_encoding",
         )
     },
 }

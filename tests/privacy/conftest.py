@@ -38,6 +38,7 @@ KINDS: dict[str, tuple[PrivacyConfig, NoiseConfig]] = {
     "jdp, exact Gaussian": (CentralPrivacy(1.0, delta=1e-6, counter="auto", mechanism="gaussian"), EXACT),
     "shuffle": (ShufflePrivacy(1.0, 1e-6, smallest_block=1), FAST),
     "ldp": (LocalPrivacy(1.0), FAST),
+    "ldp, direct": (LocalPrivacy(1.0, families="one_hot", mechanism="sampled_direct_encoding"), FAST),
     "ldp, Gaussian": (LocalPrivacy(1.0, delta=1e-6, mechanism="gaussian", families="marginal"), FAST),
     "ldp, exact": (LocalPrivacy(1.0), EXACT),
     "ldp, symmetric": (LocalPrivacy(1.0, mechanism="symmetric_unary_encoding", families="one_hot"), FAST),

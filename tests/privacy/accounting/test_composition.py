@@ -20,7 +20,7 @@ from dprl.privacy.accounting.curves import (
     ApproximateLoss,
     GaussianDP,
     MinimumCurve,
-    OptimizedUnaryEncodings,
+    OneHotResponses,
     PrivacyCurve,
     PureDP,
     RandomizedResponses,
@@ -32,7 +32,7 @@ SMALL = st.floats(1e-3, 2.0)
 CURVES = st.one_of(
     SMALL.map(PureDP),
     st.builds(RandomizedResponses, st.integers(1, 40), st.sampled_from([0.01, 0.1, 0.3])),
-    st.builds(OptimizedUnaryEncodings, st.integers(1, 20), st.sampled_from([0.05, 0.2])),
+    st.builds(OneHotResponses, st.integers(1, 20), st.sampled_from([0.05, 0.2])),
     SMALL.map(GaussianDP),
     st.floats(1e-4, 0.5).map(ZCDP),
     st.builds(DiscreteGaussianLoss, st.integers(1, 9), st.floats(0.3, 50.0)),
@@ -96,8 +96,8 @@ def test_one_kind_stays_of_that_kind() -> None:
     joined = compose([RandomizedResponses(3, 0.5, 1.25), RandomizedResponses(5, 0.5)])
     assert joined == RandomizedResponses(8, 0.5, 3.75)
     assert compose([DiscreteGaussianLoss(3, 5.0), DiscreteGaussianLoss(4, 5.0)]) == DiscreteGaussianLoss(7, 5.0)
-    encodings = [OptimizedUnaryEncodings(3, 0.5), OptimizedUnaryEncodings(4, 0.5)]
-    assert compose(encodings) == OptimizedUnaryEncodings(7, 0.5)
+    encodings = [OneHotResponses(3, 0.5), OneHotResponses(4, 0.5)]
+    assert compose(encodings) == OneHotResponses(7, 0.5)
     assert compose([]) == PureDP(0.0)
     assert compose([GaussianDP(1.0), PureDP(0.0)]) == GaussianDP(1.0)
     assert repeat(GaussianDP(1.0), 4) == GaussianDP(2.0)
@@ -293,7 +293,7 @@ def test_zcdp_bounds_what_has_it(mu: float, other: PrivacyCurve) -> None:
 
 def test_unary_encodings_beside_others_cost_what_listing_says() -> None:
     n, epsilon_0, other = 3, 0.4, 0.7
-    curve = compose([OptimizedUnaryEncodings(n, epsilon_0), PureDP(other)])
+    curve = compose([OneHotResponses(n, epsilon_0), PureDP(other)])
     q = 1 / (1 + math.exp(epsilon_0))
     one = [(epsilon_0, (1 - q) / 2), (0.0, 0.5), (-epsilon_0, q / 2)]
     last = [(other, 1 / (1 + math.exp(-other))), (-other, 1 / (1 + math.exp(other)))]
@@ -312,8 +312,8 @@ def test_discrete_gaussians_that_are_not_listed_count_with_their_rho() -> None:
     assert together.epsilon(1e-6) == pytest.approx(15.3, abs=0.05)
 
 
-@pytest.mark.parametrize(("times", "other"), [(7, RandomizedResponses), (2, OptimizedUnaryEncodings)])
-def test_many_kinds_are_merged_upwards(times: int, other: type[RandomizedResponses | OptimizedUnaryEncodings]) -> None:
+@pytest.mark.parametrize(("times", "other"), [(7, RandomizedResponses), (2, OneHotResponses)])
+def test_many_kinds_are_merged_upwards(times: int, other: type[RandomizedResponses | OneHotResponses]) -> None:
     # At most 100 kinds are composed separately; the mean square of these 150 is that of equal ones.
     laws, scales = (RandomizedResponses, other), 0.01 + 1e-7 * np.arange(150)
     curve = compose([laws[i % 2](times, float(scale)) for i, scale in enumerate(scales)])

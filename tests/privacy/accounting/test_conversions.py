@@ -17,7 +17,7 @@ from dprl.privacy.accounting.curves import (
     GaussianDP,
     MaximumCurve,
     MinimumCurve,
-    OptimizedUnaryEncodings,
+    OneHotResponses,
     PrivacyCurve,
     PureDP,
     RandomizedResponses,
@@ -66,13 +66,13 @@ def test_renyi_divergences_of_finite_laws(order: int) -> None:
     response = [(p, 1 - p), (1 - p, p)]
     assert renyi(PureDP(0.7))[0][order] == pytest.approx(moments(response, order))
     unary = [(x / 2, y / 2) for x, y in response] + [(0.5, 0.5)]
-    found = renyi(OptimizedUnaryEncodings(3, 0.7))[0][order]
+    found = renyi(OneHotResponses(3, 0.7))[0][order]
     assert found == pytest.approx(3 * moments(unary, order))
     capped = renyi(RandomizedResponses(10, 0.7, 1.0))[0][order]
     assert capped == pytest.approx(renyi(PureDP(1.0))[0][order])
 
 
-LARGE = (PureDP(40.0), RandomizedResponses(10, 40.0), OptimizedUnaryEncodings(3, 40.0))
+LARGE = (PureDP(40.0), RandomizedResponses(10, 40.0), OneHotResponses(3, 40.0))
 
 
 @pytest.mark.parametrize("curve", LARGE, ids=repr)
@@ -87,7 +87,7 @@ def test_renyi_divergences_of_large_losses_reach_the_pure_loss(curve: PrivacyCur
         *LARGE,
         PureDP(0.7),
         RandomizedResponses(10, 0.7),
-        OptimizedUnaryEncodings(3, 0.7),
+        OneHotResponses(3, 0.7),
         GaussianDP(0.5),
         ZCDP(0.1),
         MinimumCurve((PureDP(1.0), ZCDP(0.1))),

@@ -19,6 +19,7 @@ NEARLY_REACHED = {
     "randomized_response": 0.95,
     "symmetric_unary_encoding": 0.9,
     "optimized_unary_encoding": 0.9,
+    "direct_encoding": 0.9,
     "clipped_laplace": 0.75,
     "projected_random_sign": 0.95,
     "privunit": 0.75,

@@ -60,9 +60,10 @@ def attacked(config: PrivacyConfig, claim: Claim, steps: int = 1, episodes: int 
 
 SAMPLED = {"families": "one_hot", "mechanism": "sampled_optimized_unary_encoding"}
 SPLIT = {"families": "one_hot", "mechanism": "optimized_unary_encoding"}
+DIRECT = {"families": "one_hot", "mechanism": "direct_encoding"}
 
 
-@pytest.mark.parametrize("settings", [SAMPLED, SPLIT, {"families": "one_hot", "mechanism": "laplace"}])
+@pytest.mark.parametrize("settings", [SAMPLED, SPLIT, DIRECT, {"families": "one_hot", "mechanism": "laplace"}])
 def test_certified_reports_are_not_refuted_and_two_thirds_of_the_noise_are(settings: dict[str, str]) -> None:
     """False alarm of a sound report: below 1e-4."""
     sound = attacked(LocalPrivacy(1.0, **settings), Claim(1.0))  # type: ignore[arg-type]

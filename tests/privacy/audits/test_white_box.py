@@ -49,6 +49,7 @@ def test_a_tree_that_lies_is_not_believed() -> None:
         LocalPrivacy(1.0, calibration="printed"),
         LocalPrivacy(1.0, families="one_hot", mechanism="sampled_optimized_unary_encoding"),
         LocalPrivacy(2.0, families="one_hot", mechanism="symmetric_unary_encoding"),
+        LocalPrivacy(2.0, families="one_hot", mechanism="direct_encoding"),
         LocalPrivacy(1.0, 1e-5, mechanism="gaussian"),
         CentralPrivacy(1.0),
         CentralPrivacy(1.0, calibration="printed"),

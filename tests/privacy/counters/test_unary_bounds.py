@@ -26,9 +26,13 @@ rng_of = np.random.default_rng
 
 def unary_errors(rng: np.random.Generator, cell: UnaryCell, hot: npt.NDArray[np.bool_]) -> Float64Array:
     """Errors of reports of cells that are hot or not."""
-    ones = (rng.random(hot.shape) < np.where(hot, cell.p, cell.q)).astype(np.float64)
-    for _ in range(cell.cells - 1):
-        ones += rng.random(hot.shape) < cell.q
+    if cell.exclusive:
+        one = np.where(hot, cell.p + (cell.cells - 1) * cell.q, cell.cells * cell.q)
+        ones = (rng.random(hot.shape) < one).astype(np.float64)
+    else:
+        ones = (rng.random(hot.shape) < np.where(hot, cell.p, cell.q)).astype(np.float64)
+        for _ in range(cell.cells - 1):
+            ones += rng.random(hot.shape) < cell.q
     reported = rng.random(hot.shape) * cell.sampled_steps < 1.0
     return reported * cell.sampled_steps * (ones - cell.cells * cell.q) / (cell.p - cell.q) - hot
 
@@ -36,9 +40,10 @@ def unary_errors(rng: np.random.Generator, cell: UnaryCell, hot: npt.NDArray[np.
 Q = 1.0 / (math.e + 1.0)
 SYMMETRIC = 1.0 / (math.exp(0.5) + 1.0)
 CELLS = [UnaryCell(0.5, Q, 1, 1), UnaryCell(0.5, Q, 5, 1), UnaryCell(1 - SYMMETRIC, SYMMETRIC, 1, 1)]
+SUMS = [UnaryCell(0.5, Q, 5, 4), UnaryCell(0.3, 0.1, 1, 3, exclusive=True), UnaryCell(0.5, 0.05, 5, 4, exclusive=True)]
 
 
-@pytest.mark.parametrize("cell", [*CELLS, UnaryCell(0.5, Q, 5, 4)])
+@pytest.mark.parametrize("cell", [*CELLS, *SUMS])
 def test_unary_bounds_hold_and_are_tight_for_hot_cells(cell: UnaryCell) -> None:
     rng = rng_of(cell.sampled_steps)
     hot = np.ones(100_000, dtype=bool)
@@ -106,13 +111,16 @@ def test_tails_of_many_steps_are_the_gaussian_ones() -> None:
     assert expected < 1.5 * 2.0 * stats.norm.sf(z)
 
 
-@pytest.mark.parametrize("cell", [*CELLS, UnaryCell(0.5, Q, 5, 4)])
+@pytest.mark.parametrize("cell", [*CELLS, *SUMS])
 @pytest.mark.parametrize("truth", [0, 1])
 def test_report_errors_are_unbiased_and_vary_as_reports_do(cell: UnaryCell, truth: int) -> None:
     law = report_error(cell, truth)
     assert law.mass.sum() == pytest.approx(1.0)
     assert law.values @ law.mass == pytest.approx(0.0, abs=1e-12)
     bits = (cell.cells - truth) * cell.q * (1 - cell.q) + truth * cell.p * (1 - cell.p)
+    if cell.exclusive:
+        one = (cell.cells - truth) * cell.q + truth * cell.p
+        bits = one * (1 - one)
     expected = cell.sampled_steps * bits / (cell.p - cell.q) ** 2 + truth * (cell.sampled_steps - 1)
     assert law.variance == pytest.approx(expected)
 

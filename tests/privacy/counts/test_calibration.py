@@ -27,7 +27,7 @@ def budget(families: CountFamilies, epsilon: float, n_users: int, kind: str = "o
     return CountBudget(epsilon, 0.0, CountEncoding(families, kind), n_users, "fast")
 
 
-def variances(name: str, epsilon: float, steps: int, families: int) -> tuple[float, float]:
+def variances(name: str, epsilon: float, steps: int, families: int, width: int = 0) -> tuple[float, float]:
     """What a user adds to a visited cell and to another: second moment of the estimate minus its squared mean."""
     if name in ("laplace", "discrete_laplace"):
         scale = 2 * steps * families / epsilon
@@ -36,8 +36,12 @@ def variances(name: str, epsilon: float, steps: int, families: int) -> tuple[flo
         return value, value
     drawn = steps if name.startswith("sampled_") else 1
     each = epsilon * drawn / steps
-    p, q = (0.5, 1 / (math.exp(each) + 1)) if "optimized" in name else (1 / (1 + math.exp(-each / 2)),) * 2
-    q = q if "optimized" in name else 1 - p
+    if name.endswith("direct_encoding"):
+        q = 1 / (math.exp(each) - 1 + width)
+        p = math.exp(each) * q
+    else:
+        p, q = (0.5, 1 / (math.exp(each) + 1)) if "optimized" in name else (1 / (1 + math.exp(-each / 2)),) * 2
+        q = q if "optimized" in name else 1 - p
     estimates = [drawn * (p * (1 - q) ** 2 + (1 - p) * q**2), drawn * (q * (1 - q) ** 2 + (1 - q) * q**2)]
     return estimates[0] / (p - q) ** 2 - 1, estimates[1] / (p - q) ** 2
 
@@ -54,7 +58,7 @@ def test_a_count_has_its_standard_deviation_at_the_detected_number_of_visits(
     for name in names if kind == "one_hot" else ["laplace", "discrete_laplace"]:
         report, _ = calibrated_report(name, asked)
         found = detection_threshold(report, asked)
-        own, other = variances(name, epsilon, horizon, 3 if kind == "separate" else 1)
+        own, other = variances(name, epsilon, horizon, 3 if kind == "separate" else 1, asked.encoding.released.block)
         cells = asked.encoding.summands(visits)
         assert (cells == 1) == (kind == "separate")
         variance = found + found * own + (users * cells - found) * other
@@ -65,9 +69,9 @@ def test_a_count_has_its_standard_deviation_at_the_detected_number_of_visits(
     ("epsilon", "n_users", "chosen"),
     [
         (1.0, 10**5, "sampled_optimized_unary_encoding"),
-        (20.0, 10**3, "sampled_symmetric_unary_encoding"),
-        (20.0, 10**9, "sampled_optimized_unary_encoding"),
-        (100.0, 10**3, "symmetric_unary_encoding"),
+        (3.0, 10**5, "sampled_direct_encoding"),
+        (20.0, 10**9, "sampled_direct_encoding"),
+        (100.0, 10**3, "direct_encoding"),
     ],
 )
 def test_auto_is_the_report_that_detects_the_fewest_visits(
@@ -78,7 +82,7 @@ def test_auto_is_the_report_that_detects_the_fewest_visits(
     assert report.name == chosen
     visits = {}
     for name in report_names():
-        if name == "laplace" or name.endswith("unary_encoding"):
+        if name == "laplace" or name.endswith("_encoding"):
             other, _ = calibrated_report(name, asked)
             visits[other.name] = detection_threshold(other, asked)
     first, second = sorted(visits, key=visits.__getitem__)[:2]
@@ -104,8 +108,7 @@ def test_pooled_counts_have_the_noise_of_all_steps() -> None:
     [
         # Laplace noise on separate families detects visits first, with 4 times the noise of transitions.
         (30, 1.0, ("one_hot", "sampled_optimized_unary_encoding")),
-        # The symmetric encoding has less noise averaged over a row.
-        (3, 20.0, ("one_hot", "sampled_optimized_unary_encoding")),
+        (3, 20.0, ("one_hot", "sampled_direct_encoding")),
     ],
 )
 def test_the_best_noise_is_the_choice_of_auto_for_the_families_of_least_error(
@@ -125,8 +128,8 @@ def test_where_one_bound_is_for_all_cells_the_most_visited_one_decides(
     asked = budget(families, epsilon, users)
     largest = {}
     for name in report_names():
-        if name == "laplace" or name.endswith("unary_encoding"):
-            own, other = variances(name, epsilon, 4, 1)
+        if name == "laplace" or name.endswith("_encoding"):
+            own, other = variances(name, epsilon, 4, 1, asked.encoding.released.block)
             largest[name] = math.sqrt(users * own + users * 5 * other)  # 2 S cells, one of them is the user's
             report, _ = calibrated_report(name, asked)
             assert detection_threshold(report, asked) == pytest.approx(largest[name], rel=1e-9)
@@ -136,14 +139,14 @@ def test_where_one_bound_is_for_all_cells_the_most_visited_one_decides(
 
 
 @pytest.mark.parametrize(
-    ("name", "sampled"), [("sampled_optimized", True), ("sampled_symmetric", True), ("optimized", False)]
+    ("name", "sampled"), [("sampled_optimized_unary", True), ("sampled_direct", True), ("optimized_unary", False)]
 )
 def test_a_bound_for_pooled_counts_is_for_the_most_telling_number_of_visits(name: str, sampled: bool) -> None:
     """By the law of a user's estimate who visits the cell at h of H steps, for all h."""
     steps, users, epsilon = 6, 1000, 5.0
     families = (CountFamily("transitions", 8, 2), CountFamily("visits", 4, 0, marginal_of="transitions"))
     asked = budget(PooledFamilies(steps, families, by_bound=True), epsilon, users)
-    report, _ = calibrated_report(f"{name}_unary_encoding", asked)
+    report, _ = calibrated_report(f"{name}_encoding", asked)
     assert isinstance(report, UnaryEncoder)
     p, q, gap = report.encoding.hot_probability, report.encoding.cold_probability, report.encoding.gap
     own, other = p * (1 - p) / gap**2, q * (1 - q) / gap**2

@@ -117,7 +117,10 @@ def test_they_are_the_counts_of_all_steps_that_are_counted(kind: str, visits: in
         assert np.array_equal(privatizer.query.family(counts, name)[0], cells)
 
 
-@pytest.mark.parametrize("mechanism", ["laplace", "optimized_unary_encoding", "sampled_symmetric_unary_encoding"])
+@pytest.mark.parametrize(
+    "mechanism",
+    ["laplace", "optimized_unary_encoding", "sampled_symmetric_unary_encoding", "sampled_direct_encoding"],
+)
 def test_local_reports_add_up_to_them_on_average(mechanism: str) -> None:
     """Means of 4,000 users lie within 6 standard errors; error bounds at 1e-6 hold as well."""
     generator, n_users = np.random.default_rng(2), 4000
@@ -185,6 +188,7 @@ def attacked(config: PrivacyConfig, visits: int, claim: Claim, runs: int = RUNS)
         (LocalPrivacy, {"mechanism": "laplace"}, 1),
         (LocalPrivacy, {"mechanism": "sampled_optimized_unary_encoding"}, 0),
         (LocalPrivacy, {"mechanism": "optimized_unary_encoding"}, 0),
+        (LocalPrivacy, {"mechanism": "sampled_direct_encoding"}, 0),
     ],
 )
 def test_audits_reach_the_proof_and_refute_two_thirds_of_the_noise(model: Any, settings: Any, visits: int) -> None:
@@ -195,7 +199,7 @@ def test_audits_reach_the_proof_and_refute_two_thirds_of_the_noise(model: Any, s
     assert attacked(model(1.5, families="one_hot", **settings), visits, Claim(1.0)).refutes
 
 
-@pytest.mark.parametrize("mechanism", ["optimized_unary_encoding", "sampled_symmetric_unary_encoding"])
+@pytest.mark.parametrize("mechanism", ["optimized_unary_encoding", "sampled_direct_encoding"])
 def test_every_step_of_unary_encodings_sends_one_cell(mechanism: str) -> None:
     with pytest.raises(ValueError, match="mechanism must be additive noise unless every step sends one cell"):
         LocalPrivacy(1.0, families="one_hot", mechanism=mechanism).build(pooled(1), 2, STREAMS)

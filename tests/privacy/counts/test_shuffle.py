@@ -56,7 +56,9 @@ def test_the_certificate_is_that_of_the_smallest_block() -> None:
     assert told["releases"] == ReleaseSchedule(0.5, 20_000, 2_000).number
 
 
-@pytest.mark.parametrize("mechanism", ["laplace", "symmetric_unary_encoding", "sampled_optimized_unary_encoding"])
+@pytest.mark.parametrize(
+    "mechanism", ["laplace", "symmetric_unary_encoding", "sampled_optimized_unary_encoding", "direct_encoding"]
+)
 def test_reports_and_error_bounds_are_those_of_the_local_model(mechanism: str) -> None:
     each = local_epsilon(1.0, 1e-6, 2_000)
     shuffled = replace(PRIVACY, mechanism=mechanism).build(FAMILIES, 20_000, STREAMS, growth=0.5).query

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import math
 import pickle
@@ -111,7 +112,8 @@ def test_coins_in_place_of_bits_meet_the_guarantee(name: str, delta: float) -> N
     assert verdict_of(release, 0.5, delta).verdict in {"fails", "holds_approximately"}
     noise = found.to_dict()["noise"][0]
     assert (noise["mechanism"], noise["arithmetic"]) == (name, "integer")
-    assert noise["parameters"] == {"epsilon": mechanism.epsilon}
+    assert noise["parameters"] == dataclasses.asdict(mechanism)
+    assert noise["parameters"]["epsilon"] == mechanism.epsilon
 
 
 def test_parameters_are_the_numbers_of_a_mechanism_and_of_its_parts() -> None:

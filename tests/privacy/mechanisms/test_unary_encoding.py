@@ -240,7 +240,7 @@ def test_calibration_meets_the_request_with_nothing_to_spare(
     make: type[UnaryEncoding], delta: float, cells: int
 ) -> None:
     sensitivity = Sensitivity.of_cells(cells)
-    encoding = make.calibrated(2.0, delta, sensitivity)
+    encoding = make.calibrated(2.0, delta, sensitivity, CELLS)
     assert encoding.curve(sensitivity).delta(2.0 * (1 + 1e-12)) <= delta
     assert encoding.epsilon * cells / 2 >= 2.0 * (1 - 1e-12)
     if encoding.epsilon < 99:
