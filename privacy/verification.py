@@ -138,11 +138,9 @@ def verify(stated: Mapping[str, Any]) -> Verification:
     try:
         found = replace(_recomputed(stated), audit=stated["audit"])
         expected = json.loads(json.dumps(found.to_dict()))
-        differences = tuple(_differences(stated, expected))
+        differences = (*_differences(stated, expected), *_refuted_by_audit(stated, found))
         if stated["checksum"] != checksum(stated):
             differences += (Difference("checksum", stated["checksum"], None),)
-        if stated["audit"] is not None and stated["audit"].get("contradicts_proof"):
-            differences += (Difference("audit.contradicts_proof", True, False),)
     except _REFUSED as error:
         return Verification((Difference(_FACTS, None, " ".join(str(error).split())),), None)
     except _DAMAGE as error:
@@ -292,6 +290,17 @@ def _differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> Iter
         field = _in_words(path)
         if ours or not _still_holds(field, one.get(path), other.get(path)):
             yield Difference(field, one.get(path), other.get(path))
+
+
+def _refuted_by_audit(stated: Mapping[str, Any], found: Certificate) -> Iterator[Difference]:
+    """Yield what an attached audit says against a certificate: more loss than is proved, or a refuted proof."""
+    audit, most = stated["audit"] or {}, found.proof.pure_epsilon
+    if audit.get("contradicts_proof"):
+        yield Difference("audit.contradicts_proof", True, False)
+    if "epsilon_lb" in audit and not _number(audit["epsilon_lb"]) <= most * (1.0 + _TOLERANCE):
+        yield Difference("audit.epsilon_lb", audit["epsilon_lb"], most)
+    if audit.get("verdict") == "refuted" and found.verdict == "holds":
+        yield Difference("audit.verdict", "refuted", "not refuted")
 
 
 def _same(one: Leaf, other: Leaf) -> bool:

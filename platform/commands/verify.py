@@ -32,6 +32,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Recompute certificates and name the fields that contradict the others."""
+    from dprl import __version__
     from dprl.platform.reports.verdicts import verdict_line
     from dprl.platform.results.certificates import certificates_in, verified
     from dprl.privacy.verification import TAKEN_AS_STATED
@@ -44,6 +45,8 @@ def run(options: argparse.Namespace) -> int:
         else:
             for label, each in results.items():
                 lines = [f"{label}: {f'stands. {verdict_line(found[label])}' if each.stands else 'DOES NOT STAND'}"]
+                if found[label]["version"] != __version__:
+                    lines.append(f"  of version {found[label]['version']}: looser bounds and other texts may stand")
                 say("\n".join([*lines, *(f"  {difference}" for difference in each.differences)]))
             say(f"Taken as stated: {', '.join(TAKEN_AS_STATED)} (see docs/certificates.md).")
     return EXIT_DONE if all(each.stands for each in results.values()) else EXIT_SOME_FAILED

@@ -141,10 +141,11 @@ def _writing(layout: SweepLayout) -> Iterator[None]:
 
 def _require_name(layout: SweepLayout, grid: Grid, fresh: bool) -> None:
     """Raise UserError if the sweep's name stands for another grid already."""
-    before = None if fresh else Grid.read(layout.grid_file)
+    before = Grid.read(layout.grid_file)
     if before is not None:
-        finished = sum(CellFolder(layout.cell_folder(digest)).finished for digest in before.cells)
-        require_same_meaning(layout.name, before, grid, finished)
+        folders = [CellFolder(layout.cell_folder(digest)) for digest in before.cells]
+        charged = sum(folder.charged for folder in folders)
+        require_same_meaning(layout.name, before, grid, 0 if fresh else sum(each.finished for each in folders), charged)
 
 
 class _Sweep:

@@ -350,6 +350,23 @@ def test_what_follows_from_the_curve_of_another_version_may_prove_less_only(path
     assert not verify(changed(certificate, path, stated / factor, seal=True)).stands
 
 
-def test_a_certificate_that_its_audit_refutes_does_not_stand() -> None:
-    audit = {"contradicts_proof": True}
-    assert "audit.contradicts_proof" in found_in(changed(written(), ("audit",), audit, seal=True))
+@pytest.mark.parametrize(
+    ("audit", "field"),
+    [
+        ({"contradicts_proof": True}, "audit.contradicts_proof"),
+        ({"contradicts_proof": False, "epsilon_lb": 1.001, "verdict": "not refuted"}, "audit.epsilon_lb"),
+        ({"contradicts_proof": False, "epsilon_lb": "nonsense", "verdict": "not refuted"}, "audit.epsilon_lb"),
+        ({"contradicts_proof": False, "epsilon_lb": 0.9, "verdict": "refuted"}, "audit.verdict"),
+        ({"contradicts_proof": False, "epsilon_lb": 1.0, "verdict": "not refuted"}, ""),
+        ({"verdict": "not sampled", "note": "the probe cannot be built"}, ""),
+    ],
+)
+def test_a_certificate_that_its_audit_refutes_does_not_stand(audit: dict[str, Any], field: str) -> None:
+    assert found_in(changed(written("counts jdp"), ("audit",), audit, seal=True)) == ({field} if field else set())
+
+
+def test_a_refuted_claim_that_does_not_hold_is_no_contradiction() -> None:
+    failing = written("statistics uniform, printed")
+    assert (failing["verdict"], failing["claimed"]["epsilon"]) == ("fails", 1.0)
+    audit = {"contradicts_proof": False, "epsilon_lb": 5.0, "verdict": "refuted"}
+    assert verify(changed(failing, ("audit",), audit, seal=True)).stands

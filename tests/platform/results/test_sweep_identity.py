@@ -11,6 +11,7 @@ import pytest
 
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
+from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.sweep_identity import Grid
 from dprl.platform.sweeps.sweep import run_sweep
 from tests.platform.sweeps.test_sweep import CONFIG, cells_of, options
@@ -63,6 +64,24 @@ def test_a_name_or_a_fresh_start_lets_another_grid_run(home: Path) -> None:
     assert len(run_sweep(cells_of(home, episodes=401), options(home, fresh=True)).summary) == 2
     with pytest.raises(UserError, match="episodes 401 -> 400"):
         run_sweep(cells_of(home), options(home))
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_charges_of_releases_are_never_forgotten(home: Path, fresh: bool) -> None:
+    """A journal of a cell whose settings have changed since: its users would not count as asked before."""
+    digest = cells_of(home)[0].digest
+    folder = CellFolder(next(home.glob(f"sweeps/small/cells/{digest[:6]}*")))
+    folder.charges_file(1).parent.mkdir()
+    folder.charges_file(1).write_bytes(b"charges")
+    before = files(home)
+    with pytest.raises(UserError) as refused:
+        run_sweep(cells_of(home, episodes=401), options(home, fresh=fresh))
+    assert str(refused.value) == (
+        "name: 'small' has 1 cell whose users were charged for a release, got episodes 400 -> 401; choose another "
+        "name, and for users who take part again add the epsilons up: dprl compose"
+    )
+    assert files(home) == before
+    run_sweep(cells_of(home, privacy=THREE), options(home, fresh=fresh))
 
 
 def test_a_grid_may_grow_and_shrink(home: Path) -> None:
