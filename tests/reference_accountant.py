@@ -160,9 +160,10 @@ def release_losses(f: Mapping[str, Any], pair: int, changed: str) -> Counter[Los
         return gram_losses(p, name, pair)
     if "report.encoding.epsilon" in p:
         return Counter({("shuffled", p["report.encoding.epsilon"], p["users"]): 1})
-    if name.endswith("unary_encoding"):
+    if name.endswith("_encoding"):
         a, steps = p["encoding.epsilon"], 1 if p["sampled"] else p["n_steps"]
-        return Counter({response(a / 2.0): 2 * steps} if "symmetric" in name else {response(a, 0.5): steps})
+        share = (math.exp(a) + 1.0) / (math.exp(a) - 1.0 + p.get("encoding.width", math.exp(a) + 3.0))
+        return Counter({response(a / 2.0): 2 * steps} if "symmetric" in name else {response(a, share): steps})
     if name in ("randomized_response", "projected_random_sign"):
         return Counter({response(p.get("bit.epsilon") or p["epsilon"]): p.get("projections", 1)})
     if name == "privunit":

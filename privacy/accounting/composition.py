@@ -32,7 +32,7 @@ from dprl.privacy.accounting.discrete_gaussians import (
     RoundedGaussianLoss,
 )
 from dprl.privacy.accounting.laplace_losses import LaplaceLoss
-from dprl.privacy.accounting.pld import DISCRETE_GAUSSIAN, LAPLACE, RESPONSES, UNARY, Kind, Losses, losses_of
+from dprl.privacy.accounting.pld import DISCRETE_GAUSSIAN, LAPLACE, RESPONSES, Kind, Losses, losses_of
 from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
 from dprl.privacy.accounting.root_finding import smallest
 from dprl.privacy.accounting.shuffling import ShuffledLoss
@@ -247,9 +247,7 @@ def _pure_parts(curve: PrivacyCurve) -> ComposedLoss | None:
         case LaplaceLoss(parts, pure):
             return ComposedLoss(tuple(Kind(LAPLACE, a, n) for n, a in parts), pure)
         case OneHotResponses(n, epsilon_0, informative):
-            if informative != 0.5:  # With other losses, randomized responses, which dominate these.
-                return _responses(n, epsilon_0, curve.pure_epsilon, 0.0)
-            kinds = (Kind(UNARY, epsilon_0, n),) if epsilon_0 > 0.0 else ()
+            kinds = (Kind(RESPONSES, epsilon_0, n, informative),) if epsilon_0 > 0.0 else ()
             return ComposedLoss(kinds, n * epsilon_0)
     return None
 
@@ -263,11 +261,11 @@ def _responses(n: int, epsilon_0: float, pure: float, lost: float) -> ComposedLo
 
 def _simplified(parts: Sequence[ComposedLoss]) -> PrivacyCurve:
     """Return the sum of parts, as a curve of one kind if possible."""
-    counts: dict[tuple[int, float], int] = {}
+    counts: dict[tuple[int, float, float], int] = {}
     for part in parts:
-        for law, scale, n in part.kinds:
-            counts[law, scale] = counts.get((law, scale), 0) + n
-    kinds = tuple(sorted(Kind(*kind, n) for kind, n in counts.items()))
+        for law, scale, n, informative in part.kinds:
+            counts[law, scale, informative] = counts.get((law, scale, informative), 0) + n
+    kinds = tuple(sorted(Kind(law, scale, n, informative) for (law, scale, informative), n in counts.items()))
     # fsum gives the same sum in every order.
     pure = math.fsum(part.pure for part in parts)
     mu = math.sqrt(math.fsum(part.mu * part.mu for part in parts))
@@ -292,9 +290,9 @@ def _simplified(parts: Sequence[ComposedLoss]) -> PrivacyCurve:
 
 
 def _of_one_kind(kind: Kind, pure: float) -> PrivacyCurve:
-    law, scale, n = kind
-    if law == UNARY:
-        return OneHotResponses(n, scale)
+    law, scale, n, informative = kind
+    if informative < 1.0:
+        return OneHotResponses(n, scale, informative)
     if law == DISCRETE_GAUSSIAN:
         return DiscreteGaussianLoss(n, scale)
     return RandomizedResponses(n, scale, pure)

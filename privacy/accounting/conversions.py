@@ -12,7 +12,7 @@ import scipy
 
 from dprl.privacy.accounting.composition import parts_of
 from dprl.privacy.accounting.curves import MaximumCurve, MinimumCurve, PrivacyCurve
-from dprl.privacy.accounting.pld import RESPONSES, UNARY, Kind
+from dprl.privacy.accounting.pld import RESPONSES, Kind
 from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
 from dprl.privacy.accounting.root_finding import ROUNDING
 from dprl.privacy.accounting.shuffling import ShuffledLoss
@@ -76,11 +76,11 @@ def renyi(curve: PrivacyCurve) -> tuple[dict[int, float], str]:
     """Return upper bounds on the Renyi divergences of two neighbours by ORDERS, rounded up, or {} and the reason.
 
     *Formal guarantee.* At order a, a randomized response with epsilon has divergence ln(1 + 2 sinh(a epsilon / 2)
-    sinh((a-1) epsilon / 2) / cosh(epsilon / 2)) / (a - 1) and dominates every epsilon-DP release; an optimised unary
-    encoding has half of the moment's excess over 1. Gaussian and concentrated losses have a mu^2 / 2 and a rho.
-    Divergences of adaptive releases add up. The sum is also at most that of one pure loss of the total. Rounds with
-    Poisson sampling have ln(sum_k C(a, k) (1-q)^(a-k) q^k e^((k^2 - k) / (2 z^2))) / (a - 1) each for removal, which is
-    at least that for addition.
+    sinh((a-1) epsilon / 2) / cosh(epsilon / 2)) / (a - 1) and dominates every epsilon-DP release; a report of a one-hot
+    vector has its informative share of the moment's excess over 1. Gaussian and concentrated losses have a mu^2 / 2 and
+    a rho. Divergences of adaptive releases add up. The sum is also at most that of one pure loss of the total. Rounds
+    with Poisson sampling have ln(sum_k C(a, k) (1-q)^(a-k) q^k e^((k^2 - k) / (2 z^2))) / (a - 1) each for removal, at
+    least that for addition.
 
     Papers: Mironov 2017, Propositions 1 and 7; Kairouz, Oh, Viswanath 2015; Bun, Steinke 2016; Mironov, Talwar,
     Zhang 2019, Theorem 5 and sec. 3.3.
@@ -106,13 +106,13 @@ def renyi(curve: PrivacyCurve) -> tuple[dict[int, float], str]:
 
 
 def _of_kind(kind: Kind, order: int) -> float:
-    law, epsilon, n = kind
-    if law not in (RESPONSES, UNARY):
+    law, epsilon, n, informative = kind
+    if law != RESPONSES:
         return order * kind.rho
     if order * epsilon > _LARGEST_EPSILON:  # Divergences rise with the order, up to the pure loss.
         return n * epsilon
     moment = 2.0 * math.sinh(order * epsilon / 2.0) * math.sinh((order - 1) * epsilon / 2.0) / math.cosh(epsilon / 2.0)
-    return n * math.log1p(moment / 2.0 if law == UNARY else moment) / (order - 1)
+    return n * math.log1p(moment * informative) / (order - 1)
 
 
 def _sampled(curve: SampledGaussianLoss, order: int) -> float:

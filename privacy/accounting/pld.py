@@ -46,20 +46,21 @@ _LOOSE, _SMALLEST, _STEEPEST, _PRECISION = 4.0, 1e-9, 1e9, 1e-15
 # than the last number count as responses in composition with others.
 _WIDTH, _WIDTH_OF_SMALL, _FEWEST_HALF_PIECES, _MOST_HALF_PIECES, _MOST_LAPLACE = 0.01, 0.008, 4, 1 << 13, 2000
 
-RESPONSES, UNARY, DISCRETE_GAUSSIAN, LAPLACE = range(4)
+RESPONSES, DISCRETE_GAUSSIAN, LAPLACE = range(3)
 
 
 class Kind(NamedTuple):
     """n losses of one kind.
 
-    law: RESPONSES: randomized responses with epsilon_0 = scale; UNARY: optimised unary encodings, half of them without
-    loss; DISCRETE_GAUSSIAN: integers that change by 1, sigma = scale; LAPLACE: numbers that change by scale times the
-    scale of Laplace noise.
+    law: RESPONSES: randomized responses with epsilon_0 = scale, each with the probability `informative`, otherwise
+    without loss; DISCRETE_GAUSSIAN: integers that change by 1, sigma = scale; LAPLACE: numbers that change by scale
+    times the scale of Laplace noise.
     """
 
     law: int
     scale: float
     n: int
+    informative: float = 1.0
 
     @property
     def rho(self) -> float:
@@ -143,14 +144,18 @@ def _binomial(n: int, p: float, log_odds: float) -> tuple[int, Float64Array]:
 
 def _of_kind(kind: Kind) -> Losses:
     """Return the total loss of all n releases of a kind."""
-    law, scale, n = kind
+    law, scale, n, informative = kind
     if law == DISCRETE_GAUSSIAN:
         return _of_discrete_gaussians(n, scale)
     if law == LAPLACE and n <= _MOST_LAPLACE:
         return repeated(laplace_losses(scale), n)
     # Responses, and Laplace losses as such.
-    first, mass = _binomial(n, float(scipy.special.expit(-scale)), scale)
-    if law == UNARY:
+    wrong = float(scipy.special.expit(-scale))
+    if informative not in (0.5, 1.0):
+        chances = np.array([wrong * informative, 1.0 - informative, (1.0 - wrong) * informative])
+        return _power(_LossGrid(scale, -1, chances, 0.0), n).listed
+    first, mass = _binomial(n, wrong, scale)
+    if informative == 0.5:
         # One has the loss epsilon_0 (a - b): a is a fair coin, b = 1 with the probability of a wrong response.
         lowest, fair = _binomial(n, 0.5, 0.0)
         mass = np.convolve(mass, fair)
@@ -212,9 +217,9 @@ def _fewer(kinds: list[Kind]) -> list[Kind]:
         costs = [less.n * (more.scale**2 - less.scale**2) for less, more in pairwise(merged)]
         at = costs.index(min(costs))
         less, more = merged[at : at + 2]
-        # Responses dominate every other law.
+        # Responses dominate every other law, and those of the larger share the others.
         law = more.law if less.law == more.law else RESPONSES
-        merged[at : at + 2] = [Kind(law, more.scale, less.n + more.n)]
+        merged[at : at + 2] = [Kind(law, more.scale, less.n + more.n, max(less.informative, more.informative))]
     return merged
 
 
@@ -233,14 +238,19 @@ def repeated(part: Losses, n: int) -> Losses:
     deviation = math.sqrt(n * float(part.mass @ (part.losses - mean) ** 2))
     # One loss also has a few steps in its own deviation.
     steps = max(_STEPS, min(_MOST_STEPS, 20.0 * math.sqrt(n)))
-    power = _on_grid(part, max(deviation / steps, float(np.ptp(part.losses)) / _FEWER_POINTS)).trimmed(_RARE)
+    step = max(deviation / steps, float(np.ptp(part.losses)) / _FEWER_POINTS)
+    return _power(_on_grid(part, step).trimmed(_RARE), n).listed
+
+
+def _power(power: _LossGrid, n: int) -> _LossGrid:
+    """Return the distribution of the sum of n >= 1 independent losses."""
     total: _LossGrid | None = None
     while True:
         if n & 1:
             total = power if total is None else total.plus(power)
         n >>= 1
         if n == 0 and total is not None:
-            return total.listed
+            return total
         power = power.plus(power)
 
 

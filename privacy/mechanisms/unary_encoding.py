@@ -42,7 +42,7 @@ def largest_row_loss(make: Callable[[float], UnaryEncoding], epsilon: float, del
     epsilon, delta = inside(epsilon, delta)
     if make(LARGEST_EPSILON).curve(rows).delta(epsilon) <= delta:
         return LARGEST_EPSILON
-    return max(pure, largest(lambda e: make(e).curve(rows).delta(epsilon), delta, pure))
+    return max(pure, largest(lambda e: make(min(e, LARGEST_EPSILON)).curve(rows).delta(epsilon), delta, pure))
 
 
 def encodings(sensitivity: Sensitivity) -> int:
@@ -116,14 +116,19 @@ class UnaryEncoding(ABC):
         bits = generator.binomial(ones, self.hot_probability)
         return np.asarray(bits + generator.binomial(users[:, None] - ones, self.cold_probability))
 
-    def variance(self, *, hot: bool, steps: int = 1) -> float:
-        """Return the variance of the estimate of one cell, if one of `steps` one-hot vectors is drawn and sent.
+    def variance(self, *, hot: bool, steps: int = 1, cells: int = 1) -> float:
+        """Return the variance of the estimate of the sum of `cells` cells, if one of `steps` vectors is drawn and sent.
 
-        The estimate is `steps` times (bit - q) / (p - q) if its step was drawn and 0 otherwise.
+        The estimate is `steps` times the sum of (bit - q) / (p - q) if its step was drawn and 0 otherwise. hot: whether
+        the hot cell is among them.
         """
-        p = self.hot_probability if hot else self.cold_probability
-        one = p * (1.0 - p) / self.gap**2
-        return steps * one + (steps - 1 if hot else 0)
+        p, q = self.hot_probability, self.cold_probability
+        if self.exclusive:
+            one = min(1.0, (cells - hot) * q + hot * p)
+            bits = one * (1.0 - one)
+        else:
+            bits = (cells - hot) * (q * (1.0 - q)) + hot * (p * (1.0 - p))
+        return steps * (bits / self.gap**2) + (steps - 1 if hot else 0)
 
 
 @dataclass(frozen=True)
@@ -264,17 +269,20 @@ class UnaryEncoder:
         """Factor of (bit - q) in the unbiased estimate."""
         return (self.n_steps if self.sampled else 1) / self.encoding.gap
 
-    @property
-    def variances(self) -> tuple[float, float]:
-        """Variance that one user adds to the hot cell of a row, and to each of the others, in counts squared."""
-        steps = self.n_steps if self.sampled else 1
-        return self.encoding.variance(hot=True, steps=steps), self.encoding.variance(hot=False, steps=steps)
+    def variances(self, cells: int = 1) -> tuple[float, float]:
+        """Return the variance that one user adds to a sum of cells of a row, with and without the hot one."""
+        steps, variance = self.n_steps if self.sampled else 1, self.encoding.variance
+        return variance(hot=True, steps=steps, cells=cells), variance(hot=False, steps=steps, cells=cells)
+
+    def mean_variance(self, cells: int) -> float:
+        """Return the mean of `variances` over all sums of a row with one hot cell."""
+        hot, cold = self.variances(cells)
+        return cold + (hot - cold) * (cells / self.width)
 
     @property
     def variance(self) -> float:
-        """The mean of `variances` over a row with one hot cell."""
-        hot, cold = self.variances
-        return cold + (hot - cold) / self.width
+        """The same for one cell."""
+        return self.mean_variance(1)
 
     @property
     def sensitivity(self) -> Sensitivity:

@@ -118,17 +118,20 @@ def _ranked(budget: CountBudget) -> list[tuple[float, Mechanism | UnaryEncoder]]
 def detection_threshold(report: Mechanism | UnaryEncoder, budget: CountBudget) -> float:
     """Return the number N of visits whose released count, after all n users, has the standard deviation N.
 
-    The variance of this count is N (1 + v - u) + n w u. A user adds the variance v to the cell that they visit and u
-    to each of the others, w cells (of all steps, if they are pooled) add up to a count of visits, and N is the variance
-    of the visits themselves. With additive noise v = u. A large n w u hides rare visits, needed for exploration, and a
-    large v blurs frequent ones. Of families `by_bound` it is the largest standard deviation of the noise on any
+    The variance of this count is N (1 + v - u) + n u. A user adds the variance v to a count of visits that they
+    enter and u to each of the others (of all steps, if they are pooled), and N is the variance of the visits
+    themselves. With additive noise v = u. A large n u hides rare visits, needed for exploration, and a large v blurs
+    frequent ones. Of families `by_bound` it is the largest standard deviation of the noise on any
     count: all n users visit it, in as many of the pooled steps as makes most noise.
     """
     encoding = budget.encoding
-    own, other = report.variances if isinstance(report, UnaryEncoder) else (report.variance, report.variance)
     summands = max((encoding.summands(family) for family in encoding.needed.families if family.indicator), default=1)
+    if isinstance(report, UnaryEncoder):
+        own, other = report.variances(summands)
+    else:
+        own = other = summands * report.variance
     bits = _bits(report, encoding.released)
-    slope, hidden = 1.0 + own - other, budget.n_users * summands * other * bits
+    slope, hidden = 1.0 + own - other, budget.n_users * other * bits
     if encoding.needed.by_bound:
         # A sampled report has one step only, so a user's h visits are dependent: h (h - 1) less variance.
         sampled = isinstance(report, UnaryEncoder) and report.sampled
@@ -137,9 +140,14 @@ def detection_threshold(report: Mechanism | UnaryEncoder, budget: CountBudget) -
     return (slope + math.sqrt(slope**2 + 4.0 * hidden)) / 2.0
 
 
-def report_variance(report: Mechanism | UnaryEncoder, families: CountFamilies) -> float:
-    """Return the variance that one user's report adds to a released cell; pooled cells have the bits of all steps."""
-    return report.variance * _bits(report, families)
+def report_variance(report: Mechanism | UnaryEncoder, families: CountFamilies, summands: int) -> float:
+    """Return the variance that a user's report adds to a sum of released cells; pooled ones have the bits of all steps.
+
+    For encodings of one-hot vectors it is the mean over the sums of a row.
+    """
+    if isinstance(report, UnaryEncoder):
+        return report.mean_variance(summands) * _bits(report, families)
+    return report.variance * summands
 
 
 def _bits(report: Mechanism | UnaryEncoder, families: CountFamilies) -> int:
@@ -168,8 +176,8 @@ def _best(budget: CountBudget, *, local: bool) -> tuple[float, dict[str, Any]]:
         return rms, named
 
     def error(report: Mechanism | UnaryEncoder) -> float:
-        variance = report_variance(report, budget.encoding.released)
-        return math.sqrt(variance * (budget.n_users + 1) / 2.0) * math.sqrt(summands)
+        variance = report_variance(report, budget.encoding.released, summands)
+        return math.sqrt(variance * (budget.n_users + 1) / 2.0)
 
     ranked = _ranked(budget)
     threshold, report = ranked[0]

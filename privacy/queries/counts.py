@@ -314,7 +314,7 @@ class CountQuery(Query):
         """
         counter, law = self.noise.counter, self.noise.law
         if law is not None or counter.node is None:
-            one = 0.0 if law is None else math.sqrt(report_variance(law, self.encoding.released))
+            one = 0.0 if law is None else math.sqrt(report_variance(law, self.encoding.released, summands=1))
             return np.zeros(0, dtype=np.int64), np.zeros(0), one
         node, frozen = math.sqrt(counter.node.variance), math.sqrt(self.noise.frozen_nodes)
         if counter.n_items > _MOST_PROFILE_ITEMS:

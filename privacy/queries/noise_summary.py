@@ -23,17 +23,14 @@ def count_error(encoding: CountEncoding, noise: NoiseSpec) -> tuple[float, float
     """Return (rms over the episodes, maximum) of the standard deviation of one cell of the first family."""
     summands, users = encoding.summands(encoding.needed.families[0]), noise.counter.n_items
     if noise.law is not None:
-        node, rms, largest = (
-            report_variance(noise.law, encoding.released),
-            math.sqrt((users + 1) / 2.0),
-            math.sqrt(users),
-        )
+        node = report_variance(noise.law, encoding.released, summands)
+        rms, largest = math.sqrt((users + 1) / 2.0), math.sqrt(users)
     elif noise.counter.node is not None:
-        node = noise.counter.node.variance
+        node = noise.counter.node.variance * summands
         rms, largest = (math.hypot(error, math.sqrt(noise.frozen_nodes)) for error in noise.counter.errors())
     else:
         return 0.0, 0.0
-    deviation = math.sqrt(node) * math.sqrt(summands)
+    deviation = math.sqrt(node)
     return rms * deviation, largest * deviation
 
 

@@ -49,6 +49,18 @@ def of_counts(settings: LocalPrivacy, streams: Streams, families: Any) -> Messag
     return [privatizer.send(nobody, user).values.copy() for user in range(1, N_USERS + 1)]
 
 
+def of_cells(settings: LocalPrivacy, streams: Streams, families: Any) -> Messages:
+    """The cells that each of many users names: parts of one row of them."""
+    privatizer = settings.build(families(HORIZON, n_states=2, n_actions=1), N_USERS * 400, streams)
+    shape, n_cells = (HORIZON, len(privatizer.query.families.families)), privatizer.query.encoding.released.block
+    nobody = UserRecord(np.zeros(shape, dtype=np.int64), np.zeros(shape))
+    found = []
+    for user in range(1, N_USERS * 400 + 1):
+        message = privatizer.send(nobody, user).values
+        found.append(message[message.size % n_cells :].reshape(-1, n_cells).argmax(axis=1).astype(np.float64))
+    return list(np.concatenate(found).reshape(N_USERS, -1))
+
+
 def of_coins(settings: LocalPrivacy, streams: Streams, families: Any) -> Messages:
     """The coins that turn rewards into bits."""
     privatizer = settings.build(families(HORIZON * 6, n_states=2, n_actions=2), N_USERS, streams)
@@ -105,7 +117,8 @@ def cases() -> dict[str, tuple[Callable[..., Messages], Any, NoiseConfig]]:
     for name in sorted(set(report_names()) - {AUTO}):
         delta = 1e-6 if any(word in name for word in ("gaussian", "bounded", "truncated")) else 0.0
         noise = EXACT if name.startswith("discrete") else FAST
-        found[f"counts {name}"] = (of_counts, LocalPrivacy(1.0, delta, mechanism=name, families="one_hot"), noise)
+        make = of_cells if "direct" in name else of_counts
+        found[f"counts {name}"] = (make, LocalPrivacy(1.0, delta, mechanism=name, families="one_hot"), noise)
     for name in VECTORS:
         delta = 1e-6 if name == "clipped_gaussian" else 0.0
         settings = LocalGradientPrivacy(4.0, delta, name, release_scores="private", score_epsilon=0.5, submissions=2)

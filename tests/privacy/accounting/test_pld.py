@@ -11,7 +11,6 @@ from dprl.privacy.accounting import pld
 from dprl.privacy.accounting.pld import (
     DISCRETE_GAUSSIAN,
     RESPONSES,
-    UNARY,
     Kind,
     SummedLosses,
     laplace_losses,
@@ -21,10 +20,10 @@ from dprl.privacy.accounting.pld import (
 
 MIXTURES = [
     ((Kind(RESPONSES, 0.1, 200), Kind(RESPONSES, 0.13, 90)), 0.0),
-    ((Kind(RESPONSES, 0.05, 30), Kind(UNARY, 0.2, 40)), 0.3),
-    ((Kind(UNARY, 0.02, 900), Kind(DISCRETE_GAUSSIAN, 30.0, 12)), 0.0),
+    ((Kind(RESPONSES, 0.05, 30), Kind(RESPONSES, 0.2, 40, 0.5)), 0.3),
+    ((Kind(RESPONSES, 0.02, 900, 0.5), Kind(DISCRETE_GAUSSIAN, 30.0, 12)), 0.0),
     ((Kind(RESPONSES, 1.5, 2),), 1.0),
-    ((Kind(RESPONSES, 0.3, 3), Kind(UNARY, 0.5, 4)), 0.0),
+    ((Kind(RESPONSES, 0.3, 3), Kind(RESPONSES, 0.5, 4, 0.5)), 0.0),
 ]
 
 

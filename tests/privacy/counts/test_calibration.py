@@ -27,23 +27,25 @@ def budget(families: CountFamilies, epsilon: float, n_users: int, kind: str = "o
     return CountBudget(epsilon, 0.0, CountEncoding(families, kind), n_users, "fast")
 
 
-def variances(name: str, epsilon: float, steps: int, families: int, width: int = 0) -> tuple[float, float]:
-    """What a user adds to a visited cell and to another: second moment of the estimate minus its squared mean."""
+def variances(name: str, epsilon: float, steps: int, cells: int, width: int, families: int = 1) -> tuple[float, float]:
+    """What a user adds to a sum of cells with and without the visited one: second moment minus squared mean."""
     if name in ("laplace", "discrete_laplace"):
         scale = 2 * steps * families / epsilon
         e = math.exp(-1 / scale)
         value = 2 * scale**2 if name == "laplace" else 2 * e / (1 - e) ** 2
-        return value, value
+        return cells * value, cells * value
     drawn = steps if name.startswith("sampled_") else 1
     each = epsilon * drawn / steps
-    if name.endswith("direct_encoding"):
+    if "direct" in name:  # one bit of the row is 1, so a sum is 0 or 1
         q = 1 / (math.exp(each) - 1 + width)
         p = math.exp(each) * q
+        means = p + (cells - 1) * q, cells * q
+        hot, cold = (mean - mean**2 for mean in means)
     else:
         p, q = (0.5, 1 / (math.exp(each) + 1)) if "optimized" in name else (1 / (1 + math.exp(-each / 2)),) * 2
         q = q if "optimized" in name else 1 - p
-    estimates = [drawn * (p * (1 - q) ** 2 + (1 - p) * q**2), drawn * (q * (1 - q) ** 2 + (1 - q) * q**2)]
-    return estimates[0] / (p - q) ** 2 - 1, estimates[1] / (p - q) ** 2
+        hot, cold = p * (1 - p) + (cells - 1) * q * (1 - q), cells * q * (1 - q)
+    return drawn * (hot / (p - q) ** 2 + 1) - 1, drawn * cold / (p - q) ** 2
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 10.0])
@@ -58,10 +60,11 @@ def test_a_count_has_its_standard_deviation_at_the_detected_number_of_visits(
     for name in names if kind == "one_hot" else ["laplace", "discrete_laplace"]:
         report, _ = calibrated_report(name, asked)
         found = detection_threshold(report, asked)
-        own, other = variances(name, epsilon, horizon, 3 if kind == "separate" else 1, asked.encoding.released.block)
         cells = asked.encoding.summands(visits)
         assert (cells == 1) == (kind == "separate")
-        variance = found + found * own + (users * cells - found) * other
+        width, many = asked.encoding.released.block, 3 if kind == "separate" else 1
+        own, other = variances(name, epsilon, horizon, cells, width, many)
+        variance = found + found * own + (users - found) * other
         assert math.sqrt(variance) == pytest.approx(found, rel=1e-9), name
 
 
@@ -97,10 +100,10 @@ def test_pooled_counts_have_the_noise_of_all_steps() -> None:
     families = (CountFamily("transitions", 8, 2), CountFamily("visits", 4, 0, marginal_of="transitions"))
     pooled, each = (kind(6, families) for kind in (PooledFamilies, CountFamilies))
     report, _ = calibrated_report("sampled_optimized_unary_encoding", budget(each, 3.0, 1000))
-    own, other = variances(report.name, 3.0, 6, 1)
+    own, other = variances(report.name, 3.0, 6, 2, 8)
     for made, steps in ((pooled, 6), (each, 1)):
         found = detection_threshold(report, budget(made, 3.0, 1000))
-        assert math.sqrt(found * (1 + own - other) + 1000 * 2 * steps * other) == pytest.approx(found, rel=1e-9)
+        assert math.sqrt(found * (1 + own - other) + 1000 * steps * other) == pytest.approx(found, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -129,8 +132,8 @@ def test_where_one_bound_is_for_all_cells_the_most_visited_one_decides(
     largest = {}
     for name in report_names():
         if name == "laplace" or name.endswith("_encoding"):
-            own, other = variances(name, epsilon, 4, 1, asked.encoding.released.block)
-            largest[name] = math.sqrt(users * own + users * 5 * other)  # 2 S cells, one of them is the user's
+            own, _ = variances(name, epsilon, 4, 6, asked.encoding.released.block)  # 2 S cells, one of them the user's
+            largest[name] = math.sqrt(users * own)
             report, _ = calibrated_report(name, asked)
             assert detection_threshold(report, asked) == pytest.approx(largest[name], rel=1e-9)
     report, why = calibrated_report("auto", asked)
@@ -148,16 +151,15 @@ def test_a_bound_for_pooled_counts_is_for_the_most_telling_number_of_visits(name
     asked = budget(PooledFamilies(steps, families, by_bound=True), epsilon, users)
     report, _ = calibrated_report(f"{name}_encoding", asked)
     assert isinstance(report, UnaryEncoder)
-    p, q, gap = report.encoding.hot_probability, report.encoding.cold_probability, report.encoding.gap
-    own, other = p * (1 - p) / gap**2, q * (1 - q) / gap**2
+    own, other = variances(f"{name}_encoding", epsilon if sampled else epsilon / steps, 1, 2, 8)
     found = []
     for h in range(1, steps + 1):
         if sampled:
             # One of H steps is sent, times H: a visit of it is one hot cell of two, which add up.
-            square = h / steps * (own + 1 + other) + (1 - h / steps) * 2 * other
+            square = h / steps * (own + 1) + (1 - h / steps) * other
             found.append(steps**2 * square - h**2)
         else:
-            found.append(h * (own + other) + (steps - h) * 2 * other)
+            found.append(h * own + (steps - h) * other)
     assert detection_threshold(report, asked) == pytest.approx(math.sqrt(users * max(found)), rel=1e-9)
 
 

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dprl.privacy.accounting.composition import compose
+from dprl.privacy.accounting.composition import compose, repeat
+from dprl.privacy.accounting.conversions import renyi
 from dprl.privacy.accounting.curves import PureDP
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.direct_encoding import DirectEncoding, fill_direct
@@ -85,6 +86,15 @@ def test_reports_have_one_bit_with_its_probability(width: int, seed: int) -> Non
     assert pvalue(1.0) > 1e-3
     for factor in (2 / 3, 3 / 2):
         assert pvalue(factor) < 1e-50
+
+
+@pytest.mark.parametrize("hot", range(3))
+def test_every_hot_cell_is_reported_alike(hot: int) -> None:
+    # Chi-square, false-alarm rate 1e-3 each.
+    encoding = DirectEncoding(1.0, 3)
+    expected = np.full(3, encoding.cold_probability)
+    expected[hot] = encoding.hot_probability
+    assert stats.chisquare(reports(encoding, 11 + hot, hot).sum(axis=0), expected * USERS).pvalue > 1e-3
 
 
 def test_the_truth_and_the_uniform_cell_are_independent() -> None:
@@ -169,19 +179,38 @@ def test_the_curve_is_the_exact_one(width: int) -> None:
         exact = sum(max(0.0, a - math.exp(epsilon) * b) for a, b in pairs)
         assert three.delta(epsilon) == pytest.approx(exact, rel=1e-8, abs=1e-14)
     assert three.pure_epsilon == 4.5
+    for many in (compose([curve] * 3), repeat(curve, 3)):
+        assert many.delta(2.9) == pytest.approx(three.delta(2.9), rel=1e-9)
     together = compose([three, PureDP(0.1)])
     assert together.pure_epsilon == pytest.approx(4.6)
-    assert together.delta(2.9) >= three.delta(2.9)
+    # With a pure loss of 0.1 beside it, delta is that at an epsilon less by at most this.
+    assert three.delta(2.9) <= together.delta(2.9) <= three.delta(2.8) * (1 + 1e-9)
+    moment = p**2 / q + q**2 / p + 1 - p - q
+    assert renyi(curve)[0][2] == pytest.approx(math.log(moment), rel=1e-8)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 0.4])
-@pytest.mark.parametrize("cells", [2, 20])
-def test_calibration_meets_the_request_with_nothing_to_spare(delta: float, cells: int) -> None:
+@pytest.mark.parametrize(("cells", "epsilon"), [(2, 2.0), (20, 2.0), (2, 20.0), (6, 60.0)])
+def test_calibration_meets_the_request_with_nothing_to_spare(delta: float, cells: int, epsilon: float) -> None:
     sensitivity = Sensitivity.of_cells(cells)
-    encoding = DirectEncoding.calibrated(2.0, delta, sensitivity, 30)
+    encoding = DirectEncoding.calibrated(epsilon, delta, sensitivity, 30)
     assert encoding.width == 30
-    assert encoding.curve(sensitivity).delta(2.0 * (1 + 1e-12)) <= delta
-    assert DirectEncoding(encoding.epsilon * 1.001, 30).curve(sensitivity).delta(2.0) > delta
+    assert encoding.curve(sensitivity).delta(epsilon * (1 + 1e-12)) <= delta
+    assert DirectEncoding(encoding.epsilon * 1.001, 30).curve(sensitivity).delta(epsilon) > delta
+
+
+def test_two_runs_compose_to_no_more_than_their_sum() -> None:
+    encoding = DirectEncoding.calibrated(2.0, 1e-3, Sensitivity.of_cells(6), 64)
+    both = compose([encoding.curve(Sensitivity.of_cells(6))] * 2)
+    assert both.epsilon(2e-3) < 4.0
+
+
+def test_variances_of_sums_are_those_of_one_bit() -> None:
+    encoding = DirectEncoding(1.0, 5)
+    p, q, gap = encoding.hot_probability, encoding.cold_probability, encoding.gap
+    for hot, chance in ((True, p + 2 * q), (False, 3 * q)):
+        assert encoding.variance(hot=hot, cells=3) == pytest.approx(chance * (1 - chance) / gap**2)
+    assert encoding.variance(hot=True, steps=4, cells=5) == pytest.approx(3.0)  # all cells: only the step is random
 
 
 def test_sums_of_blocks_have_the_law_of_their_users() -> None:
