@@ -124,8 +124,8 @@ def nearest(name: object, valid: Iterable[str]) -> str | None:
     """Return the valid name that was probably meant by `name`, or None.
 
     It is the current form of an earlier name, or has similar letters, the same letters in another order, or the same
-    beginning: 'jpd' means 'jdp', but 'cdp', another trust model, means neither 'jdp' nor 'ldp'; nor does 'dp', which is
-    as near to one as to the other.
+    beginning: 'jpd' means 'jdp', but 'cdp', another trust model, means neither 'jdp' nor 'ldp'; nor does 'dp', as
+    near to one as to the other.
     """
     text, names = str(name), list(valid)
     renamed = [one for one in names if one == RENAMED.get(text)]

@@ -293,7 +293,7 @@ def _differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> Iter
 
 
 def _refuted_by_audit(stated: Mapping[str, Any], found: Certificate) -> Iterator[Difference]:
-    """Yield what an attached audit says against a certificate: more loss than is proved, or a refuted proof."""
+    """Yield the results of an attached audit that contradict the proof: more loss, or a refuted claim that holds."""
     audit, most = stated["audit"] or {}, found.proof.pure_epsilon
     if audit.get("contradicts_proof"):
         yield Difference("audit.contradicts_proof", True, False)

@@ -6,8 +6,7 @@ integral of (1 - e^-x) e^(-sx) over x > 0 is 1 / (s (s + 1)), delta(epsilon) = E
 M(s) e^(-s epsilon) / (2 pi i s (s + 1)) along c + iR, any c > 0, summed up through the saddle point.
 
 Numbers are those of the pair, no upper bounds: to about 1e-6, and a delta at an atom of L to 1e-3. The worst pair is
-not known for Laplace noise on Gram matrices at delta > 0: two bad pairs stand in. Shuffled reports have the bound of
-the theorem that dprl uses, too.
+not known for Laplace noise on Gram matrices at delta > 0: two bad pairs stand in. Shuffled reports have dprl's bound.
 """
 
 from __future__ import annotations
@@ -161,9 +160,9 @@ def release_losses(f: Mapping[str, Any], pair: int, changed: str) -> Counter[Los
     if "report.encoding.epsilon" in p:
         return Counter({("shuffled", p["report.encoding.epsilon"], p["users"]): 1})
     if name.endswith("_encoding"):
-        a, steps = p["encoding.epsilon"], 1 if p["sampled"] else p["n_steps"]
-        share = (math.exp(a) + 1.0) / (math.exp(a) - 1.0 + p.get("encoding.width", math.exp(a) + 3.0))
-        return Counter({response(a / 2.0): 2 * steps} if "symmetric" in name else {response(a, share): steps})
+        a, e, steps = p["encoding.epsilon"], math.exp(p["encoding.epsilon"]), 1 if p["sampled"] else p["n_steps"]
+        told = response(a, (e + 1.0) / (e - 1.0 + p.get("encoding.width", e + 3.0)))
+        return Counter({response(a / 2.0): 2 * steps} if "symmetric" in name else {told: steps})
     if name in ("randomized_response", "projected_random_sign"):
         return Counter({response(p.get("bit.epsilon") or p["epsilon"]): p.get("projections", 1)})
     if name == "privunit":

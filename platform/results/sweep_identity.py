@@ -81,7 +81,7 @@ class Grid:
 
 
 def require_same_meaning(name: str, before: Grid, now: Grid, n_finished: int, n_charged: int) -> None:
-    """Raise UserError if `now` is another grid than `before`, of whose cells some are finished or have charged users.
+    """Raise UserError if `now` is another grid than `before`, and cells of that are finished or have charged users.
 
     If there are none, nothing is lost, and the new grid takes over the name. Charges are never forgotten: a cell with
     other settings or code would not count those of its earlier attempts.

@@ -74,10 +74,7 @@ class Kind(NamedTuple):
 class Losses:
     """A distribution of the privacy loss.
 
-    Args:
-        losses: float64[n].
-        mass: probability of each, float64[n].
-        lost: probability of an infinite loss.
+    losses float64[n]; mass float64[n]: probability of each; lost: probability of an infinite loss.
     """
 
     losses: Float64Array
@@ -133,8 +130,7 @@ def _on_grid(part: Losses, step: float) -> _LossGrid:
 
 def _binomial(n: int, p: float, log_odds: float) -> tuple[int, Float64Array]:
     """Return (first, probabilities) of a binomial variable around its mean; log_odds = log((1 - p) / p)."""
-    # The mass beyond 20 sqrt(n) from the mean is below exp(-800).
-    reach = 20.0 * math.sqrt(n)
+    reach = 20.0 * math.sqrt(n)  # the mass beyond is below exp(-800)
     first = max(0, math.floor(n * p - reach))
     i = np.arange(first, min(n, math.ceil(n * p + reach)) + 1)
     log_binomial = scipy.special.gammaln(n + 1) - scipy.special.gammaln(i + 1) - scipy.special.gammaln(n - i + 1)
@@ -151,15 +147,10 @@ def _of_kind(kind: Kind) -> Losses:
         return repeated(laplace_losses(scale), n)
     # Responses, and Laplace losses as such.
     wrong = float(scipy.special.expit(-scale))
-    if informative not in (0.5, 1.0):
+    if informative < 1.0:
         chances = np.array([wrong * informative, 1.0 - informative, (1.0 - wrong) * informative])
         return _power(_LossGrid(scale, -1, chances, 0.0), n).listed
     first, mass = _binomial(n, wrong, scale)
-    if informative == 0.5:
-        # One has the loss epsilon_0 (a - b): a is a fair coin, b = 1 with the probability of a wrong response.
-        lowest, fair = _binomial(n, 0.5, 0.0)
-        mass = np.convolve(mass, fair)
-        return Losses((n - first - lowest - np.arange(mass.size, dtype=np.float64)) * scale, mass)
     return Losses((n - 2 * (first + np.arange(mass.size, dtype=np.float64))) * scale, mass)
 
 
@@ -236,8 +227,7 @@ def repeated(part: Losses, n: int) -> Losses:
     """Return an upper bound on the loss of n >= 1 adaptive releases with the loss `part` each."""
     mean = float(part.mass @ part.losses)
     deviation = math.sqrt(n * float(part.mass @ (part.losses - mean) ** 2))
-    # One loss also has a few steps in its own deviation.
-    steps = max(_STEPS, min(_MOST_STEPS, 20.0 * math.sqrt(n)))
+    steps = max(_STEPS, min(_MOST_STEPS, 20.0 * math.sqrt(n)))  # a few in the deviation of one loss, too
     step = max(deviation / steps, float(np.ptp(part.losses)) / _FEWER_POINTS)
     return _power(_on_grid(part, step).trimmed(_RARE), n).listed
 

@@ -1,4 +1,4 @@
-"""Encodings of one-hot vectors, and unary ones, which report a vector bit by bit, each by a separate exact coin.
+"""Encodings of one-hot vectors, and the unary ones: a vector is reported bit by bit, each by a separate exact coin.
 
 Local reports of a user's H steps can share epsilon in two ways: *split* sends every step with epsilon / H; *sampled*
 draws one step, independently of the data, sends it with all of epsilon and multiplies the estimate by H. Splitting
@@ -111,7 +111,7 @@ class UnaryEncoding(ABC):
     def sum_of_bits(self, ones: Int64Array, users: Int64Array, generator: np.random.Generator) -> Int64Array:
         """Draw the sums int64[rows, width] of the bits in the reports of users[i] users of row i.
 
-        ones int64[rows, width]: the number of them whose hot cell it is.
+        ones int64[rows, width]: the number of them with this hot cell.
         """
         bits = generator.binomial(ones, self.hot_probability)
         return np.asarray(bits + generator.binomial(users[:, None] - ones, self.cold_probability))
