@@ -85,7 +85,10 @@ class CountEncoding:
     @property
     def released(self) -> CountFamilies:
         """The families that are sent and get noise."""
-        return replace(self.needed, families=tuple(self._released()))
+        needed, families = self.needed, tuple(self._released())
+        if isinstance(needed, PooledFamilies) and needed.limited < min(family.width for family in families):
+            return replace(needed, families=families, n_pairs=needed.limited)
+        return replace(needed, families=families)
 
     def _released(self) -> list[CountFamily]:
         if self.kind == "separate":

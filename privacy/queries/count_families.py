@@ -135,24 +135,33 @@ class PooledFamilies(CountFamilies):
     """Counts summed over the steps, for environments that are the same at every step: [cells of a step].
 
     Replacing a user changes each family by 2H in L1 as before, but by up to sqrt(2) H in L2 and H in one cell. If only
-    the first m visits of each cell of the narrowest family are counted, it is less: v = min(H, m * its width) steps in
-    all, so 2v in L1, and in L2 the root of twice the largest sum of squares of numbers up to m that add up to v.
+    the first m visits of each of P pairs are counted, it is less: v = min(H, m * P) steps in all, so 2v in L1, and in
+    L2 the root of twice the largest sum of squares of numbers up to m that add up to v.
 
     Args:
         visits_per_user: m; 0 counts all.
+        n_pairs: P, which divides the width of every family; 0 for the width of the narrowest one.
     """
 
     visits_per_user: int = 0
+    n_pairs: int = field(default=0, metadata={UNNAMED: 0})
     layers: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         widths = [family.width for family in self.families]
-        if self.visits_per_user < 0 or (self.visits_per_user and any(width % min(widths) for width in widths)):
+        if min(self.visits_per_user, self.n_pairs) < 0 or (
+            self.visits_per_user and any(width % self.limited for width in widths)
+        ):
             raise ValueError(
                 f"visits_per_user must be 0 unless the narrowest family's width divides all others, got "
                 f"{self.visits_per_user} with widths {widths}; a cell's visits would not be limited"
             )
+
+    @property
+    def limited(self) -> int:
+        """Number of pairs whose visits are limited: cells modulo this number."""
+        return self.n_pairs if self.n_pairs and self.visits_per_user else min(f.width for f in self.families)
 
     @property
     def assumption(self) -> str:
@@ -174,7 +183,7 @@ class PooledFamilies(CountFamilies):
     def _visits(self) -> tuple[int, int, int]:
         """Worst-case visits of one user: number of cells with most visits, their visits, visits of one more cell."""
         most = min(self.visits_per_user or self.n_steps, self.n_steps)
-        full, rest = divmod(min(self.n_steps, most * min(family.width for family in self.families)), most)
+        full, rest = divmod(min(self.n_steps, most * self.limited), most)
         return full, most, rest
 
     def change(self, norm: str) -> Step:

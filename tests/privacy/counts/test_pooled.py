@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,29 @@ def test_no_two_records_differ_by_more(seed: int, visits: int, kind: str) -> Non
     assert np.linalg.norm(changed) <= row.l2 + 1e-9
     assert changed.max() <= row.linf
     assert np.count_nonzero(changed) <= row.cells
+
+
+@pytest.mark.parametrize("visits", [1, 2])
+@pytest.mark.parametrize(("kind", "known"), [("one_hot", False), ("one_hot", True), ("marginal", True)])
+def test_the_sensitivity_of_released_cells_is_attained(kind: str, known: bool, visits: int) -> None:
+    """Over all pairs of records: limits are on visits, also where only finer cells are released."""
+    pairs, states, steps = 2, 2, 5
+    widths = {"transitions": pairs * states, "visits": pairs, "losses": pairs}
+    families = tuple(replace(each, width=widths[each.name]) for each in FAMILIES)[: 2 if known else 3]
+    encoding = CountEncoding(PooledFamilies(steps, families, visits_per_user=visits), kind)
+    privatizer, sums = exactly(encoding.needed, kind), set()
+    for cells in itertools.product(range(pairs * states), repeat=steps):
+        for losses in [(1.0,) * steps] if known else itertools.product((0.0, 1.0), repeat=steps):
+            index = np.stack([np.array(cells), *[np.array(cells) % pairs] * (len(families) - 1)], axis=1)
+            value = np.ones(index.shape)
+            value[:, -1] = losses
+            sums.add(tuple(sent_row(privatizer, UserRecord(index, value))))
+    rows = np.array(sorted(sums))
+    changes = np.abs(rows[:, None] - rows[None])
+    row = encoding.released.row(len(encoding.released.families))
+    assert changes.sum(axis=2).max() == row.l1 == 2 * min(steps, visits * pairs)
+    assert np.sqrt((changes**2).sum(axis=2).max()) == pytest.approx(row.l2)
+    assert (changes.max(), np.count_nonzero(changes, axis=2).max()) == (row.linf, row.cells)
 
 
 @pytest.mark.parametrize("kind", ["separate", "marginal", "one_hot"])
