@@ -323,9 +323,9 @@ def read_experiment(raw: object) -> Experiment:
         "env": read_registered(section["env"], "env", "name", ENVIRONMENTS),
     }
     rooms["privacy"] = _read_privacy(section, rooms["algorithm"])
-    noise = section.get("noise", _RELEASE_NOISE if section.get("release") is True else {})
-    example = "noise: {arithmetic: exact, entropy: os}"
-    rooms["noise"] = read_dataclass(require_mapping(noise, "noise", example), "noise", NoiseConfig)
+    noise = require_mapping(section.get("noise", {}), "noise", "noise: {arithmetic: exact, entropy: os}")
+    implied = _RELEASE_NOISE if section.get("release") is True else {}
+    rooms["noise"] = read_dataclass({**implied, **noise}, "noise", NoiseConfig)
     return read_dataclass({**section, **rooms}, "", Experiment)
 
 
