@@ -153,7 +153,7 @@ class SweepLayout:
 
     def lock(self) -> FolderLock:
         """The lock of the one process that drives this sweep."""
-        return FolderLock(self.folder / "locks" / "sweep", patience=0.0)
+        return FolderLock(self.folder / "locks" / "sweep", patience=0.0, name=f"sweep {self.name}")
 
     def sweep_id(self) -> str:
         """Return the id that distinguishes the sweep from others of its name in MLflow; the first call makes it."""

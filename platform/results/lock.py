@@ -22,11 +22,14 @@ class FolderLock:
 
     A worker outlives a killed driver for a moment and may still write its checkpoint. Every writer of a cell holds its
     lock; the next run therefore waits for that worker instead of racing it.
+
+    name: of the locked thing in error messages, by default that of the file.
     """
 
-    def __init__(self, path: Path, patience: float = 0.0) -> None:
+    def __init__(self, path: Path, patience: float = 0.0, name: str = "") -> None:
         self.path = path
         self.patience = patience
+        self.name = name or path.stem
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
@@ -38,7 +41,7 @@ class FolderLock:
             if time.monotonic() >= deadline:
                 holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
                 os.close(descriptor)
-                raise BusyError(f"{self.path.stem} is in use by {holder}: wait until it ends, or end it")
+                raise BusyError(f"{self.name} is in use by {holder}: wait until it ends, or end it")
             time.sleep(_POLL_SECONDS)
         if ours:
             os.ftruncate(descriptor, 0)
