@@ -351,7 +351,7 @@ class _Sweep:
             )
         again = f"nothing is lost, the same command writes it later: {self.options.command}"
         lacking = [*self.files.problems, *([f"MLflow: {missed}"] if missed is not None else [])]
-        self._say_where(files)
+        self._say_where(files, tracked=missed is None)
         return SweepResult(
             summary=summary,
             failed=[*self.failures.values(), *([self._resuming(self.lost)] if self.lost else [])],
@@ -366,11 +366,12 @@ class _Sweep:
     def _resuming(self, reason: str) -> str:
         return f"{reason}; what is done is kept, resume with: {self.options.command}"
 
-    def _say_where(self, files: Sequence[Path]) -> None:
+    def _say_where(self, files: Sequence[Path], tracked: bool) -> None:
         self.display.say(f"results   {self.layout.folder}")
         for file in files[:_FIRST_TO_READ]:
             self.display.say(f"          {file}")
-        self.display.say(f"MLflow    {self._pages()}: experiment 'dprl', run {shlex.quote(self.layout.name)}")
+        if tracked:
+            self.display.say(f"MLflow    {self._pages()}: experiment 'dprl', run {shlex.quote(self.layout.name)}")
 
     def _pages(self) -> str:
         """Return the command or the address that shows the runs in MLflow."""

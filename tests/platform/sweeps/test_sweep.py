@@ -24,6 +24,7 @@ from dprl.platform.results.lock import BusyError
 from dprl.platform.sweeps.execution import LockedCell, run_in_process
 from dprl.platform.sweeps.executor import Executor
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
+from dprl.platform.tracking.store import TrackingError
 from tests.platform.processes import mlflow_runs
 
 CONFIG = {
@@ -367,6 +368,18 @@ def test_a_finished_cell_whose_files_cannot_be_read_runs_again(
     assert "1 of 2 cells finished already" in told
     assert told.count("runs again, its files cannot be read") == 1
     assert {run.info.status for run in mlflow_runs(home)} == {"FINISHED"}
+
+
+def test_runs_that_mlflow_refused_are_not_named_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*_: object) -> None:
+        raise TrackingError("disk is full")
+
+    monkeypatch.setattr("dprl.platform.tracking.tracker.Tracker.record", refused)
+    result = run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
+    assert result.unwritten[0].startswith("MLflow: disk is full; nothing is lost, ")
+    assert "\nMLflow    " not in capsys.readouterr().err
 
 
 def test_runs_are_ended_whatever_the_report_comes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
