@@ -39,6 +39,6 @@ def open_executor(
         from dprl.platform.sweeps.cluster import connected, run_on_ray  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise missing_extra(error) from None
-    say(f"starting Ray {'on this machine' if address is None else f'at {address}'} ...")
+    say("starting Ray on this machine ..." if address is None else f"joining Ray at {address} ...")
     with connected(address) as cluster:
         yield Executor(f"on {counted(cluster.n_cpus, 'CPU')}", partial(run_on_ray, cluster, trials))

@@ -14,6 +14,8 @@ from ray._private.node import Node
 
 from dprl.platform.errors import UserError
 from dprl.platform.sweeps.cluster import _trainable, connected
+from dprl.platform.sweeps.execution import TrialOptions
+from dprl.platform.sweeps.executor import open_executor
 from dprl.platform.sweeps.trial import CellTrial
 from tests.platform.tracking.cases import cells_in
 
@@ -49,6 +51,19 @@ def test_a_start_that_takes_too_long_is_tried_again(failing: int, monkeypatch: p
     with connected(None) as cluster:
         assert cluster.n_cpus == 2
     assert starts.calls == failing + 1
+
+
+@pytest.mark.usefixtures("_fake")
+@pytest.mark.parametrize(
+    ("address", "told"), [(None, "starting Ray on this machine ..."), ("auto", "joining Ray at auto ...")]
+)
+def test_a_running_ray_is_joined_and_not_started(
+    address: str | None, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray, "init", Starts(0, Exception()))
+    said: list[str] = []
+    with open_executor("tune", address, TrialOptions(tmp_path, 0, said.append), said.append):
+        assert said == [told]
 
 
 @pytest.mark.usefixtures("_fake")
