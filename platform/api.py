@@ -33,7 +33,7 @@ from dprl.platform.configs.memory import require_memory
 from dprl.platform.configs.planned import planned_certificate
 from dprl.platform.environment_variables import tracking_uri as tracking_uri_of
 from dprl.platform.environments import from_gymnasium, register_env
-from dprl.platform.errors import UserError, broken_rule, suggestion
+from dprl.platform.errors import UserError, broken_rule, counted, suggestion
 from dprl.platform.plugins import register_function
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.certificates import CertificateSource, certificates_in, composed, verified
@@ -278,6 +278,9 @@ class Sweep:
         if type(number) is not int or not 0 <= number < len(digests):
             raise broken_rule("cell", f"must be a row of frame, 0 to {len(digests) - 1}", number, "see sweep.frame")
         return CellFolder(self.layout.cell_folder(digests[number]))
+
+    def __repr__(self) -> str:
+        return f"<Sweep {self.name}: {counted(len(self.layout.finished_cells()), 'cell')} done, {self.folder}>"
 
     def __str__(self) -> str:
         from dprl.platform.reports.tables import write_summary

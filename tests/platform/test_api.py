@@ -185,6 +185,7 @@ def test_a_sweep_has_frame_records_policies_and_figures(found: dprl.Sweep) -> No
     assert str(found).startswith("api\ncell ")
     assert "jdp epsilon=1" in str(found)
     assert "jdp epsilon=1" in found._repr_html_()
+    assert repr(found) == f"<Sweep api: 3 cells done, {found.folder}>"
     for call, line in (
         (lambda: found.certificate(3), "^cell: must be a row of frame, 0 to 2, got 3; "),
         (lambda: found.certificate("x"), "^cell: must be a row of frame, 0 to 2, got 'x'; "),  # type: ignore[arg-type]
