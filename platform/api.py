@@ -193,7 +193,7 @@ def audit(config: Config | None = None, *, runs: int | None = None, audit_seed: 
 class Sweep:
     """A sweep with finished cells: its table, certificates, records, policies and figures.
 
-    Cells are numbered by their row in `frame`, from 0 on.
+    A cell is given by its row in `frame`, from 0 on, by its label or by its digest.
 
     Args:
         layout: the sweep's folder. failed: one line per failed cell of the last call; of a loaded sweep, one per cell
@@ -218,19 +218,19 @@ class Sweep:
         """One row per finished cell: its settings, metrics with intervals, and claimed and certified epsilon."""
         return self.layout.summary()
 
-    def experiment(self, cell: int = 0) -> Experiment:
+    def experiment(self, cell: int | str = 0) -> Experiment:
         """Return the experiment of a cell. Raises UserError."""
         return self._cell(cell).experiment()
 
-    def certificate(self, cell: int = 0) -> dict[str, Any]:
+    def certificate(self, cell: int | str = 0) -> dict[str, Any]:
         """Return the certificate of a cell as written to certificate.json. Raises UserError."""
         return self._cell(cell).certificate()
 
-    def records(self, cell: int = 0) -> pd.DataFrame:
+    def records(self, cell: int | str = 0) -> pd.DataFrame:
         """Return the metrics of a cell, one row per seed and recorded episode. Raises UserError."""
         return self._cell(cell).results().records
 
-    def policy(self, cell: int = 0, seed: int | None = None) -> Policy:
+    def policy(self, cell: int | str = 0, seed: int | None = None) -> Policy:
         """Return the learned policy of one seed of a cell, by default of its first. Raises UserError."""
         from dprl.platform.policies.loading import load_policy
 
@@ -273,11 +273,15 @@ class Sweep:
 
         return {chart.name: chart for chart in report_charts(read_cells([self.layout]))}
 
-    def _cell(self, number: int) -> CellFolder:
-        digests = self.frame["cell"].tolist()
-        if type(number) is not int or not 0 <= number < len(digests):
-            raise broken_rule("cell", f"must be a row of frame, 0 to {len(digests) - 1}", number, "see sweep.frame")
-        return CellFolder(self.layout.cell_folder(digests[number]))
+    def _cell(self, cell: int | str) -> CellFolder:
+        digests, labels = self.frame["cell"].tolist(), self.frame["label"].astype(str).tolist()
+        names = [*labels, *digests]
+        row = names.index(cell) % len(digests) if names.count(cell) == 1 else cell
+        if type(row) is not int or not 0 <= row < len(digests):
+            rule = f"must be a row of frame, 0 to {len(digests) - 1}, or the label or digest of one cell"
+            valid = labels if len({*labels}) == len(labels) else digests
+            raise broken_rule("cell", rule, cell, suggestion(cell, valid))
+        return CellFolder(self.layout.cell_folder(digests[row]))
 
     def __repr__(self) -> str:
         return f"<Sweep {self.name}: {counted(len(self.layout.finished_cells()), 'cell')} done, {self.folder}>"

@@ -179,6 +179,8 @@ def test_a_sweep_has_frame_records_policies_and_figures(found: dprl.Sweep) -> No
     assert [found.experiment(number).digest for number in range(3)] == found.frame["cell"].tolist()
     assert set(found.records(1)["seed"]) == {0, 1}
     assert found.policy(2, seed=1).env == found.experiment(2).env
+    for number, name in ((0, "none"), (1, "jdp epsilon=1"), (2, found.frame["cell"][2])):
+        assert found.certificate(name) == found.certificate(number)
     assert "frontier" in found.figures
     assert isinstance(found.plot("frontier", style="slides", width=6.0), Figure)
     assert found.report().is_file()
@@ -186,9 +188,11 @@ def test_a_sweep_has_frame_records_policies_and_figures(found: dprl.Sweep) -> No
     assert "jdp epsilon=1" in str(found)
     assert "jdp epsilon=1" in found._repr_html_()
     assert repr(found) == f"<Sweep api: 3 cells done, {found.folder}>"
+    row = "must be a row of frame, 0 to 2, or the label or digest of one cell"
     for call, line in (
-        (lambda: found.certificate(3), "^cell: must be a row of frame, 0 to 2, got 3; "),
-        (lambda: found.certificate("x"), "^cell: must be a row of frame, 0 to 2, got 'x'; "),  # type: ignore[arg-type]
+        (lambda: found.certificate(3), f"^cell: {row}, got 3; valid: none, jdp epsilon=1, jdp epsilon=4$"),
+        (lambda: found.policy("jdp"), f"^cell: {row}, got 'jdp'; .*valid: none, jdp epsilon=1, jdp epsilon=4"),
+        (lambda: found.certificate(1.0), f"^cell: {row}, got 1.0; "),  # type: ignore[arg-type]
         (lambda: found.plot(width=-1.0), r"^width: must be a number of inches in \(1.5, 40.0\), got -1.0; "),
         (lambda: found.plot(width="3.3"), "^width: must be a number of inches"),  # type: ignore[arg-type]
         (lambda: found.plot("frontiers"), "^figure: must be a figure of api, got 'frontiers'; did you mean"),
