@@ -15,6 +15,7 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from ray.rllib.env.env_context import EnvContext
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
+from ray.rllib.utils.error import EnvError
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.aggregator import Aggregator
@@ -70,9 +71,10 @@ class GradientCollection(Algorithm):
 
     def setup(self, config: GradientCollectionConfig) -> None:
         """Start the runners and the aggregator; called by RLlib's constructor."""
+        # First, because RLlib hides errors of a remote runner's constructor behind an IndexError of its own.
+        if not config.compiled:
+            self._dry_run(config)
         super().setup(config)
-        if not self.config.compiled:
-            self._dry_run()
         streams, first = self.config.streams(), self.config.initial_parameters(self.get_module(), self.spaces)
         trust, population, uncovered = self.config.trust_model(), self.config.population, self.config.uncovered_channels
 
@@ -222,10 +224,17 @@ class GradientCollection(Algorithm):
             (Path(saved) / _CERTIFICATE).write_text(json.dumps(self.certificate().to_dict(), indent=2) + "\n")
         return saved
 
-    def _dry_run(self) -> None:
+    def _dry_run(self, config: GradientCollectionConfig) -> None:
         """Raise errors of environment and module before there are agents; later errors would reveal data."""
-        env = self._simulator(self.config.env_config)
-        self.config.dry_run(RolloutContext(env, self.get_module(), lambda: self._simulator(self.config.env_config)))
+        try:
+            env = self._simulator(config.env_config)
+        except EnvError as error:
+            raise ValueError(
+                f"env must be an environment that can be made ({error.__context__}), got {config.env!r}; "
+                "correct the name, or register it by ray.tune.register_env"
+            ) from None
+        module = config.get_rl_module_spec(env=env, inference_only=False).build()
+        config.dry_run(RolloutContext(env, module, lambda: self._simulator(config.env_config)))
         env.close()
 
     def _simulator(self, settings: dict[str, Any]) -> Any:  # noqa: ANN401 - a gym.Env

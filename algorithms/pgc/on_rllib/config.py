@@ -198,8 +198,11 @@ class GradientCollectionConfig(AlgorithmConfig):
             check_settings(self, type(self)(), frozenset(self.learning_names()))
         check_whole("evaluation_duration", self.evaluation_duration, 1, MOST_SUBMISSIONS)
         check_whole("max_requests_in_flight_per_env_runner", self.max_requests_in_flight_per_env_runner, 1, 10_000)
-        if self.is_multi_agent or self.env is None:
-            raise ValueError(f"env must be one environment with one agent, got {self.env!r}; call environment(...)")
+        if self.env is None:
+            raise ValueError("env must be one environment with one agent, got None; call environment(...)")
+        if self.is_multi_agent:
+            named = ", ".join(sorted(map(str, self.policies)))
+            raise ValueError(f"policies must be the one of a single agent, got {named}; leave multi_agent(...) out")
         if not isinstance(self.seed, int) or self.seed < 0:
             raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}; call debugging(seed=0)")
 

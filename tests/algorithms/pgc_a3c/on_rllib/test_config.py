@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import ray
+from gymnasium import spaces
 from ray import tune
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
@@ -130,6 +132,7 @@ def test_a_sweep_may_vary_what_is_nested() -> None:
             "sample_timeout_s must exceed round_seconds, 2, got 2",
         ),
         (lambda c: c.environment(Corridor).training(padded=True), "padded must be False in the torch lane"),
+        (lambda c: c.multi_agent(policies={"b", "a"}), "policies must be the one of a single agent, got a, b; leave "),
     ],
 )
 def test_bad_settings_are_refused_in_one_line(change: Any, message: str) -> None:
@@ -139,6 +142,27 @@ def test_bad_settings_are_refused_in_one_line(change: Any, message: str) -> None
         changed.validate()
     assert "\n" not in str(refused.value)
     assert ";" in str(refused.value)
+
+
+class Pair(Corridor):
+    def __init__(self, _: object = None) -> None:
+        super().__init__()
+        self.observation_space = spaces.MultiDiscrete([3, 4])
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ("Nope-v0", r"^env must be an environment that can be made \(.*Nope.*\), got 'Nope-v0'; correct the name, or "),
+        (Pair, r"^env must have observations in a Box .*, got MultiDiscrete\(\[3 4\]\); wrap it in FlattenObservation"),
+    ],
+)
+def test_environments_that_do_not_fit_are_refused_before_a_runner_starts(env: Any, message: str) -> None:
+    before = ray.is_initialized()
+    with pytest.raises(ValueError, match=message) as refused:
+        config().environment(env).env_runners(num_env_runners=2).build_algo()
+    assert "\n" not in str(refused.value)
+    assert ray.is_initialized() == before
 
 
 def test_privacy_is_no_default() -> None:
