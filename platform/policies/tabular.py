@@ -30,7 +30,7 @@ class GymnasiumPolicy:
         return dataclasses.asdict(self.env)  # type: ignore[call-overload, no-any-return]
 
     def make_env(self) -> gymnasium.Env[Any, Any]:
-        """Make the policy's Gymnasium environment."""
+        """Make the policy's Gymnasium environment; a `GymnasiumTable` maps rewards to [0, 1]."""
         return gymnasium.make(self.env_id, **self.env_settings)
 
 
@@ -117,7 +117,11 @@ class TabularPolicy(ActionTable, GymnasiumPolicy):
 
     @property
     def start_value(self) -> float:
-        """The exact expected return of an episode."""
+        """The exact expected return v of an episode.
+
+        If the env is a `GymnasiumTable` with `reward_range` (low, high), H low + (high - low) v is the return in the
+        environment's own rewards; those after an early end are 0.
+        """
         return self.mdp.start_value(self.table)
 
 
