@@ -261,7 +261,7 @@ def _gradient_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
         if isinstance(mechanism, ShuffledReports):
             claim, curve = _before_shuffling(mechanism.report_curve(), ledger.spec.submissions)
             mechanism = cast(VectorMechanism, mechanism.report)
-        probe = gradient_messages(mechanism)
+        probe = gradient_messages(mechanism, summed=cell.privatizer.server_noise)
         if probe is not None:
             attack = partial(measure, probe.together(together), claim, ProbeProof.of(curve, claim))
             cases.append(_case(cell, release.channel, attack, runs))

@@ -26,6 +26,7 @@ from dprl.privacy.mechanisms.random_sign_kernels import SEED_NUMBERS, fill_proje
 from dprl.privacy.mechanisms.sampled import SampledGaussian
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_message
+from dprl.privacy.queries.gradient_windows import release_sum
 from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.randomness.streams import derived_key
 
@@ -132,14 +133,39 @@ def _randomize_all(messages: Float64Array, vector: Float64Array, noise: VectorNo
         messages[run] = message[: messages.shape[1]]
 
 
-def clipped_gradients(mechanism: ClippedLaplace | ClippedGaussian) -> MessageProbe:
-    """Return the probe of the two gradients that are furthest apart after clipping."""
+@kernel
+def _release_all(sums: Float64Array, vector: Float64Array, present: Float64Array, noise: VectorNoise) -> None:
+    """Fill sums float64[runs, kept] with released sums of a vector, where present float64[runs] is 1, or of none."""
+    total, message, out = np.zeros_like(vector), np.zeros_like(vector), np.zeros_like(vector)
+    vectors = vector.reshape((1, vector.shape[0]))
+    for run in range(sums.shape[0]):
+        release_sum(total, message, noise, vectors[: int(present[run])], run, out)
+        sums[run] = out[: sums.shape[1]]
+
+
+def _summed(mechanism: VectorMechanism, vector: Float64Array) -> Callable[[int, int, Key], Float64Array]:
+    """Return the sender of a trusted server's sum of one vector, of its opposite in world 0: the first number."""
+
+    def send(world: int, runs: int, key: Key) -> Float64Array:
+        sums = np.empty((runs, 1))
+        _release_all(sums, vector if world else -vector, np.ones(runs), mechanism.vector_noise(key))
+        return sums
+
+    return send
+
+
+def clipped_gradients(mechanism: ClippedLaplace | ClippedGaussian, summed: bool = False) -> MessageProbe:
+    """Return the probe of the two gradients that are furthest apart after clipping.
+
+    summed: whether a trusted server adds the noise to their sum.
+    """
     vector = _first(mechanism) * mechanism.clip / 2.0
 
     def score(messages: Float64Array) -> Float64Array:
         return additive_ratios(mechanism.additive, mechanism.grid, messages, vector[:1], -vector[:1])
 
-    return MessageProbe(f"g = +-C/2 e_1, scale {mechanism.scale:.4g}", _randomized(mechanism, vector, 1), score)
+    send = _summed(mechanism, vector) if summed else _randomized(mechanism, vector, 1)
+    return MessageProbe(f"g = +-C/2 e_1, scale {mechanism.scale:.4g}", send, score)
 
 
 def _first(mechanism: VectorMechanism) -> Float64Array:
@@ -152,10 +178,11 @@ def sampled_gradients(mechanism: SampledGaussian) -> MessageProbe:
     rounds, size, rate = min(mechanism.rounds, _ROUNDS), mechanism.law.clip / 2.0, mechanism.rate
 
     def send(world: int, runs: int, key: Key) -> Float64Array:
-        sums, coins = np.empty((runs, rounds)), np.empty((runs, rounds))
-        fill_noise(sums.reshape(-1), mechanism.law.additive.noise(key), np.uint64(0))
-        fill_uniform(coins.reshape(-1), derived_key(key, "draws"), np.uint64(0))
-        return sums + size * world * (coins < rate)
+        sums, coins = np.empty((runs * rounds, 1)), np.empty(runs * rounds)
+        fill_uniform(coins, derived_key(key, "draws"), np.uint64(0))
+        present = (world * (coins < rate)).astype(np.float64)
+        _release_all(sums, size * _first(mechanism.law), present, mechanism.law.vector_noise(key))
+        return sums.reshape(runs, rounds)
 
     def score(messages: Float64Array) -> Float64Array:
         exponents = (messages - size / 2.0) * size / mechanism.scale**2
@@ -223,8 +250,13 @@ _OF_GRADIENTS: dict[type[Any], Callable[[Any], MessageProbe]] = {
 }
 
 
-def gradient_messages(mechanism: object) -> MessageProbe | None:
-    """Return the probe of a gradient mechanism at its worst pair, None for other mechanisms."""
+def gradient_messages(mechanism: object, summed: bool = False) -> MessageProbe | None:
+    """Return the probe of a gradient mechanism at its worst pair, None for other mechanisms.
+
+    summed: whether a trusted server adds the noise to sums.
+    """
+    if summed and isinstance(mechanism, ClippedLaplace | ClippedGaussian):
+        return clipped_gradients(mechanism, summed)
     probe = _OF_GRADIENTS.get(type(mechanism))
     return None if probe is None else probe(mechanism)
 

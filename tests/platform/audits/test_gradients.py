@@ -12,7 +12,7 @@ from dprl.platform import audits
 from dprl.platform.audits import audit_experiment, claim_of
 from dprl.platform.reports.audits import block
 from dprl.privacy import GradientClient, GradientLayout, LocalGradientPrivacy, Streams
-from dprl.privacy.audits import recorder
+from dprl.privacy.audits import message_probes, recorder
 from dprl.privacy.audits.message_probes import gradient_messages
 from dprl.privacy.audits.prefix_probes import counter_prefixes
 from tests.platform.gradient_cases import LDP, NONE, SIGNS, cell
@@ -72,7 +72,7 @@ def test_shuffled_messages_are_attacked_before_they_are_shuffled(
         louder = LocalGradientPrivacy(1.5 * each, mechanism=mechanism)
         law = louder.build(GradientLayout(112), 1, Streams(0, "less noise")).query.law
         probe = gradient_messages(law)
-        monkeypatch.setattr(audits, "gradient_messages", lambda _: probe)
+        monkeypatch.setattr(audits, "gradient_messages", lambda *_, **__: probe)
     attack, channels = audit_experiment(made, 100_000)
     assert attack.verdict == ("refuted" if less else "not refuted")
     assert channels.verdict == "not refuted"
@@ -81,6 +81,38 @@ def test_shuffled_messages_are_attacked_before_they_are_shuffled(
     assert attack.measurement.epsilon_lb > 0.8 * each > 0.5
     if not less:
         assert not attack.contradicts_proof
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"mechanism": "clipped_laplace"},
+        {"mechanism": "clipped_gaussian", "delta": 1e-5},
+        {"mechanism": "clipped_gaussian", "delta": 1e-5, "sampling": "poisson", "population": 12},
+    ],
+    ids=["laplace", "gaussian", "poisson"],
+)
+@pytest.mark.parametrize("less", [False, True], ids=["all the noise", "1/4 of it"])
+def test_the_noise_of_a_trusted_server_is_attacked_where_it_is_drawn(
+    settings: dict[str, Any], less: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sums are those of the server's own release, which has weaker noise here."""
+    release = message_probes._release_all
+
+    def weaker(sums: Any, vector: Any, present: Any, noise: Any) -> None:
+        release(sums, vector, present, noise._replace(noise=noise.noise._replace(scale=noise.noise.scale / 4.0)))
+
+    if less:
+        monkeypatch.setattr(message_probes, "_release_all", weaker)
+    changes: dict[str, Any] = {"algorithm": {"name": "pgc_a3c", "buffer_size": 10}, "episodes": 300}
+    if "population" in settings:
+        changes = {"algorithm": {"name": "dppg", "users_per_update": 6, "hidden": "4"}, "episodes": 42}
+        changes["env"] = {"name": "control", "horizon": 20}
+    attack, channels = audit_experiment(cell({"model": "jdp", "epsilon": 2.0, **settings}, **changes), 40_000)
+    assert channels.verdict == "not refuted"
+    assert attack.verdict == ("refuted" if less else "not refuted")
+    assert attack.measurement is not None
+    assert attack.measurement.epsilon_lb > 0.3
 
 
 @pytest.mark.parametrize("arithmetic", ["fast", "exact"])
