@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-from gymnasium.envs.registration import EnvSpec
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from dprl.envs.base import Env
 from dprl.envs.checks import require_integers
-from dprl.envs.gymnasium_ids import arguments_of, keep_digest, made, spec_of
+from dprl.envs.environment_source import environment_source
+from dprl.envs.gymnasium_ids import FAILURES, arguments_of, keep_digest, made, spec_of
 
 __all__ = ["Control", "ControlTask", "Episodes"]
 
@@ -218,7 +215,9 @@ class Control:
     Args:
         env_id: as in gymnasium.make; `module:Id-v0` imports the module first. horizon: steps of the longest episode, at
             most those of the registry. kwargs: more arguments of gymnasium.make, as in a call. source: digest of the
-            file of the environment's class, by default as it is now: another version of it is another environment.
+            file of the environment's class, by default as it is now: another version of it is another environment. For
+            a class or function without a file, as in a notebook, it is the digest of its code and of all values that
+            this code reads, which must be picklable.
 
     Raises ValueError for an environment that does not start or has other spaces.
 
@@ -237,11 +236,13 @@ class Control:
     def __post_init__(self) -> None:
         require_integers(self, horizon=1)
         entry = spec_of(self.env_id)
-        found, source = _probed(self.env_id, self.kwargs, repr(entry))
+        creator = _creator_of(entry)
+        probe = _probed if isinstance(creator, Hashable) else _probed.__wrapped__
+        found, classes = probe(self.env_id, self.kwargs, repr(entry), creator)
         limit = entry.max_episode_steps
         if limit is not None and self.horizon > limit:
             raise ValueError(f"horizon must be at most {limit} with {self.env_id}, got {self.horizon}; lower it")
-        keep_digest(self, "source", source)
+        keep_digest(self, "source", environment_source(classes, creator, entry))
         # Sent along to other processes, because they may not have registered the environment.
         object.__setattr__(self, "_entry", entry)
         object.__setattr__(self, "_spaces", found)
@@ -252,17 +253,26 @@ class Control:
         return ControlTask(self.name, entry, arguments_of(self.kwargs), self.horizon, *found)
 
 
+def _creator_of(entry: EnvSpec) -> object:
+    """Return the class or function that makes an environment, None if it cannot be imported."""
+    try:
+        return load_env_creator(entry.entry_point) if isinstance(entry.entry_point, str) else entry.entry_point
+    except FAILURES:
+        return None  # gymnasium.make says why
+
+
 @lru_cache(maxsize=32)
-def _probed(env_id: str, kwargs: str, _: str) -> tuple[tuple[Space, Space], str]:
-    """Return the spaces of observations and actions, and the digest of the environment's file."""
+def _probed(env_id: str, kwargs: str, *_: Hashable) -> tuple[tuple[Space, Space], list[type]]:
+    """Return the spaces of observations and actions, and the classes of the environment and of its wrappers."""
     env = made(env_id, arguments_of(kwargs))
     seen, taken = env.observation_space, env.action_space
     if not isinstance(seen, spaces.Box | spaces.Discrete):
         raise ValueError(f"env_id must observe an array or a number, got {seen}; wrap it in FlattenObservation")
     if not isinstance(taken, spaces.Box | spaces.Discrete):
         raise ValueError(f"env_id must have actions in Discrete or Box, got {taken}; wrap the environment")
-    source = b""
-    with suppress(OSError, TypeError):
-        source = Path(inspect.getsourcefile(type(env.unwrapped)) or "").read_bytes()
     env.close()  # type: ignore[no-untyped-call]
-    return (seen, taken), hashlib.sha256(source or repr(env.spec).encode()).hexdigest()[:12]
+    classes, layer = [type(env.unwrapped)], env
+    while isinstance(layer, gymnasium.Wrapper):
+        classes.append(type(layer))
+        layer = layer.env
+    return (seen, taken), classes

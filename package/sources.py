@@ -6,6 +6,7 @@ import ast
 import hashlib
 import os
 import re
+import sysconfig
 import warnings
 from collections.abc import Iterable
 from contextlib import suppress
@@ -17,6 +18,7 @@ from dprl.plugins import plugin_sources
 _HERE = Path(__file__).resolve().parent
 _TOP = _HERE if (_HERE / "privacy").is_dir() else _HERE.parent  # of a wheel, or of a checkout
 _TOP_FOLDERS = ("privacy", "envs", "algorithms")
+_INSTALLED = {"site-packages", "dist-packages"}
 
 
 @cache
@@ -81,6 +83,12 @@ def _hash(files: Iterable[tuple[str, bytes]]) -> str:
 def is_ours(file: str | Path) -> bool:
     """Whether a file is one of those whose code `source_digest` follows (plugins aside)."""
     return any(Path(file).resolve().is_relative_to(_TOP / top) for top in _TOP_FOLDERS)
+
+
+def is_installed(file: Path) -> bool:
+    """Whether a resolved file belongs to the standard library or to an installed package."""
+    standard = [Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib")]
+    return bool(_INSTALLED & set(file.parts)) or any(file.is_relative_to(folder) for folder in standard)
 
 
 def sources_are_unchanged() -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import sysconfig
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
@@ -19,7 +18,7 @@ from dprl.platform.errors import broken_rule
 from dprl.plugins import GROUP, VARIABLE, is_module_name, package_of, plugin_files, plugin_modules, used_packages
 from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
 from dprl.privacy.mechanisms.tabulated import TabulatedMechanism, require_nothing_else
-from dprl.sources import source_digest, sources_are_unchanged
+from dprl.sources import is_installed, source_digest, sources_are_unchanged
 
 __all__ = [
     "PLUGIN_ERRORS",
@@ -41,7 +40,6 @@ PLUGIN_ERRORS = (
 
 T = TypeVar("T", bound=type[Any])
 _PACKAGE = "dprl"
-_INSTALLED = {"site-packages", "dist-packages"}
 _AT_IMPORT = frozenset(sys.modules)
 _digested: set[str] = set()
 
@@ -143,16 +141,10 @@ def _require_digested(loaded: Collection[str]) -> None:
     for name in sorted(loaded):
         origin = getattr(getattr(sys.modules.get(name), "__spec__", None), "origin", None)
         file = Path(origin).resolve() if origin is not None and Path(origin).is_file() else None
-        if file is None or file in digested or package_of(name) == _PACKAGE or _is_installed(file):
+        if file is None or file in digested or package_of(name) == _PACKAGE or is_installed(file):
             continue
         rule = "must name every module of yours that plugins use, because cells' digests must cover its source"
         raise broken_rule(VARIABLE, rule, name, "add its name, or move it into the plugin's package")
-
-
-def _is_installed(file: Path) -> bool:
-    """Whether the file belongs to the standard library or to an installed package."""
-    standard = [Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib")]
-    return bool(_INSTALLED & set(file.parts)) or any(file.is_relative_to(folder) for folder in standard)
 
 
 def _check_part(part: type[Any], registry: Mapping[str, type[Any]], kind: str) -> None:
