@@ -32,15 +32,18 @@ def plugin_files() -> tuple[tuple[str, Path], ...]:
 
     A package that is not there has no file, and neither has a name that is none: loading them is then an error.
     """
-    found: list[tuple[str, Path]] = []
-    for package in sorted({package_of(module) for module in plugin_modules() if is_module_name(module)}):
-        # Looking up a package inside another one would import the parent.
-        spec = importlib.util.find_spec(package)
-        for folder in (spec.submodule_search_locations if spec else None) or ():
-            found += [(f"{package}/{name}", file) for name, file in _files_below(Path(folder))]
-        if spec is not None and spec.origin is not None and not spec.submodule_search_locations:
-            found.append((f"{package}{Path(spec.origin).suffix}", Path(spec.origin).resolve()))
-    return tuple(found)
+    packages = sorted({package_of(module) for module in plugin_modules() if is_module_name(module)})
+    return tuple(file for package in packages for file in package_files(package))
+
+
+def package_files(package: str) -> Iterator[tuple[str, Path]]:
+    """Yield a name and the resolved path of every file of a package or top-level module; none if it is not there."""
+    # Looking up a package inside another one would import the parent.
+    spec = importlib.util.find_spec(package)
+    for folder in (spec.submodule_search_locations if spec else None) or ():
+        yield from ((f"{package}/{name}", file) for name, file in _files_below(Path(folder)))
+    if spec is not None and spec.origin is not None and not spec.submodule_search_locations:
+        yield f"{package}{Path(spec.origin).suffix}", Path(spec.origin).resolve()
 
 
 def plugin_sources(packages: Collection[str] | None = None) -> Iterator[tuple[str, bytes]]:
@@ -65,25 +68,25 @@ def used_packages(modules: frozenset[str]) -> frozenset[str]:
     new = {package_of(module) for module in modules} & there
     while new:
         found |= new
-        imported = {name for package, file in files if package in new for name in _imported(file)}
-        new = (there if _ANY in imported else imported & there) - found
+        imported = {name for package, file in files if package in new for name in imported_packages(file)}
+        new = (there if ANY in imported else imported & there) - found
     return frozenset(found)
 
 
-_ANY = "importlib"
+ANY = "importlib"
 """Modules whose importers may import anything."""
 _COMPILED = {".so", ".pyd", ".pyc"}
 
 
-def _imported(file: Path) -> Iterator[str]:
-    """Yield the packages that a file imports, `_ANY` if they are unknown; data files import nothing."""
+def imported_packages(file: Path) -> Iterator[str]:
+    """Yield the packages that a file imports, `ANY` if they are unknown; data files import nothing."""
     if file.suffix != ".py":
-        yield from [_ANY] if file.suffix in _COMPILED else []
+        yield from [ANY] if file.suffix in _COMPILED else []
         return
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError, RecursionError):
-        yield _ANY
+        yield ANY
         return
     for part in ast.walk(tree):
         if isinstance(part, ast.Import):
@@ -91,7 +94,7 @@ def _imported(file: Path) -> Iterator[str]:
         elif isinstance(part, ast.ImportFrom) and part.level == 0 and part.module:
             yield package_of(part.module)
         elif isinstance(part, ast.Name) and part.id in ("__import__", "exec", "eval"):
-            yield _ANY
+            yield ANY
 
 
 def package_of(name: str) -> str:

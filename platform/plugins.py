@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +15,17 @@ from dprl import algorithms, envs
 from dprl.algorithms.tabular import TabularMDPConfig
 from dprl.algorithms.tabular.functions import Planner, algorithm_of
 from dprl.platform.errors import broken_rule
-from dprl.plugins import GROUP, VARIABLE, is_module_name, package_of, plugin_files, plugin_modules, used_packages
+from dprl.plugins import (
+    ANY,
+    GROUP,
+    VARIABLE,
+    imported_packages,
+    is_module_name,
+    package_of,
+    plugin_files,
+    plugin_modules,
+    used_packages,
+)
 from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
 from dprl.privacy.mechanisms.tabulated import TabulatedMechanism, require_nothing_else
 from dprl.sources import is_installed, source_digest, sources_are_unchanged
@@ -23,6 +33,7 @@ from dprl.sources import is_installed, source_digest, sources_are_unchanged
 __all__ = [
     "PLUGIN_ERRORS",
     "digest_of_parts",
+    "environment_module",
     "load_plugins",
     "register_algorithm",
     "register_environment",
@@ -121,12 +132,26 @@ def load_plugins() -> tuple[str, ...]:
     return plugin_modules()
 
 
-def require_digested_modules() -> None:
-    """Raise UserError if code ran that is not part of a cell's digest, because a plugin imported it during the run."""
-    if plugin_modules():
-        loaded = sys.modules.keys() - _AT_IMPORT - _digested
-        _require_digested(loaded)
-        _digested.update(loaded)
+def require_digested_modules(environments: Iterable[object]) -> None:
+    """Raise UserError if a loaded module that plugins import is not part of a cell's digest.
+
+    environments: specs of the cells. `env.source` covers the module that their `env_id` names.
+    """
+    loaded = sys.modules.keys() - _digested
+    if not plugin_modules() or not loaded:
+        return
+    imported = {package for _, file in plugin_files() for package in imported_packages(file)}
+    by_plugins = {name for name in loaded if package_of(name) in imported}
+    if ANY in imported:  # by a name that is not in the source
+        covered = {package_of(environment_module(each)) for each in environments}
+        by_plugins |= {name for name in loaded - _AT_IMPORT if package_of(name) not in covered}
+    _require_digested(by_plugins)
+    _digested.update(loaded)
+
+
+def environment_module(spec: object) -> str:
+    """Return the module that the `env_id` of an environment names, '' without one."""
+    return str(getattr(spec, "env_id", "")).rpartition(":")[0]
 
 
 def digest_of_parts(algorithm: type, env: type, mechanism: str) -> str:

@@ -14,7 +14,7 @@ from dprl.envs import Logged
 from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
 from dprl.platform.configs.grid import GRID, alternatives_with, expand, require_few_values
 from dprl.platform.errors import UserError, broken_rule, nearest, shortened, shown, suggestion
-from dprl.platform.plugins import load_plugins
+from dprl.platform.plugins import load_plugins, require_digested_modules
 from dprl.platform.program import command
 
 _SUFFIXES = (".yaml", ".yml")
@@ -186,6 +186,7 @@ def cells_of(raw: Mapping[str, Any]) -> list[Experiment]:
     """
     load_plugins()
     cells = [read_experiment(point) for point in expand(dict(raw))]
+    require_digested_modules([cell.env for cell in cells])
     names = {cell.name for cell in cells}
     if len(names) > 1:
         raise broken_rule("name", "must be one for the whole grid", sorted(names), "keep grid_search out of it")

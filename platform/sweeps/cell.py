@@ -162,7 +162,7 @@ class CellRun:
         ended = time.perf_counter()
         self._seconds += ended - started
         # A plugin may have imported late: before anything is kept, the code that ran must match the cell's digest.
-        require_digested_modules()
+        require_digested_modules([self.experiment.env])
         if not self.experiment.resumable or (keep and not self._complete):
             # Save noise that cannot be redrawn before the artifacts: a kill in between must not cause a second release.
             self.save(self.folder.state_file)

@@ -16,6 +16,7 @@ import pytest
 from dprl.algorithms import ALGORITHMS, PUCBConfig
 from dprl.envs import ENVIRONMENTS, MDPS, FiniteMDP, RiverSwim
 from dprl.platform import plugins
+from dprl.platform.configs.config import cells_of
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.environment_variables import worker_environment
 from dprl.platform.errors import UserError
@@ -216,6 +217,7 @@ def test_what_names_no_module_is_reported_in_one_line(name: str, named: Callable
 
 def test_a_module_beside_a_plugin_must_be_named_too(named: Callable[..., None], tmp_path: Path) -> None:
     """Its source would be in no digest, so another version would count as the same cell."""
+    source_digest()
     (tmp_path / "ours.py").write_text("import ours_helper\n")
     (tmp_path / "ours_helper.py").write_text("scale = 1.0\n")
     named("ours")
@@ -232,17 +234,55 @@ def test_a_module_that_a_plugin_imports_late_is_refused(
 ) -> None:
     """It is refused before any result is kept; another version could draw other noise for the same cell."""
     monkeypatch.setattr(plugins, "_AT_IMPORT", frozenset(sys.modules))
+    monkeypatch.setattr(plugins, "_digested", set())
+    (tmp_path / "ours.py").write_text("def plan():\n    import ours_late\n")
     (tmp_path / "ours_late.py").write_text("scale = 1.0\n")
-    require_digested_modules()
+    require_digested_modules([])
     importlib.import_module("ours_late")
-    require_digested_modules()  # of no plugin
-    named("json")
+    require_digested_modules([])  # of no plugin
+    named("ours")
     with pytest.raises(UserError, match=r"must name every module of yours .* got 'ours_late'"):
-        require_digested_modules()
+        require_digested_modules([])
     run = CellRun(read_experiment(SMALL), CellFolder(tmp_path / "cell"))
     with pytest.raises(UserError, match="ours_late"):
         run.advance(60.0)
     assert not (tmp_path / "cell").exists()
+
+
+@pytest.mark.parametrize(("line", "refused"), [("", False), ("import importlib\n", False), ("import ours_pay\n", True)])
+def test_the_module_of_an_environment_is_refused_only_if_a_plugin_imports_it(
+    line: str, refused: bool, named: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`env.source` covers it; refusals come with the config, not in the run."""
+    monkeypatch.setattr(plugins, "_AT_IMPORT", frozenset(sys.modules))
+    monkeypatch.setattr(plugins, "_digested", set())
+    monkeypatch.setattr(plugins, "sources_are_unchanged", lambda: True)
+    (tmp_path / "ours.py").write_text(f"def plan():\n    {line or 'pass'}\n")
+    (tmp_path / "ours_pay.py").write_text(
+        "import gymnasium\ngymnasium.register('OursPole-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
+    )
+    named("ours")
+    importlib.invalidate_caches()
+    load_plugins()
+    raw = {
+        **SMALL,
+        "algorithm": {"name": "dppg", "hidden": "4", "users_per_update": 10},
+        "env": {"name": "control", "env_id": "ours_pay:OursPole-v0", "horizon": 5},
+    }
+    if refused:
+        with pytest.raises(UserError, match=r"must name every module of yours .* got 'ours_pay'; add its name"):
+            cells_of(raw)
+        return
+    [cell] = cells_of(raw)
+    require_digested_modules([cell.env])
+    (tmp_path / "ours_other.py").write_text("")
+    importlib.invalidate_caches()
+    importlib.import_module("ours_other")
+    if line:
+        with pytest.raises(UserError, match="got 'ours_other'"):
+            require_digested_modules([cell.env])
+    else:
+        require_digested_modules([cell.env])
 
 
 def test_all_files_of_a_package_count_also_behind_links(named: Callable[..., None], tmp_path: Path) -> None:
