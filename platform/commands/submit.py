@@ -59,6 +59,7 @@ def _submit(options: argparse.Namespace) -> int:
     from dprl.platform.commands.cells import certificates_of, expanded_cells, overrides, stages_asked
     from dprl.platform.configs.config import read_config
     from dprl.platform.environment_variables import tracking_uri
+    from dprl.platform.plugins import environment_module
     from dprl.platform.results.home import home_folder
     from dprl.platform.submission.dashboard import Dashboard
     from dprl.platform.submission.placement import check_tracking, storage_on
@@ -79,7 +80,8 @@ def _submit(options: argparse.Namespace) -> int:
     from dprl.platform.submission.jobs import submit_job
 
     with tempfile.TemporaryDirectory(prefix="dprl-job-") as folder:
-        shipped = pack(read_config(options.config, overrides(options)), Path(folder))
+        modules = [environment_module(cell.env) for cell in cells]
+        shipped = pack(read_config(options.config, overrides(options)), Path(folder), modules)
         about = {"dprl_source_digest": source_digest(), "dprl_sweep": cells[0].name}
         words = [CONFIG_FILE, "--address", "auto", "--storage", storage, "--resume-command", options.resume_command]
         words += [] if options.tracking_uri is None else ["--tracking-uri", options.tracking_uri]

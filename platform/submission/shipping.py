@@ -1,11 +1,12 @@
-"""Files shipped with a job: the running code as an unpacked wheel, the config, and plugins in $DPRL_PLUGINS."""
+"""Files shipped with a job: the running code as an unpacked wheel, the config, plugins and modules of environments."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import os
 import shutil
-from collections.abc import Mapping
+import sys
+from collections.abc import Collection, Mapping
 from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from typing import Any
 import yaml
 
 from dprl.platform.errors import UserError
-from dprl.plugins import VARIABLE, package_of, plugin_files
+from dprl.plugins import VARIABLE, imported_packages, is_module_name, package_files, package_of, plugin_files
+from dprl.sources import is_installed
 
 CONFIG_FILE = "config.yaml"
 _PACKAGE = "dprl"
@@ -21,12 +23,14 @@ _TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform")
 _HEADERS = ("Metadata-Version", "Name", "Version", "Requires-Python", "Provides-Extra")
 
 
-def pack(config: Mapping[str, Any], into: Path) -> tuple[Path, Path]:
+def pack(config: Mapping[str, Any], into: Path, modules: Collection[str] = ()) -> tuple[Path, Path]:
     """Copy the running code and `config` into the empty folder `into`, as two folders. Raises UserError.
 
-    They are: the package, the same for every job; and the config, metadata of the package, and plugins. Ray names
-    shipped folders by their content, so the code is sent to each node once and keeps the path of its compiled kernels
-    there. The wheel is unpacked because Ray would install a packed one with all dependencies on every node.
+    They are: the package, the same for every job; and the config, metadata of the package, plugins and environments.
+    Ray names shipped folders by their content, so the code is sent to each node once and keeps the path of its compiled
+    kernels there. The wheel is unpacked because Ray would install a packed one with all dependencies on every node.
+
+    modules: of environments. Modules that they import are shipped, too, unless they are installed.
 
     It copies the sources that this module was loaded from: editable and packaged installs both ship the code that they
     run.
@@ -35,9 +39,7 @@ def pack(config: Mapping[str, Any], into: Path) -> tuple[Path, Path]:
     code, job = into / _PACKAGE, into / "job"
     for folder in _TOP_FOLDERS:
         for source in (top / folder).rglob("*.py"):
-            target = code / source.relative_to(top)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target)
+            _copy(source, code / source.relative_to(top))
     # Without __init__.py an installed `dprl` would be imported instead: regular packages precede namespaces.
     own = top if (top / "__init__.py").exists() else top / "package"
     for source in own.glob("*.py"):
@@ -46,6 +48,7 @@ def pack(config: Mapping[str, Any], into: Path) -> tuple[Path, Path]:
     (job / CONFIG_FILE).write_text(yaml.safe_dump(dict(config), sort_keys=False), encoding="utf-8")
     _write_metadata(job)
     _copy_plugins(job)
+    _copy_modules(modules, job)
     return code, job
 
 
@@ -54,9 +57,33 @@ def _copy_plugins(job: Path) -> None:
     named = {package_of(name.strip()) for name in os.environ.get(VARIABLE, "").split(",")}
     for name, source in plugin_files():
         if package_of(name) in named:
-            target = job / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target)
+            _copy(source, job / name)
+
+
+def _copy_modules(modules: Collection[str], job: Path) -> None:
+    """Copy the packages of modules, and all packages that these import, unless they are installed."""
+    done = {_PACKAGE, *sys.stdlib_module_names}
+    new = {package_of(module) for module in modules}
+    while new := {name for name in new - done if is_module_name(name)}:
+        done |= new
+        files = [each for package in sorted(new) for each in _files_to_ship(package)]
+        for name, source in files:
+            _copy(source, job / name)
+        new = {package for _, source in files for package in imported_packages(source)}
+
+
+def _files_to_ship(package: str) -> list[tuple[str, Path]]:
+    try:
+        files = package_files(package)
+        first = next(files, None)
+    except ValueError:  # a module that was made without a file
+        return []
+    return [] if first is None or is_installed(first[1]) else [first, *files]
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
 
 
 def _write_metadata(job: Path) -> None:

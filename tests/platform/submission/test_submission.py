@@ -120,6 +120,22 @@ def test_plugins_and_environments_of_ones_own_travel(cluster: TwoNodes, root: Pa
     assert len(list((cluster.shared / "sweeps" / "shop" / "cells").glob("*/finished.json"))) == 2
 
 
+def test_the_module_of_an_environment_travels_without_being_a_plugin(cluster: TwoNodes, tmp_path: Path) -> None:
+    (tmp_path / "pay_env.py").write_text(
+        "import gymnasium, pay_size\nfrom gymnasium.envs.classic_control import CartPoleEnv\n"
+        "class Pole(CartPoleEnv):\n    size = pay_size.SIZE\ngymnasium.register('Pole-v0', Pole)\n"
+    )
+    (tmp_path / "pay_size.py").write_text("SIZE = 3\n")
+    learner = {"name": "dppg", "hidden": "4", "users_per_update": 10}
+    env = {"name": "control", "env_id": "pay_env:Pole-v0", "horizon": 5}
+    raw = {**CONFIG, "name": "pole", "algorithm": learner, "env": env, "privacy": {"model": "none"}}
+    (tmp_path / "pole.yaml").write_text(yaml.safe_dump(raw))
+    environment = {**cluster.environment, "PYTHONPATH": str(tmp_path)}
+    done = dprl(*submitted(cluster, tmp_path / "pole.yaml"), environment=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(list((cluster.shared / "sweeps" / "pole" / "cells").glob("*/finished.json"))) == 1
+
+
 def test_a_cell_that_fails(cluster: TwoNodes, config: Path) -> None:
     cells = load_cells(config, ["name=failing"])
     folder = cluster.shared / "sweeps" / "failing" / "cells"
