@@ -80,21 +80,39 @@ _USUAL = {"name": "python", "seeds": 10}
 
 
 def grid(*alternatives: object, **settings: object) -> dict[str, Any]:
-    """Return a grid in the notation of config files: every alternative, or every combination of the settings' lists.
+    """Return a grid in the notation of config files: every alternative, or every combination of the settings' values.
+
+    settings: one value each, or several as a list, tuple, range, 1-dimensional NumPy array or pandas Series.
 
     Examples:
         >>> grid(1, 2)
         {'grid_search': [1, 2]}
         >>> grid(model="jdp", epsilon=[1, 3])
         {'model': 'jdp', 'epsilon': {'grid_search': [1, 3]}}
+        >>> grid(epsilon=range(1, 3))
+        {'epsilon': {'grid_search': [1, 2]}}
 
-    Raises UserError if both or neither are given.
+    Raises UserError if both or neither are given, and for an array of more dimensions.
     """
     if bool(alternatives) == bool(settings):
         raise UserError("grid: needs either alternatives or settings, got both or none; write e.g. grid(1, 2)")
     if alternatives:
+        for each in alternatives:
+            if isinstance(each, range) or getattr(each, "ndim", None):
+                raise broken_rule("grid", "must have values as alternatives", repr(each), "write grid(*values)")
         return {GRID: list(alternatives)}
-    return {key: {GRID: list(value)} if isinstance(value, list | tuple) else value for key, value in settings.items()}
+    return {key: _grid_of(key, value) for key, value in settings.items()}
+
+
+def _grid_of(key: str, value: Any) -> Any:  # noqa: ANN401
+    """Return the grid of a sequence, or a single value unchanged."""
+    dimensions = getattr(value, "ndim", 0)
+    if dimensions > 1:
+        rule = "must be one value or a sequence of 1 dimension"
+        raise broken_rule(f"grid: {key}", rule, f"shape {value.shape}", "write e.g. [1, 3]")
+    if isinstance(value, list | tuple | range):
+        return {GRID: list(value)}
+    return {GRID: value.tolist()} if dimensions == 1 else value
 
 
 def experiments(config: Config | None = None, **settings: Any) -> list[Experiment]:  # noqa: ANN401
@@ -373,6 +391,6 @@ def plain(value: object, section: str) -> Any:  # noqa: ANN401
             return {key: getattr(value, key)}
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return {key: getattr(value, key), **dataclasses.asdict(value)}
-    if hasattr(value, "item"):
-        return value.item()  # a NumPy number
+    if hasattr(value, "tolist"):
+        return value.tolist()  # of NumPy or pandas
     return list(value) if isinstance(value, tuple) else value

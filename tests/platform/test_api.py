@@ -10,6 +10,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
@@ -87,6 +88,29 @@ def test_mistakes_are_one_line(settings: dict[str, Any], line: str) -> None:
     with pytest.raises(dprl.UserError, match=line) as caught:
         dprl.certify(GRID, **settings)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "values", [[1, 3], (1, 3), range(1, 4, 2), np.array([1, 3]), pd.Series([1, 3], index=[7, 8]), np.array([1.0, 3.0])]
+)
+def test_a_grid_takes_any_sequence(values: Any) -> None:
+    found = dprl.grid(model="jdp", epsilon=values)
+    assert found == {"model": "jdp", "epsilon": {"grid_search": [1, 3]}}
+    assert {type(each) for each in found["epsilon"]["grid_search"]} <= {int, float}
+    cells = dprl.experiments(**TINY, algorithm="private_ucb_vi", privacy=found)
+    assert [cell.privacy.epsilon for cell in cells] == [1.0, 3.0]  # type: ignore[attr-defined]
+
+
+def test_a_grid_of_arrays_is_refused_in_one_line() -> None:
+    with pytest.raises(
+        dprl.UserError, match=r"^grid: epsilon: must be one value or a sequence of 1 dim.*shape \(2, 1\)"
+    ):
+        dprl.grid(epsilon=np.ones((2, 1)))
+    for values in (np.array([1, 3]), range(3)):
+        with pytest.raises(dprl.UserError, match=r"^grid: must have values as alternatives, got .*; write grid\(\*val"):
+            dprl.grid(values)
+    with pytest.raises(dprl.UserError, match=r"^episodes: must be a whole number, got \[10, 20\]"):
+        dprl.experiments(**{**TINY, "episodes": np.array([10, 20])}, algorithm="private_ucb_vi", privacy="none")
 
 
 def test_a_grid_needs_alternatives_or_settings() -> None:
