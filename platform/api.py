@@ -278,11 +278,19 @@ class Sweep:
         return compose(self._charts[figure], style_of(style, width=width))
 
     def report(self, out: str | Path | None = None) -> Path:
-        """Write the report of the sweep and return its page: report.html in the sweep's folder, or in `out`."""
+        """Write the report of the sweep and return its page: report.html in the sweep's folder, or in `out`.
+
+        Raises UserError for a folder that cannot be written.
+        """
+        from dprl.platform.commands.base import unwritable
         from dprl.platform.reports.pages.writing import SweepReport
 
         found = SweepReport.of(self.layout.home, [self.name])
-        return found.write(self.folder if out is None else Path(out), f"dprl.load({self.name!r}).report()", None)[0]
+        place = self.folder if out is None else Path(out)
+        try:
+            return found.write(place, f"dprl.load({self.name!r}).report()", None)[0]
+        except OSError as error:
+            raise unwritable(place, error, "folder", "out") from None
 
     @cached_property
     def _charts(self) -> dict[str, Chart]:

@@ -98,9 +98,9 @@ def _json_ready(value: object) -> object:
     return value
 
 
-def unwritable(path: str | Path, error: OSError, kind: str = "file") -> UserError:
+def unwritable(path: str | Path, error: OSError, kind: str = "file", option: str = "--out") -> UserError:
     """Return the error for an --out that cannot be written."""
-    return broken_rule("--out", f"must be a {kind} that can be written ({error.strerror})", str(path), "choose another")
+    return broken_rule(option, f"must be a {kind} that can be written ({error.strerror})", str(path), "choose another")
 
 
 def interrupted(error: KeyboardInterrupt, options: argparse.Namespace) -> int:
