@@ -73,8 +73,11 @@ def fields(name: str, kind: type | None = None) -> set[str]:
     return {field for field in names if kind is None or hints[field] is kind}
 
 
-def size_field(name: str) -> str:
-    return SIZES.get(name, "n_states")
+def size_field(name: str) -> str | None:
+    """The field that makes the environment large; None for a plugin's environment of a fixed size."""
+    field = SIZES.get(name, "n_states")
+    is_fixed = field not in fields(name) and not ENVIRONMENTS[name].__module__.startswith("dprl.")
+    return None if is_fixed else field
 
 
 def spec(name: str, **changes: Any) -> EnvConfig[Env]:
@@ -108,10 +111,10 @@ def test_the_spec_is_a_frozen_dataclass_under_its_own_name(name: str) -> None:
     default = spec(name)
     assert default.name == name
     assert default == spec(name)
-    assert size_field(name) in fields(name)
+    assert size_field(name) in {*fields(name), None}
     assert ("horizon" in fields(name)) == (name not in HORIZON_IS_SIZE)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(default, size_field(name), 3)
+        setattr(default, size_field(name) or "name", 3)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -197,10 +200,17 @@ def test_fields_that_are_no_whole_numbers_are_checked_too(name: str, field: str)
         assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_an_environment_beyond_memory_is_refused_before_it_is_built(name: str) -> None:
+@pytest.mark.parametrize(("name", "field"), [(name, field) for name in TABLES if (field := size_field(name))])
+def test_an_environment_beyond_memory_is_refused_before_it_is_built(name: str, field: str) -> None:
     with pytest.raises(ValueError, match=r"of at most \d+ entries, got .* = \d+; lower (horizon|size)"):
-        spec(name, **{size_field(name): 100_000_000})
+        spec(name, **{field: 100_000_000})
+
+
+def test_only_environments_of_plugins_may_have_a_fixed_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, expected in (("dprl.envs.duel", "n_states"), ("duel", None)):
+        duel = dataclasses.make_dataclass("Duel", [("horizon", int, 4)], frozen=True, namespace={"__module__": module})
+        monkeypatch.setitem(ENVIRONMENTS, "duel", duel)
+        assert size_field("duel") == expected
 
 
 def transition_counts(mdp: FiniteMDP, episodes: int, seed: int) -> NDArray[np.int64]:
