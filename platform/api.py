@@ -179,7 +179,8 @@ def compose(*certificates: CertificateSource, disjoint: bool = False) -> Certifi
     """Return the joint certificate of several runs, from the joint privacy curve of one user.
 
     certificates: as for `verify`. disjoint: whether no user is in two runs, so that the worst run counts. Raises
-    UserError if one does not stand, or if trust model, adjacency or unit differ.
+    UserError if one does not stand, if two paths lead to one run or to runs of equal settings and seed, or if trust
+    model, adjacency or unit differ.
     """
     return composed(certificates, disjoint)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dprl.platform.errors import UserError, broken_rule
+from dprl.platform.results.cell_folder import CellFolder
 from dprl.privacy import Certificate, LedgerError
 from dprl.privacy.verification import Verification, compose_certificates, verify
 
@@ -66,6 +67,31 @@ def composed(sources: Sequence[CertificateSource], disjoint: bool) -> Certificat
     """Return the joint certificate of several runs. Raises UserError if they cannot be composed."""
     labelled = [pair for source in sources for pair in certificates_in(source).items()]
     try:
-        return compose_certificates([one for _, one in labelled], disjoint, [label for label, _ in labelled])
+        found = compose_certificates([one for _, one in labelled], disjoint, [label for label, _ in labelled])
     except LedgerError as error:
         raise UserError(f"CERT: {error}") from None
+    _require_separate_runs([source for source in sources if isinstance(source, str | Path)])
+    return found
+
+
+def _require_separate_runs(paths: Sequence[str | Path]) -> None:
+    """Raise UserError if two paths lead to one run, or to cells with equal settings and seed.
+
+    Equal certificates may be of separate runs: they state neither the seed nor the run.
+    """
+    files, drawn_by = set[Path](), set[str]()
+    for path in map(Path, paths):
+        file = (path / NAME if path.is_dir() else path).resolve()
+        if file in files:
+            rule = "must name each run once: its noise is not independent of itself"
+            raise broken_rule("CERT", rule, str(path), "name the certificate of another run, or leave it out")
+        files.add(file)
+        cell = CellFolder(file.parent)
+        if file != cell.certificate_file or not cell.experiment_file.is_file():
+            continue
+        if not any((each["randomness"] or {}).get("entropy") == "seed" for each in certificates_in(file).values()):
+            continue
+        if cell.path.name in drawn_by:  # the digest of settings and seed
+            rule = "must be of runs with independent noise, and another one has equal settings and an equal seed"
+            raise broken_rule("CERT", rule, str(path), "run one of them with another seed")
+        drawn_by.add(cell.path.name)

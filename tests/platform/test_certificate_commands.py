@@ -78,6 +78,10 @@ def test_a_plan_is_the_certificate_of_its_noise(capsys: pytest.CaptureFixture[st
         (["certify", "one.json"], "one.json: must be a config, got a certificate; run `.* verify one.json`"),
         (["certify", "both.json"], "both.json: must be a config, got a certificate; run `.* verify both.json`"),
         (["compose", "one.json", "ldp.json"], "CERT: trust_model must be the same in all of them, got 'jdp' and 'ldp'"),
+        (
+            ["compose", "one.json", "./one.json"],
+            "CERT: must name each run once: .*, got 'one.json'; name the certificate",
+        ),
         (["compose", "one.json", "--out", "no/where/x.json"], "--out: must be a file that can be written"),
     ],
 )
@@ -122,8 +126,9 @@ def test_a_folder_is_verified_and_a_changed_number_found(file: str, capsys: pyte
 def test_what_runs_prove_together_is_a_certificate(
     file: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, root: Path
 ) -> None:
-    both = str(tmp_path / "both.json")
-    assert main(["compose", file, file, "--out", both]) == 0
+    both, other = str(tmp_path / "both.json"), str(tmp_path / "other.json")
+    Path(other).write_text(Path(file).read_text())
+    assert main(["compose", file, other, "--out", both]) == 0
     text = capsys.readouterr().out
     assert "composed noise proves 1.403 at delta 2e-06, claimed 2" in text
     assert "epsilon 1.455 at delta 1e-06" in text
@@ -145,3 +150,29 @@ def test_python_takes_paths_contents_and_certificates(file: str) -> None:
     assert together.proof.epsilon_at_claimed_delta < 3.0
     with pytest.raises(dprl.UserError, match="must stand to be composed"):
         dprl.compose(plan.to_dict() | {"users": 3})
+
+
+def test_runs_that_share_their_noise_are_not_composed(tmp_path: Path) -> None:
+    """Of equal settings and seed; certificates themselves state no seed, so equal ones may be of separate runs."""
+
+    def run(name: str, **settings: Any) -> dprl.Sweep:
+        env = {"name": "riverswim", "n_states": 3, "horizon": 2}
+        config = {"algorithm": "private_ucb_vi", "env": env, "privacy": {"model": "jdp", "epsilon": 1.0}}
+        return dprl.run(config, name=name, storage=tmp_path, episodes=20, seeds=1, quiet=True, **settings)
+
+    def cell(of: dprl.Sweep) -> Path:
+        return of.layout.cell_folder(of.frame["cell"][0])
+
+    first, again, other = run("first"), run("again"), run("other", seed=5)
+    assert first.certificate()["checksum"] == other.certificate()["checksum"]
+    assert dprl.verify(dprl.compose(cell(first), cell(other))).stands
+    with pytest.raises(
+        dprl.UserError, match=r"^CERT: must be of runs with independent noise, and another one has equal"
+    ):
+        dprl.compose(cell(first), cell(again))
+    with pytest.raises(
+        dprl.UserError, match=r"^CERT: must name each run once: its noise is not independent of itself, "
+    ):
+        dprl.compose(cell(first), cell(first) / "certificate.json", disjoint=True)
+    drawn = [run(name, noise={"entropy": "os"}) for name in ("os_1", "os_2")]
+    assert dprl.verify(dprl.compose(*map(cell, drawn))).stands
