@@ -97,22 +97,18 @@ def grid(*alternatives: object, **settings: object) -> dict[str, Any]:
     if bool(alternatives) == bool(settings):
         raise UserError("grid: needs either alternatives or settings, got both or none; write e.g. grid(1, 2)")
     if alternatives:
-        for each in alternatives:
-            if isinstance(each, range) or getattr(each, "ndim", None):
-                raise broken_rule("grid", "must have values as alternatives", repr(each), "write grid(*values)")
+        if any(isinstance(each, range) or getattr(each, "ndim", 0) for each in alternatives):
+            raise broken_rule("grid", "must have values as alternatives", list(alternatives), "write grid(*values)")
         return {GRID: list(alternatives)}
     return {key: _grid_of(key, value) for key, value in settings.items()}
 
 
 def _grid_of(key: str, value: Any) -> Any:  # noqa: ANN401
     """Return the grid of a sequence, or a single value unchanged."""
-    dimensions = getattr(value, "ndim", 0)
-    if dimensions > 1:
-        rule = "must be one value or a sequence of 1 dimension"
-        raise broken_rule(f"grid: {key}", rule, f"shape {value.shape}", "write e.g. [1, 3]")
-    if isinstance(value, list | tuple | range):
-        return {GRID: list(value)}
-    return {GRID: value.tolist()} if dimensions == 1 else value
+    if getattr(value, "ndim", 0) > 1:
+        raise broken_rule(f"grid: {key}", "must be values of 1 dimension", f"shape {value.shape}", "write e.g. [1, 3]")
+    value = value.tolist() if getattr(value, "ndim", 0) == 1 else value
+    return {GRID: list(value)} if isinstance(value, list | tuple | range) else value
 
 
 def experiments(config: Config | None = None, **settings: Any) -> list[Experiment]:  # noqa: ANN401
@@ -279,10 +275,7 @@ class Sweep:
         return compose(self._charts[figure], style_of(style, width=width))
 
     def report(self, out: str | Path | None = None) -> Path:
-        """Write the report of the sweep and return its page: report.html in the sweep's folder, or in `out`.
-
-        Raises UserError for a folder that cannot be written.
-        """
+        """Write the report and return its page, in the sweep's folder or in `out`. Raises UserError if it cannot."""
         from dprl.platform.commands.base import unwritable
         from dprl.platform.reports.pages.writing import SweepReport
 
