@@ -102,9 +102,7 @@ def test_a_grid_takes_any_sequence(values: Any) -> None:
 
 
 def test_a_grid_of_arrays_is_refused_in_one_line() -> None:
-    with pytest.raises(
-        dprl.UserError, match=r"^grid: epsilon: must be values of 1 dim.*shape \(2, 1\)"
-    ):
+    with pytest.raises(dprl.UserError, match=r"^grid: epsilon: must be values of 1 dim.*shape \(2, 1\)"):
         dprl.grid(epsilon=np.ones((2, 1)))
     for values in (np.array([1, 3]), range(3)):
         with pytest.raises(dprl.UserError, match=r"^grid: must have values as alternatives, got .*; write grid\(\*val"):
