@@ -299,7 +299,10 @@ def _refuted_by_audit(stated: Mapping[str, Any], found: Certificate) -> Iterator
         yield Difference("audit.contradicts_proof", True, False)
     if "epsilon_lb" in audit and not _number(audit["epsilon_lb"]) <= most * (1.0 + _TOLERANCE):
         yield Difference("audit.epsilon_lb", audit["epsilon_lb"], most)
-    if audit.get("verdict") == "refuted" and found.verdict == "holds":
+    claim, refuted = audit.get("probe_claim", {}), audit.get("verdict") == "refuted"
+    for field, bound in (("epsilon_lb", "epsilon"), ("delta_lb", "delta")):
+        refuted |= bound in claim and _number(audit[field]) > _number(claim[bound]) * (1.0 + _TOLERANCE)
+    if refuted and found.verdict == "holds":
         yield Difference("audit.verdict", "refuted", "not refuted")
 
 

@@ -45,8 +45,10 @@ def run(options: argparse.Namespace) -> int:
         else:
             for label, each in results.items():
                 lines = [f"{label}: {f'stands. {verdict_line(found[label])}' if each.stands else 'DOES NOT STAND'}"]
-                if found[label]["version"] != __version__:
-                    lines.append(f"  of version {found[label]['version']}: looser bounds and other texts may stand")
+                if each.stands and found[label]["version"] != __version__:
+                    lines.append(
+                        f"  made by dprl {found[label]['version']}: bounds may be looser, and texts are others"
+                    )
                 say("\n".join([*lines, *(f"  {difference}" for difference in each.differences)]))
             say(f"Taken as stated: {', '.join(TAKEN_AS_STATED)} (see docs/certificates.md).")
     return EXIT_DONE if all(each.stands for each in results.values()) else EXIT_SOME_FAILED

@@ -73,11 +73,6 @@ class CellFolder:
         return self.path.parent / "charges" / f"{self.path.name}-{seed_index}.journal"
 
     @property
-    def charged(self) -> bool:
-        """Whether users of real releases were charged here, in this or an earlier attempt."""
-        return any(self.charges_file(0).parent.glob(f"{self.path.name}-*.journal"))
-
-    @property
     def state_file(self) -> Path:
         """The checkpoint; gone once the cell is finished."""
         return self.path / "state.npz"

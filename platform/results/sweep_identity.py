@@ -80,21 +80,12 @@ class Grid:
         return list(dict.fromkeys(str(cell.get(key, "-")) for cell in self.cells.values()))
 
 
-def require_same_meaning(name: str, before: Grid, now: Grid, n_finished: int, n_charged: int) -> None:
-    """Raise UserError if `now` is another grid than `before`, and cells of that are finished or have charged users.
+def require_same_meaning(name: str, before: Grid, now: Grid, n_finished: int) -> None:
+    """Raise UserError if `now` is another grid than `before` with its `n_finished` finished cells.
 
-    If there are none, nothing is lost, and the new grid takes over the name. Charges are never forgotten: a cell with
-    other settings or code would not count those of its earlier attempts.
+    If no cell is finished, nothing is lost, and the new grid takes over the name.
     """
-    if now.continues(before):
-        return
-    if n_charged:
-        raise UserError(
-            f"name: {name!r} has {counted(n_charged, 'cell')} whose users were charged for a release, got "
-            f"{now.difference(before)}; choose another name, and for users who take part again add the epsilons up: "
-            "dprl compose"
-        )
-    if not n_finished:
+    if now.continues(before) or not n_finished:
         return
     seeds = set(now.values("seeds")) != set(before.values("seeds"))
     other = "another name (for more seeds also a seed beyond them; a report can pool both)" if seeds else "another name"

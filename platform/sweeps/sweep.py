@@ -6,7 +6,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -141,11 +141,26 @@ def _writing(layout: SweepLayout) -> Iterator[None]:
 
 def _require_name(layout: SweepLayout, grid: Grid, fresh: bool) -> None:
     """Raise UserError if the sweep's name stands for another grid already."""
-    before = Grid.read(layout.grid_file)
-    if before is not None:
-        folders = [CellFolder(layout.cell_folder(digest)) for digest in before.cells]
-        charged = sum(folder.charged for folder in folders)
-        require_same_meaning(layout.name, before, grid, 0 if fresh else sum(each.finished for each in folders), charged)
+    before = None
+    with suppress(*((UserError,) if fresh else ())):  # a damaged file is no obstacle to a fresh start
+        before = Grid.read(layout.grid_file)
+    if before is None or not grid.continues(before):
+        _require_no_charges(layout, grid)
+    if before is not None and not fresh:
+        finished = sum(CellFolder(layout.cell_folder(digest)).finished for digest in before.cells)
+        require_same_meaning(layout.name, before, grid, finished)
+
+
+def _require_no_charges(layout: SweepLayout, grid: Grid) -> None:
+    """Raise UserError if cells outside of `grid` have charged users of a release: their charges would not count."""
+    journals = layout.cell_folder("charges")
+    charged = {file.name.rpartition("-")[0] for file in journals.glob("*.journal")} - grid.cells.keys()
+    if charged:
+        raise UserError(
+            f"name: {layout.name!r} has charged users of a release in {counted(len(charged), 'cell')} of other "
+            f"settings or code, got their journals in {journals}; choose another name, and for users who take part "
+            "again compose the certificates (dprl compose)"
+        )
 
 
 class _Sweep:

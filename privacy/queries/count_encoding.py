@@ -64,6 +64,8 @@ class CountEncoding:
     def __post_init__(self) -> None:
         if self.kind not in RELEASED_FAMILIES:
             raise ValueError(f"families must be one of {', '.join(RELEASED_FAMILIES)}, got {self.kind!r}; choose one")
+        if getattr(self.needed, "n_pairs", 0):
+            raise ValueError("n_pairs must be 0 for the needed families: it follows from their widths; leave it out")
         others = self.needed.families[1:]
         if self.kind == "marginal" and any(f.marginal_of not in ("", self._finest.name) for f in self.needed.families):
             raise ValueError(

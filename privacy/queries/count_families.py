@@ -150,9 +150,9 @@ class PooledFamilies(CountFamilies):
     def __post_init__(self) -> None:
         super().__post_init__()
         widths = [family.width for family in self.families]
-        if min(self.visits_per_user, self.n_pairs) < 0 or (
-            self.visits_per_user and any(width % self.limited for width in widths)
-        ):
+        if self.n_pairs < 0:
+            raise ValueError(f"n_pairs must be at least 0, got {self.n_pairs}; leave it out")
+        if self.visits_per_user < 0 or (self.visits_per_user and any(width % self.limited for width in widths)):
             raise ValueError(
                 f"visits_per_user must be 0 unless the narrowest family's width divides all others, got "
                 f"{self.visits_per_user} with widths {widths}; a cell's visits would not be limited"

@@ -128,7 +128,7 @@ def weighted_bound(encoding: CountEncoding, noise: NoiseSpec, sums: WeightedSums
     """Return E: with probability 1 - beta none of the weighted sums has an error above E.
 
     Weights in [0, 1] need no larger bound than weights of 1: for continuous noise see `Counter.error_bound`;
-    whole-number noise and unary encodings have bounds by moment generating functions, a few per cent larger. The sums
+    whole-number noise and encodings have bounds by moment generating functions, a few per cent larger. The sums
     may depend on each other, because their failure probabilities are added.
 
     Raises ValueError with printed bounds, because no paper has one for weighted sums.

@@ -56,7 +56,8 @@ COMMANDS = {
         "compose {cell} jdp.json",
         "compose jdp.json ldp.json",
         "compose jdp.json jdp.json",
-        "compose jdp.json jdp.json --disjoint",
+        "compose jdp.json again.json",
+        "compose jdp.json again.json --disjoint",
     ],
     "words": ["nonsense", "sweep", "sweep nonsense", "run smoke --seeds 0", "plot", "new env", "ui --port x"],
 }
@@ -71,7 +72,7 @@ def test_outputs_are_unchanged(
     monkeypatch.setenv("DPRL_HOME", str(home))
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
     monkeypatch.chdir(tmp_path)
-    for file, i in (("jdp.json", 1), ("ldp.json", 2)):
+    for file, i in (("again.json", 1), ("jdp.json", 1), ("ldp.json", 2)):
         certificate = load_cells(config_files()["smoke"])[i].certificate().to_dict()
         Path(file).write_text(json.dumps(certificate))
     Path("forged.json").write_text(json.dumps({**certificate, "proved": {**certificate["proved"], "pure_epsilon": 1}}))

@@ -350,6 +350,10 @@ def test_what_follows_from_the_curve_of_another_version_may_prove_less_only(path
     assert not verify(changed(certificate, path, stated / factor, seal=True)).stands
 
 
+MEASURED = {"contradicts_proof": False, "epsilon_lb": 0.5, "delta_lb": 1e-6, "verdict": "not refuted"}
+MEASURED |= {"probe_claim": {"epsilon": 0.5, "delta": 1e-6}}
+
+
 @pytest.mark.parametrize(
     ("audit", "field"),
     [
@@ -358,6 +362,9 @@ def test_what_follows_from_the_curve_of_another_version_may_prove_less_only(path
         ({"contradicts_proof": False, "epsilon_lb": "nonsense", "verdict": "not refuted"}, "audit.epsilon_lb"),
         ({"contradicts_proof": False, "epsilon_lb": 0.9, "verdict": "refuted"}, "audit.verdict"),
         ({"contradicts_proof": False, "epsilon_lb": 1.0, "verdict": "not refuted"}, ""),
+        ({**MEASURED, "epsilon_lb": 0.6}, "audit.verdict"),
+        ({**MEASURED, "delta_lb": 1e-5}, "audit.verdict"),
+        (MEASURED, ""),
         ({"verdict": "not sampled", "note": "the probe cannot be built"}, ""),
     ],
 )

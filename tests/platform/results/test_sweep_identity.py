@@ -70,18 +70,23 @@ def test_a_name_or_a_fresh_start_lets_another_grid_run(home: Path) -> None:
 def test_charges_of_releases_are_never_forgotten(home: Path, fresh: bool) -> None:
     """A journal of a cell whose settings have changed since: its users would not count as asked before."""
     digest = cells_of(home)[0].digest
-    folder = CellFolder(next(home.glob(f"sweeps/small/cells/{digest[:6]}*")))
-    folder.charges_file(1).parent.mkdir()
-    folder.charges_file(1).write_bytes(b"charges")
+    journal = CellFolder(home / "sweeps/small/cells" / digest).charges_file(1)
+    journal.parent.mkdir()
+    journal.write_bytes(b"charges")
     before = files(home)
     with pytest.raises(UserError) as refused:
         run_sweep(cells_of(home, episodes=401), options(home, fresh=fresh))
     assert str(refused.value) == (
-        "name: 'small' has 1 cell whose users were charged for a release, got episodes 400 -> 401; choose another "
-        "name, and for users who take part again add the epsilons up: dprl compose"
+        f"name: 'small' has charged users of a release in 1 cell of other settings or code, got their journals in "
+        f"{journal.parent}; choose another name, and for users who take part again compose the certificates "
+        "(dprl compose)"
     )
     assert files(home) == before
     run_sweep(cells_of(home, privacy=THREE), options(home, fresh=fresh))
+    run_sweep(cells_of(home, privacy=PRIVATE), options(home))  # a smaller grid may leave the charged cell out
+    (home / "sweeps/small/grid.json").unlink()
+    with pytest.raises(UserError, match="has charged users of a release in 1 cell"):
+        run_sweep(cells_of(home, privacy=PRIVATE), options(home, fresh=fresh))
 
 
 def test_a_grid_may_grow_and_shrink(home: Path) -> None:

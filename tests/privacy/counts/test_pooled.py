@@ -94,6 +94,15 @@ def test_no_two_records_differ_by_more(seed: int, visits: int, kind: str) -> Non
     assert np.count_nonzero(changed) <= row.cells
 
 
+@pytest.mark.parametrize("kind", ["separate", "marginal", "one_hot"])
+def test_the_limit_of_visits_follows_from_the_families(kind: str) -> None:
+    """A certificate with another number of pairs would state less sensitivity than its users have."""
+    with pytest.raises(ValueError, match="n_pairs must be 0 for the needed families"):
+        CountEncoding(replace(pooled(1), n_pairs=2), kind)
+    with pytest.raises(ValueError, match="n_pairs must be at least 0, got -1"):
+        replace(pooled(1), n_pairs=-1)
+
+
 @pytest.mark.parametrize("visits", [1, 2])
 @pytest.mark.parametrize(("kind", "known"), [("one_hot", False), ("one_hot", True), ("marginal", True)])
 def test_the_sensitivity_of_released_cells_is_attained(kind: str, known: bool, visits: int) -> None:
