@@ -347,9 +347,7 @@ _LOSSES: dict[type[PrivacyCurve], _Rule] = {
         "pure_epsilon", "pure", "Laplace mechanism: Dwork, McSherry, Nissim, Smith 2006, Proposition 1", _LOSS_SUMS
     ),
     RoundedGaussianLoss: _Rule("mu", "l2 / sigma", "Rounded Gaussian: Peikert 2010, Theorem 3.1"),
-    OneHotResponses: _Rule(
-        "pure_epsilon", "n * epsilon_0", "One-hot vectors: Wang, Blocki, Li, Jha 2017, sec. 4"
-    ),
+    OneHotResponses: _Rule("pure_epsilon", "n * epsilon_0", "One-hot vectors: Wang, Blocki, Li, Jha 2017, sec. 4"),
     GaussianDP: _Rule("mu", "mu", "Gaussian mechanism: Balle, Wang 2018, Theorem 8"),
     DiscreteGaussianLoss: _Rule(
         "rho", "n / (2 * sigma**2)", "Discrete Gaussian: Canonne, Kamath, Steinke 2020, Theorem 7"

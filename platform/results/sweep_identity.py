@@ -95,6 +95,17 @@ def require_same_meaning(name: str, before: Grid, now: Grid, n_finished: int) ->
     )
 
 
+def require_no_charges(name: str, journals: Path, now: Grid) -> None:
+    """Raise UserError if cells outside of `now` have charged users of a release: their charges would not count."""
+    charged = {file.name.rpartition("-")[0] for file in journals.glob("*.journal")} - now.cells.keys()
+    if charged:
+        raise UserError(
+            f"name: {name!r} has charged users of a release in {counted(len(charged), 'cell')} of other settings or "
+            f"code, got their journals in {journals}; choose another name, and for users who take part again compose "
+            "the certificates (dprl compose)"
+        )
+
+
 def _shown(values: Sequence[str]) -> str:
     if len(values) == 1:
         return values[0]

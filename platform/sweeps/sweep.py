@@ -23,7 +23,7 @@ from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.home import storage_words
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.results.summary import block_column
-from dprl.platform.results.sweep_identity import Grid, Stages, require_same_meaning
+from dprl.platform.results.sweep_identity import Grid, Stages, require_no_charges, require_same_meaning
 from dprl.platform.sweeps.address import joined_cluster
 from dprl.platform.sweeps.cell import CellProgress, second_release
 from dprl.platform.sweeps.compiling import compile_kernels
@@ -145,22 +145,10 @@ def _require_name(layout: SweepLayout, grid: Grid, fresh: bool) -> None:
     with suppress(*((UserError,) if fresh else ())):  # a damaged file is no obstacle to a fresh start
         before = Grid.read(layout.grid_file)
     if before is None or not grid.continues(before):
-        _require_no_charges(layout, grid)
+        require_no_charges(layout.name, layout.cell_folder("charges"), grid)
     if before is not None and not fresh:
         finished = sum(CellFolder(layout.cell_folder(digest)).finished for digest in before.cells)
         require_same_meaning(layout.name, before, grid, finished)
-
-
-def _require_no_charges(layout: SweepLayout, grid: Grid) -> None:
-    """Raise UserError if cells outside of `grid` have charged users of a release: their charges would not count."""
-    journals = layout.cell_folder("charges")
-    charged = {file.name.rpartition("-")[0] for file in journals.glob("*.journal")} - grid.cells.keys()
-    if charged:
-        raise UserError(
-            f"name: {layout.name!r} has charged users of a release in {counted(len(charged), 'cell')} of other "
-            f"settings or code, got their journals in {journals}; choose another name, and for users who take part "
-            "again compose the certificates (dprl compose)"
-        )
 
 
 class _Sweep:
