@@ -46,9 +46,8 @@ def run(options: argparse.Namespace) -> int:
             for label, each in results.items():
                 lines = [f"{label}: {f'stands. {verdict_line(found[label])}' if each.stands else 'DOES NOT STAND'}"]
                 if each.stands and found[label]["version"] != __version__:
-                    lines.append(
-                        f"  made by dprl {found[label]['version']}: bounds may be looser, and texts are others"
-                    )
+                    made = f"made by dprl {found[label]['version']}"
+                    lines.append(f"  {made}: its bounds may be looser, and its texts are not compared")
                 say("\n".join([*lines, *(f"  {difference}" for difference in each.differences)]))
             say(f"Taken as stated: {', '.join(TAKEN_AS_STATED)} (see docs/certificates.md).")
     return EXIT_DONE if all(each.stands for each in results.values()) else EXIT_SOME_FAILED

@@ -281,7 +281,7 @@ class UnaryEncoder:
 
     @property
     def variance(self) -> float:
-        """The same for one cell."""
+        """The mean variance that one user adds to one cell of a row."""
         return self.mean_variance(1)
 
     @property

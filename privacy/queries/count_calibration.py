@@ -118,11 +118,11 @@ def _ranked(budget: CountBudget) -> list[tuple[float, Mechanism | UnaryEncoder]]
 def detection_threshold(report: Mechanism | UnaryEncoder, budget: CountBudget) -> float:
     """Return the number N of visits whose released count, after all n users, has the standard deviation N.
 
-    The variance of this count is N (1 + v - u) + n u. A user adds the variance v to a count of visits that they
-    enter and u to each of the others (of all steps, if they are pooled), and N is the variance of the visits
-    themselves. With additive noise v = u. A large n u hides rare visits, needed for exploration, and a large v blurs
-    frequent ones. Of families `by_bound` it is the largest standard deviation of the noise on any
-    count: all n users visit it, in as many of the pooled steps as makes most noise.
+    The variance of this count is N (1 + v - u) + n u. A user adds the variance v to a count of visits that they enter
+    and u to each of the others (of all steps, if they are pooled), and N is the variance of the visits themselves. With
+    additive noise v = u. A large n u hides rare visits, needed for exploration, and a large v blurs frequent ones. Of
+    families `by_bound` it is the largest standard deviation of the noise on any count: all n users visit it, in as many
+    of the pooled steps as makes most noise.
     """
     encoding = budget.encoding
     summands = max((encoding.summands(family) for family in encoding.needed.families if family.indicator), default=1)
