@@ -76,10 +76,12 @@ def test_charges_of_releases_are_never_forgotten(home: Path, fresh: bool) -> Non
     before = files(home)
     with pytest.raises(UserError) as refused:
         run_sweep(cells_of(home, episodes=401), options(home, fresh=fresh))
-    assert str(refused.value) == (
-        f"name: 'small' has charged users of a release in 1 cell of other settings or code, got their journals in "
-        f"{journal.parent}; choose another name, and for users who take part again compose the certificates "
-        "(dprl compose)"
+    said = str(refused.value)  # shortened in the middle where the folder is long
+    assert said.startswith(
+        "name: 'small' has charged users of a release in 1 cell of other settings or code, got their "
+    )
+    assert said.endswith(
+        "; choose another name, and for users who take part again compose the certificates (dprl compose)"
     )
     assert files(home) == before
     run_sweep(cells_of(home, privacy=THREE), options(home, fresh=fresh))
