@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import dis
 import hashlib
 import inspect
@@ -116,7 +117,8 @@ class _Code:
         self._texts.append(")")
 
     def _add_pickled(self, value: Any) -> None:  # noqa: ANN401
-        reduced = value.__reduce_ex__(4)
+        of_class = copyreg.dispatch_table.get(type(value))
+        reduced = of_class(value) if of_class else value.__reduce_ex__(4)
         if isinstance(reduced, str):
             self._texts.append(f"{getattr(value, '__module__', '')}.{reduced}")
         else:

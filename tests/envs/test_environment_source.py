@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -158,6 +159,11 @@ def test_a_program_from_standard_input_has_digests_of_its_code(tmp_path: Path) -
         *([printed("", str(file), unit) for unit in ("1.0", "1.0", "2.0")] for file in (script, by_exec)),
     ):
         assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize(("value", "other"), [(np.exp, np.log), (re.compile("a+"), re.compile("b+")), ({1, 2}, {1, 3})])
+def test_values_that_pickle_reduces_by_their_class_count(value: Any, other: Any) -> None:
+    assert source(_closure(value)) == source(_closure(value)) != source(_closure(other))
 
 
 def test_a_value_that_has_no_digest_is_refused() -> None:
