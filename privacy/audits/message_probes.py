@@ -114,19 +114,24 @@ def changed_cells(n: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return ones, tuple(1.0 - value for value in ones)
 
 
-def _randomized(mechanism: VectorMechanism, vector: Float64Array, kept: int) -> Callable[[int, int, Key], Float64Array]:
-    """Return the sender of a vector in world 1 and of its opposite in world 0; it returns the first `kept` numbers."""
+def _opposite(
+    fill: Callable[..., None], mechanism: VectorMechanism, vector: Float64Array, kept: int = 1
+) -> Callable[[int, int, Key], Float64Array]:
+    """Return the sender of a vector in world 1 and of its opposite in world 0; it returns the first `kept` numbers.
+
+    fill: the client's sampler or the server's, `_randomize_all` or `_release_all`.
+    """
 
     def send(world: int, runs: int, key: Key) -> Float64Array:
         messages = np.empty((runs, kept))
-        _randomize_all(messages, vector if world else -vector, mechanism.vector_noise(key))
+        fill(messages, vector if world else -vector, mechanism.vector_noise(key), np.ones(runs))
         return messages
 
     return send
 
 
 @kernel
-def _randomize_all(messages: Float64Array, vector: Float64Array, noise: VectorNoise) -> None:
+def _randomize_all(messages: Float64Array, vector: Float64Array, noise: VectorNoise, _: Float64Array) -> None:
     message = np.empty(noise.message_length)
     for run in range(messages.shape[0]):
         fill_message(message, vector, noise, run)
@@ -134,24 +139,13 @@ def _randomize_all(messages: Float64Array, vector: Float64Array, noise: VectorNo
 
 
 @kernel
-def _release_all(sums: Float64Array, vector: Float64Array, present: Float64Array, noise: VectorNoise) -> None:
+def _release_all(sums: Float64Array, vector: Float64Array, noise: VectorNoise, present: Float64Array) -> None:
     """Fill sums float64[runs, kept] with released sums of a vector, where present float64[runs] is 1, or of none."""
     total, message, out = np.zeros_like(vector), np.zeros_like(vector), np.zeros_like(vector)
     vectors = vector.reshape((1, vector.shape[0]))
     for run in range(sums.shape[0]):
         release_sum(total, message, noise, vectors[: int(present[run])], run, out)
         sums[run] = out[: sums.shape[1]]
-
-
-def _summed(mechanism: VectorMechanism, vector: Float64Array) -> Callable[[int, int, Key], Float64Array]:
-    """Return the sender of a trusted server's sum of one vector, of its opposite in world 0: the first number."""
-
-    def send(world: int, runs: int, key: Key) -> Float64Array:
-        sums = np.empty((runs, 1))
-        _release_all(sums, vector if world else -vector, np.ones(runs), mechanism.vector_noise(key))
-        return sums
-
-    return send
 
 
 def clipped_gradients(mechanism: ClippedLaplace | ClippedGaussian, summed: bool = False) -> MessageProbe:
@@ -164,7 +158,7 @@ def clipped_gradients(mechanism: ClippedLaplace | ClippedGaussian, summed: bool 
     def score(messages: Float64Array) -> Float64Array:
         return additive_ratios(mechanism.additive, mechanism.grid, messages, vector[:1], -vector[:1])
 
-    send = _summed(mechanism, vector) if summed else _randomized(mechanism, vector, 1)
+    send = _opposite(_release_all if summed else _randomize_all, mechanism, vector)
     return MessageProbe(f"g = +-C/2 e_1, scale {mechanism.scale:.4g}", send, score)
 
 
@@ -181,7 +175,7 @@ def sampled_gradients(mechanism: SampledGaussian) -> MessageProbe:
         sums, coins = np.empty((runs * rounds, 1)), np.empty(runs * rounds)
         fill_uniform(coins, derived_key(key, "draws"), np.uint64(0))
         present = (world * (coins < rate)).astype(np.float64)
-        _release_all(sums, size * _first(mechanism.law), present, mechanism.law.vector_noise(key))
+        _release_all(sums, size * _first(mechanism.law), mechanism.law.vector_noise(key), present)
         return sums.reshape(runs, rounds)
 
     def score(messages: Float64Array) -> Float64Array:
@@ -206,7 +200,7 @@ def privunit_gradients(mechanism: PrivUnit) -> MessageProbe:
         along = messages[:, 0]
         return (along >= mechanism.threshold).astype(np.float64) - (-along >= mechanism.threshold).astype(np.float64)
 
-    send = _randomized(mechanism, _first(mechanism), 1)
+    send = _opposite(_randomize_all, mechanism, _first(mechanism))
     return MessageProbe(f"antipodal directions, cap {mechanism.threshold:.4g}", send, score)
 
 
@@ -223,7 +217,7 @@ def sign_gradients(mechanism: ProjectedRandomSign) -> MessageProbe:
         _signs_for(scores, messages, gradient)
         return scores
 
-    send = _randomized(mechanism, gradient, mechanism.message_length)
+    send = _opposite(_randomize_all, mechanism, gradient, mechanism.message_length)
     return MessageProbe(f"opposite gradients, {mechanism.projections} bits", send, score)
 
 

@@ -99,8 +99,8 @@ def test_the_noise_of_a_trusted_server_is_attacked_where_it_is_drawn(
     """The sums are those of the server's own release, which has weaker noise here."""
     release = message_probes._release_all
 
-    def weaker(sums: Any, vector: Any, present: Any, noise: Any) -> None:
-        release(sums, vector, present, noise._replace(noise=noise.noise._replace(scale=noise.noise.scale / 4.0)))
+    def weaker(sums: Any, vector: Any, noise: Any, present: Any) -> None:
+        release(sums, vector, noise._replace(noise=noise.noise._replace(scale=noise.noise.scale / 4.0)), present)
 
     if less:
         monkeypatch.setattr(message_probes, "_release_all", weaker)
