@@ -202,7 +202,7 @@ class GradientCollectionConfig(AlgorithmConfig):
             raise ValueError("env must be one environment with one agent, got None; call environment(...)")
         if self.is_multi_agent:
             named = ", ".join(sorted(map(str, self.policies)))
-            raise ValueError(f"policies must be the one of a single agent, got {named}; leave multi_agent(...) out")
+            raise ValueError(f"policies must be that of a single agent, got {named}; leave multi_agent(...) out")
         if not isinstance(self.seed, int) or self.seed < 0:
             raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}; call debugging(seed=0)")
 

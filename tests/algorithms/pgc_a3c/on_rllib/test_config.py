@@ -132,7 +132,7 @@ def test_a_sweep_may_vary_what_is_nested() -> None:
             "sample_timeout_s must exceed round_seconds, 2, got 2",
         ),
         (lambda c: c.environment(Corridor).training(padded=True), "padded must be False in the torch lane"),
-        (lambda c: c.multi_agent(policies={"b", "a"}), "policies must be the one of a single agent, got a, b; leave "),
+        (lambda c: c.multi_agent(policies={"b", "a"}), "policies must be that of a single agent, got a, b; leave "),
     ],
 )
 def test_bad_settings_are_refused_in_one_line(change: Any, message: str) -> None:
