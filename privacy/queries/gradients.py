@@ -195,7 +195,7 @@ class GradientQuery(Query):
     Raises:
         LedgerError: for a bit with a gradient without noise, because nothing would be private; for a trusted server's
             window with a law that is no additive noise; for a window with bits; for shuffled messages without noise, or
-            fewer than two of them.
+            fewer than two of them; for `release_scores` that do not say whether bits are sent.
     """
 
     law: VectorMechanism | RawVector
@@ -213,6 +213,11 @@ class GradientQuery(Query):
     def __post_init__(self) -> None:
         if isinstance(self.law, RawVector) and self.response is not None:
             raise LedgerError("a bit on the score needs a gradient with noise; without one nothing is private")
+        if self.release_scores not in (("simulator", "none") if self.response is None else ("private",)):
+            raise LedgerError(
+                "release_scores must be private if bits are sent, otherwise simulator or none, got "
+                f"{self.release_scores!r} with the response {self.response}; correct it"
+            )
         if self.shuffled:
             if isinstance(self.law, RawVector) or self.response is not None or not 2 <= self.window <= MOST_SHUFFLED:
                 raise LedgerError(

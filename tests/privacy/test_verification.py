@@ -203,6 +203,16 @@ def test_a_field_that_the_facts_do_not_imply_is_named(path: Path, value: Any, fo
     assert found_in(changed(written(), path, value, seal=True)) >= found
 
 
+@pytest.mark.parametrize("kind", [kind for kind in EVERY if kind.startswith("gradients ")])
+def test_what_is_done_with_scores_is_checked(kind: str) -> None:
+    certificate = written(kind)
+    told = certificate["query"]["release_scores"]
+    for other in {"simulator", "private", "magic"} - {told}:
+        found = found_in(changed(certificate, ("query", "release_scores"), other, seal=True))
+        allowed = kind in NOISELESS and {other, told} == {"simulator", "none"}
+        assert allowed or "facts" in found or any(field.startswith("excluded") for field in found), (told, other, found)
+
+
 def test_a_field_is_stated_once_and_no_other_field_is() -> None:
     """A key with a dot must not pass for the nested field that readers look up."""
     certificate = written()
