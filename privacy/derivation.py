@@ -30,9 +30,9 @@ from dprl.privacy.mechanisms import GramMechanism
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.gradients import GRID
 from dprl.privacy.mechanisms.gram import GramRelease, gram_sensitivity
+from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder, encodings
 from dprl.privacy.mechanisms.sampled import SampledGaussian
 from dprl.privacy.mechanisms.shuffled import ShuffledReports
-from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder, encodings
 from dprl.privacy.verdicts import in_json
 
 _MODEL, _MAP = "docs/privacy_model.md", "docs/paper_map.md"

@@ -17,9 +17,9 @@ from dprl.privacy.base import LedgerError, TrustModel
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, BitMechanism, MessageMechanism
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.mechanisms.sampled import SampledGaussian
 from dprl.privacy.mechanisms.shuffled import MessageInParts, ShuffledReports
-from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.randomness.streams import noise_identity
 from dprl.privacy.threat_models import ThreatModel
 

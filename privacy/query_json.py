@@ -11,7 +11,7 @@ from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS, ExactCounter
 from dprl.privacy.mechanisms import MECHANISMS
 from dprl.privacy.mechanisms.gram import GramRelease
 from dprl.privacy.mechanisms.gram_base import RawGram
-from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
+from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.queries.bits import BitQuery
 from dprl.privacy.queries.correlated_gradients import CorrelatedGradientQuery

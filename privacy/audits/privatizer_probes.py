@@ -26,7 +26,7 @@ from dprl.privacy.channel import CHARGED
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.gram_laws import GramGaussian
-from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder, UnaryEncoding
+from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding, UnaryEncoder
 from dprl.privacy.queries.bits import BitChannel, send_bit
 from dprl.privacy.queries.count_encoding import add_record
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily, PooledFamilies, UserRecord
@@ -191,7 +191,7 @@ def _message_ratios(
     return _unary_ratios(report.encoding, messages[:, 1:], signs[messages[:, 0].astype(np.int64)])
 
 
-def _unary_ratios(encoding: UnaryEncoding, bits: Float64Array, signs: Float64Array) -> Float64Array:
+def _unary_ratios(encoding: OneHotEncoding, bits: Float64Array, signs: Float64Array) -> Float64Array:
     """Return ln P(bits | world 1) / P(bits | world 0), float64[runs].
 
     bits float64[runs, n]; signs float64[runs, n]: 1 for world 1's hot cell, -1 for world 0's, 0 for all others.

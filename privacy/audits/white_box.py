@@ -19,8 +19,8 @@ from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.mechanisms.tabulated import TabulatedMechanism
-from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 
 _GRID, _STEPS, _MOST_SUMMED = 4001, 200, 10_000
 

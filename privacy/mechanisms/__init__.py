@@ -11,15 +11,16 @@ from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
-from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding, UnaryEncoding
+from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.mechanisms.vectors import VectorMechanism
 
 GramMechanism = GramGaussian | GramLaplace | GramUniform | GramBoundedLaplace
-BitMechanism = RandomizedResponse | UnaryEncoding
+BitMechanism = RandomizedResponse | OneHotEncoding
 
 ADDITIVE: dict[str, type[Mechanism]] = {
     **{law.name: law for law in (Laplace, DiscreteLaplace, Gaussian, DiscreteGaussian, Uniform, BoundedLaplace)},
@@ -28,7 +29,7 @@ ADDITIVE: dict[str, type[Mechanism]] = {
 }
 """Additive mechanisms by name; plugins add theirs."""
 
-ENCODINGS: dict[str, type[UnaryEncoding]] = {
+ENCODINGS: dict[str, type[OneHotEncoding]] = {
     encoding.name: encoding for encoding in (SymmetricUnaryEncoding, OptimizedUnaryEncoding, DirectEncoding)
 }
 """Randomized bits instead of one-hot vectors."""

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from dprl.privacy.accounting.curves import OneHotResponses
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding, encodings, largest_row_loss, scaled
 from dprl.privacy.mechanisms.randomized_response import COIN_BITS, truth_bits
 from dprl.privacy.mechanisms.samplers import Noise, sampler
-from dprl.privacy.mechanisms.unary_encoding import UnaryEncoding, encodings, largest_row_loss, scaled
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.exact import LIMBS, fill_bernoulli, to_limbs
 
@@ -24,7 +24,7 @@ _WORDS = 1 << 64
 
 
 @dataclass(frozen=True)
-class DirectEncoding(UnaryEncoding):
+class DirectEncoding(OneHotEncoding):
     """The report names one cell: the hot one with probability p, every other one with q = p / e^epsilon.
 
     It is k-ary randomized response on `width` cells, sent as one bit per cell: with probability

@@ -11,7 +11,7 @@ from dprl.privacy.accounting.shuffling import ShuffledLoss
 from dprl.privacy.base import LedgerError
 from dprl.privacy.mechanisms import BitMechanism, GramMechanism, MessageMechanism
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
-from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
+from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.mechanisms.vectors import VectorMechanism
 
 

@@ -1,15 +1,8 @@
-"""Encodings of one-hot vectors, and the unary ones: a vector is reported bit by bit, each by a separate exact coin.
-
-Local reports of a user's H steps can share epsilon in two ways: *split* sends every step with epsilon / H; *sampled*
-draws one step, independently of the data, sends it with all of epsilon and multiplies the estimate by H. Splitting
-costs a factor of about H^2 in variance, sampling about H.
-"""
+"""Unary encodings: a one-hot vector is reported bit by bit, each by a separate exact coin."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Self
@@ -18,121 +11,19 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import largest_loss
-from dprl.privacy.accounting.curves import OneHotResponses, PrivacyCurve, RandomizedResponses
-from dprl.privacy.accounting.root_finding import inside, largest, quotient_down
-from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.mechanisms.base import INTEGER, Sensitivity
-from dprl.privacy.mechanisms.randomized_response import COIN_BITS, LARGEST_EPSILON, require_epsilon, truth_bits
-from dprl.privacy.mechanisms.samplers import Noise, prepare, sampler
+from dprl.privacy.accounting.curves import OneHotResponses, RandomizedResponses
+from dprl.privacy.base import Float64Array
+from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding, encodings, largest_row_loss
+from dprl.privacy.mechanisms.randomized_response import COIN_BITS, LARGEST_EPSILON, truth_bits
+from dprl.privacy.mechanisms.samplers import Noise, sampler
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.exact import LIMBS, fill_bernoulli, to_limbs
 
-_LOW_HALF = np.uint64(0xFFFFFFFF)
-_HALF_WORD = np.uint64(32)
-SAMPLED_PREFIX = "sampled_"
-
-
-def largest_row_loss(make: Callable[[float], UnaryEncoding], epsilon: float, delta: float, n: int) -> float:
-    """Return the largest epsilon_0 at which n encodings make(epsilon_0) together are (epsilon, delta)-DP."""
-    pure, rows = quotient_down(epsilon, n), Sensitivity.of_cells(2 * n)
-    if delta <= 0.0 or pure >= LARGEST_EPSILON:
-        return min(LARGEST_EPSILON, pure)
-    epsilon, delta = inside(epsilon, delta)
-    if make(LARGEST_EPSILON).curve(rows).delta(epsilon) <= delta:
-        return LARGEST_EPSILON
-    return max(pure, largest(lambda e: make(min(e, LARGEST_EPSILON)).curve(rows).delta(epsilon), delta, pure))
-
-
-def encodings(sensitivity: Sensitivity) -> int:
-    """Return the number of one-hot vectors that change; each changes two cells."""
-    return (sensitivity.cells + 1) // 2
-
 
 @dataclass(frozen=True)
-class UnaryEncoding(ABC):
-    """Base of all encodings: bit i of the report is 1 with probability p if i is the hot cell, else q.
-
-    Args:
-        epsilon: of one encoding, above 0 and at most 100.
-    """
-
-    epsilon: float
-    name: ClassVar[str]
-    law: ClassVar[int] = 8
-    norm: ClassVar[str] = "cells"
-    arithmetic: ClassVar[str] = INTEGER
-    exclusive: ClassVar[bool] = False
-    """Whether exactly one bit of a report is 1; otherwise bits are independent."""
-
-    def __post_init__(self) -> None:
-        require_epsilon(self.epsilon)
-
-    @classmethod
-    @abstractmethod
-    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity, width: int = 2) -> Self:
-        """Return the encoding of `width` cells for which all changes within `sensitivity` are (epsilon, delta)-DP."""
-
-    @property
-    @abstractmethod
-    def hot_probability(self) -> float:
-        """Probability p that the hot cell's bit is 1."""
-
-    @property
-    @abstractmethod
-    def cold_probability(self) -> float:
-        """Probability q that another cell's bit is 1."""
-
-    @property
-    @abstractmethod
-    def gap(self) -> float:
-        """Difference p - q, without cancellation."""
-
-    @property
-    def losses(self) -> tuple[float, float]:
-        """Privacy loss of a hot bit that is 1, and of one that is 0."""
-        p, q = self.hot_probability, self.cold_probability
-        return math.log(p / q), math.log((1.0 - p) / (1.0 - q))
-
-    @abstractmethod
-    def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return the curve of the encodings that can change within `sensitivity`."""
-
-    @abstractmethod
-    def table(self) -> npt.NDArray[np.uint64]:
-        """Return the probabilities of the sampler's coins, four words each: p and q for `fill_unary`."""
-
-    def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
-        """Return the kernels' form of the law, with coins from the stream `key`."""
-        prepare(self.law)
-        return Noise(self.law, 1.0, 0.0, key, self.table())
-
-    def sum_of_bits(self, ones: Int64Array, users: Int64Array, generator: np.random.Generator) -> Int64Array:
-        """Draw the sums int64[rows, width] of the bits in the reports of users[i] users of row i.
-
-        ones int64[rows, width]: the number of them with this hot cell.
-        """
-        bits = generator.binomial(ones, self.hot_probability)
-        return np.asarray(bits + generator.binomial(users[:, None] - ones, self.cold_probability))
-
-    def variance(self, *, hot: bool, steps: int = 1, cells: int = 1) -> float:
-        """Return the variance of the estimate of the sum of `cells` cells, if one of `steps` vectors is drawn and sent.
-
-        The estimate is `steps` times the sum of (bit - q) / (p - q) if its step was drawn and 0 otherwise. hot: whether
-        the hot cell is among them.
-        """
-        p, q = self.hot_probability, self.cold_probability
-        if self.exclusive:
-            one = min(1.0, (cells - hot) * q + hot * p)
-            bits = one * (1.0 - one)
-        else:
-            bits = (cells - hot) * (q * (1.0 - q)) + hot * (p * (1.0 - p))
-        return steps * (bits / self.gap**2) + (steps - 1 if hot else 0)
-
-
-@dataclass(frozen=True)
-class SymmetricUnaryEncoding(UnaryEncoding):
+class SymmetricUnaryEncoding(OneHotEncoding):
     """Randomized response with epsilon/2 for every bit: p = e^(epsilon/2) / (1 + e^(epsilon/2)), q = 1 - p.
 
     *Formal guarantee.* (epsilon, 0)-DP for any two one-hot vectors: two bits change, each with a loss of epsilon/2,
@@ -175,7 +66,7 @@ class SymmetricUnaryEncoding(UnaryEncoding):
 
 
 @dataclass(frozen=True)
-class OptimizedUnaryEncoding(UnaryEncoding):
+class OptimizedUnaryEncoding(OneHotEncoding):
     """The hot bit is a fair coin, p = 1/2; every other bit is 1 with probability q = 1 / (e^epsilon + 1).
 
     *Formal guarantee.* (epsilon, 0)-DP for any two one-hot vectors: two bits change, and p (1 - q) / (q (1 - p)) =
@@ -218,83 +109,7 @@ class OptimizedUnaryEncoding(UnaryEncoding):
         return np.concatenate([to_limbs(1 << (COIN_BITS - 1), LIMBS), to_limbs(q, LIMBS)])
 
 
-@dataclass(frozen=True)
-class UnaryEncoder:
-    """A user's one-hot rows as randomized bits.
-
-    *Formal guarantee.* Every step's row is encoded with the encoding's epsilon, so H steps together are H * epsilon-LDP
-    for any two trajectories. With `sampled` the user draws one step, independently of the data, and sends that step and
-    its row only: epsilon-LDP, exactly.
-
-    Args:
-        encoding: of one row. n_steps: H. width: cells of a row. sampled: whether one step is sent instead of all.
-
-    Paper: Wang, Blocki, Li, Jha 2017, sec. 4; [CZ22] Remark 7.
-    """
-
-    encoding: UnaryEncoding
-    n_steps: int
-    width: int
-    sampled: bool
-    arithmetic: ClassVar[str] = INTEGER
-
-    def __post_init__(self) -> None:
-        if getattr(self.encoding, "width", self.width) != self.width:
-            raise ValueError(
-                f"width must be that of the encoding, got {self.width} and {self.encoding}; give one width"
-            )
-
-    @property
-    def name(self) -> str:
-        """The name in configs and certificates."""
-        return (SAMPLED_PREFIX if self.sampled else "") + self.encoding.name
-
-    @property
-    def scale(self) -> float:
-        """The standard deviation that one user adds to a cell, averaged over a row."""
-        return math.sqrt(self.variance)
-
-    @property
-    def rows_sent(self) -> int:
-        """Number of rows that a user sends."""
-        return 1 if self.sampled else self.n_steps
-
-    @property
-    def message_cells(self) -> int:
-        """Numbers in a message: all bits or, if one step is sent, that step and its bits."""
-        return 1 + self.width if self.sampled else self.n_steps * self.width
-
-    @property
-    def factor(self) -> float:
-        """Factor of (bit - q) in the unbiased estimate."""
-        return (self.n_steps if self.sampled else 1) / self.encoding.gap
-
-    def variances(self, cells: int = 1) -> tuple[float, float]:
-        """Return the variance that one user adds to a sum of cells of a row, with and without the hot one."""
-        steps, variance = self.n_steps if self.sampled else 1, self.encoding.variance
-        return variance(hot=True, steps=steps, cells=cells), variance(hot=False, steps=steps, cells=cells)
-
-    def mean_variance(self, cells: int) -> float:
-        """Return the mean of `variances` over all sums of a row with one hot cell."""
-        hot, cold = self.variances(cells)
-        return cold + (hot - cold) * (cells / self.width)
-
-    @property
-    def variance(self) -> float:
-        """The mean variance that one user adds to one cell of a row."""
-        return self.mean_variance(1)
-
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """Change of the encoded rows if the user is replaced: two cells of every row sent."""
-        return Sensitivity.of_cells(2 * self.rows_sent)
-
-    def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return the curve of the rows that are sent."""
-        return self.encoding.curve(sensitivity)
-
-
-@sampler(UnaryEncoding.law)
+@sampler(OptimizedUnaryEncoding.law)
 def fill_unary(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     """Fill `out` float64[n], contiguous, with the bits 0.0 or 1.0 of one encoding; bit i takes coin number first + i.
 
@@ -323,24 +138,3 @@ def fill_unary(out: Float64Array, noise: Noise, first: np.uint64) -> None:
         fill_bernoulli(out[cell : cell + 1], table[:4], key, first + np.uint64(cell))
     else:
         out[cell] = np.float64(hot_word < p)
-
-
-@kernel
-def choose_step(key: np.ndarray, number: np.uint64, steps: int) -> int:
-    """Return draw `number` of `key` on 0, ..., steps-1, see `scaled`; 1 <= steps < 2^32.
-
-    *Formal guarantee.* None is needed: the choice does not depend on data, so even a biased one reveals nothing.
-    """
-    word = np.empty(1, dtype=np.uint64)
-    fill_bits(word, key, number)
-    return scaled(word[0], steps)
-
-
-@kernel
-def scaled(word: np.uint64, n: int) -> int:
-    """Return the high word of word * n, 1 <= n < 2^32: of a uniform word, each of 0, ..., n-1 has the probability
-    floor(2^64 / n) / 2^64 at least.
-    """
-    count = np.uint64(n)
-    low = (word & _LOW_HALF) * count >> _HALF_WORD
-    return int(np.int64(((word >> _HALF_WORD) * count + low) >> _HALF_WORD))

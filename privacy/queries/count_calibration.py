@@ -12,7 +12,7 @@ from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of, choose
 from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, laws_for
 from dprl.privacy.mechanisms.base import INTEGER, MESSAGE, NODE, Mechanism, Sensitivity
-from dprl.privacy.mechanisms.unary_encoding import SAMPLED_PREFIX, UnaryEncoder
+from dprl.privacy.mechanisms.one_hot_encoding import SAMPLED_PREFIX, UnaryEncoder
 from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES, CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies
 

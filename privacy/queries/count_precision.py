@@ -16,7 +16,7 @@ from dprl.privacy.counters.error_bounds import (
 )
 from dprl.privacy.counters.unary_bounds import UnaryCell, grid_points, weighted_unary_bound
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism
-from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
+from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_families import CountFamily
 from dprl.privacy.queries.printed import PrintedError

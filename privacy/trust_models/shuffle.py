@@ -14,9 +14,9 @@ from dprl.privacy.counters import ExactCounter
 from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.mechanisms.gradients import ClippedLaplace
 from dprl.privacy.mechanisms.gram_laws import GramLaplace
+from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.mechanisms.projected_random_sign import Scaling
 from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
-from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.queries.bits import BitQuery
 from dprl.privacy.queries.count_calibration import calibrated_report, report_names
 from dprl.privacy.queries.count_encoding import CountEncoding

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from dprl.privacy import CountFamilies, CountFamily, PooledFamilies
-from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
+from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.queries.count_calibration import (
     CountBudget,
     best_of_all,

@@ -31,7 +31,7 @@ from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.counters import BinaryTree, ExactCounter
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
+from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.privatizer import Privatizer
 from dprl.privacy.queries.count_kernels import SUMS, encode, send_and_release
 from tests.privacy.conftest import KINDS

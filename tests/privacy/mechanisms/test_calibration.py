@@ -14,8 +14,9 @@ from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.one_hot_encoding import encodings
 from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
-from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding, encodings
+from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding
 
 Calibrated = (
     type[RandomizedResponse]

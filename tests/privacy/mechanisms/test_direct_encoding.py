@@ -18,8 +18,9 @@ from dprl.privacy.accounting.conversions import renyi
 from dprl.privacy.accounting.curves import PureDP
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.direct_encoding import DirectEncoding, fill_direct
+from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder, scaled
 from dprl.privacy.mechanisms.samplers import Noise
-from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, UnaryEncoder, scaled
+from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.streams import Streams
 

@@ -15,8 +15,8 @@ from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding
 from dprl.privacy.mechanisms.sampling import SILENT, extend_noise, fill_noise
-from dprl.privacy.mechanisms.unary_encoding import UnaryEncoding
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.randomness.bits import SPLITMIX64, fill_bits
 from dprl.privacy.randomness.streams import Streams
@@ -78,7 +78,7 @@ def test_keys_and_laws_do_not_share_their_noise(mechanism: Mechanism) -> None:
     for other in (noise(mechanism, 1, seed=1), noise(mechanism, 0, seed=2)):
         # 5 standard deviations of the correlation of independent draws.
         assert abs(np.corrcoef(x, draws(other, 2000))[0, 1]) < 5 / math.sqrt(2000)
-    codes = {UnaryEncoding.law, *(m.law for m in MECHANISMS)}
+    codes = {OneHotEncoding.law, *(m.law for m in MECHANISMS)}
     assert len(codes) == len(MECHANISMS) + 1
     assert NO_NOISE not in codes
 

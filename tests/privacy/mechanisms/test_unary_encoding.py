@@ -15,29 +15,23 @@ from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import composed_delta
 from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding, UnaryEncoder, choose_step
 from dprl.privacy.mechanisms.samplers import Noise
-from dprl.privacy.mechanisms.unary_encoding import (
-    OptimizedUnaryEncoding,
-    SymmetricUnaryEncoding,
-    UnaryEncoder,
-    UnaryEncoding,
-    choose_step,
-    fill_unary,
-)
+from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding, fill_unary
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.streams import Streams
 
-ENCODINGS: tuple[type[UnaryEncoding], ...] = (SymmetricUnaryEncoding, OptimizedUnaryEncoding)
+ENCODINGS: tuple[type[OneHotEncoding], ...] = (SymmetricUnaryEncoding, OptimizedUnaryEncoding)
 CELLS, USERS = 8, 40_000
 EPSILON = 1.0
 
 
-def noise_of(encoding: UnaryEncoding, seed: int, hot: int) -> Noise:
+def noise_of(encoding: OneHotEncoding, seed: int, hot: int) -> Noise:
     """The encoding of a hot cell, as kernels have it."""
     return encoding.noise(Streams(seed, "test").key("user_noise"))._replace(bound=float(hot))
 
 
-def reports(encoding: UnaryEncoding, seed: int, hot: int = 3, users: int = USERS) -> np.ndarray:
+def reports(encoding: OneHotEncoding, seed: int, hot: int = 3, users: int = USERS) -> np.ndarray:
     """One report a row."""
     noise, out = noise_of(encoding, seed, hot), np.empty((users, CELLS))
     for user in range(users):
@@ -45,14 +39,14 @@ def reports(encoding: UnaryEncoding, seed: int, hot: int = 3, users: int = USERS
     return out
 
 
-def probabilities(encoding: UnaryEncoding) -> tuple[Fraction, Fraction]:
+def probabilities(encoding: OneHotEncoding) -> tuple[Fraction, Fraction]:
     """P(1) of the hot and of a cold bit, as the coins have it."""
     table = encoding.table().astype(">u8").tobytes()
     p, q = (Fraction(int.from_bytes(part, "big"), 1 << 256) for part in (table[:32], table[32:]))
     return p, q
 
 
-def law(encoding: UnaryEncoding, n: int, hot: int) -> dict[tuple[int, ...], Fraction]:
+def law(encoding: OneHotEncoding, n: int, hot: int) -> dict[tuple[int, ...], Fraction]:
     """The exact probability of every report of n bits."""
     p, q = probabilities(encoding)
     chances = [p if i == hot else q for i in range(n)]
@@ -65,7 +59,7 @@ def law(encoding: UnaryEncoding, n: int, hot: int) -> dict[tuple[int, ...], Frac
 @pytest.mark.parametrize("make", ENCODINGS)
 @settings(max_examples=25, deadline=None)
 @given(epsilon=st.floats(1e-6, 30.0))
-def test_no_report_of_any_two_inputs_loses_more_than_epsilon(make: type[UnaryEncoding], epsilon: float) -> None:
+def test_no_report_of_any_two_inputs_loses_more_than_epsilon(make: type[OneHotEncoding], epsilon: float) -> None:
     laws = [law(make(epsilon), 4, hot) for hot in range(4)]
     assert all(sum(one.values()) == 1 for one in laws)
     largest = max(a[bits] / b[bits] for a, b in itertools.permutations(laws, 2) for bits in a)
@@ -78,7 +72,7 @@ def test_no_report_of_any_two_inputs_loses_more_than_epsilon(make: type[UnaryEnc
 
 
 @pytest.mark.parametrize("make", ENCODINGS)
-def test_bits_have_their_probabilities_and_no_others(make: type[UnaryEncoding]) -> None:
+def test_bits_have_their_probabilities_and_no_others(make: type[OneHotEncoding]) -> None:
     # Chi-square over all 2^8 reports at a fixed seed; false-alarm rate of the acceptance 1e-3.
     codes = reports(make(EPSILON), 1) @ 2.0 ** np.arange(CELLS - 1, -1, -1)
     seen = np.bincount(codes.astype(int), minlength=2**CELLS)
@@ -93,7 +87,7 @@ def test_bits_have_their_probabilities_and_no_others(make: type[UnaryEncoding]) 
 
 
 @pytest.mark.parametrize("make", ENCODINGS)
-def test_estimates_are_unbiased_with_the_stated_variances(make: type[UnaryEncoding]) -> None:
+def test_estimates_are_unbiased_with_the_stated_variances(make: type[OneHotEncoding]) -> None:
     # Means and variances at 5 standard deviations of 8 cells: false-alarm rate below 1e-5.
     encoding = make(EPSILON)
     estimate = (reports(encoding, 2) - encoding.cold_probability) / encoding.gap
@@ -106,7 +100,7 @@ def test_estimates_are_unbiased_with_the_stated_variances(make: type[UnaryEncodi
 
 
 @pytest.mark.parametrize("make", ENCODINGS)
-def test_probabilities_agree_with_the_coins(make: type[UnaryEncoding]) -> None:
+def test_probabilities_agree_with_the_coins(make: type[OneHotEncoding]) -> None:
     for epsilon in (1e-3, 1.0, 30.0):
         encoding, (p, q) = make(epsilon), probabilities(make(epsilon))
         assert encoding.hot_probability == pytest.approx(float(p), rel=1e-14)
@@ -164,7 +158,7 @@ def test_step_is_the_high_word_of_a_product() -> None:
 
 
 @pytest.mark.parametrize("make", ENCODINGS)
-def test_bits_depend_on_their_number_and_input_only(make: type[UnaryEncoding]) -> None:
+def test_bits_depend_on_their_number_and_input_only(make: type[OneHotEncoding]) -> None:
     whole, part = np.empty(1000), np.empty(300)
     fill_unary(whole, noise_of(make(EPSILON), 7, 450), np.uint64(50))
     fill_unary(part, noise_of(make(EPSILON), 7, 50), np.uint64(450))
@@ -237,7 +231,7 @@ def test_optimised_curve_lies_below_randomized_response_and_inverts(n: int) -> N
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 0.4])
 @pytest.mark.parametrize("cells", [2, 20])
 def test_calibration_meets_the_request_with_nothing_to_spare(
-    make: type[UnaryEncoding], delta: float, cells: int
+    make: type[OneHotEncoding], delta: float, cells: int
 ) -> None:
     sensitivity = Sensitivity.of_cells(cells)
     encoding = make.calibrated(2.0, delta, sensitivity, CELLS)
@@ -249,6 +243,6 @@ def test_calibration_meets_the_request_with_nothing_to_spare(
 
 @pytest.mark.parametrize("make", ENCODINGS)
 @pytest.mark.parametrize("epsilon", [0.0, 101.0, float("nan")])
-def test_bad_epsilons_are_refused(make: type[UnaryEncoding], epsilon: float) -> None:
+def test_bad_epsilons_are_refused(make: type[OneHotEncoding], epsilon: float) -> None:
     with pytest.raises(ValueError, match="epsilon must be above 0 and at most 100"):
         make(epsilon)
