@@ -368,5 +368,5 @@ class OneHotResponses:
     @property
     def method(self) -> str:
         """Method of computation."""
-        kind = "optimised unary" if self.informative == 0.5 else "direct"
-        return f"exact composition of {self.n} {kind} encodings with epsilon_0 = {self.epsilon_0:.6g}"
+        told = f"each informative with probability {self.informative:.6g}"
+        return f"exact composition of {self.n} one-hot reports with epsilon_0 = {self.epsilon_0:.6g}, {told}"
