@@ -19,7 +19,7 @@ from dprl.algorithms.base import Float64Array, Metric, Releases, check_number, c
 from dprl.algorithms.dppg.network import Network
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.pgc.aggregator import CompiledAggregator, StepRule, aggregate, aggregator_state, latest_parameters
-from dprl.algorithms.pgc.schedule import Schedule
+from dprl.algorithms.pgc.schedule import Schedule, require_update
 from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import ControlTask, Env, Episodes
@@ -185,6 +185,7 @@ class DPPGConfig:
         self, env: ControlTask, privacy: GradientPrivacyConfig, episodes: int, streams: Streams
     ) -> GradientPrivatizer:
         """Return the privatizer of a simulated run with this number of users. Raises ValueError."""
+        require_update("users_per_update", self.users_per_update, episodes)
         scores = () if privacy.release_scores == "simulator" else (SIMULATED_SCORES,)
         durations = TIMING_DETAILS if self.padded else DURATIONS
         uncovered = (*scores, durations, CARRIED)

@@ -16,7 +16,7 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Int64Array, Metric, Releases, check_number
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.pgc.aggregator import CompiledAggregator, StepRule, aggregate, aggregator_state, latest_parameters
-from dprl.algorithms.pgc.schedule import Schedule, last_startable, version_of
+from dprl.algorithms.pgc.schedule import Schedule, last_startable, require_update, version_of
 from dprl.algorithms.pgc.scores import METRICS, SCORE, ScoreTracker, record
 from dprl.algorithms.pgc_a3c.agent_batch import AgentBatch, agent_batch, deliver, is_idle, local_update, tick
 from dprl.algorithms.pgc_a3c.gradient import Loss, LossTables, loss_tables
@@ -236,6 +236,7 @@ class PGCA3CConfig:
         Raises ValueError if the settings do not fit together.
         """
         del env
+        require_update("buffer_size", self.buffer_size, episodes)
         # The simulation reads scores even if the server does not.
         scores = () if privacy.release_scores == "simulator" else (SIMULATED_SCORES,)
         durations = TIMING_DETAILS if self.padded else DURATIONS

@@ -98,6 +98,15 @@ def test_the_config_is_a_frozen_dataclass_under_its_own_name(name: str) -> None:
         config.name = "other"
 
 
+@pytest.mark.parametrize("model", ["none", "clipped_laplace"])
+def test_a_run_too_short_for_an_update_is_refused(name: str, model: str) -> None:
+    key = "users_per_update" if name == "dppg" else "buffer_size"
+    enough: dict[str, Any] = {key: N}
+    learner(name, PRIVACY[model], **enough)
+    with pytest.raises(ValueError, match=f"^{key} must be at most the number of messages, got {N + 1} with {N}: no "):
+        learner(name, PRIVACY[model], **{**enough, key: N + 1})
+
+
 def test_a_run_is_its_seed_however_it_is_cut(name: str, privacy: GradientPrivacyConfig) -> None:
     whole, cut, resumed, other = (learner(name, privacy, seed) for seed in (0, 0, 0, 1))
     whole.learn(N)
