@@ -39,5 +39,5 @@ def run(options: argparse.Namespace) -> int:
     else:
         say(certificate_text(f"{len(options.certificates)} together", certificate))
         users = " and that no user is in two of them" if options.disjoint else ""
-        say(f"Taken as stated: that the runs drew independent noise{users}. Runs of equal seed and settings did not.")
+        say(f"Taken as stated: that the runs drew independent noise{users}. Runs with equal seed and settings did not.")
     return EXIT_DONE

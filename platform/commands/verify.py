@@ -25,8 +25,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         f"{parser.epilog}\n\nExit codes: 0 all stand, 1 a field contradicts the others, 2 bad input.\n"
         "A certificate can stand although its claim fails, so the verdict of each is shown.\n"
-        "Releases and sensitivities are computed from the query that the certificate states. It is not compared with\n"
-        "a config, and it does not show that this noise was drawn. The last line names the fields taken as stated."
+        "Releases and sensitivities are computed from the query that a certificate states. The query is not compared\n"
+        "with a config, and nothing shows that this noise was drawn. The last line names the fields taken as stated."
     )
 
 
