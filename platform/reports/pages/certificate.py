@@ -100,7 +100,8 @@ def _answer(certificate: Mapping[str, Any], title: str) -> Iterator[Block]:
         ("Audited", audit_text(certificate["audit"]) if certificate["audit"] else "no"),
     ]
     proved = f"\u03b5 = {_up(standing(certificate).proved)}"
-    seal = beside(proved, BADGES[badge].inline, styled("in simulation" if simulated else "", "small"))
+    sealed = "" if badge == "nothing" else "claim"
+    seal = beside(proved, styled(sealed, "small"), BADGES[badge].inline, styled("in simulation" * simulated, "small"))
     pure = "pure (\u03b4 = 0)"
     sub = f"{at.strip() or pure}; claimed: \u03b5 = {_number(claimed['epsilon'])}"
     yield Card("Proved", seal, sub, "", facts, "")
@@ -220,7 +221,7 @@ def _derivation(certificate: Mapping[str, Any]) -> Iterator[Block]:
         return
     yield Heading("How the noise follows from the request")
     yield Paragraph(
-        "Each value is its formula at the numbers below it; (1) marks the value of step 1. The code computes the step."
+        "Each value is the result of its formula for the numbers below it, where (1) stands for the value of step 1."
     )
     columns = [
         Column("Step", "wrap"),
