@@ -17,8 +17,8 @@ from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.summary import block_column, by_seed, per_episode, privacy_columns
 
 _MOST_SATURATED = 0.99
-SATURATION_NOTE = "bonus saturated: the curve is linear by construction"
-SATURATION_REMEDY = "more episodes, a larger epsilon or, giving up theorems, a smaller algorithm.bonus_scale"
+SATURATION_NOTE = "bonus saturated: estimates stayed at their caps, so regret grew linearly"
+SATURATION_REMEDY = "more episodes, a larger epsilon or, without a theorem, a smaller algorithm.bonus_scale"
 _JUDGED = {"run": "", "deployed": " of the policy deployed last", "output": " of the output policy"}
 
 

@@ -220,7 +220,9 @@ def test_an_experiment_yaml_can_be_run_again_with_the_same_result_and_leaves_its
 def test_a_saturated_bonus_is_warned_about_with_the_remedy(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown = output(capsys, "run", str(config), "--set", "algorithm.bonus_scale=100", "--seeds", "1")
     warning = shown.splitlines()[5]
-    assert warning.startswith("warning: bonus saturated: the curve is linear by construction; try more episodes")
+    assert warning.startswith(
+        "warning: bonus saturated: estimates stayed at their caps, so regret grew linearly; try more"
+    )
     assert "larger epsilon" in warning
     assert "bonus_scale" in warning
 

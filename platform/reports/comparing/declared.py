@@ -105,9 +105,9 @@ def factors_of(cells: Sequence[ReportCell]) -> list[Factors]:
 def declared_pairs(factors: Sequence[Factors]) -> dict[tuple[int, int], Kind]:
     """Return the declared comparisons of a group: pairs of places, smaller first, with the factor that differs.
 
-    They are: the same privacy and noise, another algorithm; the same algorithm and privacy, other noise; the same
-    algorithm and noise, the next epsilon. Comparisons of algorithms are not declared if one privacy has more than
-    MOST_PAIRS of them, nor comparisons of noise if one algorithm and privacy has.
+    They are between two algorithms at the same privacy and noise, two kinds of noise for one algorithm at the same
+    privacy, or two neighbouring epsilons for one algorithm and noise. Comparisons of algorithms are not declared if one
+    privacy has more than MOST_PAIRS of them, nor comparisons of noise if one algorithm and privacy has.
     """
     found: dict[tuple[int, int], Kind] = {}
     for i, j in _other_algorithm(factors):
@@ -140,7 +140,7 @@ def _algorithms_differ(factors: Sequence[Factors], i: int, j: int) -> bool:
 
 
 def _comparable_constants(factors: Sequence[Factors], pairs: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
-    """Yield the pairs with equal constants, and those of cells without an equal one of the other algorithm."""
+    """Yield the pairs with equal constants, and other pairs if neither cell has an equal one of the other algorithm."""
     equal: set[tuple[int, str]] = set()
     mixed: list[tuple[int, int]] = []
     for i, j in pairs:
