@@ -130,7 +130,7 @@ def run(
 
 @dataclass(frozen=True)
 class PGCA3CConfig:
-    """PGC-A3C, actor-critic from private gradients of many agents ([OT20] Algorithm 1; clipped ones with none).
+    """PGC-A3C, actor-critic from private gradients of many agents ([OT20] Algorithm 1; with model none, clipped ones).
 
     Where the paper leaves choices open, the defaults are the readings nearest to its tables.
 

@@ -23,7 +23,7 @@ _MEMORIES = {"outcome": 3, "none": 1}
 
 @dataclass(frozen=True)
 class RockPaperScissors:
-    """Rock-paper-scissors: the same matrix game in every round, the result of the last one as state.
+    """Rock-paper-scissors: the same matrix game in every round; the state is the last result.
 
     Actions 0 to 2 are rock, paper, scissors; the reward is 0.5 + the max-player's payoff. Payoffs and dynamics are
     the same in every round. The state affects no payoff; at a Nash equilibrium every round is therefore worth 0.5:

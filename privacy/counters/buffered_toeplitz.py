@@ -26,7 +26,7 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True)
 class BufferedToeplitz(Counter):
-    """A factorisation with columns c_0 = 1, c_j = sum_i omega_i theta_i^(j-1), close to the square root's, of norm 1.
+    """Toeplitz factorisation c_0 = 1, c_j = sum_i omega_i theta_i^(j-1), near the square root; columns have norm 1.
 
     *Formal guarantee.* If replacing one item (one user's row) changes it by `row`, the whole sequence of T noisy prefix
     vectors is mu-GDP for mu = l2 / sigma, also if later rows depend on earlier outputs. Every item attains this. It

@@ -79,7 +79,7 @@ _ALL_PREFIXES = 5000
 
 @dataclass(frozen=True)
 class NormalizedSquareRoot(Counter):
-    """The square-root factorisation with columns of norm 1: all users have equal losses, and the error is smaller.
+    """Normalised square-root factorisation: columns of norm 1 give all users equal losses and reduce the error.
 
     *Formal guarantee.* If replacing one item (one user's row) changes it by `row`, the whole sequence of T noisy prefix
     vectors is mu-GDP for mu = l2 / sigma, also if later rows depend on earlier outputs. Every item attains this.
