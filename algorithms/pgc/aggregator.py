@@ -36,7 +36,7 @@ class StepRule(NamedTuple):
         learning_rate: eta of eq. (22).
         halving: submissions until the step size has halved, eta / (1 + n / halving); 0 keeps it constant, as printed.
         success_memory: weight of each private score bit in the running estimate of the share of agents that succeed; 0
-            disables it. The step shrinks as this share grows, to keep a policy that balances.
+            disables it. The step shrinks as this share grows, so that a good policy is kept.
         success_full: share of successes at which the step size is 0, in (0, 1].
         truth, gain: probability of a truthful score bit, and 2 truth - 1; from the mechanism.
     """

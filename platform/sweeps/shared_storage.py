@@ -40,27 +40,27 @@ def require_shared(folder: Path) -> None:
     Ray must be connected. The folder is created if it does not exist, and removed again if the nodes do not share it.
     """
     with _made(folder), _locked_word(folder) as (file, word):
-        for node, sight in _sights(file):
-            _require(node, sight, folder, word)
+        for node, view in _views(file):
+            _require(node, view, folder, word)
 
 
-def _require(node: str, sight: NodeView | None, folder: Path, word: str) -> None:
+def _require(node: str, view: NodeView | None, folder: Path, word: str) -> None:
     """Raise UserError if the node does not share folder, locks and code."""
-    if sight is None:
+    if view is None:
         rule = f"every node must run a task within {_ANSWER_SECONDS:.0f} s"
         raise broken_rule("address", rule, node, "look at `ray status` and at that node's logs")
-    if sight.word != word:
+    if view.word != word:
         rule = f"must be a folder that every node sees, and node {node} does not"
         raise broken_rule("--storage", rule, str(folder), "mount the same file system there, at the same path")
-    if not sight.locked:
+    if not view.locked:
         rule = f"must be on a file system whose locks hold between nodes, and on node {node} they do not"
         raise broken_rule("--storage", rule, str(folder), "mount it with locks (NFS without nolock or local_lock)")
-    if sight.digest != source_digest():
+    if view.digest != source_digest():
         rule = f"node {node} must run this code, sources {source_digest()}"
-        raise broken_rule("address", rule, sight.digest, "install the same dprl there, or use `dprl submit`")
+        raise broken_rule("address", rule, view.digest, "install the same dprl there, or use `dprl submit`")
 
 
-def _sights(file: Path) -> Iterator[tuple[str, NodeView | None]]:
+def _views(file: Path) -> Iterator[tuple[str, NodeView | None]]:
     """Ask all nodes at once and return their views by address; None for a node that does not answer."""
     on_node = ray.remote(num_cpus=0, max_retries=0)(look)
     asked = {
@@ -69,14 +69,14 @@ def _sights(file: Path) -> Iterator[tuple[str, NodeView | None]]:
     }
     for node, answer in asked.items():
         try:
-            sight: NodeView | None = ray.get(answer, timeout=_ANSWER_SECONDS)
+            view: NodeView | None = ray.get(answer, timeout=_ANSWER_SECONDS)
         except GetTimeoutError:
-            sight = None
+            view = None
         except RayError as error:
             reason = next((line for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)
             rule = f"every node must be able to run dprl ({reason.strip()})"
             raise broken_rule("address", rule, node, "install dprl there, or use `dprl submit`") from None
-        yield node, sight
+        yield node, view
 
 
 def living_nodes() -> dict[str, str]:

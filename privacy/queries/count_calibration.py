@@ -120,9 +120,9 @@ def detection_threshold(report: Mechanism | UnaryEncoder, budget: CountBudget) -
 
     The variance of this count is N (1 + v - u) + n u. A user adds the variance v to a count of visits that they enter
     and u to each of the others (of all steps, if they are pooled), and N is the variance of the visits themselves. With
-    additive noise v = u. A large n u hides rare visits, needed for exploration, and a large v blurs frequent ones. Of
-    families `by_bound` it is the largest standard deviation of the noise on any count: all n users visit it, in as many
-    of the pooled steps as makes most noise.
+    additive noise v = u. A large n u hides rare visits, needed for exploration, and a large v blurs frequent ones. For
+    families `by_bound`, N is the largest standard deviation of the noise on any count: that of a count that all n users
+    visit, in the number of pooled steps that makes it largest.
     """
     encoding = budget.encoding
     summands = max((encoding.summands(family) for family in encoding.needed.families if family.indicator), default=1)

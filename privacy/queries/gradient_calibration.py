@@ -55,7 +55,7 @@ def vector_law(
 def _least_noise(
     budget: GradientBudget, law: VectorMechanism, loss: float, law_of: Callable[[float], VectorMechanism]
 ) -> VectorMechanism:
-    """Return the law of the largest loss that meets a budget with delta > 0; `law`, that of `loss`, where none gains.
+    """Return the law with the largest loss that meets a budget with delta > 0, or `law`, of loss `loss`, if none gains.
 
     A law whose losses are rarely the largest, and the losses of bits, leave room for less noise.
     """

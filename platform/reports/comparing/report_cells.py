@@ -78,7 +78,7 @@ class ReportCell:
     def unlearned(self) -> bool:
         """Whether nothing was learned: it is saturated, or ends with nearly the regret of its first policy.
 
-        An offline learner plays one policy throughout, and learns only what it puts out.
+        Only saturation counts for offline learners, because they play one policy until their last episode.
         """
         first, last = (float(self.row.get(f"regret_per_episode_{block}", 0.0)) for block in ("first", "last"))
         return self.saturated or (OPTIMUM_GAP.name not in self.row and 0.0 < first * _NEARLY <= last)

@@ -1,4 +1,4 @@
-"""Users until the final score reaches 90 % of the way from the untrained policy to the end without privacy."""
+"""Users until a score has gone 90 % of the way from that of the untrained policy to the final one without privacy."""
 
 from __future__ import annotations
 

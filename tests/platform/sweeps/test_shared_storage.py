@@ -23,7 +23,7 @@ NODE = "10.0.0.2"
 
 def seeing(sight: Callable[[Path], NodeView | None], monkeypatch: pytest.MonkeyPatch) -> None:
     """Return one node's view of the file."""
-    monkeypatch.setattr(shared_storage, "_sights", lambda file: iter([(NODE, sight(file))]))
+    monkeypatch.setattr(shared_storage, "_views", lambda file: iter([(NODE, sight(file))]))
 
 
 def test_a_node_that_shares_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
