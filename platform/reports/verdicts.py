@@ -185,16 +185,16 @@ def _error_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
     if certificate["choice"]:
         facts.append(("chosen", certificate["choice"]))
     settings = ", ".join(f"{key}: {best[key]}" for key in ("counter", "mechanism", "families") if best.get(key))
-    asked = certificate["requested"]
-    wanted = f"for epsilon {number(asked['epsilon'])}, delta {asked['delta']:g}: {settings}: {number(best['rms'])}, "
+    asked, rms = certificate["requested"], number(best["rms"])
+    wanted = f"for epsilon {number(asked['epsilon'])}, delta {asked['delta']:g}: {settings}; standard deviation {rms}"
     visits, fewer = error.get("threshold", 0.0), best.get("threshold", 0.0)
     if best["ratio"] > 1.0 + _SAME:
-        facts.append(("best known", f"{wanted}{number(best['ratio'])} times less noise"))
+        known = f"{wanted}, {number(best['ratio'])} times less noise"
     elif visits > (1.0 + _SAME) * fewer > 0.0:
-        facts.append(("best known", f"{wanted}counts of visits show from {number(fewer)} on, not {number(visits)}"))
+        known = f"{wanted}; counts exceed their standard deviation from {number(fewer)} visits on, not {number(visits)}"
     else:
-        facts.append(("best known", "this one"))
-    return facts
+        known = "this one"
+    return [*facts, ("best known", known)]
 
 
 def audit_text(audit: Mapping[str, Any]) -> str:
@@ -220,5 +220,5 @@ def _noise_text(noise: Mapping[str, Any]) -> str:
     scale = f"scale {' to '.join(ends)}, " if ends else ""
     return (
         f"{noise['release']}: {noise['mechanism']}, {scale}"
-        f"{noise['cells']} cells{tree}; {noise['arithmetic']}, {noise['entropy']}"
+        f"{noise['cells']} numbers{tree}; {noise['arithmetic']}, {noise['entropy']}"
     )

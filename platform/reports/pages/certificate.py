@@ -267,7 +267,7 @@ def _limits(certificate: Mapping[str, Any]) -> Iterator[Block]:
         if attempts > 1
         else "Started once; a restart would cost epsilon again."
     )
-    if certificate["claimed"]["epsilon"] is not None:
+    if certificate["claimed"]["epsilon"] is not None and not _seeded(certificate):  # a simulation repeats its noise
         yield Paragraph(told)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _REMEDIES = (
     ("choosing and stopping trials", "Choose by released metrics, or on a simulator or public data."),
-    ("other trials", "Give each trial users of its own, or add the epsilons up: dprl compose."),
+    ("other trials", "Use different users in each trial, or add the epsilons up: dprl compose."),
     ("settings that were tuned", "Tune on a simulator or on public data, then fix the settings in the config."),
     ("raw scores", "Write release_scores: none, or private for one randomized bit per message."),
     ("seed", "In the config: `noise: {entropy: os}`: keys from the operating system, never written down."),
@@ -15,7 +15,7 @@ _REMEDIES = (
     ("of the same user", "Count people, and use the row for several episodes above."),
     ("failed", "Repair or pad the environment on the device, so that no user's data stop a run."),
     ("fails", "Repair or pad the environment on the device, so that no user's data stop a run."),
-    ("memory and checkpoints", "Restrict access to the server, delete checkpoints after the run, or take model: ldp."),
+    ("memory and checkpoints", "Restrict access to the server, delete checkpoints after the run, or use model: ldp."),
     ("processes in which", "Run agents on the users' own devices, or trust these machines as the server."),
     ("order", "Send in rounds of fixed length, ordered by a public number of the user."),
     ("timing", "Send in rounds of fixed length, ordered by a public number of the user."),

@@ -51,7 +51,7 @@ def test_an_approximate_guarantee_is_told_with_its_delta() -> None:
         "delta 1e-06 at epsilon 1",
         "by user at delta 1e-06: epsilon 0.2912 for the least exposed, 0.6889 in the median, 1 for 1 of 999",
     ]
-    transitions = "transitions: gaussian, scale 65.45, 72 cells, a user is in up to 10 noisy sums of each"
+    transitions = "transitions: gaussian, scale 65.45, 72 numbers, a user is in up to 10 noisy sums of each"
     assert facts(found, "noise")[0] == f"{transitions}; float64-idealised, seeded"
     assert facts(found, "error") == [
         "one count of transitions: standard deviation 145.4 (rms over episodes), 196.3 at most"
@@ -112,8 +112,8 @@ def test_less_noise_that_is_known_is_named() -> None:
     found = told(APPROXIMATE, choice="the one with the least error")
     (line,) = facts(found, "best known")
     assert line == (
-        "for epsilon 1, delta 1e-06: counter: normalized_square_root, mechanism: gaussian, families: marginal: "
-        "50.42, 2.884 times less noise"
+        "for epsilon 1, delta 1e-06: counter: normalized_square_root, mechanism: gaussian, families: marginal; "
+        "standard deviation 50.42, 2.884 times less noise"
     )
     assert facts(found, "chosen") == ["the one with the least error"]
     for ratio, same in ((1.004, True), (1.006, False)):
@@ -125,8 +125,9 @@ def test_less_noise_that_is_known_is_named() -> None:
 def test_a_report_that_detects_visits_earlier_is_named_whatever_its_noise_over_a_row() -> None:
     found = told(APPROXIMATE)
     best = {"mechanism": "laplace", "rms": 40.0, "ratio": 0.999, "threshold": 36.0}
+    better = "for epsilon 1, delta 1e-06: mechanism: laplace; standard deviation 40"
     for threshold, line in (
-        (187.0, "for epsilon 1, delta 1e-06: mechanism: laplace: 40, counts of visits show from 36 on, not 187"),
+        (187.0, f"{better}; counts exceed their standard deviation from 36 visits on, not 187"),
         (36.1, "this one"),
         (20.0, "this one"),
     ):

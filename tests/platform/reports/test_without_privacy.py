@@ -83,7 +83,7 @@ def test_texts_say_what_is_proved(one: Experiment, line: str, title: str, drawn:
 
 def test_the_scales_of_all_stages_are_reported() -> None:
     text = certificate_text("one", cell(LAPLACE | {"rewards": "public"}).certificate().to_dict())
-    assert "statistics: gram_laplace, scale 6.553 to 26.21, 56 cells" in " ".join(text.split())
+    assert "statistics: gram_laplace, scale 6.553 to 26.21, 56 numbers" in " ".join(text.split())
 
 
 def test_the_table_names_them() -> None:
