@@ -26,7 +26,7 @@ def spec_of(env_id: str) -> EnvSpec:
     """
     if not isinstance(env_id, str):
         raise ValueError(f"env_id must be text, got {env_id!r}; write e.g. FrozenLake-v1")
-    remedy = "correct it; of an environment of your own write module:Id-v0, or name its module in DPRL_PLUGINS"
+    remedy = "correct it; for an environment of your own write module:Id-v0, or name its module in DPRL_PLUGINS"
     module, colon, name = env_id.rpartition(":")
     try:
         if colon:
@@ -73,7 +73,7 @@ def keep_digest(spec: Any, key: str, found: str) -> None:  # noqa: ANN401 - a fr
     asked = getattr(spec, key)
     if asked not in ("", found):
         raise ValueError(
-            f"{key} must be {found}, the digest of {spec.env_id} as it is now, got {asked!r}; omit it, or bring back "
-            "the environment of that time"
+            f"{key} must be {found}, the digest of {spec.env_id} as it is now, got {asked!r}; omit it, or go back to "
+            "the environment with that digest"
         )
     object.__setattr__(spec, key, found)

@@ -175,7 +175,7 @@ class Privatizer(Generic[Q]):
         if self.trust_model == SHUFFLE or (self.server_noise and not self.query.adds_up_messages):
             raise LedgerError(
                 f"{self.query.name} with model: {self.trust_model} come from the compiled loop, not from clients in "
-                "other processes; run that, or take model: ldp"
+                "other processes; run that, or use model: ldp"
             )
         k = operator.index(k)
         if k < 1:

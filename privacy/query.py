@@ -79,7 +79,7 @@ class Query(ABC):
         if submissions > 1:
             raise LedgerError(
                 "submissions must be 1 where a server counts or users are shuffled on a schedule, got "
-                f"{submissions}; take model: ldp"
+                f"{submissions}; use model: ldp"
             )
         if n_users > most_users:
             raise ValueError(f"n_users must be at most {most_users}, got {n_users}; build a counter for more")

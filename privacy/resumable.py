@@ -246,7 +246,7 @@ def _check_halves(planned: Privatizer[Any]) -> None:
     if planned.trust_model == SHUFFLE or query.name not in ("counts", "gradients") or getattr(query, "sampled", False):
         raise LedgerError(
             f"client and server in two processes send counts, or gradients in one pass, without a shuffler, got "
-            f"{query.name} with model {planned.trust_model}; take model: ldp or jdp"
+            f"{query.name} with model {planned.trust_model}; use model: ldp or jdp"
         )
     if planned.server_noise and planned.submissions > 1:
         raise LedgerError(

@@ -95,7 +95,7 @@ def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | 
         return _report(mechanism, budget), ""
     (visits, best), *others = _ranked(budget)
     which = "the largest" if budget.encoding.needed.by_bound else "their"
-    text = f"{best.name}, whose counts of visits exceed {which} standard deviation from {visits:.4g} visits on"
+    text = f"{best.name}: counts of visits exceed {which} standard deviation from {visits:.4g} visits on"
     return best, text + (f"; next: {others[0][1].name}, {others[0][0]:.4g}" if others else "")
 
 

@@ -169,7 +169,8 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
         if self.sampling == "one_pass":
             if size is not None:
                 raise ValueError(
-                    f"population must be left out with sampling one_pass, got {size!r}; episodes counts users"
+                    f"population must be left out with sampling one_pass, got {size!r}; set the number of users by "
+                    "episodes"
                 )
             return
         if self.mechanism != ClippedGaussian.name:

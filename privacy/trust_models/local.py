@@ -194,7 +194,7 @@ class LocalStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
         if self.bound_ratio != 1 and (self.mechanism, self.calibration) != (GramBoundedLaplace.name, "printed"):
             raise ValueError(
                 f"bound_ratio must be 1 with {self.calibration} {self.mechanism}, got {self.bound_ratio!r}; "
-                "only the printed gram_bounded_laplace leaves its bound open"
+                "only gram_bounded_laplace with calibration: printed lets you choose it"
             )
         if self.reward_share != REWARD_SHARE and self._rewards != "noisy":
             raise ValueError(

@@ -91,7 +91,7 @@ def test_auto_is_the_report_that_detects_the_fewest_visits(
     first, second = sorted(visits, key=visits.__getitem__)[:2]
     assert first == chosen
     assert why == (
-        f"{first}, whose counts of visits exceed their standard deviation from {visits[first]:.4g} visits on; "
+        f"{first}: counts of visits exceed their standard deviation from {visits[first]:.4g} visits on; "
         f"next: {second}, {visits[second]:.4g}"
     )
 
@@ -138,7 +138,7 @@ def test_where_one_bound_is_for_all_cells_the_most_visited_one_decides(
             assert detection_threshold(report, asked) == pytest.approx(largest[name], rel=1e-9)
     report, why = calibrated_report("auto", asked)
     assert report.name == min(largest, key=largest.__getitem__)
-    assert why.startswith(f"{report.name}, whose counts of visits exceed the largest standard deviation from ")
+    assert why.startswith(f"{report.name}: counts of visits exceed the largest standard deviation from ")
 
 
 @pytest.mark.parametrize(
@@ -167,4 +167,4 @@ def test_families_without_visits_have_a_threshold_too() -> None:
     asked = budget(CountFamilies(2, (CountFamily("values", 4, 2, indicator=False),)), 1.0, 100, "separate")
     report, why = calibrated_report("auto", asked)
     assert detection_threshold(report, asked) == pytest.approx((1 + math.sqrt(1 + 400 * report.variance)) / 2)
-    assert why.startswith("laplace, ")
+    assert why.startswith("laplace: ")
