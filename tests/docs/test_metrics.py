@@ -42,7 +42,7 @@ def experiment(algorithm: str) -> Experiment:
     config = ALGORITHMS[algorithm]
     env = next(name for name, spec in ENVIRONMENTS.items() if issubclass(spec.builds, config.plays))
     parts = {"algorithm": {"name": algorithm}, "env": {"name": env}, "privacy": {"model": "none"}}
-    return read_experiment({"name": "try", **parts, "episodes": 10, "seeds": 3})
+    return read_experiment({"name": "try", **parts, "episodes": 200, "seeds": 3})
 
 
 def results(algorithm: str) -> CellResults:

@@ -170,7 +170,7 @@ def test_gymnasium_environments_are_those_of_yaml(capsys: pytest.CaptureFixture[
 def test_environments_of_your_own_are_registered_and_registered_again() -> None:
     for steps in (30, 20):
         assert dprl.register_env("Own-v0", lambda: gymnasium.make("CartPole-v1"), max_episode_steps=steps) == "Own-v0"
-    control = {"algorithm": {"name": "dppg"}, "privacy": {"model": "none"}, "episodes": 10, "seeds": 1}
+    control = {"algorithm": {"name": "dppg"}, "privacy": {"model": "none"}, "episodes": 200, "seeds": 1}
     made: Any = dprl.experiments(control, env={"name": "control", "env_id": "Own-v0", "horizon": 20})
     assert made[0].env.build().observation_size == 4
     with pytest.raises(dprl.UserError, match=r"^env\.horizon: must be at most 20 with Own-v0, got 21"):

@@ -223,7 +223,7 @@ def test_asha_on_ray(cluster: None, tmp_path: Path) -> None:
     tuner = tune.Tuner(
         dprl.tune.trainable(
             name="search",
-            algorithm="dppg",
+            algorithm={"name": "dppg", "users_per_update": 20},
             env={"name": "control", "env_id": "CartPole-v1", "horizon": 20},
             privacy={"model": "ldp", "epsilon": 4.0},
             episodes=60,
