@@ -12,6 +12,7 @@ import io
 import os
 import secrets
 import zlib
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, NoReturn
@@ -31,6 +32,16 @@ class _Content(NamedTuple):
     attempts: list[int]
     length: int
     checksum: int
+
+
+def charging_attempts(path: Path) -> int:
+    """Return the number of attempts with charges in a journal, whatever its terms; 0 without a file."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return 0
+    begins = [line.startswith(_ATTEMPT.encode()) for line in text[: text.rfind(b"\n") + 1].splitlines()]
+    return sum(begun and not begins_again for begun, begins_again in pairwise(begins))
 
 
 class ChargeJournal:

@@ -191,6 +191,11 @@ class Experiment:
         return self.noise.entropy == "seed"
 
     @property
+    def asks_users(self) -> bool:
+        """Whether its users may be real: there is privacy, with noise that is never drawn again."""
+        return not self.resumable and self.privacy.model != "none"
+
+    @property
     def theorem(self) -> str:
         """The theorem that covers the algorithm with these settings, '' if none does."""
         return self.algorithm.covered_by or ""

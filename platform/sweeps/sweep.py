@@ -33,6 +33,7 @@ from dprl.platform.sweeps.progress import LoggedProgress, ProgressDisplay, progr
 from dprl.platform.sweeps.sweep_files import SweepFiles
 from dprl.platform.tracking.database import in_the_making
 from dprl.platform.tracking.store import TrackingStore
+from dprl.privacy.journal import charging_attempts
 
 if TYPE_CHECKING:
     from dprl.platform.tracking.retrying import RetryingTracker
@@ -103,7 +104,7 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     set_environment()
     with joined_cluster(options.address, layout.home, store), _locked(layout):
         grid = Grid.of(cells, options.stages)
-        _require_name(layout, grid, options.fresh)
+        _require_name(layout, cells, grid, options.fresh)
         display = LoggedProgress(progress_display(options.quiet), layout.log_file)
         try:
             return _Sweep(layout, store, display, options).run(layout.cells(cells), grid)
@@ -139,16 +140,33 @@ def _writing(layout: SweepLayout) -> Iterator[None]:
         raise broken_rule("$DPRL_HOME or --storage", rule, str(layout.home), remedy) from None
 
 
-def _require_name(layout: SweepLayout, grid: Grid, fresh: bool) -> None:
-    """Raise UserError if the sweep's name stands for another grid already."""
+def _require_name(layout: SweepLayout, cells: Sequence[Experiment], grid: Grid, fresh: bool) -> None:
+    """Raise UserError if the sweep's name stands for another grid already, or a fresh start would lose charges."""
     before = None
     with suppress(*((UserError,) if fresh else ())):  # a damaged file is no obstacle to a fresh start
         before = Grid.read(layout.grid_file)
-    if before is None or not grid.continues(before):
+    new_release = before is not None and any(cell.asks_users and cell.digest not in before.cells for cell in cells)
+    if before is None or not grid.continues(before) or new_release:
         require_no_charges(layout.name, layout.cell_folder("charges"), grid)
+    for cell in layout.cells(cells) if fresh else ():
+        lost = _lost_charges(cell, fresh)
+        if lost:
+            raise UserError(f"{cell.label}: {second_release(lost, cell.folder.path)}")
     if before is not None and not fresh:
         finished = sum(CellFolder(layout.cell_folder(digest)).finished for digest in before.cells)
         require_same_meaning(layout.name, before, grid, finished)
+
+
+def _lost_charges(cell: SweepCell, fresh: bool) -> str:
+    """Return what the journals of a finished release lack, '' for nothing; with `fresh` they need only exist."""
+    if not (cell.finished and cell.experiment.asks_users):
+        return ""
+    journals = [cell.folder.charges_file(seed) for seed in range(cell.experiment.seeds)]
+    recorded = [charging_attempts(file) for file in journals]
+    stated = 1 if fresh else int(cell.folder.certificate().get("attempts", 1))
+    if min(recorded) > 0 and (fresh or max(recorded) == stated):
+        return ""
+    return f"charges/{cell.folder.path.name}-*.journal must record its attempts, {stated} for a seed, got {recorded}"
 
 
 class _Sweep:
@@ -216,7 +234,8 @@ class _Sweep:
                 try:
                     if not cell.experiment.resumable or cell.folder.finished:
                         cell.folder.require_whole()
-                    if cell.finished:
+                    damage = _lost_charges(cell, fresh=False)
+                    if cell.finished and not damage:
                         self.files.read(cell)
                         done.append(cell)
                         continue
