@@ -212,6 +212,7 @@ def log_episodes(
     with TemporaryDirectory(dir=file.parent) as folder:  # a full disk must not destroy an existing file
         written = Path(folder, file.name)
         np.savez(written, **arrays)  # type: ignore[arg-type]
+        written.chmod(0o600)
         written.replace(file)
     return made
 

@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 
 import yaml
 
-from dprl.envs import Logged
+from dprl.envs import LoggedEpisodes
 from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
 from dprl.platform.configs.grid import GRID, alternatives_with, expand, require_few_values
 from dprl.platform.errors import UserError, broken_rule, nearest, shortened, shown, suggestion
 from dprl.platform.plugins import load_plugins, require_digested_modules
 from dprl.platform.program import command
+from dprl.plugins import plugin_files
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -191,6 +192,7 @@ def cells_of(raw: Mapping[str, Any]) -> list[Experiment]:
     if len(names) > 1:
         raise broken_rule("name", "must be one for the whole grid", sorted(names), "keep grid_search out of it")
     require_one_release(cells)
+    _require_undigested_records(cells)
     seen: dict[str, Experiment] = {}
     for cell in cells:
         if cell.digest in seen:
@@ -200,9 +202,20 @@ def cells_of(raw: Mapping[str, Any]) -> list[Experiment]:
     return cells
 
 
+def _require_undigested_records(cells: Sequence[Experiment]) -> None:
+    """Raise UserError for users' records among a plugin's files: their digest, without noise, names cells."""
+    digested = {file for _, file in plugin_files()}
+    for cell in cells:
+        file = getattr(cell.env, "file", "")
+        if issubclass(cell.env.builds, LoggedEpisodes) and Path(file).resolve() in digested:
+            raise broken_rule(
+                "env.file", "must lie outside of plugins: their digest is in names of cells", file, "move it"
+            )
+
+
 def require_one_release(cells: Sequence[Experiment]) -> None:
     """Raise UserError if several cells would release the same file of users: no certificate composes them."""
-    private = [cell for cell in cells if cell.env.name == Logged.name and cell.privacy.model != "none"]
+    private = [cell for cell in cells if issubclass(cell.env.builds, LoggedEpisodes) and cell.privacy.model != "none"]
     if len(private) > 1:
         rule = "must have one private cell with env logged: each is one more release of its users"
         raise broken_rule("grid", rule, len(private), "write one config per release")

@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from dprl.algorithms.logged_vi import LoggedVIConfig
 from dprl.algorithms.offline_vi import OfflineVIConfig, PessimisticVIConfig
 from dprl.algorithms.tabular.simulator import play_stochastic
-from dprl.envs import Logged, LoggedEpisodes, RiverSwim, log_episodes
+from dprl.envs import ENVIRONMENTS, Logged, LoggedEpisodes, RiverSwim, log_episodes
 from dprl.platform.command_line import main
+from dprl.platform.configs import config as config_files
+from dprl.platform.configs.config import cells_of
 from dprl.platform.errors import UserError
 from dprl.platform.policies.loading import load_policy
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams
@@ -37,9 +40,9 @@ Arrays = dict[str, np.ndarray]
 
 def logged_arrays() -> Arrays:
     """The episodes that offline_vi simulates from the streams of `Streams(0, "same")`."""
-    env, config = RIVER.build(), OfflineVIConfig()
-    users = config.simulator(env, USERS + 1, Streams(0, "same"))
-    policy, rows = config.tables(env, USERS + 1).policy, []
+    env, settings = RIVER.build(), OfflineVIConfig()
+    users = settings.simulator(env, USERS + 1, Streams(0, "same"))
+    policy, rows = settings.tables(env, USERS + 1).policy, []
     for user in range(1, USERS + 1):
         play_stochastic(users, policy, user)
         rows.append((users.device.states.copy(), users.device.actions.copy()))
@@ -184,15 +187,32 @@ def test_a_bad_file_ends_with_exit_code_2(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DPRL_HOME", str(tmp_path / "home"))
-    config = tmp_path / "logs.yaml"
+    logs = tmp_path / "logs.yaml"
     bad = write(tmp_path, **changed("actions", 9)(logged_arrays()))
     for file, message in ((bad, "actions[7, 2] must be in 0..1"), (tmp_path / "none.npz", "got no file")):
-        config.write_text(CONFIG.format(file=file, model="jdp", episodes=USERS + 1))
-        assert main(["run", str(config)]) == 2
+        logs.write_text(CONFIG.format(file=file, model="jdp", episodes=USERS + 1))
+        assert main(["run", str(logs)]) == 2
         assert message in capsys.readouterr().err
-    config.write_text(CONFIG.format(file=file, model="jdp", episodes=USERS + 1).replace("seeds: 1", "seeds: 2"))
-    assert main(["run", str(config)]) == 2
+    logs.write_text(CONFIG.format(file=file, model="jdp", episodes=USERS + 1).replace("seeds: 1", "seeds: 2"))
+    assert main(["run", str(logs)]) == 2
     assert "must be 1 with env logged, got 2" in capsys.readouterr().err
+
+
+def test_users_of_a_plugins_environment_have_the_rules_of_a_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One private cell, and no record among a plugin's files: their digest names cells."""
+    ward = type("Ward", (Logged,), {"name": "ward", "__module__": "ours"})
+    monkeypatch.setitem(ENVIRONMENTS, "ward", ward)
+    file = write(tmp_path, **logged_arrays())
+    raw: dict[str, Any] = yaml.safe_load(CONFIG.format(file=file, model="jdp", episodes=USERS + 1))
+    raw["env"]["name"] = "ward"
+    assert len(cells_of(raw)) == 1
+    with pytest.raises(UserError, match="must have one private cell"):
+        cells_of({**raw, "privacy": {"model": "jdp", "epsilon": {"grid_search": [1.0, 2.0]}}})
+    monkeypatch.setattr(config_files, "plugin_files", lambda: [("ours/users.npz", file.resolve())])
+    with pytest.raises(UserError, match=r"^env\.file: must lie outside of plugins: their digest is in names of cells"):
+        cells_of(raw)
 
 
 def episode(observations: list[int], actions: list[int], rewards: list[float]) -> SimpleNamespace:
@@ -207,6 +227,7 @@ def test_recorded_episodes_are_padded_cut_and_mapped(tmp_path: Path) -> None:
     made = log_episodes(users, tmp_path / "users.npz", **sizes)
     found = made.build()
     assert (made.n_states, made.horizon, made.start) == (5, 4, 4)
+    assert Path(made.file).stat().st_mode & 0o777 == 0o600  # for its owner only
     assert found.states.tolist() == [[4, 0, 1, 3, 3], [4, 2, 2, 1, 0], [4, 1, 2, 0, 3]]
     assert found.actions.tolist() == [[0, 1, 0, 0], [0, 0, 0, 1], [0, 1, 1, 0]]
     assert found.rewards.tolist() == [[0.0, 0.0, 1.0, 0.25], [0.0, 0.25, 0.5, 0.5], [0.0, 1.0, 1.0, 1.0]]
