@@ -67,6 +67,7 @@ def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
                 current = regret(simulator, tables.policy)
         summed += current
         saturated += schedule.saturated[0]
+        simulator.device.cells[:], simulator.device.amounts[:] = 0, 0.0  # one user's steps are not the next one's
         play(simulator, tables.policy, k)
         if k < simulator.episodes:
             if k + 1 == schedule.planned[1]:  # the next plan reads the release
