@@ -51,7 +51,7 @@ class Metric:
     better: Literal["low", "high"] = "low"
     headline: bool = False
     most: float = math.inf
-    covered: bool = True
+    covered: bool = False
 
     def __post_init__(self) -> None:
         if self.across == "median" and self.over != "last":
@@ -82,9 +82,10 @@ REGRET = Metric(
     "reward",
     headline=True,
     definition="the optimal value minus that of the policy of the episode, both exact, summed over episodes",
+    covered=True,
 )
 """Exact pseudo-regret of the deployed policies, never a realised return."""
-SATURATED = Metric("saturated", "mean")
+SATURATED = Metric("saturated", "mean", covered=True)
 """Share of cells with an optimistic value clipped at its cap."""
 
 

@@ -21,7 +21,13 @@ from dprl.envs import FiniteMDP
 from dprl.privacy import CountFamilies, CountPrivatizer, PrivacyConfig, Streams
 
 OPTIMUM_GAP = Metric(
-    "optimum_gap", "last", "reward", of="output", short="gap", definition="the optimal value less the output policy's"
+    "optimum_gap",
+    "last",
+    "reward",
+    of="output",
+    short="gap",
+    definition="the optimal value less the output policy's",
+    covered=True,
 )
 
 

@@ -40,7 +40,7 @@ from dprl.privacy.randomness.streams import block_generator
 E = TypeVar("E", bound=Env)
 Constants = Literal["given", "proved"]
 
-GAP = Metric("gap", "last", "reward", of="deployed")
+GAP = Metric("gap", "last", "reward", of="deployed", covered=True)
 """(V_up - V_lo)(s_1) of the policy deployed last: a bound on its regret if all confidence bounds hold."""
 SMALLEST_GAP = Metric(
     name="smallest_gap",
@@ -50,6 +50,7 @@ SMALLEST_GAP = Metric(
     short="gap",
     definition="the least V_up - V_lo at the start of all plans of a run; where a theorem covers the run, it bounds "
     "the exploitability of that plan's policy, the output of the run",
+    covered=True,
 )
 """The same of the output policy."""
 EXPLOITABILITY = Metric(
@@ -60,9 +61,10 @@ EXPLOITABILITY = Metric(
     short="exploit.",
     definition="the gain of best responses against the marginals of the output policy, "
     "V^{dagger,nu} - V^{mu,dagger}, exact; regret in a game is its sum over the policies deployed",
+    covered=True,
 )
 """V^{dagger,nu} - V^{mu,dagger}, exact, of the output policy's marginals."""
-INFEASIBLE = Metric("infeasible", "last")
+INFEASIBLE = Metric("infeasible", "last", covered=True)
 """The share of cells of the last plan where eq. (8) of [QW24] has no solution."""
 ALWAYS_ENOUGH = math.sqrt(2.0)
 """With C_1 >= 1 and C_2 at least this, the bounds hold for any noise and any sizes."""

@@ -41,7 +41,6 @@ SCORE = Metric(
     definition="return of the users' episodes, mean over the block",
     better="high",
     headline=True,
-    covered=False,
 )
 EVALUATION = Metric(
     "evaluation",
@@ -51,7 +50,6 @@ EVALUATION = Metric(
     short="final",
     definition="mean return of the last policy's most probable actions, in a simulator without users",
     better="high",
-    covered=False,
 )
 _EVALUATED, _LAST_EVALUATED = 10, 100
 """Episodes of an evaluation after a block, and after the last episode."""

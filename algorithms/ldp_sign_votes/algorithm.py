@@ -27,6 +27,7 @@ RIGHT_SIGNS = Metric(
     definition="the share of the n (d-1) numbers of theta whose sign the actions of the last episode have right",
     better="high",
     most=1.0,
+    covered=True,
 )
 """At 1 the actions are optimal, and regret no longer grows."""
 

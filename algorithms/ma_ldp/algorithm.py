@@ -47,13 +47,14 @@ from dprl.privacy.queries.linear_statistics_kernels import (
 from dprl.privacy.schedule import ReleaseSchedule, next_plan
 from dprl.privacy.validation import check_choice, check_fields
 
-INDEFINITE = Metric("indefinite", "mean")
+INDEFINITE = Metric("indefinite", "mean", covered=True)
 """Share of noisy matrices Sigma that were not positive definite with their shift and needed more."""
 REWARD_ERROR = Metric(
     name="reward_error",
     over="last",
     unit="reward",
     definition="how wrong agents are about the mean reward, on average over agents and what each stage can reach",
+    covered=True,
 )
 """Mean of |<psi(s), w> - r(s)|; 0 where rewards are public."""
 

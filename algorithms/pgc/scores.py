@@ -22,11 +22,8 @@ SCORE = Metric(
     definition="number of steps that the agents' episodes last, mean over the block",
     better="high",
     headline=True,
-    covered=False,
 )
-SCORE_LAST10 = Metric(
-    "score_last10", "last", definition="mean score of the last 10 submissions, mu of eq. (25)", covered=False
-)
+SCORE_LAST10 = Metric("score_last10", "last", definition="mean score of the last 10 submissions, mu of eq. (25)")
 FINAL_SCORE = Metric(
     "final_score",
     "last",
@@ -34,7 +31,6 @@ FINAL_SCORE = Metric(
     short="final",
     definition="mean score of the last 5,000 submissions",
     better="high",
-    covered=False,
 )
 FIRST_SUCCESS = Metric(
     "first_success",
@@ -43,7 +39,6 @@ FIRST_SUCCESS = Metric(
     short="first",
     definition="submission from which the mean score of 10 meets the target, eq. (26)",
     across="median",
-    covered=False,
 )
 SUCCESS = Metric(
     "success",
@@ -52,7 +47,6 @@ SUCCESS = Metric(
     definition="share of runs with a first success, eq. (27)",
     better="high",
     most=1.0,
-    covered=False,
 )
 AREA = Metric(
     "area",
@@ -61,7 +55,6 @@ AREA = Metric(
     definition="area under the success ratio over the submissions, of at most 1",
     better="high",
     most=1.0,
-    covered=False,
 )
 METRICS = (SCORE, SCORE_LAST10, FINAL_SCORE, FIRST_SUCCESS, SUCCESS, AREA)
 

@@ -25,9 +25,17 @@ LOWER_BOUND = Metric(
     short="bound",
     definition="the proved lower bound on the output policy's value",
     better="high",
+    covered=True,
 )
 VALUE = Metric(
-    "value", "last", "reward", of="output", short="value", definition="the output policy's exact value", better="high"
+    "value",
+    "last",
+    "reward",
+    of="output",
+    short="value",
+    definition="the output policy's exact value",
+    better="high",
+    covered=True,
 )
 
 

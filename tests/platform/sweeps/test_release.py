@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from mlflow.tracking import MlflowClient
 
-from dprl.algorithms import ALGORITHMS, TrainResult
+from dprl.algorithms import ALGORITHMS, Metric, TrainResult
 from dprl.envs import ENVIRONMENTS, LoggedEpisodes
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.errors import UserError
@@ -156,6 +156,13 @@ def test_every_metric_is_covered_for_a_reason_or_is_written_by_simulations_only(
     for cell in released(algorithm):
         assert {metric.name for metric in cell.metrics} <= COVERED
         assert replace(cell, release=False).metrics == tuple(config.metrics)
+
+
+def test_a_metric_is_released_only_if_it_is_declared_covered() -> None:
+    found = next(released("private_ucb_vi"))
+    metrics = (*found.algorithm.metrics, Metric("mine", "last"), Metric("public", "last", covered=True))
+    cell = replace(found, algorithm=type("Mine", (type(found.algorithm),), {"metrics": metrics})())
+    assert {metric.name for metric in cell.metrics} == {"regret", "saturated", "public"}
 
 
 def test_every_trust_model_that_can_be_released_is_here() -> None:
