@@ -204,8 +204,8 @@ def _require_schema(stated: Mapping[str, Any]) -> None:
         return
     if isinstance(schema, str) and schema.startswith(SCHEMA.partition("/")[0]):
         raise LedgerError(
-            f"schema must be {SCHEMA}, got {schema}, which lacks the fields to recompute it; run `dprl run` on the "
-            "experiment.yaml beside it for one that has them"
+            f"schema must be {SCHEMA}, got {schema}, which lacks the fields to recompute it; verify it with that "
+            "version of dprl, or repeat a simulation: `dprl run` on the experiment.yaml beside it"
         )
     raise LedgerError(f"schema must be {SCHEMA}, got {schema!r}; name a certificate.json of dprl")
 
@@ -349,15 +349,17 @@ def _joined(
 def _threats_of_all(threats: Sequence[ThreatModel], excluded: Sequence[Sequence[str]]) -> ThreatModel:
     """Return the threat model of all runs: every channel that one of them covers or leaves open.
 
-    excluded: channels that each certificate states; a run may exclude more than its query does.
+    excluded: channels that each certificate states; a run may exclude more than its query does, and a certificate of
+    another version states them in other words.
     """
     first = threats[0]
+    open_channels = chain(*excluded, *(each.excluded for each in threats))
     return ThreatModel(
         unit=first.unit,
         adjacency=first.adjacency,
         observer="; ".join(dict.fromkeys(each.observer for each in threats)),
         covered=tuple(dict.fromkeys(chain(*(each.covered for each in threats)))),
-        excluded=tuple(name for name in dict.fromkeys(chain(*excluded)) if name not in OPEN_CHANNELS),
+        excluded=tuple(name for name in dict.fromkeys(open_channels) if name not in OPEN_CHANNELS),
         attained_by="no pair of users that is known" if len(threats) > 1 else first.attained_by,
     )
 

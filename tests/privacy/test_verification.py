@@ -297,7 +297,7 @@ def test_a_lost_field_is_damage(lost: str, version: str) -> None:
     [
         ([], "must be a mapping"),
         ({}, "got None; name a certificate.json"),
-        ({"schema": "dprl.certificate/2"}, "got dprl.certificate/2, which lacks the fields to recompute it; run `dprl"),
+        ({"schema": "dprl.certificate/2"}, "got dprl.certificate/2, which lacks the fields to recompute it; verify it"),
     ],
 )
 def test_what_is_no_certificate_of_this_schema_is_refused(certificate: Any, message: str) -> None:
