@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -37,6 +38,18 @@ def test_random_programs_against_linprog(precise: bool) -> None:
         assert constants + coefficients @ values[:n] == pytest.approx(values[n:], abs=1e-9)
         done = linprog(cost, -coefficients, constants, method="highs")
         assert entries.table[-1, 0] == pytest.approx(1.5 + done.fun, abs=1e-6)
+
+
+@pytest.mark.parametrize("precise", [False, True])
+@pytest.mark.parametrize("names", [range(7), (0, 2, 3, 1, 5, 4, 6), (0, 2, 4, 1, 5, 3, 6)])
+def test_programs_on_which_the_usual_rule_cycles_are_solved(names: Sequence[int], precise: bool) -> None:
+    """The dual of Chvatal's example of cycling, whatever its variables are called: the names decide Bland's rule."""
+    table = [[-10.0, 0.5, 0.5, 1.0], [57.0, -5.5, -1.5, 0.0], [9.0, -2.5, -0.5, 0.0], [24.0, 9.0, 1.0, 0.0]]
+    entries = filled(np.array([*table, [0.0, 0.0, 0.0, 1.0]]))
+    entries.nonbasic[1:4], entries.basic[:] = names[:3], names[3:]
+    assert solve(entries, precise)
+    assert entries.table[:-1, 0].min() >= -TOLERANCE
+    assert entries.table[-1, 0] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("precise", [False, True])

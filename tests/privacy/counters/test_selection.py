@@ -86,17 +86,27 @@ def test_calibrated_counters_prove_what_was_asked_and_little_more(
         assert 0.5 * (1 - 1e-4) <= epsilon <= 0.5 * (1 + 1e-9)
 
 
-def test_the_choice_is_the_smallest_of_all_pairs_and_says_why() -> None:
-    wanted = CounterRequirements(1.0, 1e-6, ROW, 999, 100)
+@pytest.mark.parametrize(
+    ("n_items", "first", "second", "of_first", "of_second"),
+    [
+        (999, "normalized_square_root", "buffered_toeplitz", "39.86", "39.87"),
+        # The largest error of the second is smaller here.
+        (300, "buffered_toeplitz", "normalized_square_root", "34.82", "34.83"),
+    ],
+)
+def test_the_choice_is_the_smallest_of_all_pairs_and_says_why(
+    n_items: int, first: str, second: str, of_first: str, of_second: str
+) -> None:
+    wanted = CounterRequirements(1.0, 1e-6, ROW, n_items, 100)
     choice = choose(wanted)
     assert sorted((c.counter, c.mechanism) for c in choice.candidates) == sorted((n, m.name) for n, m in PAIRS)
     assert [c.rms for c in choice.candidates] == sorted(c.rms for c in choice.candidates)
     best = choice.candidates[0]
     assert (choice.counter.name, choice.counter.node.name) == (best.counter, best.mechanism)  # type: ignore[union-attr]
-    assert "normalized_square_root with gaussian noise has the smallest root mean square error, 39.86" in choice.reason
-    assert "next: buffered_toeplitz with gaussian noise, 39.87" in choice.reason
+    assert f"{first} with gaussian noise has the smallest root mean square error, {of_first}" in choice.reason
+    assert f"next: {second} with gaussian noise, {of_second}" in choice.reason
     only = choose(wanted, counters=["binary_tree"], mechanisms=[Gaussian])
-    assert only.counter == calibrate(BinaryTree(999), Gaussian, 1.0, 1e-6, ROW)
+    assert only.counter == calibrate(BinaryTree(n_items), Gaussian, 1.0, 1e-6, ROW)
     assert only.reason.endswith("nothing else is possible here")
 
 

@@ -162,6 +162,17 @@ def test_a_draw_counts_the_boundaries_that_it_has_reached(scale: float, generato
         assert out[number] == (-magnitude if sign else magnitude)
 
 
+def test_draws_are_settled_by_bisection_where_the_guide_does_not_tell_boundaries_apart() -> None:
+    table, out, words = discrete_gaussian_table(42.25), np.empty(2000), np.empty(2000, np.uint64)
+    _, leads, limbs = parts(table)
+    # One bucket, which starts at the first of all boundaries; an exact tie has a chance of 2^-40.
+    header_and_guide = np.array([leads.shape[0], 63, 0], dtype=np.uint64)
+    coarse = np.concatenate([header_and_guide, leads, limbs.ravel()])
+    fill_discrete_gaussian(out, DiscreteGaussian(42.25).noise(key(9))._replace(table=coarse), np.uint64(0))
+    fill_bits(words, key(9), np.uint64(0))
+    assert np.array_equal(np.abs(out), np.searchsorted(leads, words >> np.uint64(1), side="right"))
+
+
 def tied(number: int, seed: int, agreed: int, step: int) -> tuple[np.ndarray, int]:
     """Return a table of 5 boundaries, the 2nd and 3rd equal to draw `number` in `agreed` words, then `step` above."""
     *u, _ = uniform(number, key(seed))
