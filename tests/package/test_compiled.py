@@ -7,9 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from ctypes import c_int64
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from numba.core import errors, event
@@ -274,6 +276,28 @@ def _evens(n: int) -> Iterator[int]:
 def test_kernels_may_call_themselves_and_yield() -> None:
     for _ in range(2):
         assert (_factorial(5), list(_evens(3))) == (120, [0, 2, 4])
+
+
+def _sum_of_two(x: int, y: int) -> int:
+    return x + y
+
+
+def test_numbers_beyond_a_table_call_nothing_whatever_lies_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class _Followed:
+        """Makes tables that are followed by one more number in memory."""
+
+        def __mul__(self, size: int) -> Callable[[], object]:
+            return c_int64 * (size + 1)
+
+    monkeypatch.setattr(compiled, "c_int64", _Followed())
+    table = compiled.JumpTable("dprl.test_of_four", "int64(int64, int64)", place=0, size=4)
+    table.add(3, _sum_of_two)
+    entry = table.call
+    call = numba.njit(lambda number: entry(number, 5))
+    assert [call(number) for number in range(5)] == [0] * 5
+    table.prepare(3)
+    table._addresses[4] = table._addresses[3]
+    assert [call(number) for number in (0, 3, 4, -1)] == [0, 8, 0, 0]
 
 
 RESTORED = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,7 @@ CASES: dict[str, tuple[str, bool, Loss]] = {
     "continuous": ("Pendulum-v1", False, LOSS),
     "joint critic": ("CartPole-v1", True, LOSS._replace(critic="joint", value_weight=0.5)),
     "no critic": ("CartPole-v1", False, LOSS._replace(critic="none")),
-    "local epochs": ("CartPole-v1", False, LOSS._replace(local_epochs=3)),
+    "local epochs": ("CartPole-v1", False, LOSS._replace(local_epochs=3, local_rate=0.3, ratio_clip=0.05)),
 }
 
 
@@ -53,28 +54,38 @@ def test_an_update_depends_on_its_own_user_only(case: str) -> None:
     assert np.flatnonzero(changed).tolist() == [3]
 
 
-@pytest.mark.parametrize("case", ["discrete", "continuous", "joint critic", "no critic"])
+@pytest.mark.parametrize("case", CASES)
 def test_a_gradient_is_that_of_policy_gradients(case: str) -> None:
-    """Sum over steps of -(advantage) grad log pi, of the value's error and of the entropy, by autograd step by step."""
+    """Sum over steps of -(advantage) grad log pi, of the value's error and of the entropy, by autograd step by step.
+
+    After the first local epoch, that of the ratio to the first policy, clipped where it gains, at the point reached.
+    """
     env_id, critic, loss = CASES[case]
     network, theta, episodes = played(env_id, critic)
     found = updates(partial(log_probabilities, network), theta, episodes, loss)
     gains = returns_to_go(episodes, loss.discount)
     for user in range(2):
-        length, point = int(episodes.lengths[user]), torch.tensor(theta, dtype=torch.float32, requires_grad=True)
+        length, start = int(episodes.lengths[user]), torch.tensor(theta, dtype=torch.float32)
         own = gains[user, :length] - (gains[user, :length].mean() if loss.critic == "device" else 0.0)
-        total = torch.zeros(())
-        for t in range(length):
-            action: Any = torch.as_tensor(episodes.actions[user, t])
-            log, entropy, value = log_probabilities(
-                network, point, torch.as_tensor(episodes.observations[user, t]), action
-            )
-            advantage = float(own[t]) - (float(value.detach()) if loss.critic == "joint" else 0.0)
-            error = loss.value_weight * (value - float(own[t])) ** 2
-            total = total + error - advantage * log - loss.entropy_weight * entropy
-        (total / length).backward()  # type: ignore[no-untyped-call]
-        assert point.grad is not None
-        assert found[user] == pytest.approx(point.grad.numpy(), rel=2e-3, abs=2e-4)
+        expected, first = torch.zeros_like(start), [0.0] * length
+        for epoch in range(loss.local_epochs):
+            point = (start - loss.local_rate * expected).requires_grad_()
+            total = torch.zeros(())
+            for t in range(length):
+                action: Any = torch.as_tensor(episodes.actions[user, t])
+                log, entropy, value = log_probabilities(
+                    network, point, torch.as_tensor(episodes.observations[user, t]), action
+                )
+                first[t] = first[t] if epoch else float(log.detach())
+                advantage = float(own[t]) - (float(value.detach()) if loss.critic == "joint" else 0.0)
+                ratio, sign = torch.exp(log - first[t]), math.copysign(1.0, advantage)
+                clipped = sign * (float(ratio.detach()) - 1.0) > loss.ratio_clip
+                error = loss.value_weight * (value - float(own[t])) ** 2
+                total = total + error - (0.0 if clipped else advantage) * ratio - loss.entropy_weight * entropy
+            (total / length).backward()  # type: ignore[no-untyped-call]
+            assert point.grad is not None
+            expected = expected + point.grad
+        assert found[user] == pytest.approx(expected.numpy() / loss.local_epochs, rel=2e-3, abs=2e-4)
 
 
 def test_networks_of_numpy_and_torch_are_the_same() -> None:
