@@ -173,6 +173,9 @@ def test_cells_without_a_certified_epsilon_are_named_in_the_caption() -> None:
     lost = dataclasses.replace(broken, row={**broken.row, "proved_epsilon": math.inf, "verdict": "fails"})
     told = "NO PRIVACY, so not drawn: private_ucb_vi, central (claimed \u03b5 = 2)."
     assert told in chart("frontier", *MIXED, lost).caption
+    # Where none is certified, all are drawn, as results without privacy.
+    found = chart("curves", lost, report_cell(of("private_ucb_vi", NONE)))
+    assert labels_of(found, found.lines, keyed=False) == ["\u03b5 = \u221e, NO PRIVACY", "no privacy"]
     # Of the figures of one epsilon each, the first says it.
     ten = [of("bernstein_vi", jdp(epsilon), bonus_scale=i / 5) for epsilon in (1.0, 2.0) for i in range(1, 6)]
     curves = [one for one in report_charts([*map(report_cell, ten), lost]) if one.name.startswith("curves")]

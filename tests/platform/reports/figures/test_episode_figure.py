@@ -6,29 +6,39 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
-from dprl.platform.configs.experiment import read_experiment
+from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.policies.actor_critic import ActorCriticPolicy
-from dprl.platform.reports.figures.learning import episode_figure, play
+from dprl.platform.reports.figures.learning import cell_figures, episode_figure, play
+from dprl.platform.results.summary import columns
 from dprl.privacy import Streams
 from tests.platform.reports.cases import is_png
 
 
-def test_an_episode_is_drawn_with_its_end(drawn: list[Figure]) -> None:
-    one = read_experiment(
+def cell_of_agents(seeds: int) -> Experiment:
+    return read_experiment(
         {
             "name": "try",
             "algorithm": {"name": "pgc_a3c"},
             "env": {"name": "cartpole_gravity"},
             "privacy": {"model": "none"},
             "episodes": 10,
-            "seeds": 1,
+            "seeds": seeds,
             "seed": 3,
         }
     )
+
+
+def some_parameters(one: Experiment, seed: int) -> np.ndarray:
     algorithm: Any = one.algorithm
-    parameters = np.asarray(algorithm.initial_parameters(Streams(3, "a test")))
+    return np.asarray(algorithm.initial_parameters(Streams(seed, "a test")))
+
+
+def test_an_episode_is_drawn_with_its_end(drawn: list[Figure]) -> None:
+    one = cell_of_agents(seeds=1)
+    parameters = some_parameters(one, 3)
     episode = play(ActorCriticPolicy(parameters, one.env), 3)  # type: ignore[arg-type]
     steps = len(episode.actions)
     assert len(episode.states) == steps + 1
@@ -48,3 +58,12 @@ def test_an_episode_is_drawn_with_its_end(drawn: list[Figure]) -> None:
         assert axes.get_ylim()[1] == -axes.get_ylim()[0] >= 1.149 * limits[1]
     assert math.isclose(float(np.asarray(angle.get_lines()[2].get_ydata(), dtype=float)[0]), 12.0)
     np.testing.assert_array_equal(np.asarray(action.get_lines()[0].get_ydata()), episode.actions)
+
+
+def test_of_the_policies_of_a_cell_the_first_seeds_is_drawn() -> None:
+    one = cell_of_agents(seeds=2)
+    first, second = some_parameters(one, 3), some_parameters(one, 4)
+    rows = pd.DataFrame(1.0, range(4), columns(one.metrics)).assign(seed=[3, 3, 4, 4], episode=[5, 10, 5, 10])
+    found = cell_figures(rows, one, one.certificate().to_dict(), {"policy": np.array([first, second])})
+    assert sorted(found) == ["episode.png", "score.png"]
+    assert found["episode.png"] == episode_figure(first, one) != episode_figure(second, one)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
@@ -140,6 +141,14 @@ def test_cells_at_the_level_of_random_actions_are_not_distinguished(material: Fi
     assert below[key] < 1e-6
     constant = at_random(changed(material, key, np.full(30, Levels.of(8500).uniform)).cells)
     assert constant[key] == 1.0
+
+
+def test_by_chance_all_three_orders_are_seen_at_most_as_often_as_two_of_them(text: str) -> None:
+    (told,) = [line for line in text.splitlines() if line.startswith("**By chance.**")]
+    shares = [(float(two), float(three)) for two, three in re.findall(r": ([\d.]+) % and ([\d.]+) %", told)]
+    assert len(shares) == 4
+    assert all(two >= three for two, three in shares)
+    assert any(two > three for two, three in shares)
 
 
 def test_the_answers_follow_the_runs(material: Findings) -> None:
