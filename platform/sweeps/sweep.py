@@ -105,6 +105,8 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     with joined_cluster(options.address, layout.home, store), _locked(layout):
         grid = Grid.of(cells, options.stages)
         _require_name(layout, cells, grid, options.fresh)
+        if options.fresh:
+            _require_journals(layout.cells(cells))
         display = LoggedProgress(progress_display(options.quiet), layout.log_file)
         try:
             return _Sweep(layout, store, display, options).run(layout.cells(cells), grid)
@@ -141,20 +143,24 @@ def _writing(layout: SweepLayout) -> Iterator[None]:
 
 
 def _require_name(layout: SweepLayout, cells: Sequence[Experiment], grid: Grid, fresh: bool) -> None:
-    """Raise UserError if the sweep's name stands for another grid already, or a fresh start would lose charges."""
+    """Raise UserError if the sweep's name stands for another grid already."""
     before = None
     with suppress(*((UserError,) if fresh else ())):  # a damaged file is no obstacle to a fresh start
         before = Grid.read(layout.grid_file)
     new_release = before is not None and any(cell.asks_users and cell.digest not in before.cells for cell in cells)
     if before is None or not grid.continues(before) or new_release:
         require_no_charges(layout.name, layout.cell_folder("charges"), grid)
-    for cell in layout.cells(cells) if fresh else ():
-        lost = _lost_charges(cell, fresh)
-        if lost:
-            raise UserError(f"{cell.label}: {second_release(lost, cell.folder.path)}")
     if before is not None and not fresh:
         finished = sum(CellFolder(layout.cell_folder(digest)).finished for digest in before.cells)
         require_same_meaning(layout.name, before, grid, finished)
+
+
+def _require_journals(cells: Sequence[SweepCell]) -> None:
+    """Raise UserError before a fresh start deletes the certificate of users whose journal is gone."""
+    for cell in cells:
+        lost = _lost_charges(cell, fresh=True)
+        if lost:
+            raise UserError(f"{cell.label}: {second_release(lost, cell.folder.path)}")
 
 
 def _lost_charges(cell: SweepCell, fresh: bool) -> str:
