@@ -35,11 +35,16 @@ class _Content(NamedTuple):
 
 
 def charging_attempts(path: Path) -> int:
-    """Return the number of attempts with charges in a journal, whatever its terms; 0 without a file."""
+    """Return the number of attempts with charges in a journal, whatever its terms; 0 without a file.
+
+    Raises LedgerError if it cannot be read.
+    """
     try:
         text = path.read_bytes()
     except FileNotFoundError:
         return 0
+    except OSError as error:
+        raise LedgerError(f"journal {path} must be one that can be read, got '{error.strerror}'; free it") from error
     begins = [line.startswith(_ATTEMPT.encode()) for line in text[: text.rfind(b"\n") + 1].splitlines()]
     return sum(begun and not begins_again for begun, begins_again in pairwise(begins))
 

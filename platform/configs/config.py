@@ -204,10 +204,10 @@ def cells_of(raw: Mapping[str, Any]) -> list[Experiment]:
 
 def _require_undigested_records(cells: Sequence[Experiment]) -> None:
     """Raise UserError for users' records among a plugin's files: their digest, without noise, names cells."""
-    digested = {file for _, file in plugin_files()}
-    for cell in cells:
-        file = getattr(cell.env, "file", "")
-        if issubclass(cell.env.builds, LoggedEpisodes) and Path(file).resolve() in digested:
+    files = [getattr(cell.env, "file", "") for cell in cells if issubclass(cell.env.builds, LoggedEpisodes)]
+    digested = {file for _, file in plugin_files()} if files else set()
+    for file in files:
+        if Path(file).resolve() in digested:
             raise broken_rule(
                 "env.file", "must lie outside of plugins: their digest is in names of cells", file, "move it"
             )

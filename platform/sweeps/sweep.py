@@ -33,6 +33,7 @@ from dprl.platform.sweeps.progress import LoggedProgress, ProgressDisplay, progr
 from dprl.platform.sweeps.sweep_files import SweepFiles
 from dprl.platform.tracking.database import in_the_making
 from dprl.platform.tracking.store import TrackingStore
+from dprl.privacy.base import LedgerError
 from dprl.privacy.journal import charging_attempts
 
 if TYPE_CHECKING:
@@ -147,9 +148,12 @@ def _require_name(layout: SweepLayout, cells: Sequence[Experiment], grid: Grid, 
     before = None
     with suppress(*((UserError,) if fresh else ())):  # a damaged file is no obstacle to a fresh start
         before = Grid.read(layout.grid_file)
-    new_release = before is not None and any(cell.asks_users and cell.digest not in before.cells for cell in cells)
+    journals = layout.cell_folder("charges")
+    # The stages of an adaptive sweep come and go.
+    new = [cell.digest for cell in cells if cell.asks_users and before and cell.digest not in before.cells]
+    new_release = grid.stages is None and any(not [*journals.glob(f"{digest}-*")] for digest in new)
     if before is None or not grid.continues(before) or new_release:
-        require_no_charges(layout.name, layout.cell_folder("charges"), grid)
+        require_no_charges(layout.name, journals, grid)
     if before is not None and not fresh:
         finished = sum(CellFolder(layout.cell_folder(digest)).finished for digest in before.cells)
         require_same_meaning(layout.name, before, grid, finished)
@@ -160,19 +164,29 @@ def _require_journals(cells: Sequence[SweepCell]) -> None:
     for cell in cells:
         lost = _lost_charges(cell, fresh=True)
         if lost:
-            raise UserError(f"{cell.label}: {second_release(lost, cell.folder.path)}")
+            raise UserError(f"{cell.label}: {lost}")
 
 
 def _lost_charges(cell: SweepCell, fresh: bool) -> str:
-    """Return what the journals of a finished release lack, '' for nothing; with `fresh` they need only exist."""
+    """Return why the journals of a finished release do not have the charges of its certificate, '' if they do.
+
+    fresh: whether they may have more, because the next certificate composes all of them.
+    """
     if not (cell.finished and cell.experiment.asks_users):
         return ""
-    journals = [cell.folder.charges_file(seed) for seed in range(cell.experiment.seeds)]
-    recorded = [charging_attempts(file) for file in journals]
-    stated = 1 if fresh else int(cell.folder.certificate().get("attempts", 1))
-    if min(recorded) > 0 and (fresh or max(recorded) == stated):
+    stated = 1
+    with suppress(*((DamagedCellError,) if fresh else ())):  # a damaged file is no obstacle to a fresh start
+        stated = int(cell.folder.certificate().get("attempts", 1))
+    try:
+        recorded = [charging_attempts(cell.folder.charges_file(seed)) for seed in range(cell.experiment.seeds)]
+    except LedgerError as error:
+        return str(error)
+    if min(recorded) > 0 and (max(recorded) == stated or (fresh and max(recorded) > stated)):
         return ""
-    return f"charges/{cell.folder.path.name}-*.journal must record its attempts, {stated} for a seed, got {recorded}"
+    return (
+        f"charges/{cell.folder.path.name}-*.journal must record its attempts, {stated} for a seed, got {recorded}; "
+        "restore the cell and its journals as they were last, or choose another name for new users"
+    )
 
 
 class _Sweep:
@@ -240,8 +254,11 @@ class _Sweep:
                 try:
                     if not cell.experiment.resumable or cell.folder.finished:
                         cell.folder.require_whole()
-                    damage = _lost_charges(cell, fresh=False)
-                    if cell.finished and not damage:
+                    lost = _lost_charges(cell, fresh=False)
+                    if lost:
+                        self.failures[cell.digest] = f"{cell.label}: {lost}"
+                        continue
+                    if cell.finished:
                         self.files.read(cell)
                         done.append(cell)
                         continue

@@ -72,7 +72,7 @@ class ReportCell:
     @property
     def saturated(self) -> bool:
         """Whether estimates stayed at their caps; earlier versions also noted cells without any regret."""
-        return bool(self.row.get("note")) and bool(self.finals.any())
+        return bool(self.row.get("note")) and (self.metric is None or bool(self.finals.any()))
 
     @property
     def unlearned(self) -> bool:

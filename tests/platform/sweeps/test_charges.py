@@ -10,6 +10,8 @@ import pytest
 
 from dprl.platform.errors import UserError
 from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.sweep_identity import Stages
+from dprl.platform.sweeps.adaptive import run_adaptive
 from dprl.platform.sweeps.sweep import run_sweep
 from dprl.privacy.journal import charging_attempts
 from tests.platform.sweeps.test_sweep import cells_of, options
@@ -40,7 +42,7 @@ def test_a_restored_cell_does_not_hide_a_later_attempt(tmp_path: Path, cell: Cel
     shutil.rmtree(cell.path)
     shutil.copytree(tmp_path / "copy", cell.path)
     (told,) = run_sweep(cells, options(home)).failed
-    assert "journal must record its attempts, 1 for a seed, got [2, 2]; its noise cannot be drawn again" in told
+    assert "journal must record its attempts, 1 for a seed, got [2, 2]; restore the cell and its journals" in told
     assert cell.certificate()["attempts"] == 1
     shutil.rmtree(cell.path)
     assert run_sweep(cells, options(home)).failed == []
@@ -50,13 +52,13 @@ def test_a_restored_cell_does_not_hide_a_later_attempt(tmp_path: Path, cell: Cel
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_missing_journal_of_a_finished_release_is_refused(tmp_path: Path, cell: CellFolder, fresh: bool) -> None:
     cell.charges_file(1).unlink()
-    told = r"journal must record its attempts, 1 for a seed, got \[1, 0\]; its noise cannot be"
+    told = r"journal must record its attempts, 1 for a seed, got \[1, 0\]; restore the cell and its journals"
     if fresh:
         with pytest.raises(UserError, match=told):
             run_sweep(release(tmp_path, ONE), options(tmp_path / "home", fresh=True))
     else:
         (found,) = run_sweep(release(tmp_path, ONE), options(tmp_path / "home")).failed
-        assert "got [1, 0]; its noise cannot be" in found
+        assert "got [1, 0]; restore the cell and its journals" in found
     assert cell.certificate()["attempts"] == 1
 
 
@@ -69,3 +71,29 @@ def test_a_charged_cell_cannot_be_replaced_by_growing_and_shrinking(tmp_path: Pa
             run_sweep(release(tmp_path, NONE, OTHER), options(home, fresh=fresh))
     assert run_sweep(release(tmp_path, NONE, ONE), options(home)).failed == []
     assert cell.certificate()["attempts"] == 1
+
+
+def test_older_journals_are_refused_also_by_a_fresh_start(tmp_path: Path, cell: CellFolder) -> None:
+    cells, home = release(tmp_path, ONE), tmp_path / "home"
+    shutil.copytree(cell.charges_file(0).parent, tmp_path / "copy")
+    run_sweep(cells, options(home, fresh=True))
+    shutil.copytree(tmp_path / "copy", cell.charges_file(0).parent, dirs_exist_ok=True)
+    with pytest.raises(UserError, match=r"must record its attempts, 2 for a seed, got \[1, 1\]"):
+        run_sweep(cells, options(home, fresh=True))
+    assert cell.certificate()["attempts"] == 2
+
+
+def test_a_journal_that_cannot_be_read_is_an_error_in_one_line(tmp_path: Path, cell: CellFolder) -> None:
+    cell.charges_file(0).unlink()
+    cell.charges_file(0).mkdir()
+    (found,) = run_sweep(release(tmp_path, ONE), options(tmp_path / "home")).failed
+    assert "must be one that can be read, got 'Is a directory'; free it" in found
+
+
+def test_stages_of_an_adaptive_release_come_and_go(tmp_path: Path) -> None:
+    """Their cells differ in the seed, so they are other cells with charges of their own."""
+    cells = cells_of(tmp_path, privacy={"grid_search": [ONE, OTHER]}, episodes=20, seeds=3, noise={"entropy": "os"})
+    home = options(tmp_path / "home")
+    for _ in range(2):
+        assert run_adaptive(cells, home, Stages(3, 2)).failed == []
+        assert run_sweep(cells, home).failed == []

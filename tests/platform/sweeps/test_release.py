@@ -15,6 +15,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from dprl.algorithms import ALGORITHMS, Metric, TrainResult
+from dprl.algorithms.base import REGRET, SATURATED
 from dprl.envs import ENVIRONMENTS, LoggedEpisodes
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.errors import UserError
@@ -163,6 +164,18 @@ def test_a_metric_is_released_only_if_it_is_declared_covered() -> None:
     metrics = (*found.algorithm.metrics, Metric("mine", "last"), Metric("public", "last", covered=True))
     cell = replace(found, algorithm=type("Mine", (type(found.algorithm),), {"metrics": metrics})())
     assert {metric.name for metric in cell.metrics} == {"regret", "saturated", "public"}
+
+
+def test_a_release_without_a_covered_headline_has_a_report_also_if_it_is_saturated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ALGORITHMS["private_ucb_vi"], "metrics", (replace(REGRET, covered=False), SATURATED))
+    cell = next(released("private_ucb_vi"))
+    assert {metric.name for metric in cell.metrics} == {"saturated"}
+    result = run_sweep([cell], SweepOptions("out", tmp_path, "process", None, None, False, "dprl sweep out.yaml"))
+    assert result.failed == []
+    assert result.summary["note"][0].startswith("bonus saturated")
+    assert (result.folder / "report.html").is_file()
 
 
 def test_every_trust_model_that_can_be_released_is_here() -> None:
