@@ -27,6 +27,7 @@ NO_TEST = f"fewer than {FEWEST_SEEDS} seeds: no test"
 MIXED = "algorithm and noise differ"
 _GROWTH = "algorithm.replan_growth"
 _EXTREME = {"low": "lowest", "high": "highest"}
+_USES_BUDGET = 0.9
 _LONGEST = 35
 """Longest list of environments in a sentence, in characters; of longer ones it has the number."""
 
@@ -236,9 +237,9 @@ def _alike(told: Sequence[Finding]) -> bool:
 
 
 def _clause(each: Finding, *, named: bool) -> str:
-    delta = f"\u03b4 = {delta_number(each.cell.delta)}"
+    at = ", ".join(filter(None, (far_below_budget(each), f"\u03b4 = {delta_number(each.cell.delta)}")))
     subject = f"{each.algorithm} " if named else ""
-    text = f"{subject}{_amount(each)} under {model_text(each.budget.model)} ({delta})"
+    text = f"{subject}{_amount(each)} under {model_text(each.budget.model)} ({at})"
     cost = each.cost
     if cost is None:
         return text
@@ -246,6 +247,12 @@ def _clause(each: Finding, *, named: bool) -> str:
     if cost.scale == "log":
         return f"{text}, {_times(cost.value)}{_interval(cost)} its {metric} without privacy"
     return f"{text}, {_difference(each, cost)}"
+
+
+def far_below_budget(each: Finding) -> str:
+    """Return the certified epsilon of a best cell that leaves a tenth or more of its budget, else ''."""
+    proved = each.cell.proved
+    return f"certified \u03b5 = {epsilon_text(proved, 4)}" if proved < _USES_BUDGET * each.budget.epsilon else ""
 
 
 def _difference(each: Finding, cost: Effect) -> str:

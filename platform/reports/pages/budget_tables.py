@@ -10,7 +10,7 @@ from dprl.platform.reports.cell_texts import trust_word
 from dprl.platform.reports.comparing.declared import SAME_EPSILON
 from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of
 from dprl.platform.reports.comparing.groups import Group
-from dprl.platform.reports.comparing.sentences import headline_finding
+from dprl.platform.reports.comparing.sentences import far_below_budget, headline_finding
 from dprl.platform.reports.documents.blocks import (
     Block,
     Card,
@@ -89,7 +89,8 @@ class BudgetTables:
         word = group.metric.label if group.metric is not None else ""
         sub = value_label(group).lower()
         rows: list[tuple[str, Inline]] = [
-            ("best", beside(self.names.with_swatch(cell), small(settings_of(group, cell))))
+            ("best", beside(self.names.with_swatch(cell), small(settings_of(group, cell)))),
+            *([("its noise", own)] if (own := far_below_budget(finding)) else []),
         ]
         if cost is not None:
             sub = f"the {word} without privacy" if cost.scale == "log" else f"{word} against no privacy"
