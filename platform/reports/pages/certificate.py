@@ -58,7 +58,7 @@ _SHOWN_RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
 """False alarms in the table beside the trade-off curve, if the certificate has them."""
 _VERDICTS = {
     "holds": "The claim {} holds.",
-    "simulated": "The claim {} holds for the noise of this simulation, which protects nobody.",
+    "simulated": "The claim {} holds for the noise of this run, but a simulation protects nobody.",
     "delta": "The pure claim fails; the same epsilon holds up to a probability of one in a million.",
     "fails": "The claim fails: the noise that ran proves only a larger epsilon. Do not sign it.",
     "nothing": "There is no privacy: no finite epsilon is proved. Do not sign it.",
@@ -105,14 +105,14 @@ def _answer(certificate: Mapping[str, Any], title: str) -> Iterator[Block]:
     pure = "pure (\u03b4 = 0)"
     sub = f"{at.strip() or pure}; claimed: \u03b5 = {_number(claimed['epsilon'])}"
     yield Card("Proved", seal, sub, "", facts, "")
-    yield Paragraph("Bounds are rounded up.", "note")
+    yield Paragraph("These bounds are rounded up.", "note")
 
 
 def _same_noise(certificate: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the epsilon of the same noise at other deltas, and by user."""
     found = certificate["proved"]["epsilon_at_delta"].items()
     if bounds := [f"\u03b5 \u2264 {_up(value)} at \u03b4 = {delta_number(float(delta))}" for delta, value in found]:
-        yield "Same noise", ", ".join(bounds)
+        yield "At other \u03b4", ", ".join(bounds)
     users = certificate.get("per_user")
     if users and users["least"] != users["most"]:
         spread = f"\u03b5 from {_up(users['least'])} to {_up(users['most'])}, median {_up(users['median'])}"
@@ -139,7 +139,7 @@ def _plain_words(certificate: Mapping[str, Any]) -> Iterator[str]:
     if epsilon < _LARGEST:
         but = f", except with probability {delta_number(delta)}" if delta else ""
         factor = f"{_up(math.exp(epsilon))} times as likely (e^{_up(epsilon)}){but}"
-        yield f"Whatever one user's data are, no outcome that is covered becomes more than {factor}."
+        yield f"If one user had other data, no covered outcome would be more than {factor}."
     if _seeded(certificate):
         yield "The noise of this run can be drawn again from its seed, so do not use it for real people."
 
