@@ -112,8 +112,8 @@ def below(section: str, keys: Iterable[str], message: str) -> str:
     return f"{section}.{message}" if first in set(keys) else message
 
 
-RENAMED = {"best_ucb_vi": "bernstein_vi", "proved": "none"}
-"""Current names by those of earlier versions."""
+RENAMED = {"best_ucb_vi": "bernstein_vi", "proved": "none", "central": "jdp", "local": "ldp"}
+"""Names in configs by those of earlier versions, and by words of pages."""
 
 
 def _likeness(one: str, other: str) -> float:

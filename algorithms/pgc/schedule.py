@@ -48,7 +48,7 @@ def require_update(key: str, size: int, messages: int) -> None:
     """Raise ValueError unless a run of that many messages makes an update. key: the setting of an update's size."""
     if size > messages:
         raise ValueError(
-            f"{key} must be at most the number of messages, got {size} with {messages}: no update would be made; lower "
+            f"{key} must be at most the number of episodes, got {size} with {messages}: no update would be made; lower "
             "it, or run longer"
         )
 

@@ -103,7 +103,7 @@ def test_a_run_too_short_for_an_update_is_refused(name: str, model: str) -> None
     key = "users_per_update" if name == "dppg" else "buffer_size"
     enough: dict[str, Any] = {key: N}
     learner(name, PRIVACY[model], **enough)
-    with pytest.raises(ValueError, match=f"^{key} must be at most the number of messages, got {N + 1} with {N}: no "):
+    with pytest.raises(ValueError, match=f"^{key} must be at most the number of episodes, got {N + 1} with {N}: no "):
         learner(name, PRIVACY[model], **{**enough, key: N + 1})
 
 
