@@ -115,7 +115,7 @@ def test_a_simulation_is_named_in_the_title_and_bounds_are_rounded_up() -> None:
     found["renyi"] = {"divergence_at_order": {"2": 0.73531, "64": 12.3401}}
     text = certificate_page(found, {}, "seeded")
     assert "holds for the noise of this run, but a simulation protects nobody" in text
-    assert "Bounds are rounded up" in text
+    assert "These bounds are rounded up" in text
     assert "\u03b5 \u2264 2.281 at" in text
     assert "by order: 2: 0.7354, 64: 12.35 (upper bounds" in text
     gaps = text[text.index("What is not covered") :]
