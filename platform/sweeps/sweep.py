@@ -6,7 +6,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,13 +19,14 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import Interrupted, UserError, broken_rule, counted, how_to_resume
 from dprl.platform.program import command
-from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
+from dprl.platform.results.cell_folder import DamagedCellError
 from dprl.platform.results.home import storage_words
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.results.summary import block_column
-from dprl.platform.results.sweep_identity import Grid, Stages, require_no_charges, require_same_meaning
+from dprl.platform.results.sweep_identity import Grid, Stages
 from dprl.platform.sweeps.address import joined_cluster
 from dprl.platform.sweeps.cell import CellProgress, second_release
+from dprl.platform.sweeps.charges import lost_charges, require_journals, require_name
 from dprl.platform.sweeps.compiling import compile_kernels
 from dprl.platform.sweeps.execution import DEFAULT_RESTARTS, RayLost, TrialOptions
 from dprl.platform.sweeps.executor import Executor, ExecutorName, open_executor
@@ -33,8 +34,6 @@ from dprl.platform.sweeps.progress import LoggedProgress, ProgressDisplay, progr
 from dprl.platform.sweeps.sweep_files import SweepFiles
 from dprl.platform.tracking.database import in_the_making
 from dprl.platform.tracking.store import TrackingStore
-from dprl.privacy.base import LedgerError
-from dprl.privacy.journal import charging_attempts
 
 if TYPE_CHECKING:
     from dprl.platform.tracking.retrying import RetryingTracker
@@ -105,9 +104,9 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     set_environment()
     with joined_cluster(options.address, layout.home, store), _locked(layout):
         grid = Grid.of(cells, options.stages)
-        _require_name(layout, cells, grid, options.fresh)
+        require_name(layout, cells, grid, options.fresh)
         if options.fresh:
-            _require_journals(layout.cells(cells))
+            require_journals(layout.cells(cells))
         display = LoggedProgress(progress_display(options.quiet), layout.log_file)
         try:
             return _Sweep(layout, store, display, options).run(layout.cells(cells), grid)
@@ -141,52 +140,6 @@ def _writing(layout: SweepLayout) -> Iterator[None]:
         rule = f"the folder of all results must be one that can be written ({error.strerror})"
         remedy = "free it, or choose another folder"
         raise broken_rule("$DPRL_HOME or --storage", rule, str(layout.home), remedy) from None
-
-
-def _require_name(layout: SweepLayout, cells: Sequence[Experiment], grid: Grid, fresh: bool) -> None:
-    """Raise UserError if the sweep's name stands for another grid already."""
-    before = None
-    with suppress(*((UserError,) if fresh else ())):  # a damaged file is no obstacle to a fresh start
-        before = Grid.read(layout.grid_file)
-    journals = layout.cell_folder("charges")
-    # The stages of an adaptive sweep come and go.
-    new = [cell.digest for cell in cells if cell.asks_users and before and cell.digest not in before.cells]
-    new_release = grid.stages is None and any(not [*journals.glob(f"{digest}-*")] for digest in new)
-    if before is None or not grid.continues(before) or new_release:
-        require_no_charges(layout.name, journals, grid)
-    if before is not None and not fresh:
-        finished = sum(CellFolder(layout.cell_folder(digest)).finished for digest in before.cells)
-        require_same_meaning(layout.name, before, grid, finished)
-
-
-def _require_journals(cells: Sequence[SweepCell]) -> None:
-    """Raise UserError before a fresh start deletes the certificate of users whose journal is gone."""
-    for cell in cells:
-        lost = _lost_charges(cell, fresh=True)
-        if lost:
-            raise UserError(f"{cell.label}: {lost}")
-
-
-def _lost_charges(cell: SweepCell, fresh: bool) -> str:
-    """Return why the journals of a finished release do not have the charges of its certificate, '' if they do.
-
-    fresh: whether they may have more, because the next certificate composes all of them.
-    """
-    if not (cell.finished and cell.experiment.asks_users):
-        return ""
-    stated = 1
-    with suppress(*((DamagedCellError,) if fresh else ())):  # a damaged file is no obstacle to a fresh start
-        stated = int(cell.folder.certificate().get("attempts", 1))
-    try:
-        recorded = [charging_attempts(cell.folder.charges_file(seed)) for seed in range(cell.experiment.seeds)]
-    except LedgerError as error:
-        return str(error)
-    if min(recorded) > 0 and (max(recorded) == stated or (fresh and max(recorded) > stated)):
-        return ""
-    return (
-        f"charges/{cell.folder.path.name}-*.journal must record its attempts, {stated} for a seed, got {recorded}; "
-        "restore the cell and its journals as they were last, or choose another name for new users"
-    )
 
 
 class _Sweep:
@@ -254,7 +207,7 @@ class _Sweep:
                 try:
                     if not cell.experiment.resumable or cell.folder.finished:
                         cell.folder.require_whole()
-                    lost = _lost_charges(cell, fresh=False)
+                    lost = lost_charges(cell, fresh=False)
                     if lost:
                         self.failures[cell.digest] = f"{cell.label}: {lost}"
                         continue
