@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular.blocks import BlockParts
 from dprl.algorithms.tabular.blocks import draw_block as draw_mdp_block
-from dprl.algorithms.tabular.simulator import play, play_stochastic, regret
+from dprl.algorithms.tabular.simulator import play, play_nothing, play_stochastic, regret
 from dprl.compiled import JIT_DISABLED, no_alloc_kernel
 from dprl.privacy.queries.count_blocks import UserBlock
 from dprl.privacy.queries.count_kernels import (
@@ -67,7 +67,7 @@ def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
                 current = regret(simulator, tables.policy)
         summed += current
         saturated += schedule.saturated[0]
-        simulator.device.cells[:], simulator.device.amounts[:] = 0, 0.0  # one user's steps are not the next one's
+        play_nothing(simulator)
         play(simulator, tables.policy, k)
         if k < simulator.episodes:
             if k + 1 == schedule.planned[1]:  # the next plan reads the release

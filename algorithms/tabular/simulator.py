@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -205,6 +205,13 @@ def simulator(
         values=np.zeros((horizon + 1, n_states)),
         device=episode_buffer(horizon, n_families),
     )
+
+
+@no_alloc_kernel
+def play_nothing(simulator: Any) -> None:  # noqa: ANN401 - any with a device
+    """User side: leave an empty contribution, so that a step that `play` leaves out is not the user's before."""
+    simulator.device.cells[:] = 0
+    simulator.device.amounts[:] = 0.0
 
 
 @no_alloc_kernel
