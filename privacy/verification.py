@@ -204,8 +204,8 @@ def _require_schema(stated: Mapping[str, Any]) -> None:
         return
     if isinstance(schema, str) and schema.startswith(SCHEMA.partition("/")[0]):
         raise LedgerError(
-            f"schema must be {SCHEMA}, got {schema}, which lacks the fields to recompute it; verify it with that "
-            "version of dprl, or repeat a simulation: `dprl run` on the experiment.yaml beside it"
+            f"schema must be {SCHEMA}, got {schema}, which lacks the fields to recompute it; verify it with its "
+            "own version of dprl, or repeat the simulation"
         )
     raise LedgerError(f"schema must be {SCHEMA}, got {schema!r}; name a certificate.json of dprl")
 
