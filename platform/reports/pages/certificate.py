@@ -112,7 +112,7 @@ def _same_noise(certificate: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the epsilon of the same noise at other deltas, and by user."""
     found = certificate["proved"]["epsilon_at_delta"].items()
     if bounds := [f"\u03b5 \u2264 {_up(value)} at \u03b4 = {delta_number(float(delta))}" for delta, value in found]:
-        yield "At other \u03b4", ", ".join(bounds)
+        yield "By \u03b4", ", ".join(bounds)
     users = certificate.get("per_user")
     if users and users["least"] != users["most"]:
         spread = f"\u03b5 from {_up(users['least'])} to {_up(users['most'])}, median {_up(users['median'])}"
