@@ -44,11 +44,11 @@ class Schedule(NamedTuple):
         return self
 
 
-def require_update(key: str, size: int, messages: int) -> None:
-    """Raise ValueError unless a run of that many messages makes an update. key: the setting of an update's size."""
-    if size > messages:
+def require_update(key: str, size: int, episodes: int) -> None:
+    """Raise ValueError unless a run of that many episodes makes an update. key: the setting of an update's size."""
+    if size > episodes:
         raise ValueError(
-            f"{key} must be at most the number of episodes, got {size} with {messages}: no update would be made; lower "
+            f"{key} must be at most the number of episodes, got {size} with {episodes}: no update would be made; lower "
             "it, or run longer"
         )
 

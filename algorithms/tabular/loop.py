@@ -42,7 +42,12 @@ class Schedule(NamedTuple):
     saturated: Float64Array
 
 
-# The names `plan`, `play` and `regret` of this function are those of the algorithm, see `learning_loop`.
+@no_alloc_kernel
+def before_play(simulator: Any) -> None:  # noqa: ANN401
+    """Do nothing: our own kernels write every step of the device."""
+
+
+# The names `plan`, `before_play`, `play` and `regret` of this function are those of the algorithm, see `learning_loop`.
 def plan(counts: Released, bonus: Any, tables: Any) -> tuple[bool, float]:  # noqa: ANN401 - each has its own
     """Write tables.policy; return (did it change, share of saturated cells)."""
     raise NotImplementedError
@@ -67,7 +72,7 @@ def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
                 current = regret(simulator, tables.policy)
         summed += current
         saturated += schedule.saturated[0]
-        play_nothing(simulator)
+        before_play(simulator)
         play(simulator, tables.policy, k)
         if k < simulator.episodes:
             if k + 1 == schedule.planned[1]:  # the next plan reads the release
@@ -83,10 +88,14 @@ def parts_for_blocks(run: Run) -> BlockParts | None:
     return BlockParts(names["plan"], names["regret"], names["draw_block"]) if names.get("draw_block") else None
 
 
+def _file(part: Callable[..., object]) -> Path:
+    return Path(cast("Any", getattr(part, "py_func", part)).__code__.co_filename)
+
+
 def _identity(part: Callable[..., object]) -> str:
     """Return a kernel's name, with a digest of its file if `source_digest` does not cover that file."""
     function: Any = getattr(part, "py_func", part)
-    name, file = f"{function.__module__}.{function.__qualname__}", Path(function.__code__.co_filename)
+    name, file = f"{function.__module__}.{function.__qualname__}", _file(part)
     if is_ours(file):
         return name
     try:
@@ -105,7 +114,8 @@ def learning_loop(
     """Return the compiled loop of an algorithm, run(simulator, channel, bonus, tables, schedule, first, last).
 
     plan(counts, bonus, tables) is as `TabularConfig.plan`; play(simulator, policy, user) leaves the contribution of one
-    episode in simulator.device; regret(simulator, policy) is exact, computed on the known environment.
+    episode in simulator.device, which is cleared before a `play` of other files than ours; regret(simulator, policy) is
+    exact, computed on the known environment.
 
     It plays episodes first..last (1-based, inclusive) of K and returns the summed regret and the summed share of
     saturated cells. Before an episode of the schedule, `plan` writes `tables.policy` from the released counts; then the
@@ -124,7 +134,10 @@ def learning_loop(
     parts = {"plan": plan, "play": play, "regret": regret}
     if draw_block is None and play in (_PLAY, play_stochastic):
         draw_block = draw_mdp_block
-    run = FunctionType(_loop.__code__, _loop.__globals__ | parts | {"draw_block": draw_block}, "run")
+    clear = before_play if is_ours(_file(play)) else play_nothing
+    run = FunctionType(
+        _loop.__code__, _loop.__globals__ | parts | {"before_play": clear, "draw_block": draw_block}, "run"
+    )
     run.__qualname__ = f"run-{'-'.join(_identity(part) for part in parts.values())}"  # the on-disk cache looks at it
     run.__module__ = plan.__module__
     compiled = JIT_DISABLED or hasattr(plan, "py_func")
