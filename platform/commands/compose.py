@@ -26,9 +26,10 @@ def run(options: argparse.Namespace) -> int:
     """Show the joint certificate of several runs."""
     from dprl.atomic_files import write_json
     from dprl.platform.reports.verdicts import certificate_text
-    from dprl.platform.results.certificates import composed
+    from dprl.platform.results.certificates import composed, expanded
 
-    certificate = composed(options.certificates, options.disjoint).to_dict()
+    paths = expanded(options.certificates)
+    certificate = composed(paths, options.disjoint).to_dict()
     if options.out is not None:
         try:
             write_json(Path(options.out), certificate)
@@ -37,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         say(as_json(json.loads(json.dumps(certificate))))
     else:
-        say(certificate_text(f"{len(options.certificates)} together", certificate))
+        say(certificate_text(f"{len(paths)} together", certificate))
         users = " and that no user is in two of them" if options.disjoint else ""
         say(f"Taken as stated: that the runs drew independent noise{users}. Runs with equal seed and settings did not.")
     return EXIT_DONE

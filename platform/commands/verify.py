@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from dprl.privacy.verification import Verification
 
 HELP = "recompute certificates from their own fields, and say whether they stand"
-EXAMPLE = "verify dprl_runs/sweeps/smoke/cells/*"
-CERTIFICATES = "certificate.json, or the folder that holds it"
+EXAMPLE = "verify smoke"
+CERTIFICATES = "certificate.json, the folder that holds it, or a sweep"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -34,10 +34,10 @@ def run(options: argparse.Namespace) -> int:
     """Recompute certificates and name the fields that contradict the others."""
     from dprl import __version__
     from dprl.platform.reports.verdicts import verdict_line
-    from dprl.platform.results.certificates import certificates_in, verified
+    from dprl.platform.results.certificates import certificates_in, expanded, verified
     from dprl.privacy.verification import TAKEN_AS_STATED
 
-    found = {label: one for path in options.certificates for label, one in certificates_in(path).items()}
+    found = {label: one for path in expanded(options.certificates) for label, one in certificates_in(path).items()}
     results = {label: verified(label, one) for label, one in found.items()}
     with suppress(BrokenPipeError):  # the exit code is part of the answer, read to its end or not
         if options.json:

@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.home import home_folder
+from dprl.platform.results.layout import nothing_finished, sweep_layout
 from dprl.privacy import Certificate, LedgerError
 from dprl.privacy.verification import Verification, compose_certificates, verify
 
 NAME = "certificate.json"
 CertificateSource = str | Path | Mapping[str, Any] | Certificate
 """The path of a certificate or of a folder that holds one, its content, or the certificate itself."""
+
+
+def expanded(words: Sequence[str]) -> list[str]:
+    """Return paths of certificates or of cells; a sweep's folder, or its name, stands for its finished cells.
+
+    Raises UserError for a sweep without any.
+    """
+    return [path for word in words for path in (_cells_of(word) or [word])]
+
+
+def _cells_of(word: str) -> list[str]:
+    path = Path(word)
+    if path.is_file() or (path / NAME).exists():
+        return []
+    try:
+        layout = sweep_layout(home_folder(None, written=False), word)
+    except UserError:  # not a sweep: reading it as a certificate tells the rule
+        return []
+    cells = [os.path.relpath(cell.path) for cell in layout.finished_cells()]
+    if not cells:
+        raise nothing_finished(layout)
+    return cells
 
 
 def certificates_in(source: CertificateSource) -> dict[str, Mapping[str, Any]]:
@@ -30,7 +55,7 @@ def certificates_in(source: CertificateSource) -> dict[str, Mapping[str, Any]]:
         raise broken_rule("CERT", "must be a path, a mapping or a Certificate", source, "name a certificate.json")
     path = Path(source)
     file = path / NAME if path.is_dir() else path
-    remedy = f"name a {NAME} or a cell's folder"
+    remedy = f"name a {NAME}, a cell's folder or a sweep"
     try:
         found = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=_once)
     except FileNotFoundError:
