@@ -37,9 +37,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show every cell's planned certificate, or that of planned counts."""
+    """Show every cell's planned certificate and a table of all, or the one of planned counts."""
     from dprl.platform.commands.cells import expanded_cells, labels_of, planned_certificates
-    from dprl.platform.reports.verdicts import certificate_text
+    from dprl.platform.reports.documents.terminal import text_of
+    from dprl.platform.reports.verdicts import certificate_text, certificates_table
 
     given = {name: getattr(options, name) for name in _PLANNED if getattr(options, name) is not None}
     if options.config is None:
@@ -53,7 +54,10 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         say(as_json(certificates))
     else:
-        say("\n\n".join(map(certificate_text, labels, certificates)))
+        texts = list(map(certificate_text, labels, certificates))
+        if len(labels) > 1:
+            texts.append("\n".join(map(text_of, certificates_table(labels, certificates))))
+        say("\n\n".join(texts))
     return EXIT_DONE
 
 

@@ -11,18 +11,20 @@ import pandas as pd
 from dprl.algorithms import Metric
 from dprl.algorithms.base import REGRET
 from dprl.platform.errors import counted
+from dprl.platform.program import command
 from dprl.platform.reports.documents.blocks import Block, Paragraph, Table
 from dprl.platform.reports.documents.terminal import write
-from dprl.platform.reports.number_texts import number
+from dprl.platform.reports.number_texts import number, rounded
 from dprl.platform.reports.records import SATURATION_REMEDY, full_label, headlines_in, results_in, unit_of
+from dprl.platform.reports.verdicts import AT_DELTA, verdict_word
 
 _MOST_ROWS = 200
 """Maximum of rows on the terminal; all are in summary.csv."""
 _MOST_NAMED = 3
 """Maximum of cells named in a warning, which counts the others."""
+_MUCH_MORE = 1.1
+"""Times the least noise known, from which on the table has a line on it."""
 _GOOD = {"low": "lower", "high": "higher"}
-_NOTHING = "NO PRIVACY"
-_VERDICTS = {"holds": "holds", "holds_approximately": "at delta", "fails": "FAILS"}
 
 
 def result_text(metric: Metric, value: float, episodes: int) -> str:
@@ -46,13 +48,6 @@ class _Column(NamedTuple):
     meaning: str = ""
 
 
-def verdict_text(row: Mapping[Any, Any]) -> str:
-    """Return the verdict in a word; without any finite epsilon it is 'NO PRIVACY', as for data without noise."""
-    verdict = str(row["verdict"])
-    nothing = verdict == "unbounded" or (verdict == "fails" and math.isinf(row["proved_epsilon"]))
-    return _NOTHING if nothing else _VERDICTS.get(verdict, verdict)
-
-
 _HALF_BAND = "95% CI half-width"
 _OF_REGRET = (
     _Column("regret", "regret", lambda row: number(row["regret"])),
@@ -73,7 +68,7 @@ _OF_REGRET = (
 _OF_PRIVACY = (
     _Column("claim", "claimed_epsilon", lambda row: number(row["claimed_epsilon"])),
     _Column("certified", "proved_epsilon", lambda row: number(row["proved_epsilon"])),
-    _Column("verdict", "verdict", verdict_text),
+    _Column("verdict", "verdict", verdict_word),
 )
 _LAST = (
     _Column(
@@ -104,9 +99,9 @@ def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
         blocks.append(Paragraph(f"... and {counted(len(rows) - len(shown), 'cell')} more, in summary.csv"))
     meanings = dict.fromkeys(f"{column.header}: {column.meaning}" for column in columns if column.meaning)
     if any(row["verdict"] == "holds_approximately" for row in rows):
-        meanings["verdict: 'at delta' fails as claimed, and holds at the claimed epsilon with a small delta"] = None
+        meanings[AT_DELTA] = None
     blocks.append(Paragraph("; ".join(["columns: docs/metrics.md", *meanings]), "note"))
-    write(stream, [*blocks, *_warnings(rows)])
+    write(stream, [*blocks, *_less_noise(rows), *_warnings(rows)])
 
 
 def _warnings(rows: Sequence[Mapping[Any, Any]]) -> list[Block]:
@@ -121,6 +116,17 @@ def _warnings(rows: Sequence[Mapping[Any, Any]]) -> list[Block]:
         named = "; ".join([*labels[:_MOST_NAMED], *more])
         told.append(Paragraph(f"{note}; try {SATURATION_REMEDY} ({named})", "", "warning"))
     return told
+
+
+def _less_noise(rows: Sequence[Mapping[Any, Any]]) -> list[Block]:
+    """Return a line on cells for whose claims less noise is known."""
+    ratios = [row["noise_sd"] / row["least_noise_sd"] for row in rows if row.get("least_noise_sd", 0.0) > 0.0]
+    more = [ratio for ratio in ratios if ratio > _MUCH_MORE]
+    if not more:
+        return []
+    cells, most = f"{len(more):,} of {counted(len(rows), 'cell')}", rounded(max(more), 2)
+    told = f"noise in {cells} is up to {most} times the least known for its claim"
+    return [Paragraph(f"{told}; settings: `{command('certify', 'CONFIG')}`", "note")]
 
 
 def _of_headline(metric: Metric) -> list[_Column]:

@@ -6,13 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dprl.platform.reports.documents.blocks import Facts
+from dprl.platform.reports.documents.blocks import Block, Facts, Paragraph, Table
 from dprl.platform.reports.documents.terminal import text_of
 from dprl.platform.reports.number_texts import number
-from dprl.platform.results.summary import proved_epsilon, standing
+from dprl.platform.results.summary import privacy_columns, proved_epsilon, standing
 
 _SAME = 0.005
 _RAW = "something is released without noise"
+_NOTHING = "NO PRIVACY"
+_VERDICTS = {"holds": "holds", "holds_approximately": "at delta", "fails": "FAILS"}
+AT_DELTA = "verdict: 'at delta' fails as claimed, and holds at the claimed epsilon with a small delta"
+_NOISE = ("noise_sd", "least_noise_sd")
 _CALIBRATIONS = {"printed": "noise as printed", "certified": "certified noise"}
 
 
@@ -58,6 +62,34 @@ def verdict_line(certificate: Mapping[str, Any]) -> str:
     approximate = certificate["proved"]["epsilon_at_delta"]
     smallest = min(approximate, key=float)
     return f"FAILS as a pure claim: {told}; it proves {number(float(approximate[smallest]))} at delta {smallest}"
+
+
+def verdict_word(row: Mapping[Any, Any]) -> str:
+    """Return the verdict in a word, from `privacy_columns`; without any finite epsilon it is 'NO PRIVACY'."""
+    verdict = str(row["verdict"])
+    nothing = verdict == "unbounded" or (verdict == "fails" and math.isinf(row["proved_epsilon"]))
+    return _NOTHING if nothing else _VERDICTS.get(verdict, verdict)
+
+
+def certificates_table(labels: Sequence[str], certificates: Sequence[Mapping[str, Any]]) -> list[Block]:
+    """Return one row per certificate: its epsilons and verdict; with counts, its noise and the least known instead."""
+    found = [privacy_columns(certificate) for certificate in certificates]
+    headers, notes = ["cell", "claim", "delta", "certified", "verdict"], []
+    if any(_NOISE[0] in columns for columns in found):
+        headers += ["noise", "least known"]
+        notes.append("noise: standard deviation of one count (rms over episodes)")
+        notes.append("least known: the same for the best choice known at this claim, named above as 'best known'")
+    if any(columns["verdict"] == "holds_approximately" for columns in found):
+        notes.append(AT_DELTA)
+    rows = [[label, *_numbers(columns)][: len(headers)] for label, columns in zip(labels, found, strict=True)]
+    return [Table.of_texts(headers, rows, headers[:1]), *([Paragraph("; ".join(notes), "note")] if notes else [])]
+
+
+def _numbers(columns: Mapping[str, Any]) -> list[str]:
+    claimed = columns["claimed_epsilon"]
+    claim = ["-", "-"] if claimed is None else [number(claimed), f"{columns['claimed_delta']:g}"]
+    noise = [number(columns[key]) if key in columns else "-" for key in _NOISE]
+    return [*claim, number(columns["proved_epsilon"]), verdict_word(columns), *noise]
 
 
 def certificate_text(label: str, certificate: Mapping[str, Any]) -> str:

@@ -89,11 +89,13 @@ def worst_of(certificates: Sequence[Mapping[str, Any]]) -> int:
 def privacy_columns(certificate: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of a summary on a certificate; infinity is float inf.
 
-    If an audit contradicts the proof, all proved epsilons are infinite.
+    If an audit contradicts the proof, all proved epsilons are infinite. The noise of a count and the least known at the
+    claim are there for noisy counts only.
     """
     claimed, proved, stands = certificate["claimed"], certificate["proved"], standing(certificate)
     least = math.inf if stands.contradicted else 0.0
     factor = None if certificate["factor"] is None else max(float(certificate["factor"]), least)
+    error, best = certificate.get("error"), certificate.get("best_available")
     return {
         "claimed_epsilon": claimed["epsilon"],
         "claimed_delta": claimed["delta"],
@@ -102,4 +104,5 @@ def privacy_columns(certificate: Mapping[str, Any]) -> dict[str, Any]:
         **{f"epsilon_at_{delta}": max(float(value), least) for delta, value in proved["epsilon_at_delta"].items()},
         "verdict": stands.verdict,
         "factor": factor,
+        **({"noise_sd": error["rms"], "least_noise_sd": best["rms"]} if error and best else {}),
     }

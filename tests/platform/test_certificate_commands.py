@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,39 @@ def test_python_takes_paths_contents_and_certificates(file: str) -> None:
     assert together.proof.epsilon_at_claimed_delta < 3.0
     with pytest.raises(dprl.UserError, match="must stand to be composed"):
         dprl.compose(plan.to_dict() | {"users": 3})
+
+
+def test_a_sweep_stands_for_its_finished_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DPRL_HOME", str(tmp_path))
+    config = {"algorithm": "private_ucb_vi", "env": {"name": "riverswim", "n_states": 3, "horizon": 2}}
+    privacy = dprl.grid(model="jdp", epsilon=[1.0, 2.0])
+    sweep = dprl.run(config, name="both", privacy=privacy, episodes=20, seeds=1, quiet=True)
+    monkeypatch.chdir(sweep.folder)
+    capsys.readouterr()
+    for word in ("both", str(sweep.folder)):
+        assert main(["verify", word]) == 0
+        told = capsys.readouterr().out.splitlines()[:-1]
+        assert [line.partition(": stands. ")[0] for line in told] == [f"cells/{each}" for each in sweep.frame["cell"]]
+    assert main(["compose", "both", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["claimed"]["epsilon"] == 3.0
+    shutil.rmtree(sweep.folder / "cells")
+    assert main(["verify", "both"]) == 2
+    assert "SWEEP: must be finished, and has no finished cell" in capsys.readouterr().err
+
+
+def test_a_grid_ends_with_a_table_of_its_cells(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["certify", "smoke"]) == 0
+    *_, header, none, jdp, ldp, legend = capsys.readouterr().out.splitlines()
+    assert header.split() == ["cell", "claim", "delta", "certified", "verdict", "noise", "least", "known"]
+    assert none.split() == ["none", "-", "-", "inf", "NO", "PRIVACY", "-", "-"]
+    for line, model, epsilon in ((jdp, "jdp", "10"), (ldp, "ldp", "100")):
+        *cell, claim, delta, certified, verdict, noise, least = line.split()
+        assert cell == [model, f"epsilon={epsilon}"]
+        assert (claim, delta, certified, verdict) == (epsilon, "0", epsilon, "holds")
+        assert float(noise) > 5.0 * float(least) > 0.0
+    assert legend.startswith("noise: standard deviation of one count")
 
 
 def test_runs_that_share_their_noise_are_not_composed(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import io
 import pandas as pd
 
 from dprl.platform.configs.experiment import read_experiment
+from dprl.platform.program import command
+from dprl.platform.reports.number_texts import rounded
 from dprl.platform.reports.tables import write_summary
 from tests.platform.reports.cases import NONE, cell, game_cell, jdp, page, records, reported, summary
 
@@ -48,10 +50,24 @@ def test_a_table_of_many_cells_shows_some_and_says_where_the_others_are() -> Non
     rows = pd.concat([summary([cell(NONE), cell(jdp(1))])] * 1000, ignore_index=True)
     write_summary(stream, rows.assign(note="bonus saturated"))
     lines = stream.getvalue().splitlines()
-    assert len(lines) == 204
+    assert len(lines) == 205
     assert lines[201] == "... and 1800 cells more, in summary.csv"
     assert lines[-1].endswith("; and 1,997 more)")
     assert len(lines[-1]) <= 300
+
+
+def test_a_line_tells_of_noise_above_the_least_known() -> None:
+    def lines(*families: str) -> list[str]:
+        stream = io.StringIO()
+        write_summary(stream, summary([cell(jdp(1.0, families=each, counter="auto")) for each in families]))
+        return [line for line in stream.getvalue().splitlines() if line.startswith("noise in ")]
+
+    found = summary([cell(jdp(1.0, families="separate", counter="auto"))]).iloc[0]
+    times = rounded(found["noise_sd"] / found["least_noise_sd"], 2)
+    [line] = lines("separate", "one_hot")
+    assert line.startswith(f"noise in 1 of 2 cells is up to {times} times the least known for its claim; settings: `")
+    assert line.endswith(f"{command('certify', 'CONFIG')}`")
+    assert lines("one_hot") == []
 
 
 def test_a_page_names_the_settings_that_all_environments_have() -> None:
