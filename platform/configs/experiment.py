@@ -101,7 +101,6 @@ class Experiment:
                 raise ValueError(
                     f"{key} must lie between {least} and {most}, got {getattr(self, key)}; write e.g. {_USUAL[key]}"
                 )
-
         for key in ("label", "algorithm_label"):
             _check_label(key, getattr(self, key))
         if self.memory is not None and not 0.0 < self.memory <= MOST_MEMORY:
@@ -162,7 +161,7 @@ class Experiment:
         """Return a short name that distinguishes the cell: its label, or its values of the `varying` dotted keys."""
         if self.label:
             return self.label
-        flat = self.parameters()
+        flat = _labelled(self)
         if "env.env_id" in flat and "env.env_id" not in varying:
             flat["env.name"] = flat["env.env_id"]
         last_names = [key.rpartition(".")[2] for key in varying]
@@ -380,7 +379,7 @@ def varying_keys(cells: Sequence[Experiment]) -> list[str]:
     are left out if the others distinguish the same cells: labels stay short even if many settings vary together. If
     nothing varies, the keys are trust model and epsilon.
     """
-    flats = [cell.parameters() for cell in cells]
+    flats = [_labelled(cell) for cell in cells]
     order = list(dict.fromkeys(key for flat in flats for key in flat))
     varying = [key for key in order if varies(key, flats)]
     if "privacy.model" in varying and "privacy.epsilon" in order and "privacy.epsilon" not in varying:
@@ -388,6 +387,11 @@ def varying_keys(cells: Sequence[Experiment]) -> list[str]:
     always = [key for key in varying if key in _ALWAYS_TOLD]
     needed = {*always, *needed_keys(flats, [key for key in varying if key not in always], always)}
     return [key for key in varying if key in needed] or ["privacy.model", "privacy.epsilon"]
+
+
+def _labelled(cell: Experiment) -> dict[str, Scalar]:
+    """Return the settings of a cell, with its algorithm's label in place of the name."""
+    return cell.parameters() | ({"algorithm.name": cell.algorithm_label} if cell.algorithm_label else {})
 
 
 def _hash(mapping: Mapping[str, Any]) -> str:

@@ -364,7 +364,8 @@ class CellRun:
         own = replace(self.experiment, name=f"{self.experiment.name[:80]}-{self.experiment.digest}")
         write_text(folder.experiment_file, own.to_yaml())
         write_json(folder.certificate_file, certificate)
-        title = f"{self.experiment.algorithm.name}, {privacy_text(certificate)}, {own.name}"
+        named = (own.label, own.algorithm_label, own.algorithm.name)
+        title = ", ".join([*filter(None, named), privacy_text(certificate), own.name])
         write_text(folder.certificate_page, certificate_page(certificate, versions(), title))
         write_atomically(folder.records_file, lambda file: records.to_parquet(file, index=False))
         seeds = np.unique(records["seed"])

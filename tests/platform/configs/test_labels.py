@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.algorithms import PrivateUCBVIConfig
+from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
 from dprl.platform.configs.varying import needed_keys
 from dprl.platform.errors import UserError
 from dprl.platform.reports.records import label_columns
@@ -46,6 +47,19 @@ def test_labels_are_in_the_config_of_a_cell() -> None:
     again = read_experiment(yaml.safe_load(named.to_yaml()))
     assert again == named
     assert named.short_name([]) == "\u03b5 = 1"
+
+
+def test_the_label_of_an_algorithm_names_its_cells() -> None:
+    privacy = [{"model": "none"}, {"model": "jdp", "epsilon": 2.0}]
+    cells = [
+        dataclasses.replace(read(algorithm=label, privacy=each), algorithm=PrivateUCBVIConfig(bonus_scale=scale))
+        for label, scale in (("Paper", 1.0), ("Ours", 0.1))
+        for each in privacy
+    ]
+    names = [cell.short_name(varying_keys(cells)) for cell in cells]
+    assert names == ["Paper none", "Paper jdp epsilon=2", "Ours none", "Ours jdp epsilon=2"]
+    plain = [dataclasses.replace(cell, algorithm_label="") for cell in cells]
+    assert plain[2].short_name(varying_keys(plain)) == "bonus_scale=0.1 none"
 
 
 @pytest.mark.parametrize("label", ["x" * 41, "x" * 41 + "\n", "two\nlines", " space"])
