@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import textwrap
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,13 @@ _PLACES = {
     "configs": "CONFIG",
 }
 """Keys of configs that name a part, by kind."""
+_REGISTRIES: dict[str, Sequence[Mapping[str, type[Any]]]] = {
+    "algorithms": [ALGORITHMS],
+    "envs": [ENVIRONMENTS],
+    "trust_models": [*TRUST_MODELS.values()],
+    "counters": [COUNTERS],
+    "mechanisms": [MECHANISMS],
+}
 _WIDTH = 110
 _SCREEN = 79
 
@@ -48,6 +56,24 @@ def listing(kind: str | None = None) -> dict[str, list[Entry]]:
         "configs": lambda: [_config(name, path) for name, path in config_files().items()],
     }
     return {name: entries() for name, entries in kinds.items() if kind in (None, name)}
+
+
+def named(name: str) -> dict[str, list[Entry]]:
+    """Return the parts with this name, by kind, each with the documentation of its class; {} if there are none."""
+    found = {kind: [entry for entry in entries if entry["name"] == name] for kind, entries in listing().items()}
+    for kind, registries in _REGISTRIES.items():
+        classes = (registry[name] for registry in registries if name in registry)
+        for entry, cls in zip(found[kind], classes, strict=True):
+            entry["documentation"] = _documentation(cls)
+    return {kind: entries for kind, entries in found.items() if entries}
+
+
+def _documentation(cls: type[Any]) -> str:
+    """Return the docstring of a class, and from those of its bases the arguments."""
+    texts = [inspect.cleandoc(each.__doc__ or "") for each in cls.__mro__ if each is not object]
+    arguments = (text.partition("\nArgs:\n")[2].split("\n\n")[0] for text in texts[1:])
+    inherited = "\n".join(dict.fromkeys(text for text in arguments if text))
+    return texts[0] + (f"\n\nArgs of its bases:\n{inherited}" if inherited else "")
 
 
 def _described(registry: Mapping[str, type[Any]]) -> list[Entry]:
@@ -102,7 +128,8 @@ def overview_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         names = ", ".join(dict.fromkeys(entry["name"] for entry in entries))
         head = f"{kind:<{width}}"
         lines += textwrap.wrap(names, _SCREEN, initial_indent=head, subsequent_indent=" " * width) or [head.rstrip()]
-    lines += ["", f"Keys and defaults: `{command('list', 'envs')}`, and likewise for the other kinds."]
+    told = f"Keys and defaults: `{command('list', 'envs')}`; documentation: `{command('list', 'riverswim')}`."
+    lines += ["", *textwrap.wrap(told, _SCREEN)]
     return "\n".join(lines)
 
 
@@ -116,13 +143,21 @@ def listing_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         for name in dict.fromkeys(entry["name"] for entry in entries):
             head = f"  {name:<{width}}  "
             for entry in (entry for entry in entries if entry["name"] == name):
-                lines += textwrap.wrap(entry["description"], _WIDTH, initial_indent=head, subsequent_indent=indent) or [
-                    head.rstrip()
-                ]
+                lines += _text(entry, head)
                 lines += [f"{indent}{line}" for line in _details(entry)]
                 head = indent
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
+
+
+def _text(entry: Mapping[str, Any], head: str) -> list[str]:
+    """Return an entry's documentation as it is, with an empty line below, or else its description in lines."""
+    if "documentation" in entry:
+        lines = [*entry["documentation"].splitlines(), ""]
+    else:
+        lines = textwrap.wrap(entry["description"], _WIDTH - len(head)) or [""]
+    heads = [head, *[" " * len(head)] * (len(lines) - 1)]
+    return [f"{at}{line}".rstrip() for at, line in zip(heads, lines, strict=True)]
 
 
 def _details(entry: Mapping[str, Any]) -> list[str]:

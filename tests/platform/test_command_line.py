@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from dprl.platform import commands, program
 from dprl.platform.command_line import main, resume_command
 from dprl.platform.configs.config import load_cells
 from dprl.platform.sweeps.cell import CellRun
+from dprl.privacy import MECHANISMS, TRUST_MODELS
 
 CONFIG = """\
 # One cell of each trust model.
@@ -84,6 +86,18 @@ def test_list_shows_what_a_config_can_name(capsys: pytest.CaptureFixture[str]) -
         "epsilon      a number, required",
     ):
         assert " ".join(line.split()) in " ".join(shown.split())
+
+
+def test_list_of_one_name_documents_its_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = output(capsys, "list", "bernstein_vi")
+    for key in ("known_rewards", "stationary", "replan_growth", "beta"):  # its own keys, and those of three bases
+        assert f"    {key}: " in shown
+        assert f"{key} " in shown.partition("plays a finite MDP")[2]
+    models = sum("jdp" in found for found in TRUST_MODELS.values())
+    assert output(capsys, "list", "jdp").count("*Formal guarantee.*") == models > 1
+    [entry] = json.loads(output(capsys, "list", "laplace", "--json"))["mechanisms"]
+    assert entry["documentation"] == inspect.getdoc(MECHANISMS["laplace"])
+    assert "tune_configs/smoke.yaml (3 cells)" in output(capsys, "list", "smoke")
 
 
 @pytest.mark.parametrize("kind", ["algorithms", "envs", "trust_models", "counters", "mechanisms", "configs"])
