@@ -28,7 +28,6 @@ from benchmarks.harness import (
 )
 from benchmarks.naive_dp_nash_vi import (
     ClosedFormNashVI,
-    Game,
     NaiveNashVI,
     PureFirstNashVI,
     Settings,
@@ -125,7 +124,7 @@ def against_linprog(case: Case, bonus: str, model: Model, start: int) -> Row:
     learner.learn(start)
 
     def program(of: type[NaiveNashVI]) -> NaiveNashVI:
-        theirs = of(Game.of(game), PLANNED_EPISODES, settings, np.random.default_rng(0))
+        theirs = of(game, PLANNED_EPISODES, settings, np.random.default_rng(0))
         theirs.jump_to(start)
         return theirs
 

@@ -24,18 +24,6 @@ _OPTIMAL, _INFEASIBLE = 0, 2
 _TIE = 1e-7
 
 
-class Game(NamedTuple):
-    """A two-player zero-sum Markov game: transitions [H,S,A,B,S'], rewards [H,S,A,B] in [0, 1], start [S]."""
-
-    transitions: Floats
-    rewards: Floats
-    start: Floats
-
-    @classmethod
-    def of(cls, game: MarkovGame) -> Game:
-        return cls(game.transitions, game.rewards, game.start)
-
-
 @dataclass(frozen=True)
 class Settings(NoiseSettings):
     """Noise and bonus, with the precision E that the planner knows; bonus_scale multiplies gamma + Gamma."""
@@ -139,7 +127,7 @@ def marginals(policy: Floats) -> tuple[Floats, Floats]:
     return policy.sum(axis=3), policy.sum(axis=2)
 
 
-def exploitability(game: Game, max_player: Floats, min_player: Floats) -> float:
+def exploitability(game: MarkovGame, max_player: Floats, min_player: Floats) -> float:
     """The duality gap of a pair: the gain of a best response to each, V^{dagger,nu} - V^{mu,dagger} at the start.
 
     max_player [H,S,A], min_player [H,S,B]: probabilities.
@@ -162,10 +150,10 @@ class NaiveNashVI(NaiveLearner):
 
     by_our_rule: ClassVar[bool] = False
 
-    def __init__(self, game: Game, n_users: int, settings: Settings, rng: np.random.Generator) -> None:
+    def __init__(self, game: MarkovGame, n_users: int, settings: Settings, rng: np.random.Generator) -> None:
         # Rewards are known, so none are counted.
         zeros = Counts(np.zeros(game.rewards.shape), np.zeros(game.transitions.shape), np.zeros(0))
-        super().__init__(zeros, settings.trust_model, settings.noise_scale, rng)
+        super().__init__(game.joint, zeros, settings, rng)
         self.game, self.settings = game, settings
         self.horizon, self.n_states, self.n_max, self.n_min = game.rewards.shape
         self.iota = math.log(30 * game.rewards.size * n_users / settings.beta)
@@ -253,21 +241,8 @@ class NaiveNashVI(NaiveLearner):
         pure = pure_equilibrium(upper_q, lower_q)
         return equilibrium_by_linprog(upper_q, lower_q, self.ties) if pure is None else pure
 
-    def roll_out(self) -> tuple[Integers, Integers]:
-        """One episode under the deployed policy: states [H+1] and joint actions a*B + b [H]."""
-        states = np.zeros(self.horizon + 1, dtype=np.int64)
-        actions = np.zeros(self.horizon, dtype=np.int64)
-        states[0] = self.draw(self.game.start)
-        for h in range(self.horizon):
-            actions[h] = self.draw(self.policy[h, states[h]].ravel())
-            pair = divmod(int(actions[h]), self.n_min)
-            states[h + 1] = self.draw(self.game.transitions[(h, states[h], *pair)])
-        return states, actions
-
-    def roll_out_with(self, uniforms: Floats) -> tuple[Integers, Integers]:
-        """The same driven by 2H+1 given uniforms: the first state's, then a joint action's and a state's a step."""
-        self.uniforms = iter(uniforms)
-        return self.roll_out()
+    def action(self, h: int, state: int) -> int:
+        return self.draw(self.policy[h, state].ravel())
 
     def absorb(self, states: Integers, actions: Integers) -> None:
         """Add one user's counts, and the noise that the next release needs."""

@@ -21,17 +21,10 @@ class NaiveUCBPO(NaiveUCBVI):
     def __init__(self, mdp: FiniteMDP, n_users: int, settings: Settings, rng: np.random.Generator) -> None:
         super().__init__(mdp, n_users, settings, rng)
         cells = mdp.n_states * mdp.n_actions * n_users * mdp.horizon
-        self.log_term_of_rows = np.sqrt(4.0 * mdp.n_states * np.log(6 * cells / settings.beta))
+        self.log_term_of_transitions = np.sqrt(4.0 * mdp.n_states * np.log(6 * cells / settings.beta))
         self.eta = np.sqrt(2.0 * np.log(mdp.n_actions) / (mdp.horizon**2 * n_users))
         self.policy = np.full(mdp.rewards.shape, 1.0 / mdp.n_actions)
         self.q = np.zeros(mdp.rewards.shape)
-
-    def bonus(self, denominator: Floats) -> Floats:
-        n_states, e1, e2 = self.mdp.n_states, self.settings.visits_error, self.settings.transitions_error
-        of_rewards = self.log_term / np.sqrt(denominator) + 3.0 * e1 / denominator
-        of_transitions = self.log_term_of_rows / np.sqrt(denominator) + (n_states * e2 + 2.0 * e1) / denominator
-        bonus: Floats = self.settings.bonus_scale * (of_rewards + self.mdp.horizon * of_transitions)
-        return bonus
 
     def plan(self, private: Counts) -> Floats:
         """The policy improved by the last plan's values, if there was one, and evaluated on the private counts."""

@@ -87,17 +87,40 @@ class NaiveLearner:
     """Episodes of a learner from private counts: exact counts and, separately, the noise of the trust model.
 
     Separate sums give the same releases without the partial sums of the tree. jdp: the binary counter of Chan, Shi and
-    Song (2011), one active node per level; ldp: one draw per user and cell. uniforms: those that the next roll-out
-    uses instead of `rng`, in the order of its draws.
+    Song (2011), one active node per level; ldp: one draw per user and cell. mdp: the simulator; of a game its joint
+    MDP. uniforms: those that the roll-out still uses instead of `rng`.
     """
 
     uniforms: Iterator[float] = iter(())
 
-    def __init__(self, zeros: Counts, trust_model: TrustModel, noise_scale: float, rng: np.random.Generator) -> None:
-        self.counts, self.local_noise = 1.0 * zeros, 1.0 * zeros
-        self.trust_model, self.noise_scale, self.rng = trust_model, noise_scale, rng
+    def __init__(self, mdp: FiniteMDP, zeros: Counts, noise: NoiseSettings, rng: np.random.Generator) -> None:
+        self.mdp, self.counts, self.local_noise = mdp, 1.0 * zeros, 1.0 * zeros
+        self.trust_model, self.noise_scale, self.rng = noise.trust_model, noise.noise_scale, rng
         self.nodes: dict[int, Counts] = {}
         self.episodes_done = 0
+
+    def roll_out(self, uniforms: Floats | None = None) -> tuple[Integers, Integers]:
+        """One episode under the deployed policy: states [H+1] and actions [H], a*B + b in a game.
+
+        uniforms: as many as it needs instead of draws from `rng`, in the order of its draws.
+        """
+        self.uniforms = iter(() if uniforms is None else uniforms)
+        states = np.zeros(self.mdp.horizon + 1, dtype=np.int64)
+        actions = np.zeros(self.mdp.horizon, dtype=np.int64)
+        states[0] = self.first_state()
+        for h in range(self.mdp.horizon):
+            actions[h] = self.action(h, states[h])
+            states[h + 1] = self.next_state(h, states[h], actions[h])
+        return states, actions
+
+    def first_state(self) -> int:
+        return self.draw(self.mdp.start)
+
+    def action(self, h: int, state: int) -> int:
+        raise NotImplementedError
+
+    def next_state(self, h: int, state: int, action: int) -> int:
+        return self.draw(self.mdp.transitions[h, state, action])
 
     def private_counts(self) -> Counts:
         """Return the counts of the episodes so far as the server sees them; the tree has a node per binary digit 1."""
@@ -145,11 +168,11 @@ class NaiveUCBVI(NaiveLearner):
     """
 
     def __init__(self, mdp: FiniteMDP, n_users: int, settings: Settings, rng: np.random.Generator) -> None:
-        super().__init__(Counts.zeros(mdp), settings.trust_model, settings.noise_scale, rng)
-        self.mdp, self.settings = mdp, settings
+        super().__init__(mdp, Counts.zeros(mdp), settings, rng)
+        self.settings = settings
         self.optimum = mdp.optimal_start_value()
         cells = mdp.n_states * mdp.n_actions * n_users * mdp.horizon
-        self.log_term = np.sqrt(2.0 * np.log(4 * cells / settings.beta))
+        self.log_term = self.log_term_of_transitions = np.sqrt(2.0 * np.log(4 * cells / settings.beta))
         self.policy: Integers | Floats = np.zeros((mdp.horizon, mdp.n_states), dtype=np.int64)
 
     def episode(self) -> float:
@@ -164,7 +187,7 @@ class NaiveUCBVI(NaiveLearner):
         """The exploration bonus at D = max(1, N~ + E1), same shape."""
         n_states, e1, e2 = self.mdp.n_states, self.settings.visits_error, self.settings.transitions_error
         of_rewards = self.log_term / np.sqrt(denominator) + 3.0 * e1 / denominator
-        of_transitions = self.log_term / np.sqrt(denominator) + (n_states * e2 + 2.0 * e1) / denominator
+        of_transitions = self.log_term_of_transitions / np.sqrt(denominator) + (n_states * e2 + 2.0 * e1) / denominator
         bonus: Floats = self.settings.bonus_scale * (of_rewards + self.mdp.horizon * of_transitions)
         return bonus
 
@@ -200,24 +223,8 @@ class NaiveUCBVI(NaiveLearner):
             values = self.mdp.rewards[h, states, chosen] + self.mdp.transitions[h, states, chosen] @ values
         return float(self.mdp.start @ values)
 
-    def roll_out(self) -> tuple[Integers, Integers]:
-        """One episode under the deployed policy: states [H+1] and actions [H]."""
-        states = np.zeros(self.mdp.horizon + 1, dtype=np.int64)
-        actions = np.zeros(self.mdp.horizon, dtype=np.int64)
-        states[0] = self.first_state()
-        for h in range(self.mdp.horizon):
-            actions[h] = self.action(h, states[h])
-            states[h + 1] = self.next_state(h, states[h], actions[h])
-        return states, actions
-
-    def first_state(self) -> int:
-        return self.draw(self.mdp.start)
-
     def action(self, h: int, state: int) -> int:
         return int(self.policy[h, state])
-
-    def next_state(self, h: int, state: int, action: int) -> int:
-        return self.draw(self.mdp.transitions[h, state, action])
 
     def absorb(self, states: Integers, actions: Integers) -> None:
         """Add one user's counts, and the noise that the next release needs."""
@@ -242,13 +249,8 @@ class TunedUCBVI(NaiveUCBVI):
         transitions = private.transitions / denominator[..., None]
         return lambda h, values: np.clip(known[h] + transitions[h] @ values, 0.0, self.mdp.horizon - h)
 
-    def roll_out(self) -> tuple[Integers, Integers]:
-        return self.roll_out_with(self.rng.random(2 * self.mdp.horizon + 1))
-
-    def roll_out_with(self, uniforms: Floats) -> tuple[Integers, Integers]:
-        """One episode driven by given uniforms, as many as it needs, in the order of the draws."""
-        self.uniforms = iter(uniforms)
-        return super().roll_out()
+    def roll_out(self, uniforms: Floats | None = None) -> tuple[Integers, Integers]:
+        return super().roll_out(self.rng.random(2 * self.mdp.horizon + 1) if uniforms is None else uniforms)
 
     def first_state(self) -> int:
         return self.pick(self.mdp.start_cdf)

@@ -68,7 +68,7 @@ def test_without_noise_both_make_the_same_moves(mdp: FiniteMDP, subject: Subject
         np.testing.assert_allclose(theirs.policy, ours.policy, rtol=1e-9, err_msg=f"episode {k}")
         assert theirs.optimum - theirs.start_value() == pytest.approx(regret, abs=1e-12)
         fill_uniform(uniforms, streams.key("env"), np.uint64(k) * np.uint64(uniforms.size))
-        theirs.absorb(*theirs.roll_out_with(uniforms))
+        theirs.absorb(*theirs.roll_out(uniforms))
         policies.add(theirs.policy.tobytes())
     assert len(policies) > 20
 

@@ -15,7 +15,6 @@ from rich.console import Console
 from benchmarks import games
 from benchmarks.harness import Blocks, command_line
 from benchmarks.naive_dp_nash_vi import (
-    Game,
     NaiveNashVI,
     PureFirstNashVI,
     Settings,
@@ -49,7 +48,7 @@ def twins(
     if model != "none":
         trust = CentralPrivacy(1000.0) if model == "jdp" else LocalPrivacy(1000.0)
     privatizer = CHOSEN.privatizer(game, trust, episodes, streams)
-    theirs = program(Game.of(game), episodes, Settings.of(privatizer, CHOSEN), np.random.default_rng(seed))
+    theirs = program(game, episodes, Settings.of(privatizer, CHOSEN), np.random.default_rng(seed))
     return CHOSEN.build(game, privatizer, episodes, streams), theirs, streams
 
 
@@ -140,7 +139,7 @@ def test_without_noise_both_make_the_same_moves() -> None:
         assert done.metrics["smallest_gap"] == pytest.approx(theirs.smallest_gap, abs=1e-7)
         assert done.regret == pytest.approx(exploitability(theirs.game, *marginals(plan.policy)), abs=1e-6)
         fill_uniform(uniforms, streams.key("env"), np.uint64(k) * np.uint64(uniforms.size))
-        theirs.absorb(*theirs.roll_out_with(uniforms))
+        theirs.absorb(*theirs.roll_out(uniforms))
         mixed += games.mixed_share(plan.policy) > 0.0
     np.testing.assert_allclose(ours.policies["policy"], theirs.output, atol=1e-7)
     assert mixed > 40

@@ -11,7 +11,6 @@ import pytest
 
 from benchmarks.naive_dp_nash_vi import (
     ClosedFormNashVI,
-    Game,
     NaiveNashVI,
     Plan,
     PureFirstNashVI,
@@ -24,6 +23,7 @@ from benchmarks.naive_dp_nash_vi import (
     pure_equilibrium,
 )
 from benchmarks.naive_ucb_vi import Counts, Floats
+from dprl.envs.games import MarkovGame
 from dprl.envs.games.equilibria import coarse_correlated_equilibrium, equilibrium_scratch
 from dprl.privacy.base import TrustModel
 from tests.algorithms.dp_nash_vi.oracle import CheckedNashVI, nearest_by_bisection
@@ -35,19 +35,19 @@ PENNIES = np.array([[1.0, 0.0], [0.0, 1.0]])
 UNEVEN = np.array([[1.0, 0.0], [0.0, 0.5]])  # value 1/3, both players mix (1/3, 2/3)
 
 
-def random_game(n_min: int = B) -> Game:
+def random_game(n_min: int = B) -> MarkovGame:
     rng = np.random.default_rng(0)
     shape = (H, S, A, n_min)
-    return Game(rng.dirichlet(np.ones(S), size=shape), rng.random(shape), rng.dirichlet(np.ones(S)))
+    return MarkovGame("game", rng.dirichlet(np.ones(S), size=shape), rng.random(shape), rng.dirichlet(np.ones(S)))
 
 
-def repeated(payoff: Floats, horizon: int) -> Game:
+def repeated(payoff: Floats, horizon: int) -> MarkovGame:
     """The same matrix game at every step, in one state."""
     rewards = np.broadcast_to(payoff, (horizon, 1, *payoff.shape)).copy()
-    return Game(np.ones((*rewards.shape, 1)), rewards, np.ones(1))
+    return MarkovGame("game", np.ones((*rewards.shape, 1)), rewards, np.ones(1))
 
 
-def noisy_counts(game: Game, seed: int, scale: float = 20.0) -> Counts:
+def noisy_counts(game: MarkovGame, seed: int, scale: float = 20.0) -> Counts:
     rng = np.random.default_rng(seed)
     transitions = rng.poisson(30.0, game.transitions.shape).astype(float)
     visits = transitions.sum(axis=-1) + rng.laplace(0.0, scale, game.rewards.shape)
@@ -62,7 +62,7 @@ def largest_gain(policy: Floats, upper: Floats, lower: Floats) -> float:
     return float(max(gains))
 
 
-def q_by_the_book(game: Game, private: Counts, settings: Settings, plan: Plan) -> tuple[Floats, Floats]:
+def q_by_the_book(game: MarkovGame, private: Counts, settings: Settings, plan: Plan) -> tuple[Floats, Floats]:
     """Both Q of the box from the values of a plan, cell by cell."""
     upper, lower = np.zeros(game.rewards.shape), np.zeros(game.rewards.shape)
     iota = math.log(30 * H * S * A * B * K / settings.beta)
@@ -288,7 +288,7 @@ def test_roll_out_and_counts(given: bool) -> None:
     learner = NaiveNashVI(game, K, Settings(), rng)
     learner.policy = rng.dirichlet(np.ones(A * B), size=(H, S)).reshape(H, S, A, B)
     for _ in range(2000):
-        learner.absorb(*(learner.roll_out_with(rng.random(2 * H + 1)) if given else learner.roll_out()))
+        learner.absorb(*learner.roll_out(rng.random(2 * H + 1) if given else None))
     visits, transitions = learner.counts.visits, learner.counts.transitions
     assert (visits.sum(axis=(1, 2, 3)) == 2000).all()
     assert (transitions.sum(axis=4) == visits).all()
@@ -300,11 +300,11 @@ def test_roll_out_and_counts(given: bool) -> None:
 
 
 def test_given_uniforms_pick_start_actions_and_states() -> None:
-    game = random_game()._replace(start=np.array([0.25, 0.75]))
+    game = replace(random_game(), start=np.array([0.25, 0.75]))
     learner = NaiveNashVI(game, K, Settings(), np.random.default_rng(0))
     stay = game.transitions[0, 1, 2, 0, 0]
     uniforms = np.array([0.25, 4.5 / 6, stay - 1e-9, 0.0, 0.0, 0.999, 0.999])
-    states, actions = learner.roll_out_with(uniforms)
+    states, actions = learner.roll_out(uniforms)
     assert states.tolist() == [1, 0, 0, 1]
     assert actions.tolist() == [2 * B, 0, A * B - 1]
 
@@ -348,7 +348,7 @@ def test_a_jump_leaves_what_uniform_play_would(model: TrustModel) -> None:
 
 def test_it_learns() -> None:
     longer = random_game()
-    game = Game(longer.transitions[:2], longer.rewards[:2], longer.start)
+    game = MarkovGame("game", longer.transitions[:2], longer.rewards[:2], longer.start)
     learner = PureFirstNashVI(game, 600, Settings(bonus_scale=0.02), np.random.default_rng(8))
     regrets = [learner.episode() for _ in range(600)]
     assert min(regrets) >= -1e-9

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.naive_ucb_vi import Counts, NaiveLearner, NaiveUCBVI, Settings, TunedUCBVI
+from benchmarks.naive_ucb_vi import Counts, NaiveLearner, NaiveUCBVI, NoiseSettings, Settings, TunedUCBVI
 from dprl.envs import FiniteMDP
 
 H, S, A, K = 4, 3, 2, 1000
@@ -50,7 +50,7 @@ def test_the_plan_is_the_papers(
 
 
 def test_tree_noise_is_the_sum_over_the_dyadic_nodes(mdp: FiniteMDP) -> None:
-    learner = NaiveLearner(Counts.zeros(mdp), "jdp", 1.0, np.random.default_rng(3))
+    learner = NaiveLearner(mdp, Counts.zeros(mdp), NoiseSettings("jdp", 1.0), np.random.default_rng(3))
     node_noise: dict[tuple[int, int], float] = {}
     for user in range(1, 301):
         learner.add_noise()

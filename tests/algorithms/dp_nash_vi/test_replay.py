@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from benchmarks.naive_dp_nash_vi import (
-    Game,
     NaiveNashVI,
     PureFirstNashVI,
     Settings,
@@ -34,7 +33,7 @@ def random_game(seed: int) -> MarkovGame:
 
 def twin(program: type[NaiveNashVI], learner: Any, game: MarkovGame) -> NaiveNashVI:
     settings = Settings.of(learner.privatizer, DPNashVIConfig(**SETTINGS))
-    return program(Game.of(game), learner.episodes, settings, np.random.default_rng(0))
+    return program(game, learner.episodes, settings, np.random.default_rng(0))
 
 
 def released(learner: Any, game: MarkovGame) -> Counts:
@@ -61,7 +60,7 @@ def test_without_noise_both_programs_make_the_same_moves(seed: int, learner: Lea
         assert done.metrics["smallest_gap"] == pytest.approx(theirs.smallest_gap, abs=1e-9)
         assert done.regret == pytest.approx(exploitability(theirs.game, *marginals(plan.policy)), abs=1e-8)
         fill_uniform(uniforms, key, np.uint64(k) * np.uint64(uniforms.size))
-        theirs.absorb(*theirs.roll_out_with(uniforms))
+        theirs.absorb(*theirs.roll_out(uniforms))
         mixed += bool((plan.policy.max(axis=(2, 3)) < 1.0).any())
     np.testing.assert_allclose(ours.policies["policy"], theirs.output, rtol=0.0, atol=1e-9)
     assert mixed > episodes // 4
