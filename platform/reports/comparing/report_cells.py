@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,6 +29,7 @@ _OTHERS = ("episodes", "release", "audit")
 _SOURCES = "source_digest"
 _MOST_BLOCKS = 25
 _NEARLY = 0.95
+_Settings = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -121,46 +122,6 @@ class ReportCell:
         return episodes, values.T
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A cell on the disk with its row of the summary.
-
-    looks: maximum of stages in which its sweep adds seeds. certificate: of the cell. sources: digest of the code that
-    ran. metric: the headline, None without one. episodes, curves: of the headline, as in `ReportCell`.
-    """
-
-    folder: CellFolder
-    row: Row
-    looks: int
-    certificate: Mapping[str, Any]
-    sources: str
-    metric: Metric | None
-    episodes: np.ndarray
-    curves: np.ndarray
-
-    @classmethod
-    def read(cls, folder: CellFolder, sweep: str, row: Row | None, looks: int) -> _Part:
-        """Read a finished cell. row: its row of the summary, if there is one. Raises UserError, DamagedCellError."""
-        results = folder.results()
-        row = {"sweep": sweep, **(row or _row(folder, results))}
-        metric = headline(_known_algorithm(str(row["algorithm.name"])).metrics)
-        episodes, curves = np.empty(0, np.int64), np.empty((int(row["seeds"]), 0))
-        # Of a release, `Experiment.metrics` may lack the headline.
-        if metric is not None and f"{block_column(metric)}_first" not in row:
-            metric = None
-        if metric is not None:
-            episodes, values = by_seed(folder.records([metric.name]), metric.name)
-            curves = values.T
-        sources = str(results.versions[_SOURCES])
-        return cls(folder, row, looks, results.certificate, sources, metric, episodes, curves)
-
-    @property
-    def settings(self) -> tuple[tuple[str, str], ...]:
-        """Everything except its seeds: its settings and the code that ran."""
-        known = (key for key in self.row if "." in key or key in _OTHERS)
-        return ((_SOURCES, self.sources), *((key, plain(self.row[key])) for key in sorted(known)))
-
-
 def longer_blocks(episodes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of at most 25 joined blocks, and the means in them of `values` float64[n_seeds, T].
 
@@ -178,37 +139,54 @@ def read_cells(layouts: Sequence[SweepLayout], damaged: list[str] | None = None)
     damaged: receives a line for each cell with unreadable files, which is left out. Raises UserError, also for such a
     cell if `damaged` is None.
     """
-    pools: dict[tuple[tuple[str, str], ...], dict[object, _Part]] = {}
-    looks: dict[tuple[tuple[str, str], ...], dict[str, int]] = {}
-    for part in (part for layout in layouts for part in _parts(layout, damaged)):
-        pool = pools.setdefault(part.settings, {})
-        looks.setdefault(part.settings, {})[str(part.row["sweep"])] = part.looks
+    pools: dict[_Settings, dict[object, ReportCell]] = {}
+    looks: dict[_Settings, dict[str, int]] = {}
+    for settings, cell in (part for layout in layouts for part in _parts(layout, damaged)):
+        pool = pools.setdefault(settings, {})
+        looks.setdefault(settings, {})[str(cell.row["sweep"])] = cell.looks
         # A cell of the same first seed repeats the seeds of this one, and may have more.
-        other = pool.get(part.row["seed"])
-        if other is None or part.row["seeds"] > other.row["seeds"]:
-            pool[part.row["seed"]] = part
-    ordered = {key: sorted(pool.values(), key=lambda part: int(part.row["seed"])) for key, pool in pools.items()}
+        other = pool.get(cell.row["seed"])
+        if other is None or cell.seeds > other.seeds:
+            pool[cell.row["seed"]] = cell
     # Any stage of each sweep may have been its last one.
-    return [
-        dataclasses.replace(_report_cell(parts), looks=math.prod(looks[key].values())) for key, parts in ordered.items()
-    ]
+    return [_pooled([*pool.values()], math.prod(looks[key].values())) for key, pool in pools.items()]
 
 
-def _parts(layout: SweepLayout, damaged: list[str] | None) -> list[_Part]:
-    """Return the finished cells of the sweep's grid that can be read."""
+def _parts(layout: SweepLayout, damaged: list[str] | None) -> Iterator[tuple[_Settings, ReportCell]]:
+    """Yield the finished cells of the sweep's grid that can be read, each with its settings besides the seeds."""
     known = rows_of(layout.summary()) if layout.summary_file.is_file() else []
     rows = {str(row["cell"]): row for row in known}
     stages = layout.stages()
     looks = 1 if stages is None else stages.most
-    parts = []
     for folder in layout.finished_cells():
         try:
-            parts.append(_Part.read(folder, layout.name, rows.get(folder.path.name), looks))
+            found = _read(folder, layout.name, rows.get(folder.path.name), looks)
         except DamagedCellError as error:
             if damaged is None:
                 raise
             damaged.append(str(error))
-    return parts
+        else:
+            yield found
+
+
+def _read(folder: CellFolder, sweep: str, row: Row | None, looks: int) -> tuple[_Settings, ReportCell]:
+    """Return a finished cell, and everything except its seeds: its settings and the code that ran.
+
+    row: its row of the summary, if there is one. Raises UserError, DamagedCellError.
+    """
+    results = folder.results()
+    row = {"sweep": sweep, **(row or _row(folder, results))}
+    metric = headline(_known_algorithm(str(row["algorithm.name"])).metrics)
+    episodes, curves = np.empty(0, np.int64), np.empty((int(row["seeds"]), 0))
+    # Of a release, `Experiment.metrics` may lack the headline.
+    if metric is not None and f"{block_column(metric)}_first" not in row:
+        metric = None
+    if metric is not None:
+        episodes, values = by_seed(folder.records([metric.name]), metric.name)
+        curves = values.T
+    known = sorted(key for key in row if "." in key or key in _OTHERS)
+    settings = ((_SOURCES, str(results.versions[_SOURCES])), *((key, plain(row[key])) for key in known))
+    return settings, ReportCell(row, results.certificate, metric, episodes, curves, (folder,), looks)
 
 
 def _row(folder: CellFolder, results: CellResults) -> Row:
@@ -225,16 +203,21 @@ def experiment_of(folder: CellFolder) -> Experiment:
         raise UserError(f"SWEEP: must have settings that this version of dprl knows: {error}") from None
 
 
-def _report_cell(parts: Sequence[_Part]) -> ReportCell:
+def _pooled(parts: Sequence[ReportCell], looks: int) -> ReportCell:
     """Return the cell of `parts` that differ in their seeds only."""
-    row = parts[0].row if len(parts) == 1 else _pooled_row(parts)
-    folders = tuple(part.folder for part in parts)
-    certificates = [part.certificate for part in parts]
+    cells = sorted(parts, key=lambda part: int(part.row["seed"]))
+    row = cells[0].row if len(cells) == 1 else _pooled_row(cells)
+    certificates = [cell.certificate for cell in cells]
     certificate = certificates[worst_of(certificates)]
     stands = standing(certificate)
-    row = {**row, "proved_epsilon": stands.proved, "verdict": stands.verdict}
-    curves = np.concatenate([part.curves for part in parts])
-    return ReportCell(row, certificate, parts[0].metric, parts[0].episodes, curves, folders)
+    return dataclasses.replace(
+        cells[0],
+        row={**row, "proved_epsilon": stands.proved, "verdict": stands.verdict},
+        certificate=certificate,
+        curves=np.concatenate([cell.curves for cell in cells]),
+        folders=tuple(folder for cell in cells for folder in cell.folders),
+        looks=looks,
+    )
 
 
 def _known_algorithm(name: str) -> type[AlgorithmConfig]:
@@ -246,16 +229,15 @@ def _known_algorithm(name: str) -> type[AlgorithmConfig]:
     return ALGORITHMS[name]
 
 
-def _pooled_row(parts: Sequence[_Part]) -> Row:
+def _pooled_row(cells: Sequence[ReportCell]) -> Row:
     """Return one row of the summary for several pooled cells."""
-    results = [part.folder.results() for part in parts]
+    results = [cell.folders[0].results() for cell in cells]
     worst = results[worst_of([found.certificate for found in results])]
     together = dataclasses.replace(worst, records=_numbered_apart([found.records for found in results]))
-    seeds = sum(int(part.row["seeds"]) for part in parts)
-    experiment = dataclasses.replace(experiment_of(parts[0].folder), seeds=seeds)
+    experiment = dataclasses.replace(experiment_of(cells[0].folders[0]), seeds=sum(cell.seeds for cell in cells))
     row = summary_row(experiment, together)
-    about = {"sweep": parts[0].row["sweep"], "seconds": sum(found.seconds for found in results)}
-    digests = " ".join(str(part.row["cell"]) for part in parts)
+    about = {"sweep": cells[0].row["sweep"], "seconds": sum(found.seconds for found in results)}
+    digests = " ".join(str(cell.row["cell"]) for cell in cells)
     return rows_of(pd.DataFrame([{**about, **row, "cell": digests}]))[0]
 
 
