@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import scipy
 
-from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.pairs import holm
 from dprl.platform.reproductions import claims, ma_ldp, tables
 from dprl.platform.reproductions import ma_ldp_proofs as proofs
@@ -20,7 +19,6 @@ from dprl.platform.results.summary import standing
 _BOUNDED_EPSILON = 0.1
 _SAME = 1e-9
 """Relative tolerance: sums of exact values differ by rounding."""
-_TEXTS = ("mechanism", "claimed", "order of regret", "reading", "theorem", "order", "cell", "verdict", "B", "attack")
 _ORDERS = {"holds": "shows", "fails": "reversed", "open": "does not show"}
 _SHORT = {
     ma_ldp.PRINTED: "as printed",
@@ -64,14 +62,14 @@ class _MALDP(Paper):
             "worst": tables.number(levels.worst),
             "summary": "\n".join(f"* {line}" for line in summary(cells)),
             "privacy_table": proofs.privacy_table(found.extra["attacks"]),
-            "bounded_table": _bounded_table(cells),
-            "bound_table": _bound_table(cells),
-            "orders": _order_table(ma_ldp.AS_RUN, cells),
+            "bounded_table": tables.table(_bounded_rows(cells)),
+            "bound_table": tables.table(_bound_rows(cells)),
+            "orders": tables.table(_order_rows(ma_ldp.AS_RUN, cells)),
             "chance": _chance(cells),
-            "ceiling_table": _ceiling_table(cells),
-            "illustrated_orders": _order_table(ma_ldp.ILLUSTRATIONS, cells),
-            "vote_table": _vote_table(cells),
-            "cell_table": _cell_table(cells),
+            "ceiling_table": tables.table(_ceiling_rows(cells)),
+            "illustrated_orders": tables.table(_order_rows(ma_ldp.ILLUSTRATIONS, cells)),
+            "vote_table": tables.table(_vote_rows(cells)),
+            "cell_table": tables.table(_cell_rows(cells)),
         }
 
     def verdicts(self, found: Findings) -> list[list[str]]:
@@ -136,9 +134,8 @@ def _of(group: str, cells: claims.Cells) -> list[claims.Key]:
     return [name for name in cells if name.group == group]
 
 
-def _bounded_table(cells: claims.Cells) -> str:
-    """Return Table 2 for B of the order of b: regrets beside Laplace's, and the guarantee under a bound."""
-    rows = []
+def _bounded_rows(cells: claims.Cells) -> Iterator[dict[str, str]]:
+    """Yield Table 2 for B of the order of b: regrets beside Laplace's, and the guarantee under a bound."""
     for group in (ma_ldp.PRINTED, ma_ldp.CLIPPED):
         laplace, clipped = claims.Key(group, ma_ldp.LAPLACE, _BOUNDED_EPSILON), group == ma_ldp.CLIPPED
         bounded = [name for name in _of(group, cells) if name.mechanism == ma_ldp.BOUNDED]
@@ -147,7 +144,7 @@ def _bounded_table(cells: claims.Cells) -> str:
             claim = proofs.proved(name.mechanism, ma_ldp.AGENTS, ma_ldp.FEATURES, name.epsilon, name.setting)
             after = "= 0" if free else proofs.between(claim.proof.attained_delta, claim.proof.delta)
             regrets = (cells[each].values[ma_ldp.R_K.values] for each in (name, laplace))
-            row = {
+            yield {
                 "reading": _GROUP_WORDS[group],
                 "B": f"{tables.INFINITE} (Laplace)" if free else f"{name.setting:g} b",
                 "variance, of Laplace's": tables.per_cent(1.0 if free else proofs.variance_share(name.setting)),
@@ -156,18 +153,15 @@ def _bounded_table(cells: claims.Cells) -> str:
                 f"proved at the claimed \u03b5 = {_BOUNDED_EPSILON:g}": f"\u03b4 {after if clipped else '= 1'}",
                 "verdict": proofs.VERDICTS[claim.white_box if clipped else "fails"],
             }
-            rows.append(row)
-    return markdown_table(rows, _TEXTS)
 
 
-def _order_table(groups: Sequence[str], cells: claims.Cells) -> str:
-    """Return the tests of the paper's inequalities in those groups of cells."""
-    rows = []
+def _order_rows(groups: Sequence[str], cells: claims.Cells) -> Iterator[dict[str, str]]:
+    """Yield the tests of the paper's inequalities in those groups of cells."""
     for group in groups:
         for one in outcomes(group, cells):
             claim, shown = one.claim, _ORDERS[one.verdict]
             larger, smaller = (cells[key.of(group)] for key in claim.keys)
-            row = {
+            yield {
                 "reading": _GROUP_WORDS[group],
                 "theorem": claim.place,
                 "order": claim.order,
@@ -180,8 +174,6 @@ def _order_table(groups: Sequence[str], cells: claims.Cells) -> str:
                 f"seen in {ma_ldp.RUNS} runs": tables.per_cent(one.difference.seen),
                 "verdict": shown if one.verdict == "holds" else f"**{shown}**",
             }
-            rows.append(row)
-    return markdown_table(rows, _TEXTS)
 
 
 def _chance(cells: claims.Cells) -> str:
@@ -198,24 +190,24 @@ def _chance(cells: claims.Cells) -> str:
     )
 
 
-def _ceiling_table(cells: claims.Cells) -> str:
+def _ceiling_rows(cells: claims.Cells) -> Iterable[dict[str, str]]:
     """Return R_K without noise for each reading of V: one row per constant of the bonus."""
     rows: dict[float, dict[str, str]] = {}
     for group, value in zip(ma_ldp.NON_PRIVATE_CEILING, ("joint actions", "maxmin"), strict=True):
         for name in sorted(_of(group, cells), key=lambda one: -one.setting):
             row = rows.setdefault(name.setting, {"c": f"{name.setting:g}"})
             row[f"V of {value}: R_K [95 %]"] = f"{_with_error(cells[name])} {_ends(cells[name])}"
-    return markdown_table([*rows.values()], _TEXTS)
+    return rows.values()
 
 
-def _bound_table(cells: claims.Cells) -> str:
-    """Return the printed bounds at the paper's K, beside the regret of the worst policy."""
-    episodes, levels, rows = tables.longest(cells), _levels(cells), []
+def _bound_rows(cells: claims.Cells) -> Iterator[dict[str, str]]:
+    """Yield the printed bounds at the paper's K, beside the regret of the worst policy."""
+    episodes, levels = tables.longest(cells), _levels(cells)
     for label, name in ma_ldp.FIGURE:
         cell = cells[name.of(ma_ldp.PRINTED)]
         shift = cell.facts["shift"]
         needed = proofs.episodes_needed(name.mechanism, name.epsilon, levels, episodes)
-        row = {
+        yield {
             "cell": label,
             f"bound on R_K, K={episodes:,}": f"{ma_ldp.printed_bound(name.mechanism, name.epsilon, episodes):.2g}",
             "R_K of the worst policy": tables.number(levels.worst),
@@ -224,19 +216,17 @@ def _bound_table(cells: claims.Cells) -> str:
             # The shift grows like the square root of the users.
             "users until it is their number": f"{shift**2 / cell.episodes:.1g}",
         }
-        rows.append(row)
-    return markdown_table(rows, _TEXTS)
 
 
-def _cell_table(cells: claims.Cells) -> str:
-    """Return every cell: regret, its difference from random actions, and its proof."""
-    judged, uniform, rows = at_random(cells), _levels(cells).uniform, []
+def _cell_rows(cells: claims.Cells) -> Iterator[dict[str, str]]:
+    """Yield every cell: regret, its difference from random actions, and its proof."""
+    judged, uniform = at_random(cells), _levels(cells).uniform
     for group in ma_ldp.GROUPS:
         for name in _of(group.name, cells):
             cell = cells[name]
             late, stands = float(cell.values["late"].mean()) * cell.episodes / uniform, standing(cell.certificate)
             delta = cell.certificate["claimed"]["delta"]
-            row = {
+            yield {
                 "reading": group.words,
                 "cell": row_label(name, cell),
                 "runs": str(cell.count),
@@ -248,16 +238,14 @@ def _cell_table(cells: claims.Cells) -> str:
                 "proved": f"\u03b5 = {tables.plain(stands.proved)}" + (f" at \u03b4 = {delta:g}" if delta else ""),
                 "verdict": proofs.VERDICTS[stands.verdict],
             }
-            rows.append(row)
-    return markdown_table(rows, _TEXTS)
 
 
-def _vote_table(cells: claims.Cells) -> str:
-    """Return one bit per user against the regret of random actions, and half of it."""
-    levels, rows = _levels(cells), []
+def _vote_rows(cells: claims.Cells) -> Iterator[dict[str, str]]:
+    """Yield one bit per user against the regret of random actions, and half of it."""
+    levels = _levels(cells)
     for name in _of(ma_ldp.VOTES, cells):
         cell, one = cells[name], ma_ldp.R_K.estimate(cells[name])
-        row = {
+        yield {
             "\u03b5": f"{name.epsilon:g}",
             "proved pure \u03b5": tables.plain(standing(cell.certificate).proved),
             "R_K": _with_error(cell),
@@ -266,8 +254,6 @@ def _vote_table(cells: claims.Cells) -> str:
             "below random's": "yes" if one.upper < levels.uniform else "no",
             "below half of it": "yes" if one.upper < levels.half else "no",
         }
-        rows.append(row)
-    return markdown_table(rows, _TEXTS)
 
 
 def at_random(cells: claims.Cells) -> dict[claims.Key, float]:

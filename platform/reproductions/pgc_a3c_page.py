@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from dprl.envs import CartPoleGravity
 from dprl.platform.configs.config import config_files, load_cells
 from dprl.platform.configs.experiment import varying_keys
 from dprl.platform.reports.cell_texts import plain
-from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reproductions import claims, pgc_a3c, robustness, tables
@@ -40,7 +39,6 @@ median at its \u03b5, chosen after seeing the rows of this table. Runs have {sub
 areas and mean scores are not comparable with those above.
 
 """
-_TEXTS = ("reading", "mechanism", "settings", "verdict", "inside", "search")
 _STYLES: dict[str, dict[str, Any]] = {
     pgc_a3c.LAPLACE: {"color": COLOURS[0], "ls": SOLID, "lw": 1.8},
     pgc_a3c.PROJECTED: {"color": COLOURS[1], "ls": DASHED, "lw": 1.8},
@@ -91,9 +89,9 @@ class _PGCA3C(Paper):
             + ("" if least > pgc_a3c.RUNS else few),
             "laplace_buffering": pgc_a3c.LAPLACE_BUFFERING.text,
             "projected_buffering": pgc_a3c.PROJECTED_BUFFERING.text,
-            "controls": _control_table(cells),
-            "search": _search_table(found.extra),
-            "scores": _score_table(cells),
+            "controls": tables.table(_control_rows(cells)),
+            "search": tables.table(_search_rows(found.extra)),
+            "scores": tables.table(_score_rows(cells)),
             **robustness.blocks(found.extra["robustness"], found.extra["robustness_made"]),
             "noise": "; ".join(_noise(cells)) or "none",
             "best": _best_table(found.extra["best"]),
@@ -168,8 +166,7 @@ def _best_cells(home: Path) -> dict[claims.Key, claims.Cell]:
     return dict(sorted(found.items(), key=lambda one: (one[0].epsilon, pgc_a3c.FIRST.estimate(one[1]).value)))
 
 
-def _control_table(cells: claims.Cells) -> str:
-    rows = []
+def _control_rows(cells: claims.Cells) -> Iterator[dict[str, str]]:
     for name in sorted(cells, key=_place):
         cell, control = cells[name], cells.get(name._replace(control=pgc_a3c.NOISE))
         if not name.control and control is not None and name.setting == pgc_a3c.BUFFERS.get(name.mechanism):
@@ -179,8 +176,7 @@ def _control_table(cells: claims.Cells) -> str:
             for kind in ("success", "area"):
                 row[kind] = tables.number(float(mean(cell.values[kind])), 3)
                 row[f"{kind}, noise only"] = tables.number(float(mean(control.values[kind])), 3)
-            rows.append({**row, "area gained [95 %]": tables.interval(gained, 3)})
-    return markdown_table(rows, _TEXTS)
+            yield {**row, "area gained [95 %]": tables.interval(gained, 3)}
 
 
 def _named(name: claims.Key) -> dict[str, str]:
@@ -194,32 +190,26 @@ def _place(name: claims.Key) -> tuple[int, int, float]:
     return order.index(name.group), [*pgc_a3c.NAMES].index(name.mechanism), name.epsilon
 
 
-def _search_table(found: Mapping[str, Any]) -> str:
-    rows = []
+def _search_rows(found: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     for name, words in (("greedy", "greedy"), ("exploring", "with the agents' exploration")):
         successes: Float64Array = found[name]
-        row = {
+        yield {
             "search": words,
             "runs": str(len(successes)),
             "median first success [95 %]": tables.interval(estimate(successes, median)),
             "success [95 %]": tables.interval(share((successes < math.inf).astype(np.float64)), 3),
         }
-        rows.append(row)
-    return markdown_table(rows, _TEXTS)
 
 
-def _score_table(cells: claims.Cells) -> str:
-    rows = [
-        {
-            **_named(name),
-            "buffer": f"{name.setting:g}",
-            "all [95 %]": tables.measured(pgc_a3c.MEAN_SCORE, cell),
-            "last 5,000 [95 %]": tables.measured(pgc_a3c.FINAL, cell),
-        }
-        for name, cell in sorted(cells.items(), key=lambda pair: _place(pair[0])[0])
-        if not name.control
-    ]
-    return markdown_table(rows, _TEXTS)
+def _score_rows(cells: claims.Cells) -> Iterator[dict[str, str]]:
+    for name, cell in sorted(cells.items(), key=lambda pair: _place(pair[0])[0]):
+        if not name.control:
+            yield {
+                **_named(name),
+                "buffer": f"{name.setting:g}",
+                "all [95 %]": tables.measured(pgc_a3c.MEAN_SCORE, cell),
+                "last 5,000 [95 %]": tables.measured(pgc_a3c.FINAL, cell),
+            }
 
 
 def _noise(cells: claims.Cells) -> list[str]:
@@ -249,7 +239,7 @@ def _best_table(best: claims.Cells) -> str:
         }
         seen.add(name.epsilon)
         rows.append(row)
-    return _BEST_TEXT.format(submissions=tables.longest(best)) + markdown_table(rows, _TEXTS)
+    return _BEST_TEXT.format(submissions=tables.longest(best)) + tables.table(rows)
 
 
 def _score_panel(reading: str, mechanism: str, cells: claims.Cells) -> Panel:

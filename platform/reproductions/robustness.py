@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,7 +22,6 @@ from dprl.platform.configs.experiment import Experiment, Scalar
 from dprl.platform.policies.actor_critic import ActorCriticPolicy
 from dprl.platform.policies.control import ControlPolicy
 from dprl.platform.policies.loading import load_policy
-from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reproductions import claims, tables
 from dprl.platform.results.layout import SweepCell
@@ -35,7 +34,6 @@ _EPISODES = {"CartPole": 100, "Acrobot": 50}
 """Episodes of each policy in each environment."""
 _SEED = 7
 """Seed of the first states, the same for all policies."""
-_TEXTS = ("trained on", "verdict")
 _WORDS = {"holds": "**higher**", "fails": "**lower**", "open": "open"}
 
 Rows = NDArray[np.float32]
@@ -170,7 +168,7 @@ def blocks(cells: claims.Cells, made: Sequence[str]) -> dict[str, str]:
         outcomes = compared(group, cells)
         verdicts = [one.verdict for one in outcomes]
         found[f"{group}_scores"] = _score_table(group, cells)
-        found[f"{group}_comparisons"] = _comparison_table(group, outcomes)
+        found[f"{group}_comparisons"] = tables.table(_comparison_rows(group, outcomes))
         found[f"{group}_verdict"] = (
             f"In {len(verdicts)} comparisons in unseen environments, training on several scored higher than training "
             f"on one in {verdicts.count('holds')} and lower in {verdicts.count('fails')}; "
@@ -190,7 +188,7 @@ def _score_table(group: str, cells: claims.Cells) -> str:
                 row[f"{value:g}"] = f"**{told}**" if f"{value:g}" in key.control.split(", ") else told
             rows.append(row)
     rows.sort(key=lambda row: (row["trained on"] in (NOISE, UNTRAINED), row["proved \u03b5"] == "none"))
-    return markdown_table(rows, _TEXTS)
+    return tables.table(rows)
 
 
 def _privacy(key: claims.Key, cell: claims.Cell) -> str:
@@ -200,10 +198,9 @@ def _privacy(key: claims.Key, cell: claims.Cell) -> str:
     return tables.proved_text(cell)
 
 
-def _comparison_table(group: str, outcomes: Sequence[claims.Outcome]) -> str:
-    rows = []
+def _comparison_rows(group: str, outcomes: Sequence[claims.Outcome]) -> Iterator[dict[str, str]]:
     for claim, verdict, found, _, _, higher, lower in outcomes:
-        row = {
+        yield {
             FAMILIES[group].unit: claim.measure.name,
             "trained on": claim.order,
             "\u03b5": "none" if math.isinf(claim.larger.key.epsilon) else f"{claim.larger.key.epsilon:g}",
@@ -212,8 +209,6 @@ def _comparison_table(group: str, outcomes: Sequence[claims.Outcome]) -> str:
             "p lower": tables.p_value(lower),
             "verdict": _WORDS[verdict],
         }
-        rows.append(row)
-    return markdown_table(rows, _TEXTS)
 
 
 def data(cells: claims.Cells) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from dprl.platform.reports import number_texts
 from dprl.platform.reports.documents.markdown import markdown_table
@@ -23,8 +23,28 @@ from dprl.platform.reproductions.claims import (
 from dprl.platform.results.summary import standing
 
 INFINITE, MISSING = "\u221e", "\u2014"
-_TEXTS = ("mechanism", "verdict", "inside")
+_TEXTS = {
+    *(
+        "algorithm",
+        "mechanism",
+        "trust model",
+        "settings",
+        "reading",
+        "cell",
+        "quantity",
+        "against",
+        "at",
+        "trained on",
+    ),
+    *("theorem", "order", "claimed", "order of regret", "attack", "B", "search", "inside", "verdict"),
+}
+"""Headers of columns without numbers."""
 _WORDS = {"holds": "**holds**", "fails": "**fails**", "open": "open", "not run": ""}
+
+
+def table(rows: Iterable[Mapping[str, str]]) -> str:
+    """Return a table of rows, each with its texts by header; '' for no rows."""
+    return markdown_table([*rows], _TEXTS)
 
 
 def number(value: float, decimals: int = 0) -> str:
@@ -119,27 +139,29 @@ def published_table(
     one: PublishedTable, by_group: Mapping[str, Sequence[NumberEntry]], names: Mapping[str, str]
 ) -> str:
     """Return a table of the paper beside ours: one per group."""
-    parts, measure = [f"### {one.name}: {one.title}"], one.measure
+    parts = [f"### {one.name}: {one.title}"]
     for group, entries in by_group.items():
-        rows = []
-        for entry in entries:
-            spread = (number(x, measure.decimals) for x in entry.spread)
-            row = {
-                "mechanism": names[entry.key.mechanism],
-                "\u03b5": epsilon_text(entry.key.epsilon),
-                "setting": f"{entry.key.setting:g}",
-                "published": "" if entry.published is None else number(entry.published, one.decimals),
-                "ours [95 %]": interval(entry.ours, measure.decimals),
-                "first runs": number(entry.first, measure.decimals),
-                "as many runs": "" if math.isnan(entry.spread[0]) else " to ".join(spread),
-                "inside": {None: "", True: "yes", False: "**no**"}[entry.inside],
-            }
-            if entry.absolute is not None:
-                row[f"{measure.name}, not relative [95 %]"] = interval(entry.absolute, measure.decimals)
-            rows.append(row)
         hits, asked = inside(entries)
-        parts += [f"**{group}**: {hits} of {asked} published numbers inside.", markdown_table(rows, _TEXTS)]
+        rows = (_published_row(one, entry, names) for entry in entries)
+        parts += [f"**{group}**: {hits} of {asked} published numbers inside.", table(rows)]
     return "\n\n".join(parts)
+
+
+def _published_row(one: PublishedTable, entry: NumberEntry, names: Mapping[str, str]) -> dict[str, str]:
+    decimals = one.measure.decimals
+    row = {
+        "mechanism": names[entry.key.mechanism],
+        "\u03b5": epsilon_text(entry.key.epsilon),
+        "setting": f"{entry.key.setting:g}",
+        "published": "" if entry.published is None else number(entry.published, one.decimals),
+        "ours [95 %]": interval(entry.ours, decimals),
+        "first runs": number(entry.first, decimals),
+        "as many runs": "" if math.isnan(entry.spread[0]) else " to ".join(number(x, decimals) for x in entry.spread),
+        "inside": {None: "", True: "yes", False: "**no**"}[entry.inside],
+    }
+    if entry.absolute is not None:
+        row[f"{one.measure.name}, not relative [95 %]"] = interval(entry.absolute, decimals)
+    return row
 
 
 def privacy_table(cells: Cells, names: Mapping[str, str]) -> str:
@@ -150,5 +172,4 @@ def privacy_table(cells: Cells, names: Mapping[str, str]) -> str:
         for key, one in stands
     )
     headers = "mechanism", "claimed \u03b5", "proved \u03b5", "verdict"
-    rows = [{**dict(zip(headers, row, strict=True)), "cells": str(count)} for row, count in found.items()]
-    return markdown_table(rows, _TEXTS)
+    return table({**dict(zip(headers, row, strict=True)), "cells": str(count)} for row, count in found.items())

@@ -10,7 +10,6 @@ import numpy as np
 
 from dprl.algorithms.base import REGRET, Float64Array
 from dprl.platform.configs.experiment import Scalar
-from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import Estimate, estimate
 from dprl.platform.reproductions import tables
 from dprl.platform.reproductions.claims import Cell, Cells, Key, Measure
@@ -29,7 +28,6 @@ _HALVINGS, _BENT, _LATE = 8, 0.5, 0.9
 _FEWEST_POINTS = 3
 _UNKNOWN = Estimate(math.nan, math.nan, math.nan, "linear")
 _VERDICTS = ("consistent", "below the term", "above the term", "not measurable")
-_WORDS = ("algorithm", "trust model", "quantity", "against", "at", "reading")
 
 
 class _Fit(NamedTuple):
@@ -181,20 +179,19 @@ class TheoryPaper(Paper):
         lines += [f"* {model}, {what} against {axis}: {_range(found)}" for (model, what, axis), found in ranges.items()]
         return {
             **super().blocks(found),
-            "slopes": markdown_table([*map(_texts, rows)], _WORDS),
+            "slopes": tables.table(map(_texts, rows)),
             "summary": "\n".join([lines[0], "", *lines[1:]]),
-            "noise": self._noise_table(found.cells),
+            "noise": tables.table(self._noise_rows(found.cells)),
         }
 
-    def _noise_table(self, cells: Cells) -> str:
-        rows = []
+    def _noise_rows(self, cells: Cells) -> Iterator[dict[str, str]]:
         order = sorted(cells, key=lambda key: (list(MODELS).index(key.mechanism), key.epsilon, key.setting))
         for key in order:
             if key.control != self.sized(self.base) or key.epsilon not in (1.0, math.inf):
                 continue
             cell = cells[key]
             regret = estimate(cell.values[FINAL.values], "linear")
-            row = {
+            yield {
                 "trust model": MODELS[key.mechanism],
                 "claimed \u03b5": tables.epsilon_text(key.epsilon),
                 "certified \u03b5": tables.epsilon_text(standing(cell.certificate).proved),
@@ -202,8 +199,6 @@ class TheoryPaper(Paper):
                 "K": f"{cell.episodes:.0e}",
                 "regret [95 %]": f"{regret.value:,.0f} [{regret.lower:,.0f}, {regret.upper:,.0f}]",
             }
-            rows.append(row)
-        return markdown_table(rows, _WORDS)
 
     def figures(self, found: Findings) -> dict[str, bytes]:
         """Return the figure of the first algorithm: regret over episodes, excess over epsilon, and the bounds."""
