@@ -13,10 +13,6 @@ from dprl.platform.errors import UserError
 _POLL_SECONDS = 0.1
 
 
-class BusyError(UserError):
-    """Another live process holds the lock."""
-
-
 class FolderLock:
     """Holds `path` exclusively from `acquire` to `release`.
 
@@ -33,7 +29,7 @@ class FolderLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
-        """Take the lock, waiting at most `patience` seconds. Raises BusyError."""
+        """Take the lock, waiting at most `patience` seconds. Raises UserError if another live process keeps it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, ours = self._opened()
         deadline = time.monotonic() + self.patience
@@ -41,7 +37,7 @@ class FolderLock:
             if time.monotonic() >= deadline:
                 holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
                 os.close(descriptor)
-                raise BusyError(f"{self.name} is in use by {holder}: wait until it ends, or end it")
+                raise UserError(f"{self.name} is in use by {holder}: wait until it ends, or end it")
             time.sleep(_POLL_SECONDS)
         if ours:
             os.ftruncate(descriptor, 0)

@@ -10,7 +10,6 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
 from dprl.platform.results import layout as layouts
 from dprl.platform.results.layout import SweepLayout, SweepStatus
-from dprl.platform.results.lock import BusyError
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -60,7 +59,7 @@ def test_a_cell_that_someone_writes_is_not_deleted(tmp_path: Path, monkeypatch: 
     cell = sweep.cells(load_cells("smoke"))[0]
     cell.folder.path.mkdir(parents=True)
     cell.folder.marker_file.touch()
-    with cell.lock(), pytest.raises(BusyError, match=f"^{cell.folder.path.name} is in use by process"):
+    with cell.lock(), pytest.raises(UserError, match=f"^{cell.folder.path.name} is in use by process"):
         sweep.delete_cells()
     assert cell.folder.marker_file.exists()
     assert sweep.delete_cells() == 1

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from dprl.platform.results.lock import BusyError, FolderLock
+from dprl.platform.errors import UserError
+from dprl.platform.results.lock import FolderLock
 
 
 def test_a_lock_is_waited_for_and_then_given_up(tmp_path: Path) -> None:
     path = tmp_path / "locks" / "cell"
-    with FolderLock(path), pytest.raises(BusyError, match="cell is in use by process"):
+    with FolderLock(path), pytest.raises(UserError, match="cell is in use by process"):
         FolderLock(path, patience=0.2).acquire()
     with FolderLock(path):
         pass
@@ -21,7 +22,7 @@ def test_a_lock_is_waited_for_and_then_given_up(tmp_path: Path) -> None:
 def test_only_the_present_holder_is_named(tmp_path: Path) -> None:
     path = tmp_path / "cell"
     path.write_text("process 123456789 on a.machine.with.a.long.name.of.many.parts.example.org" * 2)
-    with FolderLock(path), pytest.raises(BusyError) as caught:
+    with FolderLock(path), pytest.raises(UserError) as caught:
         FolderLock(path).acquire()
     holder = f"process {os.getpid()} on {os.uname().nodename}"
     assert str(caught.value) == f"cell is in use by {holder}: wait until it ends, or end it"
@@ -40,6 +41,6 @@ def test_the_lock_of_another_user_can_be_held_and_is_not_written(
         return original(file, flags, *mode)
 
     monkeypatch.setattr(os, "open", read_only)
-    with FolderLock(path), pytest.raises(BusyError, match="in use by process 1 on elsewhere"):
+    with FolderLock(path), pytest.raises(UserError, match="in use by process 1 on elsewhere"):
         FolderLock(path).acquire()
     assert path.read_text() == "process 1 on elsewhere"

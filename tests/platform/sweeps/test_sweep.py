@@ -20,7 +20,6 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.layout import SweepLayout
-from dprl.platform.results.lock import BusyError
 from dprl.platform.sweeps.execution import LockedCell, run_in_process
 from dprl.platform.sweeps.executor import Executor
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
@@ -198,7 +197,7 @@ def test_fresh_deletes_the_cells_of_this_sweep_and_nothing_else(tmp_path: Path) 
 
 def test_two_sweeps_of_one_name_do_not_run_at_once(tmp_path: Path) -> None:
     layout = SweepLayout(tmp_path / "home", "small")
-    with layout.lock(), pytest.raises(BusyError, match=r"^sweep small is in use by process"):
+    with layout.lock(), pytest.raises(UserError, match=r"^sweep small is in use by process"):
         run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
     assert not (tmp_path / "home" / "mlflow.db").exists()
 

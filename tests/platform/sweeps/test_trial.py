@@ -14,8 +14,9 @@ from ray import tune
 from dprl.algorithms import Algorithm
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
+from dprl.platform.errors import UserError
 from dprl.platform.results.layout import SweepCell, SweepLayout
-from dprl.platform.results.lock import BusyError, FolderLock
+from dprl.platform.results.lock import FolderLock
 from dprl.platform.sweeps.cell import CellProgress
 from dprl.platform.sweeps.execution import LockedCell
 from dprl.platform.sweeps.trial import CellTrial, ObserverCallback
@@ -67,7 +68,7 @@ def test_a_cell_is_locked_from_its_first_step_until_it_ends(
     with FolderLock(cells[0].lock_path):
         pass
     assert not trial.step()["done"]
-    with pytest.raises(BusyError):
+    with pytest.raises(UserError, match="is in use by process"):
         FolderLock(cells[0].lock_path).acquire()
     assert not cells[0].finished
     trial.cleanup()
