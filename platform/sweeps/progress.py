@@ -7,6 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -39,36 +40,69 @@ class _TimesColumn(ProgressColumn):
 
 
 class ProgressDisplay(ABC):
-    """Display of a sweep's stages and of the progress of its cells."""
+    """Display of a sweep's stages and of its cells' progress, which also appends every line to `log`, with the time.
 
-    def __init__(self) -> None:
+    If the log can no longer be written, for example on a full disk, that is shown once and ends the log, not the sweep.
+    A display without a reader, for example after Ctrl-C also ended a `tee`, shows nothing more; the log continues.
+    """
+
+    def __init__(self, log: Path | None = None) -> None:
         self._total, self._ended = 0, 0
         self._fractions: dict[str, float] = {}
+        self._log_file, self._read = log, True
+        self._next_entry: dict[str, float] = {}
 
     @abstractmethod
+    def _write(self, line: str, *, urgent: bool = False) -> None:
+        """Show one line; `urgent` ones are about a problem or a decision for the user."""
+
     def say(self, line: str) -> None:
-        """Show one line."""
+        """Show and log one line."""
+        self._show(self._write, line)
+        self._log(line)
 
-    @abstractmethod
     def warn(self, line: str) -> None:
-        """Show one line about a problem or a decision for the user."""
+        """Show and log one line about a problem or a decision for the user."""
+        self._show(partial(self._write, urgent=True), line)
+        self._log(line)
 
     def begin(self, total: int) -> None:
         """`total` cells are about to run."""
         self._total = total
+        self._show(self._begin)
 
-    def advanced(self, label: str, fraction: float, seed: str) -> None:  # noqa: ARG002 - displays show it
+    def advanced(self, label: str, fraction: float, seed: str) -> None:
         """The cell has done `fraction` of its episodes; `seed` is the running one, e.g. '2 of 5'."""
         self._fractions[label] = fraction
+        self._show(self._advance, label, fraction, seed)
+        now = time.monotonic()
+        if now >= self._next_entry.get(label, 0.0) and fraction < 1:
+            self._next_entry[label] = now + _LOG_INTERVAL
+            self._log(f"{label}: seed {seed}, {fraction:.1%}")
 
     def ended(self, label: str, outcome: str) -> None:
         """The cell has finished or failed, as `outcome` says in one line."""
         self._ended += 1
         self._fractions.pop(label, None)
-        self.say(f"[{self._ended}/{self._total}] {label}: {outcome}{self._time_left()}")
+        self._next_entry.pop(label, None)
+        self._show(self._end, label, f"[{self._ended}/{self._total}] {label}: {outcome}{self._time_left()}")
+        self._log(f"{label}: {outcome}")
 
-    def close(self) -> None:  # noqa: B027 - most displays have nothing to close
+    def close(self) -> None:
         """End the display."""
+        self._show(self._close)
+
+    @abstractmethod
+    def _begin(self) -> None: ...
+
+    @abstractmethod
+    def _advance(self, label: str, fraction: float, seed: str) -> None: ...
+
+    def _end(self, label: str, line: str) -> None:  # noqa: ARG002 - displays with bars remove the cell's
+        self._write(line)
+
+    def _close(self) -> None:  # noqa: B027 - most displays have nothing to close
+        pass
 
     @property
     def _done(self) -> float:
@@ -77,6 +111,29 @@ class ProgressDisplay(ABC):
 
     def _time_left(self) -> str:
         return ""
+
+    def _show(self, show: Callable[..., None], *arguments: object) -> None:
+        if not self._read:
+            return
+        try:
+            show(*arguments)
+        except OSError as error:
+            self._read = False
+            with suppress(OSError):
+                self._close()
+            self._log(f"nobody sees these lines any more ({error.strerror}): they go on here")
+
+    def _log(self, line: str) -> None:
+        if self._log_file is None:
+            return
+        try:
+            self._log_file.parent.mkdir(parents=True, exist_ok=True)
+            with self._log_file.open("a", encoding="utf-8") as log:
+                log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n")
+        except OSError as error:
+            complaint = f"{self._log_file}: cannot be written ({error.strerror}): the log ends here"
+            self._log_file = None
+            self._show(partial(self._write, urgent=True), complaint)
 
 
 def duration(seconds: float) -> str:
@@ -89,42 +146,34 @@ def duration(seconds: float) -> str:
 class PlainProgress(ProgressDisplay):
     """Plain lines, for logs and pipes; only the warnings if `quiet`."""
 
-    def __init__(self, stream: TextIO, quiet: bool = False) -> None:
-        super().__init__()
+    def __init__(self, stream: TextIO, quiet: bool = False, log: Path | None = None) -> None:
+        super().__init__(log)
         self._stream = stream
         self._quiet = quiet
-        self._begin = time.monotonic()
+        self._start = time.monotonic()
         self._next_line: dict[str, float] = {}
 
-    def say(self, line: str) -> None:
-        """Show one line, unless quiet."""
-        if not self._quiet:
-            self.warn(line)
+    def _write(self, line: str, *, urgent: bool = False) -> None:
+        if urgent or not self._quiet:
+            self._stream.write(line + "\n")
+            self._stream.flush()
 
-    def warn(self, line: str) -> None:
-        """Show one line."""
-        self._stream.write(line + "\n")
-        self._stream.flush()
+    def _begin(self) -> None:
+        self._start = time.monotonic()
 
-    def begin(self, total: int) -> None:
-        """Start the clock."""
-        super().begin(total)
-        self._begin = time.monotonic()
-
-    def advanced(self, label: str, fraction: float, seed: str) -> None:
+    def _advance(self, label: str, fraction: float, seed: str) -> None:
         """Show a line about a long cell every ten seconds."""
-        super().advanced(label, fraction, seed)
         now = time.monotonic()
         if now >= self._next_line.setdefault(label, now + _PLAIN_INTERVAL) and fraction < 1:
             self._next_line[label] = now + _PLAIN_INTERVAL
-            self.say(f"      {label}: {fraction:.0%} (seed {seed}){self._time_left()}")
+            self._write(f"      {label}: {fraction:.0%} (seed {seed}){self._time_left()}")
 
     def _time_left(self) -> str:
         """Return e.g. ', about 5 min left' at the pace so far; '' before the first progress and after the last cell."""
         done = self._done / max(self._total, 1)
         if not 0.0 < done < 1.0:
             return ""
-        return f", about {duration((time.monotonic() - self._begin) * (1.0 / done - 1.0))} left"
+        return f", about {duration((time.monotonic() - self._start) * (1.0 / done - 1.0))} left"
 
 
 class TerminalProgress(ProgressDisplay):
@@ -133,24 +182,20 @@ class TerminalProgress(ProgressDisplay):
     Each bar shows the time elapsed and, once it is known, the time left.
     """
 
-    def __init__(self, console: Console) -> None:
-        super().__init__()
+    def __init__(self, console: Console, log: Path | None = None) -> None:
+        super().__init__(log)
         self._console = console
         self._tasks: dict[str, TaskID] = {}
         self._bar: Progress | None = None
         self._all = TaskID(0)
 
-    def say(self, line: str) -> None:
+    def _write(self, line: str, *, urgent: bool = False) -> None:
         """Show one line above the bars."""
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        style = "bold" if urgent else None
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True, style=style)
 
-    def warn(self, line: str) -> None:
-        """Show one line above the bars."""
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True, style="bold")
-
-    def begin(self, total: int) -> None:
+    def _begin(self) -> None:
         """Show the bars."""
-        super().begin(total)
         columns = (
             SpinnerColumn(),
             # On a narrow terminal the name is cut, not the times.
@@ -159,106 +204,36 @@ class TerminalProgress(ProgressDisplay):
             _TimesColumn(table_column=Column(no_wrap=True, min_width=_TIMES_WIDTH)),
         )
         self._bar = Progress(*columns, console=self._console, transient=True)
-        self._all = self._bar.add_task(counted(total, "cell"), total=float(total))
+        self._all = self._bar.add_task(counted(self._total, "cell"), total=float(self._total))
         self._bar.start()
 
-    def advanced(self, label: str, fraction: float, seed: str) -> None:
+    def _advance(self, label: str, fraction: float, seed: str) -> None:
         """Move the cell's bar and the bar over all cells."""
         if self._bar is None:
             return
         if label not in self._tasks:
             self._tasks[label] = self._bar.add_task(label, total=1.0)
-        super().advanced(label, fraction, seed)
         self._bar.update(self._tasks[label], completed=fraction, description=f"{label} (seed {seed})")
         self._bar.update(self._all, completed=self._done)
 
-    def ended(self, label: str, outcome: str) -> None:
+    def _end(self, label: str, line: str) -> None:
         """Turn the cell's bar into a line."""
         if self._bar is not None and label in self._tasks:
             self._bar.remove_task(self._tasks.pop(label))
-        super().ended(label, outcome)
+        self._write(line)
         if self._bar is not None:
             self._bar.update(self._all, completed=self._done)
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """Remove the bars and keep the lines."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
 
-def progress_display(quiet: bool = False, stream: TextIO | None = None) -> ProgressDisplay:
+def progress_display(quiet: bool = False, stream: TextIO | None = None, log: Path | None = None) -> ProgressDisplay:
     """Return bars for a terminal, plain lines otherwise. On standard error, so that results can be piped."""
     stream = sys.stderr if stream is None else stream
     if stream.isatty() and not quiet:
-        return TerminalProgress(Console(file=stream))
-    return PlainProgress(stream, quiet)
-
-
-class LoggedProgress(ProgressDisplay):
-    """Display that also appends every line to `file`, with the time.
-
-    If the file can no longer be written, for example on a full disk, that is reported once and ends the log, not the
-    sweep. A display without a reader, for example after Ctrl-C also ended a `tee`, is dropped; the log continues.
-    """
-
-    def __init__(self, display: ProgressDisplay, file: Path) -> None:
-        super().__init__()
-        self._display: ProgressDisplay | None = display
-        self._file: Path | None = file
-        self._next_line: dict[str, float] = {}
-
-    def say(self, line: str) -> None:
-        """Show and log one line."""
-        self._show(lambda display: display.say(line))
-        self._log(line)
-
-    def warn(self, line: str) -> None:
-        """Show and log one line about a problem."""
-        self._show(lambda display: display.warn(line))
-        self._log(line)
-
-    def begin(self, total: int) -> None:
-        """`total` cells are about to run."""
-        self._show(lambda display: display.begin(total))
-
-    def advanced(self, label: str, fraction: float, seed: str) -> None:
-        """The cell has come so far."""
-        self._show(lambda display: display.advanced(label, fraction, seed))
-        now = time.monotonic()
-        if now >= self._next_line.get(label, 0.0) and fraction < 1:
-            self._next_line[label] = now + _LOG_INTERVAL
-            self._log(f"{label}: seed {seed}, {fraction:.1%}")
-
-    def ended(self, label: str, outcome: str) -> None:
-        """The cell has ended."""
-        self._show(lambda display: display.ended(label, outcome))
-        self._next_line.pop(label, None)
-        self._log(f"{label}: {outcome}")
-
-    def close(self) -> None:
-        """Nothing more will be shown."""
-        self._show(lambda display: display.close())
-
-    def _show(self, show: Callable[[ProgressDisplay], None]) -> None:
-        if self._display is None:
-            return
-        try:
-            show(self._display)
-        except OSError as error:
-            gone, self._display = self._display, None
-            with suppress(OSError):
-                gone.close()
-            self._log(f"nobody sees these lines any more ({error.strerror}): they go on here")
-
-    def _log(self, line: str) -> None:
-        if self._file is None:
-            return
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            with self._file.open("a", encoding="utf-8") as log:
-                log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n")
-        except OSError as error:
-            complaint = f"{self._file}: cannot be written ({error.strerror}): the log ends here"
-            self._file = None
-            self._show(lambda display: display.warn(complaint))
+        return TerminalProgress(Console(file=stream), log)
+    return PlainProgress(stream, quiet, log)

@@ -30,7 +30,7 @@ from dprl.platform.sweeps.charges import lost_charges, require_journals, require
 from dprl.platform.sweeps.compiling import compile_kernels
 from dprl.platform.sweeps.execution import DEFAULT_RESTARTS, RayLost, TrialOptions
 from dprl.platform.sweeps.executor import Executor, ExecutorName, open_executor
-from dprl.platform.sweeps.progress import LoggedProgress, ProgressDisplay, progress_display
+from dprl.platform.sweeps.progress import ProgressDisplay, progress_display
 from dprl.platform.sweeps.sweep_files import SweepFiles
 from dprl.platform.tracking.database import in_the_making
 from dprl.platform.tracking.store import TrackingStore
@@ -107,7 +107,7 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
         require_name(layout, cells, grid, options.fresh)
         if options.fresh:
             require_journals(layout.cells(cells))
-        display = LoggedProgress(progress_display(options.quiet), layout.log_file)
+        display = progress_display(options.quiet, log=layout.log_file)
         try:
             return _Sweep(layout, store, display, options).run(layout.cells(cells), grid)
         except KeyboardInterrupt:

@@ -15,7 +15,7 @@ import yaml
 from dprl.platform.command_line import main
 from dprl.platform.sweeps import adaptive
 from dprl.platform.sweeps.execution import LockedCell
-from dprl.platform.sweeps.progress import LoggedProgress, PlainProgress
+from dprl.platform.sweeps.progress import PlainProgress
 from dprl.platform.tracking.tracker import Tracker
 from tests.platform.processes import CONFIG, mlflow_runs
 
@@ -71,7 +71,7 @@ def pipe_without_reader() -> int:
 
 def test_the_log_goes_on_when_nobody_reads_the_display(tmp_path: Path) -> None:
     with contextlib.suppress(BrokenPipeError), os.fdopen(pipe_without_reader(), "w") as nobody:
-        display = LoggedProgress(PlainProgress(nobody), tmp_path / "sweep.log")
+        display = PlainProgress(nobody, log=tmp_path / "sweep.log")
         display.say("starting")
         display.begin(1)
         display.warn("MLflow: away")

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.progress import Progress
 
 from dprl.platform.sweeps.progress import (
-    LoggedProgress,
     PlainProgress,
     ProgressDisplay,
     TerminalProgress,
@@ -110,7 +109,7 @@ def test_a_narrow_terminal_cuts_the_name_and_keeps_the_times() -> None:
 
 def test_the_log_has_everything_with_its_time(tmp_path: Path, clock: list[float]) -> None:
     file = tmp_path / "logs" / "sweep.log"
-    go(LoggedProgress(PlainProgress(io.StringIO(), quiet=True), file), clock)
+    go(PlainProgress(io.StringIO(), quiet=True, log=file), clock)
     lines = [line.split(" ", 1) for line in file.read_text().splitlines()]
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}", stamp) for stamp, _ in lines)
     assert [text for _, text in lines] == [
@@ -126,7 +125,7 @@ def test_the_log_has_everything_with_its_time(tmp_path: Path, clock: list[float]
 def test_a_log_that_cannot_be_written_is_reported_once_and_ends(tmp_path: Path, clock: list[float]) -> None:
     (tmp_path / "logs").write_text("a file where the folder should be")
     stream = io.StringIO()
-    go(LoggedProgress(PlainProgress(stream, quiet=True), tmp_path / "logs" / "sweep.log"), clock)
+    go(PlainProgress(stream, quiet=True, log=tmp_path / "logs" / "sweep.log"), clock)
     told = stream.getvalue().splitlines()
     assert told[0].endswith("the log ends here")
     assert told[1:] == ["MLflow: away"]
