@@ -95,10 +95,6 @@ def _cells_attack(mechanism: Mechanism, cells: int, claim: Claim, label: str) ->
     return partial(measure, noisy_cells(mechanism, *changed_cells(cells), label), claim, proved)
 
 
-def _report_attack(families: int, scale: Scale, claim: Claim) -> Measure:
-    return _cells_attack(Laplace(scale(1, EPISODES)), 2 * families, claim, "H=1, one report")
-
-
 def _one_run() -> Measure:
     noise = Laplace(2.0 / EPSILON)
     probe = noisy_cells(noise, *changed_cells(4), "H=1, every user a canary")
@@ -115,7 +111,8 @@ def _tree(name: str, subject: str, claim: Claim, scale: Scale, sizes: tuple[int,
 def _report(name: str, subject: str, claim: Claim, scale: Scale, families: int = 0) -> AuditCase:
     """Return a claim on reports; families: those of the paper if 0."""
     n = families or _FAMILIES[claim.source]
-    return AuditCase(name, subject, claim, partial(_report_proof, n, scale, claim), _report_attack(n, scale, claim))
+    attack = _cells_attack(Laplace(scale(1, EPISODES)), 2 * n, claim, "H=1, one report")
+    return AuditCase(name, subject, claim, partial(_report_proof, n, scale, claim), attack)
 
 
 def count_claims() -> list[AuditCase]:

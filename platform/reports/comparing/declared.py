@@ -131,12 +131,9 @@ def _other_algorithm(factors: Sequence[Factors]) -> Iterable[tuple[int, int]]:
     So algorithms that were tuned, each with constants of its own, are compared as they were tuned.
     """
     for bucket in _buckets(factors, lambda each: (each.budget, each.noise, each.ran)):
-        pairs = (pair for pair in itertools.combinations(bucket, 2) if _algorithms_differ(factors, *pair))
-        yield from _few(_comparable_constants(factors, pairs))
-
-
-def _algorithms_differ(factors: Sequence[Factors], i: int, j: int) -> bool:
-    return factors[i].algorithm != factors[j].algorithm
+        pairs = itertools.combinations(bucket, 2)
+        others = ((i, j) for i, j in pairs if factors[i].algorithm != factors[j].algorithm)
+        yield from _few(_comparable_constants(factors, others))
 
 
 def _comparable_constants(factors: Sequence[Factors], pairs: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:

@@ -90,7 +90,8 @@ def lead(groups: Sequence[Group]) -> list[str]:
     if not told:
         return [*_requested(groups), *_mapped(groups)]
     chosen = _at_one_budget(told)
-    clauses = [_clause(each, named=i == 0 or not _alike(chosen)) for i, each in enumerate(chosen)]
+    alike = len({each.algorithm for each in chosen}) == 1
+    clauses = [_clause(each, named=i == 0 or not alike) for i, each in enumerate(chosen)]
     epsilon = epsilon_text(chosen[0].budget.epsilon, 4)
     estimates = [each.cell.estimate for each in chosen]
     words = [chosen[0].group.title] if len(groups) > 1 else []
@@ -232,10 +233,6 @@ def _at_one_budget(told: Sequence[Finding]) -> list[Finding]:
     return list(chosen.values())
 
 
-def _alike(told: Sequence[Finding]) -> bool:
-    return len({each.algorithm for each in told}) == 1
-
-
 def _clause(each: Finding, *, named: bool) -> str:
     at = ", ".join(filter(None, (far_below_budget(each), f"\u03b4 = {delta_number(each.cell.delta)}")))
     subject = f"{each.algorithm} " if named else ""
@@ -315,7 +312,7 @@ def _mixed(chosen: Sequence[Finding]) -> list[str]:
         rival, equal = each.next_best, each.other_algorithm
         if rival is None or not rival.mixed:
             continue
-        name = _algorithm(each.group, rival)
+        name = algorithm_name(each.group.cells[rival.place].row)
         mixed = MIXED if name != each.algorithm else "settings and noise differ"
         text = f"{mixed} between the best cell and the next best ({name})"
         if equal is None:
@@ -336,10 +333,6 @@ def _remedy(each: Finding, rival: Rival) -> str:
     if len(growths) == 1 or len(releases) == 1 or not set(rival.differs_in) <= {"algorithm", "noise", "constants"}:
         return ""
     return f" (their counters are for different numbers of releases: set the same {_GROWTH} in both)"
-
-
-def _algorithm(group: Group, rival: Rival) -> str:
-    return algorithm_name(group.cells[rival.place].row)
 
 
 def _gaps(each: Finding) -> list[Metric]:
