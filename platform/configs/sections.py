@@ -34,27 +34,20 @@ def require_mapping(value: object, path: str, example: str) -> dict[str, Any]:
     return value
 
 
-def choose(value: object, path: str, key: str, registry: Mapping[str, type[Any]]) -> type[Any]:
-    """Return the class in `registry` that section `value` names by `key`. Raises UserError."""
+def read_registered(value: object, path: str, key: str, registry: Mapping[str, type[Any]]) -> object:
+    """Return the settings that section `value` describes: a class of `registry`, chosen by `key`. Raises UserError."""
     names = sorted(registry)
-    section = require_mapping(value, path, f"{path}: {{{key}: <name>}}, where the name is one of {', '.join(names)}")
+    example = f"{path}: {{{key}: <name>}}, where the name is one of {', '.join(names)}"
+    section = dict(require_mapping(value, path, example))
     if key not in section:
         raise UserError(f"{path}.{key}: is required, got nothing; {suggestion('', names)}")
-    chosen = section[key]
+    chosen = section.pop(key)
     if not isinstance(chosen, str) or chosen not in registry:
         remedy = suggestion(chosen, names)
         if isinstance(chosen, str) and chosen.isidentifier() and Path(f"{chosen}.py").is_file():
             remedy = f"load {chosen}.py, which is here, by DPRL_PLUGINS={chosen}, or {remedy}"
         raise broken_rule(f"{path}.{key}", "must be a registered name", chosen, remedy)
-    return registry[chosen]
-
-
-def read_registered(value: object, path: str, key: str, registry: Mapping[str, type[Any]]) -> object:
-    """Return the settings that section `value` describes: a dataclass of `registry`, chosen by `key`."""
-    cls = choose(value, path, key, registry)
-    section = dict(require_mapping(value, path, path))
-    chosen = section.pop(key)
-    valid = field_names(cls)
+    valid = field_names(registry[chosen])
     for name, setting in section.items():
         if name in valid:
             continue
@@ -62,7 +55,7 @@ def read_registered(value: object, path: str, key: str, registry: Mapping[str, t
         if owners:
             remedy = f"remove it, or choose {key}: {' or '.join(owners)}"
             raise broken_rule(f"{path}.{name}", f"does not belong to {key} {chosen}", setting, remedy)
-    return read_dataclass(section, path, cls, implied=(key,))
+    return read_dataclass(section, path, registry[chosen], implied=(key,))
 
 
 def read_dataclass(section: Mapping[str, Any], path: str, cls: type[T], implied: tuple[str, ...] = ()) -> T:

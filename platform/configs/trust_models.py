@@ -19,12 +19,6 @@ _EXAMPLES = {
 }
 
 
-def releases_of(algorithm: object) -> str:
-    """Return the releases of users of the algorithm of that name; 'counts' for an unknown one."""
-    config = ALGORITHMS.get(str(algorithm))
-    return config.releases if config is not None else COUNTS
-
-
 def example_for(releases: str) -> str:
     """Return example privacy settings for an error message."""
     return _EXAMPLES[releases]
@@ -47,5 +41,6 @@ def check_model(section: object, algorithm: str, releases: str) -> None:
 
 
 def class_of(flat: Mapping[str, Any]) -> tuple[str, object]:
-    """Return the trust model's class for the dotted settings of a cell."""
-    return releases_of(flat.get("algorithm.name")), flat.get("privacy.model")
+    """Return the trust model's class for the dotted settings of a cell: its releases, by default counts, and model."""
+    config = ALGORITHMS.get(str(flat.get("algorithm.name")))
+    return config.releases if config is not None else COUNTS, flat.get("privacy.model")
