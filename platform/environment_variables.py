@@ -8,7 +8,7 @@ from pathlib import Path
 from dprl.platform.errors import broken_rule
 from dprl.plugins import VARIABLE as PLUGINS_VARIABLE
 
-CPU_VARIABLE = "DPRL_NUM_CPUS"
+_CPU_VARIABLE = "DPRL_NUM_CPUS"
 
 _WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RAY_CHDIR_TO_TRIAL_DIR": "0"}
 _IMPORT_PATH = "PYTHONPATH"
@@ -64,9 +64,9 @@ def tracking_uri(given: str | None) -> str | None:
 
 def cpu_limit() -> int | None:
     """Return the number of CPUs that the user allows, None for all. Raises UserError."""
-    text = os.environ.get(CPU_VARIABLE)
+    text = os.environ.get(_CPU_VARIABLE)
     if not text:
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise broken_rule(CPU_VARIABLE, "must be a whole number of at least 1", text, "unset it to use all CPUs")
+        raise broken_rule(_CPU_VARIABLE, "must be a whole number of at least 1", text, "unset it to use all CPUs")
     return int(text)

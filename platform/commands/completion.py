@@ -11,12 +11,12 @@ from dprl.platform.errors import EXIT_DONE
 
 HELP = "print a script for completion in your shell"
 EXAMPLE = "completion bash"
-SHELLS = ("bash", "zsh", "tcsh")
+_SHELLS = ("bash", "zsh", "tcsh")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add SHELL."""
-    parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help=f"one of {', '.join(SHELLS)}")
+    parser.add_argument("shell", metavar="SHELL", choices=_SHELLS, help=f"one of {', '.join(_SHELLS)}")
 
 
 def run(options: argparse.Namespace) -> int:

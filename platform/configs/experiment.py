@@ -33,11 +33,11 @@ from dprl.privacy.trust_models.base import TrustModelSettings
 
 Scalar = str | float | int
 
-MOST_EPISODES = 10**12
+_MOST_EPISODES = 10**12
 MOST_SEEDS = 10_000
-MOST_MEMORY = 1e6
+_MOST_MEMORY = 1e6
 LARGEST_SEED = 2**32 - 1
-MOST_LETTERS = 40
+_MOST_LETTERS = 40
 """Of a label."""
 _RAW_SCORES = "simulator"
 _USUAL = {"episodes": 200_000, "seeds": 10, "seed": 0}
@@ -95,7 +95,7 @@ class Experiment:
             raise ValueError(f"name {NAME_RULE}, got {shown(self.name)}; {remedy}")
         if self.episodes < 2:
             raise ValueError(f"episodes must be at least 2, got {self.episodes}; learning starts in the second")
-        limits = {"episodes": (2, MOST_EPISODES), "seeds": (1, MOST_SEEDS), "seed": (0, LARGEST_SEED)}
+        limits = {"episodes": (2, _MOST_EPISODES), "seeds": (1, MOST_SEEDS), "seed": (0, LARGEST_SEED)}
         for key, (least, most) in limits.items():
             if not least <= getattr(self, key) <= most:
                 raise ValueError(
@@ -103,8 +103,8 @@ class Experiment:
                 )
         for key in ("label", "algorithm_label"):
             _check_label(key, getattr(self, key))
-        if self.memory is not None and not 0.0 < self.memory <= MOST_MEMORY:
-            raise ValueError(f"memory must lie in (0, {MOST_MEMORY:g}] GB, got {self.memory}; write e.g. 4")
+        if self.memory is not None and not 0.0 < self.memory <= _MOST_MEMORY:
+            raise ValueError(f"memory must lie in (0, {_MOST_MEMORY:g}] GB, got {self.memory}; write e.g. 4")
         _check_played(self)
         if self.release:
             _check_release(self)
@@ -237,9 +237,9 @@ class Experiment:
 
 def _check_label(key: str, label: str) -> None:
     """Raise ValueError unless a label fits into a figure."""
-    if len(label) > MOST_LETTERS or not label.isprintable() or label != label.strip():
+    if len(label) > _MOST_LETTERS or not label.isprintable() or label != label.strip():
         raise ValueError(
-            f"{key} must be at most {MOST_LETTERS} printable characters, no space at either end, got {shown(label)}; "
+            f"{key} must be at most {_MOST_LETTERS} printable characters, no space at either end, got {shown(label)}; "
             "shorten it"
         )
 

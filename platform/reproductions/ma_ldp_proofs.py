@@ -29,7 +29,7 @@ from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 
 EXAMPLES = ((2, 2), (10, 5))
 """Values of (n, d): the network that is run, and a larger one."""
-ATTACKED = {GAUSSIAN: "M1", UNIFORM: "M3", BOUNDED: "M4"}
+_ATTACKED = {GAUSSIAN: "M1", UNIFORM: "M3", BOUNDED: "M4"}
 """Rows of `dprl audit --papers` by mechanism; Laplace's violation is too rare for sampling."""
 VERDICTS = {
     "holds": "holds",
@@ -57,8 +57,8 @@ def variance_share(bound_ratio: float) -> float:
 
 def attacked() -> dict[str, Finding]:
     """Return attacks on n = d = 2 by mechanism, in some seconds; all bounds hold together with 95 % confidence."""
-    named = {each.name: each for each in audit_page(case for case in gram_claims() if case.name in ATTACKED.values())}
-    return {mechanism: named[name] for mechanism, name in ATTACKED.items()}
+    named = {each.name: each for each in audit_page(case for case in gram_claims() if case.name in _ATTACKED.values())}
+    return {mechanism: named[name] for mechanism, name in _ATTACKED.items()}
 
 
 def guarantee_data(attacks: Mapping[str, Finding]) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def between(low: float | None, high: float) -> str:
 
 
 def _attack(mechanism: str, found: Finding | None) -> str:
-    if mechanism not in ATTACKED:
+    if mechanism not in _ATTACKED:
         return "too rare to sample"
     if found is None or found.measurement is None:
         return "not run"

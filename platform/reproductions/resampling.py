@@ -18,8 +18,8 @@ from dprl.algorithms.base import Float64Array
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.inference.intervals import CONFIDENCE, FEWEST_SEEDS
 
-RESAMPLES = 4000
-PERMUTATIONS = 9999
+_RESAMPLES = 4000
+_PERMUTATIONS = 9999
 _CHUNK = 500
 """Resamples drawn at a time; does not change results."""
 _KEPT = 512
@@ -65,7 +65,7 @@ def _resampled(data: bytes, statistic: Statistic, size: int, stream: int) -> Flo
     """Return `resampled` of the float64 numbers in `data`, read-only and cached, because pages repeat requests."""
     values = np.frombuffer(data)
     generator = np.random.default_rng([len(values), size, stream])
-    drawn = (values[generator.integers(0, len(values), size=(_CHUNK, size))] for _ in range(0, RESAMPLES, _CHUNK))
+    drawn = (values[generator.integers(0, len(values), size=(_CHUNK, size))] for _ in range(0, _RESAMPLES, _CHUNK))
     found = np.concatenate([statistic(each) for each in drawn])
     found.setflags(write=False)
     return found
@@ -147,10 +147,10 @@ def _permutation_p(data: bytes, count: int) -> float:
     """Return `permutation_p` of the float64 numbers in `data`; the first `count` are of the first sample."""
     pooled = np.frombuffer(data)
     generator = np.random.default_rng([count, len(pooled) - count])
-    shuffled = generator.permuted(np.broadcast_to(pooled, (PERMUTATIONS, len(pooled))), axis=1)
+    shuffled = generator.permuted(np.broadcast_to(pooled, (_PERMUTATIONS, len(pooled))), axis=1)
     # The sum of all values is fixed, so the difference of means grows with the sum of the first.
     sums, seen = shuffled[:, :count].sum(axis=1), float(np.sum(pooled[:count]))
-    return float((1 + np.sum(sums >= seen - _SURE * abs(seen))) / (PERMUTATIONS + 1))
+    return float((1 + np.sum(sums >= seen - _SURE * abs(seen))) / (_PERMUTATIONS + 1))
 
 
 def _difference(one: Float64Array, other: Float64Array) -> Float64Array:

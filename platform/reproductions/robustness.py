@@ -37,7 +37,7 @@ _SEED = 7
 _WORDS = {"holds": "**higher**", "fails": "**lower**", "open": "open"}
 
 Rows = NDArray[np.float32]
-Actor = Callable[[Rows], NDArray[Any]]
+_Actor = Callable[[Rows], NDArray[Any]]
 
 
 class _Family(NamedTuple):
@@ -106,7 +106,7 @@ def _key(group: str, flat: Mapping[str, Scalar], control: str) -> claims.Key:
     return claims.Key(group, str(flat["privacy.mechanism"]), float(flat["privacy.epsilon"]), control=control)
 
 
-def _actor(policy: object) -> Actor:
+def _actor(policy: object) -> _Actor:
     """Return the function from many observations to a policy's most probable actions."""
     if isinstance(policy, ControlPolicy):
         return partial(policy.network.act, policy.parameters, rng=None)
@@ -123,13 +123,13 @@ def _first(policy: object, experiment: Experiment, seed: int) -> object:
     return dataclasses.replace(policy, parameters=first)  # type: ignore[type-var]
 
 
-def _cell(group: str, ends: NDArray[np.int64], certificate: Mapping[str, Any], actors: Sequence[Actor]) -> claims.Cell:
+def _cell(group: str, ends: NDArray[np.int64], certificate: Mapping[str, Any], actors: Sequence[_Actor]) -> claims.Cell:
     family = FAMILIES[group]
     scores = {f"{value:g}": _scores(family, value, actors, _EPISODES[group]) for value in family.values}
     return claims.Cell(scores, ends, np.mean([*scores.values()], axis=0)[:, np.newaxis], certificate)
 
 
-def _scores(family: _Family, value: float, actors: Sequence[Actor], episodes: int) -> Float64Array:
+def _scores(family: _Family, value: float, actors: Sequence[_Actor], episodes: int) -> Float64Array:
     """Return the mean score of each policy in one environment, float64[n]; all policies play at once."""
     task, vector = family.made(value, len(actors) * episodes)
 

@@ -12,7 +12,7 @@ from dprl.platform.reports.comparing.findings import Finding, Rival, findings_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.inference.effects import Effect
 
-COMPARISON_COLUMNS = ("group", "first", "second", "first_cell", "second_cell", "metric", "difference")
+_COMPARISON_COLUMNS = ("group", "first", "second", "first_cell", "second_cell", "metric", "difference")
 _TESTED = ("p_value", "p_holm", "told_apart", "better", "with_the_best")
 _EFFECT = ("kind", "scale", "effect", "effect_lower", "effect_upper")
 
@@ -57,7 +57,7 @@ def comparison_frame(groups: Sequence[Group]) -> pd.DataFrame:
             found = test.effect
             effect = (kind, found.scale, found.value, found.lower, found.upper)
             rows.append((*about, float(one.finals.mean() - other.finals.mean()), *tested, *effect))
-    return pd.DataFrame(rows, columns=[*COMPARISON_COLUMNS, *_TESTED, *_EFFECT])
+    return pd.DataFrame(rows, columns=[*_COMPARISON_COLUMNS, *_TESTED, *_EFFECT])
 
 
 def finding_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:

@@ -85,7 +85,7 @@ class Group:
         for cell in self.cells:
             by_algorithm.setdefault(cell.row["algorithm.name"], []).append(cell)
         keys = {algorithm: naming_keys(cells) for algorithm, cells in by_algorithm.items()}
-        names = [cell_name(cell, keys[cell.row["algorithm.name"]]) for cell in self.cells]
+        names = [_cell_name(cell, keys[cell.row["algorithm.name"]]) for cell in self.cells]
         return {
             i: name if names.count(name) == 1 else f"{name} [{str(cell.row['cell'])[:6]}]"
             for i, (cell, name) in enumerate(zip(self.cells, names, strict=True))
@@ -146,7 +146,7 @@ def naming_keys(cells: Sequence[ReportCell]) -> list[str]:
     return needed_keys(flats, [key for key in known if key not in NAMED and varies(key, flats)], NAMED)
 
 
-def cell_name(cell: ReportCell, keys: Sequence[str]) -> str:
+def _cell_name(cell: ReportCell, keys: Sequence[str]) -> str:
     """Return algorithm, the settings of these `keys`, trust model, proved epsilon and verdict.
 
     A cell's label replaces algorithm and settings, an algorithm's label replaces its name.

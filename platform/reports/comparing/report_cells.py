@@ -191,11 +191,11 @@ def _read(folder: CellFolder, sweep: str, row: Row | None, looks: int) -> tuple[
 
 def _row(folder: CellFolder, results: CellResults) -> Row:
     """Return the row of a cell that is not yet in a summary."""
-    row = {**summary_row(experiment_of(folder), results), "cell": folder.path.name, "seconds": results.seconds}
+    row = {**summary_row(_experiment_of(folder), results), "cell": folder.path.name, "seconds": results.seconds}
     return rows_of(pd.DataFrame([row]))[0]
 
 
-def experiment_of(folder: CellFolder) -> Experiment:
+def _experiment_of(folder: CellFolder) -> Experiment:
     """Return the experiment of a cell of a sweep. Raises UserError."""
     try:
         return folder.experiment()
@@ -234,7 +234,7 @@ def _pooled_row(cells: Sequence[ReportCell]) -> Row:
     results = [cell.folders[0].results() for cell in cells]
     worst = results[worst_of([found.certificate for found in results])]
     together = dataclasses.replace(worst, records=_numbered_apart([found.records for found in results]))
-    experiment = dataclasses.replace(experiment_of(cells[0].folders[0]), seeds=sum(cell.seeds for cell in cells))
+    experiment = dataclasses.replace(_experiment_of(cells[0].folders[0]), seeds=sum(cell.seeds for cell in cells))
     row = summary_row(experiment, together)
     about = {"sweep": cells[0].row["sweep"], "seconds": sum(found.seconds for found in results)}
     digests = " ".join(str(cell.row["cell"]) for cell in cells)

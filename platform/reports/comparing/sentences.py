@@ -32,7 +32,7 @@ _LONGEST = 35
 """Longest list of environments in a sentence, in characters; of longer ones it has the number."""
 
 
-def model_text(model: str) -> str:
+def _model_text(model: str) -> str:
     """Return a trust model in words, e.g. 'central privacy'."""
     return "no privacy" if model == "none" else f"{trust_word(model)} privacy"
 
@@ -40,8 +40,8 @@ def model_text(model: str) -> str:
 def budget_text(budget: Budget, *, with_delta: bool) -> str:
     """Return a budget in words, e.g. 'central privacy, certified \u03b5 \u2264 3, \u03b4 \u2264 10\u207b\u2076'."""
     if budget.model == "none":
-        return model_text(budget.model)
-    text = f"{model_text(budget.model)}, certified \u03b5 \u2264 {epsilon_text(budget.epsilon, 4)}"
+        return _model_text(budget.model)
+    text = f"{_model_text(budget.model)}, certified \u03b5 \u2264 {epsilon_text(budget.epsilon, 4)}"
     sign = "\u2264" if budget.delta else "="
     return f"{text}, \u03b4 {sign} {delta_number(budget.delta)}" if with_delta else text
 
@@ -58,10 +58,10 @@ def comparison_text(rival: Rival) -> str:
     own = "algorithm" if "algorithm" in rival.differs_in else "noise"
     others = [factor for factor in rival.differs_in if factor != own]
     unlike = f"; other {' and '.join(others)}" if others else ""
-    return f"{effect_text(rival.effect)} ({significance_text(rival)}{unlike})"
+    return f"{effect_text(rival.effect)} ({_significance_text(rival)}{unlike})"
 
 
-def significance_text(rival: Rival) -> str:
+def _significance_text(rival: Rival) -> str:
     """Return the result of a rival's test in words."""
     if rival.significant is None:
         return NO_TEST if rival.declared else "no test declared"
@@ -145,7 +145,7 @@ def _without_budgets(groups: Sequence[Group]) -> str:
 def _of_one_algorithm(told: Sequence[Finding]) -> str:
     each = _at_one_budget(told)[0]
     budget, cost = each.budget, each.cost
-    at = f"{each.algorithm} at certified \u03b5 \u2264 {epsilon_text(budget.epsilon, 4)} ({model_text(budget.model)})"
+    at = f"{each.algorithm} at certified \u03b5 \u2264 {epsilon_text(budget.epsilon, 4)} ({_model_text(budget.model)})"
     if any(one.group is not each.group for one in told):
         at += f" on {each.group.title}"
     if _gaps(each):
@@ -173,7 +173,7 @@ def _of_several(told: Sequence[Finding], what: str) -> str:
     if len(set.union(*by_model.values())) == 1:
         return f"{told[0].algorithm} has the {what} at every certified privacy budget{untested}"
     if all(len(winners) == 1 for winners in by_model.values()):
-        first, *others = [(next(iter(winners)), model_text(model)) for model, winners in by_model.items()]
+        first, *others = [(next(iter(winners)), _model_text(model)) for model, winners in by_model.items()]
         rest = ", ".join(f"{name} under {model}" for name, model in others)
         return f"{first[0]} has the {what} under {first[1]}, {rest}{untested}"
     return f"The algorithm with the {what} depends on the privacy budget{untested}"
@@ -236,7 +236,7 @@ def _at_one_budget(told: Sequence[Finding]) -> list[Finding]:
 def _clause(each: Finding, *, named: bool) -> str:
     at = ", ".join(filter(None, (far_below_budget(each), f"\u03b4 = {delta_number(each.cell.delta)}")))
     subject = f"{each.algorithm} " if named else ""
-    text = f"{subject}{_amount(each)} under {model_text(each.budget.model)} ({at})"
+    text = f"{subject}{_amount(each)} under {_model_text(each.budget.model)} ({at})"
     cost = each.cost
     if cost is None:
         return text
@@ -319,7 +319,7 @@ def _mixed(chosen: Sequence[Finding]) -> list[str]:
             text += f"; no cell of another algorithm has the same noise{_remedy(each, rival)}"
         else:
             text += f"; at equal noise, {rival_text(each.group, equal)}"
-        told.setdefault(text, []).append(model_text(each.budget.model))
+        told.setdefault(text, []).append(_model_text(each.budget.model))
     return [f"Under {' and '.join(models)}, {text}." for text, models in told.items()]
 
 
@@ -346,7 +346,7 @@ def _output_policies(chosen: Sequence[Finding]) -> list[str]:
     for each in (each for each in chosen if _gaps(each)):
         cell, reference = each.cell, each.reference
         values = [f"{gap.label} {estimate_text(Estimate.of_row(cell.row, gap.name), 2)}" for gap in _gaps(each)]
-        text = f"Under {model_text(each.budget.model)}, the output policy has {' and '.join(values)}"
+        text = f"Under {_model_text(each.budget.model)}, the output policy has {' and '.join(values)}"
         if reference is not None:
             row = each.group.cells[reference].row
             free = [rounded(row[metric.name], 2) for metric in _gaps(each)]

@@ -99,7 +99,7 @@ class BudgetTables:
         rows += [
             (metric.label, with_grey_interval(result_text(cell.row, metric))) for metric in results_in(cell.row, is_gap)
         ]
-        key, title = badge_of(cell.certificate), budget_title(finding.budget)
+        key, title = badge_of(cell.certificate), _budget_title(finding.budget)
         badge = "" if key == "holds" else BADGES[key].inline
         return Card(capital(title), big, sub, f"[{interval}" if interval else "", rows, badge)
 
@@ -169,10 +169,10 @@ def _budget_cells(finding: Finding, *, first: bool) -> list[Inline]:
     """Return a budget and its trust model; an epsilon equal to the one above is shown on narrow screens only."""
     budget, free = finding.budget, finding.budget.model == "none"
     epsilon = "\u03b5 = \u221e" if free else f"\u03b5 \u2264 {epsilon_text(budget.epsilon, 4)}"
-    return [styled(epsilon, "b", "" if first else "again"), "no privacy" if free else budget_title(budget)]
+    return [styled(epsilon, "b", "" if first else "again"), "no privacy" if free else _budget_title(budget)]
 
 
-def budget_title(budget: Budget) -> str:
+def _budget_title(budget: Budget) -> str:
     """Return trust model and delta of a budget, e.g. 'central, \u03b4 \u2264 10\u207b\u2076'."""
     sign = "\u2264" if budget.delta else "="
     return f"{trust_word(budget.model)}, \u03b4 {sign} {delta_number(budget.delta)}"

@@ -30,10 +30,6 @@ from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.layout import SweepLayout, nothing_finished, sweep_layout
 from dprl.platform.results.sweep_identity import Grid, Stages
 
-PAGE_FILE = "report.html"
-CELLS_FILE = "report.csv"
-PARQUET_FILE = "report.parquet"
-COMPARISONS_FILE = "comparisons.csv"
 _MOST_NAMED = 6
 """Maximum of unfinished cells named on a page."""
 _FIGURES_FILE = "report_figures.json"
@@ -107,10 +103,10 @@ class SweepReport:
         content = replace(self._content(charts, command, title), certificates=self._certificates(folder))
         frame = cell_frame(self.groups)
         files: dict[str, bytes] = {
-            PAGE_FILE: html(*content.document(), content.names.shades).encode(),
-            CELLS_FILE: frame.to_csv(index=False).encode(),
-            PARQUET_FILE: _parquet(frame),
-            COMPARISONS_FILE: comparison_frame(self.groups).to_csv(index=False).encode(),
+            "report.html": html(*content.document(), content.names.shades).encode(),
+            "report.csv": frame.to_csv(index=False).encode(),
+            "report.parquet": _parquet(frame),
+            "comparisons.csv": comparison_frame(self.groups).to_csv(index=False).encode(),
             **{file: data for drawn in figures.values() for file, data in drawn.items()},
         }
         for old in _figures_before(folder) - files.keys():
