@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _answers(found: SweepReport) -> list[Block]:
     """Return the answers as blocks for a terminal."""
-    from dprl.platform.reports.comparing.answers import answers_of
+    from dprl.platform.reports.comparing.rows import answers_of
     from dprl.platform.reports.comparing.sentences import heading, lead
     from dprl.platform.reports.documents.blocks import Heading, Paragraph, Table
     from dprl.platform.reports.pages.user_tables import needed_tables

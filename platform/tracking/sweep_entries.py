@@ -6,9 +6,9 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from dprl.platform.reports.comparing.answers import answers_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.comparing.rows import answers_of
 from dprl.platform.reports.comparing.sentences import heading, headline_finding, lead
 
 ANSWER_HEADING = "### Answer"

@@ -15,11 +15,9 @@ from dprl.atomic_files import write_bytes, write_json, write_text
 from dprl.platform.configs.varying import varies
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.reports.cell_texts import algorithm_name, rows_of, setting_text, shared_settings
-from dprl.platform.reports.comparing.answers import answers_of
-from dprl.platform.reports.comparing.frames import cell_frame, comparison_frame, finding_rows
-from dprl.platform.reports.comparing.groups import Group, groups_of
+from dprl.platform.reports.comparing.groups import Group, groups_of, with_comparison
 from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
-from dprl.platform.reports.comparing.requested import with_comparison
+from dprl.platform.reports.comparing.rows import answers_of, cell_frame, comparison_frame, finding_rows
 from dprl.platform.reports.documents.markdown import markdown
 from dprl.platform.reports.documents.web_page import html
 from dprl.platform.reports.figures.catalogue import chart_files, report_charts

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dprl.platform.reports.comparing.answers import Answer, answers_of
 from dprl.platform.reports.comparing.groups import groups_of, standing_text
 from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.comparing.rows import Answer, answers_of
 from dprl.platform.reports.comparing.sentences import heading, lead
 from tests.platform.reports.comparing.cases import report_cell
 

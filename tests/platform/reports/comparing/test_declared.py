@@ -12,9 +12,9 @@ from scipy.stats import t, ttest_ind
 
 from dprl.platform.reports.comparing.declared import Factors
 from dprl.platform.reports.comparing.findings import findings_of
-from dprl.platform.reports.comparing.frames import comparison_frame
 from dprl.platform.reports.comparing.groups import Group, groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.comparing.rows import comparison_frame
 from dprl.platform.reports.inference.pairs import LEVEL, holm
 from tests.platform.reports.comparing.cases import report_cell
 

@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from dprl.platform.reports.comparing.answers import answers_of
 from dprl.platform.reports.comparing.findings import Finding, findings_of
-from dprl.platform.reports.comparing.frames import comparison_frame
-from dprl.platform.reports.comparing.groups import Group, groups_of
+from dprl.platform.reports.comparing.groups import Group, groups_of, with_comparison
 from dprl.platform.reports.comparing.report_cells import ReportCell
-from dprl.platform.reports.comparing.requested import with_comparison
+from dprl.platform.reports.comparing.rows import answers_of, comparison_frame
 from dprl.platform.reports.comparing.sentences import MIXED, heading, headline_finding, lead
 from tests.platform.reports.comparing.cases import report_cell
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from dprl.platform.errors import UserError
-from dprl.platform.reports.comparing.groups import groups_of
-from dprl.platform.reports.comparing.requested import with_comparison
+from dprl.platform.reports.comparing.groups import groups_of, with_comparison
 from tests.platform.reports.comparing.cases import report_cell
 
 SCALE = "algorithm.bonus_scale"
