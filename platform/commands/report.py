@@ -80,7 +80,7 @@ def _answers(found: SweepReport) -> list[Block]:
     from dprl.platform.reports.comparing.rows import answers_of
     from dprl.platform.reports.comparing.sentences import heading, lead
     from dprl.platform.reports.documents.blocks import Heading, Paragraph, Table
-    from dprl.platform.reports.pages.user_tables import needed_tables
+    from dprl.platform.reports.pages.cell_tables import needed_tables
 
     blocks: list[Block] = [Paragraph(line, "", "not finished") for line in found.missing]
     if answer := heading(found.groups):

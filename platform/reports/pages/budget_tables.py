@@ -25,8 +25,16 @@ from dprl.platform.reports.documents.blocks import (
     styled,
 )
 from dprl.platform.reports.number_texts import delta_number, effect_text, epsilon_text, estimate_text
-from dprl.platform.reports.pages.markup import BADGES, DASH, Names, badge_of, effect_inline, small, with_grey_interval
-from dprl.platform.reports.pages.strips import Strips
+from dprl.platform.reports.pages.markup import (
+    BADGES,
+    DASH,
+    Names,
+    Strips,
+    badge_of,
+    effect_inline,
+    small,
+    with_grey_interval,
+)
 from dprl.platform.reports.pages.values import (
     IN_CSV,
     capital,

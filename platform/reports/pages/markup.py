@@ -1,4 +1,4 @@
-"""Small parts of a report: numbers with intervals, names with swatches, badges of claims."""
+"""Small parts of a report: numbers with intervals, names with swatches, badges of claims, strips of costs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.documents.blocks import Inline, Rich, beside, styled
 from dprl.platform.reports.figures.colours import Palette, Shades, look
 from dprl.platform.reports.inference.effects import Effect
-from dprl.platform.reports.number_texts import effect_text
+from dprl.platform.reports.number_texts import effect_text, rounded
 from dprl.platform.results.summary import standing
 
 DASH = "\u2013"
@@ -25,6 +25,10 @@ _DASHES = {"none": "", "jdp": "", "shuffle": "2 3", "ldp": "6 4"}
 _OTHER_DASHES = "8 2 2 2"
 _CODES = {MarkerPath.MOVETO: "M", MarkerPath.LINETO: "L", MarkerPath.CURVE3: "Q", MarkerPath.CURVE4: "C"}
 _MARKER_SIZE = 7.5
+_WIDTH, _HEIGHT, _EDGE = 112, 16, 8
+"""Of a strip."""
+_MOST_TICKS = 3
+_NOTHING = Rich("", Markup(""))
 
 
 class _Badge(NamedTuple):
@@ -159,3 +163,60 @@ def _marker_path(marker: str) -> str:
         places = (f"{13 + _MARKER_SIZE * x:.1f} {6 - _MARKER_SIZE * y:.1f}" for x, y in points.reshape(-1, 2))
         words.append(f"{_CODES[code]}{' '.join(places)}")
     return "".join(words)
+
+
+class Strips:
+    """Costs of privacy as points with intervals on one logarithmic axis, a strip for each row of a table.
+
+    It has those costs that are ratios.
+    """
+
+    def __init__(self, costs: Sequence[Effect | None]) -> None:
+        ends = [end for cost in costs for end in _ends(cost)]
+        self.low, self.high = (math.log10(min(ends)), math.log10(max(ends))) if ends else (0.0, 0.0)
+        powers = range(math.ceil(self.low), math.floor(self.high) + 1)
+        self.ticks = [10.0**power for power in powers[:: max(1, math.ceil(len(powers) / _MOST_TICKS))]] if ends else []
+
+    @property
+    def drawn(self) -> bool:
+        """Whether there is anything to compare."""
+        return self.high > self.low
+
+    def header(self) -> Rich:
+        """Return the ticks of the axis."""
+        if not self.drawn:
+            return _NOTHING
+        texts = (
+            Markup('<text x="{}" y="12">{}\u00d7</text>').format(self._at(tick), rounded(tick, 1))
+            for tick in self.ticks
+        )
+        return _svg(Markup("").join(texts), "")
+
+    def strip(self, cost: Effect | None, css: str) -> Rich:
+        """Return the strip of one row in the colour of a class, '' without a ratio."""
+        ends = _ends(cost)
+        if cost is None or not ends or not self.drawn:
+            return _NOTHING
+        grid = "".join(f"M{self._at(tick)} 3V13" for tick in self.ticks)
+        parts = [Markup('<path class="grid" d="{}"/>').format(grid)]
+        if not math.isnan(cost.lower):
+            parts.append(Markup('<path d="M{} 8H{}"/>').format(self._at(ends[0]), self._at(ends[-1])))
+        parts.append(Markup('<circle cx="{}" cy="8" r="3.2"/>').format(self._at(cost.value)))
+        return _svg(Markup("").join(parts), css)
+
+    def _at(self, value: float) -> str:
+        share = (math.log10(value) - self.low) / (self.high - self.low)
+        return f"{_EDGE + share * (_WIDTH - 2 * _EDGE):.1f}"
+
+
+def _ends(cost: Effect | None) -> list[float]:
+    """Return the value of a ratio and the ends of its interval in ascending order, [] for another effect."""
+    if cost is None or cost.scale != "log":
+        return []
+    return [x for x in (cost.lower, cost.value, cost.upper) if math.isfinite(x) and x > 0.0]
+
+
+def _svg(content: Markup, css: str) -> Rich:
+    """Return a drawing that only HTML shows."""
+    drawn = Markup('<svg class="{}" viewBox="0 0 {} {}" aria-hidden="true">{}</svg>')
+    return Rich("", drawn.format(f"strip {css}".strip(), _WIDTH, _HEIGHT, content))

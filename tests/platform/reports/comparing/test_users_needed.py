@@ -16,7 +16,7 @@ from dprl.platform.reports.comparing.report_cells import ReportCell, longer_bloc
 from dprl.platform.reports.comparing.users_needed import users_needed
 from dprl.platform.reports.documents.terminal import text_of
 from dprl.platform.reports.figures.catalogue import report_charts
-from dprl.platform.reports.pages.user_tables import needed_tables
+from dprl.platform.reports.pages.cell_tables import needed_tables
 from dprl.platform.results.cell_folder import CellFolder
 from tests.platform.reports.comparing.cases import certificate
 

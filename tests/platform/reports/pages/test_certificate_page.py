@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from dprl.platform.configs.config import config_files, load_cells
-from dprl.platform.reports.pages.certificate import certificate_page
-from dprl.platform.reports.pages.remedies import OTHERWISE, remedy_of
+from dprl.platform.reports.pages.certificate import OTHERWISE, certificate_page, remedy_of
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.privacy import certificate as certificates
 from dprl.privacy import threat_models

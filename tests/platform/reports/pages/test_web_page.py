@@ -15,8 +15,7 @@ from dprl.platform.reports.documents.web_page import inline_figure
 from dprl.platform.reports.figures.colours import HUES, colours_of
 from dprl.platform.reports.inference.effects import Effect
 from dprl.platform.reports.pages import cell_tables
-from dprl.platform.reports.pages.markup import BADGES, effect_inline, with_grey_interval
-from dprl.platform.reports.pages.strips import Strips
+from dprl.platform.reports.pages.markup import BADGES, Strips, effect_inline, with_grey_interval
 from dprl.platform.reports.pages.writing import SweepReport
 
 
