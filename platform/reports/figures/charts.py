@@ -121,13 +121,12 @@ class Chart:
         return {line.name.algorithm: line.shades for line in self.lines if not line.name.given}
 
 
-def labels_of(chart: Chart, lines: Sequence[Line], *, keyed: bool) -> list[str]:
+def labels_of(chart: Chart, lines: Sequence[Line]) -> list[str]:
     """Return the direct labels of the lines of one panel.
 
-    keyed: whether the colour key names the algorithms, so that labels leave them out. Otherwise an algorithm shared by
-    all lines of the chart is left out if something else distinguishes them.
+    An algorithm shared by all lines of the chart is left out if something else distinguishes them.
     """
-    named = not keyed and len(chart.algorithms) > 1
+    named = len(chart.algorithms) > 1
     models = {line.name.model for line in lines if not line.name.free}
     found = []
     for line in lines:
@@ -136,7 +135,7 @@ def labels_of(chart: Chart, lines: Sequence[Line], *, keyed: bool) -> list[str]:
             found.append(name.algorithm)
             continue
         words = [name.algorithm] if named else []
-        if not name.free and (keyed or len(models) > 1 or not (named or name.words)):
+        if not name.free and (len(models) > 1 or not (named or name.words)):
             words.append(name.model)
         found.append(", ".join([*words, *name.words, *(["no privacy"] if name.free else [])]))
     return found

@@ -3,66 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from dprl.algorithms.base import headline
-from dprl.platform.configs.experiment import Experiment, read_experiment
-from dprl.platform.reports.cell_texts import rows_of
+from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.reports.comparing.groups import groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures import frontier
 from dprl.platform.reports.figures.catalogue import palette_of, report_charts
-from dprl.platform.reports.figures.charts import MOST_LINES, MOST_PANELS, Axis, Chart, labels_of
+from dprl.platform.reports.figures.charts import MOST_LINES, MOST_PANELS, Axis, labels_of
 from dprl.platform.reports.figures.colours import BLUE, VERMILION
-from dprl.platform.reports.figures.layout import compose, spread
+from dprl.platform.reports.figures.layout import compose
 from dprl.platform.reports.figures.marks import put_scale, tick_text
 from dprl.platform.reports.figures.styles import FORMATS, render, style_of
 from dprl.platform.reports.pages.values import short_title
-from dprl.platform.reports.records import summary_row
-from tests.platform.reports.cases import NONE, cell, finished, jdp, records
-
-LDP: dict[str, Any] = {"model": "ldp", "epsilon": 1.0}
-
-
-def report_cell(one: Experiment, factors: Sequence[float] = (1.0, 1.1, 1.2)) -> ReportCell:
-    """A finished cell with regret 5 sqrt(n) times these factors."""
-    results = finished(one, records(one))
-    row = rows_of(pd.DataFrame([summary_row(one, results)]))[0]
-    episodes = np.unique(np.geomspace(1, 1000, 50).astype(np.int64))
-    curves = np.array([0.5 * factor * np.sqrt(episodes) for factor in factors])
-    row = {**row, "seeds": len(factors)}
-    return ReportCell(row, results.certificate, headline(one.algorithm.metrics), episodes, curves, ())
-
-
-def of(algorithm: str, privacy: dict[str, Any], horizon: int = 4, **scales: float) -> Experiment:
-    raw = cell(NONE).as_mapping() | {"privacy": privacy, "algorithm": {"name": algorithm, **scales}}
-    raw["env"] = {**raw["env"], "horizon": horizon}
-    return read_experiment(raw)
-
-
-def chart(name: str, *cells: ReportCell) -> Chart:
-    return {chart.name: chart for chart in report_charts(cells)}[name]
-
-
-MIXED = [
-    report_cell(of("private_ucb_vi", NONE)),
-    report_cell(of("private_ucb_vi", jdp(1.0))),
-    report_cell(of("private_ucb_vi", jdp(4.0))),
-    report_cell(of("bernstein_vi", jdp(1.0))),
-    report_cell(of("bernstein_vi", jdp(1.0, delta=1e-6))),
-    report_cell(of("bernstein_vi", LDP)),
-    report_cell(of("private_ucb_vi", LDP)),
-]
+from tests.platform.reports.cases import NONE, cell, jdp
+from tests.platform.reports.figures.cases import LDP, MIXED, chart, of, report_cell
 
 
 def test_an_algorithm_has_one_colour_in_all_panels_of_all_figures() -> None:
@@ -85,20 +47,20 @@ def test_dashes_and_markers_tell_trust_models() -> None:
 
 def test_delta_is_in_the_label_where_deltas_are_mixed_and_in_the_caption_where_not() -> None:
     (panel,) = chart("frontier", *MIXED).panels
-    labels = labels_of(chart("frontier", *MIXED), panel.lines, keyed=False)
+    labels = labels_of(chart("frontier", *MIXED), panel.lines)
     assert "bernstein_vi, central, \u03b4 = 10\u207b\u2076" in labels
     assert "bernstein_vi, central, \u03b4 = 0" in labels
     assert "private_ucb_vi, no privacy" in labels
     one = chart("frontier", report_cell(of("bernstein_vi", jdp(1.0, delta=1e-6))))
     assert "\u03b4 = 10\u207b\u2076." in one.caption
-    assert labels_of(one, one.lines, keyed=False) == ["central"]
+    assert labels_of(one, one.lines) == ["central"]
 
 
 def test_deltas_of_what_certifies_nothing_are_not_mixed_in() -> None:
     row = {"proved_epsilon": math.inf, "verdict": "fails"}
     pure, approximate = (report_cell(of("bernstein_vi", jdp(1.0, delta=delta))) for delta in (0.0, 1e-6))
     found = chart("frontier", approximate, dataclasses.replace(pure, row={**pure.row, **row}))
-    assert labels_of(found, found.lines, keyed=False) == ["central"]
+    assert labels_of(found, found.lines) == ["central"]
 
 
 def test_intervals_are_computed_on_logs_and_reach_neither_zero_nor_beyond_the_range() -> None:
@@ -154,7 +116,7 @@ def test_lines_have_the_labels_that_a_config_gives_its_cells() -> None:
         for cell, label in zip(cells, ("first", "second"), strict=True)
     ]
     found = chart("curves", *named)
-    assert labels_of(found, found.lines, keyed=False) == ["first", "second"]
+    assert labels_of(found, found.lines) == ["first", "second"]
     assert found.algorithms == {}
 
 
@@ -175,7 +137,7 @@ def test_cells_without_a_certified_epsilon_are_named_in_the_caption() -> None:
     assert told in chart("frontier", *MIXED, lost).caption
     # Where none is certified, all are drawn, as results without privacy.
     found = chart("curves", lost, report_cell(of("private_ucb_vi", NONE)))
-    assert labels_of(found, found.lines, keyed=False) == ["\u03b5 = \u221e, NO PRIVACY", "no privacy"]
+    assert labels_of(found, found.lines) == ["\u03b5 = \u221e, NO PRIVACY", "no privacy"]
     # Of the figures of one epsilon each, the first says it.
     ten = [of("bernstein_vi", jdp(epsilon), bonus_scale=i / 5) for epsilon in (1.0, 2.0) for i in range(1, 6)]
     curves = [one for one in report_charts([*map(report_cell, ten), lost]) if one.name.startswith("curves")]
@@ -279,7 +241,7 @@ def test_the_axis_of_horizons_has_those_that_were_run() -> None:
 def test_names_are_short_the_settings_that_differ_and_epsilon() -> None:
     cells = [report_cell(of("bernstein_vi", jdp(e, families=f))) for e in (1.0, 10.0) for f in ("one_hot", "separate")]
     found = chart("curves", *cells)
-    assert sorted(labels_of(found, found.lines, keyed=False)) == [
+    assert sorted(labels_of(found, found.lines)) == [
         "one_hot, \u03b5 = 1",
         "one_hot, \u03b5 = 10",
         "separate, \u03b5 = 1",
@@ -318,33 +280,6 @@ def test_text_stays_text() -> None:
     assert b"/FontType 42" in render(figure, "pdf") or b"/Type0" in render(figure, "pdf")
     with pytest.raises(ValueError, match="kind must be one of pdf, svg, png, got 'gif'"):
         render(figure, "gif")
-
-
-@pytest.mark.parametrize(("style", "width"), [("paper", 5.5), ("paper", 2.7), ("slides", None), ("phone", None)])
-def test_no_text_leaves_the_figure_or_lies_on_another(style: str, width: float | None) -> None:
-    wide = [report_cell(of("pucb", jdp(1.0), horizon=6)), report_cell(of("bernstein_vi", LDP, horizon=6))]
-    raw = of("pucb", jdp(1.0)).as_mapping()
-    names = "random_mdp", "gridworld"
-    long = [report_cell(read_experiment(raw | {"env": {"name": name, "horizon": 12}})) for name in names]
-    for found in report_charts([*MIXED, *wide, *long]):
-        figure = compose(found, style_of(style, width=width))
-        figure.canvas.draw()
-        texts: list[Any] = [text for text in figure.findobj(Text) if text.get_text().strip()]
-        boxes = [text.get_window_extent() for text in texts if text.get_visible()]
-        for i, box in enumerate(boxes):
-            assert box.x0 >= -1.0, texts[i]
-            assert box.x1 <= figure.bbox.width + 1.0, texts[i]
-            assert box.y0 >= -1.0, texts[i]
-            assert box.y1 <= figure.bbox.height + 1.0, texts[i]
-        large = [box for box, text in zip(boxes, texts, strict=True) if text.get_fontsize() == style_of(style).text]
-        assert not any(one.padded(-2.0).overlaps(other) for one, other in itertools.combinations(large, 2))
-
-
-def test_labels_are_moved_apart_and_stay_in_the_panel() -> None:
-    places = spread([0.5, 0.5, 0.5, 0.99], 0.1)
-    assert np.diff(places).min() >= 0.1 - 1e-9
-    assert places[1] == pytest.approx(0.5)
-    assert max(spread([0.99, 0.99, 1.0], 0.1)) <= 1.0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,51 @@
+"""Made-up cells and their charts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dprl.algorithms.base import headline
+from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.reports.cell_texts import rows_of
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.figures.catalogue import report_charts
+from dprl.platform.reports.figures.charts import Chart
+from dprl.platform.reports.records import summary_row
+from tests.platform.reports.cases import NONE, cell, finished, jdp, records
+
+LDP: dict[str, Any] = {"model": "ldp", "epsilon": 1.0}
+
+
+def report_cell(one: Experiment, factors: Sequence[float] = (1.0, 1.1, 1.2)) -> ReportCell:
+    """A finished cell with regret 5 sqrt(n) times these factors."""
+    results = finished(one, records(one))
+    row = rows_of(pd.DataFrame([summary_row(one, results)]))[0]
+    episodes = np.unique(np.geomspace(1, 1000, 50).astype(np.int64))
+    curves = np.array([0.5 * factor * np.sqrt(episodes) for factor in factors])
+    row = {**row, "seeds": len(factors)}
+    return ReportCell(row, results.certificate, headline(one.algorithm.metrics), episodes, curves, ())
+
+
+def of(algorithm: str, privacy: dict[str, Any], horizon: int = 4, **scales: float) -> Experiment:
+    raw = cell(NONE).as_mapping() | {"privacy": privacy, "algorithm": {"name": algorithm, **scales}}
+    raw["env"] = {**raw["env"], "horizon": horizon}
+    return read_experiment(raw)
+
+
+def chart(name: str, *cells: ReportCell) -> Chart:
+    return {chart.name: chart for chart in report_charts(cells)}[name]
+
+
+MIXED = [
+    report_cell(of("private_ucb_vi", NONE)),
+    report_cell(of("private_ucb_vi", jdp(1.0))),
+    report_cell(of("private_ucb_vi", jdp(4.0))),
+    report_cell(of("bernstein_vi", jdp(1.0))),
+    report_cell(of("bernstein_vi", jdp(1.0, delta=1e-6))),
+    report_cell(of("bernstein_vi", LDP)),
+    report_cell(of("private_ucb_vi", LDP)),
+]
