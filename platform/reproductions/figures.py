@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from dprl.platform.reports.figures.colours import BLACK, BLUE, GREEN, ORANGE, PINK, SKY, VERMILION
+from dprl.platform.reports.figures.colours import BLACK, BLUE, GREEN, INDIGO, ORANGE, PINK, VERMILION
 from dprl.platform.reports.figures.styles import render
 from dprl.platform.reports.inference.effects import Estimate
 
-COLOURS = tuple(hue.line for hue in (BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, BLACK))
+COLOURS = tuple(hue.line for hue in (BLUE, VERMILION, GREEN, PINK, ORANGE, INDIGO, BLACK))
 SOLID, DASHED, DOTTED = "-", (0, (5, 1.5)), (0, (1, 1))
 _WIDTH, _HEIGHT, _ROW = 3.7, 2.9, 0.155
 """Sizes of a panel and of a row of points, in inches."""

@@ -14,7 +14,7 @@ from dprl.platform.reports.documents.stylesheet import colour_name, stylesheet
 from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.figures.colours import Shades
 from dprl.platform.reports.figures.layout import compose
-from dprl.platform.reports.figures.marks import line_colour
+from dprl.platform.reports.figures.marks import label_colour, line_colour
 from dprl.platform.reports.figures.styles import FRAME, Style, render, style_of
 
 _COLOUR = re.compile(r"((?:fill|stroke): )(#[0-9a-fA-F]{6})\b")
@@ -121,10 +121,10 @@ def _drawing(figure: Figure) -> Markup:
 
 
 def _figure_colours(charts: Sequence[Chart]) -> list[tuple[str, str]]:
-    """Return the colours of frames and of lines of figures, on a light and on a dark page."""
+    """Return the colours of frames, lines and labels of figures, on a light and on a dark page."""
     light, dark = style_of("page", "light"), style_of("page", "dark")
     lines = [line for chart in charts for line in chart.lines]
-    drawn = dict.fromkeys((line_colour(line, light), line_colour(line, dark)) for line in lines)
+    drawn = dict.fromkeys((of(line, light), of(line, dark)) for line in lines for of in (line_colour, label_colour))
     return [*drawn, *FRAME.values()]
 
 

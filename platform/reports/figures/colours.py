@@ -30,14 +30,17 @@ VERMILION = Shades("#D55E00", "#B04A00", "#FF8240", "#FF9A63")
 PINK = Shades("#CC79A7", "#A14B83", "#E59BC6", "#EDB0D3")
 ORANGE = Shades("#E69F00", "#8A5F00", "#F2B640", "#F5C464")
 GREEN = Shades("#009E73", "#00704F", "#2BC495", "#4AD3A8")
-SKY = Shades("#56B4E9", "#1B6A99", "#A6DFFF", "#B9E6FF")
+INDIGO = Shades("#332288", "#332288", "#8F7CFF", "#8F7CFF")
+BROWN = Shades("#7A3B10", "#7A3B10", "#B5835A", "#B5835A")
 BLACK = Shades("#000000", "#000000", "#FFFFFF", "#FFFFFF")
-HUES = (BLUE, VERMILION, PINK, ORANGE, GREEN, SKY, BLACK)
-"""Okabe and Ito's palette without yellow, which is too light for lines."""
+HUES = (BLUE, VERMILION, PINK, ORANGE, GREEN, INDIGO, BLACK, BROWN)
+"""Okabe and Ito's palette with indigo and brown for sky blue and yellow: text in a light hue would have to be darkened
+until it is too similar to that of another hue.
+"""
 NO_PRIVACY = Shades("#8C8C8C", "#6A6A6A", "#8A8D91", "#A9ADB2")
 """Grey: results without privacy, and nothing else."""
 NEUTRAL = Shades("#B8AD9E", "#6E6455", "#8A8072", "#C4B9A8")
-"""Algorithms beyond the seventh of a report."""
+"""Algorithms beyond the eighth of a report."""
 
 _OF_ALGORITHMS = {
     "bernstein_vi": BLUE,
@@ -45,14 +48,14 @@ _OF_ALGORITHMS = {
     "private_ucb_po": PINK,
     "pucb": ORANGE,
     "ldp_obi": GREEN,
-    "dp_ucbvi": SKY,
+    "dp_ucbvi": INDIGO,
     # These play other kinds of environments, and rarely share a report with the others.
     "dp_nash_vi": BLUE,
     "pgc_a3c": BLUE,
     "ma_ldp": VERMILION,
     "ldp_sign_votes": BLUE,
 }
-_FOR_OTHERS = (SKY, BLACK, GREEN, ORANGE, PINK, VERMILION, BLUE)
+_FOR_OTHERS = (INDIGO, BLACK, BROWN, GREEN, ORANGE, PINK, VERMILION, BLUE)
 """For algorithms of plugins, and if two algorithms of a report would have the same colour."""
 
 
@@ -63,7 +66,7 @@ Palette = Mapping[str, Shades]
 def colours_of(algorithms: Iterable[str], leading: Sequence[str] = ()) -> dict[str, Shades]:
     """Return the colours of these algorithms, independent of their order.
 
-    leading: of more than seven algorithms, the first seven of these have colours (by default the first seven by name),
+    leading: of more than eight algorithms, the first eight of these have colours (by default the first eight by name),
     and the others are `NEUTRAL`.
     """
     names = set(algorithms)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from dprl.platform.reports.figures.charts import Chart, Panel, labels_of
 from dprl.platform.reports.figures.colours import NO_PRIVACY, look
-from dprl.platform.reports.figures.marks import draw_marker, draw_panel, line_colour, tick_text
+from dprl.platform.reports.figures.marks import draw_marker, draw_panel, label_colour, line_colour, tick_text
 from dprl.platform.reports.figures.styles import Style, drawing, text_height, text_width
 
 _WIDEST_MARGIN = 0.41
@@ -111,7 +111,7 @@ def _labels(chart: Chart, row: Sequence[Panel | None], j: int, style: Style) -> 
 def _panel_labels(chart: Chart, panel: Panel, style: Style) -> list[_Label]:
     """Return the labels of a panel's lines, and of the dotted level of a policy that has learned nothing."""
     found = [
-        _Label(text, line.order, style.text_colour(line.ink), line_colour(line, style))
+        _Label(text, line.order, label_colour(line, style), line_colour(line, style))
         for text, line in zip(labels_of(chart, panel.lines), panel.lines, strict=True)
     ]
     if math.isfinite(panel.unlearned):

@@ -17,6 +17,8 @@ from dprl.platform.reports.number_texts import power_text
 
 _BAND = 0.16
 """Opacity of bands."""
+_TEXT_TINT = 0.4
+"""Tint of a label as a share of its line's."""
 _ASIDE = 0.011
 """Distance between markers of different lines at the same x, as a share of the axis."""
 _SAME_X = 0.02
@@ -132,8 +134,17 @@ def tick_text(value: float, *, counts: bool = False) -> str:
 
 def line_colour(line: Line, style: Style) -> str:
     """Return the colour of a line, mixed with that of the page by its tint."""
-    ends = to_rgb(style.line_colour(line.ink)), to_rgb(style.frame("page"))
-    red, green, blue = ((1 - line.tint) * one + line.tint * other for one, other in zip(*ends, strict=True))
+    return _tinted(style.line_colour(line.ink), line.tint, style)
+
+
+def label_colour(line: Line, style: Style) -> str:
+    """Return the colour of a line's label: lighter for a lighter line, but less so, because text needs contrast."""
+    return _tinted(style.text_colour(line.ink), _TEXT_TINT * line.tint, style)
+
+
+def _tinted(colour: str, tint: float, style: Style) -> str:
+    ends = to_rgb(colour), to_rgb(style.frame("page"))
+    red, green, blue = ((1 - tint) * one + tint * other for one, other in zip(*ends, strict=True))
     return to_hex((red, green, blue))
 
 

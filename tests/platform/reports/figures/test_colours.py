@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
+from matplotlib.colors import rgb_to_hsv, to_rgb
 
 from dprl.algorithms import ALGORITHMS
-from dprl.platform.reports.figures.colours import BLUE, HUES, NEUTRAL, NO_PRIVACY, VERMILION, Shades, colours_of, look
+from dprl.platform.reports.figures.colours import (
+    BLUE,
+    HUES,
+    NEUTRAL,
+    NO_PRIVACY,
+    VERMILION,
+    Shades,
+    Theme,
+    colours_of,
+    look,
+)
 
 DARK_PAGE = "#131416"
 
@@ -30,13 +41,29 @@ def test_text_can_be_read_on_both_pages(shades: Shades) -> None:
     assert contrast(shades.line_on("dark"), DARK_PAGE) >= 3.0
 
 
-def test_no_two_hues_are_alike() -> None:
-    for theme in ("light", "dark"):
-        for one, other in itertools.combinations([*HUES, NO_PRIVACY], 2):
-            distance = sum(
-                abs(a - b) for a, b in zip(to_rgb(one.line_on(theme)), to_rgb(other.line_on(theme)), strict=True)
-            )
-            assert distance > 0.25, (one, other, theme)
+def distance(one: str, other: str) -> float:
+    """Of two colours in the Oklab space, where 2 is about the least that can be seen side by side."""
+    to_cones = [[0.41222, 0.53633, 0.05145], [0.21190, 0.68070, 0.10740], [0.08830, 0.28172, 0.62998]]
+    to_lab = [[0.21045, 0.79362, -0.00407], [1.97800, -2.42859, 0.45059], [0.02590, 0.78277, -0.80868]]
+    linear = [
+        [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(each)] for each in (one, other)
+    ]
+    first, second = (np.array(to_lab) @ np.cbrt(np.array(to_cones) @ each) for each in linear)
+    return 100 * float(np.linalg.norm(first - second))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_two_hues_are_alike_in_lines_or_in_labels(theme: Theme) -> None:
+    for one, other in itertools.combinations([*HUES, NO_PRIVACY], 2):
+        assert distance(one.line_on(theme), other.line_on(theme)) > 9.0, (one, other)
+        assert distance(one.text_on(theme), other.text_on(theme)) > 7.0, (one, other)
+
+
+def test_labels_have_the_hue_of_their_lines() -> None:
+    for hue in HUES:
+        line, text = (rgb_to_hsv(to_rgb(colour)) for colour in (hue.line, hue.text))
+        assert text[0] == pytest.approx(line[0], abs=0.03)
+        assert text[2] <= line[2]
 
 
 def test_an_algorithm_keeps_its_colour_whatever_stands_beside_it() -> None:
@@ -54,12 +81,12 @@ def test_algorithms_of_one_report_have_different_colours() -> None:
 
 def test_plugins_have_colours_by_name_and_not_by_order() -> None:
     assert colours_of(["b", "a", "pucb"]) == colours_of(["pucb", "a", "b"])
-    assert len(set(colours_of("abcdefg").values())) == 7
+    assert len(set(colours_of("abcdefgh").values())) == 8
 
 
-def test_of_more_than_seven_those_that_lead_are_coloured() -> None:
+def test_of_more_than_eight_those_that_lead_are_coloured() -> None:
     palette = colours_of("abcdefghij", leading=["j", "c"])
-    assert [name for name in "abcdefghij" if palette[name] == NEUTRAL] == ["g", "h", "i"]
+    assert [name for name in "abcdefghij" if palette[name] == NEUTRAL] == ["h", "i"]
 
 
 def test_trust_models_differ_in_dashes_and_markers() -> None:

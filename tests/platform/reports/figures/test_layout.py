@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
@@ -15,10 +16,12 @@ from matplotlib.transforms import Bbox
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.catalogue import report_charts
+from dprl.platform.reports.figures.colours import BLUE, Theme
 from dprl.platform.reports.figures.layout import compose, in_lines, spread
 from dprl.platform.reports.figures.styles import style_of, text_width
 from tests.platform.reports.cases import NONE, jdp
 from tests.platform.reports.figures.cases import LDP, MIXED, chart, of, report_cell
+from tests.platform.reports.figures.test_colours import DARK_PAGE, contrast
 
 ALGORITHMS = ("private_ucb_vi", "private_ucb_po", "bernstein_vi")
 COLUMN = 3.3
@@ -54,6 +57,17 @@ def test_labels_name_the_algorithm_and_cover_nothing(name: str, width: float) ->
         assert texts == {*ALGORITHMS, *(f"{algorithm}, no privacy" for algorithm in ALGORITHMS), "no learning"}
         assert all(box.x0 > axes.bbox.x1 for box in labels.values())
         assert not any(one.padded(-1.0).overlaps(other) for one, other in itertools.combinations(labels.values(), 2))
+
+
+@pytest.mark.parametrize(("theme", "page"), [("light", "#FFFFFF"), ("dark", DARK_PAGE)])
+def test_labels_of_lighter_lines_are_lighter_and_can_be_read(theme: Theme, page: str) -> None:
+    cells = [report_cell(of("bernstein_vi", jdp(epsilon))) for epsilon in (1.0, 2.0, 4.0)]
+    (axes,) = panels_of(compose(chart("curves", *cells), style_of("paper", theme)))
+    colours = {text.get_text(): to_hex(text.get_color()) for text in axes.texts}
+    seen = [contrast(colours[f"\u03b5 = {epsilon}"], page) for epsilon in (1, 2, 4)]
+    assert seen == sorted(set(seen))
+    assert seen[0] > 3.9
+    assert colours["\u03b5 = 4"] == BLUE.text_on(theme).lower()
 
 
 @pytest.mark.parametrize(("width", "columns"), [(5.5, 2), (COLUMN, 1)])
