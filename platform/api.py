@@ -256,23 +256,21 @@ class Sweep:
         """Titles of the figures that `plot` can draw, by name."""
         return {name: chart.title for name, chart in self._charts.items()}
 
-    def plot(self, figure: str = "frontier", *, style: str = "paper", width: float | None = None) -> Figure:
+    def plot(
+        self, figure: str = "frontier", *, style: str = "paper", width: float | None = None, height: float | None = None
+    ) -> Figure:
         """Return a figure of the sweep as a matplotlib figure.
 
-        figure: one of `figures`. style: 'paper' or 'slides'. width: in inches. Raises UserError.
+        figure: one of `figures`. style: 'paper' or 'slides'. width, height: in inches; the figure is larger if its
+        texts need more. Raises UserError.
         """
         from dprl.platform.reports.figures.layout import compose
-        from dprl.platform.reports.figures.styles import WIDTHS, style_of
+        from dprl.platform.reports.figures.styles import checked_style
 
         if figure not in self._charts:
-            raise broken_rule(
-                "figure", f"must be a figure of {self.name}", figure, suggestion(figure, list(self._charts))
-            )
-        if style not in ("paper", "slides"):
-            raise broken_rule("style", "must be paper or slides", style, "leave it out")
-        if width is not None and not (isinstance(width, int | float) and WIDTHS[0] <= width <= WIDTHS[1]):
-            raise broken_rule("width", f"must be a number of inches in {WIDTHS}", width, "leave it out")
-        return compose(self._charts[figure], style_of(style, width=width))
+            remedy = suggestion(figure, list(self._charts))
+            raise broken_rule("figure", f"must be a figure of {self.name}", figure, remedy)
+        return compose(self._charts[figure], checked_style(style, width, height))
 
     def report(self, out: str | Path | None = None) -> Path:
         """Write the report and return its page, in the sweep's folder or in `out`. Raises UserError if it cannot."""

@@ -21,6 +21,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--style", choices=["paper", "slides"], default="paper", help="sizes of text and lines")
     parser.add_argument("--width", metavar="INCHES", help="e.g. 2.7 (half a page) or 14cm (default: 5.5, slides: 11)")
+    parser.add_argument("--height", metavar="INCHES", help="e.g. 2 or 5cm (default: suits the panels)")
     parser.add_argument("--format", choices=["pdf", "svg", "png"], help="format (default: that of --out, else pdf)")
     parser.add_argument("--out", metavar="FILE", help="file to write (default: SWEEP_FIGURE.FORMAT in this folder)")
     add_storage(parser)
@@ -28,7 +29,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Draw one figure of some sweeps into a file and print its caption; without a name, list the figures."""
-    width = None if options.width is None else _width(options.width)
+    asked = {name: _inches(name, vars(options)[name]) for name in ("width", "height")}
     file = None if options.out is None else Path(options.out)
     from dprl.atomic_files import write_bytes
     from dprl.platform.reports.comparing.report_cells import read_cells
@@ -63,29 +64,35 @@ def run(options: argparse.Namespace) -> int:
         raise broken_rule("FIGURE", f"must be a figure of {' and '.join(names)}", figure, remedy)
     chart = charts[figure]
     target = file if file is not None else Path(f"{name}_{chart.name}.{kind}")
-    drawn = compose(chart, style_of(options.style, width=width))
-    content, needed = render(drawn, kind), drawn.get_size_inches()[0]
+    drawn = compose(chart, style_of(options.style, width=asked["width"], height=asked["height"]))
+    content = render(drawn, kind)
     try:
         write_bytes(target, content)
     except OSError as error:
         raise unwritable(target, error) from None
     say(f"figure    {target}")
-    if width is not None and needed > 1.01 * width:
-        say(f"width     {needed:.2f} inches, because its texts need them")
+    for (name, length), needed in zip(asked.items(), drawn.get_size_inches(), strict=True):
+        if length is not None and needed > 1.01 * length:
+            say(f"{name:9} {needed:.2f} inches, because its texts need them")
     say(f"caption   {chart.title}. {chart.caption}")
     return EXIT_DONE
 
 
-def _width(text: str) -> float:
-    """Return the width in inches given by a text such as '5.5' or '14cm'. Raises UserError."""
-    from dprl.platform.reports.figures.styles import WIDTHS
+def _inches(name: str, text: str | None) -> float | None:
+    """Return the width or height in inches given by a text such as '5.5' or '14cm', None without one.
 
+    Raises UserError.
+    """
+    from dprl.platform.reports.figures.styles import LENGTHS
+
+    if text is None:
+        return None
     number, unit = (text[:-2], 2.54) if text.endswith("cm") else (text.removesuffix("in"), 1.0)
     try:
-        width = float(number) / unit
+        length = float(number) / unit
     except ValueError:
-        width = math.nan
-    if not WIDTHS[0] <= width <= WIDTHS[1]:
-        rule = f"must be {WIDTHS[0]:g} to {WIDTHS[1]:g} inches"
-        raise broken_rule("--width", rule, text, "write e.g. 5.5, 2.7 or 14cm")
-    return width
+        length = math.nan
+    if not LENGTHS[0] <= length <= LENGTHS[1]:
+        rule = f"must be {LENGTHS[0]:g} to {LENGTHS[1]:g} inches"
+        raise broken_rule(f"--{name}", rule, text, "write e.g. 5.5, 2.7 or 14cm")
+    return length

@@ -204,7 +204,9 @@ def test_a_sweep_has_frame_records_policies_and_figures(found: dprl.Sweep) -> No
     for number, name in ((0, "none"), (1, "jdp epsilon=1"), (2, found.frame["cell"][2])):
         assert found.certificate(name) == found.certificate(number)
     assert "frontier" in found.figures
-    assert isinstance(found.plot("frontier", style="slides", width=6.0), Figure)
+    figure = found.plot("frontier", style="slides", width=6.0, height=4.5)
+    assert isinstance(figure, Figure)
+    assert figure.get_size_inches() == pytest.approx((6.0, 4.5))
     assert found.report().is_file()
     assert str(found).startswith("api\ncell ")
     assert "jdp epsilon=1" in str(found)
@@ -216,6 +218,7 @@ def test_a_sweep_has_frame_records_policies_and_figures(found: dprl.Sweep) -> No
         (lambda: found.policy("jdp"), f"^cell: {row}, got 'jdp'; .*valid: none, jdp epsilon=1, jdp epsilon=4"),
         (lambda: found.certificate(1.0), f"^cell: {row}, got 1.0; "),  # type: ignore[arg-type]
         (lambda: found.plot(width=-1.0), r"^width: must be a number of inches in \(1.5, 40.0\), got -1.0; "),
+        (lambda: found.plot(height=1.0), r"^height: must be a number of inches in \(1.5, 40.0\), got 1.0; "),
         (lambda: found.plot(width="3.3"), "^width: must be a number of inches"),  # type: ignore[arg-type]
         (lambda: found.plot("frontiers"), "^figure: must be a figure of api, got 'frontiers'; did you mean"),
         (lambda: found.plot(style="poster"), "^style: must be paper or slides, got 'poster'; "),

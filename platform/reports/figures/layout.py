@@ -24,8 +24,8 @@ _LEADER = 0.18
 _ASPECT = 0.84
 _NARROWEST = 1.05
 """Width of a panel, in inches of a paper figure."""
-_SHORTEST, _TALLEST = 1.35, 2.3
-"""Heights of panels, in inches of a paper figure."""
+_LOWEST, _SHORTEST, _TALLEST = 0.6, 1.35, 2.3
+"""Heights of panels, in inches of a paper figure: the least with a given height of the figure, and limits without."""
 _LETTERS = "abcdefghijkl"
 _BREAKS = (r"(?<=, )", r"(?<=[^=] )(?!=)", r"(?<=_)")
 """Places for line breaks, better ones first; a setting, such as 'H = 4', is one word."""
@@ -56,7 +56,7 @@ class _Label(NamedTuple):
 
 
 def compose(chart: Chart, style: Style) -> Figure:
-    """Return the chart as a matplotlib figure with the style's width and the height that its panels need."""
+    """Return the chart as a matplotlib figure with the style's width and height, or larger if its texts need more."""
     with drawing():
         grid, frame = _fold(chart, style)
         figure = Figure(figsize=(frame.width, frame.height), dpi=style.dpi, facecolor=_background(style))
@@ -135,8 +135,6 @@ def _frame_of(chart: Chart, grid: Sequence[Sequence[Panel | None]], style: Style
     # If labels leave no room for panels, the figure becomes wider.
     panel_width = max((style.width - around) / columns, _NARROWEST * inch)
     needed = 1.05 * max(sum(_label_height(label, style) for label in each) for row in labels for each in row)
-    wanted = min(max(_ASPECT * panel_width, _SHORTEST * inch), _TALLEST * inch)
-    panel_height = max(wanted, needed)
     key = _key_rows(chart, style)
     foot = (0.16 * inch + text_height("x", style.ticks) + text_height(_x_title(chart, style), style.text)) + (
         len(key) * text_height("x", style.small) * 1.25 + 0.06 * inch if key else 0.0
@@ -146,7 +144,14 @@ def _frame_of(chart: Chart, grid: Sequence[Sequence[Panel | None]], style: Style
         lines = [_title_lines(panel, panel_width + gap, style) for panel in panels]
         titles = max(text_height(line, style.text) for line in lines) + 0.11 * inch
     between = 0.17 * inch
-    height = foot + rows * (titles + panel_height) + (rows - 1) * between
+    around_panels = foot + rows * titles + (rows - 1) * between
+    if style.height is None:
+        panel_height = min(max(_ASPECT * panel_width, _SHORTEST * inch), _TALLEST * inch)
+    else:
+        panel_height = max((style.height - around_panels) / rows, _LOWEST * inch)
+    # If labels need more than that, the figure becomes higher.
+    panel_height = max(panel_height, needed)
+    height = around_panels + rows * panel_height
     width = around + columns * panel_width
     return _Frame(width, height, panel_width, panel_height, left, gap, titles, foot, between)
 

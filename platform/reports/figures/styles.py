@@ -16,11 +16,12 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, fontManager
 
+from dprl.platform.errors import broken_rule
 from dprl.platform.reports.figures.colours import NO_PRIVACY, Shades, Theme
 
 FORMATS = ("pdf", "svg", "png")
-WIDTHS = 1.5, 40.0
-"""Limits of the width of figures, in inches."""
+LENGTHS = 1.5, 40.0
+"""Limits of the width and height of figures, in inches."""
 _FONTS = ("Arial", "Helvetica", "Liberation Sans", "DejaVu Sans")
 """The first one installed is used; the last one comes with matplotlib and has every glyph."""
 FRAME = {
@@ -42,9 +43,9 @@ _LINE_HEIGHT = 1.2
 class Style:
     """Sizes of a figure.
 
-    width: in inches. text, ticks, labels, small: font sizes in points, of titles, ticks, direct labels and the key.
-    line: width of curves. hair: width of axes and ticks. marker: diameter, all in points. columns: maximum of panels
-    side by side. dpi: of a PNG.
+    width, height: in inches; without a height, it is the one that suits the panels. text, ticks, labels, small: font
+    sizes in points, of titles, ticks, direct labels and the key. line: width of curves. hair: width of axes and ticks.
+    marker: diameter, all in points. columns: maximum of panels side by side. dpi: of a PNG.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Style:
     columns: int
     dpi: int
     theme: Theme = "light"
+    height: float | None = None
 
     def frame(self, part: str) -> str:
         """Return the colour of a part of FRAME."""
@@ -87,10 +89,20 @@ STYLES = {
 }
 
 
-def style_of(name: str, theme: Theme = "light", width: float | None = None) -> Style:
-    """Return the style of that name, with another width (in inches) if given."""
+def style_of(name: str, theme: Theme = "light", width: float | None = None, height: float | None = None) -> Style:
+    """Return the style of that name, with another width and height (in inches) if given."""
     found = STYLES[name]
-    return replace(found, theme=theme, width=found.width if width is None else width)
+    return replace(found, theme=theme, width=found.width if width is None else width, height=height)
+
+
+def checked_style(name: str, width: float | None, height: float | None) -> Style:
+    """Return the style that a caller asks for. Raises UserError."""
+    if name not in ("paper", "slides"):
+        raise broken_rule("style", "must be paper or slides", name, "leave it out")
+    for key, length in (("width", width), ("height", height)):
+        if length is not None and not (isinstance(length, int | float) and LENGTHS[0] <= length <= LENGTHS[1]):
+            raise broken_rule(key, f"must be a number of inches in {LENGTHS}", length, "leave it out")
+    return style_of(name, width=width, height=height)
 
 
 @cache

@@ -14,6 +14,7 @@ from dprl.platform.command_line import main
     [
         (["--width", "0.1"], "--width: must be 1.5 to 40 inches, got '0.1'; write e.g. 5.5, 2.7 or 14cm"),
         (["--width", "wide"], "--width: must be 1.5 to 40 inches, got 'wide'"),
+        (["--height", "1cm"], "--height: must be 1.5 to 40 inches, got '1cm'"),
         (["--out", "frontier.gif"], "--out: must end in .pdf, .svg or .png, got 'frontier.gif'"),
         (
             ["--out", "x.pdf", "--format", "svg"],

@@ -77,6 +77,18 @@ def test_panels_of_trust_models_are_side_by_side_where_they_fit(width: float, co
     assert len({round(axes.bbox.y0) for axes in panels}) == 2 // columns
 
 
+@pytest.mark.parametrize("name", ["frontier", "curves"])
+def test_a_figure_has_the_height_asked_for_unless_labels_need_more(name: str) -> None:
+    found = chart(name, *three_algorithms())
+    for width, height in ((5.5, 1.9), (5.5, 4.0), (COLUMN, 5.0)):
+        size = compose(found, style_of("paper", width=width, height=height)).get_size_inches()
+        assert size == pytest.approx((width, height))
+    low = compose(found, style_of("paper", width=COLUMN, height=1.5))
+    assert low.get_size_inches()[1] > 1.5
+    labels = [text.get_window_extent() for text in panels_of(low)[0].texts[-7:]]
+    assert not any(one.padded(-1.0).overlaps(other) for one, other in itertools.combinations(labels, 2))
+
+
 def test_texts_are_broken_after_commas_or_else_at_spaces_or_else_at_underscores() -> None:
     def lines(text: str, widest: str) -> list[str]:
         return in_lines(text, text_width(widest, 7.0), 7.0).split("\n")
