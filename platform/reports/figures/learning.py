@@ -182,7 +182,13 @@ def _setting(experiment: Experiment) -> str:
         for key, value in flat
         if key.startswith("env.")
     ]
-    return f"{experiment.algorithm.name} on {experiment.env.name} ({', '.join(settings[1:])})"
+    return f"{_name(experiment)} on {experiment.env.name} ({', '.join(settings[1:])})"
+
+
+def _name(experiment: Experiment) -> str:
+    """Return the algorithm of a cell by its label, after that of the cell."""
+    algorithm = experiment.algorithm_label or experiment.algorithm.name
+    return f"{experiment.label}: {algorithm}" if experiment.label else algorithm
 
 
 def _legend_text(metric: Metric) -> str:
@@ -244,7 +250,7 @@ def episode_figure(parameters: np.ndarray, experiment: Experiment) -> bytes:
     steps = counted(len(episode.actions), "step")
     ended = f"lost after {steps}" if episode.fallen else f"still up after {steps}"
     about = f"An episode of the policy of seed {experiment.seed}, gravity {episode.gravity:.4g} m/s\u00b2: {ended}"
-    setting = f"{experiment.algorithm.name} on {experiment.env.name}, without exploration"
+    setting = f"{_name(experiment)} on {experiment.env.name}, without exploration"
     figure.suptitle(f"{about}\n{setting}", fontsize=10)
     return render(figure, "png")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,21 @@ def test_the_title_of_a_cell_names_what_is_proved(privacy: dict[str, Any], title
     assert setting == "private_ucb_vi on riverswim (n_states=3, horizon=4, version=osband)"
     assert told == title
     assert is_png(png)
+
+
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [
+        ({"algorithm_label": "Ours"}, "Ours"),
+        ({"label": "first"}, "first: private_ucb_vi"),
+        ({"label": "first", "algorithm_label": "Ours"}, "first: Ours"),
+    ],
+)
+def test_the_title_of_a_cell_has_the_labels_of_its_config(
+    labels: dict[str, Any], name: str, drawn: list[Figure]
+) -> None:
+    draw_cell(replace(cell(jdp(1)), **labels))
+    assert drawn[0].get_suptitle().startswith(f"{name} on riverswim (n_states=3, ")
 
 
 @pytest.mark.parametrize(("seeds", "told"), [(1, "1 seed"), (2, "2 seeds")])
