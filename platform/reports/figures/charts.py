@@ -23,7 +23,7 @@ class LineName(NamedTuple):
     """The name of a line.
 
     model: trust model in one word. words: further settings, such as delta. free: whether it is without privacy. given:
-    whether `algorithm` is the whole name, given by the config's `label`.
+    whether `algorithm` is the config's label of the cell. labelled: whether it is the config's label of the algorithm.
     """
 
     algorithm: str
@@ -31,6 +31,7 @@ class LineName(NamedTuple):
     words: tuple[str, ...]
     free: bool
     given: bool = False
+    labelled: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,18 +125,18 @@ class Chart:
 def labels_of(chart: Chart, lines: Sequence[Line]) -> list[str]:
     """Return the direct labels of the lines of one panel.
 
-    An algorithm shared by all lines of the chart is left out if something else distinguishes them.
+    An algorithm shared by all lines of the chart is left out, unless the config labels it.
     """
     named = len(chart.algorithms) > 1
-    models = {line.name.model for line in lines if not line.name.free}
+    models = {line.name.model for line in lines if line.name.model}
     found = []
     for line in lines:
         name = line.name
         if name.given:
-            found.append(name.algorithm)
+            found.append(", ".join(filter(None, (name.algorithm, name.model, *name.words))))
             continue
-        words = [name.algorithm] if named else []
-        if not name.free and (len(models) > 1 or not (named or name.words)):
+        words = [name.algorithm] if named or name.labelled else []
+        if not name.free and (len(models) > 1 or not (words or name.words)):
             words.append(name.model)
         found.append(", ".join([*words, *name.words, *(["no privacy"] if name.free else [])]))
     return found

@@ -27,6 +27,7 @@ EPISODES = "episodes"
 _MODEL, _EPSILON, _DELTA = "privacy.model", "privacy.epsilon", "privacy.delta"
 _MOST_NOISES = 4
 """Kinds of noise that a caption names."""
+_CALIBRATION = "privacy.calibration"
 _ALWAYS = ("algorithm.name", _MODEL, _EPSILON, _DELTA)
 _NOISE = ("privacy.", "noise.")
 _PRINTED = ("printed", "separate", "binary_tree")
@@ -43,6 +44,11 @@ def algorithm_of(cell: ReportCell) -> str:
 def model_of(cell: ReportCell) -> str:
     """Return a cell's trust model."""
     return str(cell.row[_MODEL])
+
+
+def label_of(cell: ReportCell) -> str:
+    """Return the config's label of a cell, '' without one."""
+    return str(cell.row.get("cell_label", ""))
 
 
 def certified(cell: ReportCell) -> bool:
@@ -73,15 +79,20 @@ class Lines:
     over: str = _EPSILON
 
     @cached_property
-    def _needed(self) -> dict[tuple[str, str], list[str]]:
-        """The settings that distinguish cells of an algorithm and trust model, besides those of every line."""
+    def _needed(self) -> dict[_Family, list[str]]:
+        """The settings that distinguish cells of an algorithm, trust model and label, besides those of every line.
+
+        The calibration is one of them wherever it varies: a line never joins certified and printed noise.
+        """
         found = {}
-        for key in dict.fromkeys((algorithm_of(cell), model_of(cell)) for cell in self.cells):
-            rows = [cell.row for cell in self.cells if (algorithm_of(cell), model_of(cell)) == key]
+        for key in dict.fromkeys(map(_family, self.cells)):
+            rows = [cell.row for cell in self.cells if _family(cell) == key]
             always = [*_ALWAYS, EPISODES, *(name for name in rows[0] if name.startswith("env."))]
             names = dict.fromkeys(name for row in rows for name in row if name.startswith(("algorithm.", *_NOISE)))
             varying = [name for name in names if name not in always and len({row.get(name) for row in rows}) > 1]
-            found[key] = needed_keys(rows, varying, always)
+            kinds = [name for name in varying if name == _CALIBRATION]
+            needed = {*kinds, *needed_keys(rows, varying, [*always, *kinds])}
+            found[key] = [name for name in varying if name in needed]
         return found
 
     @cached_property
@@ -94,11 +105,11 @@ class Lines:
         return {model: sorted(kinds, key=_printed) for model, kinds in found.items()}
 
     @cached_property
-    def _mixed(self) -> dict[tuple[str, str], set[float]]:
-        """The deltas of each algorithm and trust model."""
-        found: dict[tuple[str, str], set[float]] = {}
+    def _mixed(self) -> dict[_Family, set[float]]:
+        """The deltas of each algorithm, trust model and label."""
+        found: dict[_Family, set[float]] = {}
         for cell in filter(certified, self.cells):
-            found.setdefault((algorithm_of(cell), model_of(cell)), set()).add(cell.delta)
+            found.setdefault(_family(cell), set()).add(cell.delta)
         return found
 
     @property
@@ -116,30 +127,38 @@ class Lines:
             found.setdefault(self.name(cell, along=along), []).append(cell)
         return found
 
+    @cached_property
+    def _labelled(self) -> dict[str, list[ReportCell]]:
+        """The cells of each label of the config."""
+        found: dict[str, list[ReportCell]] = {}
+        for cell in self.cells:
+            found.setdefault(label_of(cell), []).append(cell)
+        return found
+
     def name(self, cell: ReportCell, *, along: bool = True) -> LineName:
-        """Return the name of a cell's line."""
-        row, model = cell.row, model_of(cell)
-        given = str(row.get("cell_label", ""))
-        if given:
-            return LineName(given, "", (), not cell.private, given=True)
-        algorithm = algorithm_name(row)
-        keys = self._needed[algorithm_of(cell), model]
-        words = [short_setting(key, row[key]) for key in keys if key in row and key != self.over]
-        if not cell.private:
-            return LineName(algorithm, "", tuple(words), True)
-        if not along:
-            words.append(f"\u03b5 = {epsilon_text(cell.proved, 3)}")
-        words += self._delta_words(cell)
-        if not math.isfinite(cell.proved):
-            words.append("NO PRIVACY")
-        return LineName(algorithm, trust_word(model), tuple(words), False)
+        """Return the name of a cell's line: its label if it has one, and the words that distinguish it from others."""
+        row, given, free = cell.row, label_of(cell), not cell.private
+        alike = self._labelled[given] if given else []
+        words = [short_setting(key, row[key]) for key in self._needed[_family(cell)] if key in row and key != self.over]
+        if not free:
+            if not along and (not given or len({other.proved for other in alike if other.private}) > 1):
+                words.append(f"\u03b5 = {epsilon_text(cell.proved, 3)}")
+            words += self._delta_words(cell)
+            if not math.isfinite(cell.proved):
+                words.append("NO PRIVACY")
+        model = "" if free else trust_word(model_of(cell))
+        if not given:
+            return LineName(algorithm_name(row), model, tuple(words), free, labelled="algorithm_label" in row)
+        if len({algorithm_of(other) for other in alike}) > 1:
+            words.insert(0, algorithm_name(row))
+        shared = len({model_of(other) for other in alike}) > 1
+        return LineName(given, (model or "no privacy") if shared else "", tuple(words), free, given=True)
 
     def _delta_words(self, cell: ReportCell) -> list[str]:
         """Return delta if a label needs it: the algorithm has several, or the chart has and this one is not 0."""
-        delta = cell.delta
-        own = self._mixed.get((algorithm_of(cell), model_of(cell)), set())
-        if len(own) > 1 or (len(self.deltas) > 1 and delta > 0.0):
-            return [f"\u03b4 = {delta_text(delta)}"]
+        several = len(self.deltas) > 1 and cell.delta > 0.0 and not label_of(cell)
+        if len(self._mixed.get(_family(cell), set())) > 1 or several:
+            return [f"\u03b4 = {delta_text(cell.delta)}"]
         return []
 
     def shades(self, cell: ReportCell) -> Shades:
@@ -166,6 +185,13 @@ class Lines:
             thin = ", ".join(names[1:_MOST_NOISES] + more)
             told.append(f"Noise, {what}: {names[0]} (heavy lines); {thin} (thin lines).")
         return told
+
+
+_Family = tuple[str, str, str]
+
+
+def _family(cell: ReportCell) -> _Family:
+    return algorithm_of(cell), model_of(cell), label_of(cell)
 
 
 def _noise_of(row: Row) -> tuple[str, ...]:

@@ -120,6 +120,46 @@ def test_lines_have_the_labels_that_a_config_gives_its_cells() -> None:
     assert found.algorithms == {}
 
 
+def labelled(cell: ReportCell, **labels: str) -> ReportCell:
+    return replace(cell, row={**cell.row, **labels})
+
+
+def test_cells_that_share_a_label_are_told_apart_by_what_differs() -> None:
+    privacies = [NONE, jdp(1.0), jdp(4.0), LDP]
+    cells = [labelled(report_cell(of("bernstein_vi", privacy)), cell_label="mine") for privacy in privacies]
+    found = chart("frontier", *cells)
+    assert sorted(labels_of(found, found.lines)) == ["mine, central", "mine, local", "mine, no privacy"]
+    curves = chart("curves", *cells)
+    told = ["mine, central, \u03b5 = 1", "mine, central, \u03b5 = 4", "mine, local, \u03b5 = 1", "mine, no privacy"]
+    assert sorted(labels_of(curves, curves.lines)) == told
+    others = [labelled(report_cell(of("pucb", jdp(e))), cell_label="mine") for e in (1.0, 4.0)]
+    both = chart("frontier", *cells[1:3], *others)
+    assert sorted(labels_of(both, both.lines)) == ["mine, bernstein_vi", "mine, pucb"]
+
+
+def test_the_label_of_an_algorithm_is_in_all_figures_also_alone() -> None:
+    cells = [
+        labelled(report_cell(of("bernstein_vi", privacy, horizon)), algorithm_label="Ours")
+        for privacy in (NONE, jdp(1.0))
+        for horizon in (3, 4)
+    ]
+    names = [one.name for one in report_charts(cells)]
+    assert names == ["frontier", "horizon", "curves"]
+    for one in report_charts(cells):
+        for panel in one.panels:
+            assert all(label.startswith("Ours") for label in labels_of(one, panel.lines)), one.name
+
+
+@pytest.mark.parametrize("labels", [{}, {"cell_label": "mine"}, {"algorithm_label": "Ours"}])
+def test_no_line_joins_certified_and_printed_noise(labels: dict[str, str]) -> None:
+    privacies = [jdp(1.0), jdp(2.0, calibration="printed"), jdp(4.0)]
+    cells = [labelled(report_cell(of("private_ucb_vi", privacy)), **labels) for privacy in privacies]
+    lines = {line.name.words: line for line in chart("frontier", *cells).lines}
+    assert lines["certified",].x.tolist() == [1.0, 4.0]
+    assert lines["printed",].x.tolist() == [cells[1].proved]
+    assert lines["certified",].look.marker != lines["printed",].look.marker
+
+
 def test_the_fill_of_a_marker_says_what_became_of_the_claim() -> None:
     printed = report_cell(of("private_ucb_vi", jdp(1.0, calibration="printed")))
     (line,) = chart("frontier", printed).lines
