@@ -23,7 +23,7 @@ _MOST_ROWS = 200
 _MOST_NAMED = 3
 """Maximum of cells named in a warning, which counts the others."""
 _MUCH_MORE = 1.1
-"""Times the least noise known, from which on the table has a line on it."""
+"""Times the least noise known: cells with more are told of."""
 _GOOD = {"low": "lower", "high": "higher"}
 
 
@@ -119,7 +119,7 @@ def _warnings(rows: Sequence[Mapping[Any, Any]]) -> list[Block]:
 
 
 def _less_noise(rows: Sequence[Mapping[Any, Any]]) -> list[Block]:
-    """Return a line on cells for whose claims less noise is known."""
+    """Return a line on cells with more noise than the least known for their claims."""
     ratios = [row["noise_sd"] / row["least_noise_sd"] for row in rows if row.get("least_noise_sd", 0.0) > 0.0]
     more = [ratio for ratio in ratios if ratio > _MUCH_MORE]
     if not more:
