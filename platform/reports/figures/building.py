@@ -22,8 +22,8 @@ from dprl.platform.reports.records import unit_of
 
 _FLOOR = 1e-6
 """Floor of logarithmic axes as a share of the largest value: smaller values, which may be 0, are drawn there."""
-_ROOM = 1.7
-"""Factor between the extreme values and the ends of a logarithmic axis."""
+_ROOM = math.log(1.7)
+"""Distance between the extreme values and the ends of a logarithmic axis."""
 _MOST_NAMED = 3
 _FEW_FREE = 3
 
@@ -100,16 +100,22 @@ class ValueScale(NamedTuple):
     def _limits(
         self, lines: Sequence[Line], levels: Sequence[float], range_: tuple[float, float]
     ) -> tuple[float, float]:
-        """Return the ends of the axis: intervals that reach further are cut off there."""
+        """Return the ends of the axis: of all values, and of intervals that reach half as far again or less.
+
+        Longer intervals are cut off at the ends, see `cut_sentence`.
+        """
         every = np.concatenate([*(line.y for line in lines), [level for level in levels if math.isfinite(level)]])
+        reach = np.concatenate([*(end for line in lines for end in (line.low, line.high)), every])
         if self.scale == "log":
             # Nothing is drawn below the floor, not even the first loss in an environment without anything to learn.
-            every = np.maximum(every, self.floor)
-            return float(every.min()) / _ROOM, float(every.max()) * _ROOM
+            every, reach = (np.log(np.maximum(numbers, self.floor)) for numbers in (every, reach))
         low, high = float(every.min()), float(every.max())
-        ends = [end for line in lines for end in (line.low, line.high)]
-        reach = np.concatenate([*ends, every])
         least, most = float(np.nanmin(reach)), float(np.nanmax(reach))
+        if self.scale == "log":
+            span = max(high - low, math.log(10.0))
+            least = min(max(least, low - span / 2) - _ROOM / 4, low - _ROOM)
+            most = max(min(most, high + span / 2) + _ROOM / 4, high + _ROOM)
+            return math.exp(least), math.exp(most)
         span = (high - low) or abs(high) or 1.0
         least, most = max(least, low - span / 2), min(most, high + span / 2)
         if math.isfinite(range_[0]):
@@ -198,6 +204,14 @@ def seeds_sentence(cells: Sequence[ReportCell], scale: ValueScale, what: str) ->
     if scale.floored:
         told += f"; values below {scale.floor:.1g} are drawn at it"
     return f"{told}."
+
+
+def cut_sentence(grid: Grid, axis: Axis, what: str) -> str:
+    """Return the caption's sentence on intervals that reach beyond the axis. what: as in `seeds_sentence`."""
+    lines = [line for row in grid for panel in row if panel is not None for line in panel.lines]
+    low, high = axis.limits
+    cut = any(bool((line.low < low).any() or (line.high > high).any()) for line in lines)
+    return f"{what.capitalize()} that reach the ends of the vertical axis go further." if cut else ""
 
 
 def unproved_sentence(cells: Sequence[ReportCell], lines: Lines) -> str:

@@ -16,6 +16,7 @@ from dprl.platform.reports.figures.building import (
     ValueScale,
     caption,
     charts_of,
+    cut_sentence,
     headline_quantity,
     panel_grid,
     range_of,
@@ -99,9 +100,9 @@ def _chart(unproved: str, cells: Sequence[ReportCell], lines: Lines, about: tupl
     log = metric.over == "sum"
     ends = min(float(line.x[0]) for line in flat) if log else 0.0, max(float(line.x[-1]) for line in flat)
     seeds = seeds_sentence(cells, scale, "bands of whole curves")
-    told = caption(_what(metric, unit), seeds, *lines.sentences(), unproved, left_out)
     x = Axis(f"{unit.capitalize()}s{at}", f"{unit.capitalize()}s{at}", log, ends, counts=True)
     y = scale.axis(quantity.label, grid, range_of(metric, cells[0]))
+    told = caption(_what(metric, unit), seeds, cut_sentence(grid, y, "bands"), *lines.sentences(), unproved, left_out)
     title = f"{quantity.label} over {unit}s" + (f" at certified \u03b5 = {epsilon}" if epsilon else "")
     return charts_of(Chart(name, title, told, "curves", grid, x, y))
 

@@ -15,6 +15,7 @@ from dprl.platform.reports.figures.building import (
     ValueScale,
     caption,
     charts_of,
+    cut_sentence,
     epsilon_axis,
     headline_quantity,
     panel_grid,
@@ -128,8 +129,9 @@ def _over_epsilon(
     y_title = labels[0] if len(labels) == 1 else f"{labels[0]} or {' or '.join(labels[1:]).lower()}"
     name, title, meaning = about
     seeds = "" if given else seeds_sentence(shown, scale, "intervals")
-    told = caption(meaning, seeds, *lines.sentences(), unproved_sentence(cells, lines), left_out)
     y = scale.axis(y_title, grid, range_of(quantities[0].metric, cells[0]), short=labels[0], counts=given)
+    cut = cut_sentence(grid, y, "intervals")
+    told = caption(meaning, seeds, cut, *lines.sentences(), unproved_sentence(cells, lines), left_out)
     return charts_of(Chart(name, title, told, "points", grid, epsilon_axis(shown), y))
 
 

@@ -13,6 +13,7 @@ from dprl.platform.reports.figures.building import (
     ValueScale,
     caption,
     charts_of,
+    cut_sentence,
     headline_quantity,
     panel_grid,
     range_of,
@@ -50,7 +51,8 @@ def horizon_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "h
     room = 0.06 * (horizons[-1] - horizons[0])
     x = Axis("Horizon (steps)", "Horizon", False, (horizons[0] - room, horizons[-1] + room), tuple(horizons))
     y = scale.axis(quantity.label, grid, range_of(quantity.metric, max(shown, key=lambda cell: cell.row[HORIZON])))
-    told = caption(seeds_sentence(shown, scale, "intervals"), *lines.sentences(), left_out)
+    seeds = seeds_sentence(shown, scale, "intervals")
+    told = caption(seeds, cut_sentence(grid, y, "intervals"), *lines.sentences(), left_out)
     return charts_of(Chart(name, f"{quantity.label} against the horizon", told, "points", grid, x, y))
 
 

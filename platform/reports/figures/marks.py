@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
+from matplotlib.markers import CARETDOWN, CARETUP
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from dprl.platform.reports.figures.charts import Axis, Chart, Fill, Line, Panel
@@ -172,6 +173,7 @@ def _draw_points(axes: Axes, line: Line, style: Style, x_axis: Axis, place: floa
     axes.plot(x, line.y, color=colour, ls=line.look.dashes, lw=width, zorder=3)
     shown = ~np.isnan(line.low)
     axes.vlines(x[shown], line.low[shown], line.high[shown], color=colour, lw=width * 0.9, zorder=3)
+    _mark_cuts(axes, line, x, colour, style)
     claims = line.claimed or (math.nan,) * len(x)
     if not line.look.marker:
         return
@@ -180,6 +182,15 @@ def _draw_points(axes: Axes, line: Line, style: Style, x_axis: Axis, place: floa
         if not math.isnan(claimed):
             _draw_claim(axes, (claimed, at), y, colour, style)
         draw_marker(axes, (at, y), line.look.marker, colour, fill, style)
+
+
+def _mark_cuts(axes: Axes, line: Line, x: np.ndarray, colour: str, style: Style) -> None:
+    """Draw a caret at the end of the axis where an interval goes further."""
+    low, high = axes.get_ylim()
+    look: dict[str, Any] = {"ls": "", "ms": style.marker, "color": colour, "mew": 0.0, "clip_on": False, "zorder": 3}
+    for end, beyond, caret in ((low, line.low < low, CARETDOWN), (high, line.high > high, CARETUP)):
+        if beyond.any():
+            axes.plot(x[beyond], np.full(beyond.sum(), end), marker=caret, **look)
 
 
 def _draw_claim(axes: Axes, ends: Sequence[float], y: float, colour: str, style: Style) -> None:

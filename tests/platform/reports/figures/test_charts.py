@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.markers import CARETDOWN
 from matplotlib.text import Text
 
 from dprl.platform.configs.experiment import read_experiment
@@ -73,6 +74,30 @@ def test_intervals_are_computed_on_logs_and_reach_neither_zero_nor_beyond_the_ra
     (curve,) = chart("curves", wild).lines
     assert (curve.low > 0.0).all()
     assert (curve.high <= 4.0).all()
+
+
+@pytest.mark.parametrize("name", ["frontier", "curves"])
+def test_axes_have_room_for_intervals(name: str) -> None:
+    wide = [report_cell(of("bernstein_vi", jdp(e)), (1.0, factor, factor**2)) for e, factor in ((1.0, 1.0), (2.0, 1.8))]
+    found = chart(name, *wide)
+    low, high = found.y.limits
+    assert all((line.low >= low).all() and (line.high <= high).all() for line in found.lines)
+    assert min(float(line.low.min()) for line in found.lines) < min(float(line.y.min()) for line in found.lines) / 1.7
+    assert "go further" not in found.caption
+
+
+def test_intervals_that_are_cut_off_are_marked_and_in_the_caption() -> None:
+    cells = [
+        report_cell(of("bernstein_vi", jdp(e)), f) for e, f in ((1.0, (0.001, 1.0, 200.0)), (2.0, (1.0, 1.1, 1.2)))
+    ]
+    found = chart("frontier", *cells)
+    (line,), (low, high) = found.lines, found.y.limits
+    assert line.low[0] < low < line.low[1] < line.high[1] < line.high[0] < high
+    assert "Intervals that reach the ends of the vertical axis go further." in found.caption
+    (axes,) = compose(found, style_of("paper")).axes
+    (caret,) = (each for each in axes.get_lines() if each.get_marker() == CARETDOWN)
+    assert np.asarray(caret.get_data()).T.tolist() == [[1.0, low]]
+    assert "Bands that reach the ends of the vertical axis go further." in chart("curves", *cells).caption
 
 
 def test_a_curve_ends_at_the_value_of_the_frontier() -> None:
