@@ -116,6 +116,7 @@ class ValueScale(NamedTuple):
             least = min(max(least, low - span / 2) - _ROOM / 4, low - _ROOM)
             most = max(min(most, high + span / 2) + _ROOM / 4, high + _ROOM)
             return math.exp(least), math.exp(most)
+        low = min(low, range_[0]) if math.isfinite(range_[0]) else low
         span = (high - low) or abs(high) or 1.0
         least, most = max(least, low - span / 2), min(most, high + span / 2)
         if math.isfinite(range_[0]):
@@ -206,11 +207,16 @@ def seeds_sentence(cells: Sequence[ReportCell], scale: ValueScale, what: str) ->
     return f"{told}."
 
 
-def cut_sentence(grid: Grid, axis: Axis, what: str) -> str:
-    """Return the caption's sentence on intervals that reach beyond the axis. what: as in `seeds_sentence`."""
+def cuts_intervals(grid: Grid, axis: Axis) -> bool:
+    """Whether an interval reaches beyond the axis of the values."""
     lines = [line for row in grid for panel in row if panel is not None for line in panel.lines]
     low, high = axis.limits
-    cut = any(bool((line.low < low).any() or (line.high > high).any()) for line in lines)
+    return any(bool((line.low < low).any() or (line.high > high).any()) for line in lines)
+
+
+def cut_sentence(grid: Grid, axis: Axis, what: str) -> str:
+    """Return the caption's sentence on intervals that reach beyond the axis. what: as in `seeds_sentence`."""
+    cut = cuts_intervals(grid, axis)
     return f"{what.capitalize()} that reach the ends of the vertical axis go further." if cut else ""
 
 

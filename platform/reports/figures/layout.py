@@ -127,7 +127,7 @@ def _frame_of(chart: Chart, grid: Sequence[Sequence[Panel | None]], style: Style
     texts = [label.text for row in labels for each in row for label in each]
     ticks = max(text_width(tick_text(tick), style.ticks) for tick in _y_ticks(chart))
     left = ticks + text_height("x", style.text) + 0.17 * inch
-    margin = max(text_width(text, style.labels) for text in texts) + (_LEADER + 0.08) * inch
+    margin = max((text_width(text, style.labels) for text in texts), default=0.0) + (_LEADER + 0.08) * inch
     gap = max(0.16 * inch, _tick_room(chart, style))
     # If the last column lacks a line, there are labels between columns, which are then further apart.
     gap = margin if any(any(row[:-1]) for row in labels) else gap

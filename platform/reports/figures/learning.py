@@ -20,7 +20,7 @@ from dprl.envs.cartpole_dynamics import ANGLE_LIMIT, POSITION_LIMIT
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
 from dprl.platform.policies.actor_critic import ActorCriticPolicy
-from dprl.platform.reports.figures.building import ValueScale
+from dprl.platform.reports.figures.building import ValueScale, cuts_intervals
 from dprl.platform.reports.figures.charts import Axis, Chart, Line, LineName, Panel
 from dprl.platform.reports.figures.colours import BLUE, GREEN, ORANGE, PINK, VERMILION, Look, Shades, colours_of
 from dprl.platform.reports.figures.marks import draw_panel
@@ -91,7 +91,8 @@ def cell_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapp
             axes.set_ylabel(_wrapped(chart.y.title, _HEIGHT), fontsize=style.text, color=style.frame("ink"))
             look: dict[str, Any] = {"frameon": False, "fontsize": style.small, "title_fontsize": style.small}
             look |= {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "handlelength": 3.0}
-            axes.legend(axes.get_lines(), names, title=f"{counted(seeds, 'seed')}{band}", **look)
+            cut = ", cut off at the end of the axis" if cuts_intervals(chart.grid, chart.y) else ""
+            axes.legend(axes.get_lines(), names, title=f"{counted(seeds, 'seed')}{band}{cut}", **look)
         if REGRET in experiment.metrics and learned_nothing(records):
             axes = figure.axes[1]
             axes.text(0.03, 0.95, SATURATION_NOTE, transform=axes.transAxes, va="top", color=VERMILION.text)

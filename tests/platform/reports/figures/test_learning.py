@@ -64,6 +64,24 @@ def test_a_cell_with_few_seeds_is_drawn_without_a_band(seeds: int, told: str, dr
     assert legend.get_title().get_text() == f"{told}, no band"
 
 
+@pytest.mark.parametrize(("spread", "cut"), [(0.3, False), (3.0, True)])
+def test_bands_have_room_or_the_legend_says_that_they_are_cut_off(
+    spread: float, cut: bool, drawn: list[Figure]
+) -> None:
+    one = cell(jdp(1))
+    rows = records(one)
+    rows.loc[(rows["episode"] == 10) & (rows["seed"] == 2), "regret_per_episode"] *= 1.0 + spread
+    cell_figure(rows, one, one.certificate().to_dict())
+    axes = drawn[0].axes[0]
+    (band,) = axes.collections
+    top = max(float(np.asarray(path.vertices)[:, 1].max()) for path in band.get_paths())
+    assert (top > axes.get_ylim()[1]) == cut
+    legend = axes.get_legend()
+    assert legend is not None
+    told = ", cut off at the end of the axis" if cut else ""
+    assert legend.get_title().get_text() == f"3 seeds, 95% t band over seeds{told}"
+
+
 def test_axes_have_names_and_units(drawn: list[Figure]) -> None:
     draw_cell(cell(jdp(1)))
     assert [" ".join(axes.get_ylabel().split()) for axes in drawn[0].axes] == [
