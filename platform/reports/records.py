@@ -117,12 +117,13 @@ def headline_numbers(metrics: Sequence[Metric], records: pd.DataFrame, horizon: 
 
 
 def final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str, Any]:
-    """Return the numbers of a finished cell only: medians, halving, privacy, derived numbers."""
+    """Return the numbers of a finished cell only: medians with intervals, halving, privacy, derived numbers."""
     records = results.records
+    last = records[records["episode"] == records["episode"].max()]
     found: dict[str, Any] = {}
     for metric in metrics:
         if metric.across == "median":
-            found |= _final_median(metric, records)
+            found |= _named(metric.name, median_interval(last[metric.name].to_numpy()))
     if REGRET in metrics:
         found |= halving_columns(records)
     derived = {f"derived_{name}": value for name, value in results.derived.items()}
@@ -165,12 +166,6 @@ def _headline_columns(metric: Metric, records: pd.DataFrame, bounds: tuple[float
         **_with_band(f"{name}_last", pd.Series(values[-1]), bounds),
         f"{name}_first": float(values[0].mean()),
     }
-
-
-def _final_median(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
-    """Return the median over seeds after the last episode and the ends of its interval."""
-    last = records[records["episode"] == records["episode"].max()]
-    return _named(metric.name, median_interval(last[metric.name].to_numpy()))
 
 
 def _with_band(name: str, values: pd.Series[float], bounds: tuple[float, float]) -> dict[str, float]:

@@ -160,11 +160,9 @@ def _pure_text(proved: Mapping[str, Any], verdict: str) -> str:
         return "no pure epsilon: this noise is bounded, and epsilon is finite only from some delta on"
     if math.isinf(float(proved["pure_epsilon"])):
         return "no pure epsilon, but a finite one at each delta below"
-    return f"pure epsilon {number(float(proved['pure_epsilon']))} ({_tightness(proved['tightness'])})"
-
-
-def _tightness(word: str) -> str:
-    return "exact: some pair of neighbours attains it" if word == "exact" else "an upper bound"
+    exact = proved["tightness"] == "exact"
+    told = "exact: some pair of neighbours attains it" if exact else "an upper bound"
+    return f"pure epsilon {number(float(proved['pure_epsilon']))} ({told})"
 
 
 def _approximate_facts(proved: Mapping[str, Any], epsilon: float) -> list[tuple[str, str]]:
