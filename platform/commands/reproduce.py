@@ -38,10 +38,12 @@ def run(options: argparse.Namespace) -> int:
     from dprl.platform.reproductions.engine import Request
     from dprl.platform.reproductions.papers import PAPERS, wanted
     from dprl.platform.results.home import home_folder
+    from dprl.platform.sweeps.sweep import SweepOptions
 
     papers = wanted(options.paper)
     home, uri = home_folder(None), tracking_uri(None)
-    request = Request(home, options.quick, options.resume_command, fresh=options.fresh, tracking_uri=uri)
+    sweep = SweepOptions("", home, "tune", None, uri, options.fresh, options.resume_command)
+    request = Request(sweep, options.quick)
     try:
         with stdout_for_results():
             found = [PAPERS[paper](request) for paper in papers]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,6 @@ from dprl.platform.reproductions import claims, tables
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.home import Home
 from dprl.platform.results.layout import SweepCell, SweepLayout
-from dprl.platform.sweeps.executor import ExecutorName
 from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
 
 _QUICK = "_quick"
@@ -30,20 +29,14 @@ _PLACE = re.compile(r"\{(\w+)\}")
 class Request:
     """Settings of one reproduction.
 
-    home: folder of all results. quick: whether to make only as many runs as the paper has. command: as typed, for
-    messages and the page. executor: as for a sweep. overrides: of the config, in the form of --set. searches: runs of a
-    control that is no cell, 0 for the usual number. fresh: delete earlier results. tracking_uri: of MLflow, or None for
-    a database in `home`.
+    sweep: options of its sweeps, except for their names. quick: whether to make only as many runs as the paper has.
+    overrides: of the config, in the form of --set. searches: runs of a control that is no cell, 0 for the usual number.
     """
 
-    home: Path
+    sweep: SweepOptions
     quick: bool
-    command: str
-    executor: ExecutorName = "tune"
     overrides: tuple[str, ...] = ()
     searches: int = 0
-    fresh: bool = False
-    tracking_uri: str | None = None
 
 
 @dataclass(frozen=True)
@@ -179,7 +172,7 @@ class Paper:
         keyed = ((self.key_of(cell.experiment), cell.folder.results()) for cell in ran.cells)
         cells = {key: self.read(results) for key, results in keyed if key is not None}
         found = Findings(cells, ran.made, self.extra(request, others))
-        folder = Home(request.home.resolve()).reproductions / f"{self.name}{_QUICK * request.quick}"
+        folder = Home(request.sweep.home.resolve()).reproductions / f"{self.name}{_QUICK * request.quick}"
         page = _write(folder, f"reproduction_{self.name}.md", self.page(found), self.figures(found))
         return Reproduced(self.name, page, self.verdicts(found), self.data(found), failed)
 
@@ -236,23 +229,15 @@ def run_cells(request: Request, config: str, quick_seeds: int) -> Ran:
     quick = [f"seeds={quick_seeds}"] if request.quick else []
     overrides = [f"name={config}{_QUICK * request.quick}", *quick, *request.overrides]
     cells = load_cells(config, overrides)
-    options = SweepOptions(
-        name=cells[0].name,
-        home=request.home,
-        executor=request.executor,
-        address=None,
-        tracking_uri=request.tracking_uri,
-        fresh=request.fresh,
-        command=request.command,
-    )
+    options = replace(request.sweep, name=cells[0].name)
     swept = run_sweep(cells, options)
-    found = [cell for cell in SweepLayout(request.home.resolve(), options.name).cells(cells) if cell.finished]
+    found = [cell for cell in SweepLayout(options.home.resolve(), options.name).cells(cells) if cell.finished]
     versions = dict.fromkeys(f"Run with {cell.folder.made_by()}." for cell in found)
     missing = len(cells) - len(found)
     told = f"{counted(missing, 'cell')} of {len(cells)} not finished: no page was written"
     return Ran(
         cells=found,
-        made=[f"Made by `{request.command}` from the sweep {options.name} ({config}.yaml).", *versions],
+        made=[f"Made by `{options.command}` from the sweep {options.name} ({config}.yaml).", *versions],
         failed=[*swept.failed, *swept.unwritten, *([told] if missing else [])],
         complete=not missing,
     )

@@ -75,7 +75,7 @@ class _PGCA3C(Paper):
             "exploring": first_successes(env, runs, streams, pgc_a3c.TARGET, exploring=True),
             "robustness": robustness.scored(ran.cells),
             "robustness_made": ran.made,
-            "best": _best_cells(request.home.resolve()),
+            "best": _best_cells(request.sweep.home.resolve()),
         }
 
     def blocks(self, found: Findings) -> dict[str, str]:

@@ -13,6 +13,7 @@ import pytest
 from dprl.platform.command_line import main
 from dprl.platform.reproductions import ma_ldp_figures, ma_ldp_page, papers, pgc_a3c_page
 from dprl.platform.reproductions.engine import Reproduced, Request
+from dprl.platform.sweeps.sweep import SweepOptions
 
 
 class Recorded:
@@ -42,8 +43,8 @@ def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorded:
 def test_every_spelling_of_the_paper_runs_it(recorded: Recorded, tmp_path: Path, word: list[str]) -> None:
     assert main(["reproduce", *word]) == 0
     (request,) = recorded.requests
-    assert (request.home, request.quick, request.executor) == (tmp_path, False, "tune")
-    assert request.command.endswith(" ".join(["dprl reproduce", *word]))
+    assert (request.sweep.home, request.quick, request.sweep.executor) == (tmp_path, False, "tune")
+    assert request.sweep.command.endswith(" ".join(["dprl reproduce", *word]))
 
 
 @pytest.mark.parametrize("word", [[], ["all"]])
@@ -66,8 +67,8 @@ def test_quick_is_reported_and_not_together_with_full(recorded: Recorded, capsys
 
 def test_fresh_is_reported_and_is_no_part_of_what_resumes(recorded: Recorded) -> None:
     assert main(["reproduce", "pgc-a3c", "--fresh"]) == main(["reproduce", "pgc-a3c"]) == 0
-    assert [request.fresh for request in recorded.requests] == [True, False]
-    assert "--fresh" not in recorded.requests[0].command
+    assert [request.sweep.fresh for request in recorded.requests] == [True, False]
+    assert "--fresh" not in recorded.requests[0].sweep.command
 
 
 @pytest.mark.parametrize("uri", [None, "http://host:5000"])
@@ -76,7 +77,7 @@ def test_the_variable_of_mlflow_is_heeded(recorded: Recorded, monkeypatch: pytes
     if uri is not None:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     assert main(["reproduce", "pgc-a3c"]) == 0
-    assert recorded.requests[0].tracking_uri == uri
+    assert recorded.requests[0].sweep.tracking_uri == uri
 
 
 def test_an_unknown_paper_is_refused_with_the_nearest_name(
@@ -113,8 +114,8 @@ def test_a_failed_cell_is_reported_and_there_is_no_page(recorded: Recorded, capf
 @pytest.mark.slow
 def test_a_small_run_leaves_a_page_with_figures_and_resumes(tmp_path: Path) -> None:
     def again(executor: Any = "process") -> Reproduced:
-        small = ("episodes=300", "seeds=2")
-        return pgc_a3c_page.PAPER(Request(tmp_path, True, "dprl reproduce", executor, small, searches=10))
+        sweep = SweepOptions("", tmp_path, executor, None, None, False, "dprl reproduce")
+        return pgc_a3c_page.PAPER(Request(sweep, True, ("episodes=300", "seeds=2"), searches=10))
 
     first = again()
     assert not first.failed
@@ -135,7 +136,8 @@ def test_a_small_run_leaves_a_page_with_figures_and_resumes(tmp_path: Path) -> N
 @pytest.mark.slow
 def test_a_small_run_of_ma_ldp_leaves_a_page_with_figures_and_resumes(tmp_path: Path) -> None:
     def again() -> Reproduced:
-        return ma_ldp_page.PAPER(Request(tmp_path, True, "dprl reproduce", "process", ("episodes=60", "seeds=3")))
+        sweep = SweepOptions("", tmp_path, "process", None, None, False, "dprl reproduce")
+        return ma_ldp_page.PAPER(Request(sweep, True, ("episodes=60", "seeds=3")))
 
     first = again()
     assert not first.failed

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from dprl.platform.reproductions.engine import Ran, Request, run_cells
+from dprl.platform.sweeps.sweep import SweepOptions
 from tests.platform.processes import mlflow_runs
 
 
 def ran(home: Path, uri: str | None = None) -> Ran:
     small = ("episodes=50", "seeds=1", "privacy={model: none}")
-    request = Request(home, False, "dprl reproduce", "process", small, tracking_uri=uri)
-    return run_cells(request, "smoke", 1)
+    sweep = SweepOptions("", home, "process", None, uri, False, "dprl reproduce")
+    return run_cells(Request(sweep, False, small), "smoke", 1)
 
 
 def test_runs_go_where_the_user_wants_them(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from dprl.platform.reproductions.claims import Cell, Key
 from dprl.platform.reproductions.engine import Request
 from dprl.platform.reproductions.papers import CZ22, QW24
 from dprl.platform.reproductions.theory import TheoryPaper, has_bent, value
+from dprl.platform.sweeps.sweep import SweepOptions
 
 PAPERS = [CZ22, QW24]
 SEEDS = 4
@@ -136,8 +137,8 @@ def test_without_bent_curves_there_are_no_slopes() -> None:
 @pytest.mark.slow
 def test_a_small_run_writes_a_page(tmp_path: Path) -> None:
     paper = QW24  # [CZ22]'s page takes the same path
-    request = Request(tmp_path, quick=True, command="test", executor="process", overrides=("episodes=3000", "seeds=3"))
-    found = paper(request)
+    sweep = SweepOptions("", tmp_path, "process", None, None, fresh=False, command="test")
+    found = paper(Request(sweep, quick=True, overrides=("episodes=3000", "seeds=3")))
     assert found.failed == []
     assert found.page is not None
     text = found.page.read_text()
