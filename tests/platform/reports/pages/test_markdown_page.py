@@ -102,6 +102,7 @@ def test_the_page_says_how_it_was_made(home: Path, capsys: pytest.CaptureFixture
     assert page.count("source_digest") == 1
 
 
+@pytest.mark.usefixtures("fixed_draws")
 def test_a_requested_ratio_is_the_seconds_episodes_to_the_firsts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
