@@ -80,6 +80,11 @@ def test_losses_count_the_used_blocks_of_every_item(k: int, n_items: int) -> Non
     assert mean_blocks(n_items, k) == pytest.approx(np.mean(blocks), rel=1e-12)
 
 
+def test_the_charge_is_known_to_be_attained_in_full_trees_only() -> None:
+    assert [n for n in range(1, 122) if KaryTree(n, base=3).attained] == [1, 4, 13, 40, 121]
+    assert [n for n in range(1, 63) if KaryTree(n, base=5).attained] == [2, 12, 62]
+
+
 def test_best_bases() -> None:
     assert [best_base(n, norm) for n in (999, 99_999) for norm in ("l1", "l2")] == [13, 7, 23, 5]
     blocks = KaryTree(999).profile() ** 2

@@ -178,6 +178,13 @@ def test_large_discrete_scales_go_over_into_continuous_ones() -> None:
         assert binary_tree_bound(500, DiscreteLaplace(scale), 10, 0.05) == pytest.approx(continuous, rel=0.01)
 
 
+def test_large_discrete_bounds_are_the_last_whole_number_within_the_rounding() -> None:
+    for scale in (70.0, 1e3, 5e3):
+        # A draw is less than 1 away from the continuous one, and the deepest of 500 prefixes has 9 nodes.
+        limit = binary_tree_bound(500, Laplace(scale), 10, 0.05) + 9
+        assert limit - 1.0 < binary_tree_bound(500, DiscreteLaplace(scale), 10, 0.05) <= limit
+
+
 def test_bounded_laplace_takes_the_bound_of_laplace() -> None:
     bounded = binary_tree_bound(20, BoundedLaplace(2.0, 30.0), 5, 0.1)
     assert bounded == binary_tree_bound(20, Laplace(2.0), 5, 0.1)

@@ -263,6 +263,7 @@ def test_the_scales_are_the_formulas() -> None:
         ({"bound_ratio": 2.0}, "^bound_ratio must be 1 with certified gram_laplace, got 2.0"),
         ({"bound_ratio": math.nan}, "^bound_ratio must be a finite number above 0, got nan"),
         ({"reward_share": 1.0}, r"^reward_share must lie in \(0, 1\), got 1.0"),
+        ({"reward_share": 0.0}, r"^reward_share must lie in \(0, 1\), got 0.0"),
         ({"reward_share": "half"}, r"^reward_share must lie in \(0, 1\), got 'half'"),
         ({"reward_clip": -1.0}, "^reward_clip must be a finite number above 0, got -1.0"),
         ({"stage_scales": 1}, "^stage_scales must be true or false, got 1"),

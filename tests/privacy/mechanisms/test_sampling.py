@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numba import TypingError
+from scipy.stats import ks_2samp
 
 from dprl.privacy.mechanisms.base import NO_NOISE, Mechanism, Noise
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
@@ -62,6 +63,16 @@ def test_accepts_the_right_scale_and_rejects_two_thirds_and_three_halves(mechani
     assert abs(np.corrcoef(x[:-1], x[1:])[0, 1]) < 5 / math.sqrt(N_DRAWS)
     if mechanism.bound > 0.0:
         assert np.abs(x).max() <= mechanism.bound
+
+
+@pytest.mark.parametrize("mechanism", [m for m in MECHANISMS if m.draws_sums], ids=lambda m: str(m.name))
+def test_sums_drawn_at_once_have_the_law_of_summed_draws(mechanism: Mechanism) -> None:
+    """False-alarm rate: 1e-3; 2/3 and 3/2 of the scale are rejected."""
+    summed = draws(noise(mechanism, 0)).reshape(-1, 5).sum(axis=1)
+    at_once = mechanism.sum_of_draws(5, len(summed), np.random.default_rng(1))
+    right, small, large = (ks_2samp(scale * at_once, summed).pvalue for scale in (1.0, 2.0 / 3.0, 1.5))
+    assert right > 1e-3
+    assert max(small, large) < 1e-9
 
 
 @BY_GENERATOR
