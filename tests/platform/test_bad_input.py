@@ -251,7 +251,7 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     ),
     "grid of names": (GOOD.replace("name: try", "name: {grid_search: [a, b]}"), ["name: must be one"]),
     "grid with a bad point": (with_epsilon("{grid_search: [1, 0]}"), ["privacy.epsilon: ", "got 0"]),
-    "same cell twice": (with_episodes("{grid_search: [100, 1e2]}"), ["grid: every cell must be different"]),
+    "same cell twice": (with_episodes("{grid_search: [100, 1e2]}"), ["different, got 'jdp epsilon=1' twice"]),
     "grid beyond reason": (
         GOOD.replace("seeds: 1", f"seed: {{grid_search: {list(range(200))}}}\nseeds: 1").replace(
             "100", f"{{grid_search: {list(range(2, 100))}}}"

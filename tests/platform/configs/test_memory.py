@@ -61,6 +61,16 @@ def test_few_next_states_need_little_memory() -> None:
     assert run_bytes(few) < 1.1 * GB < run_bytes(cell(algorithm={"name": "dp_nash_vi"}, env=env, privacy=privacy))
 
 
+def test_only_counts_are_held_for_every_state_and_action(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = {"name": "network_mdp", "horizon": 3, "n_intermediate": 1, "n_agents": 2, "dimension": 2}
+    sums = cell(algorithm={"name": "ma_ldp"}, env=network, privacy={"model": "ldp", "epsilon": 1.0, "delta": 1e-6})
+    assert run_bytes(sums) == build_bytes(sums)
+    counts = cell()
+    assert run_bytes(counts) > build_bytes(counts)
+    monkeypatch.delattr(type(counts.env), "sizes")  # as of a plugin
+    assert run_bytes(counts) == build_bytes(counts)
+
+
 def test_a_cell_that_does_not_fit_is_refused_with_a_remedy() -> None:
     require_memory([cell(), cell(memory=4)], run=True)
     with pytest.raises(

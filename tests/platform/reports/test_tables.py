@@ -70,6 +70,14 @@ def test_a_line_tells_of_noise_above_the_least_known() -> None:
     assert lines("one_hot") == []
 
 
+def test_a_warning_names_three_cells_and_counts_the_others() -> None:
+    for labels, named in (("abc", "(a; b; c)"), ("abcd", "(a; b; c; and 1 more)")):
+        rows = summary([cell(jdp(epsilon)) for epsilon in range(1, len(labels) + 1)])
+        stream = io.StringIO()
+        write_summary(stream, rows.assign(note="bonus saturated", label=list(labels)))
+        assert stream.getvalue().splitlines()[-1].endswith(named)
+
+
 def test_a_page_names_the_settings_that_all_environments_have() -> None:
     lake = {**cell(jdp(1.0)).as_mapping(), "env": {"name": "frozen_lake", "horizon": 4}}
     cells = [cell(jdp(1.0)), read_experiment(lake)]

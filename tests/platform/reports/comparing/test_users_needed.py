@@ -89,8 +89,10 @@ def test_a_single_length_is_read_along_its_run(tmp_path: Path) -> None:
     assert [each.users for each in found] == pytest.approx([920.0] * 2, abs=20.0)  # half a block behind the line
 
 
-def test_two_seeds_have_no_interval(tmp_path: Path) -> None:
-    (one,) = users_needed([cell(tmp_path, NONE, 1000, [-100.0] * 2)], EVALUATION)
+@pytest.mark.parametrize("seeds", [{1000: 2}, {100: 3, 1000: 2}, {100: 2, 1000: 3}])
+def test_two_seeds_have_no_interval(tmp_path: Path, seeds: dict[int, int]) -> None:
+    run = [cell(tmp_path, NONE, users, [{100: -300.0, 1000: -100.0}[users]] * n) for users, n in seeds.items()]
+    (one,) = users_needed(run, EVALUATION)
     assert one.users < 1000
     assert math.isnan(one.lower)
     assert math.isnan(one.upper)

@@ -124,4 +124,5 @@ def test_labels_are_moved_apart_and_stay_in_the_panel() -> None:
     places = spread([0.5, 0.5, 0.5, 0.99], [0.1] * 4)
     assert np.diff(places).min() >= 0.1 - 1e-9
     assert places[1] == pytest.approx(0.5)
-    assert max(spread([0.99, 0.99, 1.0], [0.1] * 3)) == pytest.approx(0.95)
+    assert spread([0.99, 0.99, 1.0], [0.1] * 3) == pytest.approx([0.75, 0.85, 0.95])
+    assert spread([0.0, 0.0, 0.5, 0.61], [0.1] * 4) == pytest.approx([0.05, 0.15, 0.5, 0.61])

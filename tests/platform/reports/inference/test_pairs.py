@@ -42,6 +42,9 @@ def test_every_pair_has_welchs_test() -> None:
     assert [pair.p_value for pair in pairs] == pytest.approx(expected)
     assert [pair.adjusted for pair in pairs] == pytest.approx(holm(expected))
     assert pairs[1].effect == pytest.approx(effect(cells[0], cells[2], "linear"))
+    at_level = pairs[0]._replace(adjusted=LEVEL)
+    assert at_level.significant
+    assert not at_level._replace(adjusted=1.001 * LEVEL).significant
 
 
 @pytest.mark.parametrize("seeds", [3, 5, 10])
