@@ -16,6 +16,8 @@ import dprl
 from dprl.platform.command_line import main
 from dprl.privacy.certificate_json import sealed
 
+pytestmark = pytest.mark.usefixtures("one_drawing")
+
 PLAN = ["certify", "--mechanism", "gaussian", "--epsilon", "1", "--delta", "1e-6", "--users", "1000", "--horizon", "5"]
 OLD = Path(__file__).parent / "reports/recorded_0_1/sweeps/recorded/cells/841ca29dc165"
 

@@ -21,6 +21,8 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.sweeps.cell import CellRun
 from dprl.privacy import MECHANISMS, TRUST_MODELS
 
+pytestmark = pytest.mark.usefixtures("one_drawing")
+
 CONFIG = """\
 # One cell of each trust model.
 name: try

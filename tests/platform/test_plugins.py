@@ -34,6 +34,8 @@ from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.sources import source_digest
 
+pytestmark = pytest.mark.usefixtures("one_drawing")
+
 SMALL = {
     "name": "small",
     "algorithm": {"name": "private_ucb_vi"},

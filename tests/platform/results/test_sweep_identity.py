@@ -16,6 +16,8 @@ from dprl.platform.results.sweep_identity import Grid
 from dprl.platform.sweeps.sweep import run_sweep
 from tests.platform.sweeps.test_sweep import CONFIG, cells_of, options
 
+pytestmark = pytest.mark.usefixtures("one_drawing")
+
 PRIVATE = {"model": "jdp", "epsilon": 1.0}
 THREE: dict[str, Any] = {"grid_search": [{"model": "none"}, PRIVATE, {"model": "ldp", "epsilon": 2.0}]}
 OTHER: dict[str, Any] = {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 3.0}]}

@@ -29,6 +29,8 @@ from dprl.platform.results.summary import columns
 from dprl.platform.sweeps.cell import BLOCKS, CellRun, block_ends
 from dprl.privacy import NoiseConfig
 
+pytestmark = pytest.mark.usefixtures("one_drawing")
+
 ARTIFACTS = {
     "experiment.yaml",
     "certificate.html",

@@ -21,6 +21,8 @@ from dprl.platform.reports.verdicts import certificate_facts
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
 
+pytestmark = pytest.mark.usefixtures("one_drawing")
+
 
 def experiment(**changes: Any) -> Experiment:
     return read_experiment(

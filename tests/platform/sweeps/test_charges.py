@@ -16,6 +16,8 @@ from dprl.platform.sweeps.sweep import run_sweep
 from dprl.privacy.journal import charging_attempts
 from tests.platform.sweeps.test_sweep import cells_of, options
 
+pytestmark = pytest.mark.usefixtures("one_drawing")
+
 ONE, OTHER = {"model": "jdp", "epsilon": 1.0}, {"model": "jdp", "epsilon": 2.0}
 NONE = {"model": "none"}
 

@@ -16,6 +16,8 @@ from dprl.platform.command_line import main
 from dprl.platform.results.cell_folder import CellFolder
 from tests.platform.sweeps.test_sweep import CONFIG
 
+pytestmark = pytest.mark.usefixtures("one_drawing")
+
 
 def cut(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:20])

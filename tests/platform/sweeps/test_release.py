@@ -25,6 +25,8 @@ from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
 from dprl.platform.tracking.store import EXPERIMENT, TrackingStore
 from dprl.privacy import TRUST_MODELS
 
+pytestmark = pytest.mark.usefixtures("one_drawing")
+
 SENTINEL = 987654.321
 """The value of every uncovered metric."""
 SIMULATED = [name for name, config in ALGORITHMS.items() if config.plays is not LoggedEpisodes]

@@ -26,6 +26,8 @@ from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 from dprl.platform.tracking.store import TrackingError
 from tests.platform.processes import mlflow_runs
 
+pytestmark = pytest.mark.usefixtures("one_drawing")
+
 CONFIG = {
     "name": "small",
     "algorithm": {"name": "private_ucb_vi", "bonus_scale": 0.1, "precision_scale": 0.1},

@@ -22,6 +22,8 @@ from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStor
 from dprl.platform.tracking.tracker import Tracker
 from tests.platform.tracking.cases import CONFIG, cells_in, client_of, opened, record_all, runs
 
+pytestmark = pytest.mark.usefixtures("one_drawing")
+
 
 def test_a_cell_is_a_nested_run_with_its_parameters_curves_and_artifacts(home: Path) -> None:
     cells = cells_in(home)

@@ -16,6 +16,8 @@ from dprl.platform.reports.comparing import report_cells
 from dprl.platform.reports.figures.styles import FORMATS
 from dprl.platform.reports.pages.writing import SweepReport
 
+pytestmark = pytest.mark.usefixtures("one_drawing")
+
 CONFIG = """\
 name: small
 algorithm: {name: private_ucb_vi, bonus_scale: 0.1}
