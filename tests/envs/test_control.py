@@ -63,6 +63,49 @@ def test_padding_ends_no_episode() -> None:
     assert (episodes.lengths.tolist(), episodes.ended.tolist()) == ([2], [False])
 
 
+class Recorder:
+    """An environment that ends its episodes after `length` steps and records how it is used."""
+
+    def __init__(self, length: int) -> None:
+        self.length, self.steps, self.total = length, 0, 0
+        self.options: list[dict[str, int] | None] = []
+
+    def reset(self, *, seed: int | None = None, options: dict[str, int] | None = None) -> tuple[int, dict[str, int]]:
+        self.steps = 0
+        self.options.append(options)
+        return 0, {}
+
+    def step(self, _: int) -> tuple[int, float, bool, bool, dict[str, int]]:
+        self.steps, self.total = self.steps + 1, self.total + 1
+        return 0, 1.0, self.steps == self.length, False, {}
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("padded", "steps"), [(False, [1, 3]), (True, [4, 4])])
+def test_padded_copies_take_equally_many_steps(monkeypatch: pytest.MonkeyPatch, padded: bool, steps: list[int]) -> None:
+    """Otherwise the time of a round would depend on the users' episodes."""
+    copies = [Recorder(1), Recorder(3)]
+    task, made = Control("FrozenLake-v1", horizon=4).build(), iter(copies)
+    monkeypatch.setattr(gymnasium, "make", lambda *_, **__: next(made))
+    vector = task.vector(2, padded=padded)
+    episodes = task.play(vector, lambda seen: np.zeros(len(seen), dtype=np.int64), seed=0, padded=padded)
+    assert [copy.total for copy in copies] == steps
+    assert episodes.lengths.tolist() == episodes.scores.tolist() == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"), [(None, [None, None]), ({}, [{}, {}]), ({"agents": [7]}, [{"agent": 7}, {}])]
+)
+def test_every_copy_is_told_its_user(monkeypatch: pytest.MonkeyPatch, options: Any, told: list[Any]) -> None:
+    copies = [Recorder(1), Recorder(1)]
+    task, made = Control("FrozenLake-v1", horizon=4).build(), iter(copies)
+    monkeypatch.setattr(gymnasium, "make", lambda *_, **__: next(made))
+    task.vector(2).reset(seed=0, options=options)
+    assert [copy.options for copy in copies] == [[each] for each in told]
+
+
 @pytest.mark.parametrize("place", [0, 1])
 def test_what_is_not_finite_is_refused_or_in_episodes_of_users_counts_as_0(
     monkeypatch: pytest.MonkeyPatch, place: int
