@@ -13,8 +13,10 @@ import pytest
 from dprl.privacy.derivation import SOLVED
 from dprl.privacy.mechanisms.gradients import GRID
 from tests.privacy.conftest import KINDS, _privatizer
+from tests.privacy.gradients.test_correlated import privatizer as of_running_sums
 from tests.privacy.gradients.test_privatizers import CONFIGS as GRADIENTS
 from tests.privacy.gradients.test_privatizers import built as of_gradients
+from tests.privacy.gradients.test_sampled import privatizer as of_rounds
 from tests.privacy.linear_statistics.test_privatizers import CONFIGS as STATISTICS
 from tests.privacy.linear_statistics.test_privatizers import built as of_statistics
 from tests.privacy.test_bits import built as of_bits
@@ -25,6 +27,8 @@ def privatizers() -> Iterator[Any]:
         yield pytest.param(lambda kind=kind: _privatizer(kind), id=f"counts {kind}")
     for name in GRADIENTS:
         yield pytest.param(lambda name=name: of_gradients(name), id=f"gradients {name}")
+    yield pytest.param(of_running_sums, id="gradients in running sums")
+    yield pytest.param(lambda: of_rounds(clip=3.0), id="gradients in sampled rounds")
     for name in STATISTICS:
         yield pytest.param(lambda name=name: of_statistics(name), id=f"statistics {name}")
     for epsilon in (None, 0.1, 1.0):
@@ -62,6 +66,14 @@ def test_every_change_and_loss_is_the_value_of_an_earlier_step(make: Any) -> Non
             if name.rstrip("_123") in ("change", "loss", "proved", "scale"):
                 assert float(value) in [pytest.approx(each, rel=1e-9) for each in values], (step, name)
         values.append(float(step["value"]))
+
+
+@pytest.mark.parametrize("make", [each for each in privatizers() if str(each.id).startswith(("gradients", "bits"))])
+def test_every_value_enters_a_later_step(make: Any) -> None:
+    steps = make().planned_certificate("x").to_dict()["derivation"]
+    for i, step in enumerate(steps[:-1]):
+        later = [float(value) for other in steps[i + 1 :] for value in other["numbers"].values()]
+        assert any(math.isclose(float(step["value"]), value, rel_tol=1e-9) for value in later), step
 
 
 def test_adaptive_steps_name_their_theorem() -> None:

@@ -106,5 +106,6 @@ def test_refusals() -> None:
         discrete_gaussian_sigma(1.0, 0.0, 3)
     with pytest.raises(ValueError, match=r"^n must be at least 1"):
         DiscreteGaussianLoss(0, 1.0)
-    with pytest.raises(ValueError, match=r"^sigma must be above 0"):
-        DiscreteGaussianLoss(1, 0.0)
+    for sigma in (0.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match=r"^sigma must be above 0 and finite, got"):
+            DiscreteGaussianLoss(1, sigma)

@@ -94,6 +94,16 @@ def test_keys_and_laws_do_not_share_their_noise(mechanism: Mechanism) -> None:
     assert NO_NOISE not in codes
 
 
+@BY_NAME
+def test_log_ratios_depend_on_distances_and_change_sign_with_the_worlds(mechanism: Mechanism) -> None:
+    y = np.arange(-11.0, 11.0)  # within every law's reach of one of the two numbers
+    ones, zeros = np.full(y.shape, 2.0), np.full(y.shape, -3.0)
+    ratios = mechanism.log_ratios(y, ones, zeros)
+    assert ratios.min() < 0.0 < ratios.max()
+    np.testing.assert_allclose(mechanism.log_ratios(y + 7.0, ones + 7.0, zeros + 7.0), ratios, atol=1e-12)
+    np.testing.assert_allclose(mechanism.log_ratios(y, zeros, ones), -ratios, atol=1e-12)
+
+
 def test_no_noise_is_zero() -> None:
     assert not draws(SILENT, 9).any()
 
