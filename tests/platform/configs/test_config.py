@@ -92,6 +92,16 @@ def test_a_mapping_without_grids_is_one_point() -> None:
     assert expand(BASE) == [BASE]
 
 
+@pytest.mark.parametrize("nested", [lambda inner: {"grid_search": [inner]}, lambda inner: {"a": inner}])
+def test_grids_and_sections_are_nested_up_to_one_depth(nested: Any) -> None:
+    grid: Any = {"a": 1}
+    for _ in range(19):
+        grid = nested(grid)
+    assert len(expand(grid)) == 1
+    with pytest.raises(UserError, match="may be nested 20 deep, got more"):
+        expand(nested(grid))
+
+
 def test_grids_multiply_in_the_order_of_the_file_the_last_varying_fastest() -> None:
     points = expand({"a": {"grid_search": [1, 2]}, "b": {"c": {"grid_search": ["x", "y", "z"]}}, "d": 0})
     assert points == [{"a": a, "b": {"c": c}, "d": 0} for a, c in itertools.product([1, 2], ["x", "y", "z"])]
