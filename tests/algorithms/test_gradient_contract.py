@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import typing
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,18 @@ def test_the_config_is_a_frozen_dataclass_under_its_own_name(name: str) -> None:
     assert config == ALGORITHMS[name]()
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.name = "other"
+
+
+@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), "1"])
+def test_numbers_out_of_range_are_refused_in_one_line(name: str, value: object) -> None:
+    config: Any = ALGORITHMS[name]
+    hints = typing.get_type_hints(config)
+    keys = [field.name for field in dataclasses.fields(config) if hints[field.name] in (int, float)]
+    assert len(keys) > 5
+    for key in keys:
+        with pytest.raises(ValueError, match=f"^{key} must ") as caught:
+            config(**{key: value})
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("model", ["none", "clipped_laplace"])
