@@ -263,6 +263,7 @@ def test_on_a_grid_every_number_is_a_multiple_of_it(kind: type[ClippedLaplace] |
     mechanism = kind.calibrated(1.0, 0.0 if kind is ClippedLaplace else 1e-5, DIMENSION, 0.01, exact=True)
     assert mechanism.arithmetic == GRID
     assert math.frexp(mechanism.grid)[0] == 0.5
+    assert 1.0 <= mechanism.additive.scale / 2**kind.grid_bits < 2.0
     vector, silent = np.linspace(-0.001, 0.002, DIMENSION), np.zeros(DIMENSION)
     units = whole_units(vector, mechanism.radius_units, mechanism.grid, mechanism.norm == "l2")
     for number in range(50):

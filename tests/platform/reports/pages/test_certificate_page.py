@@ -62,6 +62,13 @@ def test_the_page_is_self_contained_and_has_all_parts() -> None:
         assert step["code"] in unbroken
 
 
+def test_values_of_steps_have_four_digits() -> None:
+    text, found = page("regret_vs_epsilon", 1)
+    values = [float(step["value"]) for step in found["derivation"]]
+    assert any(not value.is_integer() for value in values)
+    assert all(f">{value:.4g}<" in text for value in values)
+
+
 def test_commands_name_files_beside_the_page(tmp_path: Path) -> None:
     text, _ = page("epsilon_one", -1)
     folder = CellFolder(tmp_path)
