@@ -24,14 +24,16 @@ NOISES: dict[str, Any] = {
 RUNS, BETA = 30, 0.2
 ASKED: dict[str, Any] = {"certify_policy": True, "beta": BETA, "replan_growth": 0.05}
 SCALES: dict[str, Any] = {"bonus_scale": 0.05, "precision_scale": 0.05}
+SLOW = pytest.mark.slow
 # Every form of policy and of counts once, and every trust model with the first of them.
-CASES: list[tuple[str, dict[str, Any], str]] = [
-    *(("private_ucb_vi", {}, noise) for noise in NOISES),
-    ("private_ucb_vi", {"counts": "costs"}, "ldp"),
-    ("private_ucb_po", {}, "ldp"),
-    ("bernstein_vi", {}, "none"),
-    ("bernstein_vi", {"stationary": True}, "jdp"),
-    ("random_vi", {"bonus_scale": 1.0, "precision_scale": 1.0}, "jdp"),
+CASES: list[Any] = [
+    ("private_ucb_vi", {}, "jdp"),
+    *(pytest.param("private_ucb_vi", {}, noise, marks=SLOW) for noise in NOISES if noise != "jdp"),
+    pytest.param("private_ucb_vi", {"counts": "costs"}, "ldp", marks=SLOW),
+    pytest.param("private_ucb_po", {}, "ldp", marks=SLOW),
+    pytest.param("bernstein_vi", {}, "none", marks=SLOW),
+    pytest.param("bernstein_vi", {"stationary": True}, "jdp", marks=SLOW),
+    pytest.param("random_vi", {"bonus_scale": 1.0, "precision_scale": 1.0}, "jdp", marks=SLOW),
 ]
 
 

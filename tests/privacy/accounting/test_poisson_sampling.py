@@ -105,6 +105,7 @@ def test_a_loss_of_few_values_is_exact() -> None:
     assert found.delta(11.0) == 0.0
 
 
+@pytest.mark.slow
 def test_noise_is_calibrated_to_the_request_and_not_above() -> None:
     for epsilon, rate, rounds in ((1.0, 0.02, 500), (8.0, 0.02, 50), (0.1, 0.001, 1000), (1.0, 1.0, 1)):
         z = sampled_multiplier(epsilon, 1e-6, rate, rounds)
@@ -113,6 +114,7 @@ def test_noise_is_calibrated_to_the_request_and_not_above() -> None:
     assert sampled_multiplier(1e9, 1e-6, 0.5, 1) == LEAST_MULTIPLIER
 
 
+@pytest.mark.slow
 def test_more_noise_fewer_rounds_and_rarer_users_lose_less() -> None:
     more = SampledGaussianLoss(1.0, 0.02, 100)
     for less in (

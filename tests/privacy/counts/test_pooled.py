@@ -238,6 +238,7 @@ def test_every_step_of_unary_encodings_sends_one_cell(mechanism: str) -> None:
         LocalPrivacy(1.0, families="one_hot", mechanism=mechanism).build(pooled(1), 2, STREAMS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("visits", [0, 2])
 def test_audits_of_gaussian_noise_are_below_the_proof(visits: int) -> None:
     privacy = CentralPrivacy(1.0, 1e-6, families="one_hot", counter="normalized_square_root")

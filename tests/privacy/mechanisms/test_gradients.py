@@ -169,6 +169,7 @@ def test_laplace_noise_has_the_right_scale_and_no_other(exact: bool) -> None:
         assert stats.kstest(x, stats.laplace(scale=CLIP / 2.0 * factor).cdf).pvalue < 1e-50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [False, True])
 def test_gaussian_noise_has_the_right_scale_and_no_other(exact: bool) -> None:
     # As above. Discrete Gaussian noise is calibrated as rounded Gaussian noise, with the same variance.
