@@ -125,7 +125,7 @@ def _less_noise(rows: Sequence[Mapping[Any, Any]]) -> list[Block]:
     if not more:
         return []
     cells, most = f"{len(more):,} of {counted(len(rows), 'cell')}", rounded(max(more), 2)
-    told = f"noise in {cells} is up to {most} times the least known for its claim"
+    told = f"noise in {cells} is up to {most} times the least known for its claim and releases"
     return [Paragraph(f"{told}; settings: `{command('certify', 'CONFIG')}`", "note")]
 
 

@@ -78,7 +78,9 @@ def certificates_table(labels: Sequence[str], certificates: Sequence[Mapping[str
     if any(_NOISE[0] in columns for columns in found):
         headers += ["noise", "least known"]
         notes.append("noise: standard deviation of one count (rms over episodes)")
-        notes.append("least known: the same for the best choice known at this claim, named above as 'best known'")
+        notes.append(
+            "least known: with the best mechanism, counter and families known for it, named above as 'best known'"
+        )
     if any(columns["verdict"] == "holds_approximately" for columns in found):
         notes.append(AT_DELTA)
     rows = [[label, *_numbers(columns)][: len(headers)] for label, columns in zip(labels, found, strict=True)]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dprl.platform.reports.cell_texts import algorithm_name
 from dprl.platform.reports.comparing.declared import SAME_EPSILON
 from dprl.platform.reports.comparing.groups import Group
-from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.comparing.report_cells import ReportCell, clip_norm, clips_alike
 from dprl.platform.reports.inference.effects import Effect
 
 _MIXED = {"algorithm", "noise"}
@@ -175,13 +175,33 @@ def rival_of(group: Group, best: int, places: Sequence[int]) -> Rival | None:
 def reference_of(group: Group, best: int) -> int | None:
     """Return the place of the cell without privacy of the same algorithm and constants, None if there is none.
 
-    If the algorithm has only one cell without privacy, it is that one, whatever its constants.
+    If the algorithm has only one cell without privacy, it is that one, whatever its constants. It must clip gradients
+    alike.
     """
     if group.metric is None:
         return None
-    mine, name = group.factors[best], group.cells[best].row["algorithm.name"]
-    free = [i for i, cell in enumerate(group.cells) if not cell.private and cell.row["algorithm.name"] == name]
+    mine = group.factors[best]
+    free = [i for i in without_privacy(group, best) if clips_alike(group.cells[i].row, group.cells[best].row)]
     for i in free:
         if (group.factors[i].algorithm, group.factors[i].constants) == (mine.algorithm, mine.constants):
             return i
     return free[0] if len(free) == 1 else None
+
+
+def without_privacy(group: Group, best: int) -> list[int]:
+    """Return the places of the same algorithm's cells without privacy."""
+    name = group.cells[best].row["algorithm.name"]
+    return [i for i, cell in enumerate(group.cells) if not cell.private and cell.row["algorithm.name"] == name]
+
+
+def other_clipping(each: Finding) -> str:
+    """Return a remark if the best cell has no reference only because runs without privacy clip gradients otherwise."""
+    if each.best is None or each.reference is not None or each.budget.model == "none":
+        return ""
+    row, free = each.cell.row, [each.group.cells[i].row for i in without_privacy(each.group, each.best)]
+    if not free or any(clips_alike(other, row) for other in free):
+        return ""
+    return (
+        "; the cost of privacy is not computed, because the run without privacy clips gradients otherwise: write "
+        f"clip_norm: {clip_norm(row)} and the same clip there"
+    )

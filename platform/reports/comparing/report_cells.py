@@ -23,12 +23,15 @@ from dprl.platform.reports.records import summary_row
 from dprl.platform.results.cell_folder import CellFolder, CellResults, DamagedCellError
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.summary import block_column, by_seed, standing, worst_of
+from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
+from dprl.privacy.queries.gradient_calibration import PAPER_CLIP
 
 _OTHERS = ("episodes", "release", "audit")
 """Settings that have no dot in their name."""
 _SOURCES = "source_digest"
 _MOST_BLOCKS = 25
 _NEARLY = 0.95
+_CLIP_NORMS = {law.name: law.norm for law in (ClippedLaplace, ClippedGaussian)}
 _Settings = tuple[tuple[str, str], ...]
 
 
@@ -245,3 +248,18 @@ def _numbered_apart(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return the records of several cells as those of one, with distinct numbers for all seeds."""
     numbered = [records.assign(seed=records["seed"] + i * 2**33) for i, records in enumerate(parts)]
     return pd.concat(numbered, ignore_index=True)
+
+
+def clip_norm(cell: Row) -> str | None:
+    """Return the norm in which a cell clips gradients, None if its mechanism has none of the choices of `clip_norm`."""
+    norm = cell.get("privacy.clip_norm", _CLIP_NORMS.get(str(cell.get("privacy.mechanism"))))
+    return None if norm is None else str(norm)
+
+
+def clips_alike(free: Row, private: Row) -> bool:
+    """Whether a cell without privacy clips gradients as a private one does, or not at all."""
+    norm, wanted = free.get("privacy.clip_norm", "none"), clip_norm(private)
+    if norm == "none" or wanted is None:
+        return True
+    clips = {float(row.get("privacy.clip", PAPER_CLIP)) for row in (free, private)}
+    return norm == wanted and len(clips) == 1

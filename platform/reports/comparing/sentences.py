@@ -16,7 +16,7 @@ from dprl.platform.reports.cell_texts import (
     setting_text,
     trust_word,
 )
-from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of, rival_of
+from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of, other_clipping, rival_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.inference.effects import Effect, Estimate
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
@@ -239,7 +239,7 @@ def _clause(each: Finding, *, named: bool) -> str:
     text = f"{subject}{_amount(each)} under {_model_text(each.budget.model)} ({at})"
     cost = each.cost
     if cost is None:
-        return text
+        return text + other_clipping(each)
     metric = each.group.metric.label if each.group.metric is not None else ""
     if cost.scale == "log":
         return f"{text}, {_times(cost.value)}{_interval(cost)} its {metric} without privacy"

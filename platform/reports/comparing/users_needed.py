@@ -10,7 +10,7 @@ import numpy as np
 
 from dprl.algorithms import Metric
 from dprl.platform.reports.cell_texts import plain
-from dprl.platform.reports.comparing.report_cells import ReportCell, longer_blocks
+from dprl.platform.reports.comparing.report_cells import ReportCell, clips_alike, longer_blocks
 from dprl.platform.reports.inference.effects import Estimate, estimate
 from dprl.platform.reports.number_texts import rounded
 
@@ -75,13 +75,17 @@ def users_needed(cells: Sequence[ReportCell], metric: Metric) -> list[Needed]:
     The best run without privacy is the goal. Runs that learned nothing do not count.
     """
     runs = cells_along([cell for cell in cells if metric.name in cell.row], _EPISODES)
-    goals: dict[_Settings, tuple[float, float]] = {}
+    goals: list[tuple[ReportCell, tuple[float, float]]] = []
     for run in runs:
         first, last = untrained(run, metric), float(run[-1].values_of(metric)[1][:, -1].mean())
         if last > first:  # false for private runs: their `first` is NaN
-            goal = (first + _SHARE * (last - first), first)
-            goals[_algorithm(run[0])] = max(goals.get(_algorithm(run[0]), goal), goal)
-    return [_needed(run, metric, *goals[_algorithm(run[0])]) for run in runs if _algorithm(run[0]) in goals]
+            goals.append((run[0], (first + _SHARE * (last - first), first)))
+    found = [(run, [goal for free, goal in goals if _alike(free, run[0])]) for run in runs]
+    return [_needed(run, metric, *max(levels)) for run, levels in found if levels]
+
+
+def _alike(free: ReportCell, cell: ReportCell) -> bool:
+    return _algorithm(free) == _algorithm(cell) and clips_alike(free.row, cell.row)
 
 
 def _algorithm(cell: ReportCell) -> _Settings:

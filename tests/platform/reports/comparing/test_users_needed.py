@@ -12,7 +12,9 @@ import pandas as pd
 import pytest
 
 from dprl.algorithms.dppg.algorithm import EVALUATION, SCORE
+from dprl.platform.reports.comparing.groups import groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell, longer_blocks
+from dprl.platform.reports.comparing.sentences import lead
 from dprl.platform.reports.comparing.users_needed import users_needed
 from dprl.platform.reports.documents.terminal import text_of
 from dprl.platform.reports.figures.catalogue import report_charts
@@ -103,6 +105,26 @@ def test_there_is_no_level_where_nothing_was_learned_without_privacy_or_settings
     assert users_needed([private, cell(tmp_path, NONE, 1000, [FIRST] * 3)], EVALUATION) == []
     other = cell(tmp_path, NONE, 1000, [-100.0] * 3, **{"algorithm.discount": 0.5})
     assert [each.cells[0] for each in users_needed([private, other], EVALUATION)] == [other]
+
+
+@pytest.mark.parametrize(
+    ("norm", "clip", "alike"), [("l2", 2.0, True), ("none", None, True), ("l1", 2.0, False), ("l2", 1.0, False)]
+)
+def test_a_run_without_privacy_is_the_reference_if_it_clips_alike(
+    norm: str, clip: float | None, alike: bool, tmp_path: Path
+) -> None:
+    private = cell(tmp_path, 1.0, 1000, [-100.0] * 3, **{"privacy.mechanism": "clipped_gaussian", "privacy.clip": 2.0})
+    clipping = {"privacy.clip_norm": norm} | ({} if clip is None else {"privacy.clip": clip})
+    cells = [private, cell(tmp_path, NONE, 1000, [-200.0] * 3, **clipping)]
+    assert len(users_needed(cells, EVALUATION)) == 1 + alike
+    told = " ".join(lead(groups_of(cells)))
+    paper: list[ReportCell] = [
+        cell(tmp_path, NONE, 1000, [-200.0] * 3, **{"privacy.clip_norm": "l1", "privacy.clip": 0.01})
+    ]
+    paper.append(cell(tmp_path, 1.0, 1000, [-100.0] * 3, **{"privacy.mechanism": "clipped_laplace"}))
+    assert len(users_needed(paper, EVALUATION)) == 2
+    assert ("from its score without privacy" in told) == alike
+    assert ("clips gradients otherwise: write clip_norm: l2 and the same clip there" in told) == (not alike)
 
 
 def test_final_scores_have_the_level_of_the_first_policy(tmp_path: Path) -> None:
