@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.home import home_folder
@@ -20,26 +22,29 @@ CertificateSource = str | Path | Mapping[str, Any] | Certificate
 """The path of a certificate or of a folder that holds one, its content, or the certificate itself."""
 
 
-def expanded(words: Sequence[str]) -> list[str]:
+def expanded(words: Sequence[str]) -> dict[str, str]:
     """Return paths of certificates or of cells; a sweep's folder, or its name, stands for its finished cells.
 
-    Raises UserError for a sweep without any.
+    A cell of a sweep has its label, '' if the sweep has no summary; other paths have ''. Raises UserError for a sweep
+    without finished cells.
     """
-    return [path for word in words for path in (_cells_of(word) or [word])]
+    return {path: label for word in words for path, label in (_cells_of(word) or {word: ""}).items()}
 
 
-def _cells_of(word: str) -> list[str]:
+def _cells_of(word: str) -> dict[str, str]:
     path = Path(word)
     if path.is_file() or (path / NAME).exists():
-        return []
+        return {}
     try:
         layout = sweep_layout(home_folder(None, written=False), word)
     except UserError:  # not a sweep: reading it as a certificate tells the rule
-        return []
-    cells = [os.path.relpath(cell.path) for cell in layout.finished_cells()]
+        return {}
+    cells = layout.finished_cells()
     if not cells:
         raise nothing_finished(layout)
-    return cells
+    rows = layout.summary() if layout.summary_file.is_file() else pd.DataFrame({"cell": [], "label": []})
+    labels = dict(zip(rows["cell"], rows["label"].astype(str), strict=True))
+    return {os.path.relpath(cell.path): labels.get(cell.path.name, "") for cell in cells}
 
 
 def certificates_in(source: CertificateSource) -> dict[str, Mapping[str, Any]]:

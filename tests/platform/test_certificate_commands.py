@@ -167,7 +167,8 @@ def test_a_sweep_stands_for_its_finished_cells(
     for word in ("both", str(sweep.folder)):
         assert main(["verify", word]) == 0
         told = capsys.readouterr().out.splitlines()[:-1]
-        assert [line.partition(": stands. ")[0] for line in told] == [f"cells/{each}" for each in sweep.frame["cell"]]
+        named = zip(sweep.frame["cell"], ("epsilon=1", "epsilon=2"), strict=True)
+        assert [line.partition(": stands. ")[0] for line in told] == [f"cells/{cell} ({name})" for cell, name in named]
     assert main(["compose", "both", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["claimed"]["epsilon"] == 3.0
     shutil.rmtree(sweep.folder / "cells")
