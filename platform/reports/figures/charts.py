@@ -24,6 +24,7 @@ class LineName(NamedTuple):
 
     model: trust model in one word. words: further settings, such as delta. free: whether it is without privacy. given:
     whether `algorithm` is the config's label of the cell. labelled: whether it is the config's label of the algorithm.
+    registered: name of the algorithm, so that no line joins two algorithms with one label.
     """
 
     algorithm: str
@@ -32,6 +33,7 @@ class LineName(NamedTuple):
     free: bool
     given: bool = False
     labelled: bool = False
+    registered: str = ""
 
 
 @dataclass(frozen=True)

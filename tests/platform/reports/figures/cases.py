@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,11 @@ def report_cell(one: Experiment, factors: Sequence[float] = (1.0, 1.1, 1.2)) -> 
     curves = np.array([0.5 * factor * np.sqrt(episodes) for factor in factors])
     row = {**row, "seeds": len(factors)}
     return ReportCell(row, results.certificate, headline(one.algorithm.metrics), episodes, curves, ())
+
+
+def labelled(cell: ReportCell, **labels: str) -> ReportCell:
+    """The cell with these labels of a config."""
+    return replace(cell, row={**cell.row, **labels})
 
 
 def of(algorithm: str, privacy: dict[str, Any], horizon: int = 4, **scales: float) -> Experiment:

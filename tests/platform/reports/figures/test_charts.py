@@ -25,7 +25,7 @@ from dprl.platform.reports.figures.marks import put_scale, tick_text
 from dprl.platform.reports.figures.styles import FORMATS, render, style_of
 from dprl.platform.reports.pages.values import short_title
 from tests.platform.reports.cases import NONE, cell, jdp
-from tests.platform.reports.figures.cases import LDP, MIXED, chart, of, report_cell
+from tests.platform.reports.figures.cases import LDP, MIXED, chart, labelled, of, report_cell
 
 
 def test_an_algorithm_has_one_colour_in_all_panels_of_all_figures() -> None:
@@ -132,47 +132,6 @@ def test_the_axis_of_epsilon_is_logarithmic_unless_it_has_zero() -> None:
         axis = chart("frontier", *some).x
         assert not axis.log
         assert axis.limits == pytest.approx(limits)
-
-
-def test_lines_have_the_labels_that_a_config_gives_its_cells() -> None:
-    cells = [report_cell(of("bernstein_vi", jdp(e))) for e in (1.0, 4.0)]
-    named = [
-        dataclasses.replace(cell, row={**cell.row, "cell_label": label})
-        for cell, label in zip(cells, ("first", "second"), strict=True)
-    ]
-    found = chart("curves", *named)
-    assert labels_of(found, found.lines) == ["first", "second"]
-    assert found.algorithms == {}
-
-
-def labelled(cell: ReportCell, **labels: str) -> ReportCell:
-    return replace(cell, row={**cell.row, **labels})
-
-
-def test_cells_that_share_a_label_are_told_apart_by_what_differs() -> None:
-    privacies = [NONE, jdp(1.0), jdp(4.0), LDP]
-    cells = [labelled(report_cell(of("bernstein_vi", privacy)), cell_label="mine") for privacy in privacies]
-    found = chart("frontier", *cells)
-    assert sorted(labels_of(found, found.lines)) == ["mine, central", "mine, local", "mine, no privacy"]
-    curves = chart("curves", *cells)
-    told = ["mine, central, \u03b5 = 1", "mine, central, \u03b5 = 4", "mine, local, \u03b5 = 1", "mine, no privacy"]
-    assert sorted(labels_of(curves, curves.lines)) == told
-    others = [labelled(report_cell(of("pucb", jdp(e))), cell_label="mine") for e in (1.0, 4.0)]
-    both = chart("frontier", *cells[1:3], *others)
-    assert sorted(labels_of(both, both.lines)) == ["mine, bernstein_vi", "mine, pucb"]
-
-
-def test_the_label_of_an_algorithm_is_in_all_figures_also_alone() -> None:
-    cells = [
-        labelled(report_cell(of("bernstein_vi", privacy, horizon)), algorithm_label="Ours")
-        for privacy in (NONE, jdp(1.0))
-        for horizon in (3, 4)
-    ]
-    names = [one.name for one in report_charts(cells)]
-    assert names == ["frontier", "horizon", "curves"]
-    for one in report_charts(cells):
-        for panel in one.panels:
-            assert all(label.startswith("Ours") for label in labels_of(one, panel.lines)), one.name
 
 
 @pytest.mark.parametrize("labels", [{}, {"cell_label": "mine"}, {"algorithm_label": "Ours"}])

@@ -1,0 +1,98 @@
+"""Names of lines by the labels of a config: of cells, of algorithms, and shared ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.figures.catalogue import palette_of, report_charts
+from dprl.platform.reports.figures.charts import labels_of
+from tests.platform.reports.cases import NONE, jdp
+from tests.platform.reports.figures.cases import LDP, chart, labelled, of, report_cell
+
+
+def test_lines_have_the_labels_that_a_config_gives_its_cells() -> None:
+    cells = [report_cell(of("bernstein_vi", jdp(e))) for e in (1.0, 4.0)]
+    named = [labelled(cell, cell_label=label) for cell, label in zip(cells, ("first", "second"), strict=True)]
+    found = chart("curves", *named)
+    assert labels_of(found, found.lines) == ["first", "second"]
+    assert found.algorithms == {}
+
+
+def test_cells_that_share_a_label_are_told_apart_by_what_differs() -> None:
+    privacies = [NONE, jdp(1.0), jdp(4.0), LDP]
+    cells = [labelled(report_cell(of("bernstein_vi", privacy)), cell_label="mine") for privacy in privacies]
+    found = chart("frontier", *cells)
+    assert sorted(labels_of(found, found.lines)) == ["mine, central", "mine, local", "mine, no privacy"]
+    curves = chart("curves", *cells)
+    told = ["mine, central, \u03b5 = 1", "mine, central, \u03b5 = 4", "mine, local, \u03b5 = 1", "mine, no privacy"]
+    assert sorted(labels_of(curves, curves.lines)) == told
+    others = [labelled(report_cell(of("pucb", jdp(e))), cell_label="mine") for e in (1.0, 4.0)]
+    both = chart("frontier", *cells[1:3], *others)
+    assert sorted(labels_of(both, both.lines)) == ["mine, bernstein_vi", "mine, pucb"]
+
+
+def test_the_label_of_an_algorithm_is_in_all_figures_also_alone() -> None:
+    cells = [
+        labelled(report_cell(of("bernstein_vi", privacy, horizon)), algorithm_label="Ours")
+        for privacy in (NONE, jdp(1.0))
+        for horizon in (3, 4)
+    ]
+    names = [one.name for one in report_charts(cells)]
+    assert names == ["frontier", "horizon", "curves"]
+    for one in report_charts(cells):
+        for panel in one.panels:
+            assert all(label.startswith("Ours") for label in labels_of(one, panel.lines)), one.name
+
+
+def with_labels(**labels: str) -> list[ReportCell]:
+    """Cells of two algorithms at three levels of privacy; those of pucb have twice the regret."""
+    return [
+        labelled(report_cell(of(name, privacy), [factor, 1.1 * factor, 1.2 * factor]), **labels)
+        for name, factor in (("bernstein_vi", 1.0), ("pucb", 2.0))
+        for privacy in (NONE, jdp(1.0), jdp(4.0))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        ({"algorithm_label": "Ours"}, ("Ours (bernstein_vi)", "Ours (pucb)")),
+        ({"algorithm_label": "pucb"}, ("pucb (bernstein_vi)", "pucb")),
+        ({"cell_label": "mine", "algorithm_label": "Ours"}, ("mine, Ours (bernstein_vi)", "mine, Ours (pucb)")),
+    ],
+)
+def test_algorithms_that_share_a_label_have_their_own_lines(labels: dict[str, str], names: tuple[str, str]) -> None:
+    cells = with_labels(**labels)
+    found = chart("frontier", *cells)
+    private = [line for line in found.lines if not line.name.free]
+    assert [line.x.tolist() for line in private] == [[1.0, 4.0]] * 2
+    assert private[1].y == pytest.approx(2.0 * private[0].y)
+    assert [line.shades for line in private] == [palette_of(cells)[name] for name in ("bernstein_vi", "pucb")]
+    texts = {text.replace(", central", "") for text in labels_of(found, private)}
+    assert texts == {*names}
+    assert len(set(labels_of(found, found.lines))) == len(found.lines) == 4
+    curves = chart("curves", *cells)
+    assert len(set(labels_of(curves, curves.lines))) == len(curves.lines) == 6
+
+
+def test_a_cell_and_an_algorithm_that_share_a_label_have_different_names() -> None:
+    ours = labelled(report_cell(of("bernstein_vi", jdp(1.0))), cell_label="Ours")
+    theirs = labelled(report_cell(of("pucb", jdp(1.0))), algorithm_label="Ours")
+    found = chart("frontier", ours, theirs)
+    assert labels_of(found, found.lines) == ["Ours, bernstein_vi", "Ours (pucb)"]
+
+
+def test_a_label_like_the_name_of_another_line_joins_no_algorithms() -> None:
+    cells = [
+        labelled(report_cell(of(name, jdp(1.0))), algorithm_label=label)
+        for name, label in (("bernstein_vi", "Ours"), ("private_ucb_vi", "Ours"), ("pucb", "Ours (bernstein_vi)"))
+    ]
+    assert [line.x.tolist() for line in chart("frontier", *cells).lines] == [[1.0]] * 3
+
+
+def test_algorithms_that_share_a_label_count_as_several_curves() -> None:
+    others = [report_cell(of("private_ucb_vi", privacy)) for privacy in (NONE, jdp(1.0), jdp(4.0))]
+    curves = [one for one in report_charts([*with_labels(algorithm_label="Ours"), *others]) if "curves" in one.name]
+    assert [len(one.lines) for one in curves] == [6, 6]
+    assert not any("left out" in one.caption for one in curves)
