@@ -207,11 +207,15 @@ def seeds_sentence(cells: Sequence[ReportCell], scale: ValueScale, what: str) ->
     return f"{told}."
 
 
+def lines_of(grid: Grid) -> list[Line]:
+    """Return the lines of all panels."""
+    return [line for row in grid for panel in row if panel is not None for line in panel.lines]
+
+
 def cuts_intervals(grid: Grid, axis: Axis) -> bool:
     """Whether an interval reaches beyond the axis of the values."""
-    lines = [line for row in grid for panel in row if panel is not None for line in panel.lines]
     low, high = axis.limits
-    return any(bool((line.low < low).any() or (line.high > high).any()) for line in lines)
+    return any(bool((line.low < low).any() or (line.high > high).any()) for line in lines_of(grid))
 
 
 def cut_sentence(grid: Grid, axis: Axis, what: str) -> str:

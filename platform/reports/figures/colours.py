@@ -93,6 +93,8 @@ _DASHES: Mapping[str, Any] = {"none": "-", "jdp": "-", "shuffle": (0, (1, 1.4)),
 _OTHER_DASHES = (0, (5, 1.5, 1.2, 1.5))
 _MARKERS: Mapping[str, Sequence[str]] = {"jdp": ("o", "^", "v", "h"), "ldp": ("s", "D", "d", "p")}
 _OTHER_MARKERS = ("P", "X", "*", "8")
+MARKER_WORDS = {"o": "circles", "s": "squares", "P": "plus signs"}
+"""Names of the markers of the best noise of each trust model."""
 _THIN = 0.62
 
 

@@ -18,6 +18,7 @@ from dprl.platform.reports.figures.building import (
     charts_of,
     cut_sentence,
     headline_quantity,
+    lines_of,
     panel_grid,
     range_of,
     seeds_sentence,
@@ -94,7 +95,7 @@ def _chart(unproved: str, cells: Sequence[ReportCell], lines: Lines, about: tupl
         return [Panel(title, tuple(found), unlearned_level(part, quantity))]
 
     grid, left_out = panel_grid(cells, lines, panels, along=bool(epsilon), low=metric.better == "low")
-    flat = [line for row in grid for panel in row if panel is not None for line in panel.lines]
+    flat = lines_of(grid)
     unit = unit_of(cell.row for cell in cells)
     at = f" (certified \u03b5 = {epsilon})" if epsilon else ""
     log = metric.over == "sum"
@@ -102,7 +103,9 @@ def _chart(unproved: str, cells: Sequence[ReportCell], lines: Lines, about: tupl
     seeds = seeds_sentence(cells, scale, "bands of whole curves")
     x = Axis(f"{unit.capitalize()}s{at}", f"{unit.capitalize()}s{at}", log, ends, counts=True)
     y = scale.axis(quantity.label, grid, range_of(metric, cells[0]))
-    told = caption(_what(metric, unit), seeds, cut_sentence(grid, y, "bands"), *lines.sentences(), unproved, left_out)
+    told = caption(
+        _what(metric, unit), seeds, cut_sentence(grid, y, "bands"), *lines.sentences(flat), unproved, left_out
+    )
     title = f"{quantity.label} over {unit}s" + (f" at certified \u03b5 = {epsilon}" if epsilon else "")
     return charts_of(Chart(name, title, told, "curves", grid, x, y))
 

@@ -18,6 +18,7 @@ from dprl.platform.reports.figures.building import (
     cut_sentence,
     epsilon_axis,
     headline_quantity,
+    lines_of,
     panel_grid,
     range_of,
     seeds_sentence,
@@ -131,7 +132,7 @@ def _over_epsilon(
     seeds = "" if given else seeds_sentence(shown, scale, "intervals")
     y = scale.axis(y_title, grid, range_of(quantities[0].metric, cells[0]), short=labels[0], counts=given)
     cut = cut_sentence(grid, y, "intervals")
-    told = caption(meaning, seeds, cut, *lines.sentences(), unproved_sentence(cells, lines), left_out)
+    told = caption(meaning, seeds, cut, *lines.sentences(lines_of(grid)), unproved_sentence(cells, lines), left_out)
     return charts_of(Chart(name, title, told, "points", grid, epsilon_axis(shown), y))
 
 

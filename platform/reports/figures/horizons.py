@@ -15,6 +15,7 @@ from dprl.platform.reports.figures.building import (
     charts_of,
     cut_sentence,
     headline_quantity,
+    lines_of,
     panel_grid,
     range_of,
     seeds_sentence,
@@ -52,7 +53,7 @@ def horizon_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "h
     x = Axis("Horizon (steps)", "Horizon", False, (horizons[0] - room, horizons[-1] + room), tuple(horizons))
     y = scale.axis(quantity.label, grid, range_of(quantity.metric, max(shown, key=lambda cell: cell.row[HORIZON])))
     seeds = seeds_sentence(shown, scale, "intervals")
-    told = caption(seeds, cut_sentence(grid, y, "intervals"), *lines.sentences(), left_out)
+    told = caption(seeds, cut_sentence(grid, y, "intervals"), *lines.sentences(lines_of(grid)), left_out)
     return charts_of(Chart(name, f"{quantity.label} against the horizon", told, "points", grid, x, y))
 
 

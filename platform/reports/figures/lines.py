@@ -19,8 +19,8 @@ from dprl.platform.reports.cell_texts import (
     trust_word,
 )
 from dprl.platform.reports.comparing.report_cells import ReportCell
-from dprl.platform.reports.figures.charts import Fill, LineName
-from dprl.platform.reports.figures.colours import Look, Palette, Shades, look
+from dprl.platform.reports.figures.charts import Fill, Line, LineName
+from dprl.platform.reports.figures.colours import MARKER_WORDS, Look, Palette, Shades, look
 from dprl.platform.reports.number_texts import epsilon_text, power_text
 
 EPISODES = "episodes"
@@ -187,9 +187,12 @@ class Lines:
         model = model_of(cell)
         return look(model, self._noises[model].index(_noise_of(cell.row)))
 
-    def sentences(self) -> list[str]:
-        """Return delta, if labels do not have it, and the meaning of heavy and thin lines."""
-        told = [_delta_sentence(self.deltas)]
+    def sentences(self, drawn: Iterable[Line]) -> list[str]:
+        """Return delta, if labels do not have it, and the meaning of line weights, or of markers if no line joins any.
+
+        drawn: the lines of the chart.
+        """
+        told, joined = [_delta_sentence(self.deltas)], {line.look for line in drawn if len(line.x) > 1}
         for model, kinds in self._noises.items():
             if len(kinds) < 2:
                 continue
@@ -197,8 +200,11 @@ class Lines:
             names = [" ".join(word for word in kind if word not in shared) or "default" for kind in kinds]
             what = trust_word(model)
             more = [f"and {len(names) - _MOST_NOISES} more"] if len(names) > _MOST_NOISES else []
-            thin = ", ".join(names[1:_MOST_NOISES] + more)
-            told.append(f"Noise, {what}: {names[0]} (heavy lines); {thin} (thin lines).")
+            others = ", ".join(names[1:_MOST_NOISES] + more)
+            best, *rest = (look(model, noise) for noise in range(len(kinds)))
+            heavy = "heavy lines" if best in joined else MARKER_WORDS[best.marker]
+            thin = "thin lines" if joined & {*rest} else "other markers"
+            told.append(f"Noise, {what}: {names[0]} ({heavy}); {others} ({thin}).")
         return told
 
 

@@ -282,11 +282,30 @@ def test_titles_of_panels_do_not_name_the_setting_of_the_x_axis() -> None:
 
 
 def test_the_best_noise_has_heavy_lines_and_the_printed_one_thin_lines() -> None:
-    counters = ("binary_tree", "kary_tree")
-    found = chart("frontier", *(report_cell(of("bernstein_vi", jdp(1.0, counter=name))) for name in counters))
-    assert "Noise, central: kary_tree (heavy lines); binary_tree (thin lines)." in found.caption
-    weights = {line.name.words: line.look.weight for line in found.lines}
-    assert weights["kary_tree",] > weights["binary_tree",]
+    privacies = [jdp(epsilon, counter=name) for name in ("binary_tree", "kary_tree") for epsilon in (1.0, 4.0)]
+    for name in ("frontier", "curves"):
+        found = chart(name, *(report_cell(of("bernstein_vi", privacy)) for privacy in privacies))
+        assert "Noise, central: kary_tree (heavy lines); binary_tree (thin lines)." in found.caption
+        weights = {line.name.words[0]: line.look.weight for line in found.lines}
+        assert weights["kary_tree"] > weights["binary_tree"]
+
+
+@pytest.mark.parametrize(
+    ("proved", "printed", "told"),
+    [
+        ([jdp(1.0)], [jdp(1.0)], "central: certified (circles); printed (other markers)."),
+        ([jdp(1.0), jdp(2.0)], [jdp(1.0)], "central: certified (heavy lines); printed (other markers)."),
+        ([jdp(1.0)], [jdp(1.0), jdp(2.0)], "central: certified (circles); printed (thin lines)."),
+        ([LDP, jdp(1.0), jdp(2.0)], [LDP], "local: certified (squares); printed (other markers)."),
+    ],
+)
+def test_the_caption_names_the_markers_of_noise_that_no_line_joins(
+    proved: list[dict[str, Any]], printed: list[dict[str, Any]], told: str
+) -> None:
+    privacies = [*proved, *({**privacy, "calibration": "printed"} for privacy in printed)]
+    cells = [report_cell(of("private_ucb_vi", privacy)) for privacy in privacies]
+    assert f"Noise, {told}" in chart("frontier", *cells).caption
+    assert "(heavy lines); printed (thin lines)." in chart("curves", *cells).caption
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -12,6 +12,7 @@ from dprl.algorithms import ALGORITHMS
 from dprl.platform.reports.figures.colours import (
     BLUE,
     HUES,
+    MARKER_WORDS,
     NEUTRAL,
     NO_PRIVACY,
     VERMILION,
@@ -95,3 +96,8 @@ def test_trust_models_differ_in_dashes_and_markers() -> None:
     assert (central.marker, local.marker, look("none").marker) == ("o", "s", "")
     assert printed.weight < central.weight
     assert printed.marker != central.marker
+
+
+def test_captions_have_words_for_the_markers_of_all_trust_models() -> None:
+    words = [MARKER_WORDS[look(model).marker] for model in ("jdp", "ldp", "shuffle", "of_a_plugin")]
+    assert words == ["circles", "squares", "plus signs", "plus signs"]
