@@ -32,8 +32,8 @@ from dprl.platform.results.summary import per_episode
 
 _WIDTH, _HEIGHT, _LEGEND_LINE = 5.0, 3.9, 0.22
 """Size of a panel with its axis titles, and height of a line of its legend, in inches."""
-_LEFT, _RIGHT, _ABOVE, _BELOW = 1.05, 0.15, 0.6, 0.6
-"""Margins around the axes of a panel, in inches."""
+_LEFT, _RIGHT, _ABOVE, _BELOW = 1.05, 0.26, 0.6, 0.6
+"""Margins around the axes of a panel, in inches; half of the widest tick text, such as 12.5M, fits at the right."""
 _EPISODE_SIZE = 6.6, 5.2
 """Size of the figure of an episode, in inches."""
 _LIMIT = {"color": VERMILION.line, "ls": (0, (5, 2)), "lw": 1.0}

@@ -138,6 +138,18 @@ def test_the_legend_of_the_gaps_covers_no_data_and_nothing_is_cut_off(drawn: lis
     assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
+@pytest.mark.parametrize(("blocks", "last"), [(200, "200k"), (12_500, "12.5M")])
+def test_the_last_number_of_episodes_is_inside_the_figure(blocks: int, last: str, drawn: list[Figure]) -> None:
+    one = cell(jdp(1))
+    rows = records(one)
+    rows["episode"] *= blocks
+    cell_figure(rows, one, one.certificate().to_dict())
+    (figure,) = drawn
+    tick = figure.axes[1].get_xticklabels()[-1]
+    assert tick.get_text() == last
+    assert tick.get_window_extent().x1 < figure.bbox.x1
+
+
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_gaps_of_few_seeds_have_no_band(seeds: int, drawn: list[Figure]) -> None:
     draw_cell(game_cell(jdp(1), seeds=seeds))
