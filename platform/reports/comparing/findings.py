@@ -10,6 +10,7 @@ from typing import NamedTuple
 from dprl.platform.reports.cell_texts import algorithm_name
 from dprl.platform.reports.comparing.declared import SAME_EPSILON
 from dprl.platform.reports.comparing.groups import Group
+from dprl.platform.reports.comparing.noise import NoiseRatio, noise_clause, noise_ratio
 from dprl.platform.reports.comparing.report_cells import ReportCell, clip_norm, clips_alike
 from dprl.platform.reports.inference.effects import Effect
 
@@ -37,7 +38,8 @@ class Rival(NamedTuple):
     a ratio on the log scale; None if both algorithm and noise differ, because a ratio would mix both. p_value: of the
     declared test, adjusted for its family; NaN without one. significant: None without a test. declared: whether the
     comparison is declared; it may still have too few seeds for a test. behind: whether the cell is significantly worse
-    than the best one; a significant difference of means need not mean so for geometric means.
+    than the best one; a significant difference of means need not mean so for geometric means. noise: a clause on its
+    noise relative to that of the best cell, '' if equal, unknown, or the only difference.
     """
 
     place: int
@@ -47,6 +49,7 @@ class Rival(NamedTuple):
     significant: bool | None
     declared: bool
     behind: bool = False
+    noise: str = ""
 
     @property
     def mixed(self) -> bool:
@@ -89,6 +92,19 @@ class Finding:
     def algorithm(self) -> str:
         """The name of its algorithm. Raises ValueError where there is none."""
         return algorithm_name(self.cell.row)
+
+    @property
+    def noise_ratios(self) -> dict[str, NoiseRatio]:
+        """The noise of the best cell relative to the best cell of each other algorithm, by the algorithm's name.
+
+        If the algorithm has cells with the same noise as the best cell, the ratio is 1.
+        """
+        found: dict[str, NoiseRatio] = {}
+        for cell in filter(self.budget.allows, self.group.cells):
+            name, ratio = algorithm_name(cell.row), noise_ratio(self.cell, cell)
+            if name != self.algorithm and (name not in found or ratio.value == 1.0):
+                found[name] = ratio
+        return found
 
     @property
     def place(self) -> int:
@@ -164,12 +180,15 @@ def rival_of(group: Group, best: int, places: Sequence[int]) -> Rival | None:
     place = places[0]
     differs_in = group.factors[place].differences(group.factors[best])
     effect = None if set(differs_in) >= _MIXED else group.effect(place, best)
+    noise = ""
+    if {"algorithm", "constants"} & set(differs_in):
+        noise = noise_clause([noise_ratio(group.cells[place], group.cells[best])])
     comparison = group.comparison(best, place)
     if comparison is None or not comparison.test.tested:
-        return Rival(place, differs_in, effect, math.nan, None, comparison is not None)
+        return Rival(place, differs_in, effect, math.nan, None, comparison is not None, noise=noise)
     test = comparison.test
     behind = group.metric is not None and test.better(group.metric.better) == best
-    return Rival(place, differs_in, effect, test.adjusted, test.significant, declared=True, behind=behind)
+    return Rival(place, differs_in, effect, test.adjusted, test.significant, declared=True, behind=behind, noise=noise)
 
 
 def reference_of(group: Group, best: int) -> int | None:

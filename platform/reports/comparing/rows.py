@@ -142,7 +142,7 @@ def _next_best(finding: Finding) -> str:
     if not rival.mixed:
         return rival_text(group, rival)
     at_equal = "no cell has the same noise" if equal is None else f"at equal noise {rival_text(group, equal)}"
-    return f"{group.names[rival.place]}: {MIXED}; {at_equal}"
+    return f"{group.names[rival.place]}: {MIXED}{rival.noise}; {at_equal}"
 
 
 def _short(finding: Finding) -> str:
@@ -152,7 +152,7 @@ def _short(finding: Finding) -> str:
         return ""
     if rival.mixed:
         equal = finding.other_algorithm
-        return MIXED if equal is None else f"{comparison_text(equal)} at equal noise"
+        return comparison_text(rival) if equal is None else f"{comparison_text(equal)} at equal noise"
     return comparison_text(rival)
 
 

@@ -18,6 +18,7 @@ from dprl.platform.reports.cell_texts import (
 )
 from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of, other_clipping, rival_of
 from dprl.platform.reports.comparing.groups import Group
+from dprl.platform.reports.comparing.noise import noise_clause, schedule_remedy
 from dprl.platform.reports.inference.effects import Effect, Estimate
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reports.number_texts import delta_number, effect_text, epsilon_text, estimate_text, rounded
@@ -25,9 +26,10 @@ from dprl.platform.reports.records import is_gap, results_in
 
 NO_TEST = f"fewer than {FEWEST_SEEDS} seeds: no test"
 MIXED = "algorithm and noise differ"
-_GROWTH = "algorithm.replan_growth"
 _EXTREME = {"low": "lowest", "high": "highest"}
 _USES_BUDGET = 0.9
+_MOST_NAMED = 2
+"""Most algorithms named in a clause on noise; of more it has the number."""
 _LONGEST = 35
 """Longest list of environments in a sentence, in characters; of longer ones it has the number."""
 
@@ -54,11 +56,11 @@ def rival_text(group: Group, rival: Rival) -> str:
 def comparison_text(rival: Rival) -> str:
     """Return the effect of a rival against the best cell and its test, without names."""
     if rival.effect is None:
-        return MIXED
+        return f"{MIXED}{rival.noise}"
     own = "algorithm" if "algorithm" in rival.differs_in else "noise"
     others = [factor for factor in rival.differs_in if factor != own]
     unlike = f"; other {' and '.join(others)}" if others else ""
-    return f"{effect_text(rival.effect)} ({_significance_text(rival)}{unlike})"
+    return f"{effect_text(rival.effect)} ({_significance_text(rival)}{unlike}){rival.noise}"
 
 
 def _significance_text(rival: Rival) -> str:
@@ -171,12 +173,24 @@ def _of_several(told: Sequence[Finding], what: str) -> str:
     for each in told:
         by_model.setdefault(each.budget.model, set()).add(each.algorithm)
     if len(set.union(*by_model.values())) == 1:
-        return f"{told[0].algorithm} has the {what} at every certified privacy budget{untested}"
+        return f"{told[0].algorithm} has the {what} at every certified privacy budget{untested}{_noise(told)}"
     if all(len(winners) == 1 for winners in by_model.values()):
-        first, *others = [(next(iter(winners)), _model_text(model)) for model, winners in by_model.items()]
-        rest = ", ".join(f"{name} under {model}" for name, model in others)
-        return f"{first[0]} has the {what} under {first[1]}, {rest}{untested}"
+        first, *others = [(next(iter(winners)), _under(told, model)) for model, winners in by_model.items()]
+        rest = ", ".join(f"{name} {under}" for name, under in others)
+        return f"{first[0]} has the {what} {first[1]}, {rest}{untested}"
     return f"The algorithm with the {what} depends on the privacy budget{untested}"
+
+
+def _under(told: Sequence[Finding], model: str) -> str:
+    return f"under {_model_text(model)}{_noise([each for each in told if each.budget.model == model])}"
+
+
+def _noise(told: Sequence[Finding]) -> str:
+    """Return a clause on the noise of the best cells where other algorithms have no cell with the same noise."""
+    ratios = [(name, ratio) for each in told for name, ratio in each.noise_ratios.items()]
+    names = {name: None for name, ratio in ratios if ratio.unequal}
+    others = [*names] if len(names) <= _MOST_NAMED else [f"{len(names)} other algorithms"]
+    return noise_clause([ratio for name, ratio in ratios if name in names], others)
 
 
 def _leads(told: Sequence[Finding]) -> tuple[list[Finding], Counter[str]]:
@@ -190,7 +204,8 @@ def _partly(told: Sequence[Finding], at: str, places: str) -> str:
     (first, count), *others = _leads(told)[1].most_common()
 
     def where(name: str) -> str:
-        return _environments([each for each in told if each.ahead and each.algorithm == name], told)
+        leading = [each for each in told if each.ahead and each.algorithm == name]
+        return f"{_environments(leading, told)}{_noise(leading)}"
 
     if not others:
         return f"Only {first} is significantly best, {at} {count} of {places}{where(first)}"
@@ -314,25 +329,14 @@ def _mixed(chosen: Sequence[Finding]) -> list[str]:
             continue
         name = algorithm_name(each.group.cells[rival.place].row)
         mixed = MIXED if name != each.algorithm else "settings and noise differ"
-        text = f"{mixed} between the best cell and the next best ({name})"
+        text = f"{mixed} between the best cell and the next best ({name}){rival.noise}"
         if equal is None:
-            text += f"; no cell of another algorithm has the same noise{_remedy(each, rival)}"
+            remedy = schedule_remedy(each.cell, each.group.cells[rival.place], rival.differs_in)
+            text += f"; no cell of another algorithm has the same noise{remedy}"
         else:
             text += f"; at equal noise, {rival_text(each.group, equal)}"
         told.setdefault(text, []).append(_model_text(each.budget.model))
     return [f"Under {' and '.join(models)}, {text}." for text, models in told.items()]
-
-
-def _remedy(each: Finding, rival: Rival) -> str:
-    """Return how the noise may become equal if the schedules of releases differ, else ''."""
-    cells = each.cell, each.group.cells[rival.place]
-    growths, releases = (
-        {source.get(key) for source in found}
-        for found, key in (([cell.row for cell in cells], _GROWTH), ([cell.certificate for cell in cells], "releases"))
-    )
-    if len(growths) == 1 or len(releases) == 1 or not set(rival.differs_in) <= {"algorithm", "noise", "constants"}:
-        return ""
-    return f" (their counters are for different numbers of releases: set the same {_GROWTH} in both)"
 
 
 def _gaps(each: Finding) -> list[Metric]:

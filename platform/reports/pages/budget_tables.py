@@ -170,7 +170,8 @@ class BudgetTables:
         cell = finding.group.cells[rival.place]
         settings = settings_of(finding.group, cell) if "algorithm" not in rival.differs_in else ()
         effect = "" if rival.effect is None else effect_text(rival.effect).partition(" [")[0]
-        return beside(self.names.plain(cell), effect, _tag(rival), small(settings))
+        noise = (rival.noise.removeprefix(", "),) if rival.noise else ()
+        return beside(self.names.plain(cell), effect, _tag(rival), small((*settings, *noise)))
 
 
 def _budget_cells(finding: Finding, *, first: bool) -> list[Inline]:
