@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from dprl.platform.reports.comparing.findings import Finding, Rival, findings_of
-from dprl.platform.reports.comparing.groups import Group
+from dprl.platform.reports.comparing.groups import Group, standing_text
 from dprl.platform.reports.comparing.sentences import MIXED, budget_text, comparison_text, rival_text
 from dprl.platform.reports.inference.effects import Effect
 from dprl.platform.reports.number_texts import effect_text, estimate_text
@@ -107,7 +107,7 @@ class Answer:
     need: trust model and budget in words. best: its name, '' if no cell is within the budget. value: its headline with
     its interval. next_best: the next cell of another algorithm or noise, with its ratio to the best one and the test;
     where both differ, the ratio at equal noise. cost: the ratio to the same algorithm without privacy. note: further
-    remarks. short: next_best without names.
+    remarks. short: next_best with a shorter name.
     """
 
     need: str
@@ -150,10 +150,17 @@ def _short(finding: Finding) -> str:
     rival = finding.next_best
     if rival is None:
         return ""
-    if rival.mixed:
-        equal = finding.other_algorithm
-        return comparison_text(rival) if equal is None else f"{comparison_text(equal)} at equal noise"
-    return comparison_text(rival)
+    equal = finding.other_algorithm
+    if rival.mixed and equal is not None:
+        return f"{_short_name(finding, equal)}: {comparison_text(equal)} at equal noise"
+    return f"{_short_name(finding, rival)}: {comparison_text(rival)}"
+
+
+def _short_name(finding: Finding, rival: Rival) -> str:
+    """Return a rival's name without its privacy, unless it is then that of the best cell."""
+    group = finding.group
+    names = [group.names[i].replace(f", {standing_text(group.cells[i])}", "") for i in (rival.place, finding.place)]
+    return names[0] if names[0] != names[1] else group.names[rival.place]
 
 
 def _note(finding: Finding) -> str:

@@ -41,13 +41,13 @@ def test_a_ratio_that_mixes_algorithm_and_noise_is_not_given() -> None:
     assert any(MIXED in sentence and "at equal noise" in sentence for sentence in lead([group]))
     (answer,) = answers_of(group)
     effect = "10\u00d7 [7.8, 13] (significant, p = 0.0011)"
-    assert answer.short == f"{effect} at equal noise"
+    assert answer.short == f"private_ucb_vi one_hot: {effect} at equal noise"
     first = "private_ucb_vi separate, jdp, certified \u03b5 = 1, holds: algorithm and noise differ"
     assert answer.next_best == f"{first}; at equal noise {group.names[2]}: {effect}"
     group, (alone,) = found(*cells[:2])
     assert alone.other_algorithm is None
     (answer,) = answers_of(group)
-    assert answer.short == "algorithm and noise differ"
+    assert answer.short == "private_ucb_vi: algorithm and noise differ"
     assert answer.next_best.endswith(": algorithm and noise differ; no cell has the same noise")
 
 

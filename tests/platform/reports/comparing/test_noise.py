@@ -105,7 +105,7 @@ def test_an_answer_names_the_next_best_cell_and_its_noise() -> None:
     clause = f"algorithm and noise differ, with 1.8 times the noise of a count {SCHEDULE}"
     full, short = answer_of(both(173.0, 316.0))
     assert full == f"Paper, jdp, certified \u03b5 = 1, holds: {clause}; no cell has the same noise"
-    assert short == clause
+    assert short == f"Paper: {clause}"
     assert f"the next best (Paper), {clause.partition(', ')[2]}; no cell" in " ".join(
         lead(groups_of(both(173.0, 316.0)))
     )
