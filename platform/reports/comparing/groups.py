@@ -16,6 +16,7 @@ from dprl.platform.errors import broken_rule, suggestion
 from dprl.platform.reports.cell_texts import (
     DIGESTS,
     ENV_NAMING,
+    Row,
     algorithm_name,
     environment_keys,
     environment_name,
@@ -181,17 +182,28 @@ def _group(members: Sequence[ReportCell], told: Sequence[str], *, long: bool) ->
     return Group(" ".join(words), metric, tuple(members[i] for i in np.argsort(values, kind="stable")))
 
 
+def algorithm_names(row: Row) -> set[str]:
+    """Return the name and the label of a cell's algorithm."""
+    return {str(row["algorithm.name"]), algorithm_name(row)}
+
+
 def with_comparison(groups: Sequence[Group], one: str, other: str) -> list[Group]:
     """Return the groups with the comparisons of `one` and `other` declared, too. Raises UserError.
 
-    Each is the name of an algorithm, the name or label of a cell, or the first digits of its digest. Two cells are
-    compared whatever they differ in; if a name has several cells, those with the same privacy and noise are compared.
+    Each is the name or label of an algorithm, the name or label of a cell, or the first digits of its digest. Two cells
+    are compared whatever they differ in; if a name has several cells, those with the same privacy and noise are
+    compared.
     """
+    rows = [cell.row for group in groups for cell in group.cells]
     for name in (one, other):
         if not any(_places(group, name) for group in groups):
-            known = sorted({str(cell.row["algorithm.name"]) for group in groups for cell in group.cells})
             rule = "must be algorithms, labels or digests of cells"
+            known = sorted({known for row in rows for known in algorithm_names(row)})
             raise broken_rule("--compare", rule, name, suggestion(name, known))
+        algorithms = sorted({str(row["algorithm.name"]) for row in rows if name in algorithm_names(row)})
+        if len(algorithms) > 1:
+            rule = f"must name one algorithm, and this is a label of {' and '.join(algorithms)}"
+            raise broken_rule("--compare", rule, name, "name two cells by their digests in report.csv")
     asked = [replace(group, asked=tuple(_pairs(group, one, other))) for group in groups]
     if not any(group.asked for group in asked):
         rule = "must have cells of the same environment, privacy and noise"
@@ -216,5 +228,5 @@ def _places(group: Group, name: str) -> list[int]:
     """Return the places of the cells of that name."""
     rows = [cell.row for cell in group.cells]
     by_digest = [i for i, row in enumerate(rows) if len(name) >= _FEWEST_DIGITS and str(row["cell"]).startswith(name)]
-    names = [(row["algorithm.name"], row.get("label"), group.names[i]) for i, row in enumerate(rows)]
+    names = [{*algorithm_names(row), row.get("label"), group.names[i]} for i, row in enumerate(rows)]
     return by_digest or [i for i, known in enumerate(names) if name in known]

@@ -9,6 +9,7 @@ import pytest
 
 from dprl.platform.errors import UserError
 from dprl.platform.reports.comparing.groups import groups_of, with_comparison
+from dprl.platform.reports.comparing.report_cells import ReportCell
 from tests.platform.reports.comparing.cases import report_cell
 
 SCALE = "algorithm.bonus_scale"
@@ -54,3 +55,35 @@ def test_two_algorithms_are_compared_at_the_same_privacy_and_noise() -> None:
 def test_what_cannot_be_compared_is_refused(names: tuple[str, str], told: str) -> None:
     with pytest.raises(UserError, match=told):
         with_comparison(groups_of(CELLS), *names)
+
+
+def labelled(*labels: str) -> list[ReportCell]:
+    cells = zip(CELLS, labels, strict=True)
+    return [replace(cell, row={**cell.row, "algorithm_label": label}) for cell, label in cells]
+
+
+def test_two_algorithms_are_named_by_their_labels() -> None:
+    cells = labelled("Ours", "Paper", "Paper", "Paper")
+    (asked,) = with_comparison(groups_of(cells), "Paper", "Ours")
+    (by_name,) = with_comparison(groups_of(cells), "pucb", "private_ucb_vi")
+    assert asked.asked == by_name.asked != ()
+
+
+def test_labels_distinguish_settings_of_one_algorithm() -> None:
+    cells = labelled("Ours", "Slow", "Slow", "Fast")
+    (asked,) = with_comparison(groups_of(cells), "Ours", "Fast")
+    ((one, other),) = asked.asked
+    assert [asked.cells[i].row["algorithm_label"] for i in (one, other)] == ["Ours", "Fast"]
+
+
+@pytest.mark.parametrize("name", ["Both", "pucb"])
+def test_a_label_of_two_algorithms_is_refused_with_their_names(name: str) -> None:
+    cells = labelled(name, name, name, name)
+    told = f"--compare: must name one algorithm, and this is a label of private_ucb_vi and pucb, got '{name}'"
+    with pytest.raises(UserError, match=told):
+        with_comparison(groups_of(cells), name, str(cells[0].row["cell"]))
+
+
+def test_a_misspelt_label_is_suggested() -> None:
+    with pytest.raises(UserError, match="Paper"):
+        with_comparison(groups_of(labelled("Ours", "Paper", "Paper", "Paper")), "Papr", "Ours")
