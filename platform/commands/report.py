@@ -81,6 +81,7 @@ def _answers(found: SweepReport) -> list[Block]:
     from dprl.platform.reports.comparing.sentences import heading, lead
     from dprl.platform.reports.documents.blocks import Heading, Paragraph, Table
     from dprl.platform.reports.pages.cell_tables import needed_tables
+    from dprl.platform.reports.pages.comparison import no_ratio
 
     blocks: list[Block] = [Paragraph(line, "", "not finished") for line in found.missing]
     if answer := heading(found.groups):
@@ -91,6 +92,8 @@ def _answers(found: SweepReport) -> list[Block]:
         rows = [[each.need, each.best or each.note, each.value, each.cost, each.short] for each in answers_of(group)]
         if rows:
             blocks.append(Table.of_texts(_HEADERS, rows, _HEADERS))
+    if found.compared is not None and (reason := no_ratio(found.groups, *found.compared)):
+        blocks.append(Paragraph(reason, "lead"))
     return [*blocks, *needed_tables(found.cells)]
 
 

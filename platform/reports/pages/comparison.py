@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -9,7 +10,9 @@ from typing import NamedTuple
 from dprl.platform.configs.varying import varies
 from dprl.platform.reports.cell_texts import ENV_NAMING, Row, environment_name, plain, setting_text
 from dprl.platform.reports.comparing.declared import compatible, declared_pairs
-from dprl.platform.reports.comparing.groups import NAMED, Group
+from dprl.platform.reports.comparing.groups import NAMED, Group, algorithm_names
+from dprl.platform.reports.comparing.noise import noise_ratio
+from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.documents.blocks import Block, Heading, Paragraph, Section, Table
 from dprl.platform.reports.tables import episode_reached
 from dprl.platform.reports.verdicts import privacy_text
@@ -39,7 +42,8 @@ class _Pair(NamedTuple):
 def halving_comparison(groups: Sequence[Group], one: str, other: str) -> list[Block]:
     """Return sections on algorithm `one` against `other`, and on the noise of each; [] without any pair.
 
-    They have the declared comparisons of private cells with equal scales, so no ratio mixes two effects.
+    They have the declared comparisons of private cells with equal scales, so no ratio mixes two effects. Without a pair
+    of the two algorithms the first block has the reason.
     """
     pairs = [pair for group in groups for pair in _algorithm_pairs(group, one, other)]
     noises = [pair for group in groups for pair in _noise_pairs(group)]
@@ -58,18 +62,78 @@ def halving_comparison(groups: Sequence[Group], one: str, other: str) -> list[Bl
             noises,
         ),
     )
-    return [section for section in sections if section is not None]
+    reason = no_ratio(groups, one, other)
+    told: list[Block] = [Paragraph(reason, "note")] if reason else []
+    return [*told, *(section for section in sections if section is not None)]
+
+
+def no_ratio(groups: Sequence[Group], one: str, other: str) -> str:
+    """Return the reason for having no ratio of episodes to half regret of these two, '' if there is one."""
+    if any(True for group in groups for _ in _algorithm_pairs(group, one, other)):
+        return ""
+    return f"No ratio of episodes to half regret of {other} to {one}: {_missing(groups, one, other)}."
+
+
+def _missing(groups: Sequence[Group], one: str, other: str) -> str:
+    """Return the first condition of a ratio that no two cells of these algorithms meet."""
+    cells = [cell for group in groups for cell in group.cells]
+    if one == other or not all(any(name in algorithm_names(cell.row) for cell in cells) for name in (one, other)):
+        return "this needs two algorithms, not cells"
+    private = [(group, i, j) for group in groups for i, j in _pairs_of(group, one, other)]
+    if not private:
+        return "no environment has cells of both with privacy"
+    halved = [(group, i, j) for group, i, j in private if all("halved_at" in group.cells[at].row for at in (i, j))]
+    if not halved:
+        return "no such pair of cells reports these episodes"
+    equal = [(group, i, j) for group, i, j in halved if _equal_noise(group, i, j)]
+    if not equal:
+        return "no cells of both have the same privacy and noise"
+    names = [_unequal(group, i, j) for group, i, j in equal]
+    if not all(names):
+        return "no such comparison is declared"
+    fewest = min(names, key=len)
+    return f"at equal privacy and noise, constants of the algorithms differ ({', '.join(fewest)})"
+
+
+def _pairs_of(group: Group, one: str, other: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of private cells of both algorithms."""
+    ours, theirs = (
+        [i for i, cell in enumerate(group.cells) if cell.private and name in algorithm_names(cell.row)]
+        for name in (one, other)
+    )
+    yield from ((i, j) for i, j in itertools.product(ours, theirs) if i != j)
+
+
+def _equal_noise(group: Group, one: int, other: int) -> bool:
+    first, second = group.factors[one], group.factors[other]
+    same = (first.budget, first.noise, first.ran) == (second.budget, second.noise, second.ran)
+    return same and not noise_ratio(group.cells[one], group.cells[other]).unequal
+
+
+def _unequal(group: Group, one: int, other: int) -> list[str]:
+    """Return the constants that keep two cells from having a ratio: scales, and others that both have."""
+    scales = {*_scales(group.cells[one].row)} ^ {*_scales(group.cells[other].row)}
+    shared, others = (dict(group.factors[at].constants) for at in (one, other))
+    names = {name for name, _ in scales}
+    names |= {key.rpartition(".")[2] for key in shared.keys() & others.keys() if shared[key] != others[key]}
+    return sorted(names)
 
 
 def _algorithm_pairs(group: Group, one: str, other: str) -> Iterator[_Pair]:
     keys = _varying(group)
-    for i, j in _declared(group, "algorithm"):
-        by_name = {str(group.cells[at].row["algorithm.name"]): group.cells[at] for at in (i, j)}
-        if {*by_name} == {one, other}:
-            ours, theirs = by_name[one], by_name[other]
+    for pair in _declared(group, "algorithm"):
+        cells = [group.cells[at] for at in pair]
+        ordered = [both for both in (cells, cells[::-1]) if _are(both, one, other)]
+        if ordered and _equal_noise(group, *pair):
+            ours, theirs = ordered[0]
             settings, noise = _settings(keys, {**theirs.row, **ours.row})
             key = (_environment(group), settings, privacy_text(ours.certificate), noise or "default")
             yield _Pair(key, theirs.row, ours.row)
+
+
+def _are(cells: Sequence[ReportCell], *names: str) -> bool:
+    """Whether the cells are of these algorithms, in this order."""
+    return all(name in algorithm_names(cell.row) for cell, name in zip(cells, names, strict=True))
 
 
 def _noise_pairs(group: Group) -> Iterator[_Pair]:

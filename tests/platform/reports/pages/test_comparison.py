@@ -6,12 +6,14 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.reports.comparing.groups import groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
-from dprl.platform.reports.documents.blocks import Heading, Section, Table
-from dprl.platform.reports.pages.comparison import halving_comparison
-from tests.platform.reports.cases import jdp, records, reported
+from dprl.platform.reports.documents.blocks import Heading, Paragraph, Section, Table
+from dprl.platform.reports.pages.comparison import halving_comparison, no_ratio
+from tests.platform.reports.cases import jdp, page, records, reported
 
 OURS, OTHER = "private_ucb_vi", "bernstein_vi"
 TITLE = f"{OURS} against {OTHER} at equal noise"
@@ -43,6 +45,8 @@ def compared(cells: list[ReportCell], one: str = OURS, other: str = OTHER) -> di
     """The rows of each table by header, for each heading."""
     found = {}
     for section in halving_comparison(groups_of(cells), one, other):
+        if isinstance(section, Paragraph):
+            continue
         assert isinstance(section, Section)
         heading, _, table = section.blocks
         assert isinstance(heading, Heading)
@@ -104,3 +108,48 @@ def test_cells_without_regret_or_without_privacy_are_in_no_ratio() -> None:
     assert compared(free) == {}
     optimal_from_the_start = [cell(None, name) for name in (OURS, OTHER)]
     assert compared(optimal_from_the_start) == {}
+
+
+def labelled(found: ReportCell, label: str) -> ReportCell:
+    return replace(found, row={**found.row, "algorithm_label": label})
+
+
+def test_algorithms_may_be_named_by_their_labels() -> None:
+    cells = [labelled(cell(50.0), "Ours"), labelled(cell(100.0, OTHER), "Theirs")]
+    (line,) = compared(cells, "Ours", OTHER)[f"Ours against {OTHER} at equal noise"]
+    assert line["scales 1"] == "2 (100 / 50)"
+    (line,) = compared(cells, "Theirs", "Ours")["Theirs against Ours at equal noise"]
+    assert line["scales 1"] == "0.5 (50 / 100)"
+
+
+@pytest.mark.parametrize(
+    ("cells", "why"),
+    [
+        (
+            [cell(10.0, name, {"model": "none"}) for name in (OURS, OTHER)],
+            "no environment has cells of both with privacy",
+        ),
+        ([cell(None), cell(10.0, OTHER)], "no such pair of cells reports these episodes"),
+        ([cell(200.0, replan_growth=0.0), cell(20.0, OTHER)], "no cells of both have the same privacy and noise"),
+        (
+            [cell(200.0), cell(20.0, OTHER, bonus_scale=0.1)],
+            "at equal privacy and noise, constants of the algorithms differ (bonus_scale)",
+        ),
+    ],
+)
+def test_without_a_ratio_the_page_gives_the_reason(cells: list[ReportCell], why: str) -> None:
+    told = f"No ratio of episodes to half regret of {OTHER} to {OURS}: {why}."
+    assert no_ratio(groups_of(cells), OURS, OTHER) == told
+    assert told in " ".join(page(cells, (OURS, OTHER)).replace("\\", "").split())
+
+
+def test_two_cells_have_no_ratio_of_algorithms() -> None:
+    cells = [cell(200.0), cell(20.0, OTHER)]
+    assert no_ratio(groups_of(cells), OURS, OTHER) == ""
+    assert no_ratio(groups_of(cells), OURS, "a label").endswith("this needs two algorithms, not cells.")
+
+
+def test_cells_of_one_algorithm_with_other_noise_are_in_no_ratio() -> None:
+    cells = [labelled(cell(200.0, replan_growth=0.0), "Each user"), labelled(cell(20.0), "Schedule")]
+    assert compared(cells, "Each user", "Schedule") == {}
+    assert no_ratio(groups_of(cells), "Each user", "Schedule").endswith("have the same privacy and noise.")
