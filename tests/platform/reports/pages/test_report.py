@@ -227,6 +227,13 @@ def test_a_plugins_sweep_is_not_reported_without_it(
     assert not page.exists()
 
 
+def test_the_terminal_says_why_there_is_no_ratio(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads(output(capsys, copy, "small", "--json"))["cells"]
+    one, other = [row["cell"] for row in rows if row["group"] == rows[0]["group"]][:2]
+    shown = output(capsys, copy, "small", "--compare", one, other)
+    assert f"No ratio of episodes to half regret of {other} to {one}: this needs two algorithms" in shown
+
+
 def test_what_cannot_be_asked_for_is_refused(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = output(capsys, home, "small", "small", code=2)
     assert "--out: must be given with several sweeps, got None; write e.g. --out report\n" in told
