@@ -18,8 +18,6 @@ from dprl.platform.reports.number_texts import power_text
 
 _BAND = 0.16
 """Opacity of bands."""
-_TEXT_TINT = 0.4
-"""Tint of a label as a share of its line's."""
 _ASIDE = 0.011
 """Distance between markers of different lines at the same x, as a share of the axis."""
 _SAME_X = 0.02
@@ -139,8 +137,8 @@ def line_colour(line: Line, style: Style) -> str:
 
 
 def label_colour(line: Line, style: Style) -> str:
-    """Return the colour of a line's label: lighter for a lighter line, but less so, because text needs contrast."""
-    return _tinted(style.text_colour(line.ink), _TEXT_TINT * line.tint, style)
+    """Return the colour of a line's label, without the line's tint, because text needs contrast."""
+    return style.text_colour(line.ink)
 
 
 def _tinted(colour: str, tint: float, style: Style) -> str:

@@ -16,7 +16,7 @@ from matplotlib.transforms import Bbox
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.catalogue import report_charts
-from dprl.platform.reports.figures.colours import BLUE, Theme
+from dprl.platform.reports.figures.colours import Theme
 from dprl.platform.reports.figures.layout import compose, in_lines, spread
 from dprl.platform.reports.figures.styles import style_of, text_width
 from tests.platform.reports.cases import NONE, jdp
@@ -60,14 +60,12 @@ def test_labels_name_the_algorithm_and_cover_nothing(name: str, width: float) ->
 
 
 @pytest.mark.parametrize(("theme", "page"), [("light", "#FFFFFF"), ("dark", DARK_PAGE)])
-def test_labels_of_lighter_lines_are_lighter_and_can_be_read(theme: Theme, page: str) -> None:
-    cells = [report_cell(of("bernstein_vi", jdp(epsilon))) for epsilon in (1.0, 2.0, 4.0)]
+@pytest.mark.parametrize("algorithm", ["bernstein_vi", "private_ucb_vi"])
+def test_labels_of_lighter_lines_can_be_read(algorithm: str, theme: Theme, page: str) -> None:
+    cells = [report_cell(of(algorithm, jdp(epsilon))) for epsilon in (1.0, 2.0, 4.0)]
     (axes,) = panels_of(compose(chart("curves", *cells), style_of("paper", theme)))
     colours = {text.get_text(): to_hex(text.get_color()) for text in axes.texts}
-    seen = [contrast(colours[f"\u03b5 = {epsilon}"], page) for epsilon in (1, 2, 4)]
-    assert seen == sorted(set(seen))
-    assert seen[0] > 3.9
-    assert colours["\u03b5 = 4"] == BLUE.text_on(theme).lower()
+    assert all(contrast(colours[f"\u03b5 = {epsilon}"], page) >= 4.5 for epsilon in (1, 2, 4))
 
 
 @pytest.mark.parametrize(("width", "columns"), [(5.5, 2), (COLUMN, 1)])
