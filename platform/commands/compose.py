@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     from dprl.platform.reports.verdicts import certificate_text
     from dprl.platform.results.certificates import composed, expanded
 
-    paths = [*expanded(options.certificates)]
+    paths = [path for path, _ in expanded(options.certificates)]
     certificate = composed(paths, options.disjoint).to_dict()
     if options.out is not None:
         try:

@@ -38,15 +38,16 @@ def run(options: argparse.Namespace) -> int:
     from dprl.privacy.verification import TAKEN_AS_STATED
 
     paths = expanded(options.certificates)
-    found = {label: one for path in paths for label, one in certificates_in(path).items()}
+    names = {path: f"{path} ({label})" for path, label in paths if label}
+    found = {label: one for path, _ in paths for label, one in certificates_in(path).items()}
     results = {label: verified(label, one) for label, one in found.items()}
     with suppress(BrokenPipeError):  # the exit code is part of the answer, read to its end or not
         if options.json:
             say(as_json([_data(label, each, TAKEN_AS_STATED) for label, each in results.items()]))
         else:
             for label, each in results.items():
-                name = f"{label} ({paths[label]})" if paths.get(label) else label
-                lines = [f"{name}: {f'stands. {verdict_line(found[label])}' if each.stands else 'DOES NOT STAND'}"]
+                told = f"stands. {verdict_line(found[label])}" if each.stands else "DOES NOT STAND"
+                lines = [f"{names.get(label, label)}: {told}"]
                 if each.stands and found[label]["version"] != __version__:
                     made = f"made by dprl {found[label]['version']}"
                     lines.append(f"  {made}: its bounds may be looser, and its texts are not compared")

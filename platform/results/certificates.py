@@ -22,29 +22,29 @@ CertificateSource = str | Path | Mapping[str, Any] | Certificate
 """The path of a certificate or of a folder that holds one, its content, or the certificate itself."""
 
 
-def expanded(words: Sequence[str]) -> dict[str, str]:
+def expanded(words: Sequence[str]) -> list[tuple[str, str]]:
     """Return paths of certificates or of cells; a sweep's folder, or its name, stands for its finished cells.
 
-    A cell of a sweep has its label, '' if the sweep has no summary; other paths have ''. Raises UserError for a sweep
-    without finished cells.
+    A path is there as often as it is named. A cell of a sweep has its label beside it, '' if the sweep has no summary;
+    other paths have ''. Raises UserError for a sweep without finished cells.
     """
-    return {path: label for word in words for path, label in (_cells_of(word) or {word: ""}).items()}
+    return [found for word in words for found in (_cells_of(word) or [(word, "")])]
 
 
-def _cells_of(word: str) -> dict[str, str]:
+def _cells_of(word: str) -> list[tuple[str, str]]:
     path = Path(word)
     if path.is_file() or (path / NAME).exists():
-        return {}
+        return []
     try:
         layout = sweep_layout(home_folder(None, written=False), word)
     except UserError:  # not a sweep: reading it as a certificate tells the rule
-        return {}
+        return []
     cells = layout.finished_cells()
     if not cells:
         raise nothing_finished(layout)
     rows = layout.summary() if layout.summary_file.is_file() else pd.DataFrame({"cell": [], "label": []})
     labels = dict(zip(rows["cell"], rows["label"].astype(str), strict=True))
-    return {os.path.relpath(cell.path): labels.get(cell.path.name, "") for cell in cells}
+    return [(os.path.relpath(cell.path), labels.get(cell.path.name, "")) for cell in cells]
 
 
 def certificates_in(source: CertificateSource) -> dict[str, Mapping[str, Any]]:

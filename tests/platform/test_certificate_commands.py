@@ -171,6 +171,9 @@ def test_a_sweep_stands_for_its_finished_cells(
         assert [line.partition(": stands. ")[0] for line in told] == [f"cells/{cell} ({name})" for cell, name in named]
     assert main(["compose", "both", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["claimed"]["epsilon"] == 3.0
+    for words in (["both", "both"], ["both", f"cells/{sweep.frame['cell'][0]}"]):
+        assert main(["compose", *words]) == 2
+        assert "CERT: must name each run once" in capsys.readouterr().err
     shutil.rmtree(sweep.folder / "cells")
     assert main(["verify", "both"]) == 2
     assert "SWEEP: must be finished, and has no finished cell" in capsys.readouterr().err
