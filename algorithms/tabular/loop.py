@@ -114,8 +114,8 @@ def learning_loop(
     """Return the compiled loop of an algorithm, run(simulator, channel, bonus, tables, schedule, first, last).
 
     plan(counts, bonus, tables) is as `TabularConfig.plan`; play(simulator, policy, user) leaves the contribution of one
-    episode in simulator.device, and finds it cleared unless it is one of ours; regret(simulator, policy) is exact,
-    computed on the known environment.
+    episode in simulator.device, and finds the contribution cleared unless it is one of ours; regret(simulator, policy)
+    is exact, computed on the known environment.
 
     It plays episodes first..last (1-based, inclusive) of K and returns the summed regret and the summed share of
     saturated cells. Before an episode of the schedule, `plan` writes `tables.policy` from the released counts; then the

@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     from dprl.platform.reports.verdicts import certificate_text
     from dprl.platform.results.certificates import composed, expanded
 
-    paths = [path for path, _ in expanded(options.certificates)]
+    paths = [path for path, _ in expanded(options.certificates, whole=True)]
     certificate = composed(paths, options.disjoint).to_dict()
     if options.out is not None:
         try:
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         say(as_json(json.loads(json.dumps(certificate))))
     else:
-        say(certificate_text(f"{len(paths)} together", certificate))
+        say(certificate_text(f"{len(certificate['composition']['of'])} together", certificate))
         users = " and that no user is in two of them" if options.disjoint else ""
         say(f"Taken as stated: that the runs drew independent noise{users}. Runs with equal seed and settings did not.")
     return EXIT_DONE

@@ -9,31 +9,35 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import yaml
 
 from dprl.platform.errors import UserError, broken_rule
-from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.home import home_folder
 from dprl.platform.results.layout import nothing_finished, sweep_layout
 from dprl.privacy import Certificate, LedgerError
 from dprl.privacy.verification import Verification, compose_certificates, verify
 
 NAME = "certificate.json"
+_NOT_OF_NOISE = {"name", "label", "memory", "seed", "seeds", "audit"}
+"""Keys of a cell's config that do not change the noise of a seed."""
 CertificateSource = str | Path | Mapping[str, Any] | Certificate
 """The path of a certificate or of a folder that holds one, its content, or the certificate itself."""
 
 
-def expanded(words: Sequence[str]) -> list[tuple[str, str]]:
+def expanded(words: Sequence[str], *, whole: bool = False) -> list[tuple[str, str]]:
     """Return paths of certificates or of cells; a sweep's folder, or its name, stands for its finished cells.
 
     A path is there as often as it is named. A cell of a sweep has its label beside it, '' if the sweep has no summary;
-    other paths have ''. Raises UserError for a sweep without finished cells.
+    other paths have ''. whole: whether all cells of a sweep must be finished. Raises UserError for other sweeps, and
+    for those without finished cells.
     """
-    return [found for word in words for found in (_cells_of(word) or [(word, "")])]
+    return [found for word in words for found in (_cells_of(word, whole) or [(word, "")])]
 
 
-def _cells_of(word: str) -> list[tuple[str, str]]:
+def _cells_of(word: str, whole: bool) -> list[tuple[str, str]]:
     path = Path(word)
-    if path.is_file() or (path / NAME).exists():
+    if path.exists() and not (path / "cells").is_dir():
         return []
     try:
         layout = sweep_layout(home_folder(None, written=False), word)
@@ -42,6 +46,12 @@ def _cells_of(word: str) -> list[tuple[str, str]]:
     cells = layout.finished_cells()
     if not cells:
         raise nothing_finished(layout)
+    if whole and len(cells) < (planned := layout.planned_cells()):
+        rule, found = (
+            "must be finished, because cells that are not may have asked users, too",
+            f"{len(cells)} of {planned}",
+        )
+        raise broken_rule("SWEEP", rule, f"{found} cells of {layout.name}", f"resume with `{layout.status().command}`")
     rows = layout.summary() if layout.summary_file.is_file() else pd.DataFrame({"cell": [], "label": []})
     labels = dict(zip(rows["cell"], rows["label"].astype(str), strict=True))
     return [(os.path.relpath(cell.path), labels.get(cell.path.name, "")) for cell in cells]
@@ -105,11 +115,11 @@ def composed(sources: Sequence[CertificateSource], disjoint: bool) -> Certificat
 
 
 def _require_separate_runs(paths: Sequence[str | Path]) -> None:
-    """Raise UserError if two paths lead to one run, or to cells with equal settings and seed.
+    """Raise UserError if two paths lead to one run, or to cells that drew noise from equal settings and an equal seed.
 
     Equal certificates may be of separate runs: they state neither the seed nor the run.
     """
-    files, drawn_by = set[Path](), set[str]()
+    files, drawn = set[Path](), list[tuple[str, range]]()
     for path in map(Path, paths):
         file = (path / NAME if path.is_dir() else path).resolve()
         if file in files:
@@ -121,7 +131,25 @@ def _require_separate_runs(paths: Sequence[str | Path]) -> None:
             continue
         if not any((each["randomness"] or {}).get("entropy") == "seed" for each in certificates_in(file).values()):
             continue
-        if cell.path.name in drawn_by:  # the digest of settings and seed
-            rule = "must be of runs with independent noise, and another one has equal settings and an equal seed"
-            raise broken_rule("CERT", rule, str(path), "run one of them with another seed")
-        drawn_by.add(cell.path.name)
+        context, seeds = _noise_of(cell, str(path))
+        for other, theirs in drawn:
+            if context == other and max(seeds.start, theirs.start) < min(seeds.stop, theirs.stop):
+                rule = "must be of runs with independent noise, and another one has equal settings and an equal seed"
+                raise broken_rule("CERT", rule, str(path), "run one of them with another seed")
+        drawn.append((context, seeds))
+
+
+def _noise_of(cell: CellFolder, path: str) -> tuple[str, range]:
+    """Return the settings and sources that determine a cell's noise, and its seeds. Raises UserError.
+
+    The settings are read as text, because the plugins of the cell may be missing here.
+    """
+    try:
+        settings = yaml.safe_load(cell.experiment_file.read_text(encoding="utf-8"))
+        seeds = range(settings["seed"], settings["seed"] + settings["seeds"])
+        settings["algorithm"].pop("label", None)
+        told = {key: value for key, value in settings.items() if key not in _NOT_OF_NOISE}
+        return json.dumps([told, cell.versions().get("source_digest")], sort_keys=True, default=str), seeds
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError, DamagedCellError):
+        rule = f"must have a valid {cell.experiment_file.name} and {cell.versions_file.name} beside it"
+        raise broken_rule("CERT", rule, path, "restore the folder of the cell") from None

@@ -174,6 +174,11 @@ class SweepLayout:
         folders = (CellFolder(self.cell_folder(digest)) for digest in (grid.cells if grid is not None else ()))
         return [folder for folder in folders if folder.finished]
 
+    def planned_cells(self) -> int:
+        """The number of cells of the sweep's grid. Raises UserError."""
+        grid = Grid.read(self.grid_file)
+        return 0 if grid is None else len(grid.cells)
+
     def summary(self) -> pd.DataFrame:
         """Read the summary of a sweep. Raises UserError for a missing or damaged file."""
         try:

@@ -174,6 +174,9 @@ def test_a_sweep_stands_for_its_finished_cells(
     for words in (["both", "both"], ["both", f"cells/{sweep.frame['cell'][0]}"]):
         assert main(["compose", *words]) == 2
         assert "CERT: must name each run once" in capsys.readouterr().err
+    shutil.rmtree(sweep.folder / "cells" / sweep.frame["cell"][0])
+    assert main(["compose", "both"]) == 2
+    assert "SWEEP: must be finished, because cells that are not may have asked users" in capsys.readouterr().err
     shutil.rmtree(sweep.folder / "cells")
     assert main(["verify", "both"]) == 2
     assert "SWEEP: must be finished, and has no finished cell" in capsys.readouterr().err
@@ -198,7 +201,7 @@ def test_runs_that_share_their_noise_are_not_composed(tmp_path: Path) -> None:
     def run(name: str, **settings: Any) -> dprl.Sweep:
         env = {"name": "riverswim", "n_states": 3, "horizon": 2}
         config = {"algorithm": "private_ucb_vi", "env": env, "privacy": {"model": "jdp", "epsilon": 1.0}}
-        return dprl.run(config, name=name, storage=tmp_path, episodes=20, seeds=1, quiet=True, **settings)
+        return dprl.run(config, name=name, storage=tmp_path, episodes=20, quiet=True, **{"seeds": 1} | settings)
 
     def cell(of: dprl.Sweep) -> Path:
         return of.layout.cell_folder(of.frame["cell"][0])
@@ -210,6 +213,14 @@ def test_runs_that_share_their_noise_are_not_composed(tmp_path: Path) -> None:
         dprl.UserError, match=r"^CERT: must be of runs with independent noise, and another one has equal"
     ):
         dprl.compose(cell(first), cell(again))
+    more, copied = run("more", seeds=2, audit=False), tmp_path / "copied"
+    shutil.copytree(cell(first), copied)
+    for same in (cell(more), copied):
+        with pytest.raises(dprl.UserError, match=r"^CERT: must be of runs with independent noise"):
+            dprl.compose(cell(first), same)
+    (copied / "experiment.yaml").write_text("seed: many")
+    with pytest.raises(dprl.UserError, match=r"^CERT: must have a valid experiment.yaml and versions.json beside it"):
+        dprl.compose(cell(other), copied)
     with pytest.raises(
         dprl.UserError, match=r"^CERT: must name each run once: its noise is not independent of itself, "
     ):
