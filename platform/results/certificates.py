@@ -47,11 +47,9 @@ def _cells_of(word: str, whole: bool) -> list[tuple[str, str]]:
     if not cells:
         raise nothing_finished(layout)
     if whole and len(cells) < (planned := layout.planned_cells()):
-        rule, found = (
-            "must be finished, because cells that are not may have asked users, too",
-            f"{len(cells)} of {planned}",
-        )
-        raise broken_rule("SWEEP", rule, f"{found} cells of {layout.name}", f"resume with `{layout.status().command}`")
+        rule = "must be finished, because cells that are not may have asked users, too"
+        found = f"{len(cells)} of {planned} cells of {layout.name}"
+        raise broken_rule("SWEEP", rule, found, f"resume with `{layout.status().command}`")
     rows = layout.summary() if layout.summary_file.is_file() else pd.DataFrame({"cell": [], "label": []})
     labels = dict(zip(rows["cell"], rows["label"].astype(str), strict=True))
     return [(os.path.relpath(cell.path), labels.get(cell.path.name, "")) for cell in cells]
