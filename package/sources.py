@@ -82,7 +82,8 @@ def _hash(files: Iterable[tuple[str, bytes]]) -> str:
 
 def is_ours(file: str | Path) -> bool:
     """Whether a file is one of those whose code `source_digest` follows (plugins aside)."""
-    return any(Path(file).resolve().is_relative_to(_TOP / top) for top in _TOP_FOLDERS)
+    path = Path(file).resolve()  # '<stdin>' would be a file of the current folder
+    return path.is_file() and any(path.is_relative_to(_TOP / top) for top in _TOP_FOLDERS)
 
 
 def is_installed(file: Path) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular.blocks import BlockParts
 from dprl.algorithms.tabular.blocks import draw_block as draw_mdp_block
-from dprl.algorithms.tabular.simulator import play, play_nothing, play_stochastic, regret
+from dprl.algorithms.tabular.simulator import clear_device, play, play_stochastic, regret
 from dprl.compiled import JIT_DISABLED, no_alloc_kernel
 from dprl.privacy.queries.count_blocks import UserBlock
 from dprl.privacy.queries.count_kernels import (
@@ -42,12 +42,7 @@ class Schedule(NamedTuple):
     saturated: Float64Array
 
 
-@no_alloc_kernel
-def before_play(simulator: Any) -> None:  # noqa: ANN401
-    """Do nothing: our own kernels write every step of the device."""
-
-
-# The names `plan`, `before_play`, `play` and `regret` of this function are those of the algorithm, see `learning_loop`.
+# The names `plan`, `play` and `regret` of this function are those of the algorithm, see `learning_loop`.
 def plan(counts: Released, bonus: Any, tables: Any) -> tuple[bool, float]:  # noqa: ANN401 - each has its own
     """Write tables.policy; return (did it change, share of saturated cells)."""
     raise NotImplementedError
@@ -72,7 +67,7 @@ def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
                 current = regret(simulator, tables.policy)
         summed += current
         saturated += schedule.saturated[0]
-        before_play(simulator)
+        clear_device(simulator)
         play(simulator, tables.policy, k)
         if k < simulator.episodes:
             if k + 1 == schedule.planned[1]:  # the next plan reads the release
@@ -114,8 +109,8 @@ def learning_loop(
     """Return the compiled loop of an algorithm, run(simulator, channel, bonus, tables, schedule, first, last).
 
     plan(counts, bonus, tables) is as `TabularConfig.plan`; play(simulator, policy, user) leaves the contribution of one
-    episode in simulator.device, and finds the contribution cleared unless it is one of ours; regret(simulator, policy)
-    is exact, computed on the known environment.
+    episode in simulator.device, an EpisodeBuffer that is cleared before every call; regret(simulator, policy) is exact,
+    computed on the known environment.
 
     It plays episodes first..last (1-based, inclusive) of K and returns the summed regret and the summed share of
     saturated cells. Before an episode of the schedule, `plan` writes `tables.policy` from the released counts; then the
@@ -134,10 +129,7 @@ def learning_loop(
     parts = {"plan": plan, "play": play, "regret": regret}
     if draw_block is None and play in (_PLAY, play_stochastic):
         draw_block = draw_mdp_block
-    clear = before_play if is_ours(_file(play)) else play_nothing
-    run = FunctionType(
-        _loop.__code__, _loop.__globals__ | parts | {"before_play": clear, "draw_block": draw_block}, "run"
-    )
+    run = FunctionType(_loop.__code__, _loop.__globals__ | parts | {"draw_block": draw_block}, "run")
     run.__qualname__ = f"run-{'-'.join(_identity(part) for part in parts.values())}"  # the on-disk cache looks at it
     run.__module__ = plan.__module__
     compiled = JIT_DISABLED or hasattr(plan, "py_func")

@@ -208,10 +208,11 @@ def simulator(
 
 
 @no_alloc_kernel
-def play_nothing(simulator: Any) -> None:  # noqa: ANN401 - any with a device
-    """User side: leave an empty contribution, so that a step that `play` leaves out is not the user's before."""
-    simulator.device.cells[:] = 0
-    simulator.device.amounts[:] = 0.0
+def clear_device(simulator: Any) -> None:  # noqa: ANN401 - any with an EpisodeBuffer
+    """User side: forget the user before, so that a step that `play` leaves out is not one of theirs."""
+    device = simulator.device
+    device.uniforms[:], device.states[:], device.actions[:] = 0.0, 0, 0
+    device.cells[:], device.amounts[:] = 0, 0.0
 
 
 @no_alloc_kernel

@@ -64,10 +64,10 @@ SENDERS = {"send_and_release", "send_and_aggregate", "send_statistics", "send_bi
 
 
 def device_reads(source: str) -> set[str]:
-    """Functions that read a user's device although they neither play there nor pass it to a randomizer."""
+    """Functions that read a user's device although they neither play there, clear it, nor pass it to a randomizer."""
     found: set[str] = set()
     for function in ast.walk(ast.parse(source)):
-        if not isinstance(function, ast.FunctionDef) or function.name.lstrip("_").startswith(("play", "look")):
+        if not isinstance(function, ast.FunctionDef) or function.name.lstrip("_").startswith(("play", "look", "clear")):
             continue
         allowed: set[ast.AST] = set()
         for node in ast.walk(function):

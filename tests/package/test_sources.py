@@ -95,3 +95,9 @@ def test_a_known_digest_is_read_and_a_damaged_one_is_not(top: Path, monkeypatch:
     assert source_digest() == digest
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(known / "is no folder"))
     assert source_digest() == digest
+
+
+def test_code_that_was_typed_in_is_not_ours(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root / "algorithms")
+    assert not sources.is_ours("<stdin>")
+    assert sources.is_ours("pucb.py")
