@@ -53,7 +53,7 @@ _CLASSES: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
 CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
 NEEDS_ITS_NAME = {"algorithm.preset", "privacy.rewards", "privacy.clipping", "algorithm.value"}
 """Settings with words for values that say nothing alone."""
-_ALWAYS_TOLD = {"algorithm.name", "env.name", "privacy.model", "privacy.epsilon", "privacy.mechanism"}
+_ALWAYS_TOLD = {"algorithm.label", "env.name", "privacy.model", "privacy.epsilon", "privacy.mechanism"}
 """Settings that a label has wherever they vary."""
 _ALGORITHM_LABEL = "algorithm_label"
 _RELEASE_NOISE = {"arithmetic": "exact", "entropy": "os"}
@@ -167,13 +167,11 @@ class Experiment:
         last_names = [key.rpartition(".")[2] for key in varying]
         words = []
         for key, short in zip(varying, last_names, strict=True):
-            if flat.get(key, "") == "":
+            if (value := flat.get(key, "")) == "":
                 continue
-            shown = f"{flat[key]:g}" if isinstance(flat[key], float) else str(flat[key])
-            if isinstance(flat[key], str) and key not in NEEDS_ITS_NAME:
-                words.append(shown)
-            else:
-                words.append(f"{key if last_names.count(short) > 1 else short}={shown}")
+            shown = f"{value:g}" if isinstance(value, float) else str(value)
+            name = short if last_names.count(short) == 1 else key
+            words.append(shown if isinstance(value, str) and key not in NEEDS_ITS_NAME else f"{name}={shown}")
         return " ".join(words) or str(flat["privacy.model"])
 
     @property
@@ -375,23 +373,24 @@ def fits_as_name(text: str) -> bool:
 def varying_keys(cells: Sequence[Experiment]) -> list[str]:
     """Return the dotted keys that distinguish `cells`, in the order of the config file.
 
-    A key that only some cells have does not count, except epsilon if the trust model varies. Keys not in `_ALWAYS_TOLD`
-    are left out if the others distinguish the same cells: labels stay short even if many settings vary together. If
-    nothing varies, the keys are trust model and epsilon.
+    A key that only some cells have does not count, except epsilon if the trust model varies. Others than `_ALWAYS_TOLD`
+    and algorithms with a shared label are left out if the rest suffices. If nothing varies: trust model and epsilon.
     """
     flats = [_labelled(cell) for cell in cells]
+    labels = {(flat["algorithm.label"], flat["algorithm.name"]) for flat in flats}
+    told = _ALWAYS_TOLD | ({"algorithm.name"} if len(labels) > len(dict(labels)) else set())
     order = list(dict.fromkeys(key for flat in flats for key in flat))
     varying = [key for key in order if varies(key, flats)]
     if "privacy.model" in varying and "privacy.epsilon" in order and "privacy.epsilon" not in varying:
         varying.insert(varying.index("privacy.model") + 1, "privacy.epsilon")
-    always = [key for key in varying if key in _ALWAYS_TOLD]
+    always = [key for key in varying if key in told]
     needed = {*always, *needed_keys(flats, [key for key in varying if key not in always], always)}
     return [key for key in varying if key in needed] or ["privacy.model", "privacy.epsilon"]
 
 
 def _labelled(cell: Experiment) -> dict[str, Scalar]:
-    """Return the settings of a cell, with its algorithm's label in place of the name."""
-    return cell.parameters() | ({"algorithm.name": cell.algorithm_label} if cell.algorithm_label else {})
+    """Return the label of a cell's algorithm, by default its name, and all settings."""
+    return {"algorithm.label": cell.algorithm_label or cell.algorithm.name, **cell.parameters()}
 
 
 def _hash(mapping: Mapping[str, Any]) -> str:

@@ -200,10 +200,6 @@ def with_comparison(groups: Sequence[Group], one: str, other: str) -> list[Group
             rule = "must be algorithms, labels or digests of cells"
             known = sorted({known for row in rows for known in algorithm_names(row)})
             raise broken_rule("--compare", rule, name, suggestion(name, known))
-        algorithms = sorted({str(row["algorithm.name"]) for row in rows if name in algorithm_names(row)})
-        if len(algorithms) > 1:
-            rule = f"must name one algorithm, and this is a label of {' and '.join(algorithms)}"
-            raise broken_rule("--compare", rule, name, "name two cells by their digests in report.csv")
     asked = [replace(group, asked=tuple(_pairs(group, one, other))) for group in groups]
     if not any(group.asked for group in asked):
         rule = "must have cells of the same environment, privacy and noise"

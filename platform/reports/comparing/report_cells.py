@@ -17,7 +17,7 @@ from dprl.algorithms.base import headline
 from dprl.algorithms.offline_vi import OPTIMUM_GAP
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import RENAMED, UserError, broken_rule
-from dprl.platform.reports.cell_texts import Row, plain, rows_of
+from dprl.platform.reports.cell_texts import Row, algorithm_name, plain, rows_of
 from dprl.platform.reports.inference.effects import Estimate, estimate, scale_of
 from dprl.platform.reports.records import summary_row
 from dprl.platform.results.cell_folder import CellFolder, CellResults, DamagedCellError
@@ -29,6 +29,7 @@ from dprl.privacy.queries.gradient_calibration import PAPER_CLIP
 _OTHERS = ("episodes", "release", "audit")
 """Settings that have no dot in their name."""
 _SOURCES = "source_digest"
+_ALGORITHM = "algorithm.name"
 _MOST_BLOCKS = 25
 _NEARLY = 0.95
 _CLIP_NORMS = {law.name: law.norm for law in (ClippedLaplace, ClippedGaussian)}
@@ -152,7 +153,24 @@ def read_cells(layouts: Sequence[SweepLayout], damaged: list[str] | None = None)
         if other is None or cell.seeds > other.seeds:
             pool[cell.row["seed"]] = cell
     # Any stage of each sweep may have been its last one.
-    return [_pooled([*pool.values()], math.prod(looks[key].values())) for key, pool in pools.items()]
+    return told_apart([_pooled([*pool.values()], math.prod(looks[key].values())) for key, pool in pools.items()])
+
+
+def told_apart(cells: Sequence[ReportCell]) -> list[ReportCell]:
+    """Return the cells with the algorithm's name behind labels that several algorithms share, e.g. 'Ours (pucb)'."""
+    algorithms: dict[str, set[str]] = {}
+    for cell in cells:
+        for label in {str(cell.row.get("cell_label", "")), algorithm_name(cell.row)}:
+            algorithms.setdefault(label, set()).add(str(cell.row[_ALGORITHM]))
+    found = []
+    for cell in cells:
+        own = {key: cell.row[key] for key in ("cell_label", "algorithm_label") if key in cell.row}
+        name = str(cell.row[_ALGORITHM])
+        shared = {
+            key: f"{label} ({name})" for key, label in own.items() if label != name and len(algorithms[label]) > 1
+        }
+        found.append(dataclasses.replace(cell, row={**cell.row, **shared}))
+    return found
 
 
 def _parts(layout: SweepLayout, damaged: list[str] | None) -> Iterator[tuple[_Settings, ReportCell]]:
@@ -179,7 +197,7 @@ def _read(folder: CellFolder, sweep: str, row: Row | None, looks: int) -> tuple[
     """
     results = folder.results()
     row = {"sweep": sweep, **(row or _row(folder, results))}
-    metric = headline(_known_algorithm(str(row["algorithm.name"])).metrics)
+    metric = headline(_known_algorithm(str(row[_ALGORITHM])).metrics)
     episodes, curves = np.empty(0, np.int64), np.empty((int(row["seeds"]), 0))
     # Of a release, `Experiment.metrics` may lack the headline.
     if metric is not None and f"{block_column(metric)}_first" not in row:

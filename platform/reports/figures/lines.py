@@ -128,20 +128,6 @@ class Lines:
         return found
 
     @cached_property
-    def _namesakes(self) -> dict[str, set[str]]:
-        """The algorithms of each label, of cells or of algorithms."""
-        found: dict[str, set[str]] = {}
-        for cell in self.cells:
-            for label in {label_of(cell), algorithm_name(cell.row)}:
-                found.setdefault(label, set()).add(algorithm_of(cell))
-        return found
-
-    def _algorithm_name(self, cell: ReportCell) -> str:
-        """Return the label of a cell's algorithm, with its registered name if other algorithms share the label."""
-        label, name = algorithm_name(cell.row), algorithm_of(cell)
-        return f"{label} ({name})" if label != name and len(self._namesakes[label]) > 1 else label
-
-    @cached_property
     def _labelled(self) -> dict[str, list[ReportCell]]:
         """The cells of each label of the config."""
         found: dict[str, list[ReportCell]] = {}
@@ -162,10 +148,8 @@ class Lines:
                 words.append("NO PRIVACY")
         model, registered = "" if free else trust_word(model_of(cell)), algorithm_of(cell)
         if not given:
-            name, labelled = self._algorithm_name(cell), "algorithm_label" in row
+            name, labelled = algorithm_name(row), "algorithm_label" in row
             return LineName(name, model, tuple(words), free, labelled=labelled, registered=registered)
-        if len(self._namesakes[given]) > 1:
-            words.insert(0, self._algorithm_name(cell))
         shared = (model or "no privacy") if len({model_of(other) for other in alike}) > 1 else ""
         return LineName(given, shared, tuple(words), free, given=True, registered=registered)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dprl.algorithms import PrivateUCBVIConfig
+from dprl.algorithms import BernsteinVIConfig, PrivateUCBVIConfig, PUCBConfig
 from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
 from dprl.platform.configs.varying import needed_keys
 from dprl.platform.errors import UserError
@@ -60,6 +60,13 @@ def test_the_label_of_an_algorithm_names_its_cells() -> None:
     assert names == ["Paper none", "Paper jdp epsilon=2", "Ours none", "Ours jdp epsilon=2"]
     plain = [dataclasses.replace(cell, algorithm_label="") for cell in cells]
     assert plain[2].short_name(varying_keys(plain)) == "bonus_scale=0.1 none"
+
+
+def test_algorithms_that_share_a_label_are_told_apart_by_their_names() -> None:
+    algorithms = [PUCBConfig(), BernsteinVIConfig(bonus_scale=0.5), BernsteinVIConfig(bonus_scale=0.25)]
+    cells = [dataclasses.replace(read(algorithm="Ours"), algorithm=each) for each in algorithms]
+    names = [cell.short_name(varying_keys(cells)) for cell in cells]
+    assert names == ["pucb bonus_scale=1", "bernstein_vi bonus_scale=0.5", "bernstein_vi bonus_scale=0.25"]
 
 
 @pytest.mark.parametrize("label", ["x" * 41, "x" * 41 + "\n", "two\nlines", " space"])

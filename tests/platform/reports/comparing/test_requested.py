@@ -9,7 +9,7 @@ import pytest
 
 from dprl.platform.errors import UserError
 from dprl.platform.reports.comparing.groups import groups_of, with_comparison
-from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.comparing.report_cells import ReportCell, told_apart
 from tests.platform.reports.comparing.cases import report_cell
 
 SCALE = "algorithm.bonus_scale"
@@ -76,12 +76,16 @@ def test_labels_distinguish_settings_of_one_algorithm() -> None:
     assert [asked.cells[i].row["algorithm_label"] for i in (one, other)] == ["Ours", "Fast"]
 
 
-@pytest.mark.parametrize("name", ["Both", "pucb"])
-def test_a_label_of_two_algorithms_is_refused_with_their_names(name: str) -> None:
-    cells = labelled(name, name, name, name)
-    told = f"--compare: must name one algorithm, and this is a label of private_ucb_vi and pucb, got '{name}'"
-    with pytest.raises(UserError, match=told):
-        with_comparison(groups_of(cells), name, str(cells[0].row["cell"]))
+@pytest.mark.parametrize(("label", "known"), [("Both", "Both (pucb)"), ("pucb", "pucb")])
+def test_a_label_of_two_algorithms_names_neither_of_them(label: str, known: str) -> None:
+    groups = groups_of(told_apart(labelled(label, label, label, label)))
+    names = {"pucb": known, "private_ucb_vi": f"{label} (private_ucb_vi)"}
+    assert all(cell.row["algorithm_label"] == names[cell.row["algorithm.name"]] for cell in groups[0].cells)
+    (asked,) = with_comparison(groups, *names.values())
+    assert asked.asked
+    if label != known:
+        with pytest.raises(UserError, match=rf"got '{label}'; .*Both \(private_ucb_vi\), Both \(pucb\)"):
+            with_comparison(groups, label, "pucb")
 
 
 def test_a_misspelt_label_is_suggested() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.comparing.report_cells import ReportCell, told_apart
 from dprl.platform.reports.figures.catalogue import palette_of, report_charts
 from dprl.platform.reports.figures.charts import labels_of
 from tests.platform.reports.cases import NONE, jdp
@@ -28,8 +28,8 @@ def test_cells_that_share_a_label_are_told_apart_by_what_differs() -> None:
     told = ["mine, central, \u03b5 = 1", "mine, central, \u03b5 = 4", "mine, local, \u03b5 = 1", "mine, no privacy"]
     assert sorted(labels_of(curves, curves.lines)) == told
     others = [labelled(report_cell(of("pucb", jdp(e))), cell_label="mine") for e in (1.0, 4.0)]
-    both = chart("frontier", *cells[1:3], *others)
-    assert sorted(labels_of(both, both.lines)) == ["mine, bernstein_vi", "mine, pucb"]
+    both = chart("frontier", *told_apart([*cells[1:3], *others]))
+    assert sorted(labels_of(both, both.lines)) == ["mine (bernstein_vi)", "mine (pucb)"]
 
 
 def test_the_label_of_an_algorithm_is_in_all_figures_also_alone() -> None:
@@ -59,11 +59,11 @@ def with_labels(**labels: str) -> list[ReportCell]:
     [
         ({"algorithm_label": "Ours"}, ("Ours (bernstein_vi)", "Ours (pucb)")),
         ({"algorithm_label": "pucb"}, ("pucb (bernstein_vi)", "pucb")),
-        ({"cell_label": "mine", "algorithm_label": "Ours"}, ("mine, Ours (bernstein_vi)", "mine, Ours (pucb)")),
+        ({"cell_label": "mine", "algorithm_label": "Ours"}, ("mine (bernstein_vi)", "mine (pucb)")),
     ],
 )
 def test_algorithms_that_share_a_label_have_their_own_lines(labels: dict[str, str], names: tuple[str, str]) -> None:
-    cells = with_labels(**labels)
+    cells = told_apart(with_labels(**labels))
     found = chart("frontier", *cells)
     private = [line for line in found.lines if not line.name.free]
     assert [line.x.tolist() for line in private] == [[1.0, 4.0]] * 2
@@ -79,8 +79,8 @@ def test_algorithms_that_share_a_label_have_their_own_lines(labels: dict[str, st
 def test_a_cell_and_an_algorithm_that_share_a_label_have_different_names() -> None:
     ours = labelled(report_cell(of("bernstein_vi", jdp(1.0))), cell_label="Ours")
     theirs = labelled(report_cell(of("pucb", jdp(1.0))), algorithm_label="Ours")
-    found = chart("frontier", ours, theirs)
-    assert labels_of(found, found.lines) == ["Ours, bernstein_vi", "Ours (pucb)"]
+    found = chart("frontier", *told_apart([ours, theirs]))
+    assert labels_of(found, found.lines) == ["Ours (bernstein_vi)", "Ours (pucb)"]
 
 
 def test_a_label_like_the_name_of_another_line_joins_no_algorithms() -> None:
@@ -88,7 +88,7 @@ def test_a_label_like_the_name_of_another_line_joins_no_algorithms() -> None:
         labelled(report_cell(of(name, jdp(1.0))), algorithm_label=label)
         for name, label in (("bernstein_vi", "Ours"), ("private_ucb_vi", "Ours"), ("pucb", "Ours (bernstein_vi)"))
     ]
-    assert [line.x.tolist() for line in chart("frontier", *cells).lines] == [[1.0]] * 3
+    assert [line.x.tolist() for line in chart("frontier", *told_apart(cells)).lines] == [[1.0]] * 3
 
 
 def test_algorithms_that_share_a_label_count_as_several_curves() -> None:
