@@ -201,16 +201,19 @@ def _leads(told: Sequence[Finding]) -> tuple[list[Finding], Counter[str]]:
 
 def _partly(told: Sequence[Finding], at: str, places: str) -> str:
     """Return the algorithms that are significantly best at some of these places, if not at all of them."""
-    (first, count), *others = _leads(told)[1].most_common()
+    tested, leads = _leads(told)
+    (first, count), *others = leads.most_common()
+    untested = len(told) - len(tested)
+    more = f"; {untested} {'is' if untested == 1 else 'are'} untested at equal noise" if untested else ""
 
     def where(name: str) -> str:
         leading = [each for each in told if each.ahead and each.algorithm == name]
         return f"{_environments(leading, told)}{_noise(leading)}"
 
     if not others:
-        return f"Only {first} is significantly best, {at} {count} of {places}{where(first)}"
+        return f"Only {first} is significantly best, {at} {count} of {places}{where(first)}{more}"
     rest = "".join(f", {name} {at} {number}{where(name)}" for name, number in others)
-    return f"{first} is significantly best {at} {count} of {places}{where(first)}{rest}"
+    return f"{first} is significantly best {at} {count} of {places}{where(first)}{rest}{more}"
 
 
 def _environments(found: Sequence[Finding], told: Sequence[Finding]) -> str:
@@ -313,9 +316,12 @@ def _tests(told: Sequence[Finding]) -> list[str]:
     if not tested:
         return [f"{NO_TEST.capitalize()}."]
     significant = [each for each, rival in tested if rival.behind]
-    algorithms = {cell.row["algorithm.name"] for each in told for cell in each.group.cells}
-    whose = "Its lead" if len({each.algorithm for each in told}) == 1 else "The lead of the best algorithm"
-    over = "the next algorithm at equal noise" if len(algorithms) > 1 else "its next setting"
+    bests, leaders = ({each.algorithm for each in some} for some in (told, [each for each, _ in tested]))
+    leader = next(iter(leaders)) if len(leaders) == 1 else "the best algorithm"
+    whose = "Its lead" if len(bests) == 1 else f"The lead of {leader}"
+    others = {algorithm_name(each.group.cells[rival.place].row) for each, rival in tested}
+    name = next(iter(others)) if len(others) == 1 else "the next algorithm"
+    over = "its next setting" if len(others | bests) == 1 else f"{name} at equal noise"
     where = f"{len(significant)} of {counted(len(tested), 'budget')}{_environments(significant, told)}"
     return [f"{whose} over {over} is significant at {where}."]
 

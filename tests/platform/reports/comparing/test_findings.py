@@ -100,7 +100,7 @@ def test_a_clear_winner() -> None:
     ]
     group, _ = found(*cells)
     assert heading([group]) == "bernstein_vi has the lowest regret at every certified privacy budget"
-    assert lead([group])[1] == "Its lead over the next algorithm at equal noise is significant at 4 of 4 budgets."
+    assert lead([group])[1] == "Its lead over private_ucb_vi at equal noise is significant at 4 of 4 budgets."
 
 
 def test_winners_that_differ_by_trust_model() -> None:
@@ -126,6 +126,18 @@ def test_winners_that_differ_without_a_test_are_not_distinguished() -> None:
         report_cell([x / 3 for x in MIDDLE], "jdp", 3.0, 3.0),
     )
     assert heading([group]) == "Only private_ucb_vi is significantly best, at 1 of 2 privacy budgets"
+
+
+def test_budgets_without_a_test_at_equal_noise_are_counted_apart() -> None:
+    other: dict[str, Any] = {"privacy.counter": "tree"}
+    group, _ = found(
+        report_cell(LOW),
+        report_cell(HIGH, algorithm="pucb"),
+        report_cell([x / 3 for x in LOW], "jdp", 3.0, 3.0, **other),
+        report_cell([x / 3 for x in HIGH], "jdp", 3.0, 3.0, "pucb"),
+    )
+    told = "Only private_ucb_vi is significantly best, at 1 of 2 privacy budgets; 1 is untested at equal noise"
+    assert heading([group]) == told
 
 
 def test_a_winner_everywhere_whose_lead_is_not_significant_everywhere_is_not_called_so() -> None:
