@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TextIO
 
 import pandas as pd
+from markupsafe import Markup
 
 from dprl.algorithms import Metric
 from dprl.algorithms.base import REGRET
 from dprl.platform.errors import counted
 from dprl.platform.program import command
-from dprl.platform.reports.documents.blocks import Block, Paragraph, Table
+from dprl.platform.reports.documents.blocks import Block, Paragraph, Rich, Table, styled
 from dprl.platform.reports.documents.terminal import write
 from dprl.platform.reports.number_texts import number, rounded
 from dprl.platform.reports.records import SATURATION_REMEDY, full_label, headlines_in, results_in, unit_of
@@ -101,7 +102,7 @@ def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
     if any(row["verdict"] == "holds_approximately" for row in rows):
         meanings[AT_DELTA] = None
     blocks.append(Paragraph("; ".join(["columns: docs/metrics.md", *meanings]), "note"))
-    write(stream, [*blocks, *_less_noise(rows), *_warnings(rows)])
+    write(stream, [*blocks, *noise_note(rows), *_warnings(rows)])
 
 
 def _warnings(rows: Sequence[Mapping[Any, Any]]) -> list[Block]:
@@ -118,15 +119,17 @@ def _warnings(rows: Sequence[Mapping[Any, Any]]) -> list[Block]:
     return told
 
 
-def _less_noise(rows: Sequence[Mapping[Any, Any]]) -> list[Block]:
-    """Return a line on cells with more noise than the least known for their claims."""
+def noise_note(rows: Sequence[Mapping[Any, Any]]) -> list[Block]:
+    """Return a line on cells with more noise than the least known for their claims, [] if there are none."""
     ratios = [row["noise_sd"] / row["least_noise_sd"] for row in rows if row.get("least_noise_sd", 0.0) > 0.0]
     more = [ratio for ratio in ratios if ratio > _MUCH_MORE]
     if not more:
         return []
     cells, most = f"{len(more):,} of {counted(len(rows), 'cell')}", rounded(max(more), 2)
-    told = f"noise in {cells} is up to {most} times the least known for its claim and releases"
-    return [Paragraph(f"{told}; settings: `{command('certify', 'CONFIG')}`", "note")]
+    told = f"Noise in {cells} is up to {most} times the least known for its claim and releases"
+    settings = styled(command("certify", "CONFIG"), "code")
+    page = Markup("{}; settings: {}").format(told, settings)
+    return [Paragraph(Rich(f"{told}; settings: `{settings}`", page), "note")]
 
 
 def _of_headline(metric: Metric) -> list[_Column]:

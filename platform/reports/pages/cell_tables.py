@@ -47,6 +47,7 @@ from dprl.platform.reports.number_texts import delta_number, effect_text, epsilo
 from dprl.platform.reports.pages.markup import BADGES, DASH, Names, badge_of, with_grey_interval
 from dprl.platform.reports.pages.values import IN_CSV, capital, result_text, shown, value_label
 from dprl.platform.reports.records import is_final_score, results_in, unit_of
+from dprl.platform.reports.tables import noise_note
 
 _MOST_ROWS = 300
 """Maximum of cells on a page; all of them are in report.csv."""
@@ -96,7 +97,8 @@ def cell_blocks(groups: Sequence[Group], names: Names) -> list[Block]:
         found += [Heading(value_label(alike[0]), 3)] if several else []
         found += _table(alike, names, most)
     claims = _claims(groups)
-    asked = [Section([Heading("Do the claims hold?"), Facts("", claims)], "claims")] if claims else []
+    noise = noise_note([cell.row for group in groups for cell in group.cells])
+    asked = [Section([Heading("Do the claims hold?"), Facts("", claims), *noise], "claims")] if claims else []
     return [*asked, Section(found, "cells")]
 
 

@@ -60,12 +60,12 @@ def test_a_line_tells_of_noise_above_the_least_known() -> None:
     def lines(*families: str) -> list[str]:
         stream = io.StringIO()
         write_summary(stream, summary([cell(jdp(1.0, families=each, counter="auto")) for each in families]))
-        return [line for line in stream.getvalue().splitlines() if line.startswith("noise in ")]
+        return [line for line in stream.getvalue().splitlines() if line.startswith("Noise in ")]
 
     found = summary([cell(jdp(1.0, families="separate", counter="auto"))]).iloc[0]
     times = rounded(found["noise_sd"] / found["least_noise_sd"], 2)
     [line] = lines("separate", "one_hot")
-    assert line.startswith(f"noise in 1 of 2 cells is up to {times} times the least known for its claim and releases; ")
+    assert line.startswith(f"Noise in 1 of 2 cells is up to {times} times the least known for its claim and releases; ")
     assert line.endswith(f"{command('certify', 'CONFIG')}`")
     assert lines("one_hot") == []
 
