@@ -87,7 +87,8 @@ class DPPGConfig:
     """DPPG, a policy gradient in one pass over users: clipped updates, noise on their sum or on each (ours).
 
     Args:
-        learning_rate: eta >= 0, applied to the mean update of a round; updates have a norm of at most clip / 2.
+        learning_rate: eta >= 0, applied to the mean update of a round; updates have a norm of at most clip / 2, and
+                the default of privacy.clip, 0.01, is for pgc: set it, e.g. to 2.
         users_per_update: B, the number of users in a round.
         halving: users until the step size has halved, eta / (1 + n / halving); 0 keeps it constant.
         hidden: 'linear', or the numbers of tanh units in the hidden layers, separated by commas.
