@@ -160,7 +160,7 @@ def _tick_room(chart: Chart, style: Style) -> float:
     """Return the distance of two columns that separates the last tick of one from the first of the next."""
     if chart.kind != "curves":
         return 0.0
-    widths = (text_width(tick_text(end, counts=True), style.ticks) for end in chart.x.limits)
+    widths = (text_width(tick_text(end), style.ticks) for end in chart.x.limits)
     return sum(widths) / 2 + 0.07 * style.inch
 
 

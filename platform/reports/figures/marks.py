@@ -88,7 +88,7 @@ def put_scale(axis: Any, wanted: Axis, room: int) -> None:  # noqa: ANN401  # ma
     else:
         axis.set_major_locator(MaxNLocator(_MOST_TICKS - 1, steps=[1, 2, 2.5, 5, 10], integer=wanted.counts))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, counts=wanted.counts)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
 
 
 def _decades(axis: Axis, room: int) -> list[float]:
@@ -118,17 +118,16 @@ def _share(axis: Axis, value: float) -> float:
     return (value - low) / (high - low)
 
 
-def tick_text(value: float, *, counts: bool = False) -> str:
-    """Return a tick's text, e.g. '0.001' or '30'; for counts '100', '1k' or '2.5M'."""
-    if counts:
-        for size, suffix in _SUFFIXES:
-            if abs(value) >= size:
-                return f"{value / size:.3g}{suffix}"
+def tick_text(value: float) -> str:
+    """Return a tick's text, e.g. '0.001', '30', '1k' or '2.5M'."""
+    for size, suffix in _SUFFIXES:
+        if abs(value) >= size:
+            return f"{value / size:.3g}{suffix}"
     if value != 0 and abs(value) < 1e-4:
         return power_text(value, 1, short=True)
     if abs(value) < 1:
         return f"{value:.10f}".rstrip("0").rstrip(".")
-    return f"{value:.3g}" if value < 1000 else f"{value:g}"
+    return f"{value:.3g}"
 
 
 def line_colour(line: Line, style: Style) -> str:
