@@ -30,7 +30,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 _Answer = tuple[str, object, bool]
-"""The answer as text and as JSON-ready data, and whether something was refuted."""
+"""What is left to say, the whole answer as JSON-ready data, and whether something was refuted."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -97,11 +97,12 @@ def _of_cells(options: argparse.Namespace, runs: int | None, seed: int) -> _Answ
 
     cells = load_cells(options.target, options.set)
     require_memory(cells, run=False)
-    texts, data, failing = list[str](), [], list[str]()
+    data, failing = [], list[str]()
     audits = computed(cells, lambda cell: audit_experiment(cell, runs or DEFAULT_RUNS, seed))
     for cell, (label, findings) in zip(cells, audits, strict=True):
         told = last_bits(cell)
-        texts.append(block(label, findings, told))
+        if not options.json:
+            say(f"{block(label, findings, told)}\n")
         found = {
             "findings": [finding.to_dict() for finding in findings],
             "summary": audit_summary(findings),
@@ -109,4 +110,4 @@ def _of_cells(options: argparse.Namespace, runs: int | None, seed: int) -> _Answ
         }
         data.append({"cell": cell.digest, "parameters": cell.parameters(), **found})
         failing += [label] if any(finding.violated for finding in findings) else []
-    return "\n\n".join([*texts, outcome(failing, len(cells))]), data, bool(failing)
+    return outcome(failing, len(cells)), data, bool(failing)
