@@ -33,7 +33,7 @@ from dprl.algorithms.ma_ldp.estimation import (
 )
 from dprl.algorithms.ma_ldp.graphs import FIXED_GRAPHS, GRAPHS, FixedGraph, Gossip, Graph, RandomEdges
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan, planning
-from dprl.algorithms.ma_ldp.rewards import RewardEstimates, RewardStep, collect, first_estimates, mean_error, update
+from dprl.algorithms.ma_ldp.rewards import RewardEstimates, check_steps, collect, first_estimates, mean_error, update
 from dprl.algorithms.ma_ldp.users import Users, play, regret, users_of
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import Env, LinearMixtureMDP
@@ -167,8 +167,8 @@ class MALDPConfig:
     alpha: float = 0.1
     value: Literal["maxmin", "joint"] = "maxmin"
     share: bool = False
-    reward_step: float = RewardStep.step
-    reward_decay: float = RewardStep.decay
+    reward_step: float = 1.0
+    reward_decay: float = 0.75
     replan_growth: float = 0.0
     graph: str = FixedGraph.shape
     edge_probability: float = RandomEdges.edge_probability
@@ -192,15 +192,10 @@ class MALDPConfig:
                 f"value must be joint with share: true, got {self.value!r}; agents who take the worst of each other "
                 "have value functions of their own: write value: joint and privacy.rewards: public"
             )
-        self.steps.checked()
+        check_steps(self.reward_step, self.reward_decay)
         check_choice("graph", self.graph, GRAPHS)
         check_choice("gossip_over", self.gossip_over, FIXED_GRAPHS)
         self.communication  # noqa: B018 - checks its own settings
-
-    @property
-    def steps(self) -> RewardStep:
-        """The step sizes for learning rewards."""
-        return RewardStep(self.reward_step, self.reward_decay)
 
     @property
     def communication(self) -> Graph:
@@ -306,10 +301,10 @@ class MALDPLearner(Learner):
         )
 
     def _first_estimates(self, streams: Streams) -> RewardEstimates:
-        graph, learned = self.config.communication, self.privatizer.query.rewards != "public"
-        talks = (graph.matrices(self._env.n_agents), streams.key("exploration", "who talks"))
-        n_messages = self.privatizer.query.layout.n_messages
-        return first_estimates(self._env, learned, self.privatizer.query.clipped, self.config.steps, talks, n_messages)
+        config, query = self.config, self.privatizer.query
+        talks = (*config.communication.matrices(self._env.n_agents), streams.key("exploration", "who talks"))
+        steps, learned = (config.reward_step, config.reward_decay), query.rewards != "public"
+        return first_estimates(self._env, learned, query.clipped, steps, talks, query.layout.n_messages)
 
     def _beta_rates(self) -> Float64Array:
         """Return beta_{k,h} / k^(1/4), float64[H], for the noise that runs."""

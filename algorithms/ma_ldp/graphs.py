@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,18 +31,6 @@ SAMPLED_GRAPHS, SAMPLING_SEED = 256, 2023
 _ROUNDING = 1e-9
 
 
-class ConsensusMatrices(NamedTuple):
-    """Distribution of each stage's matrix: matrices L float64[m, n, n], probabilities float64[m]."""
-
-    matrices: Float64Array
-    probabilities: Float64Array
-
-    @property
-    def reached(self) -> Float64Array:
-        """The sums [m] of the probabilities so far, as `matrix_number` reads them."""
-        return np.cumsum(self.probabilities)
-
-
 class Graph(ABC):
     """Communication graph of a config's `graph`; those of different stages are drawn independently."""
 
@@ -50,17 +38,19 @@ class Graph(ABC):
     def adjacencies(self, n_agents: int) -> tuple[_Bools, Float64Array]:
         """Return the graphs bool[m, n, n], symmetric with nothing on the diagonal, and their probabilities [m]."""
 
-    def matrices(self, n_agents: int) -> ConsensusMatrices:
-        """Return the consensus matrices of n agents and their probabilities, with Metropolis-Hastings weights.
+    def matrices(self, n_agents: int) -> tuple[Float64Array, Float64Array]:
+        """Return the distribution of each stage's matrix: L float64[m, n, n] of n agents, and probabilities float64[m].
+
+        Weights are those of Metropolis-Hastings.
 
         Raises ValueError for an unsupported number of agents, and unless Assumption 2 holds for this list.
         Paper: [TH23] sec. 2.1, Assumption 2.
         """
         check_whole("n_agents", n_agents, 1, _MOST_AGENTS)
         adjacencies, probabilities = self.adjacencies(n_agents)
-        found = ConsensusMatrices(metropolis(adjacencies), probabilities)
-        check_assumption_2(adjacencies, *found)
-        return found
+        matrices = metropolis(adjacencies)
+        check_assumption_2(adjacencies, matrices, probabilities)
+        return matrices, probabilities
 
 
 FIXED_GRAPHS: dict[str, Callable[[int], _Edges]] = {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dprl.algorithms.base import Float64Array, check_number
-from dprl.algorithms.ma_ldp.graphs import ConsensusMatrices, consensus, matrix_number
+from dprl.algorithms.ma_ldp.graphs import consensus, matrix_number
 from dprl.algorithms.ma_ldp.joint_actions import padded
 from dprl.compiled import kernel, no_alloc_kernel, shows_numbers
 from dprl.envs.network_mdp import LinearMixtureMDP
@@ -19,40 +18,27 @@ LARGEST_STEP = 2.0
 """For steps up to this and features of norm at most 1, the error at a state does not grow (but may change sign)."""
 
 
-@dataclass(frozen=True)
-class RewardStep:
-    """Steps gamma_k = step k^(-decay) of episodes k = 1, 2, ..., the same at every stage.
+def check_steps(step: float, decay: float) -> None:
+    """Raise ValueError unless the steps gamma_k = step k^(-decay) of episodes k = 1, 2, ... settle.
 
-    Args:
-        step: gamma_1, above 0 and at most 2.
-        decay: above 1/2, so that the squares of the steps have a finite sum, and at most 1, so that the steps have an
-            infinite sum.
+    The step must be above 0 and at most 2. The decay must be above 1/2, so that the squares of the steps have a finite
+    sum, and at most 1, so that the steps have an infinite sum; each stage has its own weights, so these sums are over
+    episodes. The errors name the config's fields, `reward_step` and `reward_decay`.
 
-    Each stage has its own weights, so these sums are over episodes.
     Paper: [TH23] sec. 2.1.
     """
-
-    step: float = 1.0
-    decay: float = 0.75
-
-    def checked(self) -> RewardStep:
-        """Return these steps; raise ValueError if their numbers are out of range.
-
-        The errors name the config's fields, `reward_step` and `reward_decay`.
-        """
-        check_number("reward_step", self.step, 1e-12, LARGEST_STEP + 1e-9)
-        check_number("reward_decay", self.decay, 0.0)
-        if self.decay <= 0.5:
-            raise ValueError(
-                f"reward_decay must be above 1/2, got {self.decay:g}: the squares of the steps would have an infinite "
-                "sum, and weights would never settle; set it to 0.75, for instance"
-            )
-        if self.decay > 1.0:
-            raise ValueError(
-                f"reward_decay must be at most 1, got {self.decay:g}: the steps would have a finite sum, and weights "
-                "could stop on the way; set it to 0.75, for instance"
-            )
-        return self
+    check_number("reward_step", step, 1e-12, LARGEST_STEP + 1e-9)
+    check_number("reward_decay", decay, 0.0)
+    if decay <= 0.5:
+        raise ValueError(
+            f"reward_decay must be above 1/2, got {decay:g}: the squares of the steps would have an infinite "
+            "sum, and weights would never settle; set it to 0.75, for instance"
+        )
+    if decay > 1.0:
+        raise ValueError(
+            f"reward_decay must be at most 1, got {decay:g}: the steps would have a finite sum, and weights "
+            "could stop on the way; set it to 0.75, for instance"
+        )
 
 
 @kernel
@@ -107,15 +93,15 @@ def first_estimates(
     mdp: LinearMixtureMDP,
     learned: bool,
     cut: bool,
-    step: RewardStep,
-    talks: tuple[ConsensusMatrices, np.ndarray],
+    steps: tuple[float, float],
+    talks: tuple[Float64Array, Float64Array, np.ndarray],
     n_messages: int,
 ) -> RewardEstimates:
     """Return the first estimates: the true ones if rewards are public, else zeros.
 
-    talks: consensus matrices and the key of their draws.
+    steps: step and decay of gamma_k. talks: consensus matrices, their probabilities, and the key of their draws.
     """
-    consensus_matrices, key = talks
+    matrices, probabilities, key = talks
     n, horizon, p = mdp.n_agents, mdp.horizon, mdp.reward_features.shape[1]
     values = np.zeros((n_messages, horizon, padded(mdp.n_states)))
     if not learned:
@@ -127,10 +113,10 @@ def first_estimates(
         cut=int(cut),
         corrections=np.zeros((n, horizon, p)),
         psi=mdp.reward_features,
-        step=step.step,
-        decay=step.decay,
-        matrices=consensus_matrices.matrices,
-        reached=consensus_matrices.reached,
+        step=steps[0],
+        decay=steps[1],
+        matrices=matrices,
+        reached=np.cumsum(probabilities),
         key=key,
         draws=np.zeros(horizon),
         workspace=np.zeros((n, p)),

@@ -7,12 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dprl.algorithms.ma_ldp.graphs import ConsensusMatrices, FixedGraph, Gossip, Graph, consensus, matrix_number
-from dprl.algorithms.ma_ldp.rewards import LARGEST_STEP, RewardStep, correct, reward_step
+from dprl.algorithms.ma_ldp.graphs import FixedGraph, Gossip, Graph, consensus, matrix_number
+from dprl.algorithms.ma_ldp.rewards import LARGEST_STEP, check_steps, correct, reward_step
 from dprl.compiled import kernel
 from dprl.envs import LinearMixtureMDP, NetworkMDP
 
-RULE = RewardStep(2.0, 0.6).checked()
+RULE = 2.0, 0.6
 NETWORK = NetworkMDP(n_agents=4, gap=0.0)
 WORTH = np.array([0.005, 0.0, 1.0])
 
@@ -31,7 +31,7 @@ def learned(mdp: LinearMixtureMDP, graph: Graph, episodes: int, noise: float = 0
     matrices, probabilities = graph.matrices(mdp.n_agents)
     reached, rng = np.cumsum(probabilities), np.random.default_rng(3)
     gammas = np.empty(episodes)
-    gammas_of(RULE.step, RULE.decay, gammas)
+    gammas_of(*RULE, gammas)
     weights = np.zeros((mdp.n_agents, mdp.reward_features.shape[1]))
     room = np.empty_like(weights)
     states, uniforms = rng.integers(mdp.n_states, size=episodes), rng.random(episodes)
@@ -74,8 +74,8 @@ def test_without_talk_agents_learn_something_else() -> None:
 class _Silent(FixedGraph):
     """A graph without edges, unchecked."""
 
-    def matrices(self, n_agents: int) -> ConsensusMatrices:
-        return ConsensusMatrices(np.eye(n_agents)[None], np.ones(1))
+    def matrices(self, n_agents: int) -> tuple[np.ndarray, np.ndarray]:
+        return np.eye(n_agents)[None], np.ones(1)
 
 
 def test_noise_is_averaged_out() -> None:
@@ -113,20 +113,20 @@ def test_no_step_makes_the_error_at_a_state_larger() -> None:
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        (RewardStep(0.0), r"^reward_step must be a finite number, at least 1e-12 and below 2, got 0\.0; "),
-        (RewardStep(2.1), r"^reward_step must be a finite number"),
-        (RewardStep(float("nan")), r"^reward_step must be a finite number"),
-        (RewardStep(1.0, 0.5), r"^reward_decay must be above 1/2, got 0\.5: the squares of the steps .* infinite sum"),
-        (RewardStep(1.0, 1.01), r"^reward_decay must be at most 1, got 1\.01: the steps would have a finite sum"),
-        (RewardStep(1.0, -1.0), r"^reward_decay must be a finite number, at least 0, got -1\.0; "),
+        ((0.0, 0.75), r"^reward_step must be a finite number, at least 1e-12 and below 2, got 0\.0; "),
+        ((2.1, 0.75), r"^reward_step must be a finite number"),
+        ((float("nan"), 0.75), r"^reward_step must be a finite number"),
+        ((1.0, 0.5), r"^reward_decay must be above 1/2, got 0\.5: the squares of the steps .* infinite sum"),
+        ((1.0, 1.01), r"^reward_decay must be at most 1, got 1\.01: the steps would have a finite sum"),
+        ((1.0, -1.0), r"^reward_decay must be a finite number, at least 0, got -1\.0; "),
     ],
 )
-def test_steps_that_need_not_settle_are_refused(rule: RewardStep, message: str) -> None:
+def test_steps_that_need_not_settle_are_refused(rule: tuple[float, float], message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
-        rule.checked()
+        check_steps(*rule)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("decay", [0.51, 0.75, 1.0])
-def test_steps_that_settle_are_returned(decay: float) -> None:
-    assert RewardStep(LARGEST_STEP, decay).checked() == RewardStep(LARGEST_STEP, decay)
+def test_steps_that_settle_are_accepted(decay: float) -> None:
+    check_steps(LARGEST_STEP, decay)
