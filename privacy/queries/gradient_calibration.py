@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -21,7 +21,6 @@ from dprl.privacy.mechanisms.projected_random_sign import (
     Scaling,
 )
 from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
-from dprl.privacy.validation import check_choice, check_positive
 
 PAPER_CLIP, _PAPER_SIGN_CLIP = 0.01, 1.0
 # Loss by which noise is lowered at least; a smaller gain is rounding.
@@ -190,20 +189,6 @@ VECTOR_LAWS: dict[str, Callable[[GradientBudget, float | None, Scaling], _Law]] 
 
 PURE_LAWS = [ClippedLaplace.name, ProjectedRandomSign.name, PrivUnit.name]
 """Names of laws with a pure guarantee."""
-
-
-def check_vector_settings(mechanism: str, clip: float | None, scaling: str, laws: Sequence[str]) -> None:
-    """Raise ValueError, in one line, unless the mechanism is one of `laws` and has such a clip and scaling."""
-    check_choice("mechanism", mechanism, laws)
-    if clip is not None:
-        check_positive("clip", clip, "gradients are shrunk to half of it")
-    if clip is not None and mechanism == PrivUnit.name:
-        raise ValueError(f"clip must be left out with privunit, got {clip!r}; it sends directions only")
-    if scaling != "paper" and mechanism != ProjectedRandomSign.name:
-        raise ValueError(
-            f"scaling must be paper with {mechanism}, got {scaling!r}; "
-            "only estimates of projected_random_sign can be scaled"
-        )
 
 
 def less(whole: float, part: float) -> float:

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from dprl.privacy.base import ADJACENCY, Guarantee, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.ledger import Journal
+from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
+from dprl.privacy.mechanisms.gram_laws import GramLaplace
+from dprl.privacy.mechanisms.privunit import PrivUnit
+from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign, Scaling
 from dprl.privacy.privatizer import Privatizer
 from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.queries.gradients import GradientQuery
+from dprl.privacy.queries.linear_statistics import Rewards, StatisticsLayout, StatisticsQuery
+from dprl.privacy.queries.statistics_calibration import REWARD_SHARE, StatisticsBudget
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.threat_models import GRADIENT_ADJACENCY
-from dprl.privacy.validation import check_budget, check_fields, check_submissions
+from dprl.privacy.validation import (
+    check_budget,
+    check_choice,
+    check_fields,
+    check_positive,
+    check_share,
+    check_submissions,
+)
 
 D = TypeVar("D")
 Q = TypeVar("Q", bound=Query)
@@ -49,15 +63,12 @@ class TrustModelSettings(ABC, Generic[D, Q]):
     """T, the maximum of submissions of one user; a setting of models for gradients."""
 
     @abstractmethod
-    def place(self, data: D, n_users: int, streams: Streams) -> Placed[Q]:
-        """Return the query with its noise. Raises ValueError for settings that do not fit together."""
+    def place(self, data: D, n_users: int, streams: Streams, growth: float) -> Placed[Q]:
+        """Return the query with its noise. Raises ValueError for settings that do not fit together.
 
-    def place_on_schedule(self, data: D, n_users: int, streams: Streams, growth: float) -> Placed[Q]:  # noqa: ARG002
-        """Return the query for a learner that reads releases on a schedule, see `ReleaseSchedule`; 0: after every user.
-
-        By default it is that of `place`, because noise on messages does not depend on releases.
+        growth: of the schedule on which a learner reads releases, see `ReleaseSchedule`; 0: after every user. Noise on
+        messages alone does not depend on it.
         """
-        return self.place(data, n_users, streams)
 
     @property
     def requested(self) -> Guarantee | None:
@@ -77,7 +88,7 @@ class TrustModelSettings(ABC, Generic[D, Q]):
         if n_submissions < 1:
             raise ValueError(f"n_submissions must be at least 1, got {n_submissions}; run at least 2 episodes")
         n_users = -(-n_submissions // self.submissions)
-        placed, requested = self.place_on_schedule(data, n_users, streams, growth), self.requested
+        placed, requested = self.place(data, n_users, streams, growth), self.requested
         if requested is None:
             request = PrivacyRequest(None, None, "none", "nothing is claimed")
         else:
@@ -115,3 +126,67 @@ class GradientSettings(TrustModelSettings[GradientLayout, GradientQuery]):
     adjacency: ClassVar[str] = GRADIENT_ADJACENCY
     release_scores: str
     """Reader of scores: 'simulator', 'private' (randomized bits are sent) or 'none'."""
+    scaling: Scaling = "paper"
+    """Of the estimate of projected_random_sign; a setting of models with noise on messages."""
+
+
+@dataclass(frozen=True)
+class NoisyGradientSettings(GradientSettings, Budgeted[GradientLayout, GradientQuery]):
+    """Settings of noise on gradients; see the trust models.
+
+    Args:
+        mechanism: the noise of a gradient, or of an update's sum if a server adds it.
+        clip: C > 0; None for the paper's, 0.01, and 1 for projected_random_sign. privunit sends directions: no clip.
+        submissions: T, the maximum of submissions of one agent. If an update is summed or shuffled, no agent is in it
+            twice.
+    """
+
+    mechanism: str = ClippedLaplace.name
+    clip: float | None = None
+    submissions: int = 1
+    laws: ClassVar[Sequence[str]]
+    """Names of the mechanisms."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("mechanism", self.mechanism, self.laws)
+        if self.clip is not None:
+            check_positive("clip", self.clip, "gradients are shrunk to half of it")
+            if self.mechanism == PrivUnit.name:
+                raise ValueError(f"clip must be left out with privunit, got {self.clip!r}; it sends directions only")
+        if self.scaling != "paper" and self.mechanism != ProjectedRandomSign.name:
+            raise ValueError(
+                f"scaling must be paper with {self.mechanism}, got {self.scaling!r}; "
+                "only estimates of projected_random_sign can be scaled"
+            )
+        if self.delta == 0 and self.mechanism == ClippedGaussian.name:
+            raise ValueError("delta must be above 0 with clipped_gaussian, got 0; set one, or use clipped_laplace")
+
+
+@dataclass(frozen=True)
+class StatisticsSettings(Budgeted[StatisticsLayout, StatisticsQuery]):
+    """Settings of noise on statistics; see the trust models.
+
+    Args:
+        reward_share: share of epsilon, or of mu^2 with Gaussian noise, for noisy corrections of the rewards' weights.
+        reward_clip: G, the norm to which each correction is clipped.
+        stage_scales: whether noise is in proportion to m_h^2, m_h = H - h; otherwise it is the same at all stages.
+    """
+
+    mechanism: str = GramLaplace.name
+    _: KW_ONLY
+    reward_share: float = REWARD_SHARE
+    reward_clip: float = 1.0
+    stage_scales: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("reward_clip", self.reward_clip)
+        check_share("reward_share", self.reward_share)
+
+    def _budget(self, epsilon: float, delta: float, rewards: Rewards, streams: Streams) -> StatisticsBudget:
+        """Return the guarantee that the noise of one message, or of a counter, must meet."""
+        return StatisticsBudget(
+            *(epsilon, delta, self.mechanism, rewards, self.reward_share, self.reward_clip, self.stage_scales),
+            exact=streams.noise.arithmetic == "exact",
+        )

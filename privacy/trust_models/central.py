@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, cast
 
@@ -10,7 +11,7 @@ from dprl.privacy.base import Guarantee, TrustModel
 from dprl.privacy.counters import RETIRED
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
-from dprl.privacy.mechanisms.gram_laws import GramGaussian, GramLaplace
+from dprl.privacy.mechanisms.gram_laws import GramGaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.queries.correlated_gradients import CorrelatedGradientQuery, counted_gradients
 from dprl.privacy.queries.count_calibration import AUTO, calibrated_counter, counter_names
@@ -22,39 +23,20 @@ from dprl.privacy.queries.gradient_calibration import PAPER_CLIP, GradientBudget
 from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.queries.sampled_gradients import MOST_USERS, SampledGradientQuery
-from dprl.privacy.queries.statistics_calibration import NODES, REWARD_SHARE, StatisticsBudget, counted_statistics
+from dprl.privacy.queries.statistics_calibration import NODES, counted_statistics
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.schedule import ReleaseSchedule
 from dprl.privacy.threat_models import SAMPLED_ADJACENCY
-from dprl.privacy.trust_models.base import Budgeted, D, GradientSettings, Placed, Q, TrustModelSettings
+from dprl.privacy.trust_models.base import NoisyGradientSettings, Placed, Q, StatisticsSettings, TrustModelSettings
 from dprl.privacy.trust_models.counts import CountSettings
-from dprl.privacy.validation import check_choice, check_positive, check_share
+from dprl.privacy.validation import check_choice
 
 _NO_COUNTER = "none"
 ReleaseTimes = Literal["scheduled", "every_user"]
 
 
-class _OnSchedule(TrustModelSettings[D, Q]):
-    """Base of settings with a counter that can be built for only the releases that plans read."""
-
-    releases: ReleaseTimes
-
-    @property
-    def _schedulable(self) -> bool:
-        """Whether the noise is calibrated for the number of releases."""
-        return True
-
-    def place_on_schedule(self, data: D, n_users: int, streams: Streams, growth: float) -> Placed[Q]:
-        """Return the query with a counter that has one item per release."""
-        if growth <= 0.0 or self.releases == "every_user" or not self._schedulable:
-            return self.place(data, n_users, streams)
-        schedule = ReleaseSchedule(growth, n_users)
-        placed = self.place(data, schedule.number, streams)
-        return placed._replace(query=replace(cast("Any", placed.query), schedule=schedule))
-
-
 @dataclass(frozen=True)
-class CentralPrivacy(_OnSchedule[CountFamilies, CountQuery], CountSettings):
+class CentralPrivacy(CountSettings):
     """Joint differential privacy: a trusted server keeps exact counts and releases noisy running counts.
 
     *Formal guarantee.* `certified`: (epsilon, delta)-JDP under replacement of one user's trajectory, by the counter's
@@ -63,11 +45,7 @@ class CentralPrivacy(_OnSchedule[CountFamilies, CountQuery], CountSettings):
     only 2 L / log K * epsilon.
 
     Args:
-        epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1).
-        calibration: source of the scale. precision: source of the error bound E.
-        families: released families: 'separate', 'marginal' or 'one_hot', see count_encoding.py.
         counter: a counter's name, or 'auto' for the one with the smallest error.
-        mechanism: the noise of its nodes, or 'auto' for the one with the smaller variance.
         releases: 'scheduled': the counter is built for only the releases that plans read (with `replan_growth` above 0
             and certified noise), so L = floor(log2 n) + 1 for n releases; 'every_user': for a release after every user.
 
@@ -93,9 +71,11 @@ class CentralPrivacy(_OnSchedule[CountFamilies, CountQuery], CountSettings):
                 "got 'printed'; the papers print a scale for binary_tree with laplace only"
             )
 
-    @property
-    def _schedulable(self) -> bool:
-        return self.calibration == "certified"
+    def place(self, data: CountFamilies, n_users: int, streams: Streams, growth: float) -> Placed[CountQuery]:
+        """Return the query with the calibrated or the printed noise; a printed scale is for a release per user."""
+        planned = growth if self.calibration == "certified" else 0.0
+        place = super().place
+        return _scheduled(lambda n: place(data, n, streams, growth), n_users, planned, self.releases)
 
     def _noise(self, encoding: CountEncoding, n_users: int, streams: Streams) -> tuple[NoiseSpec, str]:
         counter, why = calibrated_counter(self.counter, self.mechanism, self._budget(encoding, n_users, streams))
@@ -103,7 +83,7 @@ class CentralPrivacy(_OnSchedule[CountFamilies, CountQuery], CountSettings):
 
 
 @dataclass(frozen=True)
-class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQuery]):
+class CentralGradientPrivacy(NoisyGradientSettings):
     """Joint differential privacy: a trusted server adds noise to the sum of each update's clipped gradients.
 
     *Formal guarantee.* (epsilon, delta)-JDP of everything that one agent sends in `submissions` adaptive submissions,
@@ -119,9 +99,6 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
     by C in the L2 norm. The noise of an update is then that of the difference of two releases.
 
     Args:
-        mechanism: 'clipped_laplace' or 'clipped_gaussian'.
-        clip: C > 0; None for the paper's, 0.01.
-        submissions: T, the maximum of submissions of one agent; no agent is twice in an update.
         release_scores: 'simulator': raw scores are read outside the guarantee; 'none': they are not read.
         sampling: 'one_pass': agents take part in turn; 'poisson': users of a fixed population join rounds at random.
         population: size of the population, with 'poisson'.
@@ -130,22 +107,15 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
             'one_pass' and one submission.
     """
 
-    mechanism: str = ClippedLaplace.name
-    clip: float | None = None
-    submissions: int = 1
     release_scores: Literal["simulator", "none"] = "simulator"
     sampling: Literal["one_pass", "poisson"] = "one_pass"
     population: int | None = None
     counter: str = "none"
+    laws: ClassVar[Sequence[str]] = (ClippedLaplace.name, ClippedGaussian.name)
     model: ClassVar[TrustModel] = "jdp"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("mechanism", self.mechanism, [ClippedLaplace.name, ClippedGaussian.name])
-        if self.clip is not None:
-            check_positive("clip", self.clip, "gradients are shrunk to half of it")
-        if self.delta == 0 and self.mechanism == ClippedGaussian.name:
-            raise ValueError("delta must be above 0 with clipped_gaussian, got 0; set one, or use clipped_laplace")
         self._check_sampling()
         self._check_counter()
 
@@ -195,8 +165,9 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
             return super().requested
         return Guarantee(self.model, self.epsilon, self.delta, SAMPLED_ADJACENCY)
 
-    def place(self, data: GradientLayout, n_users: int, streams: Streams) -> Placed[GradientQuery]:
+    def place(self, data: GradientLayout, n_users: int, streams: Streams, growth: float) -> Placed[GradientQuery]:
         """Return the query with noise on the sum of a window."""
+        del growth
         if self.population is not None:
             return self._sampled(data, self.population, n_users, streams)
         if self.submissions > 1 and data.window > n_users:
@@ -255,9 +226,7 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
 
 
 @dataclass(frozen=True)
-class CentralStatisticsPrivacy(
-    _OnSchedule[StatisticsLayout, StatisticsQuery], Budgeted[StatisticsLayout, StatisticsQuery]
-):
+class CentralStatisticsPrivacy(StatisticsSettings):
     """Joint differential privacy: a trusted server keeps exact sums of clipped statistics, and releases noisy ones.
 
     *Formal guarantee.* (epsilon, delta)-JDP under replacement of one user's trajectory, by the counter's guarantee for
@@ -267,20 +236,14 @@ class CentralStatisticsPrivacy(
     Args:
         mechanism: 'gram_laplace' or 'gram_gaussian'.
         counter: a counter's name, or 'auto' for the one with the smallest error.
-        rewards: 'noisy': corrections are counted, too; 'public': rewards are known, and no corrections are sent.
-        reward_share: share of the corrections in the squared L2 norm (Gaussian) or the L1 norm of a user's row.
-        reward_clip: G, the norm to which each correction is clipped.
-        stage_scales: whether noise is in proportion to m_h^2, m_h = H - h; otherwise it is the same at all stages.
+        rewards: 'noisy': corrections are counted, too, and reward_share is their share in the squared L2 norm
+            (Gaussian) or the L1 norm of a user's row; 'public': rewards are known, and no corrections are sent.
         releases: 'scheduled': the counter is built for only the releases that plans read (with `replan_growth` above
             0); 'every_user': for a release after every user.
     """
 
-    mechanism: str = GramLaplace.name
     counter: str = BinaryTree.name
     rewards: Literal["noisy", "public"] = "noisy"
-    reward_share: float = REWARD_SHARE
-    reward_clip: float = 1.0
-    stage_scales: bool = True
     releases: ReleaseTimes = "scheduled"
     model: ClassVar[TrustModel] = "jdp"
 
@@ -288,24 +251,32 @@ class CentralStatisticsPrivacy(
         super().__post_init__()
         check_choice("mechanism", self.mechanism, list(NODES))
         check_choice("counter", self.counter, counter_names()[0])
-        check_positive("reward_clip", self.reward_clip)
-        check_share("reward_share", self.reward_share)
         if self.delta == 0 and self.mechanism == GramGaussian.name:
             raise ValueError("delta must be above 0 with gram_gaussian, got 0; set one, or use gram_laplace")
 
-    def place(self, data: StatisticsLayout, n_users: int, streams: Streams) -> Placed[StatisticsQuery]:
+    def place(self, data: StatisticsLayout, n_users: int, streams: Streams, growth: float) -> Placed[StatisticsQuery]:
         """Return the query with a counter on the server's side."""
         if streams.noise.arithmetic == "exact":
             raise ValueError(
                 "arithmetic must be fast with model jdp for statistics, got exact; real numbers are added up: write "
                 "arithmetic: fast, or model: ldp"
             )
-        budget = StatisticsBudget(
-            self.epsilon, self.delta, self.mechanism, self.rewards, self.reward_share, self.reward_clip,
-            self.stage_scales, exact=False,
-        )  # fmt: skip
-        query, why = counted_statistics(budget, self.counter, data, n_users)
-        return Placed(query, choice=why)
+        budget = self._budget(self.epsilon, self.delta, self.rewards, streams)
+
+        def counted(n_items: int) -> Placed[StatisticsQuery]:
+            query, why = counted_statistics(budget, self.counter, data, n_items)
+            return Placed(query, choice=why)
+
+        return _scheduled(counted, n_users, growth, self.releases)
+
+
+def _scheduled(place: Callable[[int], Placed[Q]], n_users: int, growth: float, releases: ReleaseTimes) -> Placed[Q]:
+    """Return the query that `place` makes for a counter of n items: one for each release that plans read, or user."""
+    if growth <= 0.0 or releases == "every_user":
+        return place(n_users)
+    schedule = ReleaseSchedule(growth, n_users)
+    placed = place(schedule.number)
+    return placed._replace(query=replace(cast("Any", placed.query), schedule=schedule))
 
 
 CENTRAL_PRIVACY: dict[str, type[TrustModelSettings[Any, Any]]] = {

@@ -24,7 +24,15 @@ from dprl.privacy.validation import check_choice
 
 @dataclass(frozen=True)
 class CountSettings(Budgeted[CountFamilies, CountQuery]):
-    """Settings of noise on counts; see the trust models."""
+    """Settings of noise on counts; see the trust models.
+
+    Args:
+        calibration: source of the scale. precision: source of the error bound E.
+        families: families that get noise: 'separate', 'marginal' or 'one_hot', see count_encoding.py; unary encodings
+            need 'one_hot'.
+        mechanism: the noise of a report, or 'auto' for the one that detects visits best; with a counter, the noise of
+            its nodes, or 'auto' for the one with the smaller variance.
+    """
 
     calibration: Literal["certified", "printed"] = "certified"
     precision: Literal["exact", "printed"] = "exact"
@@ -37,8 +45,9 @@ class CountSettings(Budgeted[CountFamilies, CountQuery]):
         if self.calibration == "printed":
             _check_printed(self.delta, self.families)
 
-    def place(self, data: CountFamilies, n_users: int, streams: Streams) -> Placed[CountQuery]:
+    def place(self, data: CountFamilies, n_users: int, streams: Streams, growth: float) -> Placed[CountQuery]:
         """Return the query with the calibrated or the printed noise."""
+        del growth
         encoding = CountEncoding(data, self.families, whole=streams.noise.arithmetic == "exact" or self._needs_integers)
         source, why = "the requested guarantee, met by the certified scale", ""
         if self.calibration == "printed":

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from dprl.privacy.base import Guarantee, TrustModel
 from dprl.privacy.counters import ExactCounter
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
-from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
-from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform
+from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramUniform
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import Scaling
@@ -20,13 +20,7 @@ from dprl.privacy.queries.count_calibration import AUTO, calibrated_report, repo
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.queries.counts import CountQuery
-from dprl.privacy.queries.gradient_calibration import (
-    VECTOR_LAWS,
-    GradientBudget,
-    GradientLayout,
-    check_vector_settings,
-    vector_law,
-)
+from dprl.privacy.queries.gradient_calibration import VECTOR_LAWS, GradientBudget, GradientLayout, vector_law
 from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.queries.linear_statistics import Rewards, StatisticsLayout, StatisticsQuery
 from dprl.privacy.queries.statistics_calibration import (
@@ -34,13 +28,12 @@ from dprl.privacy.queries.statistics_calibration import (
     OF_SCALES,
     PRINTED,
     REWARD_SHARE,
-    StatisticsBudget,
     certified_statistics,
 )
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.trust_models.base import Budgeted, GradientSettings, Placed, TrustModelSettings
+from dprl.privacy.trust_models.base import NoisyGradientSettings, Placed, StatisticsSettings, TrustModelSettings
 from dprl.privacy.trust_models.counts import CountSettings
-from dprl.privacy.validation import check_budget, check_choice, check_positive, check_share
+from dprl.privacy.validation import check_budget, check_choice, check_positive
 
 _SCALED = "nobody, an illustration: {:g} times the noise of {} (noise_scale)"
 _AUTO = "auto"
@@ -53,13 +46,6 @@ class LocalPrivacy(CountSettings):
     *Formal guarantee.* `certified`: (epsilon, delta)-LDP for any two trajectories; with Laplace noise and delta = 0,
     the scale is 2 H F / epsilon (H steps, F released families). `printed`: the paper's scale 3 H / epsilon, which
     proves exactly 2 epsilon.
-
-    Args:
-        epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1).
-        calibration: source of the scale. precision: source of the error bound E.
-        families: the families sent: 'separate', 'marginal' or 'one_hot', see count_encoding.py; unary encodings need
-            'one_hot'.
-        mechanism: the randomizer of the report, or 'auto' for the one that detects visits best.
 
     Paper: [CZ22] Lemma 4.
     """
@@ -81,7 +67,7 @@ class LocalPrivacy(CountSettings):
 
 
 @dataclass(frozen=True)
-class LocalGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQuery]):
+class LocalGradientPrivacy(NoisyGradientSettings):
     """Local differential privacy: every agent randomizes its gradients before they leave.
 
     *Formal guarantee.* (epsilon, delta)-LDP of everything that one agent sends in `submissions` adaptive submissions,
@@ -89,10 +75,7 @@ class LocalGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQu
     after the epsilon of score bits is deducted; with delta > 0 all of them meet the request together.
 
     Args:
-        mechanism: the randomizer of a gradient.
-        clip: C > 0; None for the paper's, 0.01, and 1 for projected_random_sign. privunit sends directions: no clip.
         scaling: of the estimate of projected_random_sign: 'paper' or 'unbiased'.
-        submissions: T, the maximum of submissions of one agent.
         release_scores: 'simulator': raw scores are read outside the guarantee; 'private': a randomized bit
             1[score >= target_score] is sent with each gradient; 'none': neither.
         score_epsilon: cost of all bits, part of epsilon. target_score: threshold of the bit.
@@ -100,20 +83,15 @@ class LocalGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQu
     Paper: [OT20] eqs. (19), (20), (21), (22), (23) and (24), Algorithms 2 and 3.
     """
 
-    mechanism: str = ClippedLaplace.name
-    clip: float | None = None
     scaling: Scaling = "paper"
-    submissions: int = 1
     release_scores: Literal["simulator", "private", "none"] = "simulator"
     score_epsilon: float = 0.0
     target_score: float = 195.0
+    laws: ClassVar[Sequence[str]] = tuple(VECTOR_LAWS)
     model: ClassVar[TrustModel] = "ldp"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_vector_settings(self.mechanism, self.clip, self.scaling, list(VECTOR_LAWS))
-        if self.delta == 0 and self.mechanism == ClippedGaussian.name:
-            raise ValueError("delta must be above 0 with clipped_gaussian, got 0; set one, or use clipped_laplace")
         if self.delta != 0 and self.mechanism == PrivUnit.name and self.submissions == 1:
             raise ValueError(
                 f"delta must be 0 with privunit, whose guarantee is pure, got {self.delta!r}; leave it out, or use "
@@ -136,9 +114,9 @@ class LocalGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQu
         if not math.isfinite(self.target_score):
             raise ValueError(f"target_score must be finite, got {self.target_score!r}; name a score")
 
-    def place(self, data: GradientLayout, n_users: int, streams: Streams) -> Placed[GradientQuery]:
+    def place(self, data: GradientLayout, n_users: int, streams: Streams, growth: float) -> Placed[GradientQuery]:
         """Return the query with noise on every message."""
-        del n_users
+        del n_users, growth
         exact = streams.noise.arithmetic == "exact"
         budget = GradientBudget(
             self.epsilon, self.delta, self.submissions, data.dimension, exact, self.score_epsilon
@@ -149,7 +127,7 @@ class LocalGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQu
 
 
 @dataclass(frozen=True)
-class LocalStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
+class LocalStatisticsPrivacy(StatisticsSettings):
     """Local differential privacy: every user's device adds noise to its statistics before they leave.
 
     *Formal guarantee.* `certified`: (epsilon, delta)-LDP of everything that one user sends, for any two inputs; the
@@ -164,32 +142,24 @@ class LocalStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
         clipping: 'device' or 'none'; 'auto': device if certified, none if printed.
         rewards: 'public': rewards are known, and no corrections are sent; 'noisy'; 'open': corrections of their weights
             are sent without noise; 'auto': noisy if certified, open if printed.
-        reward_share: share of mu^2 (Gaussian) or of epsilon for noisy rewards. reward_clip: G, the norm to which each
-            correction is clipped.
         bound_ratio: B / b of the printed bounded Laplace law, which the paper leaves open.
-        stage_scales: whether certified noise is in proportion to m_h^2, m_h = H - h; if not, it is equal at all stages.
         noise_scale: multiplies printed scales, to illustrate learning with less noise.
 
     Paper: [TH23] Theorems 1, 3, 5 and 7.
     """
 
-    mechanism: str = GramLaplace.name
     calibration: Literal["certified", "printed"] = "certified"
     clipping: Literal["auto", "device", "none"] = "auto"
     rewards: Literal["auto", "public", "noisy", "open"] = "auto"
-    reward_share: float = REWARD_SHARE
-    reward_clip: float = 1.0
     bound_ratio: float = 1.0
-    stage_scales: bool = True
     noise_scale: float = 1.0
     model: ClassVar[TrustModel] = "ldp"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("mechanism", self.mechanism, list(GRAMS))
-        for key in ("reward_clip", "bound_ratio", "noise_scale"):
+        for key in ("bound_ratio", "noise_scale"):
             check_positive(key, getattr(self, key))
-        check_share("reward_share", self.reward_share)
         self._check_delta()
         if self.bound_ratio != 1 and (self.mechanism, self.calibration) != (GramBoundedLaplace.name, "printed"):
             raise ValueError(
@@ -231,17 +201,13 @@ class LocalStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
                     "calibration: printed to see what it does"
                 )
 
-    def place(self, data: StatisticsLayout, n_users: int, streams: Streams) -> Placed[StatisticsQuery]:
+    def place(self, data: StatisticsLayout, n_users: int, streams: Streams, growth: float) -> Placed[StatisticsQuery]:
         """Return the query with the calibrated or the printed noise."""
-        del n_users
-        exact = streams.noise.arithmetic == "exact"
-        budget = StatisticsBudget(
-            self.epsilon, self.delta, self.mechanism, self._rewards, self.reward_share, self.reward_clip,
-            self.stage_scales, exact,
-        )  # fmt: skip
+        del n_users, growth
+        budget = self._budget(self.epsilon, self.delta, self._rewards, streams)
         if self.calibration == "certified":
             return Placed(certified_statistics(budget, data), choice=self._choice())
-        if exact:
+        if budget.exact:
             raise ValueError(
                 "calibration must be certified with arithmetic: exact, got printed; papers print real numbers: "
                 "write arithmetic: fast, or calibration: certified"
@@ -302,9 +268,9 @@ class LocalBitPrivacy(TrustModelSettings[None, BitQuery]):
         """The guarantee that was asked for."""
         return Guarantee(self.model, self.epsilon)
 
-    def place(self, data: None, n_users: int, streams: Streams) -> Placed[BitQuery]:
+    def place(self, data: None, n_users: int, streams: Streams, growth: float) -> Placed[BitQuery]:
         """Return the query with a randomized bit."""
-        del data, n_users, streams
+        del data, n_users, streams, growth
         law = RandomizedResponse(min(LARGEST_EPSILON, float(self.epsilon)))
         return Placed(BitQuery(law), "the requested guarantee, met by the certified coins")
 

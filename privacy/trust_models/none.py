@@ -28,9 +28,9 @@ class NoPrivacy(TrustModelSettings[CountFamilies, CountQuery]):
 
     model: ClassVar[TrustModel] = "none"
 
-    def place(self, data: CountFamilies, n_users: int, streams: Streams) -> Placed[CountQuery]:
+    def place(self, data: CountFamilies, n_users: int, streams: Streams, growth: float) -> Placed[CountQuery]:
         """Return the query without noise."""
-        del streams
+        del streams, growth
         return Placed(CountQuery(CountEncoding(data), NoiseSpec(None, ExactCounter(n_users))))
 
 
@@ -53,9 +53,9 @@ class NoGradientPrivacy(GradientSettings):
         check_fields(self)
         check_positive("clip", self.clip, "gradients are shrunk to half of it")
 
-    def place(self, data: GradientLayout, n_users: int, streams: Streams) -> Placed[GradientQuery]:
+    def place(self, data: GradientLayout, n_users: int, streams: Streams, growth: float) -> Placed[GradientQuery]:
         """Return the query without noise."""
-        del n_users, streams
+        del n_users, streams, growth
         law = RawVector(data.dimension, self.clip_norm, self.clip)
         return Placed(GradientQuery(law, release_scores=self.release_scores, left_open=data.left_open))
 
@@ -76,9 +76,9 @@ class NoStatisticsPrivacy(TrustModelSettings[StatisticsLayout, StatisticsQuery])
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def place(self, data: StatisticsLayout, n_users: int, streams: Streams) -> Placed[StatisticsQuery]:
+    def place(self, data: StatisticsLayout, n_users: int, streams: Streams, growth: float) -> Placed[StatisticsQuery]:
         """Return the query without noise."""
-        del n_users, streams
+        del n_users, streams, growth
         return Placed(StatisticsQuery(data, RawGram(data.release(self.clipping == "device")), self.rewards))
 
 
@@ -88,9 +88,9 @@ class NoBitPrivacy(TrustModelSettings[None, BitQuery]):
 
     model: ClassVar[TrustModel] = "none"
 
-    def place(self, data: None, n_users: int, streams: Streams) -> Placed[BitQuery]:
+    def place(self, data: None, n_users: int, streams: Streams, growth: float) -> Placed[BitQuery]:
         """Return the query without noise."""
-        del data, n_users, streams
+        del data, n_users, streams, growth
         return Placed(BitQuery())
 
 

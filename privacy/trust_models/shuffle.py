@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -12,7 +12,6 @@ from dprl.privacy.accounting.shuffling import local_epsilon
 from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import ExactCounter
 from dprl.privacy.mechanisms.base import INTEGER
-from dprl.privacy.mechanisms.gradients import ClippedLaplace
 from dprl.privacy.mechanisms.gram_laws import GramLaplace
 from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.mechanisms.projected_random_sign import Scaling
@@ -23,25 +22,61 @@ from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies
 from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.queries.counts import CountQuery
-from dprl.privacy.queries.gradient_calibration import (
-    PURE_LAWS,
-    GradientBudget,
-    GradientLayout,
-    check_vector_settings,
-    vector_law,
-)
+from dprl.privacy.queries.gradient_calibration import PURE_LAWS, GradientBudget, GradientLayout, vector_law
 from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
-from dprl.privacy.queries.statistics_calibration import REWARD_SHARE, StatisticsBudget, certified_statistics
+from dprl.privacy.queries.statistics_calibration import certified_statistics
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.schedule import ReleaseSchedule
-from dprl.privacy.trust_models.base import Budgeted, GradientSettings, Placed, Q, TrustModelSettings
+from dprl.privacy.trust_models.base import (
+    Budgeted,
+    D,
+    NoisyGradientSettings,
+    Placed,
+    Q,
+    StatisticsSettings,
+    TrustModelSettings,
+)
 from dprl.privacy.trust_models.counts import CountSettings
-from dprl.privacy.validation import check_choice, check_positive, check_share
+from dprl.privacy.validation import check_choice
 
 
 @dataclass(frozen=True)
-class ShufflePrivacy(CountSettings):
+class _InBlocks(Budgeted[D, Q]):
+    """Settings of blocks of shuffled messages.
+
+    Args:
+        smallest_block: minimum of users shuffled together; the first plan waits for this many.
+    """
+
+    smallest_block: int = 10_000
+    model: ClassVar[TrustModel] = "shuffle"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key, choices in self._choices().items():
+            check_choice(key, getattr(self, key), choices)
+        _check_delta(self.delta)
+        block = self.smallest_block
+        if isinstance(block, bool) or not isinstance(block, int) or not 1 <= block <= 10**12:
+            raise ValueError(f"smallest_block must be from 1 to 1e12, got {block}; take 10000")
+
+    def _choices(self) -> dict[str, list[str]]:
+        """Return the values that settings of other trust models may have here."""
+        return {}
+
+    def _schedule(self, growth: float, n_users: int) -> ReleaseSchedule:
+        """Return the schedule of blocks; raise ValueError if none is full."""
+        if n_users < self.smallest_block:
+            raise ValueError(
+                f"smallest_block must be at most {n_users}, the users who send a report, got {self.smallest_block}; "
+                "run more episodes, or lower it"
+            )
+        return ReleaseSchedule(growth, n_users, self.smallest_block)
+
+
+@dataclass(frozen=True)
+class ShufflePrivacy(_InBlocks[CountFamilies, CountQuery], CountSettings):
     """Shuffle model: every report is epsilon_0-LDP, and the server sees a block's reports in random order only.
 
     Users between two plans are a block, and no plan is made before a block is full. All reports have the largest
@@ -53,38 +88,22 @@ class ShufflePrivacy(CountSettings):
     so noise from the operating system, for real users, must be whole-number noise.
 
     Args:
-        epsilon: in [1e-9, 1e9]. delta: in [1e-15, 1).
         families: 'one_hot': a user sends one report.
         mechanism: the randomizer of a report, with a pure guarantee, or 'auto' for the one that detects visits best.
-        smallest_block: minimum of users shuffled together; the first plan waits for this many.
 
     Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
     """
 
     families: str = "one_hot"
-    smallest_block: int = 10_000
-    model: ClassVar[TrustModel] = "shuffle"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("calibration", self.calibration, ["certified"])
-        check_choice("precision", self.precision, ["exact"])
-        check_choice("families", self.families, ["one_hot"])
-        check_choice("mechanism", self.mechanism, report_names(pure=True))
-        _check_delta(self.delta)
-        _check_block(self.smallest_block)
+    def _choices(self) -> dict[str, list[str]]:
+        one = {"calibration": ["certified"], "precision": ["exact"], "families": ["one_hot"]}
+        return {**one, "mechanism": report_names(pure=True)}
 
-    def place(self, data: CountFamilies, n_users: int, streams: Streams) -> Placed[CountQuery]:
-        """Return the query for a learner that plans once per block."""
-        return self.place_on_schedule(data, n_users, streams, 0.0)
-
-    def place_on_schedule(
-        self, data: CountFamilies, n_users: int, streams: Streams, growth: float
-    ) -> Placed[CountQuery]:
+    def place(self, data: CountFamilies, n_users: int, streams: Streams, growth: float) -> Placed[CountQuery]:
         """Return the query with reports for the schedule's blocks; raise ValueError if no block is full."""
-        _check_users(n_users, self.smallest_block)
-        placed = super().place(data, n_users, streams)
-        schedule = ReleaseSchedule(growth, n_users, self.smallest_block)
+        schedule = self._schedule(growth, n_users)
+        placed = super().place(data, n_users, streams, growth)
         return placed._replace(query=replace(placed.query, schedule=schedule, shuffled=True))
 
     def _noise(self, encoding: CountEncoding, n_users: int, streams: Streams) -> tuple[NoiseSpec, str]:
@@ -102,7 +121,7 @@ class ShufflePrivacy(CountSettings):
 
 
 @dataclass(frozen=True)
-class ShuffleGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQuery]):
+class ShuffleGradientPrivacy(NoisyGradientSettings):
     """Shuffle model: every message is epsilon_0-LDP, and the server sees an update's messages in random order only.
 
     The messages of one update are a block. All have the largest epsilon_0 for which an agent's T blocks are together
@@ -115,31 +134,26 @@ class ShuffleGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
     reads only sums of full updates. Without the shuffler, T epsilon_0-LDP.
 
     Args:
-        epsilon: in [1e-9, 1e9]. delta: in [1e-15, 1).
         mechanism: the randomizer of a gradient, with a pure guarantee.
-        clip: C > 0; None for the paper's, 0.01, and 1 for projected_random_sign. privunit sends directions: no clip.
         scaling: of the estimate of projected_random_sign: 'paper' or 'unbiased'.
-        submissions: T, the maximum of submissions of one agent; no agent is twice in an update.
         release_scores: 'simulator': raw scores are read outside the guarantee; 'none': they are not read. Score bits
             are impossible, because they would be read one by one, in order.
 
     Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
     """
 
-    mechanism: str = ClippedLaplace.name
-    clip: float | None = None
     scaling: Scaling = "paper"
-    submissions: int = 1
     release_scores: Literal["simulator", "none"] = "simulator"
+    laws: ClassVar[Sequence[str]] = PURE_LAWS
     model: ClassVar[TrustModel] = "shuffle"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_vector_settings(self.mechanism, self.clip, self.scaling, PURE_LAWS)
         _check_delta(self.delta)
 
-    def place(self, data: GradientLayout, n_users: int, streams: Streams) -> Placed[GradientQuery]:
+    def place(self, data: GradientLayout, n_users: int, streams: Streams, growth: float) -> Placed[GradientQuery]:
         """Return the query with noise on every message, for updates of `window` messages."""
+        del growth
         if data.window < 2:
             raise ValueError(
                 f"messages of an update must be at least 2 with model shuffle, got {data.window}; they are shuffled: "
@@ -165,7 +179,7 @@ class ShuffleGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
 
 
 @dataclass(frozen=True)
-class ShuffleBitPrivacy(Budgeted[None, BitQuery]):
+class ShuffleBitPrivacy(_InBlocks[None, BitQuery]):
     """Shuffle model: every bit is randomly flipped, and the server sees a block's bits in random order only.
 
     Blocks have `smallest_block` users each. The server learns the number of ones in a block.
@@ -175,31 +189,20 @@ class ShuffleBitPrivacy(Budgeted[None, BitQuery]):
     users of a block vote on the same question, so their messages differ in the bit only. Bits of an incomplete last
     block are never read. Without the shuffler, epsilon_0-LDP.
 
-    Args:
-        epsilon: in [1e-9, 1e9]. delta: in [1e-15, 1). smallest_block: number of users shuffled together.
-
     Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
     """
 
-    smallest_block: int = 10_000
-    model: ClassVar[TrustModel] = "shuffle"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_delta(self.delta)
-        _check_block(self.smallest_block)
-
-    def place(self, data: None, n_users: int, streams: Streams) -> Placed[BitQuery]:
+    def place(self, data: None, n_users: int, streams: Streams, growth: float) -> Placed[BitQuery]:
         """Return the query with a randomized bit; raise ValueError if no block is full."""
         del data, streams
-        _check_users(n_users, self.smallest_block)
+        self._schedule(growth, n_users)
         each = min(LARGEST_EPSILON, local_epsilon(self.epsilon, self.delta, self.smallest_block))
         told = f"bits of epsilon {each:.4g} in blocks of {self.smallest_block} users"
         return Placed(BitQuery(RandomizedResponse(each), self.smallest_block), choice=told)
 
 
 @dataclass(frozen=True)
-class ShuffleStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
+class ShuffleStatisticsPrivacy(_InBlocks[StatisticsLayout, StatisticsQuery], StatisticsSettings):
     """Shuffle model: every message is epsilon_0-LDP, and the server sees a block's messages in random order only.
 
     Users between two plans are a block, and no plan is made before a block is full. A user's Gram matrices and
@@ -211,53 +214,29 @@ class ShuffleStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
     functions of earlier blocks. Without the shuffler, epsilon_0-LDP.
 
     Args:
-        epsilon: in [1e-9, 1e9]. delta: in [1e-15, 1).
         mechanism: 'gram_laplace', which has a pure guarantee.
-        rewards: 'noisy': corrections of the rewards' weights are sent; 'public': rewards are known.
-        reward_share: share of epsilon_0 for the corrections. reward_clip: G, the norm to which each is clipped.
-        stage_scales: whether noise is in proportion to m_h^2, m_h = H - h; otherwise it is the same at all stages.
-        smallest_block: minimum of users shuffled together; the first plan waits for this many.
+        rewards: 'noisy': corrections of the rewards' weights are sent, and reward_share is a share of epsilon_0;
+            'public': rewards are known.
 
     Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
     """
 
-    mechanism: str = GramLaplace.name
     rewards: Literal["noisy", "public"] = "noisy"
-    reward_share: float = REWARD_SHARE
-    reward_clip: float = 1.0
-    stage_scales: bool = True
-    smallest_block: int = 10_000
-    model: ClassVar[TrustModel] = "shuffle"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("mechanism", self.mechanism, [GramLaplace.name])
-        check_share("reward_share", self.reward_share)
-        check_positive("reward_clip", self.reward_clip)
-        _check_delta(self.delta)
-        _check_block(self.smallest_block)
+    def _choices(self) -> dict[str, list[str]]:
+        return {"mechanism": [GramLaplace.name]}
 
-    def place(self, data: StatisticsLayout, n_users: int, streams: Streams) -> Placed[StatisticsQuery]:
-        """Return the query for a learner that plans once per block."""
-        return self.place_on_schedule(data, n_users, streams, 0.0)
-
-    def place_on_schedule(
-        self, data: StatisticsLayout, n_users: int, streams: Streams, growth: float
-    ) -> Placed[StatisticsQuery]:
+    def place(self, data: StatisticsLayout, n_users: int, streams: Streams, growth: float) -> Placed[StatisticsQuery]:
         """Return the query with messages for the schedule's blocks; raise ValueError if no block is full."""
-        _check_users(n_users, self.smallest_block)
+        schedule = self._schedule(growth, n_users)
         if streams.noise.entropy == "os":
             raise ValueError(
                 "model must be ldp or jdp with statistics and entropy: os, got 'shuffle'; choose one: the rounding of "
                 "a sum in float64 reveals the order of the messages"
             )
-        schedule = ReleaseSchedule(growth, n_users, self.smallest_block)
 
         def query(each: float) -> StatisticsQuery:
-            budget = StatisticsBudget(
-                each, 0.0, self.mechanism, self.rewards, self.reward_share, self.reward_clip, self.stage_scales,
-                streams.noise.arithmetic == "exact",
-            )  # fmt: skip
+            budget = self._budget(each, 0.0, self.rewards, streams)
             return replace(certified_statistics(budget, data), schedule=schedule, shuffled=True)
 
         return _least_noise(query, self, self.smallest_block, f"blocks of {self.smallest_block} users or more")
@@ -281,19 +260,6 @@ def _least_noise(
 def _check_delta(delta: float) -> None:
     if delta <= 0.0:
         raise ValueError(f"delta must be above 0 with model shuffle, got {delta}; add delta: 1e-6")
-
-
-def _check_block(block: int) -> None:
-    if isinstance(block, bool) or not isinstance(block, int) or not 1 <= block <= 10**12:
-        raise ValueError(f"smallest_block must be from 1 to 1e12, got {block}; take 10000")
-
-
-def _check_users(n_users: int, block: int) -> None:
-    if n_users < block:
-        raise ValueError(
-            f"smallest_block must be at most {n_users}, the users who send a report, got {block}; run more episodes, "
-            "or lower it"
-        )
 
 
 SHUFFLE_PRIVACY: dict[str, type[TrustModelSettings[Any, Any]]] = {

@@ -86,7 +86,7 @@ NO_CHOICE = {
 def placed(query: str, model: str, settings: dict[str, Any]) -> object:
     """The query as certificates describe it."""
     found = TRUST_MODELS[query][model](**settings)
-    return described(found.place_on_schedule(DATA[query], N_USERS, Streams(0, "settings"), GROWTH).query)
+    return described(found.place(DATA[query], N_USERS, Streams(0, "settings"), GROWTH).query)
 
 
 def test_every_setting_has_a_case() -> None:
