@@ -33,6 +33,10 @@ class Query(ABC):
     """The kind of data: 'counts', 'gradients', 'statistics' or 'bits'."""
     adds_up_messages: ClassVar[bool] = False
     """Whether a trusted server draws fresh noise for each sum of messages, wherever they come from."""
+    schedule: ReleaseSchedule | None = None
+    """Of a server's releases, if they are not after every user."""
+    shuffled: bool = False
+    """Whether a shuffler permutes messages: those between two releases of a schedule, or those of an update."""
 
     @property
     @abstractmethod
@@ -52,30 +56,19 @@ class Query(ABC):
     def check_run(self, n_users: int, submissions: int) -> None:
         """Raise LedgerError unless the noise accounts for n_users users with `submissions` submissions each.
 
-        Raises ValueError for more users than the noise suffices for.
+        With a server that counts, or messages shuffled on a schedule, a user submits once: rows of one user would share
+        nodes or blocks, and `repeat` does not account for that. Raises ValueError for more users than the noise
+        suffices for.
         """
         if n_users * submissions > self.longest_run:
             raise ValueError(
                 f"n_users must be at most {self.longest_run}, got {n_users}; the noise is made for no more"
             )
-
-    def check_continued(self, charged: int) -> None:  # noqa: B027 - most can
-        """Raise LedgerError if a run cannot continue after `charged` submissions that only its journal records."""
-
-    def refuse_rest_of_block(self, charged: int) -> None:
-        """Raise LedgerError like `check_continued`, for messages shuffled between releases on a schedule."""
-        if charged > 0:
-            raise LedgerError(
-                f"a run with shuffled {self.name} cannot go on from a journal, got {charged} submissions there, as the "
-                "rest of a block would be too small; begin another attempt"
-            )
-
-    def check_counter_run(self, n_users: int, submissions: int, n_items: int, schedule: ReleaseSchedule | None) -> None:
-        """Raise like `check_run` for a server that counts, or a shuffler: rows of one user would share nodes or blocks.
-
-        `repeat` does not account for that. The counter's items are users, or the blocks of users of a schedule.
-        """
-        most_users = n_items if schedule is None else schedule.users
+        most_users = self.counted_users
+        if self.schedule is not None and (self.shuffled or most_users is not None):
+            most_users = self.schedule.users
+        if most_users is None:
+            return
         if submissions > 1:
             raise LedgerError(
                 "submissions must be 1 where a server counts or users are shuffled on a schedule, got "
@@ -83,6 +76,22 @@ class Query(ABC):
             )
         if n_users > most_users:
             raise ValueError(f"n_users must be at most {most_users}, got {n_users}; build a counter for more")
+
+    @property
+    def counted_users(self) -> int | None:
+        """Number of users that fit into a noisy counter of the server, None without one; a schedule has its own."""
+        return None
+
+    def check_continued(self, charged: int) -> None:
+        """Raise LedgerError if a run cannot continue after `charged` submissions that only its journal records.
+
+        Of messages shuffled between releases on a schedule, those of the interrupted block are lost.
+        """
+        if charged > 0 and self.shuffled and self.schedule is not None:
+            raise LedgerError(
+                f"a run with shuffled {self.name} cannot go on from a journal, got {charged} submissions there, as the "
+                "rest of a block would be too small; begin another attempt"
+            )
 
     @abstractmethod
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:

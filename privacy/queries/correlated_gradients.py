@@ -72,10 +72,10 @@ class CorrelatedGradientQuery(GradientQuery):
         """Root mean squared norm of the noise of a released running sum, over all releases."""
         return self.law.noise_norm * self.counter.errors()[0]
 
-    def check_run(self, n_users: int, submissions: int) -> None:
-        """Raise unless the counter is made for `n_users` users who submit once."""
-        super().check_run(n_users, submissions)
-        self.check_counter_run(n_users, submissions, (self.counter.n_items + 1) * self.window - 1, None)
+    @property
+    def counted_users(self) -> int:
+        """Number of users who fill less than one window more than the counter has items."""
+        return (self.counter.n_items + 1) * self.window - 1
 
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the release of all running sums together."""

@@ -102,16 +102,10 @@ class CountQuery(Query):
         described = (self.encoding, self.noise.law, self.noise.counter, *filter(None, [self.schedule, self.shuffled]))
         return f"counts|{noise_identity(*described)}"
 
-    def check_run(self, n_users: int, submissions: int) -> None:
-        """Raise unless counter and schedule are made for `n_users` users who submit once."""
-        super().check_run(n_users, submissions)
-        if self.noise.counter.node is not None or self.shuffled:
-            self.check_counter_run(n_users, submissions, self.noise.counter.n_items, self.schedule)
-
-    def check_continued(self, charged: int) -> None:
-        """Raise LedgerError under a shuffler, because the reports of the interrupted block are lost."""
-        if self.shuffled:
-            self.refuse_rest_of_block(charged)
+    @property
+    def counted_users(self) -> int | None:
+        """Number of items of a noisy counter: users, unless there is a schedule."""
+        return None if self.noise.counter.node is None else self.noise.counter.n_items
 
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases of a run, one for each released family.

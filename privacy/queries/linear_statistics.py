@@ -261,12 +261,10 @@ class StatisticsQuery(Query):
         """Maximum of submissions for which the noise of one key suffices."""
         return MOST_DRAWS // max(self.law.release.n_numbers, self.layout.n_corrections) - 1
 
-    def check_run(self, n_users: int, submissions: int) -> None:
-        """Raise unless a server's counter, or a shuffler's blocks, are made for `n_users` users who submit once."""
-        super().check_run(n_users, submissions)
-        if self.central is not None or self.shuffled:
-            items = 0 if self.central is None else self.central.counter.n_items
-            self.check_counter_run(n_users, submissions, items, self.schedule)
+    @property
+    def counted_users(self) -> int | None:
+        """Number of items of a trusted server's counter: users, unless there is a schedule."""
+        return None if self.central is None else self.central.counter.n_items
 
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases of one user's message."""
@@ -312,11 +310,6 @@ class StatisticsQuery(Query):
         message = law if self.reward_law is None else MessageInParts((law, self.reward_law))
         reports = ShuffledReports(message, int(schedule.blocks().min()))
         return ReleaseEvent.of_message("statistics", reports, False, cells, entropy)
-
-    def check_continued(self, charged: int) -> None:
-        """Raise LedgerError under a shuffler, because the messages of the interrupted block are lost."""
-        if self.shuffled:
-            self.refuse_rest_of_block(charged)
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model. Raises LedgerError unless messages are shuffled in that trust model and no other."""
