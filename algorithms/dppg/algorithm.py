@@ -18,7 +18,7 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Metric, Releases, check_number, check_whole
 from dprl.algorithms.dppg.network import Network
 from dprl.algorithms.learner import Learner
-from dprl.algorithms.pgc.aggregator import CompiledAggregator, StepRule, aggregate, aggregator_state, latest_parameters
+from dprl.algorithms.pgc.aggregator import AggregatorState, StepRule, aggregate, aggregator_state, latest_parameters
 from dprl.algorithms.pgc.schedule import Schedule, require_update
 from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
 from dprl.compiled import no_alloc_kernel, shows_numbers
@@ -62,24 +62,23 @@ _FAILED = "users could not play, and none of their data has left their side; tes
 
 @no_alloc_kernel
 def report(
-    channel: GradientChannel, server: CompiledAggregator, gradients: Float64Array, scores: Float64Array, first: int
+    channel: GradientChannel, server: AggregatorState, gradients: Float64Array, scores: Float64Array, first: int
 ) -> None:
     """Send the updates float64[k, d] of the users of slots first, first+1, ..., and aggregate them."""
-    state, schedule, step, estimate = server
     for i in range(gradients.shape[0]):
         submit(channel, gradients[i], scores[i], first + i)
-        aggregate(state, schedule, step, estimate, receive(channel, estimate))
+        aggregate(server, server.estimate, receive(channel, server.estimate))
 
 
 @no_alloc_kernel
-def report_round(channel: SampledChannel, server: CompiledAggregator, gradients: Float64Array) -> None:
+def report_round(channel: SampledChannel, server: AggregatorState, gradients: Float64Array) -> None:
     """Release the sum of the updates float64[m, d] of a sampled round, and count its expected number of users."""
-    state, schedule, step, estimate = server
+    estimate = server.estimate
     estimate[:] = 0.0
-    for _ in range(schedule.buffer_size - 1):
-        aggregate(state, schedule, step, estimate, math.nan)
+    for _ in range(server.schedule.buffer_size - 1):
+        aggregate(server, estimate, math.nan)
     release_round(channel, gradients, estimate)
-    aggregate(state, schedule, step, estimate, math.nan)
+    aggregate(server, estimate, math.nan)
 
 
 @dataclass(frozen=True)
@@ -224,8 +223,7 @@ class DPPGLearner(Learner):
         super().__init__(config, privatizer, episodes, streams, [repr(env)])
         self._env, self._streams, self._network = env, streams, config.network(env)
         first = self._network.first(self._rng("first parameters", 0))
-        state = aggregator_state(config.schedule, first)
-        self._server = CompiledAggregator(state, config.schedule, config.step, np.zeros(first.size))
+        self._server = aggregator_state(config.schedule, config.step, first)
         self._vectors: dict[tuple[int, bool], VectorEnv[Any, Any, Any]] = {}  # evaluations have copies of their own
         self._pending: _Round | None = None
         self._evaluated: tuple[tuple[int, int], float] | None = None
@@ -235,7 +233,7 @@ class DPPGLearner(Learner):
     @property
     def policy(self) -> Float64Array:
         """The parameters after the last update, a copy float64[d]."""
-        return latest_parameters(self._server.state).copy()
+        return latest_parameters(self._server).copy()
 
     @property
     def derived(self) -> dict[str, float]:
@@ -282,7 +280,7 @@ class DPPGLearner(Learner):
         if self._pending is None or self._pending.begin != begin:
             self._pending = None
             theta, n = (
-                latest_parameters(self._server.state),
+                latest_parameters(self._server),
                 min(self.config.users_per_update, self.episodes + 1 - begin),
             )
             size, passes = n, 1
@@ -348,4 +346,4 @@ class DPPGLearner(Learner):
         return np.random.default_rng([*(int(word) for word in key), number])
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return dict(self._server.state._asdict())
+        return self._server.arrays

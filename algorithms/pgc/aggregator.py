@@ -58,32 +58,32 @@ class StepRule(NamedTuple):
 
 
 class AggregatorState(NamedTuple):
-    """State of the aggregator, all of it post-processing of messages.
+    """The aggregator for kernels: its settings, and its state, all of it post-processing of messages.
 
     versions float64[R, d]: the parameters after update u at row u mod R; buffer_sum float64[d]: the sum of the
     estimates in the buffer B; counts int64[2]: applied messages and updates; success float64[1]: the running estimate
-    of the share of agents that succeed.
+    of the share of agents that succeed. estimate float64[d]: workspace of a loop.
     """
 
+    schedule: Schedule
+    step: StepRule
     versions: Float64Array
     buffer_sum: Float64Array
     counts: Int64Array
     success: Float64Array
-
-
-class CompiledAggregator(NamedTuple):
-    """Aggregator in a compiled loop: state, settings, and workspace for one estimate float64[d]."""
-
-    state: AggregatorState
-    schedule: Schedule
-    step: StepRule
     estimate: Float64Array
 
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays that change, by name; resuming writes into them."""
+        return {name: getattr(self, name) for name in ("versions", "buffer_sum", "counts", "success")}
 
-def aggregator_state(schedule: Schedule, parameters: Float64Array) -> AggregatorState:
+
+def aggregator_state(schedule: Schedule, step: StepRule, parameters: Float64Array) -> AggregatorState:
     """Return the state before the first message, with the initial `parameters` float64[d]."""
     versions = np.tile(np.asarray(parameters, dtype=np.float64), (schedule.versions_kept, 1))
-    return AggregatorState(versions, np.zeros(versions.shape[1]), np.zeros(2, dtype=np.int64), np.zeros(1))
+    buffer_sum, estimate = np.zeros_like(versions[0]), np.zeros_like(versions[0])
+    return AggregatorState(schedule, step, versions, buffer_sum, np.zeros(2, dtype=np.int64), np.zeros(1), estimate)
 
 
 def latest_parameters(state: AggregatorState) -> Float64Array:
@@ -93,8 +93,9 @@ def latest_parameters(state: AggregatorState) -> Float64Array:
 
 
 @no_alloc_kernel
-def _step_size(state: AggregatorState, rule: StepRule) -> float:
+def _step_size(state: AggregatorState) -> float:
     """Return the step size of the update that the last applied message completes."""
+    rule = state.step
     step = rule.learning_rate
     if rule.halving > 0.0:
         step /= 1.0 + state.counts[APPLIED] / rule.halving
@@ -104,13 +105,14 @@ def _step_size(state: AggregatorState, rule: StepRule) -> float:
 
 
 @no_alloc_kernel
-def aggregate(state: AggregatorState, schedule: Schedule, rule: StepRule, estimate: Float64Array, bit: float) -> None:
+def aggregate(state: AggregatorState, estimate: Float64Array, bit: float) -> None:
     """Add the estimate float64[d] of the next message to the buffer; if it is full, update and clear it.
 
     bit: its private score bit; unused without success_memory.
 
     Paper: [OT20] eq. (22).
     """
+    schedule, rule = state.schedule, state.step
     counts, buffer_sum, versions = state.counts, state.buffer_sum, state.versions
     for j in range(buffer_sum.shape[0]):
         buffer_sum[j] += estimate[j]
@@ -119,7 +121,7 @@ def aggregate(state: AggregatorState, schedule: Schedule, rule: StepRule, estima
         succeeded = (bit - (1.0 - rule.truth)) / rule.gain
         state.success[0] += rule.success_memory * (succeeded - state.success[0])
     if counts[APPLIED] % schedule.buffer_size == 0:
-        step = _step_size(state, rule)
+        step = _step_size(state)
         old, new = versions[counts[UPDATES] % versions.shape[0]], versions[(counts[UPDATES] + 1) % versions.shape[0]]
         for j in range(buffer_sum.shape[0]):
             new[j] = old[j] - step * (buffer_sum[j] / schedule.buffer_size)
@@ -128,12 +130,10 @@ def aggregate(state: AggregatorState, schedule: Schedule, rule: StepRule, estima
 
 
 @kernel
-def _aggregate_all(
-    state: AggregatorState, schedule: Schedule, rule: StepRule, estimates: Float64Array, bits: Float64Array
-) -> None:
+def _aggregate_all(state: AggregatorState, estimates: Float64Array, bits: Float64Array) -> None:
     """Aggregate the estimates float64[k, d] of the next k messages with their bits, one after the other."""
     for i in range(estimates.shape[0]):
-        aggregate(state, schedule, rule, estimates[i], bits[i])
+        aggregate(state, estimates[i], bits[i])
 
 
 class ReorderBuffer(Generic[_T]):
@@ -195,7 +195,7 @@ class Aggregator:
     def __init__(self, rules: AggregatorConfig, parameters: Float64Array, accept: _Accept) -> None:
         self.rules = rules
         self._accept = accept
-        self._state = aggregator_state(rules.schedule, parameters)
+        self._state = aggregator_state(rules.schedule, rules.step, parameters)
         self._clear(0)
 
     def _clear(self, applied: int) -> None:
@@ -249,15 +249,15 @@ class Aggregator:
                 parts, self._parts = self._parts, []
                 estimates, bits = self._accept(*parts)
                 bits = np.zeros(len(estimates)) if bits is None else bits
-                _aggregate_all(self._state, self.rules.schedule, self.rules.step, estimates, bits)
+                _aggregate_all(self._state, estimates, bits)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the state for resuming; waiting messages count as lost."""
-        return {name: array.copy() for name, array in self._state._asdict().items()}
+        return {name: array.copy() for name, array in self._state.arrays.items()}
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue from `state_dict`. Raises ValueError if it is of another shape."""
-        own = self._state._asdict()
+        own = self._state.arrays
         check_arrays(state, own)
         for name, array in own.items():
             array[:] = state[name]

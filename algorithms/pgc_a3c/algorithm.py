@@ -15,7 +15,7 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array, Metric, Releases, check_number
 from dprl.algorithms.learner import Learner
-from dprl.algorithms.pgc.aggregator import CompiledAggregator, StepRule, aggregate, aggregator_state, latest_parameters
+from dprl.algorithms.pgc.aggregator import AggregatorState, StepRule, aggregate, aggregator_state, latest_parameters
 from dprl.algorithms.pgc.schedule import Schedule, last_startable, require_update, version_of
 from dprl.algorithms.pgc.scores import METRICS, SCORE, ScoreTracker, record
 from dprl.algorithms.pgc_a3c.agent_batch import AgentBatch, agent_batch, deliver, is_idle, local_update, tick
@@ -91,21 +91,21 @@ def exploration_rates(behaviour: _Behaviour, slots: Int64Array) -> Float64Array:
 
 @no_alloc_kernel
 def run(
-    agents: _Agents, channel: GradientChannel, server: CompiledAggregator, tracker: ScoreTracker, first: int, last: int
+    agents: _Agents, channel: GradientChannel, server: AggregatorState, tracker: ScoreTracker, first: int, last: int
 ) -> float:
     """Let the agents of slots first..last act and report, and aggregate; return the sum of their scores.
 
     The simulator reads the scores; the server does not. Slots first..last must be charged.
     """
     batch, pending, behaviour = agents
-    state, schedule, step, estimate = server
+    schedule, versions, estimate = server.schedule, server.versions, server.estimate
     begun, applied, total = first - 1, first - 1, 0.0
     while applied < last:
         for lane in range(batch.n_lanes):
             if is_idle(batch, lane) and begun < min(last, last_startable(schedule, applied)):
                 begun += 1
                 agent, alpha = (begun - 1) % behaviour.n_agents + 1, exploration_rate(behaviour, begun)
-                version = state.versions[version_of(schedule, begun) % state.versions.shape[0]]
+                version = versions[version_of(schedule, begun) % versions.shape[0]]
                 deliver(batch, lane, version, begun, agent, alpha)
                 batch.order[lane] = begun
         if tick(batch) == 0:
@@ -122,7 +122,7 @@ def run(
             place = applied % pending.slots.shape[0]
             submit(channel, pending.gradients[place], pending.scores[place], applied)
             bit = receive(channel, estimate)
-            aggregate(state, schedule, step, estimate, bit)
+            aggregate(server, estimate, bit)
             record(tracker, pending.scores[place])
             total += pending.scores[place]
     return total
@@ -277,14 +277,13 @@ class PGCA3CLearner(Learner):
         agents = agent_batch(_LANES, env, streams, sampled=config.acting == "sampled", padded=config.padded)
         behaviour = config.behaviour(env.horizon, privatizer.n_users)
         self._agents = _Agents(agents, empty_pending_gradients(schedule, DIMENSION), behaviour)
-        step = config.step(privatizer)
-        self._server = CompiledAggregator(aggregator_state(schedule, first), schedule, step, np.zeros(DIMENSION))
+        self._server = aggregator_state(schedule, config.step(privatizer), first)
         self._score_tracker = ScoreTracker.empty(config.target)
 
     @property
     def policy(self) -> Float64Array:
         """The parameters after the last update, a copy float64[112]."""
-        return latest_parameters(self._server.state).copy()
+        return latest_parameters(self._server).copy()
 
     @property
     def derived(self) -> dict[str, float]:
@@ -296,7 +295,7 @@ class PGCA3CLearner(Learner):
         return {SCORE.name: total / (last - first + 1), **self._score_tracker.metrics(self.episodes)}
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        server = {_SERVER + name: array for name, array in self._server.state._asdict().items()}
+        server = {_SERVER + name: array for name, array in self._server.arrays.items()}
         return server | {_SCORES + "last": self._score_tracker.last, _SCORES + "counts": self._score_tracker.counts}
 
 

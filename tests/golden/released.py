@@ -15,7 +15,7 @@ def released(learner: Any) -> np.ndarray:
     if kind == "counts":
         return np.asarray(learner.privatizer.release().values)
     if kind == "gradients":
-        return latest_parameters(learner._server.state)
+        return latest_parameters(learner._server)
     if kind == "statistics":
         sums = learner._server.sums
         return np.concatenate([sums.matrices.ravel(), sums.vectors.ravel()])

@@ -75,12 +75,12 @@ class AdaptiveStep(Careful):
 
     def carelessly(self, episodes: Episodes) -> Episodes:
         if self.before is not None:
-            moved = latest_parameters(self._server.state) - self.first
+            moved = latest_parameters(self._server) - self.first
             outputs, _ = self._network.outputs(moved, self.before[:, 0])
             step = self._server.step.learning_rate * (1e-3 if np.abs(outputs).max() > 100.0 else 1.0)
             self._server = self._server._replace(step=StepRule(step))
         else:
-            self.first = latest_parameters(self._server.state).copy()
+            self.first = latest_parameters(self._server).copy()
         self.before = episodes.observations
         return episodes
 
