@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
 from dprl.privacy.mechanisms import GramMechanism
@@ -78,10 +79,9 @@ def counted_statistics(
     central = CountedStatistics(counter, scales, reward_scale)
     raw = RawGram(release)
     query = StatisticsQuery(layout, raw, budget.rewards, reward_clip=budget.reward_clip, central=central)
-    printed = PRINTED[budget.mechanism].scale(budget, layout)
     worst = math.sqrt(counter.node.variance / node(1.0).variance) * counter.errors()[1] if counter.node else 0.0
-    sent = [scale * worst / printed for scale, m in zip(scales, release.bounds, strict=True) if m > 0]
-    return replace(query, noise_ratio=math.fsum(sent) / len(sent)), why
+    ratio = _noise_ratio([scale * worst for scale in scales], budget, layout)
+    return replace(query, noise_ratio=ratio), why
 
 
 def certified_statistics(budget: StatisticsBudget, layout: StatisticsLayout) -> StatisticsQuery:
@@ -92,10 +92,15 @@ def certified_statistics(budget: StatisticsBudget, layout: StatisticsLayout) -> 
             "bounded noise has no exact sampler: write arithmetic: fast"
         )
     mechanism, vector = CALIBRATED[budget.mechanism](budget, layout)
-    printed = PRINTED[budget.mechanism].scale(budget, layout)
-    sent = [s / printed for s, m in zip(mechanism.scales, mechanism.release.bounds, strict=True) if m > 0]
-    ratio = math.fsum(sent) / len(sent)
+    ratio = _noise_ratio(mechanism.scales, budget, layout)
     return StatisticsQuery(layout, mechanism, budget.rewards, vector, budget.reward_clip, ratio)
+
+
+def _noise_ratio(scales: Sequence[float], budget: StatisticsBudget, layout: StatisticsLayout) -> float:
+    """Return the mean of scales float64[H] over the stages that are sent, in units of the printed scale."""
+    printed = PRINTED[budget.mechanism].scale(budget, layout)
+    sent = [scale / printed for scale, m in zip(scales, layout.release(clipped=True).bounds, strict=True) if m > 0]
+    return math.fsum(sent) / len(sent)
 
 
 _Noise = tuple[GramMechanism, ClippedGaussian | ClippedLaplace | None]
@@ -114,14 +119,6 @@ def _gaussian(budget: StatisticsBudget, layout: StatisticsLayout) -> _Noise:
     vector = ClippedGaussian.with_scale(scale, layout.n_corrections, diameter, budget.exact)
     rest = mu * math.sqrt(1.0 - budget.reward_share)
     return GramGaussian.from_gdp(rest, release, budget.stage_scales, budget.exact, budget.epsilon), vector
-
-
-def _laplace(budget: StatisticsBudget, layout: StatisticsLayout) -> _Noise:
-    return _of_shared_epsilon(GramLaplace, budget, layout)
-
-
-def _bounded_laplace(budget: StatisticsBudget, layout: StatisticsLayout) -> _Noise:
-    return _of_shared_epsilon(GramBoundedLaplace, budget, layout)
 
 
 def _of_shared_epsilon(
@@ -170,8 +167,8 @@ OF_SCALES: dict[str, Callable[[GramRelease, tuple[float, ...]], GramMechanism]] 
 }
 CALIBRATED: dict[str, Callable[[StatisticsBudget, StatisticsLayout], _Noise]] = {
     GramGaussian.name: _gaussian,
-    GramLaplace.name: _laplace,
-    GramBoundedLaplace.name: _bounded_laplace,
+    GramLaplace.name: partial(_of_shared_epsilon, GramLaplace),
+    GramBoundedLaplace.name: partial(_of_shared_epsilon, GramBoundedLaplace),
 }
 NODES: dict[str, type[Gaussian] | type[Laplace]] = {GramGaussian.name: Gaussian, GramLaplace.name: Laplace}
 """Noise of a trusted server's counter, by mechanism."""
