@@ -18,7 +18,7 @@ from dprl.privacy import SubmissionRange
 _PAUSE_SECONDS = 0.02
 
 
-class Limits(NamedTuple):
+class CollectionLimits(NamedTuple):
     """Batch size and tolerated failures.
 
     agents_per_call: most agents per batch. losses: most batches lost in a row. patience: most seconds without a reply.
@@ -36,7 +36,7 @@ class Collector:
 
     Args:
         aggregator: receives the messages. workers: play the batches. lease: returns k
-            charged submissions of as many as will be needed. limits: see `Limits`.
+            charged submissions of as many as will be needed. limits: see `CollectionLimits`.
         on_scores: called with the scores float64[k] of the next k slots in order, if agents report scores.
     """
 
@@ -45,7 +45,7 @@ class Collector:
         aggregator: Aggregator,
         workers: Runners,
         lease: Callable[[int, int], SubmissionRange],
-        limits: Limits,
+        limits: CollectionLimits,
         on_scores: Callable[[Float64Array], None],
     ) -> None:
         self._aggregator, self._workers, self._lease, self._limits = aggregator, workers, lease, limits

@@ -22,7 +22,7 @@ from dprl.algorithms.base import (
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.tabular.blocks import run_in_blocks
 from dprl.algorithms.tabular.greedy import greedy_tables
-from dprl.algorithms.tabular.loop import Run, Schedule, parts_for_blocks
+from dprl.algorithms.tabular.loop import PlanSchedule, Run, parts_for_blocks
 from dprl.algorithms.tabular.lower_bounds import (
     LOWER_BOUND,
     VALUE,
@@ -223,7 +223,7 @@ class TabularLearner(Learner):
         self._tables = config.tables(env, episodes)
         releases = privatizer.query.schedule
         block = 1 if releases is None else releases.block
-        self._schedule = Schedule(config.growth(episodes), block, np.array([1, 1], dtype=np.int64), np.zeros(1))
+        self._schedule = PlanSchedule(config.growth(episodes), block, np.array([1, 1], dtype=np.int64), np.zeros(1))
         self._plan(privatizer.release(), self._tables)
 
     @property

@@ -28,7 +28,7 @@ Run = Callable[..., tuple[float, float]]
 _PLAY = play
 
 
-class Schedule(NamedTuple):
+class PlanSchedule(NamedTuple):
     """Schedule of plans, fixed in advance and independent of users.
 
     growth: a plan made before episode k is used until the number of episodes has grown by this share; 0 plans before
@@ -53,7 +53,7 @@ def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
     channel: CountChannel,
     bonus: Any,  # noqa: ANN401
     tables: Any,  # noqa: ANN401
-    schedule: Schedule,
+    schedule: PlanSchedule,
     first: int,
     last: int,
 ) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from ray.rllib.utils.error import EnvError
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.aggregator import Aggregator
-from dprl.algorithms.pgc.collector import Collector, Limits
+from dprl.algorithms.pgc.collector import CollectionLimits, Collector
 from dprl.algorithms.pgc.journaled_privatizer import JournaledPrivatizer, journal_folder
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
 from dprl.algorithms.pgc.on_rllib.env_runner import RolloutContext
@@ -89,7 +89,7 @@ class GradientCollection(Algorithm):
         self._score_tracker, self._score_sum = self.config.score_tracker(), 0.0
         in_flight = self.config.max_requests_in_flight_per_env_runner
         self._workers = Workers(self.env_runner_group, self._journaled, in_flight, self.config.sample_timeout_s)
-        limits = Limits(
+        limits = CollectionLimits(
             self.config.call_plan.agents_per_call,
             self.config.num_consecutive_env_runner_failures_tolerance,
             self.config.env_runner_restore_timeout_s,

@@ -14,7 +14,7 @@ import pytest
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.aggregator import Aggregator, AggregatorConfig
 from dprl.algorithms.pgc.base import Batch, BatchOutcome, LocalAgents
-from dprl.algorithms.pgc.collector import Collector, Limits
+from dprl.algorithms.pgc.collector import CollectionLimits, Collector
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL, JournaledPrivatizer
 from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
@@ -79,7 +79,7 @@ class Run:
         agents = [self.agents(lanes) for lanes in options.get("lanes", [8])]
         self.workers = Pretended(agents, random.Random(options.get("order", 0)), options.get("lost", lambda _: False))
         self.scores: list[float] = []
-        limits = Limits(options.get("agents_per_call", 50), 3, 0.1)
+        limits = CollectionLimits(options.get("agents_per_call", 50), 3, 0.1)
         self.collector = Collector(self.aggregator, self.workers, self.journaled.lease, limits, self.tell)
 
     def agents(self, lanes: int) -> LocalAgents:
