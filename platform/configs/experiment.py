@@ -33,10 +33,8 @@ from dprl.privacy.trust_models.base import TrustModelSettings
 
 Scalar = str | float | int
 
-_MOST_EPISODES = 10**12
-MOST_SEEDS = 10_000
-_MOST_MEMORY = 1e6
-LARGEST_SEED = 2**32 - 1
+_MOST_EPISODES, _MOST_MEMORY = 10**12, 1e6
+MOST_SEEDS, LARGEST_SEED = 10_000, 2**32 - 1
 _MOST_LETTERS = 40
 """Of a label."""
 _RAW_SCORES = "simulator"
@@ -49,12 +47,13 @@ _CLASSES: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
     *(("privacy", models) for models in TRUST_MODELS.values()),
 )
 """Classes that the sections of a config can describe."""
-# The key that selects the class of a section.
-CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
+CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}  # the key that selects the class of a section
 NEEDS_ITS_NAME = {"algorithm.preset", "privacy.rewards", "privacy.clipping", "algorithm.value"}
 """Settings with words for values that say nothing alone."""
 _ALWAYS_TOLD = {"algorithm.label", "env.name", "privacy.model", "privacy.epsilon", "privacy.mechanism"}
 """Settings that a label has wherever they vary."""
+NOT_OF_NOISE = {"name", "seeds", "audit", "label", "memory"}
+"""Keys of a cell's config that do not change the noise of its first seed."""
 _ALGORITHM_LABEL = "algorithm_label"
 _RELEASE_NOISE = {"arithmetic": "exact", "entropy": "os"}
 _EXAMPLES = {
@@ -148,9 +147,10 @@ class Experiment:
     def streams_context(self) -> str:
         """Context that separates this cell's random streams from those of other cells and versions.
 
-        It does not include `seeds` and `audit`; a call with more seeds therefore repeats the earlier runs.
+        It includes `seed` but not `seeds`; a call with more seeds therefore repeats the earlier runs.
         """
-        return _hash({**self.as_mapping(), "name": None, "seeds": None, "audit": None, "sources": self.sources})
+        told = self.as_mapping()
+        return _hash({**told, **dict.fromkeys(NOT_OF_NOISE & told.keys()), "sources": self.sources})
 
     @property
     def sources(self) -> str:

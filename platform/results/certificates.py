@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from dprl.platform.configs.experiment import NOT_OF_NOISE
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.home import home_folder
@@ -19,8 +20,6 @@ from dprl.privacy import Certificate, LedgerError
 from dprl.privacy.verification import Verification, compose_certificates, verify
 
 NAME = "certificate.json"
-_NOT_OF_NOISE = {"name", "label", "memory", "seed", "seeds", "audit"}
-"""Keys of a cell's config that do not change the noise of a seed."""
 CertificateSource = str | Path | Mapping[str, Any] | Certificate
 """The path of a certificate or of a folder that holds one, its content, or the certificate itself."""
 
@@ -117,7 +116,7 @@ def _require_separate_runs(paths: Sequence[str | Path]) -> None:
 
     Equal certificates may be of separate runs: they state neither the seed nor the run.
     """
-    files, drawn = set[Path](), list[tuple[str, range]]()
+    files, drawn = set[Path](), set[str]()
     for path in map(Path, paths):
         file = (path / NAME if path.is_dir() else path).resolve()
         if file in files:
@@ -129,25 +128,23 @@ def _require_separate_runs(paths: Sequence[str | Path]) -> None:
             continue
         if not any((each["randomness"] or {}).get("entropy") == "seed" for each in certificates_in(file).values()):
             continue
-        context, seeds = _noise_of(cell, str(path))
-        for other, theirs in drawn:
-            if context == other and max(seeds.start, theirs.start) < min(seeds.stop, theirs.stop):
-                rule = "must be of runs with independent noise, and another one has equal settings and an equal seed"
-                raise broken_rule("CERT", rule, str(path), "run one of them with another seed")
-        drawn.append((context, seeds))
+        noise = _noise_of(cell, str(path))
+        if noise in drawn:
+            rule = "must be of runs with independent noise, and another one has equal settings and an equal seed"
+            raise broken_rule("CERT", rule, str(path), "run one of them with another seed")
+        drawn.add(noise)
 
 
-def _noise_of(cell: CellFolder, path: str) -> tuple[str, range]:
-    """Return the settings and sources that determine a cell's noise, and its seeds. Raises UserError.
+def _noise_of(cell: CellFolder, path: str) -> str:
+    """Return the settings and sources that determine a cell's noise, as `Experiment.streams_context` has them.
 
-    The settings are read as text, because the plugins of the cell may be missing here.
+    The settings are read as text, because the plugins of the cell may be missing here. Raises UserError.
     """
     try:
         settings = yaml.safe_load(cell.experiment_file.read_text(encoding="utf-8"))
-        seeds = range(settings["seed"], settings["seed"] + settings["seeds"])
         settings["algorithm"].pop("label", None)
-        told = {key: value for key, value in settings.items() if key not in _NOT_OF_NOISE}
-        return json.dumps([told, cell.versions().get("source_digest")], sort_keys=True, default=str), seeds
+        told = {key: value for key, value in settings.items() if key not in NOT_OF_NOISE}
+        return json.dumps([told, cell.versions().get("source_digest")], sort_keys=True, default=str)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError, DamagedCellError):
         rule = f"must have a valid {cell.experiment_file.name} and {cell.versions_file.name} beside it"
         raise broken_rule("CERT", rule, path, "restore the folder of the cell") from None

@@ -218,6 +218,8 @@ def test_runs_that_share_their_noise_are_not_composed(tmp_path: Path) -> None:
     for same in (cell(more), copied):
         with pytest.raises(dprl.UserError, match=r"^CERT: must be of runs with independent noise"):
             dprl.compose(cell(first), same)
+    # The first seed is part of the streams' context, so the second seed of `more` is another run than this one.
+    assert dprl.verify(dprl.compose(cell(more), cell(run("next", seed=1)))).stands
     (copied / "experiment.yaml").write_text("seed: many")
     with pytest.raises(dprl.UserError, match=r"^CERT: must have a valid experiment.yaml and versions.json beside it"):
         dprl.compose(cell(other), copied)
