@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import textwrap
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,41 +31,46 @@ _PLACES = {
     "configs": "CONFIG",
 }
 """Keys of configs that name a part, by kind."""
-_REGISTRIES: dict[str, Sequence[Mapping[str, type[Any]]]] = {
-    "algorithms": [ALGORITHMS],
-    "envs": [ENVIRONMENTS],
-    "trust_models": [*TRUST_MODELS.values()],
-    "counters": [COUNTERS],
-    "mechanisms": [MECHANISMS],
+_REGISTRIES: dict[str, Mapping[str, Mapping[str, type[Any]]]] = {
+    "algorithms": {"": ALGORITHMS},
+    "envs": {"": ENVIRONMENTS},
+    "trust_models": TRUST_MODELS,
+    "counters": {"": COUNTERS},
+    "mechanisms": {"": MECHANISMS},
 }
+"""Classes by kind, and by the releases that they are for, '' for all."""
+_WITHOUT_KEYS = ("counters", "mechanisms")
+"""Kinds that a config names without settings; their use determines those."""
 _WIDTH = 110
 _SCREEN = 79
 
 
 def listing(kind: str | None = None) -> dict[str, list[Entry]]:
     """Return the names for configs, by kind: name, description, and for each class the keys of its section."""
-    kinds: dict[str, Callable[[], list[Entry]]] = {
-        "algorithms": lambda: _with_keys(ALGORITHMS),
-        "envs": lambda: _with_keys(ENVIRONMENTS),
-        "trust_models": lambda: [
-            {**entry, "releases": releases} for releases, models in TRUST_MODELS.items() for entry in _with_keys(models)
-        ],
-        # A config names counters and mechanisms without settings; their use determines those.
-        "counters": lambda: _described(COUNTERS),
-        "mechanisms": lambda: _described(MECHANISMS),
-        "configs": lambda: [_config(name, path) for name, path in config_files().items()],
-    }
-    return {name: entries() for name, entries in kinds.items() if kind in (None, name)}
+    return {name: [entry for entry, _ in _parts(name)] for name in _PLACES if kind in (None, name)}
 
 
 def named(name: str) -> dict[str, list[Entry]]:
     """Return the parts with this name, by kind, each with the documentation of its class; {} if there are none."""
-    found = {kind: [entry for entry in entries if entry["name"] == name] for kind, entries in listing().items()}
-    for kind, registries in _REGISTRIES.items():
-        classes = (registry[name] for registry in registries if name in registry)
-        for entry, cls in zip(found[kind], classes, strict=True):
-            entry["documentation"] = _documentation(cls)
-    return {kind: entries for kind, entries in found.items() if entries}
+    found: dict[str, list[Entry]] = {}
+    for kind in _PLACES:
+        for entry, cls in _parts(kind):
+            if entry["name"] == name:
+                told = {} if cls is None else {"documentation": _documentation(cls)}
+                found.setdefault(kind, []).append(entry | told)
+    return found
+
+
+def _parts(kind: str) -> Iterator[tuple[Entry, type[Any] | None]]:
+    """Yield the parts of a kind, each with its class; a config has none."""
+    if kind == "configs":
+        yield from ((_config(name, path), None) for name, path in config_files().items())
+        return
+    for releases, registry in _REGISTRIES[kind].items():
+        for name, cls in registry.items():
+            entry = {"name": name, "description": (cls.__doc__ or "").strip().split("\n", 1)[0]}
+            keys = {} if kind in _WITHOUT_KEYS else _keys(cls)
+            yield {**entry, **keys, **({"releases": releases} if releases else {})}, cls
 
 
 def _documentation(cls: type[Any]) -> str:
@@ -76,25 +81,17 @@ def _documentation(cls: type[Any]) -> str:
     return texts[0] + (f"\n\nArgs of its bases:\n{inherited}" if inherited else "")
 
 
-def _described(registry: Mapping[str, type[Any]]) -> list[Entry]:
-    return [
-        {"name": name, "description": (cls.__doc__ or "").strip().split("\n", 1)[0]} for name, cls in registry.items()
-    ]
-
-
-def _with_keys(registry: Mapping[str, type[Any]]) -> list[Entry]:
-    entries = _described(registry)
-    for entry in entries:
-        cls = registry[entry["name"]]
-        if hasattr(cls, "plays"):
-            entry["plays"] = cls.plays.kind
-        if hasattr(cls, "releases"):
-            entry["releases"] = cls.releases
-        if hasattr(cls, "builds"):
-            entry["kind"] = cls.builds.kind
-        hints = typing.get_type_hints(cls)
-        entry["keys"] = [_key(cls, field, hints[field.name]) for field in dataclasses.fields(cls) if field.init]
-    return entries
+def _keys(cls: type[Any]) -> Entry:
+    """Return the keys of a class's section, and its partners."""
+    found: Entry = {}
+    if hasattr(cls, "plays"):
+        found["plays"] = cls.plays.kind
+    if hasattr(cls, "releases"):
+        found["releases"] = cls.releases
+    if hasattr(cls, "builds"):
+        found["kind"] = cls.builds.kind
+    hints = typing.get_type_hints(cls)
+    return found | {"keys": [_key(cls, field, hints[field.name]) for field in dataclasses.fields(cls) if field.init]}
 
 
 def _key(cls: type[Any], field: dataclasses.Field[Any], hint: object) -> Entry:
