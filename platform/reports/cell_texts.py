@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,12 +12,20 @@ from dprl.platform.configs.varying import needed_keys
 from dprl.platform.reports.tables import episode_reached
 
 Row = Mapping[str, Any]
+Settings = tuple[tuple[str, str], ...]
+"""Some settings of a cell with their values, for comparisons of cells."""
+EPISODES = "episodes"
+PRIVACY = ("privacy.model", "privacy.epsilon", "privacy.delta")
+NAMED = ("algorithm.name", *PRIVACY)
+"""Settings that are part of every cell's name in other words."""
+NOISE = ("privacy.", "noise.")
+"""Sections with the settings of the noise."""
 ENV_NAME, _ENV_ID = "env.name", "env.env_id"
 DIGESTS = {"env.table", "env.source"}
 """Settings that follow from an environment's id and arguments, unless its code has changed."""
 ENV_NAMING = {ENV_NAME, _ENV_ID, *DIGESTS}
 """Settings of an environment that its name in reports contains, or that follow from it."""
-SIZES = {"env.horizon": "H", "env.n_states": "S", "env.n_actions": "A", "episodes": "K"}
+SIZES = {"env.horizon": "H", "env.n_states": "S", "env.n_actions": "A", EPISODES: "K"}
 """Symbols of sizes."""
 _TRUST = {"jdp": "central", "shuffle": "shuffle", "ldp": "local"}
 
@@ -25,6 +33,11 @@ _TRUST = {"jdp": "central", "shuffle": "shuffle", "ldp": "local"}
 def rows_of(summary: pd.DataFrame) -> list[Row]:
     """Return the rows as mappings without missing values."""
     return [{str(key): value for key, value in row.items() if pd.notna(value)} for row in summary.to_dict("records")]
+
+
+def settings_in(row: Row, keys: Iterable[str]) -> Settings:
+    """Return those of the settings `keys` that the row has, in this order."""
+    return tuple((key, plain(row[key])) for key in keys if key in row)
 
 
 def trust_word(model: str) -> str:

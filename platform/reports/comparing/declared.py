@@ -8,18 +8,15 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from dprl.platform.configs.varying import varies
-from dprl.platform.reports.cell_texts import Row, plain
+from dprl.platform.reports.cell_texts import NOISE, PRIVACY, Settings, settings_in
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.number_texts import number
 
 Kind = Literal["algorithm", "noise", "epsilon", "compare"]
 """The factor in which two cells differ; 'compare' if a user asked for the pair."""
-Settings = tuple[tuple[str, str], ...]
 
 _ALGORITHM = "algorithm."
 _NAME = "algorithm.name"
-_NOISE = ("privacy.", "noise.")
-_PRIVACY = ("privacy.model", "privacy.epsilon", "privacy.delta")
 MOST_PAIRS = 200
 """With more comparisons at one privacy, none is declared: after adjustment no test would have power."""
 SAME_EPSILON = 1.0 + 1e-6
@@ -85,16 +82,16 @@ def factors_of(cells: Sequence[ReportCell]) -> list[Factors]:
     rows = [cell.row for cell in cells]
     keys = [key for key in dict.fromkeys(key for row in rows for key in row) if varies(key, rows)]
     constants = [key for key in keys if key.startswith(_ALGORITHM) and key != _NAME]
-    noise = [key for key in keys if key.startswith(_NOISE) and key not in _PRIVACY]
+    noise = [key for key in keys if key.startswith(NOISE) and key not in PRIVACY]
     alone = len({row[_NAME] for row in rows}) == 1
     found = []
     for cell in cells:
-        row, settings = cell.row, _settings(cell.row, constants)
+        row, settings = cell.row, settings_in(cell.row, constants)
         name = str(row[_NAME])
         if alone:
             name, settings = " ".join([name, *(f"{key.rpartition('.')[2]}={value}" for key, value in settings)]), ()
         private = cell.private
-        noise_settings = _settings(row, noise) if private else ()
+        noise_settings = settings_in(row, noise) if private else ()
         ran = _noise_of(cell) if private and not alone else ""
         delta = float(row.get("claimed_delta", 0.0)) if private else 0.0
         epsilon = _epsilon(cell) if private else math.inf
@@ -193,10 +190,6 @@ def _noise_of(cell: ReportCell) -> str:
         for each in cell.certificate.get("noise", ())
     }
     return str(sorted(kinds))
-
-
-def _settings(row: Row, keys: Sequence[str]) -> Settings:
-    return tuple((key, plain(row[key])) for key in keys if key in row)
 
 
 def _epsilon(cell: ReportCell) -> float:

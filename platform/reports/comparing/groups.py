@@ -16,6 +16,7 @@ from dprl.platform.errors import broken_rule, suggestion
 from dprl.platform.reports.cell_texts import (
     DIGESTS,
     ENV_NAMING,
+    NAMED,
     Row,
     algorithm_name,
     environment_keys,
@@ -31,10 +32,6 @@ from dprl.platform.reports.records import full_label, unit_of
 from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.summary import standing
 from dprl.platform.results.sweep_identity import Stages
-
-NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
-"""Settings that are part of every cell's name in other words."""
-
 
 _FEWEST_DIGITS = 4
 """Digits of a cell's digest that suffice to name it."""

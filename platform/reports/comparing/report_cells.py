@@ -17,7 +17,7 @@ from dprl.algorithms.base import headline
 from dprl.algorithms.offline_vi import OPTIMUM_GAP
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import RENAMED, UserError, broken_rule
-from dprl.platform.reports.cell_texts import Row, algorithm_name, plain, rows_of
+from dprl.platform.reports.cell_texts import Row, Settings, algorithm_name, rows_of, settings_in
 from dprl.platform.reports.inference.effects import Estimate, estimate, scale_of
 from dprl.platform.reports.records import summary_row
 from dprl.platform.results.cell_folder import CellFolder, CellResults, DamagedCellError
@@ -33,7 +33,6 @@ _ALGORITHM = "algorithm.name"
 _MOST_BLOCKS = 25
 _NEARLY = 0.95
 _CLIP_NORMS = {law.name: law.norm for law in (ClippedLaplace, ClippedGaussian)}
-_Settings = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -143,8 +142,8 @@ def read_cells(layouts: Sequence[SweepLayout], damaged: list[str] | None = None)
     damaged: receives a line for each cell with unreadable files, which is left out. Raises UserError, also for such a
     cell if `damaged` is None.
     """
-    pools: dict[_Settings, dict[object, ReportCell]] = {}
-    looks: dict[_Settings, dict[str, int]] = {}
+    pools: dict[Settings, dict[object, ReportCell]] = {}
+    looks: dict[Settings, dict[str, int]] = {}
     for settings, cell in (part for layout in layouts for part in _parts(layout, damaged)):
         pool = pools.setdefault(settings, {})
         looks.setdefault(settings, {})[str(cell.row["sweep"])] = cell.looks
@@ -173,7 +172,7 @@ def told_apart(cells: Sequence[ReportCell]) -> list[ReportCell]:
     return found
 
 
-def _parts(layout: SweepLayout, damaged: list[str] | None) -> Iterator[tuple[_Settings, ReportCell]]:
+def _parts(layout: SweepLayout, damaged: list[str] | None) -> Iterator[tuple[Settings, ReportCell]]:
     """Yield the finished cells of the sweep's grid that can be read, each with its settings besides the seeds."""
     known = rows_of(layout.summary()) if layout.summary_file.is_file() else []
     rows = {str(row["cell"]): row for row in known}
@@ -190,7 +189,7 @@ def _parts(layout: SweepLayout, damaged: list[str] | None) -> Iterator[tuple[_Se
             yield found
 
 
-def _read(folder: CellFolder, sweep: str, row: Row | None, looks: int) -> tuple[_Settings, ReportCell]:
+def _read(folder: CellFolder, sweep: str, row: Row | None, looks: int) -> tuple[Settings, ReportCell]:
     """Return a finished cell, and everything except its seeds: its settings and the code that ran.
 
     row: its row of the summary, if there is one. Raises UserError, DamagedCellError.
@@ -206,7 +205,7 @@ def _read(folder: CellFolder, sweep: str, row: Row | None, looks: int) -> tuple[
         episodes, values = by_seed(folder.records([metric.name]), metric.name)
         curves = values.T
     known = sorted(key for key in row if "." in key or key in _OTHERS)
-    settings = ((_SOURCES, str(results.versions[_SOURCES])), *((key, plain(row[key])) for key in known))
+    settings = ((_SOURCES, str(results.versions[_SOURCES])), *settings_in(row, known))
     return settings, ReportCell(row, results.certificate, metric, episodes, curves, (folder,), looks)
 
 

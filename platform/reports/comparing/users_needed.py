@@ -9,16 +9,15 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms import Metric
-from dprl.platform.reports.cell_texts import plain
+from dprl.platform.reports.cell_texts import EPISODES, NOISE, Settings, settings_in
 from dprl.platform.reports.comparing.report_cells import ReportCell, clips_alike, longer_blocks
 from dprl.platform.reports.inference.effects import Estimate, estimate
 from dprl.platform.reports.number_texts import rounded
 
 _SHARE = 0.9
-_EPISODES = "episodes"
-_SETTINGS = ("env.", "algorithm.", "privacy.", "noise.")
-_OTHERS = ("release", "audit", "cell_label")
-_Settings = tuple[tuple[str, str], ...]
+_ALGORITHM = ("env.", "algorithm.")
+_EVERY = (*_ALGORITHM, *NOISE, EPISODES, "release", "audit", "cell_label")
+"""Sections and keys of all settings but the seeds."""
 
 
 class Needed(NamedTuple):
@@ -39,7 +38,7 @@ class Needed(NamedTuple):
     @property
     def most(self) -> int:
         """The largest number of users run."""
-        return int(self.cells[-1].row[_EPISODES])
+        return int(self.cells[-1].row[EPISODES])
 
     def text(self, unit: str) -> str:
         """Return the number with its interval, or a remark that the level is not reached."""
@@ -56,10 +55,10 @@ class Needed(NamedTuple):
 
 def cells_along(cells: Sequence[ReportCell], setting: str) -> list[list[ReportCell]]:
     """Return lists of cells that share all settings but one, sorted by its value."""
-    found: dict[_Settings, list[ReportCell]] = {}
+    found: dict[Settings, list[ReportCell]] = {}
     for cell in cells:
         if setting in cell.row:
-            found.setdefault(_settings(cell, (*_SETTINGS, _EPISODES, *_OTHERS), setting), []).append(cell)
+            found.setdefault(_settings(cell, _EVERY, setting), []).append(cell)
     return [sorted(line, key=lambda cell: cell.row[setting]) for line in found.values()]
 
 
@@ -74,7 +73,7 @@ def users_needed(cells: Sequence[ReportCell], metric: Metric) -> list[Needed]:
 
     The best run without privacy is the goal. Runs that learned nothing do not count.
     """
-    runs = cells_along([cell for cell in cells if metric.name in cell.row], _EPISODES)
+    runs = cells_along([cell for cell in cells if metric.name in cell.row], EPISODES)
     goals: list[tuple[ReportCell, tuple[float, float]]] = []
     for run in runs:
         first, last = untrained(run, metric), float(run[-1].values_of(metric)[1][:, -1].mean())
@@ -85,16 +84,11 @@ def users_needed(cells: Sequence[ReportCell], metric: Metric) -> list[Needed]:
 
 
 def _alike(free: ReportCell, cell: ReportCell) -> bool:
-    return _algorithm(free) == _algorithm(cell) and clips_alike(free.row, cell.row)
+    return _settings(free, _ALGORITHM) == _settings(cell, _ALGORITHM) and clips_alike(free.row, cell.row)
 
 
-def _algorithm(cell: ReportCell) -> _Settings:
-    return _settings(cell, _SETTINGS[:2])
-
-
-def _settings(cell: ReportCell, sections: tuple[str, ...], left_out: str = "") -> _Settings:
-    keys = sorted(key for key in cell.row if key.startswith(sections) and key != left_out)
-    return tuple((key, plain(cell.row[key])) for key in keys)
+def _settings(cell: ReportCell, sections: tuple[str, ...], left_out: str = "") -> Settings:
+    return settings_in(cell.row, sorted(key for key in cell.row if key.startswith(sections) and key != left_out))
 
 
 def _needed(run: Sequence[ReportCell], metric: Metric, level: float, first: float) -> Needed:
@@ -105,7 +99,7 @@ def _needed(run: Sequence[ReportCell], metric: Metric, level: float, first: floa
 
 def _scores(run: Sequence[ReportCell], metric: Metric) -> tuple[np.ndarray, list[Estimate]]:
     """Return numbers of users and final scores: one per cell, or for a single cell those along its run."""
-    users = np.array([int(cell.row[_EPISODES]) for cell in run])
+    users = np.array([int(cell.row[EPISODES]) for cell in run])
     values: Sequence[np.ndarray] = [cell.values_of(metric)[1][:, -1] for cell in run]
     if len(run) == 1:
         users, along = longer_blocks(*run[0].values_of(metric))

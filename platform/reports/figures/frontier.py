@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dprl.algorithms import Metric
+from dprl.platform.reports.cell_texts import EPISODES
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.comparing.users_needed import Needed, untrained, users_needed
 from dprl.platform.reports.figures.building import (
@@ -26,7 +27,7 @@ from dprl.platform.reports.figures.building import (
 )
 from dprl.platform.reports.figures.charts import Chart, Line, LineName, Panel
 from dprl.platform.reports.figures.colours import Palette
-from dprl.platform.reports.figures.lines import EPISODES, Lines, certified, column_of, fill_of
+from dprl.platform.reports.figures.lines import Lines, certified, column_of, fill_of
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.number_texts import rounded
 from dprl.platform.reports.records import is_final_score, unit_of

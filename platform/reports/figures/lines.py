@@ -9,6 +9,9 @@ from functools import cached_property
 
 from dprl.platform.configs.varying import needed_keys
 from dprl.platform.reports.cell_texts import (
+    EPISODES,
+    NAMED,
+    NOISE,
     SIZES,
     Row,
     algorithm_name,
@@ -23,13 +26,10 @@ from dprl.platform.reports.figures.charts import Fill, Line, LineName
 from dprl.platform.reports.figures.colours import MARKER_WORDS, Look, Palette, Shades, look
 from dprl.platform.reports.number_texts import epsilon_text, power_text
 
-EPISODES = "episodes"
-_MODEL, _EPSILON, _DELTA = "privacy.model", "privacy.epsilon", "privacy.delta"
+_EPSILON = "privacy.epsilon"
 _MOST_NOISES = 4
 """Kinds of noise that a caption names."""
 _CALIBRATION = "privacy.calibration"
-_ALWAYS = ("algorithm.name", _MODEL, _EPSILON, _DELTA)
-_NOISE = ("privacy.", "noise.")
 _PRINTED = ("printed", "separate", "binary_tree")
 """Values of settings for noise as the papers print it."""
 MODEL_TITLES = {"jdp": "Central (JDP)", "shuffle": "Shuffle", "ldp": "Local (LDP)"}
@@ -43,7 +43,7 @@ def algorithm_of(cell: ReportCell) -> str:
 
 def model_of(cell: ReportCell) -> str:
     """Return a cell's trust model."""
-    return str(cell.row[_MODEL])
+    return str(cell.row["privacy.model"])
 
 
 def label_of(cell: ReportCell) -> str:
@@ -87,8 +87,8 @@ class Lines:
         found = {}
         for key in dict.fromkeys(map(_family, self.cells)):
             rows = [cell.row for cell in self.cells if _family(cell) == key]
-            always = [*_ALWAYS, EPISODES, *(name for name in rows[0] if name.startswith("env."))]
-            names = dict.fromkeys(name for row in rows for name in row if name.startswith(("algorithm.", *_NOISE)))
+            always = [*NAMED, EPISODES, *(name for name in rows[0] if name.startswith("env."))]
+            names = dict.fromkeys(name for row in rows for name in row if name.startswith(("algorithm.", *NOISE)))
             varying = [name for name in names if name not in always and len({row.get(name) for row in rows}) > 1]
             kinds = [name for name in varying if name == _CALIBRATION]
             needed = {*kinds, *needed_keys(rows, varying, [*always, *kinds])}
@@ -200,7 +200,7 @@ def _family(cell: ReportCell) -> _Family:
 
 
 def _noise_of(row: Row) -> tuple[str, ...]:
-    keys = (key for key in row if key.startswith(_NOISE) and key not in _ALWAYS and "score" not in key)
+    keys = (key for key in row if key.startswith(NOISE) and key not in NAMED and "score" not in key)
     return tuple(short_setting(key, row[key]) for key in sorted(keys))
 
 

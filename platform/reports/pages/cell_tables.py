@@ -16,6 +16,8 @@ from dprl.platform.errors import counted
 from dprl.platform.reports.cell_texts import (
     ENV_NAME,
     ENV_NAMING,
+    EPISODES,
+    NAMED,
     Row,
     algorithm_name,
     environment_name,
@@ -42,7 +44,7 @@ from dprl.platform.reports.documents.blocks import (
 )
 from dprl.platform.reports.figures.catalogue import palette_of
 from dprl.platform.reports.figures.frontier import needed_title
-from dprl.platform.reports.figures.lines import EPISODES, Lines, column_of, columns_of
+from dprl.platform.reports.figures.lines import Lines, column_of, columns_of
 from dprl.platform.reports.number_texts import delta_number, effect_text, epsilon_text, estimate_text, rounded
 from dprl.platform.reports.pages.markup import BADGES, DASH, Names, badge_of, with_grey_interval
 from dprl.platform.reports.pages.values import IN_CSV, capital, result_text, shown, value_label
@@ -160,7 +162,7 @@ def _columns(names: Names, places: Sequence[_Place], kept: Sequence[_Place]) -> 
 
 def _setting_keys(rows: Sequence[Row]) -> list[str]:
     """Return the settings that differ, besides those with a column of their own."""
-    own = {"algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta", *ENV_NAMING}
+    own = {*NAMED, *ENV_NAMING}
     keys = dict.fromkeys(key for row in rows for key in row)
     known = [key for key in keys if "." in key or key == "episodes"]
     found = [key for key in known if key not in own and varies(key, rows)]

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from dprl.platform.configs.varying import varies
-from dprl.platform.reports.cell_texts import ENV_NAMING, Row, environment_name, plain, setting_text
+from dprl.platform.reports.cell_texts import ENV_NAMING, NAMED, NOISE, Row, environment_name, plain, setting_text
 from dprl.platform.reports.comparing.declared import compatible, declared_pairs
-from dprl.platform.reports.comparing.groups import NAMED, Group, algorithm_names
+from dprl.platform.reports.comparing.groups import Group, algorithm_names
 from dprl.platform.reports.comparing.noise import noise_ratio
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.documents.blocks import Block, Heading, Paragraph, Section, Table
@@ -166,7 +166,7 @@ def _settings(keys: Sequence[str], row: Row) -> tuple[str, str]:
     """Return the cell's values of these settings: those of the algorithm, and those of the noise."""
     algorithm, noise = (
         " ".join(setting_text(key, row[key]) for key in keys if key in row and key.startswith(sections))
-        for sections in (("algorithm.",), ("privacy.", "noise."))
+        for sections in (("algorithm.",), NOISE)
     )
     return algorithm, noise
 
