@@ -101,6 +101,15 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def first_of(names: Sequence[str], most: int) -> list[str]:
+    """Return at most `most` of the names, and the number of the others.
+
+    >>> first_of(["a", "b", "c"], 2)
+    ['a', 'b', 'and 1 more']
+    """
+    return [*names[:most], *([f"and {len(names) - most:,} more"] if len(names) > most else [])]
+
+
 def broken_rule(path: str, rule: str, value: object, remedy: str) -> UserError:
     """Return the error for `value` at dotted `path`: `path: rule, got value; remedy`."""
     return UserError(f"{path}: {rule}, got {shown(value)}; {remedy}")

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from dprl.algorithms import Metric
 from dprl.algorithms.base import REGRET
-from dprl.platform.errors import counted
+from dprl.platform.errors import counted, first_of
 from dprl.platform.program import command
 from dprl.platform.reports.documents.blocks import Block, Paragraph, Rich, Table, styled
 from dprl.platform.reports.documents.terminal import write
@@ -113,8 +113,7 @@ def _warnings(rows: Sequence[Mapping[Any, Any]]) -> list[Block]:
             warnings.setdefault(str(row["note"]), []).append(str(row["label"]))
     told: list[Block] = []
     for note, labels in warnings.items():
-        more = [f"and {len(labels) - _MOST_NAMED:,} more"] if len(labels) > _MOST_NAMED else []
-        named = "; ".join([*labels[:_MOST_NAMED], *more])
+        named = "; ".join(first_of(labels, _MOST_NAMED))
         told.append(Paragraph(f"{note}; try {SATURATION_REMEDY} ({named})", "", "warning"))
     return told
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms import Metric
-from dprl.platform.errors import counted
+from dprl.platform.errors import counted, first_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.charts import MOST_LINES, MOST_PANELS, Axis, Chart, Grid, Line, Panel
 from dprl.platform.reports.figures.lines import MODEL_TITLES, Lines, certified, column_of, columns_of, model_of
@@ -234,10 +234,7 @@ def unproved_sentence(cells: Sequence[ReportCell], lines: Lines) -> str:
             words = [word for word in (name.algorithm, name.model, *name.words) if word != "NO PRIVACY"]
             names.append(", ".join(words) + claim)
     names = list(dict.fromkeys(names))
-    if not names:
-        return ""
-    more = [f"and {len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
-    return f"NO PRIVACY, so not drawn: {'; '.join([*names[:_MOST_NAMED], *more])}."
+    return f"NO PRIVACY, so not drawn: {'; '.join(first_of(names, _MOST_NAMED))}." if names else ""
 
 
 def caption(*sentences: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dprl.platform.configs.varying import needed_keys
+from dprl.platform.errors import first_of
 from dprl.platform.reports.cell_texts import (
     EPISODES,
     NAMED,
@@ -183,8 +184,7 @@ class Lines:
             shared = set.intersection(*map(set, kinds))
             names = [" ".join(word for word in kind if word not in shared) or "default" for kind in kinds]
             what = trust_word(model)
-            more = [f"and {len(names) - _MOST_NOISES} more"] if len(names) > _MOST_NOISES else []
-            others = ", ".join(names[1:_MOST_NOISES] + more)
+            others = ", ".join(first_of(names[1:], _MOST_NOISES - 1))
             best, *rest = (look(model, noise) for noise in range(len(kinds)))
             heavy = "heavy lines" if best in joined else MARKER_WORDS[best.marker]
             thin = "thin lines" if joined & {*rest} else "other markers"

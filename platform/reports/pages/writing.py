@@ -13,7 +13,7 @@ import pandas as pd
 
 from dprl.atomic_files import write_bytes, write_json, write_text
 from dprl.platform.configs.varying import varies
-from dprl.platform.errors import UserError, broken_rule, counted
+from dprl.platform.errors import UserError, broken_rule, counted, first_of
 from dprl.platform.reports.cell_texts import algorithm_name, rows_of, setting_text, shared_settings
 from dprl.platform.reports.comparing.groups import Group, groups_of, with_comparison
 from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
@@ -222,8 +222,7 @@ def _names_of_missing(layout: SweepLayout) -> str:
         for digest, row in grid.cells.items()
         if digest not in finished
     ]
-    more = [f"and {len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
-    return f": {'; '.join([*names[:_MOST_NAMED], *more])}" if any(names) else ""
+    return f": {'; '.join(first_of(names, _MOST_NAMED))}" if any(names) else ""
 
 
 def _parquet(frame: pd.DataFrame) -> bytes:
