@@ -45,7 +45,7 @@ def _cells_of(word: str, whole: bool) -> list[tuple[str, str]]:
     cells = layout.finished_cells()
     if not cells:
         raise nothing_finished(layout)
-    if whole and len(cells) < (planned := layout.planned_cells()):
+    if whole and len(cells) < (planned := len(layout.grid().cells)):
         rule = "must be finished, because cells that are not may have asked users, too"
         found = f"{len(cells)} of {planned} cells of {layout.name}"
         raise broken_rule("SWEEP", rule, found, f"resume with `{layout.status().command}`")

@@ -21,7 +21,7 @@ from dprl.platform.program import command
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.home import Home
 from dprl.platform.results.lock import FolderLock
-from dprl.platform.results.sweep_identity import Grid, Stages
+from dprl.platform.results.sweep_identity import Grid
 
 _COUNTS = ("cells", "cells_finished", "cells_failed")
 _DIGEST = re.compile(r"[0-9a-f]{12}")
@@ -163,21 +163,14 @@ class SweepLayout:
             write_text(self.id_file, found + "\n")
         return found
 
-    def stages(self) -> Stages | None:
-        """Stages of an adaptive sweep, None if the number of seeds is fixed. Raises UserError."""
-        grid = Grid.read(self.grid_file)
-        return grid.stages if grid is not None else None
+    def grid(self) -> Grid:
+        """Return the grid of the last call, an empty one if there was none. Raises UserError."""
+        return Grid.read(self.grid_file) or Grid("", {})
 
     def finished_cells(self) -> list[CellFolder]:
-        """The folders of the finished cells of the sweep's grid. Raises UserError."""
-        grid = Grid.read(self.grid_file)
-        folders = (CellFolder(self.cell_folder(digest)) for digest in (grid.cells if grid is not None else ()))
+        """Return the folders of the finished cells of the sweep's grid. Raises UserError."""
+        folders = (CellFolder(self.cell_folder(digest)) for digest in self.grid().cells)
         return [folder for folder in folders if folder.finished]
-
-    def planned_cells(self) -> int:
-        """The number of cells of the sweep's grid. Raises UserError."""
-        grid = Grid.read(self.grid_file)
-        return 0 if grid is None else len(grid.cells)
 
     def summary(self) -> pd.DataFrame:
         """Read the summary of a sweep. Raises UserError for a missing or damaged file."""

@@ -11,7 +11,7 @@ from dprl.platform.reports.comparing.groups import groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.results.layout import SweepLayout
-from dprl.platform.results.sweep_identity import Grid, Stages
+from dprl.platform.results.sweep_identity import Stages
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 
 _STAGES = 5
@@ -73,8 +73,7 @@ def run_adaptive(cells: Sequence[Experiment], options: SweepOptions, stages: Sta
 
 def _done(layout: SweepLayout, cells: Sequence[Experiment]) -> bool:
     """Whether all the cells are finished and in the sweep's grid: reports read only cells in the grid."""
-    grid = Grid.read(layout.grid_file)
-    known = grid.cells if grid is not None else {}
+    known = layout.grid().cells
     return all(cell.finished and cell.digest in known for cell in layout.cells(cells))
 
 

@@ -176,7 +176,7 @@ def _parts(layout: SweepLayout, damaged: list[str] | None) -> Iterator[tuple[Set
     """Yield the finished cells of the sweep's grid that can be read, each with its settings besides the seeds."""
     known = rows_of(layout.summary()) if layout.summary_file.is_file() else []
     rows = {str(row["cell"]): row for row in known}
-    stages = layout.stages()
+    stages = layout.grid().stages
     looks = 1 if stages is None else stages.most
     for folder in layout.finished_cells():
         try:

@@ -26,7 +26,7 @@ from dprl.platform.reports.figures.styles import FORMATS
 from dprl.platform.reports.pages.content import Content
 from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.layout import SweepLayout, nothing_finished, sweep_layout
-from dprl.platform.results.sweep_identity import Grid, Stages
+from dprl.platform.results.sweep_identity import Stages
 
 _MOST_NAMED = 6
 """Maximum of unfinished cells named on a page."""
@@ -64,7 +64,7 @@ class SweepReport:
             raise UserError(f"SWEEP: must have a cell that can be read: {damaged[0]}")
         missing += [f"left out: {line}" for line in damaged]
         # The seeds of several sweeps were not added in common stages, so each cell has a correction of its own.
-        stages = layouts[0].stages() if len(layouts) == 1 else None
+        stages = layouts[0].grid().stages if len(layouts) == 1 else None
         if stages is not None:
             _check_stages(layouts[0], cells, stages)
         groups = groups_of(cells, stages)
@@ -166,7 +166,7 @@ class SweepReport:
         """Return a line for each sweep that added seeds, on the correction of its p-values."""
         told = []
         for layout in self.layouts:
-            stages = layout.stages()
+            stages = layout.grid().stages
             if stages is None:
                 continue
             how = f"in at most {stages.most} stages of {stages.seeds}, until declared comparisons are significant"
@@ -211,15 +211,13 @@ def _missing(layout: SweepLayout) -> str:
 
 def _names_of_missing(layout: SweepLayout) -> str:
     """Return the first unfinished cells of a sweep's grid by their varying settings."""
-    grid = Grid.read(layout.grid_file)
-    if grid is None:
-        return ""
-    rows = list(grid.cells.values())
+    cells = layout.grid().cells
+    rows = list(cells.values())
     keys = [key for key in dict.fromkeys(key for row in rows for key in row) if varies(key, rows)]
     finished = {folder.path.name for folder in layout.finished_cells()}
     names = [
         " ".join(setting_text(key, row[key]) for key in keys if key in row)
-        for digest, row in grid.cells.items()
+        for digest, row in cells.items()
         if digest not in finished
     ]
     return f": {'; '.join(first_of(names, _MOST_NAMED))}" if any(names) else ""
