@@ -5,17 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, varying_keys
 from dprl.platform.configs.memory import require_memory
 from dprl.platform.configs.sections import field_names
-from dprl.platform.errors import UserError, below, broken_rule
+from dprl.platform.errors import UserError, below
 from dprl.privacy import Certificate
-
-if TYPE_CHECKING:
-    from dprl.platform.results.sweep_identity import Stages
 
 T = TypeVar("T")
 
@@ -66,14 +63,3 @@ def planned_certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:
         {"cell": cell.digest, "parameters": cell.parameters(), **proved.to_dict()}
         for cell, proved in zip(cells, certificates_of(cells), strict=True)
     ]
-
-
-def stages_asked(cells: Sequence[Experiment], options: argparse.Namespace) -> Stages | None:
-    """Return the stages of --adaptive, None without it. Raises UserError."""
-    if not options.adaptive:
-        if options.most_seeds is not None:
-            raise broken_rule("--most-seeds", "is only for --adaptive", options.most_seeds, "add --adaptive")
-        return None
-    from dprl.platform.sweeps.adaptive import stages_asked_for
-
-    return stages_asked_for(cells, options.most_seeds)

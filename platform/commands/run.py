@@ -23,4 +23,4 @@ def run(options: argparse.Namespace) -> int:
     """Run every cell in this process, or with --dry-run only show the cells."""
     if options.seeds is not None:
         options.set.append(f"seeds={options.seeds}")
-    return show_cells(options, "process") if options.dry_run else execute(options, "process")
+    return show_cells(options) if options.dry_run else execute(options, "process")

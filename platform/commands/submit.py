@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dprl.platform.commands.base import add_json, add_set, add_storage, as_json, say
-from dprl.platform.commands.sweep import add_sweep_flags, cpus_asked, restarts_asked, sweep_words
+from dprl.platform.commands.sweep import add_sweep_flags, asked, sweep_words
 from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, counted, print_error
 from dprl.platform.program import command
 
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _submit(options: argparse.Namespace) -> int:
-    from dprl.platform.commands.cells import certificates_of, expanded_cells, overrides, stages_asked
+    from dprl.platform.commands.cells import certificates_of, overrides
     from dprl.platform.configs.config import read_config
     from dprl.platform.environment_variables import tracking_uri
     from dprl.platform.plugins import environment_module
@@ -67,10 +67,7 @@ def _submit(options: argparse.Namespace) -> int:
     from dprl.privacy import source_digest
 
     options.tracking_uri = tracking_uri(options.tracking_uri)
-    cells = expanded_cells(options)
-    stages_asked(cells, options)
-    restarts_asked(options)
-    cpus_asked(options)
+    cells = asked(options)[0]
     certificates_of(cells)
     dashboard = Dashboard(options.address)
     nodes = dashboard.alive_nodes()

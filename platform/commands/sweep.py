@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dprl.platform.commands.base import (
     SWITCHES,
@@ -19,17 +20,22 @@ from dprl.platform.commands.base import (
     stdout_for_results,
     whole_number,
 )
-from dprl.platform.errors import EXIT_DONE, counted
+from dprl.platform.errors import EXIT_DONE, broken_rule, counted
 
 if TYPE_CHECKING:
+    from dprl.platform.configs.experiment import Experiment
+    from dprl.platform.results.sweep_identity import Stages
     from dprl.platform.sweeps.executor import ExecutorName
 
 HELP = "run every cell of a config as a Ray Tune trial; repeat the command to resume"
 EXAMPLE = "sweep tune_configs/regret_vs_epsilon.yaml --name first_try"
-_MOST_RESTARTS = 10**6
-_MOST_CPUS = 100_000
 _ADAPTIVE = "add seeds, as many as the config has at a time, to cells whose comparisons are not yet significant"
 _NUMBERS = ("--most-seeds", "--max-restarts", "--cpus")
+_LIMITS = (
+    ("--max-restarts", "max_restarts", (-1, 10**6), "write e.g. 20"),
+    ("--cpus", "most_cpus", (1, 100_000), "write e.g. 4"),
+)
+"""Flags of whole numbers, with their options of a sweep, bounds and remedies."""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -69,42 +75,53 @@ def add_sweep_flags(parser: argparse.ArgumentParser) -> None:
 
 def sweep_words(options: argparse.Namespace) -> list[str]:
     """Return the words that give another `dprl sweep` the flags of this call."""
-    given = {flag: getattr(options, flag.removeprefix("--").replace("-", "_")) for flag in (*SWITCHES, "--adaptive")}
-    numbers = {flag: getattr(options, flag.removeprefix("--").replace("-", "_")) for flag in _NUMBERS}
+    given = {flag: getattr(options, _attribute(flag)) for flag in (*SWITCHES, "--adaptive")}
+    numbers = {flag: getattr(options, _attribute(flag)) for flag in _NUMBERS}
     words = [flag for flag, chosen in given.items() if chosen]
     return words + [word for flag, number in numbers.items() if number is not None for word in (flag, number)]
 
 
-def restarts_asked(options: argparse.Namespace) -> int:
-    """Return how often a cell restarts after its worker or node is lost, -1 for no limit. Raises UserError."""
-    from dprl.platform.sweeps.execution import DEFAULT_RESTARTS
+def asked(options: argparse.Namespace) -> tuple[list[Experiment], Stages | None, dict[str, Any]]:
+    """Return the cells of the config, the stages of --adaptive, and further `SweepOptions`; `run` has only cells.
 
-    text = getattr(options, "max_restarts", None)
-    if text is None:
-        return DEFAULT_RESTARTS
-    return whole_number("--max-restarts", text, (-1, _MOST_RESTARTS), "write e.g. 20")
+    Raises UserError.
+    """
+    from dprl.platform.commands.cells import expanded_cells
+
+    cells, numbers = expanded_cells(options), dict[str, Any]()
+    stages = _stages(cells, options) if "adaptive" in options else None
+    for flag, key, bounds, remedy in _LIMITS:
+        if (text := getattr(options, _attribute(flag), None)) is not None:
+            numbers[key] = whole_number(flag, text, bounds, remedy)
+    return cells, stages, numbers
 
 
-def cpus_asked(options: argparse.Namespace) -> int | None:
-    """Return the maximum of cells that run at once, None for no limit. Raises UserError."""
-    text = getattr(options, "cpus", None)
-    return None if text is None else whole_number("--cpus", text, (1, _MOST_CPUS), "write e.g. 4")
+def _stages(cells: Sequence[Experiment], options: argparse.Namespace) -> Stages | None:
+    """Return the stages of --adaptive, None without it. Raises UserError."""
+    if options.adaptive:
+        from dprl.platform.sweeps.adaptive import stages_asked_for
+
+        return stages_asked_for(cells, options.most_seeds)
+    if options.most_seeds is not None:
+        raise broken_rule("--most-seeds", "is only for --adaptive", options.most_seeds, "add --adaptive")
+    return None
+
+
+def _attribute(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run every cell as a Ray Tune trial, or with --dry-run only show the cells."""
-    return show_cells(options, "tune") if options.dry_run else execute(options, "tune")
+    return show_cells(options) if options.dry_run else execute(options, "tune")
 
 
-def show_cells(options: argparse.Namespace, executor: ExecutorName) -> int:
+def show_cells(options: argparse.Namespace) -> int:
     """Print the cells of the config with the epsilons they would prove, and return the exit code."""
-    from dprl.platform.commands.cells import expanded_cells, labels_of, planned_certificates, stages_asked
+    from dprl.platform.commands.cells import labels_of, planned_certificates
     from dprl.platform.reports.verdicts import verdict_line
 
-    cells = expanded_cells(options)
-    stages = stages_asked(cells, options) if executor == "tune" else None
-    restarts_asked(options)
-    cpus_asked(options)
+    cells, stages, _ = asked(options)
     certificates = planned_certificates(cells)
     if options.json:
         say(as_json(certificates))
@@ -122,13 +139,11 @@ def show_cells(options: argparse.Namespace, executor: ExecutorName) -> int:
 
 def execute(options: argparse.Namespace, executor: ExecutorName) -> int:
     """Run the cells of the config, print the table of results and return the exit code."""
-    from dprl.platform.commands.cells import certificates_of, expanded_cells, stages_asked
+    from dprl.platform.commands.cells import certificates_of
     from dprl.platform.environment_variables import tracking_uri
     from dprl.platform.results.home import home_folder
 
-    cells = expanded_cells(options)
-    stages = stages_asked(cells, options) if executor == "tune" else None
-    max_restarts, most_cpus = restarts_asked(options), cpus_asked(options)
+    cells, stages, numbers = asked(options)
     certificates_of(cells)
     home = home_folder(getattr(options, "storage", None))
     from dprl.platform.reports.tables import write_summary
@@ -144,8 +159,7 @@ def execute(options: argparse.Namespace, executor: ExecutorName) -> int:
         fresh=options.fresh,
         command=options.resume_command,
         quiet=options.quiet,
-        max_restarts=max_restarts,
-        most_cpus=most_cpus,
+        **numbers,
     )
     try:
         with stdout_for_results(on_ray=executor == "tune"):
