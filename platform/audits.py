@@ -75,7 +75,7 @@ _WINDOWS = 5
 """Windows of gradients in an attack on a counter."""
 
 
-class _Cell(NamedTuple):
+class _AuditedCell(NamedTuple):
     """A cell under audit."""
 
     experiment: Experiment
@@ -85,7 +85,7 @@ class _Cell(NamedTuple):
     seed: int
 
     @classmethod
-    def of(cls, experiment: Experiment, seed: int) -> _Cell:
+    def of(cls, experiment: Experiment, seed: int) -> _AuditedCell:
         made: Any = experiment.privatizer()
         return cls(experiment, made, claim_of(made), made.planned_ledger(), seed)
 
@@ -103,7 +103,7 @@ def audit_experiment(experiment: Experiment, runs: int = DEFAULT_RUNS, seed: int
 
     All measured bounds hold together with 95 % confidence. Raises ValueError if the settings do not fit together.
     """
-    cell = _Cell.of(experiment, seed)
+    cell = _AuditedCell.of(experiment, seed)
     channels = _case(cell, "channels", partial(_channels, cell), runs=1)
     attacks = _ATTACKS[experiment.algorithm.releases](cell, runs)
     return [*audit_page(attacks, seed, ALPHA), channels.audit(Attack(seed=seed))]
@@ -137,12 +137,12 @@ def last_bits(experiment: Experiment) -> str | None:
     return "the proof is for real numbers, and messages are float64; nothing is measured of their last bits"
 
 
-def _case(cell: _Cell, name: str, attack: Measure, runs: int) -> AuditCase:
+def _case(cell: _AuditedCell, name: str, attack: Measure, runs: int) -> AuditCase:
     """Return an attack on the cell's claim."""
     return AuditCase(name, _subject(cell), cell.claim, partial(_proof, cell), attack, runs)
 
 
-def _proof(cell: _Cell) -> NoiseProof:
+def _proof(cell: _AuditedCell) -> NoiseProof:
     """Return the guarantee of the cell's whole ledger, or that of its noise objects if it is larger."""
     ledger, claim = cell.ledger, cell.claim
     proof = proof_of(ledger.curve, claim, exact=ledger.attained, raw=ledger.has_raw_release)
@@ -153,7 +153,7 @@ def _proof(cell: _Cell) -> NoiseProof:
     return proof
 
 
-def _subject(cell: _Cell) -> str:
+def _subject(cell: _AuditedCell) -> str:
     """Return the noise of a cell in a few words."""
     if isinstance(cell.privatizer.query, CountQuery):
         noise = cell.privatizer.query.noise
@@ -228,7 +228,7 @@ def _unshuffled(privacy: Any, query: Any) -> Any:  # noqa: ANN401 - any settings
     )
 
 
-def _before(cell: _Cell) -> str:
+def _before(cell: _AuditedCell) -> str:
     """Return the suffix for the name of a probe of messages that are not shuffled yet, else ''."""
     return ", before it is shuffled" if cell.privatizer.trust_model == SHUFFLE else ""
 
@@ -238,19 +238,19 @@ def _growth(query: CountQuery | StatisticsQuery) -> float:
     return 0.0 if query.schedule is None else query.schedule.growth
 
 
-def _count_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
+def _count_attacks(cell: _AuditedCell, runs: int) -> list[AuditCase]:
     probes = COUNT_PROBES if cell.privatizer.trust_model != "none" else ()
     return [_case(cell, f"H={h} K={k}", partial(_attack_counts, cell, h, k), runs) for h, k in probes]
 
 
-def _attack_counts(cell: _Cell, horizon: int, episodes: int, attack: Attack) -> Measurement:
+def _attack_counts(cell: _AuditedCell, horizon: int, episodes: int, attack: Attack) -> Measurement:
     made = count_privatizer(cell.experiment, horizon, episodes, cell.seed)
     claim, label = claim_of(made), f"H={horizon} K={episodes}{_before(cell)}"
     probe = central_prefixes(made, label) if made.server_noise else local_reports(made, label)
     return measure(probe, claim, ProbeProof.of(made.planned_ledger().curve, claim), attack)
 
 
-def _gradient_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
+def _gradient_attacks(cell: _AuditedCell, runs: int) -> list[AuditCase]:
     """Return the attacks on all submissions of one agent together, one per release with noise that has a probe."""
     ledger, cases = cell.ledger, []
     if isinstance(cell.privatizer.query, CorrelatedGradientQuery):
@@ -268,7 +268,7 @@ def _gradient_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
     return cases
 
 
-def _attack_running_sums(cell: _Cell, attack: Attack) -> Measurement:
+def _attack_running_sums(cell: _AuditedCell, attack: Attack) -> Measurement:
     """Return the attack on all running sums of a few updates, with the counter for that number."""
     made = _seeded(cell, attack.seed, _WINDOWS)
     claim, radius = claim_of(made), made.query.law.sensitivity.l2 / 2.0
@@ -282,7 +282,7 @@ def _before_shuffling(report: PrivacyCurve, submissions: int = 1) -> tuple[Claim
     return Claim(curve.pure_epsilon, source="the local guarantee, before reports are shuffled"), curve
 
 
-def _statistics_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
+def _statistics_attacks(cell: _AuditedCell, runs: int) -> list[AuditCase]:
     """Return attacks in few dimensions: the more numbers a user changes, the less samples show of the worst case."""
     if cell.privatizer.trust_model == "none":
         return []
@@ -293,7 +293,7 @@ def _statistics_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
     return cases
 
 
-def _attack_statistics(cell: _Cell, sizes: tuple[int, int, int], reach: float, attack: Attack) -> Measurement:
+def _attack_statistics(cell: _AuditedCell, sizes: tuple[int, int, int], reach: float, attack: Attack) -> Measurement:
     h, d, _ = sizes
     made = statistics_privatizer(cell.experiment, sizes, cell.seed)
     long = f", features {reach:g} times as long as H - h, which the device does not cut" if reach > 1.0 else ""
@@ -309,11 +309,11 @@ def _attack_statistics(cell: _Cell, sizes: tuple[int, int, int], reach: float, a
     return measure(probe, claim, ProbeProof.of(compose(noisy), claim), attack)
 
 
-def _bit_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
+def _bit_attacks(cell: _AuditedCell, runs: int) -> list[AuditCase]:
     return [] if cell.privatizer.query.law is None else [_case(cell, "bit", partial(_attack_bit, cell), runs)]
 
 
-def _attack_bit(cell: _Cell, attack: Attack) -> Measurement:
+def _attack_bit(cell: _AuditedCell, attack: Attack) -> Measurement:
     made = cast(BitPrivatizer, _seeded(cell, attack.seed))
     (release,) = made.planned_ledger().spec.releases
     claim, curve = claim_of(made), release.curve()
@@ -322,7 +322,7 @@ def _attack_bit(cell: _Cell, attack: Attack) -> Measurement:
     return measure(bit_messages(made), claim, ProbeProof.of(curve, claim), attack)
 
 
-def _channels(cell: _Cell, attack: Attack) -> Measurement:
+def _channels(cell: _AuditedCell, attack: Attack) -> Measurement:
     """Return the deterministic-channel test; only messages with noise in the ledger may differ."""
     proved, unit = cell.ledger.curve, counted(_USERS, "user")
     if cell.experiment.algorithm.releases == "counts":
@@ -339,7 +339,7 @@ def _channels(cell: _Cell, attack: Attack) -> Measurement:
     return measure_channels(record, cell.claim, ProbeProof.of(proved, cell.claim), unit, noisy)
 
 
-def _seeded(cell: _Cell, seed: int, windows: int = 1) -> Any:  # noqa: ANN401 - any privatizer
+def _seeded(cell: _AuditedCell, seed: int, windows: int = 1) -> Any:  # noqa: ANN401 - any privatizer
     """Return the cell's privatizer for a few users, or for `windows` full windows of gradients."""
     experiment = cell.experiment
     if experiment.algorithm.releases == "counts":
@@ -357,7 +357,7 @@ def _seeded(cell: _Cell, seed: int, windows: int = 1) -> Any:  # noqa: ANN401 - 
     return experiment.algorithm.privatizer(env, _unshuffled(experiment.privacy, query), users, streams)
 
 
-_ATTACKS: dict[str, Callable[[_Cell, int], list[AuditCase]]] = {
+_ATTACKS: dict[str, Callable[[_AuditedCell, int], list[AuditCase]]] = {
     "counts": _count_attacks,
     "gradients": _gradient_attacks,
     "statistics": _statistics_attacks,

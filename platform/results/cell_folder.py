@@ -102,10 +102,6 @@ class CellFolder:
         """The last policy of every seed."""
         return self.path / "policy.npz"
 
-    def figure_file(self, name: str) -> Path:
-        """A figure of the cell, by the name that `reports.figures.learning` gives it."""
-        return self.path / name
-
     @property
     def certificate_page(self) -> Path:
         """The certificate as an HTML page."""

@@ -373,7 +373,7 @@ class CellRun:
         write_arrays(folder.policy_file, {"seed": seeds, **tables})
         figures = cell_figures(records, self.experiment, certificate, tables) if self._with_figures else {}
         for name, figure in figures.items():
-            write_bytes(folder.figure_file(name), figure)
+            write_bytes(folder.path / name, figure)
         write_json(folder.versions_file, versions())
         done = {"digest": self.experiment.digest, "seconds": round(self._seconds, 3), **self._basis}
         write_json(folder.marker_file, done)

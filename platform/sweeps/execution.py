@@ -110,9 +110,14 @@ class LockedCell:
 def cause_of(error: BaseException) -> str:
     """Return an error as one line."""
     if isinstance(error, NumbaError):
-        return _cause_in_kernel(_COLOUR.sub("", str(error)))
+        return _cause_in_kernel(without_colours(str(error)))
     first_line = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
     return f"{type(error).__name__}: {first_line}"
+
+
+def without_colours(text: str) -> str:
+    """Return a message without the colours that Ray and Numba put into their errors."""
+    return _COLOUR.sub("", text)
 
 
 def _cause_in_kernel(text: str) -> str:

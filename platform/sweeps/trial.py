@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 import time
 import traceback
 from collections import deque
@@ -18,7 +17,14 @@ from ray.tune.experiment import Trial
 
 from dprl.platform.configs.memory import GB
 from dprl.platform.results.layout import SweepCell
-from dprl.platform.sweeps.execution import CELL_ERRORS, STEP_SECONDS, LockedCell, SweepObserver, cause_of
+from dprl.platform.sweeps.execution import (
+    CELL_ERRORS,
+    STEP_SECONDS,
+    LockedCell,
+    SweepObserver,
+    cause_of,
+    without_colours,
+)
 
 _PROGRESS, _CAUSE, _TRACE = "progress", "cause", "trace"
 """Keys of a step's report."""
@@ -29,8 +35,6 @@ _LATER = 4
 _UNSEEN_SECONDS, _LOOK_SECONDS = 90.0, 1.0
 """Timeout and poll interval for a finished cell's files: NFS remembers for up to a minute that a file did not exist,
 and the driver has looked for them at the start."""
-
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class CellTrial(tune.Trainable):
@@ -169,7 +173,7 @@ class ObserverCallback(tune.Callback):
         cause = _one_line(error)
         if trial.num_failures > 1:
             cause += f"; it had been restarted {trial.num_failures - 1} times, and --max-restarts allows more"
-        self._listener.failed(self._cell(trial), cause, _plain(str(error)))
+        self._listener.failed(self._cell(trial), cause, without_colours(str(error)))
 
 
 def _error_of(trial: Trial) -> BaseException | None:
@@ -185,7 +189,7 @@ def _error_of(trial: Trial) -> BaseException | None:
 def _one_line(error: BaseException | None) -> str:
     """Return the cause within Ray's own errors as one line."""
     cause = getattr(error, "cause", None) or error
-    lines = [line.strip() for line in _plain(str(cause)).splitlines() if line.strip()]
+    lines = [line.strip() for line in without_colours(str(cause)).splitlines() if line.strip()]
     if not lines:
         return f"{type(cause).__name__}: no message"
     # Ray has errors in a worker's start only as text: a traceback with the cause at its end.
@@ -194,8 +198,3 @@ def _one_line(error: BaseException | None) -> str:
             lines[-1] if "Traceback" in str(cause) else "its process died (killed, out of memory, or its node is lost)"
         )
     return f"{type(cause).__name__}: {lines[0]}"
-
-
-def _plain(text: str) -> str:
-    """Return `text` without the colours that Ray puts into its errors."""
-    return _COLOUR.sub("", text)

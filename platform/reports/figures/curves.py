@@ -150,7 +150,8 @@ def tinted(lines: Sequence[Line], cells: Sequence[ReportCell]) -> list[Line]:
     """Return the lines of these cells; within an algorithm and trust model, a smaller epsilon is lighter."""
     found = []
     for line, cell in zip(lines, cells, strict=True):
-        alike = [other for other in cells if other.private and _family(other) == _family(cell)]
+        family = algorithm_of(cell), model_of(cell)
+        alike = [other for other in cells if other.private and (algorithm_of(other), model_of(other)) == family]
         epsilons = sorted({float(f"{other.proved:.3g}") for other in alike})
         if not cell.private or len(epsilons) < 2:
             found.append(line)
@@ -158,7 +159,3 @@ def tinted(lines: Sequence[Line], cells: Sequence[ReportCell]) -> list[Line]:
         place = epsilons.index(float(f"{cell.proved:.3g}")) / (len(epsilons) - 1)
         found.append(replace(line, tint=_LIGHTEST * (1 - place)))
     return found
-
-
-def _family(cell: ReportCell) -> tuple[str, str]:
-    return algorithm_of(cell), model_of(cell)
