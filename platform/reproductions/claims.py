@@ -38,7 +38,7 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
+class PaperCell:
     """Results of the runs of one cell.
 
     Args:
@@ -66,14 +66,14 @@ class Cell:
         return len(self.curves)
 
 
-Cells = Mapping[Key, Cell]
+Cells = Mapping[Key, PaperCell]
 
 
 class Measure(NamedTuple):
     """Number that is compared between cells.
 
-    values: its name in `Cell.values`. statistic: over the runs. decimals: number shown on pages. ones: whether values
-    are zeros and ones, so that their mean is a share of runs.
+    values: its name in `PaperCell.values`. statistic: over the runs. decimals: number shown on pages. ones: whether
+    values are zeros and ones, so that their mean is a share of runs.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Measure(NamedTuple):
     decimals: int = 3
     ones: bool = False
 
-    def estimate(self, cell: Cell) -> Estimate:
+    def estimate(self, cell: PaperCell) -> Estimate:
         """Return the statistic of all runs with its 95 % interval."""
         values = cell.values[self.values]
         return resampling.share(values) if self.ones else resampling.estimate(values, self.statistic)
@@ -286,7 +286,7 @@ def inside(entries: Sequence[NumberEntry]) -> tuple[int, int]:
     return sum(asked), len(asked)
 
 
-def standard_error(cell: Cell, measure: Measure) -> float:
+def standard_error(cell: PaperCell, measure: Measure) -> float:
     """Return the standard error of a mean over runs; NaN for one run."""
     values = cell.values[measure.values]
     return float(np.std(values, ddof=1) / math.sqrt(cell.count)) if cell.count > 1 else math.nan
@@ -326,7 +326,9 @@ def sentence_data(sentence: Sentence, by_group: Mapping[str, Sequence[Outcome]])
     }
 
 
-def cell_data(cell: Cell, measures: Sequence[Measure], units: tuple[str, str] = ("runs", "episodes")) -> dict[str, Any]:
+def cell_data(
+    cell: PaperCell, measures: Sequence[Measure], units: tuple[str, str] = ("runs", "episodes")
+) -> dict[str, Any]:
     """Return the results of a cell as plain data."""
     stands = standing(cell.certificate)
     return {

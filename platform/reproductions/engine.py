@@ -54,7 +54,7 @@ class Reproduced:
     failed: Sequence[str]
 
 
-class Group(NamedTuple):
+class PaperGroup(NamedTuple):
     """Cells that share `settings`, keyed by dotted names of configs, and differ in mechanism and epsilon.
 
     words: its description on pages. private: whether it claims privacy.
@@ -71,13 +71,13 @@ class Group(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Findings:
+class PageData:
     """Input of a page.
 
     cells: the finished ones. made: lines on the runs. extra: findings of the paper that are no cells.
     """
 
-    cells: Mapping[claims.Key, claims.Cell]
+    cells: Mapping[claims.Key, claims.PaperCell]
     made: Sequence[str] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
 
@@ -114,7 +114,7 @@ class Paper:
     name: str
     config: str
     runs: int
-    groups: tuple[Group, ...]
+    groups: tuple[PaperGroup, ...]
     names: Mapping[str, str]
     measures: tuple[claims.Measure, ...] = ()
     tables: tuple[claims.PublishedTable, ...] = ()
@@ -126,15 +126,15 @@ class Paper:
         """Return the key of the cell of a group with these parameters, None if it is not in the paper."""
         raise NotImplementedError
 
-    def read(self, results: CellResults) -> claims.Cell:
+    def read(self, results: CellResults) -> claims.PaperCell:
         """Return the results of one cell."""
         raise NotImplementedError
 
     def extra(self, request: Request, others: Sequence[Ran]) -> Mapping[str, Any]:  # noqa: ARG002 - for subclasses
-        """Return findings besides the cells, also from the sweeps `further`, for `Findings.extra`."""
+        """Return findings besides the cells, also from the sweeps `further`, for `PageData.extra`."""
         return {}
 
-    def blocks(self, found: Findings) -> dict[str, str]:
+    def blocks(self, found: PageData) -> dict[str, str]:
         """Return the text of the template's placeholders."""
         cells, groups, decided = found.cells, [group.name for group in self.groups], self.decided(found.cells)
         runs, users = self.units
@@ -152,7 +152,7 @@ class Paper:
             "left_open": tables.left_open(cells),
         }
 
-    def figures(self, found: Findings) -> dict[str, bytes]:
+    def figures(self, found: PageData) -> dict[str, bytes]:
         """Return PNG files by name."""
         raise NotImplementedError
 
@@ -171,7 +171,7 @@ class Paper:
             return Reproduced(self.name, None, [], {}, failed)
         keyed = ((self.key_of(cell.experiment), cell.folder.results()) for cell in ran.cells)
         cells = {key: self.read(results) for key, results in keyed if key is not None}
-        found = Findings(cells, ran.made, self.extra(request, others))
+        found = PageData(cells, ran.made, self.extra(request, others))
         folder = Home(request.sweep.home.resolve()).reproductions / f"{self.name}{_QUICK * request.quick}"
         page = _write(folder, f"reproduction_{self.name}.md", self.page(found), self.figures(found))
         return Reproduced(self.name, page, self.verdicts(found), self.data(found), failed)
@@ -187,14 +187,14 @@ class Paper:
         groups = [group.name for group in self.groups]
         return {one: {group: claims.decide(one, group, cells, self.runs) for group in groups} for one in self.sentences}
 
-    def page(self, found: Findings) -> str:
+    def page(self, found: PageData) -> str:
         """Return the page: the template with its placeholders filled; paragraphs that become empty are left out."""
         blocks = self.blocks(found)
         template = (Path(__file__).parent / f"{self.name}.md").read_text(encoding="utf-8")
         parts = (_PLACE.sub(lambda place: blocks[place[1]], part) for part in template.rstrip("\n").split("\n\n"))
         return "\n\n".join(part for part in parts if part) + "\n"
 
-    def verdicts(self, found: Findings) -> list[list[str]]:
+    def verdicts(self, found: PageData) -> list[list[str]]:
         """Return a table for a terminal: published numbers and sentences by group. The first row has the headers."""
         groups, rows = [group.name for group in self.groups], []
         for one in self.tables:
@@ -205,7 +205,7 @@ class Paper:
             rows.append([sentence.text, *("-" if word == "not run" else word for word in words)])
         return [["", *groups], *rows]
 
-    def data(self, found: Findings) -> dict[str, Any]:
+    def data(self, found: PageData) -> dict[str, Any]:
         """Return all numbers of the page as plain data."""
         cells = found.cells
         entries = [

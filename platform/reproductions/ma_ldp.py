@@ -16,8 +16,8 @@ from dprl.algorithms.base import REGRET, SATURATED
 from dprl.algorithms.ma_ldp.algorithm import INDEFINITE
 from dprl.envs.network_mdp import NetworkMDP
 from dprl.platform.configs.experiment import Scalar
-from dprl.platform.reproductions.claims import Cell, Inequality, Key, Measure, Sentence, Side
-from dprl.platform.reproductions.engine import Group
+from dprl.platform.reproductions.claims import Inequality, Key, Measure, PaperCell, Sentence, Side
+from dprl.platform.reproductions.engine import PaperGroup
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.summary import by_seed
 
@@ -95,18 +95,18 @@ _NO_NOISE: dict[str, Scalar] = {"algorithm.name": "ma_ldp", "privacy.model": "no
 _HARDLY_ANY: dict[str, Scalar] = {**_AFTER_CLIPS, "privacy.noise_scale": 1e-4}
 _NOT_PRIVATE = "NOT PRIVATE, a ten-thousandth of the noise"
 GROUPS = (
-    Group(PRINTED, "as printed, V of joint actions", {**_JOINT, "seed": 0, **_AS_PRINTED}),
-    Group(AGAIN, "the same with other seeds", {**_JOINT, "seed": 1000, **_AS_PRINTED}),
-    Group(MAXMIN, "as printed, V of maxmin", {**_OVER_OTHERS, **_AS_PRINTED}),
-    Group(CLIPPED, "printed noise after the clips, rewards known", {**_AFTER_CLIPS, "privacy.noise_scale": 1.0}),
-    Group(LEARNED, LEARNED, {**_CERTIFIED, "privacy.rewards": "noisy"}),
-    Group(KNOWN, KNOWN, {**_CERTIFIED, "privacy.rewards": "public", "algorithm.share": False}),
-    Group(SHARED, SHARED, {**_CERTIFIED, "algorithm.share": True}),
-    Group(WITHOUT, "NOT PRIVATE, no noise, V of joint actions", {**_NO_NOISE, **_JOINT}, private=False),
-    Group(WITHOUT_MAXMIN, "NOT PRIVATE, no noise, V of maxmin", {**_NO_NOISE, **_OVER_OTHERS}, private=False),
-    Group(ILLUSTRATION, f"{_NOT_PRIVATE}, V of joint actions", {**_HARDLY_ANY, **_JOINT}, private=False),
-    Group(ILLUSTRATION_MAXMIN, f"{_NOT_PRIVATE}, V of maxmin", {**_HARDLY_ANY, **_OVER_OTHERS}, private=False),
-    Group(VOTES, "one randomized bit per user, ours", {"algorithm.name": "ldp_sign_votes"}),
+    PaperGroup(PRINTED, "as printed, V of joint actions", {**_JOINT, "seed": 0, **_AS_PRINTED}),
+    PaperGroup(AGAIN, "the same with other seeds", {**_JOINT, "seed": 1000, **_AS_PRINTED}),
+    PaperGroup(MAXMIN, "as printed, V of maxmin", {**_OVER_OTHERS, **_AS_PRINTED}),
+    PaperGroup(CLIPPED, "printed noise after the clips, rewards known", {**_AFTER_CLIPS, "privacy.noise_scale": 1.0}),
+    PaperGroup(LEARNED, LEARNED, {**_CERTIFIED, "privacy.rewards": "noisy"}),
+    PaperGroup(KNOWN, KNOWN, {**_CERTIFIED, "privacy.rewards": "public", "algorithm.share": False}),
+    PaperGroup(SHARED, SHARED, {**_CERTIFIED, "algorithm.share": True}),
+    PaperGroup(WITHOUT, "NOT PRIVATE, no noise, V of joint actions", {**_NO_NOISE, **_JOINT}, private=False),
+    PaperGroup(WITHOUT_MAXMIN, "NOT PRIVATE, no noise, V of maxmin", {**_NO_NOISE, **_OVER_OTHERS}, private=False),
+    PaperGroup(ILLUSTRATION, f"{_NOT_PRIVATE}, V of joint actions", {**_HARDLY_ANY, **_JOINT}, private=False),
+    PaperGroup(ILLUSTRATION_MAXMIN, f"{_NOT_PRIVATE}, V of maxmin", {**_HARDLY_ANY, **_OVER_OTHERS}, private=False),
+    PaperGroup(VOTES, "one randomized bit per user, ours", {"algorithm.name": "ldp_sign_votes"}),
 )
 
 
@@ -119,7 +119,7 @@ def key(group: str, flat: Mapping[str, Scalar]) -> Key:
     return Key(group, mechanism, float(flat["privacy.epsilon"]), setting)
 
 
-def read(results: CellResults) -> Cell:
+def read(results: CellResults) -> PaperCell:
     """Return the runs of a finished cell.
 
     values: `regret`, R_K, and `late`, the regret per episode over about the last tenth of the run. curves: cumulative
@@ -138,13 +138,13 @@ def read(results: CellResults) -> Cell:
 
 def cell_of(
     ends: np.ndarray, curves: np.ndarray, certificate: Mapping[str, object], facts: Mapping[str, float]
-) -> Cell:
+) -> PaperCell:
     """Return the cell with these cumulative regrets float64[n, b]."""
     episodes = int(ends[-1])
     start = max(0, int(np.searchsorted(ends, 0.9 * episodes, side="right")) - 1)
     late = (curves[:, -1] - curves[:, start]) / max(1, episodes - int(ends[start]))
     values = {"regret": np.ascontiguousarray(curves[:, -1]), "late": late}
-    return Cell(values, ends, curves, certificate, facts)
+    return PaperCell(values, ends, curves, certificate, facts)
 
 
 class Levels(NamedTuple):

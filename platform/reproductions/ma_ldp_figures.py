@@ -10,8 +10,8 @@ import numpy as np
 from dprl.platform.reports.inference.intervals import bands
 from dprl.platform.reproductions import figures as plots
 from dprl.platform.reproductions import ma_ldp
-from dprl.platform.reproductions.claims import Cell, Cells, Key, Side
-from dprl.platform.reproductions.engine import Findings
+from dprl.platform.reproductions.claims import Cells, Key, PaperCell, Side
+from dprl.platform.reproductions.engine import PageData
 from dprl.platform.reproductions.tables import longest, proved_text, run_counts
 
 FIGURES = ("ma_ldp_figure_1.png", "ma_ldp_cells.png")
@@ -32,13 +32,13 @@ _BIT_STYLES = [
 ]
 
 
-def weak_label(side: Side, cell: Cell) -> str:
+def weak_label(side: Side, cell: PaperCell) -> str:
     """Return the name of a cell with too little noise, including its guarantee."""
     proved = proved_text(cell).replace(", ", " at ")
     return f"{side.label}'s scale \u00f7 10,000: proves \u03b5={proved}"
 
 
-def row_label(name: Key, cell: Cell) -> str:
+def row_label(name: Key, cell: PaperCell) -> str:
     """Return the name of a cell within its group."""
     if name.mechanism == ma_ldp.NO_NOISE:
         return f"c = {name.setting:g}"
@@ -47,7 +47,7 @@ def row_label(name: Key, cell: Cell) -> str:
     return weak_label(Side(label, name), cell) if name.group in ma_ldp.ILLUSTRATIONS else label
 
 
-def figures(found: Findings) -> dict[str, bytes]:
+def figures(found: PageData) -> dict[str, bytes]:
     """Return Figure 1, the regret over users, and R_K of every cell."""
     cells, levels = found.cells, ma_ldp.Levels.of(longest(found.cells))
     points = [
@@ -111,12 +111,12 @@ def _figure_lines(group: str, cells: Cells) -> list[plots.Line]:
     return lines
 
 
-def _regret_line(cell: Cell, label: str, style: Mapping[str, Any]) -> plots.Line:
+def _regret_line(cell: PaperCell, label: str, style: Mapping[str, Any]) -> plots.Line:
     middle, half = (np.r_[0.0, part] for part in bands(cell.curves.T))
     band = None if np.isnan(half).any() else np.array([np.maximum(0.0, middle - half), middle + half])
     return plots.Line(label, np.r_[0, cell.ends], middle, style, band)
 
 
-def _point(name: Key, cell: Cell) -> plots.Point:
+def _point(name: Key, cell: PaperCell) -> plots.Point:
     colour = plots.COLOURS[_MARKER_COLOURS[name.mechanism]]
     return plots.Point(row_label(name, cell), ma_ldp.R_K.estimate(cell), colour, _MARKERS[name.mechanism])

@@ -11,7 +11,7 @@ import scipy
 from dprl.platform.reports.inference.pairs import holm
 from dprl.platform.reproductions import claims, ma_ldp, tables
 from dprl.platform.reproductions import ma_ldp_proofs as proofs
-from dprl.platform.reproductions.engine import Findings, Paper
+from dprl.platform.reproductions.engine import PageData, Paper
 from dprl.platform.reproductions.ma_ldp_figures import figures, row_label
 from dprl.platform.reproductions.resampling import ratio
 from dprl.platform.results.summary import standing
@@ -53,7 +53,7 @@ class _MALDP(Paper):
         """Return the attacks on the printed noise."""
         return {"attacks": proofs.attacked()}
 
-    def blocks(self, found: Findings) -> dict[str, str]:
+    def blocks(self, found: PageData) -> dict[str, str]:
         """Return the text of the placeholders that only this page has."""
         cells, levels = found.cells, _levels(found.cells)
         return {
@@ -72,7 +72,7 @@ class _MALDP(Paper):
             "cell_table": tables.table(_cell_rows(cells)),
         }
 
-    def verdicts(self, found: Findings) -> list[list[str]]:
+    def verdicts(self, found: PageData) -> list[list[str]]:
         """Return a table for a terminal: the verdict on each order by group."""
         tested = [outcomes(group, found.cells) for group in _TESTED]
         rows = [["", *_TESTED.values()]]
@@ -81,7 +81,7 @@ class _MALDP(Paper):
             rows.append([f"{claim.place}: {claim.order}", *texts])
         return rows
 
-    def data(self, found: Findings) -> dict[str, Any]:
+    def data(self, found: PageData) -> dict[str, Any]:
         """Return all numbers of the page as plain data."""
         judged, cells = at_random(found.cells), found.cells
         seen = {group: claims.all_seen(ma_ldp.ORDERS.claims, group, cells, self.runs) for group in _TESTED}
@@ -266,23 +266,23 @@ def at_random(cells: claims.Cells) -> dict[claims.Key, float]:
     return dict(zip(names, holm([_not_at(cells[name], level) for name in names]), strict=True))
 
 
-def _not_at(cell: claims.Cell, level: float) -> float:
+def _not_at(cell: claims.PaperCell, level: float) -> float:
     apart, error = abs(_mean(cell) - level), claims.standard_error(cell, ma_ldp.R_K)
     if apart <= _SAME * level or math.isnan(error):
         return 1.0
     return float(2.0 * scipy.special.stdtr(cell.count - 1, -apart / error)) if error > 0.0 else 0.0
 
 
-def _mean(cell: claims.Cell) -> float:
+def _mean(cell: claims.PaperCell) -> float:
     return float(cell.values[ma_ldp.R_K.values].mean())
 
 
-def _with_error(cell: claims.Cell) -> str:
+def _with_error(cell: claims.PaperCell) -> str:
     """Return the mean of R_K with its standard error."""
     return f"{tables.number(_mean(cell))} \u00b1 {tables.number(claims.standard_error(cell, ma_ldp.R_K))}"
 
 
-def _ends(cell: claims.Cell) -> str:
+def _ends(cell: claims.PaperCell) -> str:
     """Return the interval of R_K."""
     return tables.ends(ma_ldp.R_K.estimate(cell))
 
@@ -301,7 +301,7 @@ def _order(group: str, one: claims.Outcome) -> dict[str, Any]:
     }
 
 
-def _cell(name: claims.Key, cell: claims.Cell) -> dict[str, Any]:
+def _cell(name: claims.Key, cell: claims.PaperCell) -> dict[str, Any]:
     facts = {fact: cell.facts[fact] for fact in ("saturated", "indefinite")}
     found = {**name._asdict(), "epsilon": claims.finite_epsilon(name), **claims.cell_data(cell, (ma_ldp.R_K,)), **facts}
     del found["control"]

@@ -15,8 +15,8 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.pgc.scores import AREA, FINAL_SCORE, FIRST_SUCCESS, SCORE
 from dprl.platform.configs.experiment import Scalar
-from dprl.platform.reproductions.claims import Cell, Inequality, Key, Measure, PublishedTable, Sentence, Side
-from dprl.platform.reproductions.engine import Group
+from dprl.platform.reproductions.claims import Inequality, Key, Measure, PaperCell, PublishedTable, Sentence, Side
+from dprl.platform.reproductions.engine import PaperGroup
 from dprl.platform.reproductions.resampling import median
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.summary import by_seed
@@ -41,9 +41,9 @@ EARLY = 10_000
 _BINS = 100
 
 
-def _reading(name: str, words: str, reward: str, bootstrap: str, initial: str, scale: float) -> Group:
+def _reading(name: str, words: str, reward: str, bootstrap: str, initial: str, scale: float) -> PaperGroup:
     settings: dict[str, Scalar] = {"reward": reward, "bootstrap": bootstrap, "initial": initial, "initial_scale": scale}
-    return Group(name, words, {f"algorithm.{key}": value for key, value in settings.items()})
+    return PaperGroup(name, words, {f"algorithm.{key}": value for key, value in settings.items()})
 
 
 READINGS = (
@@ -76,13 +76,13 @@ def key(group: str, flat: Mapping[str, Scalar]) -> Key | None:
     return Key(group, mechanism, epsilon, int(flat["algorithm.buffer_size"]), control) if mechanism in NAMES else None
 
 
-def read(results: CellResults) -> Cell:
+def read(results: CellResults) -> PaperCell:
     """Return the trials of a finished cell."""
     records = results.records
     first, area, final = (by_seed(records, one.name)[1][-1] for one in (FIRST_SUCCESS, AREA, FINAL_SCORE))
     ends, scores = by_seed(records, SCORE.name)
     whole = np.average(scores.T, axis=1, weights=np.diff(ends, prepend=0))
-    return Cell(values_of(first, area, final, whole), *_evened(ends, scores.T), results.certificate)
+    return PaperCell(values_of(first, area, final, whole), *_evened(ends, scores.T), results.certificate)
 
 
 def values_of(

@@ -18,7 +18,7 @@ from dprl.platform.reports.cell_texts import plain
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reproductions import claims, pgc_a3c, robustness, tables
-from dprl.platform.reproductions.engine import Findings, Paper, Ran, Request
+from dprl.platform.reproductions.engine import PageData, Paper, Ran, Request
 from dprl.platform.reproductions.figures import COLOURS, DASHED, DOTTED, SOLID, Line, Panel, draw_panels
 from dprl.platform.reproductions.resampling import compared, estimate, mean, median, share
 from dprl.platform.results.layout import SweepLayout
@@ -78,7 +78,7 @@ class _PGCA3C(Paper):
             "best": _best_cells(request.sweep.home.resolve()),
         }
 
-    def blocks(self, found: Findings) -> dict[str, str]:
+    def blocks(self, found: PageData) -> dict[str, str]:
         """Return the text of the placeholders that only this page has."""
         cells = found.cells
         least = min(cell.count for cell in cells.values())
@@ -97,7 +97,7 @@ class _PGCA3C(Paper):
             "best": _best_table(found.extra["best"]),
         }
 
-    def figures(self, found: Findings) -> dict[str, bytes]:
+    def figures(self, found: PageData) -> dict[str, bytes]:
         """Return Figures 2 and 3 of the paper from our trials."""
         cells = found.cells
         trials = f"{tables.run_counts(cells)} trials"
@@ -130,7 +130,7 @@ class _PGCA3C(Paper):
             "reports": key.control or "gradient",
         }
 
-    def data(self, found: Findings) -> dict[str, Any]:
+    def data(self, found: PageData) -> dict[str, Any]:
         """Return all numbers of the page as plain data."""
         searches = {
             name: {
@@ -146,7 +146,7 @@ class _PGCA3C(Paper):
 PAPER = _PGCA3C()
 
 
-def _best_cells(home: Path) -> dict[claims.Key, claims.Cell]:
+def _best_cells(home: Path) -> dict[claims.Key, claims.PaperCell]:
     """Return the finished private cells of that sweep, sorted by epsilon and median; {} if it was never run.
 
     Key.control has the settings that distinguish a cell from the others.
@@ -271,7 +271,7 @@ def _success_panel(reading: str, epsilon: float, cells: claims.Cells) -> Panel:
     return Panel(f"{reading}: \u03b5 = {epsilon:g}", lines)
 
 
-def _success_line(cell: claims.Cell, label: str, style: Mapping[str, Any], *, band: bool = False) -> Line:
+def _success_line(cell: claims.PaperCell, label: str, style: Mapping[str, Any], *, band: bool = False) -> Line:
     """Return a line that steps up at every first success, with pointwise 95 % intervals."""
     first = cell.values["first_success"]
     times = np.unique(np.r_[0.0, first[np.isfinite(first)], cell.episodes])

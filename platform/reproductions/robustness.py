@@ -77,12 +77,12 @@ def _list(values: Any) -> str:  # noqa: ANN401 - any iterable of numbers
     return ", ".join(f"{value:g}" for value in values)
 
 
-def scored(cells: Sequence[SweepCell]) -> dict[claims.Key, claims.Cell]:
+def scored(cells: Sequence[SweepCell]) -> dict[claims.Key, claims.PaperCell]:
     """Return scores of finished cells' last policies and of controls in all environments of their families.
 
     Key.control is the list of training environments, or the name of a control.
     """
-    found: dict[claims.Key, claims.Cell] = {}
+    found: dict[claims.Key, claims.PaperCell] = {}
     for cell in cells:
         experiment, flat = cell.experiment, cell.experiment.parameters()
         group = "CartPole" if experiment.env.builds is CartPole else "Acrobot"
@@ -123,10 +123,12 @@ def _first(policy: object, experiment: Experiment, seed: int) -> object:
     return dataclasses.replace(policy, parameters=first)  # type: ignore[type-var]
 
 
-def _cell(group: str, ends: NDArray[np.int64], certificate: Mapping[str, Any], actors: Sequence[_Actor]) -> claims.Cell:
+def _cell(
+    group: str, ends: NDArray[np.int64], certificate: Mapping[str, Any], actors: Sequence[_Actor]
+) -> claims.PaperCell:
     family = FAMILIES[group]
     scores = {f"{value:g}": _scores(family, value, actors, _EPISODES[group]) for value in family.values}
-    return claims.Cell(scores, ends, np.mean([*scores.values()], axis=0)[:, np.newaxis], certificate)
+    return claims.PaperCell(scores, ends, np.mean([*scores.values()], axis=0)[:, np.newaxis], certificate)
 
 
 def _scores(family: _Family, value: float, actors: Sequence[_Actor], episodes: int) -> Float64Array:
@@ -191,7 +193,7 @@ def _score_table(group: str, cells: claims.Cells) -> str:
     return tables.table(rows)
 
 
-def _privacy(key: claims.Key, cell: claims.Cell) -> str:
+def _privacy(key: claims.Key, cell: claims.PaperCell) -> str:
     """Return the proved epsilon, and delta if it is positive."""
     if math.isinf(key.epsilon):
         return "no users" if key.control == UNTRAINED else "none"

@@ -10,12 +10,12 @@ from dprl.platform.reports import number_texts
 from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reproductions.claims import (
-    Cell,
     Cells,
     Decided,
     Inequality,
     Measure,
     NumberEntry,
+    PaperCell,
     PublishedTable,
     inside,
     verdict_of,
@@ -69,7 +69,7 @@ def interval(found: Estimate, decimals: int = 0) -> str:
     return number(found.value, decimals) + ("" if math.isnan(found.lower) else f" {ends(found, decimals)}")
 
 
-def measured(measure: Measure, cell: Cell) -> str:
+def measured(measure: Measure, cell: PaperCell) -> str:
     """Return a measure of all runs of a cell with its interval."""
     return interval(measure.estimate(cell), measure.decimals)
 
@@ -89,7 +89,7 @@ def epsilon_text(value: float) -> str:
     return number_texts.epsilon_text(value, 6)
 
 
-def proved_text(cell: Cell) -> str:
+def proved_text(cell: PaperCell) -> str:
     """Return the proved epsilon of a cell, and delta if it is positive."""
     delta = float(cell.certificate["claimed"]["delta"] or 0.0)
     return number_texts.number(standing(cell.certificate).proved, INFINITE) + (f", \u03b4={delta:g}" if delta else "")

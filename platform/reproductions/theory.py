@@ -12,8 +12,8 @@ from dprl.algorithms.base import REGRET, Float64Array
 from dprl.platform.configs.experiment import Scalar
 from dprl.platform.reports.inference.effects import Estimate, estimate
 from dprl.platform.reproductions import tables
-from dprl.platform.reproductions.claims import Cell, Cells, Key, Measure
-from dprl.platform.reproductions.engine import Findings, Group, Paper
+from dprl.platform.reproductions.claims import Cells, Key, Measure, PaperCell
+from dprl.platform.reproductions.engine import PageData, Paper, PaperGroup
 from dprl.platform.reproductions.figures import COLOURS, Line, Panel, draw_log_panels
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.summary import by_seed, standing
@@ -68,7 +68,7 @@ def value(term: Term, sizes: Mapping[str, float]) -> float:
     return float(math.prod(sizes[name] ** power for name, power in term.items()))
 
 
-def has_bent(cell: Cell, episode: float = math.inf) -> bool:
+def has_bent(cell: PaperCell, episode: float = math.inf) -> bool:
     """Return whether regret per episode before `episode` is below half of its largest value in the run."""
     mean, ends = cell.curves.mean(axis=0), cell.ends.astype(float)
     rates = np.diff(mean, prepend=0.0) / np.diff(ends, prepend=0.0)
@@ -102,7 +102,7 @@ class TheoryPaper(Paper):
         least: Mapping[str, Term],
     ) -> None:
         self.name = self.config = name
-        self.groups = tuple(Group(each, words, {"algorithm.name": each}) for each, words in names.items())
+        self.groups = tuple(PaperGroup(each, words, {"algorithm.name": each}) for each, words in names.items())
         self.names = {**MODELS, **names}
         self.axes, self.base, self.terms, self.least = axes, base, terms, least
 
@@ -112,11 +112,11 @@ class TheoryPaper(Paper):
         epsilon = float(flat.get("privacy.epsilon", math.inf))
         return Key(group, str(flat["privacy.model"]), epsilon, float(flat["episodes"]), sizes)
 
-    def read(self, results: CellResults) -> Cell:
+    def read(self, results: CellResults) -> PaperCell:
         """Return the cumulative regret of a cell's runs, and their curves."""
         ends, regrets = by_seed(results.records, REGRET.name)
         curves = regrets.T
-        return Cell({FINAL.values: curves[:, -1]}, ends, curves, results.certificate)
+        return PaperCell({FINAL.values: curves[:, -1]}, ends, curves, results.certificate)
 
     def slopes(self, cells: Cells) -> list[_Row]:
         """Return all slopes."""
@@ -167,7 +167,7 @@ class TheoryPaper(Paper):
         """Return one size of a cell."""
         return int(key.control.split()[list(self.axes).index(axis)].removeprefix(axis))
 
-    def blocks(self, found: Findings) -> dict[str, str]:
+    def blocks(self, found: PageData) -> dict[str, str]:
         """Return the tables of a page: slopes, and algorithms at equal noise at the base sizes."""
         rows = self.slopes(found.cells)
         ranges: dict[tuple[str, str, str], list[_Fit]] = {}
@@ -200,7 +200,7 @@ class TheoryPaper(Paper):
                 "regret [95 %]": f"{regret.value:,.0f} [{regret.lower:,.0f}, {regret.upper:,.0f}]",
             }
 
-    def figures(self, found: Findings) -> dict[str, bytes]:
+    def figures(self, found: PageData) -> dict[str, bytes]:
         """Return the figure of the first algorithm: regret over episodes, excess over epsilon, and the bounds."""
         algorithm = next(iter(self.terms))
         cells, terms = found.cells, self.terms[algorithm]
@@ -234,12 +234,12 @@ class TheoryPaper(Paper):
         title = "dotted: upper bounds, dash-dotted: lower bounds on the worst case, with 1 for constants and logarithms"
         return {f"{self.name}_slopes.png": draw_log_panels(panels, title)}
 
-    def verdicts(self, found: Findings) -> list[list[str]]:
+    def verdicts(self, found: PageData) -> list[list[str]]:
         """Return a table for a terminal: slopes with their verdicts. The first row has the headers."""
         rows = [*map(_texts, self.slopes(found.cells))]
         return [[*rows[0]], *([*row.values()] for row in rows)]
 
-    def data(self, found: Findings) -> dict[str, Any]:
+    def data(self, found: PageData) -> dict[str, Any]:
         """Return all numbers of the page as plain data."""
         rows = [{**row._asdict(), "found": row.found._asdict()} for row in self.slopes(found.cells)]
         for row in rows:
@@ -263,7 +263,7 @@ def _texts(row: _Row) -> dict[str, str]:
     }
 
 
-def _halvings(cell: Cell) -> tuple[Float64Array, np.ndarray]:
+def _halvings(cell: PaperCell) -> tuple[Float64Array, np.ndarray]:
     """Return the episodes K, K/2, K/4, ... of a run and whether its curve has bent there."""
     x = cell.episodes / 2.0 ** np.arange(_HALVINGS)
     places = np.unique(np.searchsorted(cell.ends, x).clip(max=len(cell.ends) - 1))
@@ -271,12 +271,12 @@ def _halvings(cell: Cell) -> tuple[Float64Array, np.ndarray]:
     return found, np.array([has_bent(cell, each) for each in found])
 
 
-def _at(cell: Cell, episodes: Float64Array) -> Float64Array:
+def _at(cell: PaperCell, episodes: Float64Array) -> Float64Array:
     """Return the regret of all n runs after each of m numbers of episodes, float64[n, m]."""
     return np.asarray(cell.curves[:, np.searchsorted(cell.ends, episodes).clip(max=len(cell.ends) - 1)])
 
 
-def _across(pairs: Mapping[Key, tuple[Cell, Cell]], x: Sequence[float], predicted: float) -> _Fit:
+def _across(pairs: Mapping[Key, tuple[PaperCell, PaperCell]], x: Sequence[float], predicted: float) -> _Fit:
     """Return the fit of the final excess of several cells, one point per cell."""
     excess = np.stack([cell.curves[:, -1] - free.curves[:, -1] for cell, free in pairs.values()], axis=1)
     bent = np.array([has_bent(cell) for cell, _ in pairs.values()])

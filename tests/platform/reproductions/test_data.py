@@ -11,7 +11,7 @@ import pytest
 
 from dprl.platform.commands.base import as_json
 from dprl.platform.reproductions import ma_ldp_page, pgc_a3c_page
-from dprl.platform.reproductions.engine import Findings, Paper
+from dprl.platform.reproductions.engine import PageData, Paper
 from tests.platform.reproductions.ma_ldp import cases as ma_ldp
 from tests.platform.reproductions.pgc_a3c import cases as pgc_a3c
 
@@ -46,10 +46,10 @@ def _rounded(found: Any) -> Any:
     return f"{found:.9g}" if isinstance(found, int | float) and not isinstance(found, bool) else found
 
 
-def pgc_a3c_findings() -> Findings:
+def pgc_a3c_findings() -> PageData:
     extra = {"greedy": np.full(40, 180.0), "exploring": np.r_[np.full(30, np.inf), np.full(10, 800.0)]}
     more = {"best": {}, "robustness": pgc_a3c.environments(), "robustness_made": []}
-    return Findings(pgc_a3c.every_cell(30), [], {**extra, **more})
+    return PageData(pgc_a3c.every_cell(30), [], {**extra, **more})
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dprl.platform.configs.config import load_cells
-from dprl.platform.reproductions.claims import Cell, Key
+from dprl.platform.reproductions.claims import Key, PaperCell
 from dprl.platform.reproductions.engine import Request
 from dprl.platform.reproductions.papers import CZ22, QW24
 from dprl.platform.reproductions.theory import TheoryPaper, has_bent, value
@@ -83,7 +83,7 @@ def test_every_cell_of_the_config_is_one_of_the_page(paper: TheoryPaper) -> None
         assert bool(varied) == (key.control != base)
 
 
-def cells(exponents: dict[str, float]) -> dict[Key, Cell]:
+def cells(exponents: dict[str, float]) -> dict[Key, PaperCell]:
     """Runs of [CZ22]'s config whose regret without privacy is 10 K^.5, with an excess of the given powers."""
     ends, found = np.unique(np.geomspace(1, 10**8, 60).astype(int)), {}
     for experiment in load_cells("cz22"):
@@ -98,7 +98,9 @@ def cells(exponents: dict[str, float]) -> dict[Key, Cell]:
             noise = np.exp(0.01 * generator.normal(size=(SEEDS, 1)))
             curves = curves + factor * noise * x ** exponents["K"]
         certificate: dict[str, Any] = {"trust_model": key.mechanism, "excluded_channels": []}
-        found[key] = Cell({"regret": curves[:, -1]}, (key.setting * ends / 10**8).astype(np.int64), curves, certificate)
+        found[key] = PaperCell(
+            {"regret": curves[:, -1]}, (key.setting * ends / 10**8).astype(np.int64), curves, certificate
+        )
     return found
 
 
@@ -119,16 +121,16 @@ def test_known_exponents_are_found_and_others_are_excluded() -> None:
 def test_straight_curves_have_not_bent() -> None:
     ends = np.arange(1, 101) * 10
     straight, bent = np.tile(ends * 2.0, (3, 1)), np.tile(20.0 * np.sqrt(ends), (3, 1))
-    assert not has_bent(Cell({}, ends, straight, {}))
-    assert has_bent(Cell({}, ends, bent, {}))
-    assert not has_bent(Cell({}, ends, bent, {}), episode=10.0)
+    assert not has_bent(PaperCell({}, ends, straight, {}))
+    assert has_bent(PaperCell({}, ends, bent, {}))
+    assert not has_bent(PaperCell({}, ends, bent, {}), episode=10.0)
     late = np.tile(np.where(ends < 500, ends * 0.1, 50.0 + (ends - 500) * 2.0), (3, 1))
-    assert not has_bent(Cell({}, ends, late, {})), "a good first policy says nothing"
+    assert not has_bent(PaperCell({}, ends, late, {})), "a good first policy says nothing"
 
 
 def test_without_bent_curves_there_are_no_slopes() -> None:
     flat = {
-        key: Cell(cell.values, cell.ends, np.tile(cell.ends * 1.0, (SEEDS, 1)), cell.certificate)
+        key: PaperCell(cell.values, cell.ends, np.tile(cell.ends * 1.0, (SEEDS, 1)), cell.certificate)
         for key, cell in cells({"K": 0.3, "epsilon": -1.0, "H": 3.0, "S": 2.0, "A": 1.0}).items()
     }
     assert {row.found.verdict for row in CZ22.slopes(flat)} == {"not measurable"}

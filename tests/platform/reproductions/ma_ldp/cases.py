@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dprl.platform.configs.config import load_cells
-from dprl.platform.reproductions.claims import Cell, Key
-from dprl.platform.reproductions.engine import Findings
+from dprl.platform.reproductions.claims import Key, PaperCell
+from dprl.platform.reproductions.engine import PageData
 from dprl.platform.reproductions.ma_ldp import (
     AGAIN,
     CONFIG,
@@ -38,7 +38,7 @@ def certificate(key: Key) -> dict[str, Any]:
     }
 
 
-def runs(key: Key, regret: np.ndarray, episodes: int = EPISODES) -> Cell:
+def runs(key: Key, regret: np.ndarray, episodes: int = EPISODES) -> PaperCell:
     """Runs of constant regret per user that sum up to this."""
     ends = np.linspace(0, episodes, 21).astype(np.int64)[1:]
     saturated = math.nan if key.group == VOTES else 0.5
@@ -46,7 +46,7 @@ def runs(key: Key, regret: np.ndarray, episodes: int = EPISODES) -> Cell:
     return cell_of(ends, np.outer(regret, ends / episodes), certificate(key), facts)
 
 
-def drawn(key: Key, mean: float, count: int = 30, spread: float = 400.0) -> Cell:
+def drawn(key: Key, mean: float, count: int = 30, spread: float = 400.0) -> PaperCell:
     """Runs whose regrets scatter around a mean."""
     generator = np.random.default_rng([int(1000 * min(key.epsilon, 99.0)), len(key.mechanism), *key.group.encode()])
     return runs(key, np.maximum(1.0, generator.normal(mean, spread, count)))
@@ -59,15 +59,15 @@ def every_key() -> list[Key]:
     return [key for key in found if key is not None]
 
 
-def every_cell(count: int = 30) -> dict[Key, Cell]:
+def every_cell(count: int = 30) -> dict[Key, PaperCell]:
     """All cells: MA-LDP with the regret of random actions, one bit per user with less."""
     level = Levels.of(EPISODES).uniform
     return {key: drawn(key, 500.0 if key.group == VOTES else level, count) for key in every_key()}
 
 
-def found(count: int = 30) -> Findings:
+def found(count: int = 30) -> PageData:
     """All inputs of a page, without attacks."""
-    return Findings(every_cell(count), ["Made by a test."], {"attacks": {}})
+    return PageData(every_cell(count), ["Made by a test."], {"attacks": {}})
 
 
 def private_groups() -> list[str]:

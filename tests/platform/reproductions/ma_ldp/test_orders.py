@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dprl.platform.reproductions import claims
-from dprl.platform.reproductions.claims import Cell, Inequality, Key
+from dprl.platform.reproductions.claims import Inequality, Key, PaperCell
 from dprl.platform.reproductions.ma_ldp import (
     EPISODES,
     GAUSSIAN,
@@ -25,11 +25,11 @@ from dprl.platform.reproductions.ma_ldp_proofs import episodes_needed
 from tests.platform.reproductions.ma_ldp.cases import drawn, runs
 
 
-def all_seen(found: dict[Key, Cell], orders: Sequence[Inequality] = ORDERS.claims) -> float:
+def all_seen(found: dict[Key, PaperCell], orders: Sequence[Inequality] = ORDERS.claims) -> float:
     return claims.all_seen(orders, PRINTED, found, RUNS)
 
 
-def cells(means: dict[tuple[str, float], float], count: int = 30) -> dict[Key, Cell]:
+def cells(means: dict[tuple[str, float], float], count: int = 30) -> dict[Key, PaperCell]:
     return {(key := Key(PRINTED, *side)): drawn(key, mean, count) for side, mean in means.items()}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from dprl.platform.reproductions import figures as plots
 from dprl.platform.reproductions.claims import Key, Side
-from dprl.platform.reproductions.engine import Findings
+from dprl.platform.reproductions.engine import PageData
 from dprl.platform.reproductions.ma_ldp import (
     ILLUSTRATION,
     ILLUSTRATION_MAXMIN,
@@ -33,12 +33,12 @@ from tests.platform.reproductions.ma_ldp.cases import every_key, found, private_
 
 
 @pytest.fixture(scope="module")
-def material() -> Findings:
+def material() -> PageData:
     return found()
 
 
 @pytest.fixture(scope="module")
-def text(material: Findings) -> str:
+def text(material: PageData) -> str:
     return PAPER.page(material)
 
 
@@ -48,7 +48,7 @@ def tables(text: str) -> list[list[list[str]]]:
     return [[[cell.strip() for cell in line.strip("|").split("|")] for line in block] for block in blocks]
 
 
-def changed(material: Findings, key: Key, regret: np.ndarray) -> Findings:
+def changed(material: PageData, key: Key, regret: np.ndarray) -> PageData:
     return dataclasses.replace(material, cells={**material.cells, key: runs(key, regret)})
 
 
@@ -79,7 +79,7 @@ def test_attacks_are_reported_with_their_row_of_the_audit() -> None:
     }
 
 
-def test_the_table_of_cells_has_each_cell_with_its_numbers(material: Findings) -> None:
+def test_the_table_of_cells_has_each_cell_with_its_numbers(material: PageData) -> None:
     key = Key(PRINTED, "gram_laplace", 0.1)
     shown = PAPER.page(changed(material, key, np.r_[np.full(15, 1000.0), np.full(15, 3000.0)]))
     rows = next(rows for rows in tables(shown) if "Q cut" in rows[0])[2:]
@@ -92,7 +92,7 @@ def test_the_table_of_cells_has_each_cell_with_its_numbers(material: Findings) -
     assert first[8:] == ["\u03b5 = \u221e", "**unbounded**"]
 
 
-def test_what_an_audit_contradicts_proves_nothing_and_fails(material: Findings) -> None:
+def test_what_an_audit_contradicts_proves_nothing_and_fails(material: PageData) -> None:
     key = next(key for key in material.cells if material.cells[key].certificate["verdict"] == "holds")
     cell = material.cells[key]
     refuted = {**cell.certificate, "audit": {"contradicts_proof": True, "verdict": "refuted"}}
@@ -115,7 +115,7 @@ def test_what_is_not_private_is_called_so_wherever_it_stands(text: str) -> None:
     assert "proves \u03b5=100" in text
 
 
-def test_the_ceiling_has_both_readings_of_v(material: Findings) -> None:
+def test_the_ceiling_has_both_readings_of_v(material: PageData) -> None:
     """Only the better reading says how much the algorithm can learn without noise."""
     key = Key(WITHOUT_MAXMIN, NO_NOISE, math.inf, 0.001)
     shown = PAPER.page(changed(material, key, np.linspace(70.0, 90.0, 30)))
@@ -125,7 +125,7 @@ def test_the_ceiling_has_both_readings_of_v(material: Findings) -> None:
     assert "**Without noise**, NOT PRIVATE: R_K = 80 \u00b1 1 at best, V of maxmin, c = 0.001." in shown
 
 
-def test_the_baseline_is_held_against_random_and_half_of_it(material: Findings) -> None:
+def test_the_baseline_is_held_against_random_and_half_of_it(material: PageData) -> None:
     key, level = Key(VOTES, "randomized_response", 0.05), Levels.of(8500).uniform
     shown = PAPER.page(changed(material, key, np.linspace(0.6 * level, 0.8 * level, 30)))
     row = next(line for line in shown.splitlines() if line.startswith("| 0.05 | 0.05 |"))
@@ -133,7 +133,7 @@ def test_the_baseline_is_held_against_random_and_half_of_it(material: Findings) 
     assert "| 0.1 | 0.1 | " in shown
 
 
-def test_cells_at_the_level_of_random_actions_are_not_distinguished(material: Findings) -> None:
+def test_cells_at_the_level_of_random_actions_are_not_distinguished(material: PageData) -> None:
     judged = at_random(material.cells)
     assert {key.group for key in judged} == {name for name in private_groups() if name != VOTES}
     key = Key(PRINTED, "gram_laplace", 0.1)
@@ -151,7 +151,7 @@ def test_by_chance_all_three_orders_are_seen_at_most_as_often_as_two_of_them(tex
     assert any(two > three for two, three in shares)
 
 
-def test_the_answers_follow_the_runs(material: Findings) -> None:
+def test_the_answers_follow_the_runs(material: PageData) -> None:
     assert any("0 of 3 inequalities show" in line for line in summary(material.cells))
     lower = changed(material, Key(PRINTED, "gram_laplace", 0.2), np.linspace(900.0, 1100.0, 30))
     assert any("as printed: 2 of 3 inequalities show" in line for line in summary(lower.cells))
@@ -163,7 +163,7 @@ def test_two_runs_have_a_page_without_intervals() -> None:
     assert "nan" not in shown
 
 
-def test_figures_are_pngs_that_differ_with_what_they_show(material: Findings) -> None:
+def test_figures_are_pngs_that_differ_with_what_they_show(material: PageData) -> None:
     other = changed(material, Key(ILLUSTRATION, LAPLACE, 0.1), np.linspace(70.0, 90.0, 30))
     drawn, others = PAPER.figures(material), PAPER.figures(other)
     assert [*drawn] == [*FIGURES]
@@ -174,7 +174,7 @@ def test_figures_are_pngs_that_differ_with_what_they_show(material: Findings) ->
 
 @pytest.mark.parametrize(("group", "value"), [(ILLUSTRATION, "joint actions"), (ILLUSTRATION_MAXMIN, "maxmin")])
 def test_the_panel_of_an_illustration_has_its_title(
-    material: Findings, monkeypatch: pytest.MonkeyPatch, group: str, value: str
+    material: PageData, monkeypatch: pytest.MonkeyPatch, group: str, value: str
 ) -> None:
     drawn: list[plots.Panel] = []
     monkeypatch.setattr(plots, "draw_panels", lambda rows, *_: drawn.extend(rows[0]))

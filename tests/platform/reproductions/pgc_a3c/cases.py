@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dprl.platform.reproductions.claims import Cell, Key
+from dprl.platform.reproductions.claims import Key, PaperCell
 from dprl.platform.reproductions.pgc_a3c import (
     BUFFERS,
     EPSILONS,
@@ -40,17 +40,17 @@ def certificate(mechanism: str, epsilon: float) -> dict[str, Any]:
     }
 
 
-def trials(first_success: np.ndarray, key: Key | None = None, submissions: int = SUBMISSIONS) -> Cell:
+def trials(first_success: np.ndarray, key: Key | None = None, submissions: int = SUBMISSIONS) -> PaperCell:
     """Trials with these first successes, whose scores rise until then."""
     ends = np.arange(1, 101) * (submissions // 100)
     until = np.minimum(first_success, 4.0 * submissions)[:, np.newaxis]
     scores = np.clip(20.0 + 150.0 * np.minimum(1.0, ends / until) + 20.0 * np.sin(ends / until), 0.0, 200.0)
     area = np.where(np.isfinite(first_success), (submissions - first_success + 1) / submissions, 0.0)
     about = certificate(key.mechanism, key.epsilon) if key else certificate(LAPLACE, 1.0)
-    return Cell(values_of(first_success, area, scores[:, -1], scores.mean(axis=1)), ends, scores, about)
+    return PaperCell(values_of(first_success, area, scores[:, -1], scores.mean(axis=1)), ends, scores, about)
 
 
-def drawn(key: Key, median: float, count: int) -> Cell:
+def drawn(key: Key, median: float, count: int) -> PaperCell:
     """Trials whose first successes are exponential, infinite beyond the end."""
     generator = np.random.default_rng([int(10 * median), int(key.setting), *key.group.encode()])
     first = np.ceil(generator.exponential(median / math.log(2), count))
@@ -67,7 +67,7 @@ def typical(key: Key) -> float:
     return wrong_buffer * (6_000.0 if key.mechanism == PROJECTED else 25_000.0) / math.sqrt(key.epsilon)
 
 
-def every_cell(count: int = 100) -> dict[Key, Cell]:
+def every_cell(count: int = 100) -> dict[Key, PaperCell]:
     """All cells of the sweep."""
     keys = [row.of(reading.name) for reading in READINGS for row in ROWS]
     for reading in READINGS[:2]:
@@ -77,7 +77,7 @@ def every_cell(count: int = 100) -> dict[Key, Cell]:
     return {key: drawn(key, typical(key), count) for key in keys}
 
 
-def environments(count: int = 30, gain: float = 0.0) -> dict[Key, Cell]:
+def environments(count: int = 30, gain: float = 0.0) -> dict[Key, PaperCell]:
     """Scores by environment of policies and controls; those trained on several score higher by `gain`."""
     sets = {"CartPole": ("9.8", "9.7, 9.8, 9.9", "1.8, 9.8, 17.8"), "Acrobot": ("1", "0.5, 1, 1.5")}
     noise = {"CartPole": ("privunit", 5.0), "Acrobot": ("clipped_gaussian", 3.0)}
@@ -91,5 +91,5 @@ def environments(count: int = 30, gain: float = 0.0) -> dict[Key, Cell]:
         rng = np.random.default_rng(place)
         several = gain if "," in key.control else 0.0
         scores = {f"{value:g}": 100.0 + several + rng.normal(0.0, 5.0, count) for value in FAMILIES[key.group].values}
-        found[key] = Cell(scores, np.array([3000]), np.zeros((count, 1)), certificate(key.mechanism, key.epsilon))
+        found[key] = PaperCell(scores, np.array([3000]), np.zeros((count, 1)), certificate(key.mechanism, key.epsilon))
     return found

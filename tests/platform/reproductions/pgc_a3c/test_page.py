@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dprl.platform.reproductions.claims import Key, inside
-from dprl.platform.reproductions.engine import Findings
+from dprl.platform.reproductions.engine import PageData
 from dprl.platform.reproductions.pgc_a3c import ELEMENTWISE, LAPLACE, NOISE, PROJECTED, RUNS, TABLES
 from dprl.platform.reproductions.pgc_a3c_page import PAPER
 from tests.platform.reproductions.pgc_a3c.cases import environments, every_cell, trials
@@ -18,9 +18,9 @@ from tests.platform.reproductions.pgc_a3c.cases import environments, every_cell,
 OTHERS = {"best": {}, "robustness": environments(), "robustness_made": ["Made by `dprl reproduce`."]}
 
 
-def material(count: int = 30) -> Findings:
+def material(count: int = 30) -> PageData:
     successes = {"greedy": np.full(40, 180.0), "exploring": np.where(np.arange(40) < 30, math.inf, 800.0)}
-    return Findings(every_cell(count), ["Made by `dprl reproduce`."], {**successes, **OTHERS})
+    return PageData(every_cell(count), ["Made by `dprl reproduce`."], {**successes, **OTHERS})
 
 
 @pytest.fixture(scope="module")
@@ -124,10 +124,10 @@ def test_our_own_settings_have_a_section_only_where_there_are_some(text: str) ->
 
 def test_figures_are_pngs_that_differ_with_what_they_show() -> None:
     cells = every_cell(10)
-    drawn = PAPER.figures(Findings(cells))
+    drawn = PAPER.figures(PageData(cells))
     key = Key("R2", LAPLACE, 1.0, 1)
     others, controls = (
-        PAPER.figures(Findings({**cells, one: trials(np.full(10, 5000.0), one)}))
+        PAPER.figures(PageData({**cells, one: trials(np.full(10, 5000.0), one)}))
         for one in (key, key._replace(control=NOISE))
     )
     for name, content in drawn.items():

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dprl.platform.reproductions.claims import Cell, Key, Outcome, Sentence, Verdict, verdict_of
+from dprl.platform.reproductions.claims import Key, Outcome, PaperCell, Sentence, Verdict, verdict_of
 from dprl.platform.reproductions.claims import decide as decided
 from dprl.platform.reproductions.pgc_a3c import ELEMENTWISE, LAPLACE, PROJECTED, RUNS, SENTENCES
 from tests.platform.reproductions.pgc_a3c.cases import every_cell, trials
@@ -15,16 +15,16 @@ from tests.platform.reproductions.pgc_a3c.cases import every_cell, trials
 LAPLACE_FALLS, PROJECTED_SOONER, NON_PRIVATE, WEAK_PRIVACY = (SENTENCES[place] for place in (2, 3, 6, 15))
 
 
-def decide(sentence: Sentence, reading: str, cells: dict[Key, Cell]) -> tuple[Outcome, ...]:
+def decide(sentence: Sentence, reading: str, cells: dict[Key, PaperCell]) -> tuple[Outcome, ...]:
     return decided(sentence, reading, cells, RUNS)
 
 
-def around(median: float, count: int = 100) -> Cell:
+def around(median: float, count: int = 100) -> PaperCell:
     """Trials whose first successes lie within 10 % of the median."""
     return trials(median * np.linspace(0.9, 1.1, count))
 
 
-def falling(order: tuple[float, ...]) -> dict[Key, Cell]:
+def falling(order: tuple[float, ...]) -> dict[Key, PaperCell]:
     medians = dict(zip((1.0, 2.0, 5.0, 10.0), order, strict=True))
     return {Key("R1", LAPLACE, epsilon, 1): around(median) for epsilon, median in medians.items()}
 
@@ -58,7 +58,7 @@ def test_larger_areas_belong_to_earlier_successes() -> None:
 
 
 def test_earlier_medians_are_better_results() -> None:
-    cells: dict[Key, Cell] = {}
+    cells: dict[Key, PaperCell] = {}
     for epsilon in (2.0, 5.0):
         cells |= {Key("R1", LAPLACE, epsilon, 1): around(30_000), Key("R1", PROJECTED, epsilon, 100): around(10_000)}
     assert verdict_of(decide(PROJECTED_SOONER, "R1", cells)) == "holds"
