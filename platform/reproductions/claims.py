@@ -16,7 +16,7 @@ from dprl.platform.reproductions import resampling
 from dprl.platform.results.summary import standing
 
 Verdict = Literal["holds", "open", "fails", "not run"]
-_UNKNOWN = Estimate(math.nan, math.nan, math.nan, "linear")
+UNKNOWN = Estimate(math.nan, math.nan, math.nan, "linear")
 
 
 class Key(NamedTuple):
@@ -146,7 +146,7 @@ class Outcome(NamedTuple):
     claim: Inequality
     verdict: Verdict
     difference: resampling.Difference
-    ratio: Estimate = _UNKNOWN
+    ratio: Estimate = UNKNOWN
     p: float = math.nan
     adjusted: float = math.nan
     opposite: float = math.nan

@@ -1,114 +1,72 @@
-"""Figures of reproductions: panels of lines with bands, and one point with its interval per cell."""
+"""Figures of reproductions: charts side by side, and one point with its interval per cell."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter
 
-from dprl.platform.reports.figures.colours import BLACK, BLUE, GREEN, INDIGO, ORANGE, PINK, VERMILION
-from dprl.platform.reports.figures.styles import render
+from dprl.platform.reports.figures.charts import Axis, Chart, Line, LineName, Panel
+from dprl.platform.reports.figures.colours import BLACK, BLUE, GREEN, INDIGO, ORANGE, PINK, VERMILION, Look, Shades
+from dprl.platform.reports.figures.marks import draw_panel
+from dprl.platform.reports.figures.styles import drawing, render, style_of
 from dprl.platform.reports.inference.effects import Estimate
 
-COLOURS = tuple(hue.line for hue in (BLUE, VERMILION, GREEN, PINK, ORANGE, INDIGO, BLACK))
+SHADES = (BLUE, VERMILION, GREEN, PINK, ORANGE, INDIGO, BLACK)
 SOLID, DASHED, DOTTED = "-", (0, (5, 1.5)), (0, (1, 1))
+_STYLE = replace(style_of("page"), text=10.0, ticks=9.0, small=8.0, line=1.4)
 _WIDTH, _HEIGHT, _ROW = 3.7, 2.9, 0.155
 """Sizes of a panel and of a row of points, in inches."""
 _LEGEND_ROW = 0.2
-_ALPHA = 0.2
-_FEW = 8
-"""Maximum of x values that are all labelled."""
 
 
-class Line(NamedTuple):
-    """Curve of one cell, or a level for comparison.
+def curve(
+    label: str, x: npt.ArrayLike, y: npt.ArrayLike, look: tuple[Shades, Look], band: npt.ArrayLike | None = None
+) -> Line:
+    """Return the curve of one cell, or a level for comparison; '' leaves it out of the legend.
 
-    x, y: float64[n]. style: matplotlib's. band: its two ends, float64[2, n]. steps: whether it jumps at each x.
+    x, y: float64[n]. band: its two ends, float64[2, n].
     """
-
-    label: str
-    x: npt.ArrayLike
-    y: npt.ArrayLike
-    style: Mapping[str, Any]
-    band: npt.ArrayLike | None = None
-    steps: bool = False
+    at, values = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    low, high = np.full((2, len(at)), math.nan) if band is None else np.asarray(band)
+    return Line(LineName(label, "", (), free=False, given=True), *look, at, values, low, high)
 
 
-class Panel(NamedTuple):
-    """Lines on one pair of axes.
-
-    warning: text across it if the shown cells protect nobody. names: of the axes, if panels differ in them.
-    """
-
-    title: str
-    lines: Sequence[Line]
-    warning: str = ""
-    names: tuple[str, str] = ("", "")
+def chart(title: str, lines: Sequence[Line], x: Axis, y: Axis, warning: str = "") -> Chart:
+    """Return a chart of one panel. warning: text across it if the shown cells protect nobody."""
+    return Chart("", title, warning, "curves", ((Panel(title, tuple(lines)),),), x, y)
 
 
-def draw_panels(
-    grid: Sequence[Sequence[Panel]], title: str, names: tuple[str, str], limits: tuple[float, float]
-) -> bytes:
-    """Draw rows of panels as a PNG, with a legend under each column. names: of the axes; limits: of y."""
-    rows, columns = len(grid), max(len(row) for row in grid)
-    legend = _LEGEND_ROW * max(len(panel.lines) for panel in grid[-1])
-    figure = Figure(figsize=(columns * _WIDTH, rows * _HEIGHT + legend), layout="constrained")
-    for places, row in zip(figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True), grid, strict=True):
-        for axes, panel in zip(places, row, strict=True):
-            _draw(axes, panel)
-            axes.set_ylim(*limits)
-            if row is grid[-1]:
-                axes.set_xlabel(names[0])
-                axes.legend(
-                    loc="upper center", bbox_to_anchor=(0.5, -0.18), frameon=False, fontsize=8, handlelength=3.6
-                )
-        places[0].set_ylabel(names[1])
-    figure.suptitle(title, fontsize=10)
-    return render(figure, "png")
-
-
-def _draw(axes: Axes, panel: Panel) -> None:
-    for line in panel.lines:
-        axes.plot(line.x, line.y, label=line.label, drawstyle="steps-post" if line.steps else "default", **line.style)
-        if line.band is not None:
-            low, high = np.asarray(line.band)
-            style: dict[str, Any] = {"color": line.style["color"], "alpha": _ALPHA, "lw": 0}
-            axes.fill_between(np.asarray(line.x), low, high, step="post" if line.steps else None, **style)
-    axes.set_title(panel.title, fontsize=10, weight="bold" if panel.warning else "normal")
-    axes.set_xlim(left=0.0)
-    axes.grid(alpha=0.3)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(_thousands))
-    if panel.warning:
-        axes.set_facecolor("#f2f2f2")
-        where: dict[str, Any] = {"transform": axes.transAxes, "ha": "center", "va": "top"}
-        axes.text(0.5, 0.93, panel.warning, fontsize=15, weight="bold", **where)
-
-
-def draw_log_panels(panels: Sequence[Panel], title: str) -> bytes:
-    """Draw panels with logarithmic axes side by side as a PNG, with one legend below them."""
-    figure = Figure(figsize=(len(panels) * _WIDTH, _HEIGHT), layout="constrained")
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        for line in panel.lines:
-            axes.loglog(line.x, line.y, label=line.label or None, lw=1.6, ms=4.5, **line.style)
-        axes.set_title(panel.title, fontsize=10)
-        few = np.unique(np.concatenate([np.asarray(line.x, dtype=np.float64) for line in panel.lines]))
-        if len(few) <= _FEW:
-            axes.set_xticks(few, [f"{x:g}" for x in few])
-            axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.set_xlabel(panel.names[0])
-        axes.set_ylabel(panel.names[1])
-        axes.grid(alpha=0.3)
-    drawn = (axes.get_legend_handles_labels() for axes in figure.axes)
-    named = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels, strict=True)}
-    figure.legend(named.values(), named, loc="outside lower center", ncols=len(named) or 1, frameon=False, fontsize=8)
-    figure.suptitle(title, fontsize=9)
+def draw_charts(grid: Sequence[Sequence[Chart]], title: str) -> bytes:
+    """Draw rows of charts of one panel as a PNG, with a legend under each column."""
+    legend = _LEGEND_ROW * max(len(each.lines) for each in grid[-1])
+    style = replace(_STYLE, width=len(grid[0]) * _WIDTH)
+    with drawing():
+        figure = Figure(figsize=(style.width, len(grid) * _HEIGHT + legend), layout="constrained")
+        places = figure.subplots(len(grid), len(grid[0]), squeeze=False)
+        for (i, j), axes in np.ndenumerate(places):
+            shown, outer = grid[i][j], j == 0 or grid[i][j].y != grid[i][j - 1].y
+            draw_panel(axes, shown, shown.panels[0], style)
+            axes.set_title(shown.title, fontsize=style.text, weight="bold" if shown.caption else "normal")
+            axes.tick_params(labelleft=outer, labelbottom=i == len(grid) - 1)
+            axes.set_ylabel(shown.y.title if outer else "", fontsize=style.text)
+            if shown.caption:
+                axes.set_facecolor("#f2f2f2")
+                where: dict[str, Any] = {"transform": axes.transAxes, "ha": "center", "va": "top"}
+                axes.text(0.5, 0.93, shown.caption, fontsize=15, weight="bold", **where)
+            if i == len(grid) - 1:
+                axes.set_xlabel(shown.x.title, fontsize=style.text)
+                named = {line.name.algorithm: drawn for line, drawn in zip(shown.lines, axes.get_lines(), strict=True)}
+                named.pop("", None)
+                look: dict[str, Any] = {"frameon": False, "fontsize": style.small, "handlelength": 3.6}
+                axes.legend([*named.values()], [*named], loc="upper center", bbox_to_anchor=(0.5, -0.18), **look)
+        figure.suptitle(title, fontsize=style.text)
     return render(figure, "png")
 
 

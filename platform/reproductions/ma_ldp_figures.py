@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
+from dprl.platform.reports.figures.charts import Axis, Chart, Line
+from dprl.platform.reports.figures.colours import BLACK, Look, Shades
 from dprl.platform.reports.inference.intervals import bands
 from dprl.platform.reproductions import figures as plots
 from dprl.platform.reproductions import ma_ldp
@@ -24,8 +23,8 @@ _MARKERS = {
     ma_ldp.ONE_BIT: "P",
 }
 _MARKER_COLOURS = dict(zip(_MARKERS, (0, 1, 2, 3, 6, 4), strict=True))
-_BIT_STYLES = [
-    {"color": plots.COLOURS[colour], "ls": dashes, "lw": 1.6}
+_BIT_LOOKS = [
+    (plots.SHADES[colour], Look(dashes, "", 1.0))
     for colour, dashes in zip(
         (6, 1, 0, 2, 3), (plots.SOLID, plots.DASHED, (0, (3, 1, 1, 1)), plots.DOTTED, (0, (8, 2, 1, 2))), strict=True
     )
@@ -55,11 +54,9 @@ def figures(found: PageData) -> dict[str, bytes]:
         for group in ma_ldp.GROUPS
     ]
     return {
-        FIGURES[0]: plots.draw_panels(
-            [_regret_panels(cells, levels)],
+        FIGURES[0]: plots.draw_charts(
+            [_regret_charts(cells, levels)],
             f"Mean of {run_counts(cells)} runs; bands: 95 % t intervals over runs (pointwise)",
-            ("users", "regret summed over users (reward)"),
-            (-0.02 * levels.worst, 1.02 * levels.worst),
         ),
         FIGURES[1]: plots.draw_points(
             points,
@@ -70,53 +67,53 @@ def figures(found: PageData) -> dict[str, bytes]:
     }
 
 
-def _regret_panels(cells: Cells, levels: ma_ldp.Levels) -> list[plots.Panel]:
+def _regret_charts(cells: Cells, levels: ma_ldp.Levels) -> list[Chart]:
     """Return Figure 1 as printed, of one bit per user, and of the illustrations."""
     votes = sorted((name for name in cells if name.group == ma_ldp.VOTES), key=lambda name: name.epsilon)
     bits = [
-        _regret_line(cells[name], f"\u03b5={name.epsilon:g}, proved", style)
-        for name, style in zip(votes, _BIT_STYLES, strict=False)
+        _regret_line(cells[name], f"\u03b5={name.epsilon:g}, proved", look)
+        for name, look in zip(votes, _BIT_LOOKS, strict=False)
     ]
-    panels = [
-        plots.Panel(
-            "Figure 1: MA-LDP as printed\n(\u03b5 is claimed; none is proved)", _figure_lines(ma_ldp.PRINTED, cells)
-        ),
-        plots.Panel("Ours: one randomized bit per user\n(\u03b5 is proved)", bits),
+    shown = [
+        ("Figure 1: MA-LDP as printed\n(\u03b5 is claimed; none is proved)", _figure_lines(ma_ldp.PRINTED, cells), ""),
+        ("Ours: one randomized bit per user\n(\u03b5 is proved)", bits, ""),
     ]
     for group, value in zip(ma_ldp.ILLUSTRATIONS, ("joint actions", "maxmin"), strict=True):
         title = f"NOT PRIVATE, an illustration, V of {value}:\nhardly any noise, bonus and shift"
-        panels.append(plots.Panel(title, _figure_lines(group, cells), "NOT PRIVATE"))
-    episodes = longest(cells)
-    known = [
-        # Above curves that lie on it, except for those near zero.
-        plots.Line(label, [0, episodes], [0.0, level], {"color": "0.2", "lw": 1.2, "ls": dashes, "zorder": above})
-        for level, label, dashes, above in (
-            (levels.worst, "the worst policy", (0, (1, 2)), 2.5),
-            (levels.uniform, "actions at random", (0, (4, 2, 1, 2)), 2.5),
-            (0.0, "the best policy", plots.SOLID, 1.5),
+        shown.append((title, _figure_lines(group, cells), "NOT PRIVATE"))
+    episodes, title = longest(cells), "regret summed over users (reward)"
+    x = Axis("users", "users", False, (0.0, 1.02 * episodes), counts=True)
+    y = Axis(title, title, False, (-0.02 * levels.worst, 1.02 * levels.worst), counts=True)
+    best, *known = (
+        plots.curve(label, [0, episodes], [0.0, level], (BLACK, Look(dashes, "", 0.6)))
+        for level, label, dashes in (
+            (0.0, "the best policy", plots.SOLID),
+            (levels.worst, "the worst policy", (0, (1, 2))),
+            (levels.uniform, "actions at random", (0, (4, 2, 1, 2))),
         )
-    ]
-    return [panel._replace(lines=[*panel.lines, *known]) for panel in panels]
+    )
+    # The others are above curves that lie on them.
+    return [plots.chart(title, [best, *lines, *known], x, y, warning) for title, lines, warning in shown]
 
 
-def _figure_lines(group: str, cells: Cells) -> list[plots.Line]:
+def _figure_lines(group: str, cells: Cells) -> list[Line]:
     """Return the lines of Figure 1: colour and width show the mechanism, also in grey; dashes the larger epsilon."""
     lines = []
     for side in ma_ldp.FIGURE:
         cell, laplace = cells[side.key.of(group)], side.key.mechanism == ma_ldp.LAPLACE
         dashes = plots.DASHED if side.key.epsilon == 0.2 else plots.SOLID
-        style = {"color": plots.COLOURS[0 if laplace else 1], "ls": dashes, "lw": 1.2 if laplace else 2.2}
         label = weak_label(side, cell) if group in ma_ldp.ILLUSTRATIONS else side.label
-        lines.append(_regret_line(cell, label, style))
+        look = plots.SHADES[0 if laplace else 1], Look(dashes, "", 0.7 if laplace else 1.3)
+        lines.append(_regret_line(cell, label, look))
     return lines
 
 
-def _regret_line(cell: PaperCell, label: str, style: Mapping[str, Any]) -> plots.Line:
+def _regret_line(cell: PaperCell, label: str, look: tuple[Shades, Look]) -> Line:
     middle, half = (np.r_[0.0, part] for part in bands(cell.curves.T))
     band = None if np.isnan(half).any() else np.array([np.maximum(0.0, middle - half), middle + half])
-    return plots.Line(label, np.r_[0, cell.ends], middle, style, band)
+    return plots.curve(label, np.r_[0, cell.ends], middle, look, band)
 
 
 def _point(name: Key, cell: PaperCell) -> plots.Point:
-    colour = plots.COLOURS[_MARKER_COLOURS[name.mechanism]]
+    colour = plots.SHADES[_MARKER_COLOURS[name.mechanism]].line
     return plots.Point(row_label(name, cell), ma_ldp.R_K.estimate(cell), colour, _MARKERS[name.mechanism])

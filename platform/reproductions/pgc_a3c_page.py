@@ -15,11 +15,12 @@ from dprl.envs import CartPoleGravity
 from dprl.platform.configs.config import config_files, load_cells
 from dprl.platform.configs.experiment import varying_keys
 from dprl.platform.reports.cell_texts import plain
-from dprl.platform.reports.inference.effects import Estimate
+from dprl.platform.reports.figures.charts import Axis, Chart, Line
+from dprl.platform.reports.figures.colours import BLACK, BLUE, ORANGE, VERMILION, Look, Shades
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reproductions import claims, pgc_a3c, robustness, tables
 from dprl.platform.reproductions.engine import PageData, Paper, Ran, Request
-from dprl.platform.reproductions.figures import COLOURS, DASHED, DOTTED, SOLID, Line, Panel, draw_panels
+from dprl.platform.reproductions.figures import DASHED, DOTTED, SOLID, chart, curve, draw_charts
 from dprl.platform.reproductions.resampling import compared, estimate, mean, median, share
 from dprl.platform.results.layout import SweepLayout
 from dprl.privacy import Streams
@@ -39,20 +40,17 @@ median at its \u03b5, chosen after seeing the rows of this table. Runs have {sub
 areas and mean scores are not comparable with those above.
 
 """
-_STYLES: dict[str, dict[str, Any]] = {
-    pgc_a3c.LAPLACE: {"color": COLOURS[0], "ls": SOLID, "lw": 1.8},
-    pgc_a3c.PROJECTED: {"color": COLOURS[1], "ls": DASHED, "lw": 1.8},
-    pgc_a3c.ELEMENTWISE: {"color": COLOURS[6], "ls": (0, (1, 1.2)), "lw": 1.4},
+_LOOKS = {
+    pgc_a3c.LAPLACE: (BLUE, Look(SOLID, "", 1.0)),
+    pgc_a3c.PROJECTED: (VERMILION, Look(DASHED, "", 1.0)),
+    pgc_a3c.ELEMENTWISE: (BLACK, Look((0, (1, 1.2)), "", 0.8)),
 }
 """Dashes and widths also distinguish the lines in grey."""
-_NOISE_STYLES: dict[str, dict[str, Any]] = {
-    pgc_a3c.LAPLACE: {"color": COLOURS[0], "ls": (0, (8, 2, 1.5, 2)), "lw": 0.9},
-    pgc_a3c.PROJECTED: {"color": COLOURS[1], "ls": (0, (2.5, 2.5)), "lw": 0.9},
+_NOISE_LOOKS = {
+    pgc_a3c.LAPLACE: (BLUE, Look((0, (8, 2, 1.5, 2)), "", 0.5)),
+    pgc_a3c.PROJECTED: (VERMILION, Look((0, (2.5, 2.5)), "", 0.5)),
 }
-_BUFFER_STYLES: dict[int, dict[str, Any]] = {
-    1: {"color": COLOURS[0], "ls": SOLID, "lw": 1.6},
-    100: {"color": COLOURS[4], "ls": DASHED, "lw": 1.6},
-}
+_BUFFER_LOOKS = {1: (BLUE, Look(SOLID, "", 0.9)), 100: (ORANGE, Look(DASHED, "", 0.9))}
 
 
 class _PGCA3C(Paper):
@@ -102,21 +100,17 @@ class _PGCA3C(Paper):
         cells = found.cells
         trials = f"{tables.run_counts(cells)} trials"
         stretch = max(int(np.diff(cell.ends, prepend=0).max()) for cell in cells.values())
-        scores = [[_score_panel(reading, mechanism, cells) for mechanism in pgc_a3c.BUFFERS] for reading in _DRAWN]
-        successes = [[_success_panel(reading, epsilon, cells) for epsilon in pgc_a3c.EPSILONS] for reading in _DRAWN]
+        scores = [[_score_chart(reading, mechanism, cells) for mechanism in pgc_a3c.BUFFERS] for reading in _DRAWN]
+        successes = [[_success_chart(reading, epsilon, cells) for epsilon in pgc_a3c.EPSILONS] for reading in _DRAWN]
         return {
-            FIGURES[0]: draw_panels(
+            FIGURES[0]: draw_charts(
                 scores,
                 f"Figure 2, \u03b5 = 1: mean score over {stretch:,} submissions, {trials}; band: middle half of them",
-                ("submissions", "score (steps)"),
-                (0.0, 208.0),
             ),
-            FIGURES[1]: draw_panels(
+            FIGURES[1]: draw_charts(
                 successes,
                 f"Figure 3: share of trials with a first success by then, {trials}; bands: 95 % intervals (Clopper and "
                 "Pearson)",
-                ("submissions", "success ratio"),
-                (0.0, 1.02),
             ),
         }
 
@@ -170,8 +164,7 @@ def _control_rows(cells: claims.Cells) -> Iterator[dict[str, str]]:
     for name in sorted(cells, key=_place):
         cell, control = cells[name], cells.get(name._replace(control=pgc_a3c.NOISE))
         if not name.control and control is not None and name.setting == pgc_a3c.BUFFERS.get(name.mechanism):
-            difference = compared(cell.values["area"], control.values["area"], mean, pgc_a3c.RUNS)
-            gained = Estimate(difference.difference, difference.lower, difference.upper, "linear")
+            gained = compared(cell.values["area"], control.values["area"], mean, pgc_a3c.RUNS).estimate
             row = _named(name)
             for kind in ("success", "area"):
                 row[kind] = tables.number(float(mean(cell.values[kind])), 3)
@@ -242,39 +235,42 @@ def _best_table(best: claims.Cells) -> str:
     return _BEST_TEXT.format(submissions=tables.longest(best)) + tables.table(rows)
 
 
-def _score_panel(reading: str, mechanism: str, cells: claims.Cells) -> Panel:
+def _axes(cells: claims.Cells, title: str, most: float) -> tuple[Axis, Axis]:
+    """Return the axes of submissions and of a number from 0 to `most`."""
+    x = Axis("submissions", "submissions", False, (0.0, float(tables.longest(cells))), counts=True)
+    return x, Axis(title, title, False, (0.0, most))
+
+
+def _score_chart(reading: str, mechanism: str, cells: claims.Cells) -> Chart:
     """Return mean scores over submissions at epsilon 1 with and without buffering."""
     lines = []
-    for size, style in _BUFFER_STYLES.items():
+    for size, look in _BUFFER_LOOKS.items():
         cell = cells[claims.Key(reading, mechanism, 1.0, size)]
         band = np.quantile(cell.curves, (0.25, 0.75), axis=0) if cell.count >= FEWEST_SEEDS else None
-        lines.append(Line(f"|B| = {size}", cell.ends, cell.curves.mean(axis=0), style, band))
-    target = Line(
-        f"target {pgc_a3c.TARGET:g}",
-        [0, tables.longest(cells)],
-        [pgc_a3c.TARGET] * 2,
-        {"color": "0.4", "lw": 0.8, "ls": DOTTED},
-    )
-    return Panel(f"{reading}: {pgc_a3c.NAMES[mechanism]}", [*lines, target])
+        lines.append(curve(f"|B| = {size}", cell.ends, cell.curves.mean(axis=0), look, band))
+    ends, target = [0, tables.longest(cells)], pgc_a3c.TARGET
+    lines.append(curve(f"target {target:g}", ends, [target] * 2, (BLACK, Look(DOTTED, "", 0.5))))
+    return chart(f"{reading}: {pgc_a3c.NAMES[mechanism]}", lines, *_axes(cells, "score (steps)", 208.0))
 
 
-def _success_panel(reading: str, epsilon: float, cells: claims.Cells) -> Panel:
+def _success_chart(reading: str, epsilon: float, cells: claims.Cells) -> Chart:
     """Return success ratios over submissions, with those of noise alone and those without privacy."""
     lines = []
     for mechanism, size in pgc_a3c.BUFFERS.items():
         name, label = claims.Key(reading, mechanism, epsilon, size), pgc_a3c.NAMES[mechanism]
         control = cells[name._replace(control=pgc_a3c.NOISE)]
-        lines.append(_success_line(cells[name], label, _STYLES[mechanism], band=True))
-        lines.append(_success_line(control, f"{label}, noise only", _NOISE_STYLES[mechanism]))
+        lines.append(_success_line(cells[name], label, _LOOKS[mechanism], band=True))
+        lines.append(_success_line(control, f"{label}, noise only", _NOISE_LOOKS[mechanism]))
     free = cells[claims.Key(reading, pgc_a3c.ELEMENTWISE, math.inf, pgc_a3c.BUFFERS[pgc_a3c.LAPLACE])]
-    lines.append(_success_line(free, "no privacy, |B| = 1", _STYLES[pgc_a3c.ELEMENTWISE]))
-    return Panel(f"{reading}: \u03b5 = {epsilon:g}", lines)
+    lines.append(_success_line(free, "no privacy, |B| = 1", _LOOKS[pgc_a3c.ELEMENTWISE]))
+    return chart(f"{reading}: \u03b5 = {epsilon:g}", lines, *_axes(cells, "success ratio", 1.02))
 
 
-def _success_line(cell: claims.PaperCell, label: str, style: Mapping[str, Any], *, band: bool = False) -> Line:
+def _success_line(cell: claims.PaperCell, label: str, look: tuple[Shades, Look], *, band: bool = False) -> Line:
     """Return a line that steps up at every first success, with pointwise 95 % intervals."""
     first = cell.values["first_success"]
     times = np.unique(np.r_[0.0, first[np.isfinite(first)], cell.episodes])
-    hits = [(first <= time).astype(np.float64) for time in times]
-    ends = np.array([share(one)[1:3] for one in hits]).T if band and cell.count >= FEWEST_SEEDS else None
-    return Line(label, times, [one.mean() for one in hits], style, ends, steps=True)
+    found = [share((first <= time).astype(np.float64))[:3] for time in times]
+    # Each value lasts until the next time.
+    value, *ends = np.repeat(np.array(found).T, 2, axis=1)[:, :-1]
+    return curve(label, np.repeat(times, 2)[1:], value, look, ends if band and cell.count >= FEWEST_SEEDS else None)

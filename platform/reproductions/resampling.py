@@ -41,6 +41,11 @@ class Difference(NamedTuple):
     upper: float
     seen: float
 
+    @property
+    def estimate(self) -> Estimate:
+        """The difference with its interval."""
+        return Estimate(self.difference, self.lower, self.upper, "linear")
+
 
 def median(values: Float64Array) -> Float64Array:
     """Return the median, infinite if half of the values are."""

@@ -22,7 +22,6 @@ from dprl.platform.configs.experiment import Experiment, Scalar
 from dprl.platform.policies.actor_critic import ActorCriticPolicy
 from dprl.platform.policies.control import ControlPolicy
 from dprl.platform.policies.loading import load_policy
-from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reproductions import claims, tables
 from dprl.platform.results.layout import SweepCell
 from dprl.privacy import Streams
@@ -206,7 +205,7 @@ def _comparison_rows(group: str, outcomes: Sequence[claims.Outcome]) -> Iterator
             FAMILIES[group].unit: claim.measure.name,
             "trained on": claim.order,
             "\u03b5": "none" if math.isinf(claim.larger.key.epsilon) else f"{claim.larger.key.epsilon:g}",
-            "difference [95 %]": tables.interval(Estimate(found.difference, found.lower, found.upper, "linear"), 1),
+            "difference [95 %]": tables.interval(found.estimate, 1),
             "p higher": tables.p_value(higher),
             "p lower": tables.p_value(lower),
             "verdict": _WORDS[verdict],

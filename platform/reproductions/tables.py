@@ -127,9 +127,8 @@ def claim_table(decided: Decided, groups: Sequence[str], runs: int) -> str:
     for by_group in decided.values():
         for group, outcomes in by_group.items():
             for one in outcomes:
-                value, lower, upper, seen = one.difference
-                told = interval(Estimate(value, lower, upper, "linear"), one.claim.measure.decimals)
-                found.setdefault(one.claim, {})[group] = f"{told}, seen {seen:.2f}"
+                told = interval(one.difference.estimate, one.claim.measure.decimals)
+                found.setdefault(one.claim, {})[group] = f"{told}, seen {one.difference.seen:.2f}"
     name = f"claim (seen: in {runs} runs)"
     rows = [{name: claim.label, **{group: texts.get(group, "") for group in groups}} for claim, texts in found.items()]
     return markdown_table(rows, (name,))

@@ -10,11 +10,13 @@ import numpy as np
 
 from dprl.algorithms.base import REGRET, Float64Array
 from dprl.platform.configs.experiment import Scalar
+from dprl.platform.reports.figures.charts import Axis, Chart, Line
+from dprl.platform.reports.figures.colours import Look
 from dprl.platform.reports.inference.effects import Estimate, estimate
 from dprl.platform.reproductions import tables
-from dprl.platform.reproductions.claims import Cells, Key, Measure, PaperCell
+from dprl.platform.reproductions.claims import UNKNOWN, Cells, Key, Measure, PaperCell
 from dprl.platform.reproductions.engine import PageData, Paper, PaperGroup
-from dprl.platform.reproductions.figures import COLOURS, Line, Panel, draw_log_panels
+from dprl.platform.reproductions.figures import DOTTED, SHADES, chart, curve, draw_charts
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.summary import by_seed, standing
 
@@ -26,7 +28,11 @@ MODELS = {"none": "no privacy", "jdp": "central", "ldp": "local"}
 WITHOUT = "none"
 _HALVINGS, _BENT, _LATE = 8, 0.5, 0.9
 _FEWEST_POINTS = 3
-_UNKNOWN = Estimate(math.nan, math.nan, math.nan, "linear")
+_FEW = 8
+"""Maximum of x values that are all labelled."""
+_ROOM = 1.7
+"""Ratio of the ends of an axis to the extreme values."""
+_RUNS, _UPPER, _LOWER = (Look(dashes, "", 0.9) for dashes in ("-", DOTTED, (0, (6, 2, 1, 2))))
 _VERDICTS = ("consistent", "below the term", "above the term", "not measurable")
 
 
@@ -208,31 +214,33 @@ class TheoryPaper(Paper):
             key: cell for key, cell in cells.items() if (key.group, key.control) == (algorithm, self.sized(self.base))
         }
         curves, costs = list[Line](), list[Line]()
-        for colour, (model, term) in zip(COLOURS, terms.items(), strict=False):
+        for shades, (model, term) in zip(SHADES, terms.items(), strict=False):
             keys = sorted((each for each in at_base if each.mechanism == model), key=lambda each: each.epsilon)
             key = max(keys, key=lambda each: (each.setting, -each.epsilon))
             key = key if model == WITHOUT else key._replace(epsilon=1.0)
             cell, x = at_base[key], at_base[key].ends.astype(np.float64)
             sizes: dict[str, float] = {**self.base, "A+B": self.base["A"] + self.base.get("B", 0.0), "epsilon": 1.0}
-            curves += [Line(MODELS[model], x, cell.curves.mean(axis=0), {"color": colour})]
-            for bound, form in ((terms, ":"), (self.least, "-.")):
+            curves.append(curve(MODELS[model], x, cell.curves.mean(axis=0), (shades, _RUNS)))
+            for bound, look in ((terms, _UPPER), (self.least, _LOWER)):
                 parts = [bound[each] for each in dict.fromkeys((WITHOUT, model))]
                 y = [sum(value(part, {**sizes, "K": k}) for part in parts) for k in x]
-                curves += [Line("", x, y, {"color": colour, "ls": form})]
+                curves.append(curve("", x, y, (shades, look)))
             if model != WITHOUT:
                 epsilons = [each.epsilon for each in keys]
                 free = at_base[key._replace(mechanism=WITHOUT, epsilon=math.inf)]
                 excess = [float((at_base[each].curves[:, -1] - free.curves[:, -1]).mean()) for each in keys]
-                costs += [Line(MODELS[model], epsilons, excess, {"color": colour, "marker": "o"})]
-                for part, form in ((term, ":"), (self.least[model], "-.")):
+                costs.append(curve(MODELS[model], epsilons, excess, (shades, _RUNS)))
+                for part, look in ((term, _UPPER), (self.least[model], _LOWER)):
                     y = [value(part, {**sizes, "K": key.setting, "epsilon": each}) for each in epsilons]
-                    costs += [Line("", epsilons, y, {"color": colour, "ls": form})]
-        panels = [
-            Panel("regret at \u03b5 = 1", curves, names=("episodes", "regret")),
-            Panel("cost of privacy", costs, names=("\u03b5", "extra regret")),
+                    costs.append(curve("", epsilons, y, (shades, look)))
+        charts = [
+            _log_chart("regret at \u03b5 = 1", curves, ("episodes", "regret")),
+            _log_chart("cost of privacy", costs, ("\u03b5", "extra regret")),
         ]
-        title = "dotted: upper bounds, dash-dotted: lower bounds on the worst case, with 1 for constants and logarithms"
-        return {f"{self.name}_slopes.png": draw_log_panels(panels, title)}
+        title = (
+            "dotted: upper bounds, dash-dotted: lower bounds on the worst case,\nwith 1 for constants and logarithms"
+        )
+        return {f"{self.name}_slopes.png": draw_charts([charts], title)}
 
     def verdicts(self, found: PageData) -> list[list[str]]:
         """Return a table for a terminal: slopes with their verdicts. The first row has the headers."""
@@ -245,6 +253,16 @@ class TheoryPaper(Paper):
         for row in rows:
             row["found"]["slope"] = row["found"]["slope"]._asdict()
         return {**super().data(found), "slopes": rows}
+
+
+def _log_chart(title: str, lines: Sequence[Line], names: tuple[str, str]) -> Chart:
+    """Return a chart with logarithmic axes of these names; few values of x are all ticks."""
+    at = np.unique(np.concatenate([line.x for line in lines]))
+    values = np.concatenate([line.y[line.y > 0.0] for line in lines])
+    ticks = tuple(at.tolist()) if len(at) <= _FEW else ()
+    x = Axis(names[0], names[0], True, (float(at[0]), float(at[-1])), ticks, counts=not ticks)
+    limits = float(values.min()) / _ROOM, float(values.max()) * _ROOM
+    return chart(title, lines, x, Axis(names[1], names[1], True, limits, counts=True))
 
 
 def _texts(row: _Row) -> dict[str, str]:
@@ -298,7 +316,7 @@ def fit(x: Float64Array, y: Float64Array, bent: np.ndarray, predicted: float) ->
     enters = bent & np.all(y > 0.0, axis=0)
     points = int(enters.sum())
     if points < _FEWEST_POINTS:
-        return _Fit(_UNKNOWN, points, len(x), predicted)
+        return _Fit(UNKNOWN, points, len(x), predicted)
     logs = np.log(x[enters])
     away = logs - logs.mean()
     slopes = np.log(y[:, enters]) @ away / (away @ away)

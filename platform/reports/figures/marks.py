@@ -25,7 +25,7 @@ _SAME_X = 0.02
 _MOST_TICKS = 6
 _WIDE_TICKS = 100.0
 """A logarithmic axis with at least this ratio of its ends is labelled at powers of ten only."""
-_SUFFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+_SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def draw_panel(axes: Axes, chart: Chart, panel: Panel, style: Style) -> None:

@@ -335,6 +335,7 @@ def test_text_stays_text() -> None:
         (-1500.0, "-1.5k"),
         (10_000, "10k"),
         (2_500_000, "2.5M"),
+        (10**12, "1T"),
     ],
 )
 def test_ticks_are_plain_numbers(value: float, text: str) -> None:

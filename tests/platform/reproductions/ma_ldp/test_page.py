@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 
+from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reproductions import figures as plots
 from dprl.platform.reproductions.claims import Key, Side
 from dprl.platform.reproductions.engine import PageData
@@ -176,12 +177,13 @@ def test_figures_are_pngs_that_differ_with_what_they_show(material: PageData) ->
 def test_the_panel_of_an_illustration_has_its_title(
     material: PageData, monkeypatch: pytest.MonkeyPatch, group: str, value: str
 ) -> None:
-    drawn: list[plots.Panel] = []
-    monkeypatch.setattr(plots, "draw_panels", lambda rows, *_: drawn.extend(rows[0]))
+    drawn: list[Chart] = []
+    monkeypatch.setattr(plots, "draw_charts", lambda rows, *_: drawn.extend(rows[0]))
     more = {key: runs(key, np.full(3, 70.0)) for key in material.cells if key.group == group}
     PAPER.figures(dataclasses.replace(material, cells={**material.cells, **more}))
-    (panel,) = [panel for panel in drawn if np.max(panel.lines[0].y) == pytest.approx(70.0)]
-    assert panel.title.startswith(f"NOT PRIVATE, an illustration, V of {value}:")
+    (chart,) = [chart for chart in drawn if np.max(chart.lines[1].y) == pytest.approx(70.0)]
+    assert chart.title.startswith(f"NOT PRIVATE, an illustration, V of {value}:")
+    assert chart.caption == "NOT PRIVATE"
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.4644, "0.464"), (928.9, "929"), (float("inf"), "\u221e"), (0.0, "0")])
