@@ -193,8 +193,8 @@ class _MLflowCallback(ObserverCallback):
         from dprl.platform.tracking.tracker import Tracker
 
         tracker = Tracker(self._store, self._name, "ray.tune.Tuner", uuid.uuid4().hex)
+        tracker.open([], fresh=False)
         self._tracker: RetryingTracker = RetryingTracker(tracker, print_error)
-        self._tracker.open([], fresh=False, older=())
 
     def _cell(self, trial: Trial) -> SweepCell:
         if trial.trial_id not in self._trials:

@@ -249,7 +249,8 @@ class _Sweep:
             tracker = Tracker(self.store, self.options.name, self.options.command, sweep_id)
             self.tracker = RetryingTracker(tracker, self.display.warn)
             unless_begun.callback(self.tracker.close, [], {}, "KILLED", patient=False)
-            self.tracker.open(cells, self.options.fresh, older)
+            # Not by the retrying one: at the start the user must fix a store that does not answer.
+            tracker.open(cells, self.options.fresh, older)
             self._take_over(grid, todo)
             unless_begun.pop_all()
 
@@ -340,13 +341,10 @@ class _Sweep:
             summary = self.files.summary(finished)
             files = self.files.write(summary, self.options.command) if finished else []
         finally:
-            if self.files.entries is not None:
-                self.tracker.describe(self.files.entries)
             # Close all runs even if the report failed.
             pages = [page for cell in finished if files and (page := cell.folder.certificate_page).is_file()]
-            missed = self.tracker.close(
-                [*files, *pages], counts, status, patient=status != "KILLED" and not self.store.local
-            )
+            patient = status != "KILLED" and not self.store.local
+            missed = self.tracker.close([*files, *pages], counts, status, patient, self.files.entries)
         again = f"nothing is lost, the same command writes it later: {self.options.command}"
         lacking = [*self.files.problems, *([f"MLflow: {missed}"] if missed is not None else [])]
         self._say_where(files, tracked=missed is None)

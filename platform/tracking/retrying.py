@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dprl.platform.results.cell_folder import CellResults
@@ -20,7 +20,7 @@ _PATIENCE_SECONDS = 150.0
 
 
 class RetryingTracker:
-    """Wraps `tracker` and keeps the last pending call of each cell while the store is unavailable.
+    """Wraps an open `tracker` and keeps the last pending call of each cell while the store is unavailable.
 
     The files of a cell have all data, so nothing is lost if the store stays unavailable: repeat the sweep to write it.
     A refused call does not block others. warn: called once for each cause of failure.
@@ -33,12 +33,7 @@ class RetryingTracker:
         self._refused: dict[str, Callable[[], None]] = {}
         self._refusal: TrackingError | None = None
         self._told: set[str] = set()
-        self._entries: SweepEntries | None = None
         self._next_try = 0.0
-
-    def open(self, cells: Sequence[SweepCell], fresh: bool, older: Collection[str]) -> None:
-        """Call `Tracker.open`. At the start the user must fix a store that does not answer."""
-        self._tracker.open(cells, fresh, older)
 
     def begin(self, cell: SweepCell) -> None:
         """The cell starts or resumes."""
@@ -56,18 +51,24 @@ class RetryingTracker:
         """The cell failed."""
         self._write(cell, lambda: self._tracker.fail(cell, cause))
 
-    def describe(self, entries: SweepEntries) -> None:
-        """Keep the sweep's own metrics and description until it ends."""
-        self._entries = entries
+    def close(
+        self,
+        files: Sequence[Path],
+        counts: Mapping[str, int],
+        status: str,
+        patient: bool,
+        entries: SweepEntries | None = None,
+    ) -> str | None:
+        """End the sweep's runs, if `patient` after waiting for the store; return unwritten entries and the reason.
 
-    def close(self, files: Sequence[Path], counts: Mapping[str, int], status: str, patient: bool) -> str | None:
-        """End the sweep's runs, if `patient` after waiting for the store; return unwritten entries and the reason."""
+        entries: of the sweep's own run.
+        """
 
         def end() -> None:
             # First, so that no run stays open because of a refused number.
             self._tracker.close(files, dict(counts), status)
-            if self._entries is not None:
-                self._tracker.describe(self._entries)
+            if entries is not None:
+                self._tracker.describe(entries)
 
         deadline = time.monotonic() + (_PATIENCE_SECONDS if patient else 0.0)
         while True:

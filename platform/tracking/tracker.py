@@ -150,8 +150,7 @@ class Tracker:
             if RECORDED in self._tags[run]:
                 return
             metrics = cell_metrics(cell.experiment.metrics, results, horizon_of(cell.experiment))
-            for start in range(0, len(metrics), _BATCH):
-                self.client.log_batch(run, metrics=metrics[start : start + _BATCH])
+            self._log_metrics(run, metrics)
             if _FAILURE in self._tags[run]:
                 self.client.delete_tag(run, _FAILURE)
             failing = failing_claim(results.certificate)
@@ -182,9 +181,7 @@ class Tracker:
             stamp = int(time.time() * 1000)
             constants, note = entries
             changed = {key: value for key, value in constants.items() if run.data.metrics.get(key) != value}
-            metrics = [entities.Metric(key, value, stamp, 0) for key, value in changed.items()]
-            for start in range(0, len(metrics), _BATCH):
-                self.client.log_batch(self._parent, metrics=metrics[start : start + _BATCH])
+            self._log_metrics(self._parent, [entities.Metric(key, value, stamp, 0) for key, value in changed.items()])
             self._tag(self._parent, self._note(self._parent, note))
 
     def close(self, files: Sequence[Path], counts: dict[str, int], status: str) -> None:
@@ -277,6 +274,10 @@ class Tracker:
     def _rename(self, run: str, name: str) -> None:
         self.client.update_run(run, name=name)
         self._tags[run][_NAME] = name
+
+    def _log_metrics(self, run: str, metrics: Sequence[entities.Metric]) -> None:
+        for start in range(0, len(metrics), _BATCH):
+            self.client.log_batch(run, metrics=metrics[start : start + _BATCH])
 
     def _log_parameters(self, run: str, cell: SweepCell) -> None:
         """Log the cell's missing parameters; a parameter of other cells only is 'none' here.
