@@ -94,9 +94,9 @@ def seeds_at_once(cell: Experiment, cpus: int) -> int:
     return max(1, min(cpus, cell.seeds, int(fitting)))
 
 
-def machine_bytes(*, free: bool = True) -> float:
-    """Return the bytes that a process can have on this machine, `free` or in total, within container and ulimit."""
-    found = [float(_kilobytes("MemAvailable" if free else "MemTotal")) * 1024.0]
+def machine_bytes() -> float:
+    """Return the free bytes that a process can have on this machine, within container and ulimit."""
+    found = [float(_kilobytes("MemAvailable")) * 1024.0]
     allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
     if allowed != resource.RLIM_INFINITY:
         found.append(float(allowed))
@@ -105,7 +105,7 @@ def machine_bytes(*, free: bool = True) -> float:
     if limit is not None:
         # The container's file cache is freed when memory is needed.
         cached = _number(group / "memory.stat", "inactive_file") or 0.0
-        found.append(limit - max((used or 0.0) - cached, 0.0) if free else limit)
+        found.append(limit - max((used or 0.0) - cached, 0.0))
     return min(found)
 
 

@@ -12,7 +12,7 @@ from dprl.platform.reproductions.claims_on_messages import (
 from dprl.privacy.audits.distinguishing_attack import Attack
 from dprl.privacy.audits.page import AuditCase, ClaimsPage, audit_page
 
-ALPHA = 0.05
+_ALPHA = 0.05
 _VARIANCE_RUNS = 1_000_000
 _ORDER = ("C", "L", "A", "M", "F")
 OTHER_READINGS = {"C1'": "C1", "C2'": "C2", "L2'": "L2", "A2 k=1": "A2"}
@@ -33,13 +33,13 @@ def paper_controls() -> list[AuditCase]:
     return sorted(cases, key=lambda case: (_ORDER.index(case.name[0]), case.name))
 
 
-def audit_papers(seed: int = 0, alpha: float = ALPHA) -> ClaimsPage:
-    """Return the whole page; all measured bounds hold together with probability 1 - alpha."""
+def audit_papers(seed: int = 0) -> ClaimsPage:
+    """Return the whole page; all measured bounds hold together with 95 % confidence."""
     claims, controls = paper_claims(), paper_controls()
     checks = 1
     sampled = sum(case.measure is not None for case in (*claims, *controls)) + checks
-    each = alpha / sampled
-    found = audit_page([*claims, *controls], seed, alpha * (sampled - checks) / sampled)
+    each = _ALPHA / sampled
+    found = audit_page([*claims, *controls], seed, _ALPHA * (sampled - checks) / sampled)
     number = variance_check(Attack(_VARIANCE_RUNS, seed, each))
     shown, controlled = tuple(found[: len(claims)]), tuple(found[len(claims) :])
-    return ClaimsPage(shown, controlled, (number,), alpha, OTHER_READINGS, REPEATS)
+    return ClaimsPage(shown, controlled, (number,), _ALPHA, OTHER_READINGS, REPEATS)
