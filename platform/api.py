@@ -38,7 +38,7 @@ from dprl.platform.plugins import register_function
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.certificates import CertificateSource, certificates_in, composed, verified
 from dprl.platform.results.home import home_folder
-from dprl.platform.results.layout import SweepLayout, nothing_finished, sweep_layout
+from dprl.platform.results.layout import SweepLayout, sweep_layout
 from dprl.privacy import Certificate
 from dprl.privacy.verification import Verification
 
@@ -322,10 +322,8 @@ def load(name: str | Path, *, storage: str | Path | None = None) -> Sweep:
     was edited or is damaged otherwise. Raises UserError.
     """
     layout = sweep_layout(home_folder(_text(storage), written=False), str(name))
-    cells, damaged = layout.finished_cells(), list[str]()
-    if not cells:
-        raise nothing_finished(layout)
-    for cell in cells:
+    damaged = list[str]()
+    for cell in layout.require_finished():
         try:
             cell.certificate()
         except DamagedCellError as error:

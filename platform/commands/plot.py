@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     from dprl.platform.reports.figures.layout import compose
     from dprl.platform.reports.figures.styles import FORMATS, render, style_of
     from dprl.platform.results.home import home_folder
-    from dprl.platform.results.layout import nothing_finished, sweep_layout
+    from dprl.platform.results.layout import sweep_layout
 
     kind = options.format or (file.suffix[1:].lower() if file is not None else "pdf")
     if kind not in FORMATS:
@@ -50,8 +50,7 @@ def run(options: argparse.Namespace) -> int:
     home = home_folder(options.storage, written=False)
     layouts = [sweep_layout(home, name) for name in names]
     for layout in layouts:
-        if not layout.finished_cells():
-            raise nothing_finished(layout)
+        layout.require_finished()
     name = "_".join(layout.name for layout in layouts)
     charts = {chart.name: chart for chart in report_charts(read_cells(layouts))}
     if figure is None and charts:

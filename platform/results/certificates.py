@@ -15,7 +15,7 @@ from dprl.platform.configs.experiment import NOT_OF_NOISE
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.home import home_folder
-from dprl.platform.results.layout import nothing_finished, sweep_layout
+from dprl.platform.results.layout import sweep_layout
 from dprl.privacy import Certificate, LedgerError
 from dprl.privacy.verification import Verification, compose_certificates, verify
 
@@ -42,9 +42,7 @@ def _cells_of(word: str, whole: bool) -> list[tuple[str, str]]:
         layout = sweep_layout(home_folder(None, written=False), word)
     except UserError:  # not a sweep: reading it as a certificate tells the rule
         return []
-    cells = layout.finished_cells()
-    if not cells:
-        raise nothing_finished(layout)
+    cells = layout.require_finished()
     if whole and len(cells) < (planned := len(layout.grid().cells)):
         rule = "must be finished, because cells that are not may have asked users, too"
         found = f"{len(cells)} of {planned} cells of {layout.name}"

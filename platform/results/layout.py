@@ -172,6 +172,13 @@ class SweepLayout:
         folders = (CellFolder(self.cell_folder(digest)) for digest in self.grid().cells)
         return [folder for folder in folders if folder.finished]
 
+    def require_finished(self) -> list[CellFolder]:
+        """Return the folders of the finished cells. Raises UserError if there is none."""
+        if not (found := self.finished_cells()):
+            rule, remedy = "must be finished, and has no finished cell", f"resume with `{self.status().command}`"
+            raise broken_rule("SWEEP", rule, self.name, remedy)
+        return found
+
     def summary(self) -> pd.DataFrame:
         """Read the summary of a sweep. Raises UserError for a missing or damaged file."""
         try:
@@ -239,12 +246,6 @@ def sweep_layout(home: Path, word: str) -> SweepLayout:
     words = (name,) if name in config_files() else ("CONFIG", "--name", name)
     remedy = f"{suggestion(name, known)}; run `{command('sweep', *words)}` first"
     raise broken_rule("SWEEP", f"must be a sweep in {home}", name, remedy)
-
-
-def nothing_finished(layout: SweepLayout) -> UserError:
-    """Return the error for a sweep without a finished cell."""
-    rule, remedy = "must be finished, and has no finished cell", f"resume with `{layout.status().command}`"
-    return broken_rule("SWEEP", rule, layout.name, remedy)
 
 
 def _named(home: Path, word: str) -> tuple[Path, str]:

@@ -25,7 +25,7 @@ from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.figures.styles import FORMATS
 from dprl.platform.reports.pages.content import Content
 from dprl.platform.reports.verdicts import privacy_text
-from dprl.platform.results.layout import SweepLayout, nothing_finished, sweep_layout
+from dprl.platform.results.layout import SweepLayout, sweep_layout
 from dprl.platform.results.sweep_identity import Stages
 
 _MOST_NAMED = 6
@@ -55,8 +55,7 @@ class SweepReport:
         """
         layouts = [sweep_layout(home, name) for name in names]
         for layout in layouts:
-            if not layout.finished_cells():
-                raise nothing_finished(layout)
+            layout.require_finished()
         missing = [line for line in map(_missing, layouts) if line]
         damaged: list[str] = []
         cells = read_cells(layouts, damaged)
