@@ -9,7 +9,7 @@ import pandas as pd
 
 from dprl.platform.configs.experiment import NEEDS_ITS_NAME
 from dprl.platform.configs.varying import needed_keys
-from dprl.platform.reports.tables import episode_reached
+from dprl.platform.reports.number_texts import episode_reached
 
 Row = Mapping[str, Any]
 Settings = tuple[tuple[str, str], ...]

@@ -50,6 +50,11 @@ def number(value: float, infinite: str = "inf") -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def episode_reached(episode: float, episodes: int) -> str:
+    """Return the episode, or '>K' if it lies beyond the `episodes` that were run."""
+    return f">{episodes}" if math.isinf(episode) else f"{episode:.0f}"
+
+
 def epsilon_text(epsilon: float, digits: int) -> str:
     """Return an epsilon with `digits` significant digits, e.g. '3', '0.15' or '\u221e'."""
     return "\u221e" if math.isinf(epsilon) else f"{epsilon:.{digits}g}"

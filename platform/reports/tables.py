@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TextIO
 
@@ -15,7 +14,7 @@ from dprl.platform.errors import counted, first_of
 from dprl.platform.program import command
 from dprl.platform.reports.documents.blocks import Block, Paragraph, Rich, Table, styled
 from dprl.platform.reports.documents.terminal import write
-from dprl.platform.reports.number_texts import number, rounded
+from dprl.platform.reports.number_texts import episode_reached, number, rounded
 from dprl.platform.reports.records import SATURATION_REMEDY, full_label, headlines_in, results_in, unit_of
 from dprl.platform.reports.verdicts import AT_DELTA, verdict_word
 
@@ -26,18 +25,6 @@ _MOST_NAMED = 3
 _MUCH_MORE = 1.1
 """Times the least noise known: cells with more are told of."""
 _GOOD = {"low": "lower", "high": "higher"}
-
-
-def result_text(metric: Metric, value: float, episodes: int) -> str:
-    """Return a metric's value after the last of `episodes`: rewards with two significant digits, others with four."""
-    if metric.unit == "episodes":
-        return episode_reached(value, episodes)
-    return f"{value:.2g}" if metric.unit == "reward" else number(value)
-
-
-def episode_reached(episode: float, episodes: int) -> str:
-    """Return the episode, or '>K' if it lies beyond the `episodes` that were run."""
-    return f">{episodes}" if math.isinf(episode) else f"{episode:.0f}"
 
 
 class _Column(NamedTuple):
@@ -149,10 +136,16 @@ def _of_headline(metric: Metric) -> list[_Column]:
 
 
 def _of_result(metric: Metric, unit: str) -> _Column:
+    """Return the column of a metric after the last episode: rewards have two significant digits, others four."""
+
+    def text(row: Mapping[Any, Any]) -> str:
+        value = row[metric.name]
+        if metric.unit == "episodes":
+            return episode_reached(value, row["episodes"])
+        return f"{value:.2g}" if metric.unit == "reward" else number(value)
+
     over = "" if metric.across == "mean" else ", median over seeds"
     meaning = f"{full_label(metric)} after the last {unit}{over}"
     if metric.of == "run" and metric.definition:
         meaning = f"{metric.definition}{over}"
-    return _Column(
-        metric.short, metric.name, lambda row: result_text(metric, row[metric.name], row["episodes"]), meaning
-    )
+    return _Column(metric.short, metric.name, text, meaning)

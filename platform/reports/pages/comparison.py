@@ -14,7 +14,7 @@ from dprl.platform.reports.comparing.groups import Group, algorithm_names
 from dprl.platform.reports.comparing.noise import noise_ratio
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.documents.blocks import Block, Heading, Paragraph, Section, Table
-from dprl.platform.reports.tables import episode_reached
+from dprl.platform.reports.number_texts import episode_reached
 from dprl.platform.reports.verdicts import privacy_text
 
 _ENVIRONMENT, _ALGORITHM, _SETTINGS, _PRIVACY, _NOISE, _NOISES = (
