@@ -6,7 +6,7 @@ import ast
 import platform
 import sys
 import textwrap
-from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -73,14 +73,17 @@ ORDER = {
 BARE = {"privacy", "envs", "algorithms"}
 
 
-def imports(source: str) -> Iterator[tuple[int, str, str]]:
-    """Yield (line, module, name) of every import; name is empty for `import module`."""
+@cache
+def imports(source: str) -> list[tuple[int, str, str]]:
+    """Return (line, module, name) of every import; name is empty for `import module`."""
+    found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name, "") for alias in node.names)
+            found += [(node.lineno, alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
-            yield from ((node.lineno, module, alias.name) for alias in node.names)
+            found += [(node.lineno, module, alias.name) for alias in node.names]
+    return found
 
 
 def python_files(folder: Path) -> list[Path]:

@@ -7,6 +7,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,12 +34,12 @@ def references(text: str) -> set[Reference]:
     return found
 
 
-def docstrings(source: str) -> Iterator[str]:
-    """Yield every docstring of a module."""
+@cache
+def docstrings(source: str) -> list[str]:
+    """Return every docstring of a module."""
     holders = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, holders):
-            yield ast.get_docstring(node) or ""
+    nodes = ast.walk(ast.parse(source))
+    return [ast.get_docstring(node) or "" for node in nodes if isinstance(node, holders)]
 
 
 def sources(root: Path) -> Iterator[tuple[Path, str]]:
@@ -62,6 +63,7 @@ def deviations(source: str) -> set[str]:
     return {number for text in (*comments, *docstrings(source)) for number in DEVIATION.findall(text)}
 
 
+@cache
 def defined(source: str) -> set[str]:
     """Return the dotted names of a module's functions, classes, methods and constants."""
     names = set()
@@ -100,15 +102,16 @@ def dangling_pointers(root: Path) -> list[str]:
 def unmapped(root: Path) -> list[str]:
     """Return citations of the code that the map does not list, and deviations that only one of them has."""
     text = (root / MAP).read_text()
-    mapped = {found for row in rows(text) for found in references(row[0])}
+    mapped = {reference for row in rows(text) for reference in references(row[0])}
     listed = {number for row in rows(text) for number in DEVIATION.findall(row[0])}
     complaints, used = [], set()
     for path, source in sources(root):
         for paper, kind, number in sorted(cited(source) - mapped):
             complaints.append(f"{path}: [{paper}] {kind} {number} is not in {MAP}")
-        for number in sorted(deviations(source) - listed):
+        found = deviations(source)
+        for number in sorted(found - listed):
             complaints.append(f"{path}: deviation {number} is not in {MAP}")
-        used |= deviations(source)
+        used |= found
     return complaints + [f"{MAP}: no code mentions deviation {number}" for number in sorted(listed - used)]
 
 
