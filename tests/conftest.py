@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
+from collections.abc import Generator
 from pathlib import Path
 
 import hypothesis
@@ -22,6 +24,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Slow examples on a busy machine are not failures.
 hypothesis.settings.register_profile("dprl", deadline=None)
 hypothesis.settings.load_profile("dprl")
+# Objects of libraries and of collected tests live until the end: looking through them takes seconds per process.
+gc.disable()
 # Before tests are collected, because contract suites cover all registered parts.
 load_plugins()
 
@@ -66,6 +70,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marks = {mark.name for mark in item.iter_markers()}
         files[item.path] = max(files.get(item.path, 0), 2 * ("cluster" in marks) + ("slow" in marks))
     items.sort(key=lambda item: -files[item.path])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for garbage again once tests are collected, but only among objects that tests make."""
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
