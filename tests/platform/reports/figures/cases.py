@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,15 @@ def chart(name: str, *cells: ReportCell) -> Chart:
     return {chart.name: chart for chart in report_charts(cells)}[name]
 
 
-MIXED = [
-    report_cell(of("private_ucb_vi", NONE)),
-    report_cell(of("private_ucb_vi", jdp(1.0))),
-    report_cell(of("private_ucb_vi", jdp(4.0))),
-    report_cell(of("bernstein_vi", jdp(1.0))),
-    report_cell(of("bernstein_vi", jdp(1.0, delta=1e-6))),
-    report_cell(of("bernstein_vi", LDP)),
-    report_cell(of("private_ucb_vi", LDP)),
-]
+@cache  # and not at import, because every worker would compile what certificates need
+def mixed() -> list[ReportCell]:
+    """Return cells of two algorithms and all trust models."""
+    return [
+        report_cell(of("private_ucb_vi", NONE)),
+        report_cell(of("private_ucb_vi", jdp(1.0))),
+        report_cell(of("private_ucb_vi", jdp(4.0))),
+        report_cell(of("bernstein_vi", jdp(1.0))),
+        report_cell(of("bernstein_vi", jdp(1.0, delta=1e-6))),
+        report_cell(of("bernstein_vi", LDP)),
+        report_cell(of("private_ucb_vi", LDP)),
+    ]

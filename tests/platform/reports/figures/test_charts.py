@@ -25,20 +25,20 @@ from dprl.platform.reports.figures.marks import put_scale, tick_text
 from dprl.platform.reports.figures.styles import FORMATS, render, style_of
 from dprl.platform.reports.pages.values import short_title
 from tests.platform.reports.cases import NONE, cell, jdp
-from tests.platform.reports.figures.cases import LDP, MIXED, chart, labelled, of, report_cell
+from tests.platform.reports.figures.cases import LDP, chart, labelled, mixed, of, report_cell
 
 
 def test_an_algorithm_has_one_colour_in_all_panels_of_all_figures() -> None:
     six = [report_cell(of("bernstein_vi", jdp(1.0), horizon=6)), report_cell(of("pucb", jdp(1.0), horizon=6))]
     wanted = {"bernstein_vi": BLUE, "private_ucb_vi": VERMILION}
-    for found in report_charts([*MIXED, *six]):
+    for found in report_charts([*mixed(), *six]):
         for line in found.lines:
             assert line.shades == wanted.get(line.name.algorithm, line.shades), found.name
-    assert palette_of(MIXED)["bernstein_vi"] == BLUE
+    assert palette_of(mixed())["bernstein_vi"] == BLUE
 
 
 def test_dashes_and_markers_tell_trust_models() -> None:
-    lines = chart("frontier", *MIXED).lines
+    lines = chart("frontier", *mixed()).lines
     for model, marker in (("central", "o"), ("local", "s")):
         looks = {line.look for line in lines if line.name.model == model}
         assert marker in {look.marker for look in looks}
@@ -47,8 +47,8 @@ def test_dashes_and_markers_tell_trust_models() -> None:
 
 
 def test_delta_is_in_the_label_where_deltas_are_mixed_and_in_the_caption_where_not() -> None:
-    (panel,) = chart("frontier", *MIXED).panels
-    labels = labels_of(chart("frontier", *MIXED), panel.lines)
+    (panel,) = chart("frontier", *mixed()).panels
+    labels = labels_of(chart("frontier", *mixed()), panel.lines)
     assert "bernstein_vi, central, \u03b4 = 10\u207b\u2076" in labels
     assert "bernstein_vi, central, \u03b4 = 0" in labels
     assert "private_ucb_vi, no privacy" in labels
@@ -126,7 +126,7 @@ def test_the_axis_of_epsilon_is_logarithmic_unless_it_has_zero() -> None:
     axis = chart("frontier", *cells).x
     assert (axis.log, axis.limits, axis.ticks) == (True, (0.8, 5.0), (1.0, 4.0))
     assert axis.title == "Certified \u03b5 (left: more private)"
-    assert chart("frontier", *MIXED).x.title == "Certified \u03b5 at the claimed \u03b4 (left: more private)"
+    assert chart("frontier", *mixed()).x.title == "Certified \u03b5 at the claimed \u03b4 (left: more private)"
     zero = dataclasses.replace(cells[0], row={**cells[0].row, "proved_epsilon": 0.0, "claimed_epsilon": 0.0})
     for some, limits in (([zero], (-1.0, 1.0)), ([zero, cells[1]], (-0.2, 4.2))):
         axis = chart("frontier", *some).x
@@ -158,7 +158,7 @@ def test_cells_without_a_certified_epsilon_are_named_in_the_caption() -> None:
     broken = report_cell(of("private_ucb_vi", jdp(2.0)))
     lost = dataclasses.replace(broken, row={**broken.row, "proved_epsilon": math.inf, "verdict": "fails"})
     told = "NO PRIVACY, so not drawn: private_ucb_vi, central (claimed \u03b5 = 2)."
-    assert told in chart("frontier", *MIXED, lost).caption
+    assert told in chart("frontier", *mixed(), lost).caption
     # Where none is certified, all are drawn, as results without privacy.
     found = chart("curves", lost, report_cell(of("private_ucb_vi", NONE)))
     assert labels_of(found, found.lines) == ["\u03b5 = \u221e, NO PRIVACY", "no privacy"]
@@ -310,13 +310,13 @@ def test_the_caption_names_the_markers_of_noise_that_no_line_joins(
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_equal_figures_have_equal_bytes(kind: str) -> None:
-    found = chart("frontier", *MIXED)
+    found = chart("frontier", *mixed())
     first, second = (render(compose(found, style_of("paper")), kind) for _ in range(2))
     assert first == second
 
 
 def test_text_stays_text() -> None:
-    figure = compose(chart("frontier", *MIXED), style_of("page", "dark"))
+    figure = compose(chart("frontier", *mixed()), style_of("page", "dark"))
     before = render(figure, "png")
     assert b"private_ucb_vi, no privacy</text>" in render(figure, "svg")
     assert render(figure, "png") == before  # with as many pixels as before the other formats
@@ -345,7 +345,7 @@ def test_ticks_are_plain_numbers(value: float, text: str) -> None:
 @pytest.mark.parametrize(("fill", "told"), [("full", ""), ("left", "holds only for δ > 0"), ("none", "claim fails")])
 def test_markers_are_explained_unless_all_claims_hold(fill: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frontier, "fill_of", lambda _: fill)
-    figure = compose(chart("frontier", *MIXED), style_of("paper"))
+    figure = compose(chart("frontier", *mixed()), style_of("paper"))
     keys = {"claim holds", "holds only for δ > 0", "claim fails", "claimed ε to certified ε"}
     explained = {told, "claimed ε to certified ε"} if told else set()
     assert {text.get_text() for text in figure.findobj(Text)} & keys == explained

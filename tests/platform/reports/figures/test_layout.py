@@ -20,7 +20,7 @@ from dprl.platform.reports.figures.colours import Theme
 from dprl.platform.reports.figures.layout import compose, in_lines, spread
 from dprl.platform.reports.figures.styles import style_of, text_width
 from tests.platform.reports.cases import NONE, jdp
-from tests.platform.reports.figures.cases import LDP, MIXED, chart, of, report_cell
+from tests.platform.reports.figures.cases import LDP, chart, mixed, of, report_cell
 from tests.platform.reports.figures.test_colours import DARK_PAGE, contrast
 
 ALGORITHMS = ("private_ucb_vi", "private_ucb_po", "bernstein_vi")
@@ -104,7 +104,7 @@ def test_no_text_leaves_the_figure_or_lies_on_another(style: str, width: float |
     raw = of("pucb", jdp(1.0)).as_mapping()
     names = "random_mdp", "gridworld"
     long = [report_cell(read_experiment(raw | {"env": {"name": name, "horizon": 12}})) for name in names]
-    for found in report_charts([*MIXED, *wide, *long]):
+    for found in report_charts([*mixed(), *wide, *long]):
         figure = compose(found, style_of(style, width=width))
         figure.canvas.draw()
         texts: list[Any] = [text for text in figure.findobj(Text) if text.get_text().strip()]
