@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from dprl.platform.sweeps.cell import CellRun
 from dprl.plugins import plugin_modules, plugin_sources, used_packages
 from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.sources import source_digest
+from dprl.sources import source_digest, tree_or_bytes
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
 
@@ -44,6 +45,8 @@ SMALL = {
     "episodes": 20,
     "seeds": 1,
 }
+TREE_OR_BYTES = cache(tree_or_bytes)
+"""The files of dprl are parsed once for all tests of this file."""
 REGISTRIES: tuple[dict[str, Any], ...] = (ALGORITHMS, ENVIRONMENTS, MDPS, ADDITIVE, MECHANISMS)
 
 
@@ -53,6 +56,7 @@ def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     before = [dict(registry) for registry in REGISTRIES]
     loaded = set(sys.modules)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("dprl.sources.tree_or_bytes", TREE_OR_BYTES)
 
     def name(*modules: str) -> None:
         monkeypatch.setenv("DPRL_PLUGINS", ",".join(modules))
