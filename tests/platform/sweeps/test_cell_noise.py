@@ -149,37 +149,53 @@ PRIVACY: dict[str, dict[str, Any]] = {
 }
 HOLD_AT_DELTA = {"jdp", "statistics"}
 """Kinds with many small releases: two attempts fail the pure claim and still meet its epsilon at delta 1e-6."""
+CUTS = [*product(("jdp", "gradients"), ("charged", "saved")), *((kind, "sent") for kind in PRIVACY)]
 KILLED = """
 import os, sys
 from pathlib import Path
-from dprl.platform.sweeps import cell as module
-from tests.platform.sweeps.test_cell_noise import PRIVACY, experiment
 from dprl.platform.results.cell_folder import CellFolder
-kind, point, folder = sys.argv[1:]
-run = module.CellRun(experiment(**PRIVACY[kind], episodes=20, seeds=1, release=True), CellFolder(Path(folder)))
-if point == "charged":  # the users are charged, and nothing was sent
-    from dprl.privacy.journal import ChargeJournal
-    write = ChargeJournal.write
-    ChargeJournal.write = lambda *words: (write(*words), os._exit(9))
-elif point == "sent":  # messages were sent, and no checkpoint was written
-    module.CellRun._save = lambda run: os._exit(9)
-run.advance(0.0)
-os._exit(9)
+from dprl.platform.sweeps import cell as module
+from dprl.privacy.journal import ChargeJournal
+from tests.platform.sweeps.test_cell_noise import CUTS, PRIVACY, experiment
+
+def run_and_die(kind, point):
+    folder = Path(sys.argv[1]) / kind / point
+    folder.mkdir(parents=True)
+    run = module.CellRun(experiment(**PRIVACY[kind], episodes=20, seeds=1, release=True), CellFolder(folder))
+    if point == "charged":  # the users are charged, and nothing was sent
+        write = ChargeJournal.write
+        ChargeJournal.write = lambda *words: (write(*words), os._exit(9))
+    elif point == "sent":  # messages were sent, and no checkpoint was written
+        module.CellRun._save = lambda run: os._exit(9)
+    run.advance(0.0)
+    os._exit(9)
+
+for cut in CUTS:
+    if (process := os.fork()) == 0:
+        try:
+            run_and_die(*cut)
+        finally:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    assert code == 9, (cut, code)
 """
 
 
-@pytest.mark.parametrize(
-    ("kind", "point"), [*product(("jdp", "gradients"), ("charged", "saved")), *((kind, "sent") for kind in PRIVACY)]
-)
-def test_a_release_that_is_killed_says_so_and_composes_whatever_users_send(
-    tmp_path: Path, kind: str, point: str
-) -> None:
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a cell KIND/POINT for each of CUTS, whose process was killed there."""
+    folder = tmp_path_factory.mktemp("killed")
+    done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
+    return folder
+
+
+@pytest.mark.parametrize(("kind", "point"), CUTS)
+def test_a_release_that_is_killed_says_so_and_composes_whatever_users_send(killed: Path, kind: str, point: str) -> None:
     """A process that is killed after the charge, after the messages or after its checkpoint."""
-    folder = tmp_path / "cell"
-    folder.mkdir()
-    done = subprocess.run([sys.executable, "-c", KILLED, kind, point, str(folder)], capture_output=True, check=False)
-    assert done.returncode == 9, done.stderr.decode()[-2000:]
-    _, certificate = finished(experiment(**PRIVACY[kind], episodes=20, seeds=1, release=True), folder)
+    cell = experiment(**PRIVACY[kind], episodes=20, seeds=1, release=True)
+    _, certificate = finished(cell, killed / kind / point)
     assert (certificate["attempts"], certificate["users_asked_again"]) == (2, 1)
     assert certificate["verdict"] == ("holds_approximately" if kind in HOLD_AT_DELTA else "fails")
     assert certificate["factor"] == pytest.approx(2.0, rel=1e-6)
