@@ -41,15 +41,19 @@ def bounded(algorithm: Any, env: Env) -> np.ndarray:
 
 
 def failures_of_optimism(runs: list[Any], env: Env) -> tuple[int, float]:
-    """The number of runs with a plan below its bounded value in any state at any check; the least final saturation."""
+    """The number of runs with a plan below its bounded value in any state at any check; the least final saturation.
+
+    A run ends at the check that it fails, and its saturation does not count.
+    """
     failures, saturated = 0, 1.0
     for algorithm in runs:
-        failed = False
         for _ in range(10):
             segment = algorithm.learn(algorithm.episodes // 10)
-            failed |= bool((algorithm._tables.optimistic < bounded(algorithm, env) - 1e-9).any())
-        failures += failed
-        saturated = min(saturated, segment.saturated)
+            if (algorithm._tables.optimistic < bounded(algorithm, env) - 1e-9).any():
+                failures += 1
+                break
+        else:
+            saturated = min(saturated, segment.saturated)
     return failures, saturated
 
 
