@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -30,6 +31,25 @@ def environment(folder: Path, plugins: str = PLUGINS) -> Mapping[str, str]:
 def dprl(folder: Path, *words: object, expect: int = 0, plugins: str = PLUGINS) -> str:
     """Run a command in `folder` and return its output."""
     return python(folder, ["-m", "dprl.platform.command_line", *map(str, words)], expect=expect, plugins=plugins)
+
+
+_TOGETHER = """
+import contextlib, io, json, sys
+from dprl.platform.command_line import main
+found = []
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.redirect_stderr(shown):
+        code = main(words)
+    found.append((code, shown.getvalue()))
+print(json.dumps(found))
+"""
+
+
+def together(folder: Path, *commands: Sequence[str], expect: int = 0, plugins: str = PLUGINS) -> list[str]:
+    """Run commands one after the other in one process in `folder` and return their outputs."""
+    found = json.loads(python(folder, ["-c", _TOGETHER, json.dumps(commands)], plugins=plugins))
+    assert {code for code, _ in found} == {expect}, found
+    return [shown for _, shown in found]
 
 
 def python(folder: Path, words: Sequence[str], expect: int = 0, plugins: str = PLUGINS, cwd: Path | None = None) -> str:

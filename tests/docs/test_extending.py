@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.docs.examples import EXAMPLES, copied, dprl, python
+from tests.docs.examples import EXAMPLES, copied, dprl, python, together
 
+NAMES = list(EXAMPLES.values())
 TINY = ("--set", "episodes=60", "--set", "seeds=2")
 
 
@@ -22,19 +23,20 @@ def user(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_they_are_listed_and_certified(user: Path) -> None:
-    kinds = json.loads(dprl(user, "list", "--json"))
+    listed, *certified = together(user, ("list", "--json"), *(("certify", f"{name}.yaml", "--json") for name in NAMES))
+    kinds = json.loads(listed)
     for kind, place in (("algorithms", "algorithm"), ("envs", "env"), ("mechanisms", "mechanism")):
         assert EXAMPLES[place] in {entry["name"] for entry in kinds[kind]}
-    for name in EXAMPLES.values():
-        cells = json.loads(dprl(user, "certify", f"{name}.yaml", "--json"))
+    for text in certified:
+        cells = json.loads(text)
         private = [cell for cell in cells if cell["trust_model"] != "none"]
         assert len(private) >= 1
         assert {cell["verdict"] for cell in private} == {"holds"}
 
 
 def test_without_the_variable_they_are_unknown(user: Path) -> None:
-    for name in EXAMPLES.values():
-        line = dprl(user, "certify", f"{name}.yaml", expect=2, plugins="")
+    lines = together(user, *(("certify", f"{name}.yaml") for name in NAMES), expect=2, plugins="")
+    for name, line in zip(NAMES, lines, strict=True):
         assert line.count("\n") == 1
         assert name in line
 

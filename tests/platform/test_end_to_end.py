@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from mlflow.tracking import MlflowClient
 
+from dprl.platform.command_line import main
 from tests.platform.processes import (
     CONFIG,
     dprl,
@@ -59,17 +60,24 @@ def test_only_dprl_speaks_on_the_terminal(swept: tuple[Path, str]) -> None:
     assert [word for word in foreign if word in said] == []
 
 
-def test_the_same_command_again_runs_nothing(swept: tuple[Path, str], tmp_path: Path) -> None:
+def test_the_same_command_again_runs_nothing(
+    swept: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     home = Path(shutil.copytree(swept[0], tmp_path / "home"))
     before = {run.info.run_id: run.data.metrics for run in mlflow_runs(home)}
-    said = dprl(home, "sweep", write_config(home))
+    monkeypatch.setenv("DPRL_HOME", str(home))
+    assert main(["sweep", str(write_config(home))]) == 0
+    said = "".join(capsys.readouterr())
     assert "3 of 3 cells finished already" in said
     assert "starting Ray" not in said
     assert {run.info.run_id: run.data.metrics for run in mlflow_runs(home)} == before
 
 
-def test_without_ray_the_records_are_the_same(swept: tuple[Path, str], tmp_path: Path) -> None:
-    dprl(tmp_path, "run", write_config(tmp_path))
+def test_without_ray_the_records_are_the_same(
+    swept: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPRL_HOME", str(tmp_path))
+    assert main(["run", str(write_config(tmp_path))]) == 0
     assert records(tmp_path) == records(swept[0])
 
 
