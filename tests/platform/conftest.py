@@ -39,6 +39,11 @@ def fixed_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def one_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write the first figure of each format in place of all others: drawing takes half the time of small sweeps."""
+    draw_once(monkeypatch)
+
+
+def draw_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do what `one_drawing` does, for fixtures of a module."""
     for canvas, method in (
         (FigureCanvasPdf, "print_pdf"),
         (FigureCanvasSVG, "print_svg"),

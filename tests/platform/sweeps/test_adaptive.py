@@ -17,7 +17,7 @@ from dprl.platform.results.sweep_identity import Stages
 from dprl.platform.sweeps.adaptive import run_adaptive, stages_asked_for
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 
-pytestmark = pytest.mark.usefixtures("fixed_draws")
+pytestmark = pytest.mark.usefixtures("fixed_draws", "one_drawing")
 
 # The first cell learns at once, and six seeds show it; the others have nearly equal noise. Declared are the
 # comparisons of neighbouring epsilons: one is significant, the other is not.

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dprl.platform.command_line import main
+from tests.platform.conftest import draw_once
 from tests.platform.reports.cases import tables_of
 
 CONFIG = """\
@@ -36,6 +37,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPRL_HOME", str(folder))
+        draw_once(patch)
         for name, horizon in (("a", 3), ("b", 4)):
             file = folder / f"{name}.yaml"
             file.write_text(CONFIG.replace("NAME", name).replace("HORIZON", str(horizon)))

@@ -15,6 +15,7 @@ from dprl.platform.command_line import main
 from dprl.platform.reports.comparing import report_cells
 from dprl.platform.reports.figures.styles import FORMATS
 from dprl.platform.reports.pages.writing import SweepReport
+from tests.platform.conftest import draw_once
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
 
@@ -41,6 +42,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPRL_HOME", str(folder))
+        draw_once(patch)
         (folder / "small.yaml").write_text(CONFIG)
         assert main(["run", str(folder / "small.yaml")]) == 0
     return folder
