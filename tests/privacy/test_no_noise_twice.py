@@ -9,6 +9,7 @@ that of another message. For independent windows a correlation of 0.9 has probab
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -155,16 +156,21 @@ def shared(one: np.ndarray, other: np.ndarray, on_grid: bool) -> bool:
     distinct = np.unique(one).size == one.size and np.unique(other).size == other.size
     if distinct and not on_grid and np.intersect1d(np.abs(one), np.abs(other)).size:
         return True
-    first, second = windows(one), windows(other)
-    return bool(first.size and second.size and np.abs(first @ second.T).max() > 0.9)
+    first, second = (windows(message.astype(np.float64).tobytes()) for message in (one, other))
+    if not (first.size and second.size):
+        return False
+    correlations = first @ second.T
+    return bool(max(correlations.max(), -correlations.min()) > 0.9)
 
 
-def windows(message: np.ndarray) -> np.ndarray:
+@lru_cache(maxsize=32)  # every message is compared with all others
+def windows(message: bytes) -> np.ndarray:
     """Return all windows, centred and of norm 1."""
-    found = sliding_window_view(message, WINDOW) - sliding_window_view(message, WINDOW).mean(axis=1, keepdims=True)
+    each = sliding_window_view(np.frombuffer(message), WINDOW)
+    found = each - each.mean(axis=1, keepdims=True)
     norms = np.linalg.norm(found, axis=1, keepdims=True)
     kept = norms[:, 0] > 0.0
-    return np.asarray(found[kept] / norms[kept])
+    return np.asarray(found[kept] / norms[kept], dtype=np.float32)
 
 
 def test_no_two_messages_share_noise_at_any_position(case: str, messages: Callable[[int, str], Messages]) -> None:
