@@ -58,9 +58,10 @@ WORDS = {
     "memory": "none",
     "after_goal": "stop",
 }
-# Values that other fields need to be changed alone.
+# Values that other fields need to be changed alone, or that make the environment small.
 BASES: dict[str, dict[str, Any]] = {
-    "network_mdp": {"gap": 0.01, "node_forward": 0.4, "dimension": 3, "signs": "random"}
+    "network_mdp": {"gap": 0.01, "node_forward": 0.4, "dimension": 3, "signs": "random"},
+    "soccer": {"n_rows": 2, "n_columns": 4},
 }
 # Environments that are too large by default to visit all transitions.
 FEW_STATES: dict[str, dict[str, int]] = {"soccer": {"n_rows": 1, "n_columns": 4}}
