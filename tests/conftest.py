@@ -74,11 +74,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for garbage again once tests are collected, but only among objects that tests make."""
+    """Look for garbage again once tests are collected, but only among objects that tests make, and rarely."""
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(20_000, 10, 10)
         gc.enable()
 
 
