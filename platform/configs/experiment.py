@@ -93,7 +93,7 @@ class Experiment:
             remedy = "a folder is named by it: write e.g. first_try"
             raise ValueError(f"name {NAME_RULE}, got {shown(self.name)}; {remedy}")
         if self.episodes < 2:
-            raise ValueError(f"episodes must be at least 2, got {self.episodes}; learning starts in the second")
+            raise ValueError(f"episodes must be at least 2, got {self.episodes}; write e.g. 1000")
         limits = {"episodes": (2, _MOST_EPISODES), "seeds": (1, MOST_SEEDS), "seed": (0, LARGEST_SEED)}
         for key, (least, most) in limits.items():
             if not least <= getattr(self, key) <= most:

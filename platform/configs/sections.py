@@ -72,7 +72,7 @@ def read_dataclass(section: Mapping[str, Any], path: str, cls: type[T], implied:
         if field.init and field.name not in section and _is_required(field):
             what = describe_type(hints[field.name])
             raise UserError(f"{dotted(path, field.name)}: is required, got nothing; add {field.name}: <{what}>")
-    values = {name: _typed(value, dotted(path, name), hints[name]) for name, value in section.items()}
+    values = {name: _typed(value, dotted(path, name), hints[name], cls) for name, value in section.items()}
     try:
         return cls(**values)
     except ValueError as error:
@@ -113,13 +113,13 @@ def choices(cls: type[Any], key: str, hint: object) -> list[str]:
     required = [field.name for field in dataclasses.fields(cls) if field.init and _is_required(field)]
     try:
         cls(**{**dict.fromkeys(required, 1), key: ""})
-    except ValueError as error:
+    except (ValueError, TypeError) as error:  # 1 may be of a wrong type
         listed = _LIST_OF_NAMES.search(str(error))
         return listed["names"].split(", ") if listed else []
     return []
 
 
-def _typed(value: object, path: str, hint: object) -> object:
+def _typed(value: object, path: str, hint: object, cls: type[Any]) -> object:
     """Return `value` as type `hint`; an integer may be written as 1e5, but a number may not be text."""
     if dataclasses.is_dataclass(value):
         return value
@@ -131,12 +131,13 @@ def _typed(value: object, path: str, hint: object) -> object:
         adapter: TypeAdapter[object] = TypeAdapter(cast(Any, hint), config=ConfigDict(strict=True))
         return adapter.validate_python(value)
     except ValidationError:
-        remedy = {str: "put it in quotes", bool: "write true or false"}.get(hint, "correct it")  # type: ignore[call-overload]
+        remedy = {str: "put it in quotes", bool: "write true or false"}.get(hint, "correct or remove it")  # type: ignore[call-overload]
         if isinstance(value, list) and value:
             remedy = f"for several write {{grid_search: {shown(value)}}}"
-        elif typing.get_origin(hint) is typing.Literal:
-            close = nearest(value, map(str, typing.get_args(hint)))
+        elif names := choices(cls, path.rpartition(".")[2], hint):
+            close = nearest(value, names)
             remedy = f"did you mean {close!r}?" if close else "choose one of them"
+            raise broken_rule(path, f"must be one of {', '.join(names)}", value, remedy) from None
         elif hint in (int, float):
             remedy = _number_remedy(value)
         raise broken_rule(path, f"must be {describe_type(hint)}", value, remedy) from None

@@ -151,7 +151,7 @@ class NoisyGradientSettings(GradientSettings, Budgeted[GradientLayout, GradientQ
         super().__post_init__()
         check_choice("mechanism", self.mechanism, self.laws)
         if self.clip is not None:
-            check_positive("clip", self.clip, "gradients are shrunk to half of it")
+            check_positive("clip", self.clip, "gradients are shrunk to half of it: write e.g. 0.01")
             if self.mechanism == PrivUnit.name:
                 raise ValueError(f"clip must be left out with privunit, got {self.clip!r}; it sends directions only")
         if self.scaling != "paper" and self.mechanism != ProjectedRandomSign.name:

@@ -191,7 +191,7 @@ class LocalStatisticsPrivacy(StatisticsSettings):
             ("clipping", (_AUTO, "device"), "without clips no noise has a finite guarantee"),
             ("rewards", (_AUTO, "noisy", "public"), "corrections without noise have no finite guarantee"),
             ("mechanism", tuple(CALIBRATED), "uniform noise for a usual delta would hide everything"),
-            ("noise_scale", (1, 1.0), "less noise than certified proves less"),
+            ("noise_scale", (1, 1.0), "it sets the scale itself"),
         ):
             value = getattr(self, key)
             if value not in allowed:

@@ -51,7 +51,7 @@ class NoGradientPrivacy(GradientSettings):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_positive("clip", self.clip, "gradients are shrunk to half of it")
+        check_positive("clip", self.clip, "gradients are shrunk to half of it: write e.g. 0.01")
 
     def place(self, data: GradientLayout, n_users: int, streams: Streams, growth: float) -> Placed[GradientQuery]:
         """Return the query without noise."""
