@@ -16,8 +16,12 @@ EXAMPLE = "compose first/certificate.json second/certificate.json --out both.jso
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("certificates", metavar="CERT", nargs="+", help=CERTIFICATES)
-    parser.add_argument("--disjoint", action="store_true", help="no user is in two runs, so the worst run counts")
+    parser.add_argument("certificates", metavar="CERT", nargs="+", help=f"{CERTIFICATES}; all must be finished")
+    parser.add_argument(
+        "--disjoint",
+        action="store_true",
+        help="you state that no user is in two runs: the worst run counts (default: losses add up)",
+    )
     parser.add_argument("--out", metavar="FILE", help="write the joint certificate to a file")
     add_json(parser)
 
@@ -40,5 +44,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         say(certificate_text(f"{len(certificate['composition']['of'])} together", certificate))
         users = " and that no user is in two of them" if options.disjoint else ""
-        say(f"Taken as stated: that the runs drew independent noise{users}. Runs with equal seed and settings did not.")
+        say(f"Assumed, not checked: that the runs drew independent noise{users}.")
+        say("Runs with equal seed and settings did not: leave such runs out.")
     return EXIT_DONE

@@ -69,7 +69,7 @@ def add_sweep_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(_NUMBERS[0], metavar="N", help="with --adaptive: at most N seeds per cell (default: 5 * seeds)")
     restarts = "how often a cell restarts elsewhere after its worker or node is lost; -1: no limit (default: 3)"
     parser.add_argument(_NUMBERS[1], metavar="N", help=restarts)
-    parser.add_argument(_NUMBERS[2], metavar="N", help="at most N cells at once, one per CPU (default: all CPUs)")
+    parser.add_argument(_NUMBERS[2], metavar="N", help="use at most N CPUs, at least one per cell (default: all CPUs)")
     parser.add_argument("--memory", metavar="GB", help="memory that Ray reserves per cell, like `memory` in the config")
 
 

@@ -13,9 +13,9 @@ from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED
 if TYPE_CHECKING:
     from dprl.privacy.verification import Verification
 
-HELP = "recompute certificates from their own fields, and say whether they stand"
+HELP = "recompute certificates from their own fields, and report inconsistencies"
 EXAMPLE = "verify smoke"
-CERTIFICATES = "certificate.json, the folder that holds it, or a sweep"
+CERTIFICATES = "certificate.json, the folder that holds it, or a sweep for its cells"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +23,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("certificates", metavar="CERT", nargs="+", help=CERTIFICATES)
     add_json(parser)
     parser.epilog = (
-        f"{parser.epilog}\n\nExit codes: 0 all stand, 1 a field contradicts the others, 2 bad input.\n"
-        "A certificate can stand although its claim fails, so the verdict of each is shown.\n"
+        f"{parser.epilog}\n\nExit codes: 0 all are consistent, 1 a field contradicts the others, 2 bad input.\n"
+        "A certificate can be consistent although its claim fails, so the verdict of each is shown.\n"
         "Releases and sensitivities are computed from the query that a certificate states. The query is not compared\n"
         "with a config, and nothing shows that this noise was drawn. The last line names the fields taken as stated."
     )
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
             say(as_json([_data(label, each, TAKEN_AS_STATED) for label, each in results.items()]))
         else:
             for label, each in results.items():
-                told = f"stands. {verdict_line(found[label])}" if each.stands else "DOES NOT STAND"
+                told = f"consistent. {verdict_line(found[label])}" if each.stands else "INCONSISTENT"
                 lines = [f"{names.get(label, label)}: {told}"]
                 if each.stands and found[label]["version"] != __version__:
                     made = f"made by dprl {found[label]['version']}"

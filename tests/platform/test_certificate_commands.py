@@ -51,7 +51,7 @@ def test_a_plan_is_the_certificate_of_its_noise(capsys: pytest.CaptureFixture[st
     assert json.loads(text) == [planned()]
     (tmp_path / "plan.json").write_text(text)
     assert main(["verify", str(tmp_path / "plan.json")]) == 0
-    assert "plan.json[0]: stands. HOLDS" in capsys.readouterr().out
+    assert "plan.json[0]: consistent. HOLDS" in capsys.readouterr().out
     local = planned(model="ldp", mechanism="optimized_unary_encoding", families="one_hot", delta=0.0)
     assert (local["trust_model"], local["verdict"]) == ("ldp", "holds")
     assert local["proved"]["pure_epsilon"] == pytest.approx(1.0)
@@ -117,7 +117,7 @@ def test_a_folder_is_verified_and_a_changed_number_found(file: str, capsys: pyte
     capsys.readouterr()
     assert main(["verify", file]) == 1
     text = capsys.readouterr().out
-    assert f"{file}: DOES NOT STAND\n  proved.epsilon_at_delta.1e-06 is 0.5, recomputed " in text
+    assert f"{file}: INCONSISTENT\n  proved.epsilon_at_delta.1e-06 is 0.5, recomputed " in text
     assert "\nTaken as stated: algorithm, query, randomness, " in text
     assert main(["verify", file, "--json"]) == 1
     [told] = json.loads(capsys.readouterr().out)
@@ -135,7 +135,7 @@ def test_what_runs_prove_together_is_a_certificate(
     text = capsys.readouterr().out
     assert "composed noise proves 1.403 at delta 2e-06, claimed 2" in text
     assert "epsilon 1.455 at delta 1e-06" in text
-    assert "\nTaken as stated: that the runs drew independent noise." in text
+    assert "\nAssumed, not checked: that the runs drew independent noise." in text
     assert main(["verify", both]) == 0
     capsys.readouterr()
     assert main(["compose", both, file, "--disjoint", "--json"]) == 0
@@ -168,7 +168,9 @@ def test_a_sweep_stands_for_its_finished_cells(
         assert main(["verify", word]) == 0
         told = capsys.readouterr().out.splitlines()[:-1]
         named = zip(sweep.frame["cell"], ("epsilon=1", "epsilon=2"), strict=True)
-        assert [line.partition(": stands. ")[0] for line in told] == [f"cells/{cell} ({name})" for cell, name in named]
+        assert [line.partition(": consistent. ")[0] for line in told] == [
+            f"cells/{cell} ({name})" for cell, name in named
+        ]
     assert main(["compose", "both", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["claimed"]["epsilon"] == 3.0
     for words in (["both", "both"], ["both", f"cells/{sweep.frame['cell'][0]}"]):
