@@ -15,7 +15,7 @@ from dprl.platform.results.sweep_identity import Stages
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 
 _STAGES = 5
-"""At most, if nothing is said."""
+"""Default maximum."""
 
 
 def stages_asked_for(cells: Sequence[Experiment], most_seeds: str | None) -> Stages:
@@ -27,7 +27,7 @@ def stages_asked_for(cells: Sequence[Experiment], most_seeds: str | None) -> Sta
     each = seeds.pop()
     distinct = {cell.digest: cell for cell in cells}.values()
     if len({dataclasses.replace(cell, seed=0).digest for cell in distinct}) < len(distinct):
-        rule = "must not be all that tells two cells apart, with --adaptive, which takes the next seeds itself"
+        rule = "must not be the only difference of two cells with --adaptive, which adds seeds itself"
         raise broken_rule("seed", rule, sorted({cell.seed for cell in distinct}), "write one number, e.g. seed: 0")
     stages = Stages(each, _STAGES if most_seeds is None else _most(most_seeds, each) // each)
     last = max(cell.seed for cell in cells) + (stages.most - 1) * each

@@ -90,12 +90,12 @@ class CellRun:
     """Runs the seeds of an experiment in `folder` on up to `cpus` threads, from where the last process stopped.
 
     The same experiment gives the same records bit for bit, for any number of interruptions and threads. `state.npz`
-    holds the records so far and the learners of the running seeds; it is replaced as a whole, and a kill loses work but
-    never consistency. After an interruption, the repeated blocks draw the same noise: they repeat a release and do not
-    make a second one. The same holds for a cell that starts again because its checkpoint is damaged; `progress` says
+    holds the records so far and the learners of the running seeds; it is replaced atomically, so a kill may lose work
+    but not corrupt it. After an interruption, the repeated blocks draw the same noise: they repeat a release and do
+    not make a second one. So does a cell that starts again because its checkpoint is damaged; `progress` says
     so. If noise comes from the operating system, starting again is a second release to the same users. Therefore every
     charge is on disk before its release, in a journal beside the cell's folder, and the certificate composes all
-    attempts. Raises UserError for a checkpoint or a journal of such a cell that is damaged, missing or not this run's.
+    attempts. Raises UserError if the checkpoint or a journal of such a cell is damaged, missing or from another run.
 
     excluded: channels that the certificate names as not covered, in addition to those of the run. cpus: at least 1;
     `seeds_at_once` gives the number of seeds that learn at once. with_figures: whether the cell has its own figures.
@@ -307,7 +307,7 @@ class CellRun:
         if about.get("cut") and not self.experiment.resumable:
             seed = len(self._policies) + 1
             self._restarted = (
-                f"seed {seed} was cut and starts again with other noise: its users are asked again, and the "
+                f"seed {seed} was interrupted and starts again with new noise: its users are asked again, and the "
                 "certificate composes both attempts: a claim that was met exactly fails; request a larger epsilon, or "
                 "run under another name with new users"
             )
@@ -315,7 +315,7 @@ class CellRun:
             if not self.folder.charges_file(seed - 1).exists():
                 raise UserError(
                     f"{self.folder.charges_file(seed - 1)} must hold the users that seed {seed} has asked, got no such "
-                    "file: it is unknown who was asked; restore it, or run under another name with new users"
+                    "file: it is unknown who was asked; restore the latest, or run under another name with new users"
                 )
         for seed in range(len(self._policies), len(self._rows)):
             self._learners[seed] = self.experiment.build(seed)
@@ -385,7 +385,7 @@ def second_release(damage: str, folder: Path) -> str:
     """Return the error message for a damaged cell with noise from the operating system."""
     return (
         f"{damage}; its noise cannot be drawn again, so a rerun is a second release to the same users: "
-        f"restore {folder} from a copy, or remove it to permit that"
+        f"restore {folder} from a backup, or delete it to permit that: its users are then charged for both"
     )
 
 

@@ -1,4 +1,4 @@
-"""Users that earlier calls under a sweep's name have asked: their charges must count in every later certificate."""
+"""Charges of earlier calls under a sweep's name; every later certificate must include them."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ def lost_charges(cell: SweepCell, fresh: bool) -> str:
         return ""
     return (
         f"charges/{cell.folder.path.name}-*.journal must record its attempts, {stated} for a seed, got {recorded}; "
-        "restore the cell and its journals as they were last, or choose another name for new users"
+        "restore the latest state of the cell and its journals, or choose another name for new users"
     )

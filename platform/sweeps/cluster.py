@@ -36,7 +36,7 @@ _REFUSALS = (ValueError, RuntimeError, OSError)
 
 @dataclass(frozen=True)
 class _Cluster:
-    """A connected Ray cluster. n_cpus: how many cells may run at once. local: its servers if they were started here."""
+    """A connected Ray cluster. n_cpus: CPUs for cells. local: its servers if they were started here."""
 
     n_cpus: int
     local: LocalRay | None = None

@@ -40,7 +40,8 @@ class TrialOptions:
     """Options of Tune for the cells of a sweep.
 
     storage: folder for Tune's own files. max_restarts: how often a cell may continue in another process after its
-    process or node is lost, -1: no limit. warn: shows a line about a problem. most_cpus: most cells that run at once.
+    process or node is lost, -1: no limit. warn: shows a line about a problem. most_cpus: CPUs that cells may use, at
+    least one each.
     """
 
     storage: Path
@@ -60,7 +61,7 @@ class SweepObserver(Protocol):
         """The cell has started."""
 
     def advanced(self, cell: SweepCell, progress: CellProgress) -> None:
-        """The cell has come so far."""
+        """The cell has made progress."""
 
     def finished(self, cell: SweepCell) -> None:
         """The cell's artifacts are written."""
@@ -91,8 +92,8 @@ class LockedCell:
             named = self.cell.folder.path.name
             if self.cell.digest != named:
                 raise UserError(
-                    f"code: must stay the same while a sweep runs, got others than those of cell {named}; start the "
-                    "sweep again, fresh or under another name"
+                    f"code: must not change while a sweep runs, got other sources than those of cell {named}; start "
+                    "the sweep again with --fresh or --name"
                 )
             # In this order: read the previous holder's files only after it has released the lock.
             self._lock.acquire()

@@ -1,4 +1,4 @@
-"""Check that the nodes of a Ray cluster share a sweep's folder, working locks and this code.
+"""Check that all nodes of a Ray cluster see a sweep's folder, honour its locks and run this code.
 
 A folder's name does not show whether it is shared. Therefore this process holds a lock on a new file in it, and a task
 on every node reads the file and tries to take the lock.

@@ -301,8 +301,12 @@ class _Sweep:
 
     def interrupted(self, cell: SweepCell, cause: str) -> None:
         """Show that the cell continues in another process."""
-        where = "from its checkpoint" if cell.experiment.resumable else "its seed from the start, with new noise"
-        self.display.warn(f"{cell.label}: {cause}; it goes on in another process, {where}")
+        where = (
+            "from its checkpoint"
+            if cell.experiment.resumable
+            else "its seed with new noise, and its users are charged again"
+        )
+        self.display.warn(f"{cell.label}: {cause}; it starts again in another process, {where}")
 
     def failed(self, cell: SweepCell, cause: str, trace: str) -> None:
         """Write the cell's traceback to a log, and continue."""
@@ -357,7 +361,7 @@ class _Sweep:
         )
 
     def _ray_died(self, reason: str) -> None:
-        self.display.warn(f"{self._resuming(reason)} (now it is written)")
+        self.display.warn(f"{reason}; writing the results so far, and exiting")
 
     def _resuming(self, reason: str) -> str:
         return f"{reason}; what is done is kept, resume with: {self.options.command}"

@@ -97,7 +97,7 @@ class ObserverCallback(tune.Callback):
 
     def __init__(self, cells: Mapping[str, SweepCell], observer: SweepObserver) -> None:
         self._cells = cells
-        self._listener = observer
+        self._observer = observer
         self._ended: deque[tuple[int, SweepCell]] = deque()
         self._unseen: dict[Path, tuple[SweepCell, float]] = {}
         self._next_look = 0.0
@@ -111,24 +111,24 @@ class ObserverCallback(tune.Callback):
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
         """Pass on that a cell has started."""
-        self._listener.started(self._cell(trial))
+        self._observer.started(self._cell(trial))
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: object
     ) -> None:
         """Pass on a cell's progress."""
         if _PROGRESS in result:
-            self._listener.advanced(self._cell(trial), result[_PROGRESS])
+            self._observer.advanced(self._cell(trial), result[_PROGRESS])
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
         """Pass on that a cell's process died; Tune starts another one."""
-        self._listener.interrupted(self._cell(trial), _one_line(_error_of(trial)))
+        self._observer.interrupted(self._cell(trial), _one_line(_error_of(trial)))
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
         """Note that a cell has finished, or pass on its error."""
         cell, result = self._cell(trial), trial.last_result
         if _CAUSE in result:
-            self._listener.failed(cell, result[_CAUSE], result[_TRACE])
+            self._observer.failed(cell, result[_CAUSE], result[_TRACE])
         elif cell.finished:
             self._ended.append((iteration, cell))
         else:
@@ -138,7 +138,7 @@ class ObserverCallback(tune.Callback):
         """Pass on the cells that finished some steps ago."""
         self._look(iteration)
         while self._ended and iteration >= self._ended[0][0] + _LATER:
-            self._listener.finished(self._ended.popleft()[1])
+            self._observer.finished(self._ended.popleft()[1])
 
     def wait(self) -> None:
         """Poll for missing files until they are found or the time is up."""
@@ -149,7 +149,7 @@ class ObserverCallback(tune.Callback):
     def flush(self) -> None:
         """Pass on all finished cells with visible files."""
         while self._ended:
-            self._listener.finished(self._ended.popleft()[1])
+            self._observer.finished(self._ended.popleft()[1])
 
     def _look(self, iteration: int) -> None:
         """Look for the files of cells that finished on other nodes; after the timeout, the cell counts as failed."""
@@ -162,7 +162,7 @@ class ObserverCallback(tune.Callback):
                 self._ended.append((iteration, cell))
             elif now > deadline:
                 cause = f"it finished, but not in {folder} of this machine: put DPRL_HOME on storage that all share"
-                self._listener.failed(cell, cause, cause)
+                self._observer.failed(cell, cause, cause)
             else:
                 continue
             del self._unseen[folder]
@@ -172,8 +172,8 @@ class ObserverCallback(tune.Callback):
         error = _error_of(trial)
         cause = _one_line(error)
         if trial.num_failures > 1:
-            cause += f"; it had been restarted {trial.num_failures - 1} times, and --max-restarts allows more"
-        self._listener.failed(self._cell(trial), cause, without_colours(str(error)))
+            cause += f"; it was restarted {trial.num_failures - 1} times, the limit; --max-restarts raises it"
+        self._observer.failed(self._cell(trial), cause, without_colours(str(error)))
 
 
 def _error_of(trial: Trial) -> BaseException | None:

@@ -46,7 +46,7 @@ def test_a_worker_is_killed(expected: Mapping[str, bytes], tmp_path: Path) -> No
         kill(holders(home)[0])
         said, _ = driver.communicate(timeout=PATIENCE)
     assert driver.returncode == 0, said
-    assert "it goes on in another process, from its checkpoint" in said
+    assert "it starts again in another process, from its checkpoint" in said
     all_is_well(home, expected)
 
 

@@ -52,7 +52,7 @@ def test_a_node_is_lost(cluster: Cluster, expected: Mapping[str, bytes], tmp_pat
             add_node(cluster, num_cpus=2)
             said, _ = driver.communicate(timeout=PATIENCE)
         assert driver.returncode == 0, said
-        assert "it goes on in another process" in said
+        assert "it starts again in another process" in said
         all_is_well(home, expected, uri)
 
 

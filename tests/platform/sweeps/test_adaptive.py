@@ -145,7 +145,11 @@ def test_seeds_are_added_where_they_are_needed_and_a_second_call_adds_nothing(tm
         (CONFIG, "2", "--most-seeds: must be a whole number from the config's seeds, 3, to 10000, got '2'"),
         (CONFIG, "many", "--most-seeds: must be a whole number"),
         (CONFIG + f"seed: {2**32 - 10}\n", None, "seed: must leave room for 5 stages of 3 seeds up to 4294967295, got"),
-        (CONFIG + "seed: {grid_search: [0, 100]}\n", None, r"seed: must not be all that tells two cells apart, .* 100"),
+        (
+            CONFIG + "seed: {grid_search: [0, 100]}\n",
+            None,
+            r"seed: must not be the only difference of two cells .* 100",
+        ),
         (CONFIG.replace("seeds: 3", "seeds: 2"), None, "seeds: must be one number for all cells, at least 3"),
     ],
 )

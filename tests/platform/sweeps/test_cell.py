@@ -318,7 +318,7 @@ def test_noise_that_cannot_be_drawn_again_is_no_reason_for_a_second_release(
     secret = dataclasses.replace(experiment(), noise=NoiseConfig(arithmetic="exact", entropy="os"))
     CellRun(secret, CellFolder(tmp_path)).advance(0.0)
     damage(tmp_path)
-    with pytest.raises(UserError, match=r"second release to the same users: restore .* from a copy, or remove it"):
+    with pytest.raises(UserError, match=r"second release to the same users: restore .* from a backup, or delete it"):
         CellRun(secret, CellFolder(tmp_path))
 
 

@@ -61,9 +61,9 @@ def test_noise_of_the_operating_system_is_never_written_down_and_its_seed_starts
     assert again._rows == done
     assert not again._learners
     assert again.progress.restarted == (
-        "seed 2 was cut and starts again with other noise: its users are asked again, and the certificate composes "
-        "both attempts: a claim that was met exactly fails; request a larger epsilon, or run under another name with "
-        "new users"
+        "seed 2 was interrupted and starts again with new noise: its users are asked again, and the certificate "
+        "composes both attempts: a claim that was met exactly fails; request a larger epsilon, or run under another "
+        "name with new users"
     )
     while not again.finished:
         again.advance(60.0)

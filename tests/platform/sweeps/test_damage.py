@@ -160,7 +160,7 @@ def test_noise_that_cannot_be_drawn_again_is_refused_for_that_cell_alone(
     assert main(words) == 1
     told = capsys.readouterr().err
     assert "a rerun is a second release to the same users" in told
-    assert f"restore {one.path} from a copy, or remove it to permit that" in told
+    assert f"restore {one.path} from a backup, or delete it to permit that" in told
     assert one.records_file.read_bytes() == records
     assert other.finished  # the others continue
     shutil.rmtree(one.path)

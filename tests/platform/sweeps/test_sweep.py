@@ -136,9 +136,7 @@ def test_a_process_with_other_code_does_not_run_a_cell(tmp_path: Path, monkeypat
     (cell, *_) = SweepLayout(tmp_path / "home", "small").cells(cells_of(tmp_path))
     monkeypatch.setattr("dprl.platform.plugins.source_digest", lambda _: "0123456789abcdef")
     locked = LockedCell(cell)
-    with pytest.raises(
-        UserError, match=f"code: must stay the same while a sweep runs, .* cell {cell.folder.path.name}"
-    ):
+    with pytest.raises(UserError, match=f"code: must not change while a sweep runs, .* cell {cell.folder.path.name}"):
         locked.advance(0.0)
     assert not cell.folder.path.exists()
 

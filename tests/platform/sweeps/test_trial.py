@@ -182,7 +182,7 @@ def test_a_failed_cell_says_how_often_it_was_restarted(cells: list[SweepCell]) -
     lost = {"config": {"cell": cells[0].digest}, "pickled_error_file": None, "get_error": lambda: ValueError("lost")}
     for failures in (1, 3):
         callback.on_trial_error(1, [], SimpleNamespace(**lost, num_failures=failures))
-    more = "; it had been restarted 2 times, and --max-restarts allows more"
+    more = "; it was restarted 2 times, the limit; --max-restarts raises it"
     assert told == ["ValueError: lost", f"ValueError: lost{more}"]
 
 
