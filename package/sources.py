@@ -83,7 +83,7 @@ def _hash(files: Iterable[tuple[str, bytes]]) -> str:
 def is_ours(file: str | Path) -> bool:
     """Whether a file is one of those whose code `source_digest` follows (plugins aside)."""
     path = Path(file).resolve()  # '<stdin>' would be a file of the current folder
-    return path.is_file() and any(path.is_relative_to(_TOP / top) for top in _TOP_FOLDERS)
+    return any(path.is_relative_to(_TOP / top) for top in _TOP_FOLDERS) and path.is_file()
 
 
 def is_installed(file: Path) -> bool:

@@ -109,8 +109,8 @@ def learning_loop(
     """Return the compiled loop of an algorithm, run(simulator, channel, bonus, tables, schedule, first, last).
 
     plan(counts, bonus, tables) is as `TabularConfig.plan`; play(simulator, policy, user) leaves the contribution of one
-    episode in simulator.device, an EpisodeBuffer that is cleared before every call; regret(simulator, policy) is exact,
-    computed on the known environment.
+    episode in `cells` and `amounts` of simulator.device, a NamedTuple of arrays that are all cleared before every call,
+    see `EpisodeBuffer`; regret(simulator, policy) is exact, computed on the known environment.
 
     It plays episodes first..last (1-based, inclusive) of K and returns the summed regret and the summed share of
     saturated cells. Before an episode of the schedule, `plan` writes `tables.policy` from the released counts; then the

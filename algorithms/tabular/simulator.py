@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import literal_unroll
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.compiled import no_alloc_kernel, shows_numbers
@@ -208,11 +209,10 @@ def simulator(
 
 
 @no_alloc_kernel
-def clear_device(simulator: Any) -> None:  # noqa: ANN401 - any with an EpisodeBuffer
+def clear_device(simulator: Any) -> None:  # noqa: ANN401 - any with a device, a NamedTuple of arrays
     """User side: forget the user before, so that a step that `play` leaves out is not one of theirs."""
-    device = simulator.device
-    device.uniforms[:], device.states[:], device.actions[:] = 0.0, 0, 0
-    device.cells[:], device.amounts[:] = 0, 0.0
+    for array in literal_unroll(simulator.device):
+        array[:] = 0
 
 
 @no_alloc_kernel

@@ -103,7 +103,7 @@ class Budgeted(TrustModelSettings[D, Q]):
     """Settings with a budget.
 
     Args:
-        epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1).
+        epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1); above 0 with model shuffle.
     """
 
     epsilon: float

@@ -67,7 +67,9 @@ def device_reads(source: str) -> set[str]:
     """Functions that read a user's device although they neither play there, clear it, nor pass it to a randomizer."""
     found: set[str] = set()
     for function in ast.walk(ast.parse(source)):
-        if not isinstance(function, ast.FunctionDef) or function.name.lstrip("_").startswith(("play", "look", "clear")):
+        if not isinstance(function, ast.FunctionDef) or function.name == "clear_device":
+            continue
+        if function.name.lstrip("_").startswith(("play", "look")):
             continue
         allowed: set[ast.AST] = set()
         for node in ast.walk(function):

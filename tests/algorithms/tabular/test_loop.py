@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -41,10 +41,51 @@ def _write_some_states(simulator: Any, policy: Any, user: int) -> None:
     write_contribution(device.states, device.actions, simulator.observed, device.cells, device.amounts)
 
 
-@pytest.mark.parametrize("play", [_write_some_cells, _write_some_states])
+class _NotingBuffer(NamedTuple):
+    """A plugin's device with an array of its own."""
+
+    cells: np.ndarray
+    amounts: np.ndarray
+    notes: np.ndarray
+
+
+class _NotingSimulator(NamedTuple):
+    device: _NotingBuffer
+    episodes: int
+    key: np.ndarray
+
+    def identity(self) -> tuple[np.ndarray, ...]:
+        return (self.key,)
+
+
+def _noting_simulator(self: Any, env: FiniteMDP, episodes: int, streams: Streams) -> _NotingSimulator:
+    device = _NotingBuffer(np.zeros((3, 3), np.int64), np.zeros((3, 3)), np.zeros(3))
+    return _NotingSimulator(device, episodes, streams.key("env"))
+
+
+@no_alloc_kernel
+def _write_some_notes(simulator: Any, policy: Any, user: int) -> None:
+    """The same; a step contributes as often as it is noted."""
+    device = simulator.device
+    for step in range(3 if user == 1 else 1):
+        device.notes[step] = 1.0
+    for step in range(3):
+        device.cells[step, :] = 5
+        device.amounts[step, :] = device.notes[step]
+
+
+@no_alloc_kernel
+def _no_regret(simulator: Any, policy: Any) -> float:
+    return 0.0
+
+
+@pytest.mark.parametrize("play", [_write_some_cells, _write_some_states, _write_some_notes])
 def test_a_user_who_leaves_early_sends_nothing_of_the_user_before(play: Any) -> None:
     mdp, streams = RiverSwim(n_states=3, horizon=3).build(), Streams(0, "early")
-    settings: Any = type("Early", (PrivateUCBVIConfig,), {"run": staticmethod(learning_loop(_plan, play))})()
+    parts: dict[str, Any] = {"run": staticmethod(learning_loop(_plan, play))}
+    if play is _write_some_notes:
+        parts = {"run": staticmethod(learning_loop(_plan, play, _no_regret)), "simulator": _noting_simulator}
+    settings: Any = type("Early", (PrivateUCBVIConfig,), parts)()
     learner = settings.build(mdp, settings.privatizer(mdp, NoPrivacy(), 4, streams), 4, streams)
     learner.learn(4)
     counts = learner.privatizer.release()
