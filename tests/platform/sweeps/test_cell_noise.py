@@ -216,7 +216,7 @@ def test_charges_outlive_the_cell_and_are_refused_where_nobody_knows_who_was_ask
     with pytest.raises(UserError, match="is damaged in line"):
         CellRun(cell, folder).advance(0.0)
     journal.unlink()
-    with pytest.raises(UserError, match="it is unknown who was asked; restore it, or run under another name"):
+    with pytest.raises(UserError, match="it is unknown who was asked; restore the latest, or run under another name"):
         CellRun(cell, folder)
     journal.write_bytes(text)
     shutil.rmtree(folder.path)

@@ -44,7 +44,7 @@ def test_a_restored_cell_does_not_hide_a_later_attempt(tmp_path: Path, cell: Cel
     shutil.rmtree(cell.path)
     shutil.copytree(tmp_path / "copy", cell.path)
     (told,) = run_sweep(cells, options(home)).failed
-    assert "journal must record its attempts, 1 for a seed, got [2, 2]; restore the cell and its journals" in told
+    assert "journal must record its attempts, 1 for a seed, got [2, 2]; restore the latest state" in told
     assert cell.certificate()["attempts"] == 1
     shutil.rmtree(cell.path)
     assert run_sweep(cells, options(home)).failed == []
@@ -54,13 +54,13 @@ def test_a_restored_cell_does_not_hide_a_later_attempt(tmp_path: Path, cell: Cel
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_missing_journal_of_a_finished_release_is_refused(tmp_path: Path, cell: CellFolder, fresh: bool) -> None:
     cell.charges_file(1).unlink()
-    told = r"journal must record its attempts, 1 for a seed, got \[1, 0\]; restore the cell and its journals"
+    told = r"journal must record its attempts, 1 for a seed, got \[1, 0\]; restore the latest state"
     if fresh:
         with pytest.raises(UserError, match=told):
             run_sweep(release(tmp_path, ONE), options(tmp_path / "home", fresh=True))
     else:
         (found,) = run_sweep(release(tmp_path, ONE), options(tmp_path / "home")).failed
-        assert "got [1, 0]; restore the cell and its journals" in found
+        assert "got [1, 0]; restore the latest state" in found
     assert cell.certificate()["attempts"] == 1
 
 

@@ -194,7 +194,7 @@ def test_another_scaling_than_the_papers_is_on_the_certificate(scaling: Any, sta
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"epsilon": 0.0}, "epsilon must be finite and above 0, got 0.0"),
-    ({"delta": 1.0}, "delta must be 0 or lie in"),
+    ({"delta": 1.0}, "delta must be 0 (pure differential privacy) or lie in"),
     ({"mechanism": "laplace"}, "mechanism must be one of clipped_laplace, projected_random_sign, privunit"),
     ({"mechanism": "clipped_gaussian"}, "delta must be above 0 with clipped_gaussian, got 0"),
     ({"mechanism": "privunit", "clip": 0.01}, "clip must be left out with privunit, got 0.01"),
