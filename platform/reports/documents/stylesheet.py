@@ -123,7 +123,7 @@ stroke-linejoin:round;overflow:visible}
 .badge.nothing{color:var(--bg);background:var(--ink);border-color:var(--ink);border-radius:4px}
 .badge.reference{color:var(--muted);border-color:transparent;padding-left:0}
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(215px,100%),1fr));gap:16px 24px;margin-top:14px}
-.facts>div{min-width:0}
+.facts>div{min-width:0}.facts+.note{margin-top:14px}
 .facts p{margin:8px 0 0;font-size:14px;color:var(--muted);overflow-wrap:anywhere}.facts b{color:var(--ink)}
 .small{font-size:13.5px;color:var(--muted);line-height:1.5}
 .small p{margin:0 0 8px;max-width:64em;overflow-wrap:anywhere}.small b,.small h2{color:var(--ink)}
