@@ -150,13 +150,15 @@ def test_sources_of_plugins_count_in_the_digest(named: Callable[..., None], tmp_
 
 
 def test_an_edited_plugin_renames_only_cells_that_use_it(named: Callable[..., None], tmp_path: Path) -> None:
-    """ours_a imports ours_c, ours_b imports nothing, and the imports of ours_d are unknown."""
+    """ours_e imports ours_a, which imports ours_c; ours_b imports nothing, and the imports of ours_d are unknown."""
     texts = {"a": "from ours_c import x\n", "b": "y = 1\n", "c": "x = 1\n", "d": "z = __import__('ours_b')\n"}
+    texts["e"] = "import ours_a\n"
     for name, text in texts.items():
         (tmp_path / f"ours_{name}.py").write_text(text)
     named(*(f"ours_{name}" for name in texts))
     assert used_packages(frozenset(["dprl.algorithms.pucb"])) == set()
     assert used_packages(frozenset(["ours_a", "dprl.envs.riverswim"])) == {"ours_a", "ours_c"}
+    assert used_packages(frozenset(["ours_e"])) == {"ours_a", "ours_c", "ours_e"}
     assert used_packages(frozenset(["ours_d"])) == {f"ours_{name}" for name in texts}
     fresh = source_digest.__wrapped__
     packages = {name: used_packages(frozenset([f"ours_{name}"])) for name in texts} | {"none": frozenset()}
@@ -165,7 +167,7 @@ def test_an_edited_plugin_renames_only_cells_that_use_it(named: Callable[..., No
         return {name: fresh(found) for name, found in packages.items()}
 
     before = digests()
-    for edited, renamed in (("b", {"b", "d"}), ("c", {"a", "c", "d"})):
+    for edited, renamed in (("b", {"b", "d"}), ("c", {"a", "c", "d", "e"})):
         (tmp_path / f"ours_{edited}.py").write_text(texts[edited] + "more = 1\n")
         assert {name for name, digest in digests().items() if digest != before[name]} == renamed
         before = digests()
