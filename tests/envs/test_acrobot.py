@@ -65,6 +65,22 @@ def test_at_the_nominal_masses_many_at_once_are_acrobot_v1() -> None:
         users = [env.step(one)[0] for env, one in zip(theirs, action, strict=True)]
 
 
+def test_links_are_as_fast_as_in_gymnasium_and_no_faster() -> None:
+    """Each link has its own limit, 4 pi and 9 pi rad/s, which random torques do not reach."""
+    vector: Any = gymnasium.make_vec(MANY, num_envs=4)
+    vector.reset(seed=0)
+    starts = np.array(
+        [[0.1, 0.2, 12.0, 20.0], [0.1, 0.2, -12.0, -20.0], [0.3, -0.2, 40.0, 60.0], [0.3, 0.2, -40.0, 60.0]]
+    )
+    vector._state[:] = starts.T
+    seen = vector.step(np.array([0, 1, 2, 1]))[0]
+    for start, action, found in zip(starts, (0, 1, 2, 1), seen, strict=True):
+        alone = AcrobotEnv()
+        alone.state = start
+        np.testing.assert_allclose(found, alone.step(action)[0], atol=1e-4)  # type: ignore[no-untyped-call]
+    assert np.abs(seen[:, 5]).max() > alone.MAX_VEL_1
+
+
 def test_masses_are_drawn_with_equal_chances() -> None:
     """False alarms: 1 in 10^6, at 5 standard errors."""
     vector: Any = gymnasium.make_vec(MANY, num_envs=900, masses=MASSES)
