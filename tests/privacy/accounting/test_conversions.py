@@ -133,7 +133,9 @@ def test_renyi_divergences_of_sampled_rounds(rate: float) -> None:
 def test_group_privacy(size: int) -> None:
     assert group_epsilon(PureDP(0.3), size, 0.0) == pytest.approx(0.3 * size)
     assert group_epsilon(GaussianDP(0.2), size, 1e-6) == pytest.approx(GaussianDP(0.2 * size).epsilon(1e-6), rel=1e-6)
-    assert group_epsilon(ZCDP(0.01), size, 1e-6) <= ZCDP(0.01 * size**2).epsilon(1e-6) * (1.0 + 1e-6)
+    # Gaussian noise has this zCDP, and its group loses exactly this much.
+    gaussian = GaussianDP(size * math.sqrt(2.0 * 0.01)).epsilon(1e-6)
+    assert gaussian <= group_epsilon(ZCDP(0.01), size, 1e-6) <= ZCDP(0.01 * size**2).epsilon(1e-6) * (1.0 + 1e-6)
     # A group of sampled users loses at least as much as one user.
     sampled = SampledGaussianLoss(2.0, 0.01, 20)
     epsilon = group_epsilon(sampled, size, 1e-5)
