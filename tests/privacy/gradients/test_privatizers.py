@@ -329,6 +329,9 @@ def test_the_certificate_tells_whom_and_what() -> None:
     assert "order of arrival: messages come when episodes end" in written["excluded_channels"]
     assert "the randomized bit on each score" in written["covered_channels"]
     assert not any("raw scores" in channel for channel in written["excluded_channels"])
+    # The bit is a whole number, the gradient is not.
+    assert [noise["arithmetic"] for noise in written["noise"]] == ["float64-idealised", "integer"]
+    assert any("floating-point noise" in channel for channel in written["excluded_channels"])
     read = built("clipped_laplace").planned_certificate("x").to_dict()
     assert read["excluded_channels"][0].startswith("raw scores")
     assert "epsilon is infinite for whoever sees them" in read["excluded_channels"][0]
