@@ -13,7 +13,7 @@ from dprl.algorithms.bernstein_vi import BernsteinVIConfig
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.lower_bounds import Limits, limits_of, lower_value, lower_values, probabilities
 from dprl.envs import FiniteMDP
-from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy
+from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, WeightedSums
 from tests.algorithms.cases import Environments, Learner, same_state
 
 NOISES: dict[str, Any] = {
@@ -89,6 +89,23 @@ def test_it_is_the_bound_of_offline_vi_for_its_policy(learner: Learner, river: F
     limits = limits_of(river, run.privatizer, run.config.beta)
     found = lower_values(run.privatizer.release(), probabilities(run.policy, river.n_actions), limits, False)
     assert metrics["lower_bound"] == pytest.approx(float(river.start @ found))
+
+
+@pytest.mark.parametrize("noise", ["jdp", "ldp"])
+def test_errors_are_bounded_for_all_functions_at_all_pairs_at_once(
+    noise: str, learner: Learner, river: FiniteMDP
+) -> None:
+    """A quarter of beta is shared by the sums over all sets of next states, of every step, state and action."""
+    privatizer: Any = learner(river, 1000, NOISES[noise], name="offline_vi").privatizer
+    n, pairs, users = river.n_states, river.rewards.size, privatizer.capacity
+
+    def bound(cells: int, number: int) -> float:
+        found: float = privatizer.query.weighted_precision(
+            WeightedSums("transitions", cells, number, users), BETA / 4.0
+        )
+        return found
+
+    assert limits_of(river, privatizer, BETA).e == pytest.approx(min(n * bound(1, n * pairs), bound(n, 2**n * pairs)))
 
 
 @pytest.mark.parametrize("growth", [0.0, 0.05])
