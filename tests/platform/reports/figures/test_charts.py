@@ -150,6 +150,8 @@ def test_the_fill_of_a_marker_says_what_became_of_the_claim() -> None:
     assert line.fills == ("left",)
     assert line.claimed == (1.0,)
     assert line.x[0] == printed.proved > 1.0
+    rounded = dataclasses.replace(printed, row={**printed.row, "proved_epsilon": 1.0 + 1e-9})
+    assert math.isnan(chart("frontier", rounded).lines[0].claimed[0])
     failing = dataclasses.replace(printed, row={**printed.row, "verdict": "fails"})
     assert chart("frontier", failing).lines[0].fills == ("none",)
 
