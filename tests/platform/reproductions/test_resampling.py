@@ -93,6 +93,10 @@ def test_a_clear_difference_is_seen() -> None:
     assert found.seen > 0.99
     half = 1.96 * math.sqrt(2.0 / 100)
     assert found.upper - found.lower == pytest.approx(2 * half, rel=0.2)
+    # Cells are resampled independently, although they have equally many trials in the same order.
+    values = generator.normal(10.0, 1.0, 100)
+    found = compared(values + 1.0, values, mean, 20)
+    assert found.upper - found.lower == pytest.approx(2 * half * values.std(), rel=0.2)
 
 
 def test_two_infinite_medians_do_not_differ_and_an_infinite_one_is_larger() -> None:
