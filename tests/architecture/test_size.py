@@ -8,7 +8,7 @@ from pathlib import Path
 
 MOST_LINES = 64_172
 """Lines of Python below all FOLDERS, blank ones included. The target is 40,500."""
-MOST_CLASSES = 415
+MOST_CLASSES = 411
 """Public classes at module level, without benchmarks. The target is 290."""
 MOST_QUESTION_WORDS = 1.5
 """Of 1,000 words in docstrings and pages."""
