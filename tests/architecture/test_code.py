@@ -65,8 +65,13 @@ def compiles(node: ast.AST) -> bool:
     """Return whether a statement imports what compiles functions."""
     names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
     if isinstance(node, ast.ImportFrom):
-        # Its errors, types and views of memory compile nothing; an intrinsic is compiled with the kernel that calls it.
-        harmless = node.module == "numba.core.errors" or names in (["carray"], ["types"], ["intrinsic"])
+        # Its errors, types, views of memory and loops compile nothing; an intrinsic is compiled with its caller.
+        harmless = node.module == "numba.core.errors" or names in (
+            ["carray"],
+            ["types"],
+            ["intrinsic"],
+            ["literal_unroll"],
+        )
         return (node.module or "").partition(".")[0] == "numba" and not harmless
     return any(name.partition(".")[0] == "numba" for name in names)
 
