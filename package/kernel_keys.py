@@ -118,7 +118,7 @@ class _Described:
             self.words.append(text)
         elif isinstance(value, ModuleType):
             self.words.append(value.__name__)
-        elif isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
+        elif isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields") and _importable(value):
             self.words += [f"{value.__module__}.{value.__qualname__}", repr(value._fields)]
             self._add(tuple(sorted(getattr(value, "_field_defaults", {}).items())))
         elif isinstance(value, (type, FunctionType, BuiltinFunctionType)) and _is_name(value):
@@ -139,6 +139,12 @@ def _is_name(value: Any) -> bool:  # noqa: ANN401 - a function or a class
     if isinstance(value, type):
         return issubclass(value, BaseException)
     return id(value) not in _overloaded(len(builtin_registry.globals))
+
+
+def _importable(value: type) -> bool:
+    """Whether other processes can import a class; those of a script, or defined in a function, exist in one only."""
+    module = value.__module__
+    return module != "__main__" and getattr(sys.modules.get(module), value.__qualname__, None) is value
 
 
 @cache
@@ -179,13 +185,14 @@ def _names(code: CodeType) -> tuple[str, ...]:
 def type_text(kind: Any) -> str | None:  # noqa: ANN401 - a type of Numba's
     """Return the text of an argument type with the fields of named tuples, None for a type without a stable text.
 
-    Numba's own text of a named tuple has no fields, so that two orders of them would be the same type.
+    Numba's own text of a named tuple has no fields, so that two orders of them would be the same type. A named tuple
+    that cannot be imported has no text: a file would hold a copy of it, and read back that is another type.
     """
     if isinstance(kind, types.BaseTuple):
         parts = [type_text(one) for one in cast("Iterable[Any]", kind)]
-        if None in parts:
-            return None
         named = getattr(kind, "instance_class", None)
+        if None in parts or (named and not _importable(named)):
+            return None
         name = f"{named.__module__}.{named.__qualname__}{named._fields}" if named else type(kind).__name__
         return f"{name}({', '.join(map(str, parts))})"
     if isinstance(kind, types.Omitted):

@@ -323,6 +323,31 @@ def test_a_constant_that_was_changed_and_restored_leaves_no_wrong_code_on_disk(t
     assert printed("import restored as m\nprint(m.called(3))", tmp_path) == "7.0\n"
 
 
+SCRIPT = """
+from typing import NamedTuple
+from dprl.compiled import kernel
+
+class Pair(NamedTuple):
+    one: float
+    other: float
+
+@kernel
+def difference(pair):
+    return pair.one - pair.other
+
+@kernel
+def total(pair):
+    return difference(pair) + ADDED
+
+print(total(Pair(5.0, 1.0)))
+"""
+
+
+def test_a_changed_script_runs_although_kernels_of_its_earlier_version_are_on_disk(tmp_path: Path) -> None:
+    """A file would hold a copy of a script's named tuple, and a kernel compiled anew would refuse it."""
+    assert [printed(SCRIPT.replace("ADDED", added), tmp_path) for added in ("1.0", "2.0")] == ["5.0\n", "6.0\n"]
+
+
 TALKING = """
 import numpy as np
 from dprl.compiled import kernel

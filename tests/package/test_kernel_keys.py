@@ -182,11 +182,29 @@ def _pair(*fields: str) -> Any:
     return NamedTuple("_Pair", [(name, float) for name in fields])
 
 
-def test_types_are_told_by_the_fields_of_named_tuples() -> None:
-    one, other = (typeof(_pair(*fields)(1.0, 2.0)) for fields in ("ab", "ba"))
-    assert str(one) == str(other)
-    assert type_text(one) != type_text(other)
-    kinds = [1, 1.0, True, None, (1, 2), (1, 2.0), np.zeros(2), np.zeros((2, 2)), np.zeros((2, 2)).T, np.zeros(2, "f4")]
-    texts = [type_text(typeof(kind)) for kind in kinds]
-    assert len(set(texts) - {None}) == len(kinds)
+def test_types_are_told_by_the_fields_of_named_tuples(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds, texts = [], []
+    for fields in ("ab", "ba"):
+        pair = _pair(*fields)
+        kinds.append(typeof(pair(1.0, 2.0)))
+        assert type_text(kinds[-1]) is None  # nobody can import it
+        monkeypatch.setattr(sys.modules[__name__], "_Pair", pair, raising=False)
+        texts.append(type_text(kinds[-1]))
+    assert str(kinds[0]) == str(kinds[1])
+    assert None not in texts
+    assert texts[0] != texts[1]
+    others = [
+        1,
+        1.0,
+        True,
+        None,
+        (1, 2),
+        (1, 2.0),
+        np.zeros(2),
+        np.zeros((2, 2)),
+        np.zeros((2, 2)).T,
+        np.zeros(2, "f4"),
+    ]
+    texts = [type_text(typeof(other)) for other in others]
+    assert len(set(texts) - {None}) == len(others)
     assert type_text(typeof(roll_out)) is None  # its text is an address
