@@ -129,7 +129,7 @@ def _trainable(cells: Mapping[str, SweepCell], cpus: int) -> Any:  # noqa: ANN40
     return tune.with_resources(trial, lambda config: asked[config["cell"]])
 
 
-def run_on_ray(cluster: _Cluster, how: TrialOptions, cells: Sequence[SweepCell], observer: SweepObserver) -> None:
+def run_on_ray(cluster: _Cluster, trials: TrialOptions, cells: Sequence[SweepCell], observer: SweepObserver) -> None:
     """Run every cell as one Tune trial on its share of the CPUs; a failed cell does not stop the others.
 
     Raises RayLost if Ray was started here and one of its servers dies, and UserError for a cell that needs more memory
@@ -146,9 +146,9 @@ def run_on_ray(cluster: _Cluster, how: TrialOptions, cells: Sequence[SweepCell],
     # The observer reports failures; Tune would report them again, in many lines.
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     by_digest = {cell.digest: cell for cell in cells}
-    at_once = min(cluster.n_cpus, how.most_cpus or cluster.n_cpus)
+    at_once = min(cluster.n_cpus, trials.most_cpus or cluster.n_cpus)
     cpus = max(1, min(at_once // max(1, len(cells)), int(max((node.get("CPU", 1) for node in nodes), default=1))))
-    told = ObserverCallback(by_digest, observer)
+    callback = ObserverCallback(by_digest, observer)
     tuner = tune.Tuner(
         _trainable(by_digest, cpus),
         param_space={"cell": tune.grid_search(list(by_digest))},
@@ -156,19 +156,19 @@ def run_on_ray(cluster: _Cluster, how: TrialOptions, cells: Sequence[SweepCell],
         run_config=tune.RunConfig(
             # A second run under the same name would mix its trials with those of the first.
             name=f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.monotonic_ns()}",
-            storage_path=str(how.storage),
+            storage_path=str(trials.storage),
             # A failing cell reports that in its result; Tune retries only after the death of a process or node.
-            failure_config=tune.FailureConfig(max_failures=how.max_restarts),
+            failure_config=tune.FailureConfig(max_failures=trials.max_restarts),
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-            callbacks=[told],
+            callbacks=[callback],
             verbose=0,
         ),
     )
-    watched = cluster.local.watched(how.warn) if cluster.local is not None else nullcontext()
+    watched = cluster.local.watched(trials.warn) if cluster.local is not None else nullcontext()
     try:
         with watched:
             tuner.fit()
             # Not after Ctrl-C: the next call finds the finished cells.
-            told.wait()
+            callback.wait()
     finally:
-        told.flush()
+        callback.flush()

@@ -129,8 +129,8 @@ def _cause_in_kernel(text: str) -> str:
         rule = "a no_alloc_kernel must make no array, list or tuple of its own; write into its arguments"
         return f"KernelError: does not compile{where}: {rule}, or decorate it with kernel"
     lines = (line.strip() for line in text.splitlines())
-    told = next((line for line in lines if line and not line.startswith(_NO_NEWS)), "no message")
-    return f"KernelError: does not compile{where}: {told}; kernels are in the part of Python that Numba compiles"
+    message = next((line for line in lines if line and not line.startswith(_NO_NEWS)), "no message")
+    return f"KernelError: does not compile{where}: {message}; kernels are in the part of Python that Numba compiles"
 
 
 def run_in_process(cells: Sequence[SweepCell], observer: SweepObserver) -> None:

@@ -49,8 +49,8 @@ class LocalRay:
         for name, process in self._servers:
             code = process.poll()
             if code is not None:
-                how = f"signal {-code}" if code < 0 else f"exit code {code}"
-                return f"Ray's {name} (process {process.pid}) died with {how}"
+                ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+                return f"Ray's {name} (process {process.pid}) died with {ending}"
         return ""
 
     @contextmanager

@@ -18,7 +18,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from dprl.platform.errors import broken_rule
+from dprl.platform.errors import UserError, broken_rule
 from dprl.privacy import source_digest
 
 _ANSWER_SECONDS = 180.0
@@ -27,9 +27,9 @@ _ANSWER_SECONDS = 180.0
 
 @dataclass(frozen=True)
 class NodeView:
-    """View of one node: the word in the file ('' without a file), whether the file is locked, digest of its code."""
+    """View of one node: the token in the file ('' without a file), whether the file is locked, digest of its code."""
 
-    word: str
+    token: str
     locked: bool
     digest: str
 
@@ -39,17 +39,17 @@ def require_shared(folder: Path) -> None:
 
     Ray must be connected. The folder is created if it does not exist, and removed again if the nodes do not share it.
     """
-    with _made(folder), _locked_word(folder) as (file, word):
+    with _made(folder), _locked_token(folder) as (file, token):
         for node, view in _views(file):
-            _require(node, view, folder, word)
+            _require(node, view, folder, token)
 
 
-def _require(node: str, view: NodeView | None, folder: Path, word: str) -> None:
+def _require(node: str, view: NodeView | None, folder: Path, token: str) -> None:
     """Raise UserError if the node does not share folder, locks and code."""
     if view is None:
-        rule = f"every node must run a task within {_ANSWER_SECONDS:.0f} s"
-        raise broken_rule("address", rule, node, "look at `ray status` and at that node's logs")
-    if view.word != word:
+        rule = f"node {node} must run a task within {_ANSWER_SECONDS:.0f} s, got no answer"
+        raise UserError(f"address: {rule}; look at `ray status` and at that node's logs")
+    if view.token != token:
         rule = f"must be a folder that every node sees, and node {node} does not"
         raise broken_rule("--storage", rule, str(folder), "mount the same file system there, at the same path")
     if not view.locked:
@@ -62,7 +62,7 @@ def _require(node: str, view: NodeView | None, folder: Path, word: str) -> None:
 
 def _views(file: Path) -> Iterator[tuple[str, NodeView | None]]:
     """Ask all nodes at once and return their views by address; None for a node that does not answer."""
-    on_node = ray.remote(num_cpus=0, max_retries=0)(look)
+    on_node = ray.remote(num_cpus=0, max_retries=0)(view_of)
     asked = {
         node: on_node.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False)).remote(str(file))
         for node_id, node in living_nodes().items()
@@ -74,8 +74,8 @@ def _views(file: Path) -> Iterator[tuple[str, NodeView | None]]:
             view = None
         except RayError as error:
             reason = next((line for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)
-            rule = f"every node must be able to run dprl ({reason.strip()})"
-            raise broken_rule("address", rule, node, "install dprl there, or use `dprl submit`") from None
+            rule = f"node {node} must be able to run dprl, got {reason.strip()}"
+            raise UserError(f"address: {rule}; install dprl there, or use `dprl submit`") from None
         yield node, view
 
 
@@ -89,15 +89,15 @@ def living_nodes() -> dict[str, str]:
     }
 
 
-def look(file: str) -> NodeView:
+def view_of(file: str) -> NodeView:
     """Return this node's view of the file."""
     try:
         descriptor = os.open(file, os.O_RDWR)
     except OSError:
         return NodeView("", locked=False, digest=source_digest())
     try:
-        word = os.read(descriptor, 100).decode(errors="replace")
-        return NodeView(word, _is_locked(descriptor), source_digest())
+        token = os.read(descriptor, 100).decode(errors="replace")
+        return NodeView(token, _is_locked(descriptor), source_digest())
     finally:
         os.close(descriptor)
 
@@ -134,10 +134,10 @@ def _remove_empty(folder: Path) -> None:
 
 
 @contextmanager
-def _locked_word(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Yield a locked file in the folder and its random word; only processes that see the file can know the word."""
-    word = secrets.token_hex(16)
-    file = folder / f".shared-{word[:8]}"
+def _locked_token(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield a locked file in the folder and its random token; only processes that see the file can know the token."""
+    token = secrets.token_hex(16)
+    file = folder / f".shared-{token[:8]}"
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -145,9 +145,9 @@ def _locked_word(folder: Path) -> Iterator[tuple[Path, str]]:
         raise broken_rule("--storage", rule, str(folder), "choose another folder") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        os.write(descriptor, word.encode())
+        os.write(descriptor, token.encode())
         os.fsync(descriptor)
-        yield file, word
+        yield file, token
     finally:
         os.close(descriptor)
         file.unlink(missing_ok=True)

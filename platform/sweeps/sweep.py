@@ -317,11 +317,11 @@ class _Sweep:
 
     @contextmanager
     def _executor(self) -> Iterator[Executor]:
-        how = self.options
+        options, address = self.options, self.options.address
         # Costs no time only while Ray starts.
-        meanwhile = self.store.database if how.executor == "tune" and how.address is None else None
-        trials = TrialOptions(self.layout.tune_folder, how.max_restarts, self._ray_died, how.most_cpus)
-        with in_the_making(meanwhile), open_executor(how.executor, how.address, trials, self.display.say) as executor:
+        meanwhile = self.store.database if options.executor == "tune" and address is None else None
+        trials = TrialOptions(self.layout.tune_folder, options.max_restarts, self._ray_died, options.most_cpus)
+        with in_the_making(meanwhile), open_executor(options.executor, address, trials, self.display.say) as executor:
             yield executor
 
     def _execute(self, executor: Executor, todo: Sequence[SweepCell]) -> None:

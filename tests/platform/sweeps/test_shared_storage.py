@@ -14,7 +14,7 @@ import pytest
 
 from dprl.platform.errors import UserError
 from dprl.platform.sweeps import shared_storage
-from dprl.platform.sweeps.shared_storage import NodeView, living_nodes, look, require_shared
+from dprl.platform.sweeps.shared_storage import NodeView, living_nodes, require_shared, view_of
 from dprl.platform.tracking.store import TrackingStore
 from dprl.privacy import source_digest
 
@@ -27,7 +27,7 @@ def seeing(sight: Callable[[Path], NodeView | None], monkeypatch: pytest.MonkeyP
 
 
 def test_a_node_that_shares_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seeing(lambda file: look(str(file)), monkeypatch)
+    seeing(lambda file: view_of(str(file)), monkeypatch)
     require_shared(tmp_path / "new" / "home")
     assert list((tmp_path / "new" / "home").iterdir()) == []
 
@@ -35,11 +35,11 @@ def test_a_node_that_shares_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("sight", "said"),
     [
-        (lambda file: look(str(file) + "-elsewhere"), "a folder that every node sees, and node 10.0.0.2 does not"),
-        (lambda file: NodeView("another word", locked=True, digest=source_digest()), "a folder that every node sees"),
+        (lambda file: view_of(str(file) + "-elsewhere"), "a folder that every node sees, and node 10.0.0.2 does not"),
+        (lambda file: NodeView("another token", locked=True, digest=source_digest()), "a folder that every node sees"),
         (lambda file: NodeView(file.read_text(), locked=False, digest=source_digest()), "locks hold between nodes"),
         (lambda file: NodeView(file.read_text(), locked=True, digest="0123"), "must run this code"),
-        (lambda file: None, "every node must run a task within"),
+        (lambda file: None, "node 10.0.0.2 must run a task within"),
     ],
     ids=["no file", "another file", "no lock", "other code", "no answer"],
 )
@@ -71,13 +71,13 @@ def test_a_folder_that_cannot_be_made_or_written_is_refused(tmp_path: Path, monk
 
 def test_a_lock_of_another_process_is_seen(tmp_path: Path) -> None:
     file = tmp_path / "file"
-    file.write_text("word")
-    code = f"from dprl.platform.sweeps.shared_storage import look; print(look({str(file)!r}))"
+    file.write_text("token")
+    code = f"from dprl.platform.sweeps.shared_storage import view_of; print(view_of({str(file)!r}))"
     with file.open("r+") as held:
-        assert look(str(file)) == NodeView("word", locked=False, digest=source_digest())
+        assert view_of(str(file)) == NodeView("token", locked=False, digest=source_digest())
         fcntl.flock(held, fcntl.LOCK_EX)
         done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
-    assert "word='word', locked=True" in done.stdout
+    assert "token='token', locked=True" in done.stdout
 
 
 def test_living_nodes_are_named_by_address_and_those_of_one_address_by_id(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,9 +94,9 @@ def test_a_file_system_without_locks_holds_none(tmp_path: Path, monkeypatch: pyt
     def refused(*_: object) -> None:
         raise OSError("no locks available")
 
-    (tmp_path / "file").write_text("word")
+    (tmp_path / "file").write_text("token")
     monkeypatch.setattr(fcntl, "flock", refused)
-    assert look(str(tmp_path / "file")) == NodeView("word", locked=False, digest=source_digest())
+    assert view_of(str(tmp_path / "file")) == NodeView("token", locked=False, digest=source_digest())
 
 
 @pytest.mark.parametrize(("uri", "nodes", "refused"), [("sqlite:////s/m.db", 2, True), ("sqlite:////s/m.db", 1, False)])
