@@ -78,6 +78,7 @@ def elsewhere(urls: list[str]) -> list[str]:
     return [url for url in urls if not url.startswith(("file:", "data:", "blob:", "about:"))]
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_pages_fit_a_phone_and_ask_no_other_host(site: Path, browser: Any) -> None:
     size = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": True}

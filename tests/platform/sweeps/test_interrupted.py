@@ -111,6 +111,7 @@ def dprl_without_readers(words: Sequence[str | Path]) -> int:
     return code
 
 
+@pytest.mark.slow
 def test_without_readers_the_exit_code_and_the_results_are_the_same(config: Path) -> None:
     assert dprl_without_readers(["run", config]) == 0
     home = config.parent / "home"

@@ -41,6 +41,7 @@ _client(TrackingStore.choose(Path(sys.argv[1]), None)).create_experiment(sys.arg
 """
 
 
+@pytest.mark.slow
 def test_three_sweeps_of_one_new_home_at_once(tmp_path: Path) -> None:
     """Without the lock two sweeps would make the tables at the same time, and one would fail."""
     database = tmp_path / "mlflow.db"
