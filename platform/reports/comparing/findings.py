@@ -107,6 +107,14 @@ class Finding:
         return found
 
     @property
+    def free_run_is_worse(self) -> bool:
+        """Whether the run without privacy is worse, judged by the interval of the cost."""
+        if self.cost is None or self.group.metric is None:
+            return False
+        equal = 1.0 if self.cost.scale == "log" else 0.0
+        return self.cost.upper < equal if self.group.metric.better == "low" else self.cost.lower > equal
+
+    @property
     def place(self) -> int:
         """The place of the best cell in the group. Raises ValueError where there is none."""
         if self.best is None:

@@ -259,9 +259,9 @@ def _clause(each: Finding, *, named: bool) -> str:
     if cost is None:
         return text + other_clipping(each)
     metric = each.group.metric.label if each.group.metric is not None else ""
-    if cost.scale == "log":
-        return f"{text}, {_times(cost.value)}{_interval(cost)} its {metric} without privacy"
-    return f"{text}, {_difference(each, cost)}"
+    ratio = f"{_times(cost.value)}{_interval(cost)} its {metric} without privacy"
+    less = ", where it learned less" if each.free_run_is_worse else ""
+    return f"{text}, {ratio if cost.scale == 'log' else _difference(each, cost)}{less}"
 
 
 def far_below_budget(each: Finding) -> str:
@@ -388,7 +388,7 @@ def _mapped(groups: Sequence[Group]) -> list[str]:
         if "derived_reward_high" in row
     }
     return [
-        f"Rewards of {name} are mapped from [{low:g}, {high:g}] to [0, 1]: 1 here is {high - low:g} of its own rewards."
+        f"Mean rewards of {name} are mapped from [{low:g}, {high:g}] to [0, 1]: 1 is {high - low:g} of its own rewards."
         for name, (low, high) in ranges.items()
     ]
 

@@ -271,6 +271,12 @@ def test_one_algorithm_is_reported_by_what_privacy_costs() -> None:
     assert heading([group]) == expected
 
 
+@pytest.mark.parametrize(("free", "less"), [(HIGH, True), (FREE, False), ([1.0, 50.0, 900.0], False)])
+def test_a_run_without_privacy_that_is_worse_is_said_to_have_learned_less(free: list[float], less: bool) -> None:
+    group, _ = found(report_cell(LOW), report_cell(free, "none"))
+    assert ("its regret without privacy, where it learned less (" in lead([group])[0]) == less
+
+
 def test_budgets_are_those_of_the_trust_model_itself() -> None:
     _, findings = found(report_cell(LOW), report_cell(LOW, "ldp", 2.0, 2.0))
     assert [finding.budget for finding in findings] == [("jdp", 1.0, 0.0), ("ldp", 2.0, 0.0)]
@@ -320,7 +326,7 @@ def test_a_report_on_several_environments_names_the_one_of_its_heading() -> None
 def test_rewards_that_were_mapped_are_explained() -> None:
     mapped: dict[str, Any] = {"derived_reward_low": -100.0, "derived_reward_high": 0.0, "env.env_id": "CliffWalking-v1"}
     group, _ = found(report_cell(LOW, **mapped), report_cell(HIGH, claimed=3.0, proved=3.0, **mapped))
-    told = "Rewards of CliffWalking-v1 are mapped from [-100, 0] to [0, 1]: 1 here is 100 of its own rewards."
+    told = "Mean rewards of CliffWalking-v1 are mapped from [-100, 0] to [0, 1]: 1 is 100 of its own rewards."
     assert told in lead([group])
     assert told not in lead([found(report_cell(LOW))[0]])
 
