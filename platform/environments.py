@@ -38,7 +38,8 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = 
     except ValueError as error:
         raise UserError(f"env: {error}") from None
     if spec is None:
-        raise broken_rule("env", "must be registered with Gymnasium", repr(env), "call gymnasium.register for it")
+        remedy = "call gymnasium.register for its class, and pass the id"
+        raise broken_rule("env", "must be registered with Gymnasium", f"a {type(env).__name__}", remedy)
     if getattr(spec, "additional_wrappers", ()):
         raise broken_rule("env", "must have no wrappers: a table knows none", repr(env), "pass env.unwrapped")
     length = spec.max_episode_steps if horizon is None else horizon
