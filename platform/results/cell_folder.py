@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import pandas as pd
@@ -180,7 +181,7 @@ class CellFolder:
         except (OSError, ValueError, KeyError, TypeError) as error:
             if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
                 raise  # The files may be intact but unreachable. Pyarrow's errors about content have no errno.
-            cause = f"{type(error).__name__}: {' '.join(str(error).split())}"[:_LONGEST_CAUSE]
+            cause = shorten(f"{type(error).__name__}: {error}", _LONGEST_CAUSE, placeholder=" ...")
             raise DamagedCellError(self.path, cause) from error
 
     def made_by(self) -> str:
