@@ -47,7 +47,7 @@ _WORDS = {
     "float64-idealised": "float64 (the proof is for real numbers)",
     "joint sensitivity": "all episodes at once",
     OPEN_CHANNELS[0]: "whoever has, or computes, the random seed: the noise can then be removed (the generator is not "
-    "cryptographic), and two runs that share a seed share their noise",
+    "cryptographic), and two runs that share a seed can share their noise",
 }
 """Replacements for terms of certificates."""
 _WIDE, _HIGH, _LEFT, _TOP = 520, 300, 56, 12
