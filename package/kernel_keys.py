@@ -104,6 +104,7 @@ class _Described:
             self.words += [value.symbol, str(value.sig)]
         elif isinstance(value, tuple):
             self.words.append(repr(getattr(value, "_fields", len(value))))
+            self.known = self.known and (not hasattr(value, "_fields") or _importable(type(value)))
             for one in value:
                 self._add(one)
         elif isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
@@ -137,12 +138,12 @@ def _is_name(value: Any) -> bool:  # noqa: ANN401 - a function or a class
     if _of_library(value.__module__ or "builtins"):
         return True
     if isinstance(value, type):
-        return issubclass(value, BaseException)
+        return issubclass(value, BaseException) and _importable(value)
     return id(value) not in _overloaded(len(builtin_registry.globals))
 
 
 def _importable(value: type) -> bool:
-    """Whether other processes can import a class; those of a script, or defined in a function, exist in one only."""
+    """Whether an import in another process finds the same class: not for classes of scripts, functions and classes."""
     module = value.__module__
     return module != "__main__" and getattr(sys.modules.get(module), value.__qualname__, None) is value
 

@@ -335,17 +335,33 @@ class Pair(NamedTuple):
 def difference(pair):
     return pair.one - pair.other
 
+ONE = Pair(1.0, 0.0)
+
+@kernel
+def constant():
+    return ONE
+
+class Bad(Exception):
+    pass
+
 @kernel
 def total(pair):
-    return difference(pair) + ADDED
+    if pair.one < 0.0:
+        raise Bad
+    return difference(pair) + ADDED * constant().one
 
-print(total(Pair(5.0, 1.0)))
+print(total(Pair(5.0, 1.0)), type(constant()) is Pair)
+try:
+    total(Pair(-1.0, 0.0))
+except Bad:
+    print("caught")
 """
 
 
 def test_a_changed_script_runs_although_kernels_of_its_earlier_version_are_on_disk(tmp_path: Path) -> None:
-    """A file would hold a copy of a script's named tuple, and a kernel compiled anew would refuse it."""
-    assert [printed(SCRIPT.replace("ADDED", added), tmp_path) for added in ("1.0", "2.0")] == ["5.0\n", "6.0\n"]
+    """A file would hold copies of a script's classes, and a kernel compiled anew would refuse a copied named tuple."""
+    outputs = [printed(SCRIPT.replace("ADDED", added), tmp_path) for added in ("1.0", "2.0", "2.0")]
+    assert outputs == [f"{total} True\ncaught\n" for total in (5.0, 6.0, 6.0)]
 
 
 TALKING = """
