@@ -103,7 +103,9 @@ def test_a_card_has_the_cost_of_privacy_or_the_headline() -> None:
     assert "## The best at \u03b5 \u2264 1\n\nThe best regret per episode of all cells within the budget.\n" in text
     assert "* **Central, \u03b4 \u2264 10\u207b\u2076**: 0.0997 [0.0777, 0.128] regret per episode\n" in text
     zero = [0.0, 0.0, 0.0]
-    assert "regret against no privacy, where it learned less\n" in page([report_cell(zero), report_cell(LOW, "none")])
+    assert "regret against no privacy; the run without privacy learned less\n" in page(
+        [report_cell(zero), report_cell(LOW, "none")]
+    )
 
 
 def test_claims_are_counted_by_verdict_with_the_factors_of_those_that_fail() -> None:
