@@ -38,8 +38,11 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = 
     except ValueError as error:
         raise UserError(f"env: {error}") from None
     if spec is None:
-        remedy = "call gymnasium.register for its class, and pass the id"
-        raise broken_rule("env", "must be registered with Gymnasium", f"a {type(env).__name__}", remedy)
+        got = f"the class {env.__name__}" if isinstance(env, type) else f"an object of {type(env).__name__}"
+        raise UserError(
+            f"env: must be an id or an environment registered with Gymnasium, got {got}; call gymnasium.register for "
+            "its class, and pass the id"
+        )
     if getattr(spec, "additional_wrappers", ()):
         raise broken_rule("env", "must have no wrappers: a table knows none", repr(env), "pass env.unwrapped")
     length = spec.max_episode_steps if horizon is None else horizon

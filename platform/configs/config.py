@@ -170,7 +170,7 @@ def set_value(config: dict[str, Any], keys: Sequence[str], value: object, source
         if not isinstance(below, dict):
             raise broken_rule(source, f"{here} must be a mapping to have keys", below, f"set {here} itself")
         if GRID in below:
-            raise broken_rule(source, f"{here} must not be a grid to have keys", below, f"set {here} itself")
+            raise broken_rule(source, f"{here} is a grid and must be set as a whole", below, f"set {here} itself")
         place = below
     place[keys[-1]] = copy.deepcopy(value)
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import pandas as pd
@@ -181,7 +180,8 @@ class CellFolder:
         except (OSError, ValueError, KeyError, TypeError) as error:
             if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
                 raise  # The files may be intact but unreachable. Pyarrow's errors about content have no errno.
-            cause = shorten(f"{type(error).__name__}: {error}", _LONGEST_CAUSE, placeholder=" ...")
+            cause = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            cause = cause if len(cause) <= _LONGEST_CAUSE else f"{cause[: _LONGEST_CAUSE - 3]}..."
             raise DamagedCellError(self.path, cause) from error
 
     def made_by(self) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 import yaml
 
 from dprl.platform.configs.experiment import NOT_OF_NOISE
-from dprl.platform.errors import UserError, broken_rule, first_line
+from dprl.platform.errors import UserError, broken_rule, first_line, shown
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.home import home_folder
 from dprl.platform.results.layout import sweep_layout
@@ -73,7 +73,7 @@ def certificates_in(source: CertificateSource) -> dict[str, Mapping[str, Any]]:
     except OSError as error:
         raise broken_rule("CERT", f"cannot be read ({error.strerror})", str(source), remedy) from None
     except (ValueError, RecursionError) as error:
-        rule = f"must be valid JSON ({first_line(error)})"
+        rule = f"must be valid JSON with each field once ({first_line(error)})"
         raise broken_rule("CERT", rule, str(source), f"{remedy}, or restore the file") from None
     if not isinstance(found, list):
         return {str(source): found}
@@ -84,10 +84,11 @@ def certificates_in(source: CertificateSource) -> dict[str, Mapping[str, Any]]:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a mapping; raise ValueError for a repeated key, because another reader may use the other value."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"{next(key for key in keys if keys.count(key) > 1)!r} is stated twice")
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"{shown(key)} is stated more than once")
+        found[key] = value
     return found
 
 

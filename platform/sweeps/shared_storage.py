@@ -18,7 +18,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from dprl.platform.errors import UserError, broken_rule
+from dprl.platform.errors import UserError, broken_rule, shortened
 from dprl.privacy import source_digest
 
 _ANSWER_SECONDS = 180.0
@@ -74,7 +74,7 @@ def _views(file: Path) -> Iterator[tuple[str, NodeView | None]]:
             view = None
         except RayError as error:
             reason = next((line for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)
-            rule = f"node {node} must be able to run dprl, got {reason.strip()}"
+            rule = f"node {node} must be able to run dprl, got {shortened(reason.strip())}"
             raise UserError(f"address: {rule}; install dprl there, or use `dprl submit`") from None
         yield node, view
 

@@ -157,7 +157,8 @@ def test_gymnasium_environments_are_those_of_yaml(capsys: pytest.CaptureFixture[
         dprl.from_gymnasium("CliffWalking-v1")
     unregistered: Any = type(made.unwrapped)()
     with pytest.raises(
-        dprl.UserError, match=r"^env: must be registered with Gymnasium, got .*; call gymnasium\.register"
+        dprl.UserError,
+        match=r"^env: must be an id or an environment registered .*, got an object of .*; call gymnasium\.register",
     ):
         dprl.from_gymnasium(unregistered, horizon=3)
     with pytest.raises(dprl.UserError, match=r"^env: must have no wrappers"):

@@ -329,12 +329,12 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
     "set to nothing": (["run", "try.yaml", "--set", "episodes="], ["episodes: must be a whole number, got None"]),
     "set below a grid in a joint grid": (
         ["run", "joint.yaml", "--set", "privacy.epsilon=5"],
-        ["--set privacy.epsilon: privacy must not be a grid to have keys, got "],
+        ["--set privacy.epsilon: privacy is a grid and must be set as a whole, got ", "; set privacy itself"],
     ),
     "set in a joint grid without end": (["run", "endless.yaml", "--set", "privacy.epsilon=5"], ["nested"]),
     "set below a grid": (
         ["run", "grid.yaml", "--set", "privacy.epsilon=5"],
-        ["--set privacy.epsilon: privacy must not be a grid to have keys, got "],
+        ["--set privacy.epsilon: privacy is a grid and must be set as a whole, got ", "; set privacy itself"],
     ),
     "seeds not a number": (
         ["run", "try.yaml", "--seeds", "many"],

@@ -70,8 +70,11 @@ def test_a_plan_is_the_certificate_of_its_noise(capsys: pytest.CaptureFixture[st
         ([*PLAN, "--model", "jpd"], "privacy.model: must be a registered name, got 'jpd'; did you mean 'jdp'"),
         (["verify", "missing.json"], r"CERT: file not found, got 'missing.json'; name a certificate.json"),
         (["verify", "."], r"CERT: certificate.json not found, got '\.'"),
-        (["verify", "broken.json"], r"CERT: must be valid JSON \(Expecting .* line 1 .*\), got 'broken.json'"),
-        (["verify", "twice.json"], r"CERT: must be valid JSON \('.*' is stated twice\), got 'twice.json'"),
+        (["verify", "broken.json"], r"CERT: must be valid JSON .* \(Expecting .* line 1 .*\), got 'broken.json'"),
+        (
+            ["verify", "twice.json"],
+            r"CERT: must be valid JSON with each field once \('.*' is stated more than once\), got 'twice.json'",
+        ),
         (["verify", "empty.json"], "CERT: must contain at least one certificate, got 'empty.json'"),
         (["verify", "typed.json"], "typed.json: a certificate must have all fields .*, got an invalid value"),
         (["verify", "list.json"], r"list.json\[0\]: a certificate must be a mapping"),
