@@ -190,11 +190,11 @@ def test_a_state_of_other_noise_is_refused(name: str) -> None:
 
 @TRUST
 def test_noise_of_the_operating_system_does_not_come_again(name: str, kind: str) -> None:
-    """Only the noise differs; without noise, two runs of one seed are equal."""
-    runs = [learner(name, kind, noise=NoiseConfig(entropy="os")) for _ in range(2)]
+    """Only the noise differs; without noise, runs of one seed are equal. A few bits may be so once, not six times."""
+    runs = [learner(name, kind, noise=NoiseConfig(entropy="os")) for _ in range(7)]
     for run in runs:
         run.learn(K)
-    assert same_state(runs[0]._arrays(), runs[1]._arrays()) == kind.startswith("none")
+    assert all(same_state(runs[0]._arrays(), run._arrays()) for run in runs[1:]) == kind.startswith("none")
     with pytest.raises(LedgerError, match="its noise must stay secret"):
         runs[0].state_dict()
 
