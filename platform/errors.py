@@ -74,9 +74,9 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
-def shortened(text: str) -> str:
-    """Return `text`, cut to 60 characters."""
-    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
+def shortened(text: str, most: int = _LONGEST_VALUE) -> str:
+    """Return `text`, cut to `most` characters."""
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def print_error(line: str) -> None:

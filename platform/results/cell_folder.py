@@ -14,7 +14,7 @@ import pandas as pd
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.errors import UserError, shown
+from dprl.platform.errors import UserError, shortened, shown
 from dprl.privacy.certificate import SCHEMA
 from dprl.privacy.certificate_json import checksum
 
@@ -180,8 +180,7 @@ class CellFolder:
         except (OSError, ValueError, KeyError, TypeError) as error:
             if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
                 raise  # The files may be intact but unreachable. Pyarrow's errors about content have no errno.
-            cause = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            cause = cause if len(cause) <= _LONGEST_CAUSE else f"{cause[: _LONGEST_CAUSE - 3]}..."
+            cause = shortened(f"{type(error).__name__}: {' '.join(str(error).split())}", _LONGEST_CAUSE)
             raise DamagedCellError(self.path, cause) from error
 
     def made_by(self) -> str:

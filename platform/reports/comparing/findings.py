@@ -107,12 +107,13 @@ class Finding:
         return found
 
     @property
-    def free_run_is_worse(self) -> bool:
-        """Whether the run without privacy is worse, judged by the interval of the cost."""
+    def cost_remark(self) -> str:
+        """A remark if all of the cost's interval says that the run without privacy is the worse one, else ''."""
         if self.cost is None or self.group.metric is None:
-            return False
+            return ""
         equal = 1.0 if self.cost.scale == "log" else 0.0
-        return self.cost.upper < equal if self.group.metric.better == "low" else self.cost.lower > equal
+        worse = self.cost.upper < equal if self.group.metric.better == "low" else self.cost.lower > equal
+        return "; the run without privacy learned less" if worse else ""
 
     @property
     def place(self) -> int:

@@ -260,8 +260,7 @@ def _clause(each: Finding, *, named: bool) -> str:
         return text + other_clipping(each)
     metric = each.group.metric.label if each.group.metric is not None else ""
     ratio = f"{_times(cost.value)}{_interval(cost)} its {metric} without privacy"
-    less = "; the run without privacy learned less" if each.free_run_is_worse else ""
-    return f"{text}, {ratio if cost.scale == 'log' else _difference(each, cost)}{less}"
+    return f"{text}, {ratio if cost.scale == 'log' else _difference(each, cost)}{each.cost_remark}"
 
 
 def far_below_budget(each: Finding) -> str:

@@ -102,7 +102,7 @@ class BudgetTables:
         ]
         if cost is not None:
             sub = f"the {word} without privacy" if cost.scale == "log" else f"{word} against no privacy"
-            sub += "; the run without privacy learned less" if finding.free_run_is_worse else ""
+            sub += finding.cost_remark
             rows.append((word, with_grey_interval(value)))
         rows += [(short_title(other, self.groups), text) for other in others if (text := _elsewhere(other, finding))]
         rows += [

@@ -271,7 +271,9 @@ def test_one_algorithm_is_reported_by_what_privacy_costs() -> None:
     assert heading([group]) == expected
 
 
-@pytest.mark.parametrize(("free", "less"), [(HIGH, True), (FREE, False), ([1.0, 50.0, 900.0], False)])
+@pytest.mark.parametrize(
+    ("free", "less"), [(HIGH, True), (FREE, False), ([1.0, 50.0, 900.0], False), (HIGH[:2], False)]
+)
 def test_a_run_without_privacy_that_is_worse_is_said_to_have_learned_less(free: list[float], less: bool) -> None:
     group, _ = found(report_cell(LOW), report_cell(free, "none"))
     assert ("its regret without privacy; the run without privacy learned less (" in lead([group])[0]) == less
