@@ -190,11 +190,14 @@ def test_a_state_of_other_noise_is_refused(name: str) -> None:
 
 @TRUST
 def test_noise_of_the_operating_system_does_not_come_again(name: str, kind: str) -> None:
-    """Only the noise differs; without noise, runs of one seed are equal. A few bits may be so once, not six times."""
-    runs = [learner(name, kind, noise=NoiseConfig(entropy="os")) for _ in range(7)]
+    """Only the noise differs; without noise, two runs of one seed are equal.
+
+    False alarms: with K episodes, shuffled bits gave 70 of 44,850 pairs of runs equal sums; with 4 K, none.
+    """
+    runs = [learner(name, kind, episodes=4 * K, noise=NoiseConfig(entropy="os")) for _ in range(2)]
     for run in runs:
-        run.learn(K)
-    assert all(same_state(runs[0]._arrays(), run._arrays()) for run in runs[1:]) == kind.startswith("none")
+        run.learn(4 * K)
+    assert same_state(runs[0]._arrays(), runs[1]._arrays()) == kind.startswith("none")
     with pytest.raises(LedgerError, match="its noise must stay secret"):
         runs[0].state_dict()
 

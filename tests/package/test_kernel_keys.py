@@ -193,18 +193,8 @@ def test_types_are_told_by_the_fields_of_named_tuples(monkeypatch: pytest.Monkey
     assert str(kinds[0]) == str(kinds[1])
     assert None not in texts
     assert texts[0] != texts[1]
-    others = [
-        1,
-        1.0,
-        True,
-        None,
-        (1, 2),
-        (1, 2.0),
-        np.zeros(2),
-        np.zeros((2, 2)),
-        np.zeros((2, 2)).T,
-        np.zeros(2, "f4"),
-    ]
-    texts = [type_text(typeof(other)) for other in others]
-    assert len(set(texts) - {None}) == len(others)
+    kinds = [typeof(one) for one in (1, 1.0, True, None, (1, 2), (1, 2.0))]
+    kinds += [typeof(one) for one in (np.zeros(2), np.zeros((2, 2)), np.zeros((2, 2)).T, np.zeros(2, "f4"))]
+    texts = [type_text(kind) for kind in kinds]
+    assert len(set(texts) - {None}) == len(kinds)
     assert type_text(typeof(roll_out)) is None  # its text is an address
