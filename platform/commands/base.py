@@ -64,7 +64,7 @@ def whole_number(flag: str, text: str, bounds: tuple[int, int], remedy: str) -> 
     """Return the whole number in `text`, e.g. '40' or '1e5'. Raises UserError outside the bounds."""
     least, most = bounds
     try:
-        value = float(text)
+        value = math.nan if "_" in text else float(text)
     except ValueError:
         value = math.nan
     if not (value.is_integer() and least <= value <= most):

@@ -6,75 +6,18 @@ import copy
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
-
-import yaml
+from typing import Any
 
 from dprl.envs import LoggedEpisodes
 from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
-from dprl.platform.configs.grid import GRID, alternatives_with, expand, require_few_values
+from dprl.platform.configs.grid import GRID, alternatives_with, expand
+from dprl.platform.configs.yaml_text import read_yaml
 from dprl.platform.errors import UserError, broken_rule, nearest, shortened, shown, suggestion
 from dprl.platform.plugins import load_plugins, require_digested_modules
 from dprl.platform.program import command
 from dprl.plugins import plugin_files
 
 _SUFFIXES = (".yaml", ".yml")
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """YAML 1.2 scalars (1e-6 is a number; 'no', 12:30 and dates are text), no tags, and no key twice in a mapping."""
-
-    # PyYAML looks this up on the class; its type stubs declare it on the instance.
-    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}  # type: ignore[misc]
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose a node. A tag is an error: values need none, and PyYAML fails on `!!bool x` with a traceback."""
-        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        if getattr(event, "tag", None) is not None:
-            raise yaml.MarkedYAMLError(problem=f"the tag {event.tag!r}", problem_mark=event.start_mark)
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Construct a mapping; a repeated key is an error, although PyYAML would keep the last value."""
-        seen: set[object] = set()
-        for key_node, _ in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                continue
-            if key_node.value in seen:
-                line = key_node.start_mark.line + 1
-                raise UserError(f"line {line}: every key may appear once, got {key_node.value!r} twice; remove one")
-            seen.add(key_node.value)
-        return dict(super().construct_mapping(node, deep=deep))
-
-
-for _tag, _pattern, _first in (
-    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
-    ("null", r"^(?:~|null|Null|NULL|)$", "~nN\0"),
-    ("int", r"^[-+]?[0-9][0-9_]*$", "-+0123456789"),
-    ("float", r"^[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?$", "-+0123456789."),
-    ("float", r"^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$", "-+."),
-    ("merge", r"^<<$", "<"),
-):
-    _StrictLoader.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list(_first) + [""] * (_tag == "null")
-    )
-
-
-def _parse(text: str, source: str) -> object:
-    """Return the value of the YAML `text`."""
-    try:
-        parsed: object = yaml.load(text, Loader=_StrictLoader)
-        require_few_values(parsed)
-        return parsed
-    except UserError as error:
-        raise UserError(f"{source}: {error}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" (line {mark.line + 1})" if mark is not None else ""
-        problem = getattr(error, "problem", None) or type(error).__name__
-        raise UserError(
-            f"{source}: must be YAML, got {problem}{where}; check indentation, colons and brackets"
-        ) from None
 
 
 def _config_folders() -> list[Path]:
@@ -127,7 +70,7 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, An
         raise UserError(
             f"{path}: a config must be a readable file, got '{error.strerror}'; check its permissions"
         ) from None
-    raw = _parse(text, str(path))
+    raw = read_yaml(text, str(path))
     if raw is None:
         raise UserError(
             f"{path}: a config must be a mapping, got an empty file; start from one of `{command('list', 'configs')}`"
@@ -153,7 +96,7 @@ def apply_override(raw: dict[str, Any], override: str) -> None:
     keys, dotted = dotted.strip().split("."), shortened(dotted)
     if not equals or not all(keys):
         raise broken_rule("--set", "must be path=value", override, "write e.g. --set privacy.epsilon=2")
-    value = _parse(text, f"--set {dotted}")
+    value = read_yaml(text, f"--set {dotted}")
     for config in alternatives_with(raw, keys[0]) or [raw]:
         set_value(config, keys, value, f"--set {dotted}")
 

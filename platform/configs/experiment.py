@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmConfig, Metric
 from dprl.envs import ENVIRONMENTS, Env, EnvConfig, LoggedEpisodes
 from dprl.platform.configs.sections import (
@@ -26,6 +24,7 @@ from dprl.platform.configs.sections import (
 )
 from dprl.platform.configs.trust_models import check_model, example_for
 from dprl.platform.configs.varying import needed_keys, varies
+from dprl.platform.configs.yaml_text import write_yaml
 from dprl.platform.errors import UserError, broken_rule, shortened, shown
 from dprl.platform.plugins import PLUGIN_ERRORS, digest_of_parts
 from dprl.privacy import TRUST_MODELS, Certificate, Journal, NoiseConfig, Privatizer, Streams
@@ -126,7 +125,7 @@ class Experiment:
             mapping["label"] = self.label
         if self.memory is not None:
             mapping["memory"] = self.memory
-        return yaml.safe_dump(mapping, sort_keys=False, default_flow_style=None, allow_unicode=True)
+        return write_yaml(mapping)
 
     def parameters(self) -> dict[str, Scalar]:
         """Return every setting under its dotted path in the config file, without the name."""

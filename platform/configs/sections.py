@@ -154,6 +154,8 @@ def _number_remedy(value: object) -> str:
         return "write a plain number"
     if isinstance(value, str) and not math.isfinite(number):
         return "give a finite number"
+    if isinstance(value, str) and "_" in value:
+        return f"write {value.replace('_', '')}"
     return "write it without quotes" if isinstance(value, str) else "write a plain number"
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from dprl.platform.configs.experiment import NOT_OF_NOISE
+from dprl.platform.configs.yaml_text import read_yaml
 from dprl.platform.errors import UserError, broken_rule, first_line, shown
-from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
+from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.home import home_folder
 from dprl.platform.results.layout import sweep_layout
 from dprl.privacy import Certificate, LedgerError
@@ -141,10 +141,10 @@ def _noise_of(cell: CellFolder, path: str) -> str:
     The settings are read as text, because the plugins of the cell may be missing here. Raises UserError.
     """
     try:
-        settings = yaml.safe_load(cell.experiment_file.read_text(encoding="utf-8"))
+        settings: Any = read_yaml(cell.experiment_file.read_text(encoding="utf-8"), path)
         settings["algorithm"].pop("label", None)
         told = {key: value for key, value in settings.items() if key not in NOT_OF_NOISE}
         return json.dumps([told, cell.versions().get("source_digest")], sort_keys=True, default=str)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError, DamagedCellError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, UserError):
         rule = f"must have a valid {cell.experiment_file.name} and {cell.versions_file.name} beside it"
         raise broken_rule("CERT", rule, path, "restore the folder of the cell") from None

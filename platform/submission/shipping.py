@@ -11,8 +11,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from dprl.platform.configs.yaml_text import write_yaml
 from dprl.platform.errors import UserError
 from dprl.plugins import VARIABLE, imported_packages, is_module_name, package_files, package_of, plugin_files
 from dprl.sources import is_installed
@@ -45,7 +44,7 @@ def pack(config: Mapping[str, Any], into: Path, modules: Collection[str] = ()) -
     for source in own.glob("*.py"):
         shutil.copyfile(source, code / source.name)
     job.mkdir()
-    (job / CONFIG_FILE).write_text(yaml.safe_dump(dict(config), sort_keys=False), encoding="utf-8")
+    (job / CONFIG_FILE).write_text(write_yaml(dict(config)), encoding="utf-8")
     _write_metadata(job)
     _copy_plugins(job)
     _copy_modules(modules, job)

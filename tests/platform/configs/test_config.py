@@ -14,6 +14,7 @@ from dprl.envs import ENVIRONMENTS
 from dprl.platform.configs.config import apply_override, config_files, load_cells, read_config
 from dprl.platform.configs.experiment import read_experiment, varying_keys
 from dprl.platform.configs.grid import expand
+from dprl.platform.configs.yaml_text import read_yaml, write_yaml
 from dprl.platform.errors import UserError
 from dprl.privacy import TRUST_MODELS
 
@@ -45,7 +46,7 @@ def write(folder: Path, text: str, name: str = "try.yaml") -> Path:
     return file
 
 
-@pytest.mark.parametrize("text", ["100000", "1e5", "1.0e+5", "100_000", "100000.0"])
+@pytest.mark.parametrize("text", ["100000", "1e5", "1.0e+5", "0100000", "100000.0"])
 def test_whole_numbers_may_be_written_in_any_way(tmp_path: Path, text: str) -> None:
     file = write(tmp_path, yaml.safe_dump(BASE).replace("episodes: 100", f"episodes: {text}"))
     (cell,) = load_cells(file)
@@ -53,15 +54,37 @@ def test_whole_numbers_may_be_written_in_any_way(tmp_path: Path, text: str) -> N
     assert isinstance(cell.episodes, int)
 
 
-@pytest.mark.parametrize(("text", "value"), [("1e-6", 1e-6), ("1E-6", 1e-6), (".5", 0.5), ("2", 2.0), ("-0.0", 0.0)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("1e-6", 1e-6), ("1E-6", 1e-6), (".5", 0.5), ("2", 2.0), ("-0.0", 0.0), ("010", 10)]
+)
 def test_numbers_need_no_decimal_point(tmp_path: Path, text: str, value: float) -> None:
     raw = read_config(write(tmp_path, f"name: x\nvalue: {text}\n"))
     assert raw["value"] == value
 
 
-@pytest.mark.parametrize("text", ["no", "off", "12:30", "2026-01-01", "0x10", "none", "="])
+@pytest.mark.parametrize("text", ["no", "off", "12:30", "2026-01-01", "0x10", "none", "=", "1_0", "1_0.5", "0o10"])
 def test_words_that_yaml_1_1_would_change_stay_text(tmp_path: Path, text: str) -> None:
     assert read_config(write(tmp_path, f"value: {text}\n"))["value"] == text
+
+
+@pytest.mark.parametrize(("text", "value"), [("08", 8), ("010", 10), ("0010", 10)])
+def test_leading_zeros_change_no_number(tmp_path: Path, text: str, value: int) -> None:
+    file = write(tmp_path, yaml.safe_dump(BASE).replace("epsilon: 1.0", f"epsilon: {text}"))
+    overrides = [f"seeds={text}", f"env.horizon={{grid_search: [4, {text}]}}"]
+    cells = load_cells(file, overrides)
+    assert [(cell.privacy.epsilon, cell.seeds, cell.env.horizon) for cell in cells] == [
+        (value, value, 4),
+        (value, value, value),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["08", "1e5", "010", "1_0", "no", "yes", "12:30", "2026-01-01", "0o10", ".5", "~", "="]
+)
+def test_text_is_written_so_that_any_reader_of_yaml_takes_it_for_text(text: str) -> None:
+    written = write_yaml({"label": text, "section": {"values": [text]}})
+    assert read_yaml(written, "written") == {"label": text, "section": {"values": [text]}}
+    assert yaml.safe_load(written)["label"] == text
 
 
 def test_anchors_and_merges_work(tmp_path: Path) -> None:

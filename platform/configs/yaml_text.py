@@ -1,0 +1,94 @@
+"""Strict reader and writer of YAML 1.2."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+import yaml
+
+from dprl.platform.configs.grid import require_few_values
+from dprl.platform.errors import UserError
+
+
+class _Loader(yaml.SafeLoader):
+    """Scalars of YAML 1.2, no tags, and no key twice in a mapping.
+
+    1e-6 is a number, 010 is ten; 'no', 1_000, 0o10, 12:30 and dates are text. YAML 1.1, PyYAML's own, differs in all.
+    """
+
+    # PyYAML looks this up on the class; its type stubs declare it on the instance.
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}  # type: ignore[misc]
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Compose a node. A tag is an error: values need none, and PyYAML fails on `!!bool x` with a traceback."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "tag", None) is not None:
+            raise yaml.MarkedYAMLError(problem=f"the tag {event.tag!r}", problem_mark=event.start_mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Construct a mapping; a repeated key is an error, although PyYAML would keep the last value."""
+        seen: set[object] = set()
+        for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                continue
+            if key_node.value in seen:
+                line = key_node.start_mark.line + 1
+                raise UserError(f"line {line}: every key may appear once, got {key_node.value!r} twice; remove one")
+            seen.add(key_node.value)
+        return dict(super().construct_mapping(node, deep=deep))
+
+    def construct_decimal(self, node: yaml.ScalarNode) -> int:
+        """Return a whole number in base ten; PyYAML would read leading zeros as base eight."""
+        try:
+            return int(node.value)
+        except ValueError:  # Python's limit is 4,300 digits
+            raise yaml.MarkedYAMLError(problem="a number with too many digits", problem_mark=node.start_mark) from None
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes text that `_Loader` or a reader of YAML 1.1 would take for a number, a truth value or a date."""
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_decimal)
+for _tag, _pattern, _first in (
+    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    ("null", r"^(?:~|null|Null|NULL|)$", "~nN\0"),
+    ("int", r"^[-+]?[0-9]+$", "-+0123456789"),
+    ("float", r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", "-+0123456789."),
+    ("float", r"^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$", "-+."),
+    ("merge", r"^<<$", "<"),
+):
+    for _either in (_Loader, _Dumper):
+        _either.add_implicit_resolver(
+            f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), [*_first, *[""] * (_tag == "null")]
+        )
+
+
+def read_yaml(text: str, source: str) -> object:
+    """Return the value of a YAML text; `source` names the text in messages.
+
+    >>> read_yaml("{a: 010, b: 1e-6, c: 1_0, d: no}", "example.yaml")
+    {'a': 10, 'b': 1e-06, 'c': '1_0', 'd': 'no'}
+
+    Raises UserError.
+    """
+    try:
+        parsed: object = yaml.load(text, Loader=_Loader)
+        require_few_values(parsed)
+        return parsed
+    except UserError as error:
+        raise UserError(f"{source}: {error}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 1})" if mark is not None else ""
+        problem = getattr(error, "problem", None) or type(error).__name__
+        raise UserError(
+            f"{source}: must be YAML, got {problem}{where}; check indentation, colons and brackets"
+        ) from None
+
+
+def write_yaml(mapping: dict[str, Any]) -> str:
+    """Return a mapping of plain values as YAML; mappings without others in them take one line."""
+    return str(yaml.dump(mapping, Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True))
