@@ -139,8 +139,11 @@ class Experiment:
 
     @property
     def digest(self) -> str:
-        """12 hex digits that name the cell: its settings without the name, and the sources of its noise."""
-        return _hash({**self.as_mapping(), "name": None, "sources": self.sources})
+        """12 hex digits that name the cell: its settings without the name, and the sources of its noise.
+
+        The first one is c: readers of tables would take 123456789012 and 1234e5678901 for numbers.
+        """
+        return f"c{_hash({**self.as_mapping(), 'name': None, 'sources': self.sources})[1:]}"
 
     @property
     def streams_context(self) -> str:

@@ -180,10 +180,11 @@ class SweepLayout:
         return found
 
     def summary(self) -> pd.DataFrame:
-        """Read the summary of a sweep. Raises UserError for a missing or damaged file."""
+        """Read the summary of a sweep, without cells that are gone. Raises UserError for a missing or damaged file."""
         try:
             # An empty field is the only missing value: 'none' and 'None' are words.
-            found = pd.read_csv(self.summary_file, keep_default_na=False, na_values=[""], dtype={"cell": str})
+            words = dict.fromkeys(("cell", "label", "cell_label", "algorithm_label"), str)
+            found = pd.read_csv(self.summary_file, keep_default_na=False, na_values=[""], dtype=words)
             gaps = found[["cell", "episodes", "seeds", "verdict"]].isna().to_numpy().any()
             damage = "rows with missing fields" if gaps else ""
         except FileNotFoundError:
@@ -194,7 +195,8 @@ class SweepLayout:
         if damage:
             rule, remedy = "must have one row per finished cell", "delete it and repeat the sweep, which writes it"
             raise broken_rule(str(self.summary_file), rule, damage, remedy)
-        return found
+        there = [CellFolder(self.cell_folder(digest)).finished for digest in found["cell"]]
+        return found[there].reset_index(drop=True)
 
     def status(self) -> SweepStatus:
         """The status as last written; if there is none, only the command that names the sweep."""

@@ -257,10 +257,13 @@ class _Sweep:
     def _take_over(self, grid: Grid, todo: Sequence[SweepCell]) -> None:
         """Write the sweep's grid and, with --fresh, delete the cells of earlier calls.
 
+        Tables with rows of cells that run again are removed before the cells: a kill in between must not leave them.
         Called after all checks have passed. Raises UserError if the folder cannot be written.
         """
         with _writing(self.layout):
             grid.write(self.layout.grid_file)
+            if self.options.fresh or any(cell.folder.finished for cell in todo):
+                self.files.remove_tables()
             if self.options.fresh:
                 deleted = self.layout.delete_cells()
                 self.display.say(f"starting afresh: {counted(deleted, 'cell')} of earlier calls deleted")

@@ -46,6 +46,13 @@ class SweepFiles:
                 self.read(cell)
         return pd.DataFrame([self._rows[cell.digest] for cell in finished])
 
+    def remove_tables(self) -> None:
+        """Remove the table and the report of earlier calls."""
+        from dprl.platform.reports.pages.writing import remove_report  # noqa: PLC0415 - see `_write_report`
+
+        self.layout.summary_file.unlink(missing_ok=True)
+        remove_report(self.layout.folder)
+
     def write(self, summary: pd.DataFrame, command: str) -> list[Path]:
         """Write the table, then the report with its figures; return the files, the table first, the page second."""
         table = summary.drop(columns=SECONDS).to_csv(index=False)

@@ -30,6 +30,7 @@ from dprl.platform.results.sweep_identity import Stages
 
 _MOST_NAMED = 6
 """Maximum of unfinished cells named on a page."""
+_PAGE, _TABLES = "report.html", ("report.csv", "report.parquet", "comparisons.csv")
 _FIGURES_FILE = "report_figures.json"
 """List of a report's figures, so that the next report in the same folder removes these files and no others."""
 
@@ -99,11 +100,10 @@ class SweepReport:
         figures = {chart.name: chart_files(chart) for chart in charts}
         content = replace(self._content(charts, command, title), certificates=self._certificates(folder))
         frame = cell_frame(self.groups)
+        rows, comparisons = frame.to_csv(index=False), comparison_frame(self.groups).to_csv(index=False)
         files: dict[str, bytes] = {
-            "report.html": html(*content.document(), content.names.shades).encode(),
-            "report.csv": frame.to_csv(index=False).encode(),
-            "report.parquet": _parquet(frame),
-            "comparisons.csv": comparison_frame(self.groups).to_csv(index=False).encode(),
+            _PAGE: html(*content.document(), content.names.shades).encode(),
+            **dict(zip(_TABLES, (rows.encode(), _parquet(frame), comparisons.encode()), strict=True)),
             **{file: data for drawn in figures.values() for file, data in drawn.items()},
         }
         for old in _figures_before(folder) - files.keys():
@@ -183,6 +183,12 @@ def _check_stages(layout: SweepLayout, cells: Sequence[ReportCell], stages: Stag
         rule = f"must have at most {stages.seeds * stages.most} seeds a cell of {layout.name}, as --adaptive adds"
         again = "run it again without a grid over seed, or without --adaptive"
         raise broken_rule("SWEEP", rule, most, again)
+
+
+def remove_report(folder: Path) -> None:
+    """Remove the page, tables and figures of a report in `folder`, and nothing else."""
+    for name in [_PAGE, *_TABLES, *_figures_before(folder), _FIGURES_FILE]:
+        (folder / name).unlink(missing_ok=True)
 
 
 def _figures_before(folder: Path) -> set[str]:

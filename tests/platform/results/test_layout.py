@@ -9,6 +9,7 @@ import pytest
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
 from dprl.platform.results import layout as layouts
+from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.layout import SweepLayout, SweepStatus
 
 
@@ -46,11 +47,15 @@ def test_a_sweep_that_was_killed_has_no_summary_yet(tmp_path: Path) -> None:
         SweepLayout(tmp_path, "killed").summary()
 
 
-def test_words_for_nothing_in_a_summary_are_words(tmp_path: Path) -> None:
+@pytest.mark.parametrize("labels", [["NA", "None", ""], ["08", "010", "1e5"]])
+def test_labels_in_a_summary_are_words(tmp_path: Path, labels: list[str]) -> None:
     sweep = SweepLayout(tmp_path, "smoke")
-    sweep.folder.mkdir(parents=True)
-    sweep.summary_file.write_text(f"{HEAD}NA,b,9,3,holds\nNone,c,9,3,holds\n,d,9,3,holds\n")
-    assert sweep.summary()["label"].fillna("").tolist() == ["NA", "None", ""]
+    for cell in "bcd":
+        CellFolder(sweep.cell_folder(cell)).path.mkdir(parents=True)
+        CellFolder(sweep.cell_folder(cell)).marker_file.touch()
+    rows = [f"{label},{cell},9,3,holds\n" for label, cell in zip(labels, "bcd", strict=True)]
+    sweep.summary_file.write_text(HEAD + "".join(rows))
+    assert sweep.summary()["label"].fillna("").tolist() == labels
 
 
 def test_a_cell_that_someone_writes_is_not_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

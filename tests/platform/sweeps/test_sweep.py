@@ -15,6 +15,7 @@ import pytest
 import yaml
 from mlflow.tracking import MlflowClient
 
+from dprl.platform.api import load
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
@@ -23,6 +24,7 @@ from dprl.platform.results.layout import SweepLayout
 from dprl.platform.sweeps.execution import LockedCell, run_in_process
 from dprl.platform.sweeps.executor import Executor
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
+from dprl.platform.sweeps.sweep_files import SweepFiles
 from dprl.platform.tracking.store import TrackingError
 from tests.platform.processes import mlflow_runs
 
@@ -193,6 +195,34 @@ def test_fresh_deletes_the_cells_of_this_sweep_and_nothing_else(tmp_path: Path) 
     assert mine.is_dir()
     assert elsewhere.is_dir()
     assert other_stamps == {file: file.stat().st_mtime_ns for file in other_stamps}
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_no_table_shows_a_cell_that_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: bool) -> None:
+    """Whatever ends the call: a kill writes nothing at all."""
+    cells, home = cells_of(tmp_path), tmp_path / "home"
+    (folder := run_sweep(cells, options(home)).folder).joinpath("notes.csv").write_text("mine")
+    (layout := SweepLayout(home, "small")).cells(cells)[0].folder.records_file.write_bytes(b"damaged")
+    assert {"summary.csv", "report.html", "report.csv"} <= {file.name for file in folder.iterdir()}
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LockedCell, "advance", killed)
+    monkeypatch.setattr(SweepFiles, "write", lambda *_: [])
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(cells, options(home, fresh=fresh))
+    left = {file.name for file in folder.iterdir() if file.is_file()}
+    assert left == {"grid.json", "notes.csv", "status.json", "sweep_id"}
+    assert len(layout.finished_cells()) == (0 if fresh else 1)
+
+
+def test_the_table_forgets_cells_that_were_deleted_by_hand(tmp_path: Path) -> None:
+    cells = cells_of(tmp_path)
+    run_sweep(cells, options(tmp_path / "home"))
+    layout = SweepLayout(tmp_path / "home", "small")
+    shutil.rmtree(layout.cell_folder(cells[0].digest))
+    assert load(layout.folder).frame["cell"].tolist() == [cells[1].digest]
 
 
 def test_two_sweeps_of_one_name_do_not_run_at_once(tmp_path: Path) -> None:
