@@ -14,23 +14,22 @@ from dprl.algorithms.base import SATURATED, Float64Array, Int64Array, Metric
 from dprl.algorithms.offline_vi import OfflineTables, PessimisticVIConfig, plan
 from dprl.algorithms.tabular import learning_loop
 from dprl.algorithms.tabular.lower_bounds import LOWER_BOUND
-from dprl.algorithms.tabular.simulator import EpisodeBuffer, episode_buffer, write_visits
+from dprl.algorithms.tabular.simulator import N_FAMILIES, EpisodeBuffer, episode_buffer
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import Env, LoggedEpisodes
 from dprl.privacy import CountPrivatizer, PrivacyConfig, Streams
-
-_REWARDS = 2
 
 
 @shows_numbers
 class _LoggedUsers(NamedTuple):
     """Users of a file for compiled loops; only `play_logged` may read their rows.
 
-    states int64[N, H+1], actions int64[N, H], rewards float64[N, H]: user k's episode is row k - 1; shape: S, A;
-    start float64[S]: distribution of the first state; episodes: K = N + 1; device: a user's.
+    states int64[N, H+1], next_states and actions int64[N, H], rewards float64[N, H]: user k's episode is row k - 1;
+    shape: S, A; start float64[S]: distribution of the first state; episodes: K = N + 1; device: a user's.
     """
 
     states: Int64Array
+    next_states: Int64Array
     actions: Int64Array
     rewards: Float64Array
     shape: tuple[int, int]
@@ -45,13 +44,18 @@ class _LoggedUsers(NamedTuple):
 
 @no_alloc_kernel
 def play_logged(users: _LoggedUsers, policy: Float64Array, user: int) -> None:  # noqa: ARG001 - the loop's signature
-    """User side: write the record of the logged episode of `user` to users.device. User K has no episode."""
+    """User side: write the record of the logged episode of `user` to users.device. User K has no episode.
+
+    For each step one cell of the transitions [S', S, A], of the visits and of the rewards [S, A].
+    """
     if user < users.episodes:
-        device, row = users.device, user - 1
-        write_visits(users.states[row], users.actions[row], users.shape, device.cells, device.amounts)
+        device, row, (n_states, n_actions) = users.device, user - 1, users.shape
         for h in range(users.rewards.shape[1]):
-            device.cells[h, _REWARDS] = device.cells[h, _REWARDS - 1]
-            device.amounts[h, _REWARDS] = users.rewards[row, h]
+            pair = users.states[row, h] * n_actions + users.actions[row, h]
+            device.cells[h, 0] = users.next_states[row, h] * (n_states * n_actions) + pair
+            device.cells[h, 1] = device.cells[h, 2] = pair
+            device.amounts[h, 0] = device.amounts[h, 1] = 1.0
+            device.amounts[h, 2] = users.rewards[row, h]
 
 
 @no_alloc_kernel
@@ -98,12 +102,13 @@ class LoggedVIConfig(PessimisticVIConfig):
         """Return the users of the file."""
         return _LoggedUsers(
             states=env.states,
+            next_states=env.next_states,
             actions=env.actions,
             rewards=env.rewards,
             shape=(env.n_states, env.n_actions),
             start=np.eye(env.n_states)[env.start],
             episodes=episodes,
-            device=episode_buffer(env.horizon, _REWARDS + 1),
+            device=episode_buffer(env.horizon, N_FAMILIES),
         )
 
     def tables(self, env: Any, episodes: int) -> OfflineTables:  # noqa: ANN401, ARG002

@@ -122,6 +122,8 @@ BAD: dict[str, tuple[Callable[[Arrays], Arrays], str]] = {
     "users": (lambda found: found | {"actions": found["actions"][1:]}, r"actions must have shape .*, got \[39, 4\]"),
     "nobody": (lambda found: {key: array[:0] for key, array in found.items()}, r"states must have shape .*N >= 1"),
     "scalar": (lambda found: found | {"states": np.array(1)}, r"states must have shape .*, got \[\]"),
+    "next state": (lambda found: found | {"next_states": found["actions"] + 2}, r"next_states\[\d+, \d\] must be in"),
+    "next states": (lambda found: found | {"next_states": found["states"]}, r"next_states must have shape \[N, 4\]"),
     "missing": (lambda found: {"states": found["states"]}, "actions must be there beside states, rewards"),
     "pickled": (lambda found: found | {"actions": found["actions"].astype(object)}, "no Python objects, got"),
 }
@@ -215,8 +217,9 @@ def test_users_of_a_plugins_environment_have_the_rules_of_a_log(
         cells_of(raw)
 
 
-def episode(observations: list[int], actions: list[int], rewards: list[float]) -> SimpleNamespace:
-    return SimpleNamespace(observations=np.array(observations), actions=np.array(actions), rewards=np.array(rewards))
+def episode(observations: list[int], actions: list[int], rewards: list[float], **flags: list[bool]) -> SimpleNamespace:
+    given = {"observations": observations, "actions": actions, "rewards": rewards, **flags}
+    return SimpleNamespace(**{key: np.array(value) for key, value in given.items()})
 
 
 def test_recorded_episodes_are_padded_cut_and_mapped(tmp_path: Path) -> None:
@@ -228,13 +231,71 @@ def test_recorded_episodes_are_padded_cut_and_mapped(tmp_path: Path) -> None:
     found = made.build()
     assert (made.n_states, made.horizon, made.start) == (5, 4, 4)
     assert Path(made.file).stat().st_mode & 0o777 == 0o600  # for its owner only
-    assert found.states.tolist() == [[4, 0, 1, 3, 3], [4, 2, 2, 1, 0], [4, 1, 2, 0, 3]]
+    assert found.states[:, :4].tolist() == [[4, 0, 1, 3], [4, 2, 2, 1], [4, 1, 2, 0]]
+    assert found.next_states.tolist() == [[0, 1, 3, 3], [2, 2, 1, 0], [1, 2, 0, 3]]
     assert found.actions.tolist() == [[0, 1, 0, 0], [0, 0, 0, 1], [0, 1, 1, 0]]
     assert found.rewards.tolist() == [[0.0, 0.0, 1.0, 0.25], [0.0, 0.25, 0.5, 0.5], [0.0, 1.0, 1.0, 1.0]]
     same = log_episodes(users[:1], tmp_path / "one.npz", start=0, **sizes)
-    assert (same.n_states, same.horizon, same.build().states.tolist()) == (4, 3, [[0, 1, 3, 3]])
+    assert (same.n_states, same.horizon, same.build().next_states.tolist()) == (4, 3, [[1, 3, 3]])
     with pytest.raises(ValueError, match="must be the first state 0"):
         log_episodes(users, tmp_path / "two.npz", start=0, **sizes)
+
+
+ENDED, CUT = [False, True], [False, False]
+
+
+@pytest.mark.parametrize(
+    ("flags", "after"),
+    [
+        ({}, 3),
+        ({"terminations": ENDED}, 3),
+        ({"terminations": ENDED, "truncations": ENDED}, 3),
+        ({"truncations": CUT}, 3),
+        ({"terminations": CUT}, 2),
+        ({"terminations": CUT, "truncations": ENDED}, 2),
+        ({"truncations": ENDED}, 2),
+    ],
+)
+@pytest.mark.parametrize("kind", [SimpleNamespace, dict])
+def test_a_cut_episode_counts_up_to_the_cut_and_does_not_end(
+    kind: Any, flags: dict[str, list[bool]], after: int, tmp_path: Path
+) -> None:
+    """After two steps a user is in state 2, or in state 3 if the episode ended; then visits of state 3 fill the row."""
+    given = kind(observations=[0, 1, 2], actions=[1, 0], rewards=[0.5, 0.5], **flags)
+    found = log_episodes([given], tmp_path / "users.npz", **SIZES, start=0).build()
+    assert found.states[0, :4].tolist() == [0, 1, 3, 3]
+    assert found.next_states.tolist() == [[1, after, 3, 3]]
+    assert found.rewards.tolist() == [[0.5, 0.5, 0.0, 0.0]]
+
+
+def test_the_last_step_of_a_stationary_log_counts_nowhere(tmp_path: Path) -> None:
+    """Whether an episode ended there, and with or without the observation after it: the row must be the same."""
+    states, actions, rewards = [0, 1, 2, 0], [1, 0, 1, 1], [0.5] * 4
+    ends = [False] * 3
+    users = [
+        episode([*states, 2], actions, rewards, terminations=[*ends, True]),
+        episode([*states, 2], actions, rewards, terminations=[*ends, False]),
+        episode(states, actions, rewards, truncations=[*ends, True]),
+        episode([*states, 2, 1], [*actions, 0], [*rewards, 0.5], terminations=[*ends, False, True]),
+    ]
+    found = log_episodes(users, tmp_path / "users.npz", **SIZES, start=0, stationary=True).build()
+    for array, row in ((found.states[:, :4], [0, 1, 2, 3]), (found.next_states, [1, 2, 0, 3])):
+        assert array.tolist() == [row] * 4
+    assert found.rewards.tolist() == [[0.5, 0.5, 0.5, 0.0]] * 4
+    short = episode(states[:3], actions[:3], rewards[:3], terminations=[*ends[1:], True])
+    ended = log_episodes([short], tmp_path / "short.npz", **SIZES, start=0, stationary=True).build()
+    assert ended.next_states.tolist() == [[1, 2, 3, 3]]
+
+
+@pytest.mark.parametrize(
+    ("reward", "ends", "mapped"),
+    [(np.float32(-0.1), (-0.1, 1.0), 0.0), (0.1 + 0.2, (0.0, 0.3), 1.0), (np.float32(0.1), (-100.0, 0.1), 1.0)],
+)
+def test_a_reward_at_the_edge_of_the_range_is_rounded_to_it(
+    reward: float, ends: tuple[float, float], mapped: float, tmp_path: Path
+) -> None:
+    given = episode([0, 1], [1], [reward])
+    assert log_episodes([given], tmp_path / "one.npz", **SIZES, reward_range=ends).build().rewards[0, 1] == mapped
 
 
 @pytest.mark.parametrize(
@@ -251,6 +312,15 @@ def test_recorded_episodes_are_padded_cut_and_mapped(tmp_path: Path) -> None:
         (SimpleNamespace(observations=[[0], [1, 2]], actions=[0], rewards=[0.0]), {}, "one integer a step"),
         (episode([0, 1], [1], ["one"]), {}, "rewards must be one number a step"),  # type: ignore[list-item]
         (SimpleNamespace(observations=np.zeros((2, 3)), actions=np.zeros(1), rewards=np.zeros(1)), {}, "one integer"),
+        (
+            SimpleNamespace(observations=[0], actions=np.zeros(0, int), rewards=[]),
+            {},
+            "an observation and a reward for each action",
+        ),
+        (episode([0, 1], [1, 0], [0.5, 0.5], truncations=ENDED), {}, "must have an observation after their last"),
+        (episode([0, 1, 2], [1, 0], [0.5, 0.5], terminations=[True, False]), {}, "true at the last one only"),
+        (episode([0, 1, 2], [1, 0], [0.5, 0.5], truncations=[True]), {}, "false or true for each action"),
+        (episode([0, 1, 2], [1, 0], [0.5, 0.5], dones=ENDED), {}, "must name their flags terminations and truncations"),
     ],
 )
 def test_episodes_that_do_not_fit_are_refused_without_a_value_of_theirs(
@@ -258,6 +328,9 @@ def test_episodes_that_do_not_fit_are_refused_without_a_value_of_theirs(
 ) -> None:
     with pytest.raises(ValueError, match=told) as caught:
         log_episodes([given], tmp_path / "users.npz", **SIZES, **more)
+    both = [episode([0, 1], [1], [0.5]), episode([0, 1], [1], [0.5], terminations=[True])]
+    with pytest.raises(ValueError, match="must all have terminations, or none of them"):
+        log_episodes(both, tmp_path / "users.npz", **SIZES)
     assert not any(f"got {value}" in str(caught.value) for value in (7, 5.0, 4, "one"))
     assert not (tmp_path / "users.npz").exists()
     with pytest.raises(ValueError, match=r"file must end in \.npz, got 'users'"):
