@@ -27,7 +27,7 @@ from dprl.platform.errors import (
     print_error,
     suggestion,
 )
-from dprl.platform.program import command, program
+from dprl.platform.program import command, program, sigterm_as_ctrl_c
 from dprl.platform.tracking.redaction import without_secrets
 
 _GARBAGE_THRESHOLD = 50_000
@@ -38,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 some trial failed, 2 bad input, 130 interrupted."""
     if argv is None:
         _collect_garbage_rarely()
-    code = _run(list(sys.argv[1:] if argv is None else argv))
+    with sigterm_as_ctrl_c():
+        code = _run(list(sys.argv[1:] if argv is None else argv))
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

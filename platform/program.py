@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import shlex
 import shutil
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -13,6 +16,7 @@ from pathlib import Path
 
 STDOUT, STDERR = 1, 2
 _NAME = "dprl"
+_FINALIZER_SECONDS = 0.1
 
 
 def command(*words: str) -> str:
@@ -33,6 +37,41 @@ def program() -> str:
     if os.sep not in relative:
         relative = os.path.join(os.curdir, relative)  # noqa: PTH118 - a Path would drop the ./
     return min(str(called.absolute()), relative, key=len)
+
+
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM, which Slurm, Kubernetes and `timeout` send, raise KeyboardInterrupt within the context.
+
+    Only the first one: `timeout` sends two. Python drops exceptions in finalizers, such as those of SQLAlchemy; a
+    KeyboardInterrupt from there, also of Ctrl-C, is raised again. Outside the main thread, nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard = False
+
+    def interrupt(*_: object) -> None:
+        nonlocal heard
+        if not heard:
+            heard = True
+            raise KeyboardInterrupt
+
+    def raise_again(dropped: sys.UnraisableHookArgs) -> None:
+        nonlocal heard
+        if not issubclass(dropped.exc_type, KeyboardInterrupt):
+            hook(dropped)
+            return
+        heard = False
+        threading.Timer(_FINALIZER_SECONDS, _thread.interrupt_main, [signal.SIGTERM]).start()
+
+    before, hook = signal.signal(signal.SIGTERM, interrupt), sys.unraisablehook
+    sys.unraisablehook = raise_again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 @contextmanager

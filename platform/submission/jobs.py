@@ -23,8 +23,8 @@ from dprl.platform.submission.dashboard import Dashboard, Unreachable
 from dprl.plugins import VARIABLE
 
 _SWEEP_CODES = {EXIT_DONE, EXIT_SOME_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED}
-_STOPPING = {"RAY_JOB_STOP_SIGNAL": "SIGINT", "RAY_JOB_STOP_WAIT_TIME_S": "60"}
-"""Signal like Ctrl-C: the sweep writes its summary and the command that resumes it."""
+_STOPPING = {"RAY_JOB_STOP_WAIT_TIME_S": "60"}
+"""Time after SIGTERM in which the sweep writes its summary. A head that a script started would ignore SIGINT."""
 
 _POLL_SECONDS, _PATIENCE_SECONDS = 1.0, 60.0
 _CHECK_SECONDS = 10.0

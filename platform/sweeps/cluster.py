@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -100,13 +102,21 @@ def _join(address: str) -> None:
 
 
 def _init(address: str, **local: Any) -> None:  # noqa: ANN401
-    ray.init(
-        address=address,
-        logging_level=logging.ERROR,
-        log_to_driver=False,
-        runtime_env={"env_vars": worker_environment()},
-        **local,
-    )
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(
+            address=address,
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+            runtime_env={"env_vars": worker_environment()},
+            **local,
+        )
+    except SystemExit:  # raised by Ray's own handler of SIGTERM
+        raise KeyboardInterrupt from None
+    finally:
+        # Ray's handler would end this process before the results are written.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def _end_half_started(error: BaseException) -> None:

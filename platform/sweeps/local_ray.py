@@ -15,7 +15,7 @@ from types import FrameType
 import ray
 from ray._private.node import Node
 
-from dprl.platform.errors import EXIT_SOME_FAILED
+from dprl.platform.errors import EXIT_INTERRUPTED, EXIT_SOME_FAILED
 from dprl.platform.sweeps.execution import RayLost
 
 _POLL_SECONDS = 0.5
@@ -29,11 +29,11 @@ _KEPT: list[KeyboardInterrupt] = []
 """Their tracebacks hold Ray's objects: when one is freed without a raylet, Ray's compiled part ends the process."""
 
 
-def _leave() -> None:
+def _leave(code: int) -> None:
     """End this process without Ray's own shutdown: it would wait for dead servers, and then crash."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    os._exit(EXIT_SOME_FAILED)
+    os._exit(code)
 
 
 class LocalRay:
@@ -100,8 +100,9 @@ class LocalRay:
             ray.shutdown()
             return
         self._kill()
-        # Handlers run in reverse order of registration.
-        atexit.register(_leave)
+        # Handlers run in reverse order of registration. A SIGTERM may have gone to the servers, too.
+        interrupted = isinstance(sys.exception(), KeyboardInterrupt)
+        atexit.register(_leave, EXIT_INTERRUPTED if interrupted else EXIT_SOME_FAILED)
 
     def _kill(self) -> None:
         self._node.kill_all_processes(check_alive=False, allow_graceful=False)

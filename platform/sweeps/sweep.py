@@ -18,7 +18,7 @@ from dprl.algorithms.base import headline
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import Interrupted, UserError, broken_rule, counted, how_to_resume
-from dprl.platform.program import command
+from dprl.platform.program import command, sigterm_as_ctrl_c
 from dprl.platform.results.cell_folder import DamagedCellError
 from dprl.platform.results.home import storage_words
 from dprl.platform.results.layout import SweepCell, SweepLayout
@@ -102,7 +102,7 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     cpu_limit()
     store.require_reachable()
     set_environment()
-    with joined_cluster(options.address, layout.home, store), _locked(layout):
+    with sigterm_as_ctrl_c(), joined_cluster(options.address, layout.home, store), _locked(layout):
         grid = Grid.of(cells, options.stages)
         require_name(layout, cells, grid, options.fresh)
         if options.fresh:

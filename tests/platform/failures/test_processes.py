@@ -129,14 +129,15 @@ def killing_all_holders(home: Path) -> Iterator[None]:
         killer.join()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("command", ["run", "sweep"])
 def test_ctrl_c_ends_the_sweep_and_says_how_to_go_on(
-    expected: Mapping[str, bytes], tmp_path: Path, command: str
+    expected: Mapping[str, bytes], tmp_path: Path, command: str, number: signal.Signals
 ) -> None:
     home, config = tmp_path / "home", write_config(tmp_path, **LONG)
     with start(home, command, config) as driver:
         wait_for(lambda: checkpoints(home), driver)
-        os.killpg(driver.pid, signal.SIGINT)  # to the driver and its children, as a terminal does
+        os.killpg(driver.pid, number)  # to the driver and its children, as a terminal and `timeout` do
         said, _ = driver.communicate(timeout=PATIENCE)
         assert driver.returncode == 130, said
         assert "interrupted: stopping, then writing what is done" in said

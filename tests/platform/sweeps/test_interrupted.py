@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +15,8 @@ import pytest
 import yaml
 
 from dprl.platform.command_line import main
+from dprl.platform.program import sigterm_as_ctrl_c
+from dprl.platform.reports.pages.writing import SweepReport
 from dprl.platform.sweeps import adaptive
 from dprl.platform.sweeps.execution import LockedCell
 from dprl.platform.sweeps.progress import PlainProgress
@@ -60,6 +64,45 @@ def test_ctrl_c_between_stages_says_how_to_go_on(
     monkeypatch.setattr(adaptive, "_done", interrupt)
     assert main(["sweep", str(config), "--adaptive", "--set", "seeds=3"]) == 130
     assert capfd.readouterr().err.count(RESUME.replace("run", "sweep")) == 1
+
+
+def terminate(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(1.0)
+    pytest.fail("SIGTERM must end the command")
+
+
+@pytest.mark.parametrize("place", [(LockedCell, "advance"), (SweepReport, "write"), (Tracker, "_mark")])
+def test_sigterm_is_like_ctrl_c_at_any_moment(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], place: tuple[type, str]
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(*place, terminate)
+    assert main(["run", str(config), "--set", "privacy={model: none}"]) == 130
+    assert capfd.readouterr().err.count(RESUME) == 1
+    finished = len(list(config.parent.glob("home/sweeps/grid/cells/*/finished.json")))
+    assert finished == (1 if place[1] == "write" else 0), "finished cells are kept"
+    assert "RUNNING" not in {run.info.status for run in mlflow_runs(config.parent / "home")}
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_the_second_sigterm_of_timeout_changes_nothing() -> None:
+    with sigterm_as_ctrl_c():
+        with pytest.raises(KeyboardInterrupt):
+            terminate()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_an_interrupt_that_a_finalizer_drops_comes_again() -> None:
+    class Dropping:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+
+    with sigterm_as_ctrl_c():
+        Dropping()
+        with pytest.raises(KeyboardInterrupt):
+            time.sleep(5.0)
 
 
 def pipe_without_reader() -> int:
