@@ -12,17 +12,21 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
 from gymnasium.envs.toy_text.blackjack import BlackjackEnv
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
 from dprl.envs.base import Env, FiniteMDP, stationary
 from dprl.envs.blackjack import Outcomes, blackjack_table
 from dprl.envs.checks import require_integers, require_size
 from dprl.envs.gymnasium_ids import arguments_of, keep_digest, made, spec_of
+from dprl.envs.table_check import compare_steps
 
-__all__ = ["GymnasiumTable", "step_of", "table_of"]
+__all__ = ["GymnasiumTable", "limit_of", "step_of", "table_of"]
 
-_ROUNDING = 1e-8
-"""Largest distance from 1 of a sum of probabilities."""
+_ROUNDING = 1e-6
+"""Largest distance from 1 of a sum of probabilities: rounding, also that of float32 or of seven digits."""
+_SAME = 1e-9
+"""Relative difference of rewards that is rounding of their means."""
 
 
 class _Step(NamedTuple):
@@ -39,17 +43,20 @@ class GymnasiumTable:
     """Gymnasium environment with a table of transitions, for a finite horizon.
 
     An environment has a table if `env.unwrapped` has `P` and `initial_state_distrib`, as FrozenLake, CliffWalking and
-    Taxi have. The table of Blackjack is enumerated here. Rewards are means of each state and action. Unless they lie in
-    [0, 1], they are mapped to it from `reward_range`; a value v of H steps then stands for H low + (high - low) v.
-    An episode that ends early stays in an absorbing state with raw reward 0 until step H; the state is added if the
-    table has none. Dynamics and rewards are the same at every step.
+    Taxi have. The table of Blackjack is enumerated here. Sampled steps are compared with the table: an environment
+    with other steps is refused, and so are wrappers, except for the time limit. Rewards are means of each state and
+    action. Unless they lie in [0, 1], they are mapped to it from `reward_range`; a value v of H steps then stands for
+    H low + (high - low) v. An episode that ends early stays in an absorbing state with raw reward 0 until step H; the
+    state is added if the table has none. Dynamics and rewards are the same at every step.
 
     Args:
-        env_id: as in gymnasium.make; `module:Id-v0` imports the module first. horizon: H, at least 1. kwargs: more
-            arguments of gymnasium.make, as in a call: "map_name='8x8', is_slippery=False". table: digest of the table,
-            by default that of the table as it is now: an environment with another table is another one.
+        env_id: as in gymnasium.make; `module:Id-v0` imports the module first. horizon: H, at least 1 and at most the
+            environment's time limit. kwargs: more arguments of gymnasium.make, as in a call: "map_name='8x8',
+            is_slippery=False". table: digest of the table, by default that of the table as it is now: an environment
+            with another table is another one.
 
-    Raises ValueError for an environment without a table or with another one, and for one that is too large.
+    Raises ValueError for an environment without a table, with another one or with other steps, and for one that is too
+    large.
 
     >>> lake = GymnasiumTable("FrozenLake-v1", horizon=6, kwargs="is_slippery=False")
     >>> lake.build().optimal_start_value()
@@ -69,7 +76,12 @@ class GymnasiumTable:
 
     def __post_init__(self) -> None:
         require_integers(self, horizon=1)
-        step, table = _table(self.env_id, self.kwargs)
+        step, table, limit = _table(self.env_id, self.kwargs)
+        if limit is not None and self.horizon > limit:
+            raise ValueError(
+                f"horizon must be at most {limit} with {self.env_id}, its time limit, got {self.horizon}; lower it, or "
+                f"raise the limit by kwargs: max_episode_steps={self.horizon}"
+            )
         # Sent along to other processes, because they may not have registered the environment.
         object.__setattr__(self, "_step", step)
         keep_digest(self, "table", table)
@@ -111,31 +123,51 @@ class GymnasiumTable:
         return FiniteMDP(self.name, *stationary(self.horizon, transitions, rewards, start))
 
 
-def _table(env_id: str, kwargs: str) -> tuple[_Step, str]:
-    """Return the table of an environment and its digest, 12 hex digits. Raises ValueError."""
+def limit_of(env_id: str, kwargs: str) -> int | None:
+    """Return the time limit of an environment in steps, None if it has none. Raises ValueError as `GymnasiumTable`."""
+    return _table(env_id, kwargs)[2]
+
+
+def _table(env_id: str, kwargs: str) -> tuple[_Step, str, int | None]:
+    """Return the table of an environment, its digest, 12 hex digits, and its time limit. Raises ValueError."""
     spec = spec_of(env_id)
     creator: Any = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
-    return _table_by(env_id, kwargs, creator, repr(spec.kwargs))
+    return _table_by(env_id, kwargs, creator, repr((spec.kwargs, spec.max_episode_steps)))
 
 
 @lru_cache(maxsize=8)
-def _table_by(env_id: str, kwargs: str, _: Hashable, __: str) -> tuple[_Step, str]:
-    """Return the table and its digest; if an id is registered again, its class or arguments differ."""
-    return table_of(made(env_id, arguments_of(kwargs)), env_id)
+def _table_by(env_id: str, kwargs: str, _: Hashable, __: str) -> tuple[_Step, str, int | None]:
+    """Return the same; if an id is registered again, its class or arguments differ."""
+    env = made(env_id, arguments_of(kwargs))
+    found = table_of(env, env_id)
+    if not isinstance(env.unwrapped, BlackjackEnv):
+        compare_steps(env.unwrapped, env_id)
+    return found
 
 
-def table_of(env: gymnasium.Env[Any, Any], env_id: str) -> tuple[_Step, str]:
-    """Return the table of an environment and its digest, 12 hex digits. Raises ValueError."""
+def table_of(env: gymnasium.Env[Any, Any], env_id: str) -> tuple[_Step, str, int | None]:
+    """Return the table of an environment, its digest, 12 hex digits, and its time limit. Raises ValueError."""
+    limit, layer = None, env
+    while isinstance(layer, gymnasium.Wrapper):
+        if type(layer) not in (TimeLimit, OrderEnforcing, PassiveEnvChecker):
+            raise ValueError(
+                f"env_id must be an environment without wrappers that a table cannot have, got {env_id!r} in "
+                f"{type(layer).__name__}; drop the wrapper, or register an environment with the changed table"
+            )
+        if isinstance(layer, TimeLimit) and layer.spec is not None:
+            limits = [each for each in (limit, layer.spec.max_episode_steps) if each is not None]
+            limit = min(limits, default=None)
+        layer = layer.env
     step = step_of(*_outcomes(env.unwrapped, env_id))
     hashed = hashlib.sha256(repr((step.transitions.shape, step.reward_range)).encode())
     for array in step[:3]:
         hashed.update(array.tobytes())
-    return step, hashed.hexdigest()[:12]
+    return step, hashed.hexdigest()[:12], limit
 
 
 def _outcomes(env: Any, env_id: str) -> tuple[Outcomes, NDArray[np.float64]]:  # noqa: ANN401 - Gymnasium names no type
     """Return the outcomes of an environment and the distribution of its first state. Raises ValueError."""
-    if isinstance(env, BlackjackEnv):
+    if type(env) is BlackjackEnv:
         return blackjack_table(natural=env.natural and not env.sab, sab=env.sab)
     start = getattr(env, "initial_state_distrib", None)
     if not isinstance(getattr(env, "P", None), dict) or start is None:
@@ -164,13 +196,14 @@ def step_of(outcomes: Outcomes, start: Any) -> _Step:  # noqa: ANN401 - whatever
         for action, each in row.items():
             for chance, following, reward, ended in each:
                 transitions[state, action, n_states if ended and not resting else following] += chance
-                rewards[state, action] += chance * reward
+                rewards[state, action] += float(chance) * float(reward)
     transitions[n_states:, :, n_states:] = 1.0
-    transitions /= transitions.sum(axis=2, keepdims=True)
+    totals = transitions.sum(axis=2)
+    transitions, rewards = transitions / totals[..., None], rewards / totals
     low, high = float(rewards.min()), float(rewards.max())
-    if low >= 0.0 and high <= 1.0:
+    if low >= -_SAME and high <= 1.0 + _SAME:
         low, high = 0.0, 1.0
-    elif low == high:
+    elif high - low <= _SAME * max(abs(low), abs(high)):
         raise ValueError(
             f"env_id must be an environment with rewards that differ, got {low:g} everywhere; choose another one"
         )
@@ -219,8 +252,9 @@ def _require_probabilities(where: str, chances: NDArray[np.float64]) -> None:
     """Raise ValueError unless these are probabilities that sum to 1."""
     fits = (chances >= 0.0) & (chances <= 1.0 + _ROUNDING)
     _require(fits.all(), where, "must have probabilities in [0, 1]", chances[~fits])
-    total = chances.sum()
-    _require(abs(total - 1.0) <= _ROUNDING, where, "must sum to 1", np.atleast_1d(total))
+    off = chances.sum() - 1.0
+    if abs(off) > _ROUNDING:
+        raise ValueError(f"{where} must sum to 1, got a sum that is off by {off:.2g}; correct the environment")
 
 
 def _require(fits: bool | np.bool_, where: str, rule: str, wrong: NDArray[np.float64] | None = None) -> None:

@@ -388,7 +388,11 @@ def plain(value: object, section: str) -> Any:  # noqa: ANN401
         if isinstance(value, type) and hasattr(value, key):
             return {key: getattr(value, key)}
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {key: getattr(value, key), **dataclasses.asdict(value)}
+            fields = {
+                name: each.tolist() if hasattr(each, "tolist") else each
+                for name, each in dataclasses.asdict(value).items()
+            }
+            return {key: getattr(value, key), **fields}
     if hasattr(value, "tolist"):
         return value.tolist()  # of NumPy or pandas
     return list(value) if isinstance(value, tuple) else value

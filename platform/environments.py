@@ -11,7 +11,7 @@ import numpy as np
 
 from dprl.envs import GymnasiumTable
 from dprl.envs.gymnasium_ids import spec_of
-from dprl.envs.gymnasium_tables import table_of
+from dprl.envs.gymnasium_tables import limit_of, table_of
 from dprl.platform.errors import UserError, broken_rule
 
 _NO_DIFFERENCE = 1e-12
@@ -24,8 +24,8 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = 
     Rewards outside [0, 1] are mapped to it; the range of their means is printed to standard error. `build()` returns
     the arrays, the exact optimum and the exact value of any policy.
 
-    env: an id, or a registered environment. horizon: steps per episode, by default the registered limit. kwargs:
-    further arguments of gymnasium.make.
+    env: an id, or a registered environment. horizon: steps per episode, by default the environment's time limit.
+    kwargs: further arguments of gymnasium.make, max_episode_steps among them.
 
     Examples:
         >>> from_gymnasium("FrozenLake-v1", horizon=10, is_slippery=False)
@@ -43,17 +43,19 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = 
             f"env: must be an id or an environment registered with Gymnasium, got {got}; call gymnasium.register for "
             "its class, and pass the id"
         )
-    if getattr(spec, "additional_wrappers", ()):
-        raise broken_rule("env", "must have no wrappers: a table knows none", repr(env), "pass env.unwrapped")
-    length = spec.max_episode_steps if horizon is None else horizon
-    if length is None:
-        raise broken_rule("horizon", "is required, as the environment has none", None, "write e.g. horizon=20")
-    arguments = {**({} if isinstance(env, str) else spec.kwargs), **kwargs}
-    plain = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in arguments.items()}
-    written = ", ".join(f"{key}={value!r}" for key, value in plain.items())
+    arguments: dict[str, Any] = {} if isinstance(env, str) else dict(spec.kwargs)
     try:
-        found = GymnasiumTable(env if isinstance(env, str) else spec.id, length, written)
-        if not isinstance(env, str) and not kwargs and table_of(env, spec.id)[1] != found.table:
+        if not isinstance(env, str):
+            object_table, object_limit = table_of(env, spec.id)[1:]
+            if object_limit is not None and object_limit != limit_of(spec.id, _written(arguments)):
+                arguments["max_episode_steps"] = object_limit
+        written = _written({**arguments, **kwargs})
+        env_id = env if isinstance(env, str) else spec.id
+        length = limit_of(env_id, written) if horizon is None else horizon
+        if length is None:
+            raise broken_rule("horizon", "is required, as the environment has none", None, "write e.g. horizon=20")
+        found = GymnasiumTable(env_id, _plain(length), written)
+        if not isinstance(env, str) and not kwargs and object_table != found.table:
             rule = "must have the table that gymnasium.make gives its id again"
             raise broken_rule("env", rule, repr(env), "register an environment with your table")
     except ValueError as error:
@@ -62,9 +64,23 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = 
     if (low, high) != (0.0, 1.0):
         print(f"{spec.id}: mean rewards from {low:g} to {high:g} are mapped to 0 to 1", file=sys.stderr)  # noqa: T201
     worst, best = found.value_range
-    if best - worst < _NO_DIFFERENCE * length:
-        print(f"{spec.id}: every policy earns the same in {length} steps; raise horizon", file=sys.stderr)  # noqa: T201
+    if best - worst < _NO_DIFFERENCE * found.horizon:
+        print(f"{spec.id}: every policy earns the same in {found.horizon} steps; raise horizon", file=sys.stderr)  # noqa: T201
     return found
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    """Return a value with plain numbers, texts and lists in place of those of NumPy."""
+    if isinstance(value, dict):
+        return {_plain(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_plain, value))
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _written(arguments: dict[str, Any]) -> str:
+    """Return keyword arguments as in a call."""
+    return ", ".join(f"{key}={_plain(value)!r}" for key, value in arguments.items())
 
 
 def register_env(

@@ -104,7 +104,7 @@ def test_bounds_on_random_logs_exceed_the_value_in_at_most_a_beta_share(stationa
             streams = Streams(seed, name)
             # Not the privatizer of LoggedVIConfig, which refuses noise of a seed.
             privatizer = PessimisticVIConfig.privatizer(config, env, model, USERS + 1, streams)  # type: ignore[arg-type]
-            learner: Any = config.build(env, privatizer, USERS + 1, streams)
+            learner: Any = config.build(env, privatizer, USERS + 1, streams)  # type: ignore[arg-type]
             bound = learner.learn(USERS + 1).metrics["lower_bound"]
             value = mdp.start_value(learner.policy)
             failures[name] += bound > value + 1e-9

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 import dprl
 from dprl.algorithms import ALGORITHMS
-from dprl.envs import ENVIRONMENTS
+from dprl.envs import ENVIRONMENTS, RiverSwim
 from dprl.platform.configs.config import load_cells
 from dprl.privacy import CentralPrivacy
 
@@ -124,6 +124,22 @@ def test_a_grid_needs_alternatives_or_settings() -> None:
         dprl.experiments(dprl.experiments(GRID), seeds=1)
 
 
+def test_numpy_scalars_are_plain_values() -> None:
+    given: list[dict[str, Any]] = [
+        {"success_rate": np.float64(0.5)},
+        {"is_slippery": np.bool_(False)},
+        {"desc": list(np.array(["SF", "FG"]))},
+    ]
+    for kwargs in given:
+        written = dprl.from_gymnasium("FrozenLake-v1", horizon=6, **kwargs)
+        assert "np." not in written.kwargs
+        assert dprl.from_gymnasium(gymnasium.make("FrozenLake-v1", **kwargs), horizon=6).table == written.table
+    env = dprl.from_gymnasium("FrozenLake-v1", horizon=np.int64(6))  # type: ignore[arg-type]
+    river = RiverSwim(n_states=np.int64(4), horizon=np.int64(6))  # type: ignore[arg-type]
+    for each in (env, river):
+        assert dprl.experiments(GRID, env=each)[0].env.sizes[0] == 6  # type: ignore[attr-defined]
+
+
 def test_gymnasium_environments_are_those_of_yaml(capsys: pytest.CaptureFixture[str]) -> None:
     made = gymnasium.make("FrozenLake-v1", is_slippery=False)
     lake = dprl.from_gymnasium(made, horizon=7)
@@ -136,6 +152,10 @@ def test_gymnasium_environments_are_those_of_yaml(capsys: pytest.CaptureFixture[
     section = {"name": "gymnasium", "env_id": "FrozenLake-v1", "horizon": 7, "kwargs": lake.kwargs}
     assert dprl.experiments(GRID, env=lake) == dprl.experiments(GRID, env=section)
     assert dprl.from_gymnasium("FrozenLake-v1").horizon == 100
+    for seven in ({"max_episode_steps": 7}, {"max_episode_steps": np.int64(7)}):
+        assert dprl.from_gymnasium("FrozenLake-v1", **seven).horizon == 7
+    assert dprl.from_gymnasium(gymnasium.make("FrozenLake-v1", max_episode_steps=7)).horizon == 7
+    assert dprl.from_gymnasium(gymnasium.make("FrozenLake-v1", max_episode_steps=150)).horizon == 150
     for name, line in (
         ("CartPole-v1", "^env: env_id must be an environment with a table"),
         ("X-v0", "^env: env_id must be an env.* write module:Id-v0, or name its module in DPRL_PLUGINS"),
@@ -161,7 +181,9 @@ def test_gymnasium_environments_are_those_of_yaml(capsys: pytest.CaptureFixture[
         match=r"^env: must be an id or an environment registered .*, got an object of .*; call gymnasium\.register",
     ):
         dprl.from_gymnasium(unregistered, horizon=3)
-    with pytest.raises(dprl.UserError, match=r"^env: must have no wrappers"):
+    with pytest.raises(
+        dprl.UserError, match=r"^env: env_id must be an environment without wrappers .* in TransformReward"
+    ):
         dprl.from_gymnasium(gymnasium.wrappers.TransformReward(made, float), horizon=3)
     capsys.readouterr()
     dprl.from_gymnasium("FrozenLake-v1", horizon=2)
