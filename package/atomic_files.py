@@ -1,15 +1,19 @@
-"""Atomic writing of files."""
+"""Atomic writing of files, and safe opening of those that others may have put in place."""
 
 from __future__ import annotations
 
+import errno
 import json
+import math
 import os
+import stat
 import uuid
+import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 import numpy as np
 
@@ -34,6 +38,35 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object], private: b
     finally:
         temporary.unlink(missing_ok=True)
     flush_folder(path.parent)
+
+
+class IrregularFileError(OSError):
+    """The path leads to a symbolic link, a pipe or a device."""
+
+
+def read_regular(path: Path) -> bytes:
+    """Return the bytes of a regular file. Raises OSError, and IrregularFileError for a pipe or a device."""
+    with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
+def open_regular(path: Path, flags: int, mode: int = _ANYBODY) -> int:
+    """Return a descriptor as `os.open` does, but of a regular file only: a pipe keeps nobody waiting.
+
+    To write, the path must not be a link, because its target would be overwritten. Raises IrregularFileError.
+    """
+    flags |= os.O_NOFOLLOW if flags & (os.O_WRONLY | os.O_RDWR) else 0
+    try:
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+    except OSError as error:
+        if error.errno not in {errno.ELOOP, errno.ENXIO}:
+            raise
+        what = "a symbolic link" if error.errno == errno.ELOOP else "a pipe"
+        raise IrregularFileError(error.errno, f"it is {what}", str(path)) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise IrregularFileError(errno.EINVAL, "it is no regular file", str(path))
+    return descriptor
 
 
 def flush_folder(folder: Path) -> None:
@@ -90,3 +123,33 @@ def write_json(path: Path, data: object) -> None:
 def write_arrays(path: Path, arrays: dict[str, np.ndarray], private: bool = False) -> None:
     """Write a .npz file atomically; a private one can be read by its owner only."""
     write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **arrays), private)
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Read a file of `write_arrays`. Raises OSError, ValueError, EOFError or zipfile.BadZipFile.
+
+    Every size is compared with that of the file first: a zip bomb or a header of 10^15 numbers costs no memory.
+    """
+    with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
+        with zipfile.ZipFile(file) as archive:
+            entries, size = archive.infolist(), os.fstat(file.fileno()).st_size
+            packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
+            if packed or sum(entry.file_size for entry in entries) > size:
+                raise ValueError(f"{path.name} must have arrays that are not compressed, within its size")
+            for entry in entries:
+                with archive.open(entry) as array:
+                    _require_size(array, entry.file_size, entry.filename)
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as arrays:
+            return {key: arrays[key] for key in arrays.files}
+
+
+def _require_size(array: IO[bytes], size: int, name: str) -> None:
+    """Raise ValueError unless an .npy file of `size` bytes has the numbers that its header states."""
+    version = np.lib.format.read_magic(array)
+    headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in headers:
+        raise ValueError(f"{name} must be of NumPy's format 1.0 or 2.0")
+    shape, _, dtype = headers[version](array)
+    if array.tell() + math.prod(shape) * dtype.itemsize != size:
+        raise ValueError(f"{name} must have as many numbers as its header states")

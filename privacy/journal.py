@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, NoReturn
 
-from dprl.atomic_files import append, flush_folder
+from dprl.atomic_files import append, flush_folder, open_regular, read_regular
 from dprl.privacy.base import LedgerError
 from dprl.privacy.ledger import Charged
 
@@ -40,7 +40,7 @@ def charging_attempts(path: Path) -> int:
     Raises LedgerError if it cannot be read.
     """
     try:
-        text = path.read_bytes()
+        text = read_regular(path)
     except FileNotFoundError:
         return 0
     except OSError as error:
@@ -84,7 +84,7 @@ class ChargeJournal:
         Raises LedgerError if it was written for other terms, is another file, or is damaged.
         """
         try:
-            text = self.path.read_bytes()
+            text = read_regular(self.path)
         except FileNotFoundError:
             return Charged((), 0)
         except OSError as error:
@@ -156,7 +156,7 @@ class ChargeJournal:
     def _taken(self) -> io.FileIO:
         """Return the file, open and locked."""
         try:
-            file = io.FileIO(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+")
+            file = io.FileIO(open_regular(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+")
         except OSError as error:
             raise self._refusal("written", error) from error
         try:

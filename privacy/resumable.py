@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from dprl.atomic_files import append, remove_leftovers, write_arrays
+from dprl.atomic_files import append, open_regular, remove_leftovers, write_arrays
 from dprl.privacy.base import LedgerError
 from dprl.privacy.channel import CHARGED, RECEIVED, RELEASED, SENT, advance_sent
 from dprl.privacy.checkpoints import check_sealed, sealed
@@ -34,7 +34,7 @@ class _MessageLog:
     """Log of the messages after the last state: one line for each, with its position and a checksum."""
 
     def __init__(self, path: Path) -> None:
-        self._file = io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+")
+        self._file = io.FileIO(open_regular(path, os.O_RDWR | os.O_CREAT, 0o600), "r+")
         self._path, self._length, self.size = path, 0, 0
 
     def read(self) -> list[tuple[int, UserMessage]]:

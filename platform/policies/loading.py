@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dprl.atomic_files import read_arrays
 from dprl.envs import CartPole, Control, Env, FiniteMDP, LinearMixtureMDP, MarkovGame
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
@@ -76,9 +77,9 @@ def _cell_folder(path: Path) -> CellFolder:
 def _table(file: Path, seed: int | None) -> NDArray[Any]:
     """Return the table of the run with this seed. Raises UserError."""
     try:
-        with np.load(file, allow_pickle=False) as arrays:
-            seeds, tables = arrays["seed"].tolist(), arrays["policy"]
-            policies = dict(zip(seeds, tables, strict=True))
+        arrays = read_arrays(file)
+        seeds, tables = arrays["seed"].tolist(), arrays["policy"]
+        policies = dict(zip(seeds, tables, strict=True))
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
         raise UserError(
             f"{file}: must hold the policies that a run wrote, one per seed, got a file without them "

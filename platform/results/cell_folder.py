@@ -176,6 +176,8 @@ class CellFolder:
     def _reading(self) -> Iterator[None]:
         """Turn any error that a damaged file causes in its reader into a DamagedCellError."""
         try:
+            if any(each.is_fifo() for each in self.path.iterdir()):
+                raise ValueError("a pipe among its files")  # reading it would wait forever
             yield
         except (OSError, ValueError, KeyError, TypeError) as error:
             if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):

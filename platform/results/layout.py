@@ -157,7 +157,7 @@ class SweepLayout:
 
     def sweep_id(self) -> str:
         """Return the id that distinguishes the sweep from others of its name in MLflow; the first call makes it."""
-        found = self.id_file.read_text(errors="replace").strip() if self.id_file.exists() else ""
+        found = self.id_file.read_text(errors="replace").strip() if self.id_file.is_file() else ""
         if not _ID.fullmatch(found):
             found = uuid.uuid4().hex
             write_text(self.id_file, found + "\n")
@@ -181,15 +181,15 @@ class SweepLayout:
 
     def summary(self) -> pd.DataFrame:
         """Read the summary of a sweep, without cells that are gone. Raises UserError for a missing or damaged file."""
+        if not self.summary_file.is_file():
+            rule, remedy = "must exist, and is written when a sweep ends", f"resume it with: {self.status().command}"
+            raise broken_rule(str(self.summary_file), rule, "no file", remedy)
         try:
             # An empty field is the only missing value: 'none' and 'None' are words.
             words = dict.fromkeys(("cell", "label", "cell_label", "algorithm_label"), str)
             found = pd.read_csv(self.summary_file, keep_default_na=False, na_values=[""], dtype=words)
             gaps = found[["cell", "episodes", "seeds", "verdict"]].isna().to_numpy().any()
             damage = "rows with missing fields" if gaps else ""
-        except FileNotFoundError:
-            rule, remedy = "must exist, and is written when a sweep ends", f"resume it with: {self.status().command}"
-            raise broken_rule(str(self.summary_file), rule, "no file", remedy) from None
         except (ValueError, KeyError) as error:
             damage = f"{type(error).__name__}: {error}".strip()
         if damage:
@@ -226,6 +226,15 @@ class SweepLayout:
         if not folder.is_dir():
             return []
         return [f for f in folder.iterdir() if _DIGEST.fullmatch(f.name) and f.is_dir() and not f.is_symlink()]
+
+    def require_no_links(self, digests: Sequence[str]) -> None:
+        """Raise UserError if the sweep, or a cell, would write to or delete files at the target of a link."""
+        cells = self.folder / "cells"
+        own = (self.folder, self.folder / "locks", self.logs, cells, cells / "charges", *map(self.cell_folder, digests))
+        for folder in own:
+            if folder.is_symlink():
+                rule = "must be a folder of its own to be written, got a symbolic link"
+                raise UserError(f"{folder}: {rule}; move its target here, or choose another --name")
 
     def delete_cells(self) -> int:
         """Remove every cell of this sweep and return how many there were; keep everything else in the folder."""

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from dprl.atomic_files import IrregularFileError, open_regular
 from dprl.platform.errors import UserError
 
 _POLL_SECONDS = 0.1
@@ -47,9 +48,12 @@ class FolderLock:
     def _opened(self) -> tuple[int, bool]:
         """Return a descriptor of the file, and whether it is writable: another user may have created it."""
         try:
-            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), True
+            return open_regular(self.path, os.O_RDWR | os.O_CREAT, 0o644), True
         except PermissionError:
-            return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC), False
+            return open_regular(self.path, os.O_RDONLY), False
+        except IrregularFileError as error:
+            rule = f"must be a file of its own, but {error.strerror}"
+            raise UserError(f"{self.path}: {rule}; remove it") from None
 
     def release(self) -> None:
         """Release the lock; keep the file, because removing it would allow two holders."""

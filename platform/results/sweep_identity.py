@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from dprl.atomic_files import write_json
+from dprl.atomic_files import read_regular, write_json
 from dprl.platform.configs.experiment import Experiment, Scalar
 from dprl.platform.errors import UserError, counted
 
@@ -46,7 +46,7 @@ class Grid:
     def read(cls, file: Path) -> Grid | None:
         """Return the grid that an earlier call wrote, None without one. Raises UserError for a damaged file."""
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
+            found = json.loads(read_regular(file))
             stages = Stages(**found["stages"]) if "stages" in found else None
             return cls(found["sources"], found["cells"], stages)
         except FileNotFoundError:

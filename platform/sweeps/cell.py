@@ -17,6 +17,7 @@ import pandas as pd
 
 from dprl.algorithms import Algorithm
 from dprl.atomic_files import (
+    read_arrays,
     remove_leftovers,
     write_arrays,
     write_atomically,
@@ -268,7 +269,7 @@ class CellRun:
     def resume(self, file: Path) -> None:
         """Continue a new run from the checkpoint in `file`. Raises UserError if it is damaged, or of another cell."""
         try:
-            self._continue(_read_arrays(file))
+            self._continue(read_arrays(file))
         except _DAMAGE as error:
             rule = "must be one of the same settings, seed and code"
             remedy = "keep settings fixed within a trial: population-based training changes them"
@@ -277,7 +278,7 @@ class CellRun:
     def _load(self) -> None:
         """Continue from the checkpoint, or start again if it is damaged. Raises UserError, OSError."""
         try:
-            self._continue(_read_arrays(self.folder.state_file))
+            self._continue(read_arrays(self.folder.state_file))
         except _DAMAGE as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # The file may be intact but unreachable at the moment.
@@ -387,11 +388,6 @@ def second_release(damage: str, folder: Path) -> str:
         f"{damage}; its noise cannot be drawn again, so a rerun is a second release to the same users: "
         f"restore {folder} from a backup, or delete it to permit that: its users are then charged for both"
     )
-
-
-def _read_arrays(file: Path) -> dict[str, np.ndarray]:
-    with np.load(file, allow_pickle=False) as arrays:
-        return {key: arrays[key] for key in arrays.files}
 
 
 def _below(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -16,6 +17,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Column
 from rich.text import Text
 
+from dprl.atomic_files import open_regular
 from dprl.platform.errors import counted
 
 _PLAIN_INTERVAL = 10.0
@@ -128,7 +130,8 @@ class ProgressDisplay(ABC):
             return
         try:
             self._log_file.parent.mkdir(parents=True, exist_ok=True)
-            with self._log_file.open("a", encoding="utf-8") as log:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            with os.fdopen(open_regular(self._log_file, flags), "a", encoding="utf-8") as log:
                 log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n")
         except OSError as error:
             complaint = f"{self._log_file}: cannot be written ({error.strerror}): the log ends here"

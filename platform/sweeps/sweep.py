@@ -102,6 +102,7 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     cpu_limit()
     store.require_reachable()
     set_environment()
+    layout.require_no_links([cell.digest for cell in cells])
     with sigterm_as_ctrl_c(), joined_cluster(options.address, layout.home, store), _locked(layout):
         grid = Grid.of(cells, options.stages)
         require_name(layout, cells, grid, options.fresh)

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import math
 import os
-from io import FileIO
+import zipfile
+from io import BytesIO, FileIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import pytest
 
-from dprl.atomic_files import append, write_atomically, write_json, write_text
+from dprl.atomic_files import (
+    IrregularFileError,
+    append,
+    open_regular,
+    read_arrays,
+    read_regular,
+    write_arrays,
+    write_atomically,
+    write_json,
+    write_text,
+)
 
 
 class Killed(BaseException):
@@ -71,3 +83,51 @@ def test_what_is_appended_is_whole_or_not_there(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="nothing was taken"):
             append(file, 9, b"another line\n")
     assert (tmp_path / "log").read_bytes() == b"one line\n"
+
+
+def test_neither_links_nor_pipes_are_opened(tmp_path: Path) -> None:
+    """A pipe would keep its reader waiting forever, and a link would let its target be overwritten."""
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
+    target.write_text("mine")
+    link.symlink_to(target)
+    os.mkfifo(pipe)
+    for flags in (os.O_RDWR | os.O_CREAT, os.O_WRONLY | os.O_APPEND):
+        for path in (link, pipe, Path(os.devnull)):
+            with pytest.raises(IrregularFileError):
+                open_regular(path, flags)
+    for read in (read_regular, read_arrays):
+        with pytest.raises(IrregularFileError):
+            read(pipe)
+    assert read_regular(link) == b"mine", "reading through a link does no harm"
+
+
+def header(shape: tuple[int, ...]) -> bytes:
+    """Return an array that states another shape than its 3 numbers have."""
+    file = BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    return file.getvalue() + np.ones(3).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("content", "compression"),
+    [
+        (header((10**15,)), zipfile.ZIP_STORED),
+        (header((2,)), zipfile.ZIP_STORED),
+        (header((1 << 25,)) + bytes(8 << 25), zipfile.ZIP_DEFLATED),  # 256 MB in 0.3 MB
+        (b"no array", zipfile.ZIP_STORED),
+    ],
+)
+def test_arrays_of_another_size_than_their_file_are_not_read(tmp_path: Path, content: bytes, compression: int) -> None:
+    file = tmp_path / "policy.npz"
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        archive.writestr("policy.npy", content)
+    with pytest.raises(ValueError, match=r"must|magic"):
+        read_arrays(file)
+
+
+def test_arrays_are_read_as_they_were_written(tmp_path: Path) -> None:
+    arrays = {"a": np.arange(6).reshape(2, 3), "b": np.array("text"), "none": np.empty((0, 3))}
+    write_arrays(tmp_path / "x.npz", arrays)
+    found = read_arrays(tmp_path / "x.npz")
+    assert found.keys() == arrays.keys()
+    assert all(np.array_equal(found[name], array) for name, array in arrays.items())

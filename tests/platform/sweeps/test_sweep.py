@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,10 +20,11 @@ from dprl.platform.api import load
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
-from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.sweeps.execution import LockedCell, run_in_process
 from dprl.platform.sweeps.executor import Executor
+from dprl.platform.sweeps.progress import progress_display
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 from dprl.platform.sweeps.sweep_files import SweepFiles
 from dprl.platform.tracking.store import TrackingError
@@ -195,6 +197,38 @@ def test_fresh_deletes_the_cells_of_this_sweep_and_nothing_else(tmp_path: Path) 
     assert mine.is_dir()
     assert elsewhere.is_dir()
     assert other_stamps == {file: file.stat().st_mtime_ns for file in other_stamps}
+
+
+@pytest.mark.parametrize("place", ["", "locks", "logs", "cells", "locks/sweep"])
+def test_no_link_makes_a_sweep_write_to_or_delete_its_target(tmp_path: Path, place: str) -> None:
+    link = tmp_path / "home" / "sweeps" / "small" / place
+    link.parent.mkdir(parents=True)
+    target = tmp_path / "target"
+    if place == "locks/sweep":
+        target.write_text("mine")
+    else:
+        (target / "0123456789ab").mkdir(parents=True)
+    link.symlink_to(target)
+    with pytest.raises(UserError, match=r"(a|be a) (symbolic link|file)"):
+        run_sweep(cells_of(tmp_path), options(tmp_path / "home", fresh=True))
+    assert target.read_text() == "mine" if target.is_file() else (target / "0123456789ab").is_dir()
+    assert len(list(tmp_path.rglob("finished.json"))) == 0
+
+
+def test_a_log_that_is_a_link_or_a_pipe_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, make in enumerate((lambda file: file.symlink_to(tmp_path / "mine"), os.mkfifo)):
+        file = tmp_path / f"{number}.log"
+        make(file)
+        progress_display(log=file).say("starting")
+        assert "cannot be written (it is a" in capsys.readouterr().err
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_pipe_among_the_files_of_a_cell_keeps_nobody_waiting(tmp_path: Path) -> None:
+    (cell := CellFolder(tmp_path)).marker_file.write_text("{}")
+    os.mkfifo(cell.certificate_file)
+    with pytest.raises(DamagedCellError, match="a pipe among its files"):
+        cell.results()
 
 
 @pytest.mark.parametrize("fresh", [True, False])
