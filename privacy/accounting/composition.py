@@ -6,9 +6,11 @@ Every bound used here holds for adaptive composition: each release may depend on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +34,16 @@ from dprl.privacy.accounting.discrete_gaussians import (
     RoundedGaussianLoss,
 )
 from dprl.privacy.accounting.laplace_losses import LaplaceLoss
-from dprl.privacy.accounting.pld import DISCRETE_GAUSSIAN, LAPLACE, RESPONSES, Kind, Losses, losses_of
+from dprl.privacy.accounting.pld import (
+    DISCRETE_GAUSSIAN,
+    LAPLACE,
+    MOST_KINDS,
+    RESPONSES,
+    Kind,
+    Losses,
+    losses_of,
+    of_curve,
+)
 from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
 from dprl.privacy.accounting.root_finding import smallest
 from dprl.privacy.accounting.shuffling import ShuffledLoss
@@ -40,8 +51,8 @@ from dprl.privacy.base import Int64Array
 
 # Ratio of deltas that differ by rounding only: 100 times 1e-8 is 1e-6.
 _SAME = 1.0 - 1e-12
-# Delta of the point that stands for a curve of reports that are shuffled, or of sampled rounds, among others.
-_ONE_POINT = 1e-9
+# More Laplace losses of one kind are summed by FFT, and enter other sums with the resulting curve.
+_MOST_LAPLACE = 2000
 
 
 @dataclass(frozen=True)
@@ -52,12 +63,17 @@ class ComposedLoss:
     with the curve of one kind if all others are pure; zCDP of everything; and the distribution of the loss of the
     dominating pairs, where every sum over a grid is an upper bound. All hold for adaptive composition.
 
+    Every kind enters with the whole curve that it has alone, so the sum of epsilons at any split of delta (basic
+    composition) is no smaller, up to the grid: if a pair has the delta d_i at epsilon_i, the loss of all exceeds the
+    sum of the epsilon_i by no more than the sum of the d_i allows.
+
     Args:
         kinds: every kind of loss with a known distribution, sorted.
         pure: the largest sum of the pure losses among them.
         mu: of all Gaussian releases together.
         rho: of all releases with only a zero-concentrated loss known.
         lost: probability that a release has no guarantee.
+        curves: of all other releases, for neighbours in both orders; see `of_curve`.
 
     Papers: Kairouz, Oh, Viswanath 2015; Bun, Steinke 2016, Proposition 1.4; Dong, Roth, Su 2022; Zhu, Dong, Wang 2022.
     """
@@ -67,11 +83,14 @@ class ComposedLoss:
     mu: float = 0.0
     rho: float = 0.0
     lost: float = 0.0
+    curves: tuple[PrivacyCurve, ...] = ()
 
-    @property
+    @cached_property
     def pure_epsilon(self) -> float:
         """The sum of the pure losses; infinite if not all are."""
-        return self.pure if self._rest_rho == self.lost == 0.0 else math.inf
+        if self.lost or self.rho or self.mu or any(kind.law == DISCRETE_GAUSSIAN for kind in self.kinds):
+            return math.inf
+        return math.fsum([self.pure, *(curve.pure_epsilon for curve in self.curves)])
 
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon that one of the bounds proves; infinite at deltas up to `lost`."""
@@ -81,21 +100,20 @@ class ComposedLoss:
             return math.inf
         if self.delta(0.0) <= delta:
             return 0.0
-        only_pure = self._rest_rho == 0.0
-        if only_pure and self.delta(self.pure) >= delta:
-            return self.pure
+        largest = replace(self, lost=0.0).pure_epsilon  # but for what is lost
+        if math.isfinite(largest) and self.delta(largest) >= delta:
+            return largest
         if delta <= self.lost:
             return math.inf
-        start = self.pure + self.total_rho + math.sqrt(self.total_rho)
-        least = smallest(self.delta, delta, start)
-        return min(least, self.pure) if only_pure else least
+        start = 1.0 if self.curves else self.pure + self.total_rho + math.sqrt(self.total_rho)
+        return min(smallest(self.delta, delta, start), largest)
 
     def delta(self, epsilon: float) -> float:
         """Return the least delta that one of the bounds proves at `epsilon`."""
         return min(1.0, self.lost + self._delta(epsilon))
 
     def _delta(self, epsilon: float) -> float:
-        if math.isinf(epsilon) or (self._rest_rho == 0.0 and epsilon >= self.pure):
+        if math.isinf(epsilon) or epsilon >= replace(self, lost=0.0).pure_epsilon:
             return 0.0
         bounds = [self._losses.delta(epsilon, self.rho), zcdp_delta(epsilon, self.total_rho)]
         if epsilon >= self.pure:
@@ -111,6 +129,7 @@ class ComposedLoss:
         ]
         parts += [ComposedLoss(mu=self.mu)] if self.mu > 0.0 else []
         parts += [ComposedLoss(rho=self.rho)] if self.rho > 0.0 else []
+        parts += [ComposedLoss(curves=(curve,)) for curve in self.curves]
         found = []
         for part in parts:
             others = [other for other in parts if other is not part]
@@ -120,16 +139,20 @@ class ComposedLoss:
 
     @property
     def _losses(self) -> Losses:
-        return losses_of(self.kinds, self.mu, self.rho)
+        return _losses(self.kinds, self.mu, self.rho, self.curves)
 
     @property
     def _rest_rho(self) -> float:
-        return self.rho + self.mu * self.mu / 2.0 + sum(k.rho for k in self.kinds if k.law == DISCRETE_GAUSSIAN)
+        """A zero-concentrated loss of all that is not pure."""
+        return self._rho_of(kind for kind in self.kinds if kind.law == DISCRETE_GAUSSIAN)
 
     @property
     def total_rho(self) -> float:
-        """A zero-concentrated loss of all but `lost`."""
-        return self.rho + self.mu * self.mu / 2.0 + sum(k.rho for k in self.kinds)
+        """A zero-concentrated loss of all but `lost`; infinite if none is known."""
+        return self._rho_of(self.kinds)
+
+    def _rho_of(self, kinds: Iterable[Kind]) -> float:
+        return math.inf if self.curves else self.rho + self.mu * self.mu / 2.0 + sum(kind.rho for kind in kinds)
 
     @property
     def method(self) -> str:
@@ -144,7 +167,7 @@ class ComposedLoss:
             f"mu = {self.mu:.6g}": self.mu,
             f"rho = {self.rho:.6g}": self.rho,
             f"delta = {self.lost:.6g}": self.lost,
-        }
+        } | {curve.method: 1 for curve in self.curves}
         return "privacy loss distribution of " + ", ".join(text for text, value in parts.items() if value)
 
 
@@ -159,9 +182,6 @@ def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     >>> round(compose([GaussianDP(1.0), PureDP(0.5)]).epsilon(1e-6), 2)
     5.29
     """
-    if any(isinstance(curve, MinimumCurve) for curve in curves):
-        # Every choice of bounds is a bound; these two choose all first and all last ones.
-        return MinimumCurve(tuple(compose([bound_of(curve, which) for curve in curves]) for which in (0, -1)))
     parts = [parts_of(curve) for curve in curves]
     for curve in curves:
         if isinstance(curve, Unbounded):
@@ -169,10 +189,12 @@ def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     kept = [(curve, part) for curve, part in zip(curves, parts, strict=True) if part != ComposedLoss()]
     if len(kept) == 1:
         return kept[0][0]
-    rounded = [curve for curve, _ in kept if isinstance(curve, RoundedGaussianLoss)]
-    if rounded and len(rounded) == len(kept):
-        return reduce(RoundedGaussianLoss.beside, rounded)
-    return _simplified([part for _, part in kept])
+    together = _simplified([part for _, part in kept])
+    if any(isinstance(curve, MinimumCurve) for curve in curves):
+        # Every choice of bounds is a bound: all first ones, all last ones, and the best one at each epsilon.
+        first, last = (compose([bound_of(curve, which) for curve in curves]) for which in (0, -1))
+        return MinimumCurve((first, together, last) if isinstance(together, ComposedLoss) else (first, last))
+    return together
 
 
 def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
@@ -199,6 +221,7 @@ def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
         part.mu * math.sqrt(times),
         part.rho * times,
         min(1.0, part.lost * times),
+        tuple(repeat(each, times) for each in part.curves),
     )
     return _simplified([every])
 
@@ -219,13 +242,10 @@ def parts_of(curve: PrivacyCurve) -> ComposedLoss:
             return ComposedLoss(mu=mu)
         case ZCDP(rho):
             return ComposedLoss(rho=rho)
-        case ShuffledLoss() | SampledGaussianLoss():
-            return parts_of(ApproximateLoss(curve.epsilon(_ONE_POINT), _ONE_POINT))
+        case ShuffledLoss() | SampledGaussianLoss() | RoundedGaussianLoss() | MinimumCurve() | MaximumCurve():
+            return ComposedLoss(curves=(curve,))
         case DiscreteGaussianLoss(n, sigma):
             return ComposedLoss((Kind(DISCRETE_GAUSSIAN, sigma, n),))
-        case RoundedGaussianLoss():
-            mu, lost = curve.one_gaussian
-            return ComposedLoss(mu=mu, lost=lost)
     pure = _pure_parts(curve)
     if pure is None:
         raise ValueError(
@@ -273,20 +293,57 @@ def _simplified(parts: Sequence[ComposedLoss]) -> PrivacyCurve:
     lost = min(1.0, math.fsum(part.lost for part in parts))
     if lost >= 1.0:
         return Unbounded(method="nothing is proved: the deltas add up to 1")
-    match [len(kinds), mu > 0.0, rho > 0.0, lost > 0.0]:
-        case [0, False, False, False]:
+    # The zCDP bound of coarse discrete Gaussians, and the curve of wide ones, is all that is known of them.
+    coarse = [kind for kind in kinds if kind.law == DISCRETE_GAUSSIAN and kind.n > 1 and kind.scale < SMALLEST_SIGMA]
+    wide = [kind for kind in kinds if kind.law == DISCRETE_GAUSSIAN and math.sqrt(kind.n) * kind.scale > WIDEST]
+    curves = _merged([curve for part in parts for curve in part.curves])
+    match [len(kinds), mu > 0.0, rho > 0.0, lost > 0.0, len(curves)]:
+        case [0, False, False, False, 0]:
             return PureDP(0.0)
-        case [0, True, False, False]:
+        case [0, True, False, False, 0]:
             return GaussianDP(mu)
-        case [0, False, True, False]:
+        case [0, False, True, False, 0]:
             return ZCDP(rho)
-        case [_, False, False, False] if all(kind.law == LAPLACE for kind in kinds):
+        case [0, False, False, False, 1]:
+            return curves[0]
+        case [_, False, False, False, 0] if all(kind.law == LAPLACE for kind in kinds):
             return LaplaceLoss(tuple((kind.n, kind.scale) for kind in kinds), pure)
-        case [1, False, False, False]:
+        case [1, False, False, False, 0]:
             return _of_one_kind(kinds[0], pure)
-    # Losses that cannot be tabulated have a zCDP bound.
-    rho += math.fsum(kind.rho for kind in kinds if not _tabulated(kind))
-    return ComposedLoss(tuple(kind for kind in kinds if _tabulated(kind)), pure, mu, rho, lost)
+    rho += math.fsum(kind.rho for kind in coarse)
+    curves += tuple(DiscreteGaussianLoss(kind.n, kind.scale) for kind in wide)
+    return ComposedLoss(tuple(kind for kind in kinds if kind not in [*coarse, *wide]), pure, mu, rho, lost, curves)
+
+
+def _merged(curves: Sequence[PrivacyCurve]) -> tuple[PrivacyCurve, ...]:
+    """Return curves with those of one kind as one, in an order that depends only on them."""
+    found: dict[Any, PrivacyCurve] = {}
+    for curve, times in Counter(curves).items():
+        key: Any = curve
+        together = repeat(curve, times)
+        if isinstance(curve, ShuffledLoss | SampledGaussianLoss):
+            key = replace(curve, n=1)
+            together = replace(together, n=together.n + found[key].n) if key in found else together
+        elif isinstance(curve, RoundedGaussianLoss):
+            key = RoundedGaussianLoss
+            together = together.beside(found[key]) if key in found else together
+        found[key] = together
+    return tuple(sorted(found.values(), key=repr))
+
+
+@lru_cache(maxsize=32)
+def _losses(kinds: tuple[Kind, ...], mu: float, rho: float, curves: tuple[PrivacyCurve, ...]) -> Losses:
+    """Return the distribution of the loss of all but what is lost; see `losses_of`."""
+    many = [kind for kind in kinds if kind.law == LAPLACE and (kind.n > _MOST_LAPLACE or len(kinds) > MOST_KINDS)]
+    if many:
+        pooled = LaplaceLoss(tuple((n, a) for _, a, n, _ in many), math.fsum(n * a for _, a, n, _ in many))
+        kinds, curves = tuple(kind for kind in kinds if kind not in many), (pooled, *curves)
+    return losses_of(kinds, mu, rho, [_of_curve(curve) for curve in curves])
+
+
+@lru_cache(maxsize=32)
+def _of_curve(curve: PrivacyCurve) -> Losses:
+    return of_curve(curve.delta, curve.epsilon)
 
 
 def _of_one_kind(kind: Kind, pure: float) -> PrivacyCurve:
@@ -296,13 +353,6 @@ def _of_one_kind(kind: Kind, pure: float) -> PrivacyCurve:
     if law == DISCRETE_GAUSSIAN:
         return DiscreteGaussianLoss(n, scale)
     return RandomizedResponses(n, scale, pure)
-
-
-def _tabulated(kind: Kind) -> bool:
-    """Return whether the values of a kind can be tabulated: not for too many or too coarse discrete Gaussians."""
-    if kind.law != DISCRETE_GAUSSIAN:
-        return True
-    return (kind.n == 1 or kind.scale >= SMALLEST_SIGMA) and math.sqrt(kind.n) * kind.scale <= WIDEST
 
 
 def summary_over_users(

@@ -98,6 +98,8 @@ def renyi(curve: PrivacyCurve) -> tuple[dict[int, float], str]:
     if isinstance(curve, SampledGaussianLoss):
         return {a: _sampled(curve, a) * (1.0 + ROUNDING) for a in ORDERS}, ""
     parts = parts_of(curve)
+    if parts.curves:
+        return {}, "no bound is proved here for curves of this kind: " + ", ".join(each.method for each in parts.curves)
     if parts.lost > 0.0:
         return {}, f"the proof leaves out a part of probability {parts.lost:.3g}, and so bounds no divergence"
     rest, whole = parts.mu * parts.mu / 2.0 + parts.rho, Kind(RESPONSES, parts.pure_epsilon, 1)

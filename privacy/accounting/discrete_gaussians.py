@@ -27,8 +27,8 @@ LEAST_JOINED_SQUARE = 3.0
 """Least sigma^2 for which the loss of a discrete Gaussian around any number has the same bound as around 0."""
 # Standard deviations beyond which the mass is 1e-35, and the error of one probability, for each of n.
 _REACH, _OFF = 12.5, 1e-34
-# Distances allowed between rounded and discrete Gaussian noise, alone and in composition with other losses.
-_SLACKS, _ALMOST_NOTHING = (1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10, 1e-13, 1e-17, 1e-22), 1e-16
+# Distances allowed between rounded and discrete Gaussian noise.
+_SLACKS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10, 1e-13, 1e-17, 1e-22)
 # Wider sums are bounded by an integral.
 WIDEST = 1e4
 
@@ -134,12 +134,13 @@ class RoundedGaussianLoss:
     its probabilities are those of the rounded Gaussian up to a factor of exp(-+2.01 e) for e <= 0.1, or of exp(-+k),
     k = 2.01 e cells, for all numbers that can change. Hence delta(epsilon) <= e^k delta_mu(epsilon - 2 k); and as a
     share of e^-k of the noise is rounded Gaussian, delta(epsilon) <= k + delta_mu(epsilon). Every t proves its bounds.
-    For noise of several sigma_j on changes v_j, let sigma be the least of them and l2 = sigma sqrt(sum_j v_j^2 /
-    sigma_j^2): then sum_j v_j^2 / (sigma_j^2 - t^2) <= mu^2, and every sigma_j has no more than sigma's e.
+    For noise of several sigma_j on changes v_j, mu^2 is sum_j v_j^2 / (sigma_j^2 - t^2), and every sigma_j has no more
+    than the least one's e. Then sigma is the least, and l2 = sigma sqrt(sum_j v_j^2 / sigma_j^2).
 
     Args:
         l2: L2 norm of the change, in units of sigma as above. sigma: of the noise. cells: number of integers that can
-            change. lost: total variation distance of the law from a discrete Gaussian.
+            change. lost: total variation distance of the law from a discrete Gaussian. scales: of several, in order,
+            (v_j / sigma_j, sigma_j).
 
     Paper: Peikert 2010, Theorem 3.1 (rounded Gaussians).
     """
@@ -148,7 +149,8 @@ class RoundedGaussianLoss:
     sigma: float
     cells: int
     lost: float = 0.0
-    pure_epsilon: float = math.inf
+    scales: tuple[tuple[float, float], ...] = ()
+    pure_epsilon: ClassVar[float] = math.inf
 
     @staticmethod
     def of_unit_changes(n: int, sigma: float) -> RoundedGaussianLoss:
@@ -164,14 +166,23 @@ class RoundedGaussianLoss:
 
     def repeated(self, times: int) -> RoundedGaussianLoss:
         """Return the loss of `times` adaptive releases."""
-        l2 = self.l2 * math.sqrt(times)
-        return RoundedGaussianLoss(l2, self.sigma, self.cells * times, self.lost * times)
+        root = math.sqrt(times)
+        scales = tuple((mu * root, sigma) for mu, sigma in self.scales)
+        return RoundedGaussianLoss(self.l2 * root, self.sigma, self.cells * times, self.lost * times, scales)
 
     def beside(self, other: RoundedGaussianLoss) -> RoundedGaussianLoss:
         """Return the loss of this release and another one, also adaptively."""
-        sigma = min(self.sigma, other.sigma)
-        l2 = sigma * math.hypot(self.mu, other.mu)
-        return RoundedGaussianLoss(l2, sigma, self.cells + other.cells, self.lost + other.lost)
+        mus: dict[float, float] = {}
+        for mu, sigma in (*self._scales, *other._scales):
+            mus[sigma] = math.hypot(mus.get(sigma, 0.0), mu)
+        scales = tuple((mus[sigma], sigma) for sigma in sorted(mus))
+        least = scales[0][1]
+        l2, lost = least * math.hypot(*mus.values()), self.lost + other.lost
+        return RoundedGaussianLoss(l2, least, self.cells + other.cells, lost, scales if len(scales) > 1 else ())
+
+    @property
+    def _scales(self) -> tuple[tuple[float, float], ...]:
+        return self.scales or ((self.mu, self.sigma),)
 
     def epsilon(self, delta: float) -> float:
         """Return the epsilon where the delta of the losses is `delta`, rounded up."""
@@ -194,16 +205,13 @@ class RoundedGaussianLoss:
         """The mu of Gaussian noise with this sigma; that of the curve is slightly larger."""
         return self.l2 / self.sigma
 
-    @property
-    def one_gaussian(self) -> tuple[float, float]:
-        """The mu of rounded Gaussian noise, and the additional delta that covers the difference."""
-        return self._mu(_ALMOST_NOTHING), _ALMOST_NOTHING + self.lost
-
     def _mu(self, k: float) -> float:
         if k > 0.2 * self.cells:
             return math.inf
         square = math.log(4.3 * self.cells / k) / (2.0 * math.pi**2)
-        return self.l2 / math.sqrt(self.sigma**2 - square) if square < self.sigma**2 else math.inf
+        if square >= self.sigma**2:
+            return math.inf
+        return math.hypot(*(mu * sigma / math.sqrt(sigma**2 - square) for mu, sigma in self._scales))
 
     @property
     def method(self) -> str:

@@ -8,9 +8,7 @@ from functools import cached_property
 
 from dprl.privacy.accounting.composition import parts_of
 from dprl.privacy.accounting.curves import ZCDP, GaussianDP, MaximumCurve, MinimumCurve, PrivacyCurve
-from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
 from dprl.privacy.accounting.root_finding import ROUNDING, smallest
-from dprl.privacy.accounting.shuffling import ShuffledLoss
 
 
 @dataclass(frozen=True)
@@ -68,10 +66,8 @@ class _GroupCurve:
             return [GaussianDP(m * curve.mu)]
         if isinstance(curve, MinimumCurve | MaximumCurve):
             return [type(curve)(tuple(_GroupCurve(each, m) for each in curve.curves))]
-        if isinstance(curve, ShuffledLoss | SampledGaussianLoss):
-            return []
         parts = parts_of(curve)
-        return [ZCDP(m * m * parts.total_rho)] if parts.lost == 0.0 else []
+        return [ZCDP(m * m * parts.total_rho)] if parts.lost == 0.0 and not parts.curves else []
 
     @property
     def method(self) -> str:

@@ -29,12 +29,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from dprl.privacy.accounting.bounded_support import concentrated
-from dprl.privacy.accounting.closed_forms import composed_delta
-from dprl.privacy.accounting.pld import SummedLosses, laplace_losses, laplace_step
+from dprl.privacy.accounting.pld import LAPLACE, Kind, SummedLosses, fewer, laplace_losses, laplace_step
 from dprl.privacy.accounting.root_finding import ROUNDING, smallest
 
-# For more losses, or kinds of them, only the composition of randomised responses is computed.
-_MOST_LOSSES, _MOST_KINDS = 10_000, 8
+# Relative error of the variance of a sum on a grid, and the most steps in its deviation.
+_GRID_ERROR, _MOST_STEPS = 3e-4, 20_000
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class LaplaceLoss:
     """Numbers that change by known multiples of the Laplace scale, also in adaptive releases.
 
     *Formal guarantee.* delta is that of n_i independent Laplace losses a_i each, with a relative excess below 1e-3, and
-    zero from `pure` on. More than 10,000 losses, or 8 kinds of them, count as randomised responses.
+    zero from `pure` on. More than 100 kinds are merged, cheapest first, by rounding losses up.
 
     >>> two = LaplaceLoss(((2, 0.5),), 1.0)
     >>> two.epsilon(0.0), round(two.delta(0.5), 4)
@@ -110,16 +109,25 @@ def _delta(epsilon: float, parts: tuple[tuple[int, float], ...]) -> float:
     total = sum(n for n, _ in parts)
     if total == 1:
         return -math.expm1(min(0.0, epsilon - parts[0][1]) / 2.0) * (1.0 + ROUNDING)
-    if total > _MOST_LOSSES or len(parts) > _MOST_KINDS:
-        return min(1.0, composed_delta(epsilon, total, max(a for _, a in parts)) * (1.0 + ROUNDING))
     return _summed(parts).delta(epsilon)
 
 
 @lru_cache(maxsize=16)
 def _summed(parts: tuple[tuple[int, float], ...]) -> SummedLosses:
-    # The grid of the largest kind: its losses lie on it.
-    _, a = max(parts, key=lambda part: part[0] * part[1])
-    return SummedLosses([(laplace_losses(each), n) for n, each in parts], laplace_step(a))
+    kinds = fewer([Kind(LAPLACE, a, n) for n, a in parts])
+    listed = [(laplace_losses(kind.scale), kind.n) for kind in kinds]
+    variances = [n * float(one.mass @ one.losses**2 - (one.mass @ one.losses) ** 2) for one, n in listed]
+    # The grid of the kind with the largest variance: its losses lie on it. Each loss of another kind is split between
+    # the points around it, which adds at most the product of its distances from them to the variance. The step is
+    # halved until this is little of the whole, or the FFT becomes too long.
+    largest = max(zip(variances, kinds, strict=True))[1]
+    step, variance = laplace_step(largest.scale), sum(variances)
+    others = [kind for kind in kinds if kind is not largest]
+    while sum(
+        kind.n * min(kind.scale * step, step * step / 4.0) for kind in others
+    ) > _GRID_ERROR * variance and step * _MOST_STEPS > math.sqrt(variance):
+        step /= 2.0
+    return SummedLosses(listed, step)
 
 
 @lru_cache(maxsize=4096)

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -27,9 +26,10 @@ from dprl.privacy.accounting.root_finding import ROUNDING
 from dprl.privacy.base import Float64Array
 
 # Steps in one standard deviation of the loss: 1e-6 of relative error in epsilon for each kind of loss.
-_STEPS, _COARSE_STEPS, _MOST_STEPS = 300, 100, 1000
+_STEPS, _COARSE_STEPS, _MOST_STEPS, _STEPS_OF_SMALLEST = 300, 100, 1000, 10
 _MOST_POINTS, _FEWER_POINTS = 1 << 15, 1 << 13
-_MOST_KINDS = 100
+MOST_KINDS = 100
+"""Kinds of losses that are summed one by one; more of them are merged."""
 # Up to this number, possible sums are listed one by one.
 _FEW = 4000
 # Largest mass of a tail that is cut off.
@@ -42,9 +42,11 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 # may be from the least one, their relative precision, the steepest one, and the precision of their logarithms.
 _FINE_STEPS, _FINE_POINTS, _WINDOW, _MOST_WINDOWS, _FFT_ERROR = 50, 1 << 16, 20.0, 8, 1e-15
 _LOOSE, _SMALLEST, _STEEPEST, _PRECISION = 4.0, 1e-9, 1e9, 1e-15
-# Pieces of Laplace's density: an error below 1e-5 in the variance of a loss, and in every delta of one. More losses
-# than the last number count as responses in composition with others.
-_WIDTH, _WIDTH_OF_SMALL, _FEWEST_HALF_PIECES, _MOST_HALF_PIECES, _MOST_LAPLACE = 0.01, 0.008, 4, 1 << 13, 2000
+# Pieces of Laplace's density: an error below 1e-5 in the variance of a loss, and in every delta of one.
+_WIDTH, _WIDTH_OF_SMALL, _FEWEST_HALF_PIECES, _MOST_HALF_PIECES = 0.01, 0.008, 4, 1 << 13
+# Of a distribution from a privacy curve: deltas up to whose epsilons the points lie, and the number of points for each.
+# e^709 overflows.
+_SMALLEST_DELTAS, _POINTS_OF_CURVE, _LARGEST_GAP = (1e-30, 1e-15, 1e-7, 1e-2), 150, 700.0
 
 RESPONSES, DISCRETE_GAUSSIAN, LAPLACE = range(3)
 
@@ -143,9 +145,8 @@ def _of_kind(kind: Kind) -> Losses:
     law, scale, n, informative = kind
     if law == DISCRETE_GAUSSIAN:
         return _of_discrete_gaussians(n, scale)
-    if law == LAPLACE and n <= _MOST_LAPLACE:
+    if law == LAPLACE:
         return repeated(laplace_losses(scale), n)
-    # Responses, and Laplace losses as such.
     wrong = float(scipy.special.expit(-scale))
     if informative < 1.0:
         chances = np.array([wrong * informative, 1.0 - informative, (1.0 - wrong) * informative])
@@ -201,17 +202,66 @@ def _of_gaussian(mu: float) -> Losses:
     return Losses(ends, mass, tail)
 
 
-def _fewer(kinds: list[Kind]) -> list[Kind]:
-    """Return at most _MOST_KINDS kinds of responses: pairs are merged by rounding up, the cheapest first."""
+def fewer(kinds: Sequence[Kind]) -> list[Kind]:
+    """Return at most MOST_KINDS kinds, none of discrete Gaussians: pairs are merged by rounding up, cheapest first.
+
+    A larger loss dominates a smaller one of the same law, responses dominate every law, and those with a larger
+    informative share dominate the others.
+    """
     merged = sorted(kinds, key=lambda kind: (kind.scale, kind.law))
-    while len(merged) > _MOST_KINDS:
+    while len(merged) > MOST_KINDS:
         costs = [less.n * (more.scale**2 - less.scale**2) for less, more in pairwise(merged)]
         at = costs.index(min(costs))
         less, more = merged[at : at + 2]
-        # Responses dominate every other law, and those of the larger share the others.
         law = more.law if less.law == more.law else RESPONSES
         merged[at : at + 2] = [Kind(law, more.scale, less.n + more.n, max(less.informative, more.informative))]
     return merged
+
+
+def of_curve(delta_at: Callable[[float], float], epsilon_at: Callable[[float], float]) -> Losses:
+    """Return a loss whose deltas are at least those of any privacy curve, and nearly equal to them.
+
+    *Formal guarantee.* Let f(x) be the least delta at epsilon = ln x of a release, in either direction. It is convex,
+    and f(x) = 1 - x + x f(1 / x) for x < 1. Any convex function with that symmetry above f belongs to a pair of laws
+    that dominates the release, also in adaptive composition. Here it is the lower convex hull of points on the curve
+    and their images: f is below each point, so by convexity below every chord between two of them. It is linear between
+    points, so its loss has the values +-epsilon_j of the points, where mass p_j = e^epsilon_j (s_(j-1) - s_j) for the
+    slopes -s of the chords, e^-epsilon_j p_j at -epsilon_j, the last delta at infinity, and the rest at 0.
+
+    Args:
+        delta_at, epsilon_at: of a curve that holds for neighbours in both orders.
+
+    Papers: Zhu, Dong, Wang 2022, Propositions 8 and 9, Theorem 10; Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022.
+    """
+    # The body of the loss and its tail have different sizes, so the points are denser near 0.
+    ends = [end for end in map(epsilon_at, _SMALLEST_DELTAS) if 0.0 < end < math.inf]
+    points = np.unique(np.concatenate([np.zeros(1), *(np.linspace(0.0, end, _POINTS_OF_CURVE) for end in ends)]))
+    # A delta at a smaller epsilon also holds at a larger one.
+    deltas = np.minimum.accumulate([min(1.0, delta_at(float(epsilon))) for epsilon in points])
+    # The hull at 0, where only the chord from a point to its image counts.
+    deltas[0] = min(deltas[0], float(np.min(np.tanh(points / 2.0) + 2.0 * deltas * scipy.special.expit(-points))))
+    hull = [0]
+    for at in range(1, points.size):
+        while len(hull) > 1:
+            first, middle = hull[-2:]
+            # Both slopes times e^points[middle].
+            before = (deltas[first] - deltas[middle]) / -math.expm1(points[first] - points[middle])
+            after = (deltas[middle] - deltas[at]) / math.expm1(min(points[at] - points[middle], _LARGEST_GAP))
+            if before > after:
+                break
+            hull.pop()
+        hull.append(at)
+    x, falls = points[hull], -np.diff(deltas[hull])
+    # e^x_j s_(j-1) and e^x_j s_j.
+    gaps = np.diff(x)
+    above, below = falls / -np.expm1(-gaps), np.append(falls[1:] / np.expm1(np.minimum(gaps[1:], _LARGEST_GAP)), 0.0)
+    # The rounding of these differences is far below ROUNDING times the deltas.
+    mass = np.maximum(above - below, 0.0) * (1.0 + ROUNDING)
+    mirrored = np.exp(-x[1:]) * mass
+    rest = max(0.0, 1.0 - deltas[hull[-1]] - float(np.sum(mass + mirrored)))
+    return Losses(
+        np.concatenate([-x[:0:-1], x]), np.concatenate([mirrored[::-1], [rest], mass]), float(deltas[hull[-1]])
+    )
 
 
 def _all_sums(parts: list[Losses]) -> Losses:
@@ -373,26 +423,29 @@ def _tilted(listed: Losses, steepness: float) -> tuple[Float64Array, float]:
     return weights / total, math.log(total) + top
 
 
-@lru_cache(maxsize=32)
-def losses_of(kinds: tuple[Kind, ...], mu: float, rho: float) -> Losses:
+def losses_of(kinds: Sequence[Kind], mu: float, rho: float, others: Sequence[Losses] = ()) -> Losses:
     """Return the loss of adaptive releases; exact if few values are possible, else an upper bound.
 
     Args:
         kinds: of losses with finitely or countably many values.
         mu: of a Gaussian release; 0 for none.
         rho: the one that `delta` will get; above 0 there are fewer points, because that sum is expensive.
+        others: further losses, see `of_curve`.
     """
     noisy = [kind for kind in kinds if kind.law == DISCRETE_GAUSSIAN]
-    parts = [_of_kind(kind) for kind in [*_fewer([kind for kind in kinds if kind not in noisy]), *noisy]]
+    parts = [_of_kind(kind) for kind in [*fewer([kind for kind in kinds if kind not in noisy]), *noisy]]
+    parts += others
     if not parts and mu == 0.0:
         return Losses(np.zeros(1), np.ones(1))
     if mu == 0.0 and math.prod(part.mass.size for part in parts) <= _FEW:
         return _all_sums(parts)
     if mu > 0.0:
         parts.append(_of_gaussian(mu))
-    variance = mu * mu + 2.0 * (rho + sum(kind.rho for kind in kinds))
-    reach = sum(float(np.ptp(part.losses)) for part in parts)
-    step = max(math.sqrt(variance) / (_COARSE_STEPS if rho > 0.0 else _STEPS), reach / _MOST_POINTS)
+    variances = [float(part.mass @ part.losses**2 - (part.mass @ part.losses) ** 2) for part in parts]
+    fine = math.sqrt(sum(variances) + 2.0 * rho) / (_COARSE_STEPS if rho > 0.0 else _STEPS)
+    # A loss with few values has a large deviation, and small ones beside it count at its largest value.
+    fine = min(fine, math.sqrt(min(variances)) / _STEPS_OF_SMALLEST)
+    step = max(fine, sum(float(np.ptp(part.losses)) for part in parts) / _MOST_POINTS)
     grids = sorted((_on_grid(part, step) for part in parts), key=lambda grid: grid.mass.size)
     total = grids[0]
     for grid in grids[1:]:

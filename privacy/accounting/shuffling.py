@@ -147,8 +147,7 @@ def _divergences(clones: Float64Array, epsilon_0: float, epsilon: float) -> Floa
     share = (1.0 - math.exp(-epsilon - epsilon_0)) / -math.expm1(-epsilon_0) * float(scipy.special.expit(epsilon))
     # The share is below 1, and float64 may round it up.
     first = np.minimum(np.floor(share * (clones + 1.0)), clones) + 1.0
-    coins = scipy.stats.binom(clones, 0.5)
-    with_one, without = coins.sf(first - 2.0), coins.sf(first - 1.0)
+    with_one, without = (scipy.stats.binom.sf(first - back, clones, 0.5) for back in (2.0, 1.0))
     other = float(scipy.special.expit(-epsilon_0))
     found = with_one * (one - factor * other) + without * (other - factor * one)
     return np.asarray(np.maximum(found, 0.0) + _TAIL * with_one)

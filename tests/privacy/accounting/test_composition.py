@@ -26,7 +26,10 @@ from dprl.privacy.accounting.curves import (
     RandomizedResponses,
     Unbounded,
 )
-from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss
+from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss, RoundedGaussianLoss
+from dprl.privacy.accounting.laplace_losses import LaplaceLoss
+from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
+from dprl.privacy.accounting.shuffling import ShuffledLoss
 
 SMALL = st.floats(1e-3, 2.0)
 CURVES = st.one_of(
@@ -61,6 +64,69 @@ def test_at_most_the_sum_of_epsilons_at_split_deltas(curves: list[PrivacyCurve])
         # The 0.1 % is due to the coarse grid that zCDP parts need.
         assert together.epsilon(delta) <= total * 1.001
     assert together.pure_epsilon <= sum(curve.pure_epsilon for curve in curves) * (1 + 1e-12)
+
+
+SHUFFLED = ShuffledLoss(1.5, 10_000)
+SAMPLED = SampledGaussianLoss(1.0, 0.01, 300)
+NARROW, WIDE = RoundedGaussianLoss(0.5, 1.75, 10), RoundedGaussianLoss(30.0, 100.0, 1)
+MANY = LaplaceLoss(((2001, 0.005), (9, 0.1)), 10.905)
+EITHER = MinimumCurve((PureDP(0.8), GaussianDP(0.3)))
+
+
+@pytest.mark.parametrize(
+    "curves",
+    [
+        [SHUFFLED, SHUFFLED],
+        [SHUFFLED, ShuffledLoss(3.0, 5000)],
+        [SHUFFLED, GaussianDP(0.2), RandomizedResponses(9, 0.02)],
+        [ShuffledLoss(7.31, 755), DiscreteGaussianLoss(6, 295.0), ApproximateLoss(0.8, 1e-9)],
+        [SAMPLED, GaussianDP(0.2)],
+        [NARROW, PureDP(0.5)],
+        [NARROW, WIDE, GaussianDP(0.3)],
+        [WIDE, ZCDP(0.01)],
+        [MANY, GaussianDP(0.2)],
+        [DiscreteGaussianLoss(2, 3e4), GaussianDP(1e-3)],
+        [EITHER, ZCDP(0.02), MinimumCurve((PureDP(0.1), GaussianDP(0.5)))],
+    ],
+    ids=repr,
+)
+def test_all_kinds_of_loss_cost_at_most_basic_composition(curves: list[PrivacyCurve]) -> None:
+    together, k = compose(curves), len(curves)
+    for delta in (1e-8, 1e-6, 1e-3):
+        found = together.epsilon(delta)
+        for uneven in range(-1, k):
+            shares = [1.0 / k if uneven < 0 else 0.99 if i == uneven else 0.01 / (k - 1) for i in range(k)]
+            basic = sum(curve.epsilon(delta * share) for curve, share in zip(curves, shares, strict=True))
+            assert found <= basic * 1.001
+        assert found >= max(curve.epsilon(delta) for curve in curves) * (1.0 - 1e-6)
+        assert together.delta(found) <= delta * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    "curves",
+    [
+        [GaussianDP(0.4), GaussianDP(0.3)],
+        [GaussianDP(0.4), RandomizedResponses(30, 0.05)],
+        [RandomizedResponses(2, 1.0), RandomizedResponses(30, 0.05)],
+    ],
+    ids=repr,
+)
+def test_a_curve_whose_law_is_unknown_costs_what_the_law_does(curves: list[PrivacyCurve]) -> None:
+    """A minimum of one curve twice hides the law: its loss is rebuilt from epsilons and deltas alone."""
+    hidden = ComposedLoss(curves=tuple(MinimumCurve((curve, curve)) for curve in curves))
+    for delta in (1e-12, 1e-6, 1e-3):
+        known = compose(curves).epsilon(delta)
+        assert known * (1.0 - 1e-9) <= hidden.epsilon(delta) <= known * 1.001
+
+
+def test_equal_runs_cost_their_joint_loss() -> None:
+    assert compose([SHUFFLED, SHUFFLED]) == ShuffledLoss(1.5, 10_000, 2)
+    assert compose([SAMPLED, SAMPLED]) == SampledGaussianLoss(1.0, 0.01, 600)
+    assert compose([WIDE, WIDE]).epsilon(1e-6) == pytest.approx(
+        GaussianDP(0.3 * math.sqrt(2.0)).epsilon(1e-6), rel=2e-3
+    )
+    with_gaussian = compose([WIDE, GaussianDP(0.3)]).epsilon(1e-6)
+    assert with_gaussian == pytest.approx(GaussianDP(0.3 * math.sqrt(2.0)).epsilon(1e-6), rel=2e-3)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)

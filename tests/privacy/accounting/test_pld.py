@@ -54,7 +54,7 @@ def test_a_coarser_grid_is_above_and_hardly_so(
 ) -> None:
     fine = losses_of(kinds, mu, 0.0)
     monkeypatch.setattr(pld, "_STEPS", 30)
-    coarse = losses_of.__wrapped__(kinds, mu, 0.0)
+    coarse = losses_of(kinds, mu, 0.0)
     for epsilon in (0.0, 0.5, 1.0, 2.0):
         assert fine.delta(epsilon) <= coarse.delta(epsilon) * (1 + 3e-9)
         assert coarse.delta(epsilon) <= fine.delta(epsilon) * (1 + 0.02)

@@ -12,7 +12,7 @@ from dp_accounting.pld import privacy_loss_distribution as peer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dprl.privacy.accounting.closed_forms import composed_delta, gaussian_delta, gaussian_mu
+from dprl.privacy.accounting.closed_forms import gaussian_delta, gaussian_mu
 from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.accounting.curves import GaussianDP
 from dprl.privacy.accounting.discrete_gaussians import RoundedGaussianLoss
@@ -76,10 +76,21 @@ def test_the_concentrated_change_is_the_worst() -> None:
             assert other.delta(epsilon) <= worst.delta(epsilon) * (1.0 + 1e-4)
 
 
-def test_many_losses_take_the_coarser_curve_and_no_long_search() -> None:
-    many = LaplaceLoss(((93_068, 1.0 / 300.0),), 93_068 / 300.0)
-    assert many.delta(4.0) == pytest.approx(composed_delta(4.0, 93_068, 1.0 / 300.0), rel=1e-6)
-    assert LaplaceLoss(((8, 0.001), *many.parts), many.pure + 0.008).delta(4.0) > many.delta(4.0)
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ((93_068, 1.0 / 300.0),),
+        ((20_000, 0.002), (1, 1.0)),
+        ((1_000_000, 0.0005), (3, 0.5)),
+        ((1, 1.0), *((1000, 0.001 * i) for i in range(1, 9))),
+        ((1, 2.0), *((9, 0.01 + 1e-5 * i) for i in range(150))),
+    ],
+    ids=["equal", "one large", "a million", "9 kinds", "150 kinds"],
+)
+def test_many_losses_and_many_kinds_cost_what_they_cost(parts: tuple[tuple[int, float], ...]) -> None:
+    found = LaplaceLoss(parts, math.fsum(n * a for n, a in parts)).epsilon(1e-6)
+    truth = reference.epsilon(tuple((("laplace", a, math.inf), n) for n, a in parts), 1e-6)
+    assert truth * (1.0 - 1e-4) <= found <= truth * 1.002
 
 
 @pytest.mark.parametrize("law", LAWS)
