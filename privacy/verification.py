@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import math
 import operator
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from typing import Any
 
-from dprl import __version__
 from dprl.privacy.base import Guarantee, LedgerError
 from dprl.privacy.certificate import OPEN_CHANNELS, SCHEMA, Certificate, PrivacyRequest, certify
 from dprl.privacy.certificate_json import NOT_ITS_OWN, checksum
@@ -27,10 +25,9 @@ _REFUSED = (ValueError, LedgerError, ArithmeticError, MemoryError)
 _DAMAGE = (KeyError, TypeError, AttributeError, IndexError, RecursionError)
 _TOLERANCE, _ZERO = 1e-9, 1e-15
 """Relative and absolute tolerances, above the differences between processors."""
-_WORST = ("holds", "holds_approximately", "fails", "unbounded")
 _MOST_GROUPS, _MOST_ATTEMPTS = 1000, 1_000_000
 _COMPOSED, _KINDS = "composed", ("sequential", "disjoint")
-_FACTS = "facts"
+_FACTS, _OPEN = "facts", "excluded_channels"
 TAKEN_AS_STATED = (
     *("algorithm", "query", "randomness", "requested", "claimed", "choice", "users", "most_users", "submissions"),
     *("attempts", "users_asked_again", "simulation", "composition", "audit"),
@@ -46,46 +43,6 @@ _LENGTH = -1
 def _number(value: Leaf) -> float:
     """Return a number of a certificate; NaN, which passes no comparison, for anything else."""
     return float(value) if value == "inf" or type(value) in (int, float) else math.nan  # type: ignore[arg-type]
-
-
-_RULES: dict[str, Callable[[Leaf, Leaf], bool]] = {
-    "anything": lambda *_: True,
-    "absent": lambda stated, _: stated is None,
-    "upper": lambda stated, _: stated == "upper",
-    "at least": lambda stated, found: _number(stated) >= _number(found),
-    "at most": lambda stated, found: _number(stated) <= _number(found),
-    "no better": lambda stated, found: (
-        stated in _WORST and found in _WORST and _WORST.index(str(stated)) >= _WORST.index(str(found))
-    ),
-}
-"""Whether a stated value of another version holds beside the recomputed one, by name."""
-_OF_ANOTHER_VERSION = {
-    "proved": "at least",
-    "proved.method": "anything",
-    "proved.tightness": "upper",
-    "verdict": "no better",
-    "factor": "at least",
-    "per_user": "absent or at least",
-    "trade_off": "absent",
-    "trade_off.false_negative_rate": "absent or at most",
-    "trade_off.detected_at_5_percent": "absent or at least",
-    "renyi": "absent",
-    "renyi.divergence_at_order": "absent or at least",
-    "renyi.absent": "anything",
-    "episodes_per_user": "absent",
-    "episodes_per_user.bounds.epsilon": "absent or at least",
-    "episodes_per_user.bounds.group": "absent or at least",
-    "episodes_per_user.bounds.joint": "absent or at least",
-    "episodes_per_user.bounds.by": "anything",
-    "episodes_per_user.joint": "anything",
-    "covered_channels.length": "at most",
-    "excluded_channels.length": "at least",
-    **dict.fromkeys(("observer", "attained_by", "covered_channels", "excluded_channels"), "anything"),
-    **dict.fromkeys(("query", "derivation", "error", "best_available", "assumption"), "anything"),
-}
-"""Field -> its rules, one of which must hold; without an entry the values must be equal.
-
-A field stands for those below it that have no entry. Bounds may be looser, and words and sizes of errors different."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +87,7 @@ def verify(stated: Mapping[str, Any]) -> Verification:
     The query with its noise gives the releases and their sensitivities, the threat model, the errors and the
     derivation; with the charges it gives the proof, the verdict and everything else. A composed certificate is composed
     again from its parts. All fields must agree, except for TAKEN_AS_STATED, which must be facts of a possible run.
-    A certificate of another version may state looser bounds, because these still hold.
+    This holds whatever version the certificate states: anybody can write another one into it.
 
     Raises LedgerError for a damaged certificate, and for one of an earlier schema.
     """
@@ -257,11 +214,13 @@ def _whole(value: Any) -> int:  # noqa: ANN401 - JSON
 def _leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, Leaf]]:
     """Yield numbers and texts by their paths, those of lists of channels in a fixed order."""
     if isinstance(value, Mapping):
+        if not value:
+            yield path, "{}"
         for key, each in value.items():
             yield from _leaves(each, (*path, str(key)))
     elif isinstance(value, list | tuple):
         yield (*path, _LENGTH), len(value)
-        for i, each in enumerate(sorted(value) if path == ("excluded_channels",) else value):
+        for i, each in enumerate(sorted(value) if path == (_OPEN,) else value):
             yield from _leaves(each, (*path, i))
     else:
         yield path, value  # type: ignore[misc]
@@ -274,22 +233,15 @@ def _in_words(path: Path) -> str:
 
 
 def _differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Difference]:
-    ours, channels = stated["version"] == __version__, "excluded_channels"
     keys = [key for key in expected if key not in ("version", "checksum")]
-    given = {key: stated[key] for key in keys}
-    if not ours:  # texts of another version may differ, except for these
-        lost = (name for name in OPEN_CHANNELS if name in expected[channels] and name not in stated[channels])
-        yield from (Difference(channels, None, name) for name in lost)
-    else:  # a run may exclude more of them, as the choice among its trials
-        given[channels] = [name for name in stated[channels] if name in expected[channels]]
-        given |= {key: each for key, each in stated.items() if key not in (*expected, *NOT_ITS_OWN)}
+    new = [key for key in stated if key not in (*expected, *NOT_ITS_OWN)]
+    given = {key: stated[key] for key in (*keys, *new)}
+    # A run may exclude more channels, as the choice among its trials.
+    given[_OPEN] = [name for name in stated[_OPEN] if name in expected[_OPEN]]
     one, other = dict(_leaves(given)), dict(_leaves({key: expected[key] for key in keys}))
     for path in dict.fromkeys([*other, *one]):
-        if path in one and path in other and _same(one[path], other[path]):
-            continue
-        field = _in_words(path)
-        if ours or not _still_holds(field, one.get(path), other.get(path)):
-            yield Difference(field, one.get(path), other.get(path))
+        if not (path in one and path in other and _same(one[path], other[path])):
+            yield Difference(_in_words(path), one.get(path), other.get(path))
 
 
 def _refuted_by_audit(stated: Mapping[str, Any], found: Certificate) -> Iterator[Difference]:
@@ -310,15 +262,6 @@ def _same(one: Leaf, other: Leaf) -> bool:
     if type(one) in (int, float) and type(other) in (int, float):
         return math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=_ZERO)  # type: ignore[arg-type]
     return type(one) is type(other) and one == other
-
-
-def _still_holds(path: str, stated: Leaf, found: Leaf) -> bool:
-    """Whether a value stated by another version agrees with the one that this version computes."""
-    field = re.sub(r"\[\d+\]", "", path)
-    while field and field not in _OF_ANOTHER_VERSION:
-        field = field.rpartition(".")[0]
-    rules = _OF_ANOTHER_VERSION[field].split(" or ") if field else []
-    return any(_RULES[rule](stated, found) for rule in rules)
 
 
 def _joined(
@@ -349,8 +292,7 @@ def _joined(
 def _threats_of_all(threats: Sequence[ThreatModel], excluded: Sequence[Sequence[str]]) -> ThreatModel:
     """Return the threat model of all runs: every channel that one of them covers or leaves open.
 
-    excluded: channels that each certificate states; a run may exclude more than its query does, and a certificate of
-    another version states them in other words.
+    excluded: channels that each certificate states; a run may exclude more than its query does.
     """
     first = threats[0]
     open_channels = chain(*excluded, *(each.excluded for each in threats))

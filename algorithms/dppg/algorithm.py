@@ -57,6 +57,7 @@ _LARGEST_SEED = 2**31 - 1
 _SPARE = 4.0
 """Standard deviations by which the episodes of a sampled round exceed its expected number of users."""
 _MOST_USERS, _MOST_UNITS, _MOST_LAYERS, _MOST_EPOCHS = 10_000, 4096, 8, 100
+_FAILED_EVALUATION = "the policy could not be evaluated; texts of its environment are not shown once users have played"
 _FAILED = "users could not play, and none of their data has left their side; test their environment without users"
 
 
@@ -287,12 +288,10 @@ class DPPGLearner(Learner):
             if self._sampled:
                 size, n = n + math.ceil(_SPARE * math.sqrt(n)), draw_users(self.privatizer.channel).size
                 passes = max(1, -(-n // size))
-            with ExitStack() as stack:
-                if self._for_users:
-                    stack.enter_context(ErrorBarrier())
-                    stack.enter_context(silent())
-                rng = self._rng("episodes", begin)
-                played = [self._play(size, theta, rng, sampled=True) for _ in range(passes)]
+            with self._user_code(heard=False):
+                # Each pass has a generator of its own: the end of another's position depends on users' episodes.
+                generators = [self._rng("episodes", begin, *([i] if i else [])) for i in range(passes)]
+                played = [self._play(size, theta, rng, sampled=True) for rng in generators]
                 evaluate = partial(log_probabilities, self._network)
                 found = np.concatenate([updates(evaluate, theta, each, self.config.loss) for each in played])
                 scores = np.concatenate([each.scores for each in played])
@@ -329,9 +328,23 @@ class DPPGLearner(Learner):
         n = _LAST_EVALUATED if done == self.episodes else _EVALUATED
         place = (self.episodes if done == self.episodes else done // self.config.users_per_update, n)
         if self._evaluated is None or self._evaluated[0] != place:
-            rng = self._rng("evaluation", place[0])
-            self._evaluated = place, float(self._play(n, self.policy, rng, sampled=False).scores.mean())
+            self._evaluated = None
+            # Before users take part, an error's text helps. Later the environment may carry over what it has seen.
+            with self._user_code(heard=self.privatizer.charged == 0):
+                rng = self._rng("evaluation", place[0])
+                self._evaluated = place, float(self._play(n, self.policy, rng, sampled=False).scores.mean())
+            if self._evaluated is None:
+                raise RuntimeError(_FAILED_EVALUATION)
         return self._evaluated[1]
+
+    def _user_code(self, *, heard: bool) -> ExitStack:
+        """Return a block for code of the environment: if users may be real, only errors are heard, if `heard`."""
+        with ExitStack() as stack:
+            if self._for_users:
+                if not heard:
+                    stack.enter_context(ErrorBarrier())
+                stack.enter_context(silent())
+            return stack.pop_all()
 
     def _play(self, n: int, theta: Float64Array, rng: np.random.Generator, *, sampled: bool) -> Episodes:
         if (n, sampled) not in self._vectors:
@@ -341,9 +354,9 @@ class DPPGLearner(Learner):
         vector, act = self._vectors[n, sampled], lambda seen: self._network.act(theta, seen, drawn)
         return self._env.play(vector, act, seed, padded=self.config.padded, checked=not sampled)
 
-    def _rng(self, purpose: str, number: int) -> np.random.Generator:
+    def _rng(self, purpose: str, *numbers: int) -> np.random.Generator:
         key = self._streams.key("exploration", purpose)
-        return np.random.default_rng([*(int(word) for word in key), number])
+        return np.random.default_rng([*(int(word) for word in key), *numbers])
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._server.arrays

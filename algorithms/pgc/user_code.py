@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from pathlib import Path
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from types import TracebackType
 
 from dprl.privacy import LedgerError
@@ -39,18 +40,65 @@ class ErrorBarrier:
         return self.failed
 
 
+_lock, _inside, _restoring = threading.Lock(), 0, ExitStack()
+"""Blocks of `silent` that are running in all threads, and what undoes the first of them."""
+
+
 @contextmanager
 def silent() -> Iterator[None]:
-    """Drop prints, warnings and logs of Python code, because others could read an agent's data in them."""
-    disabled = logging.root.manager.disable
-    with Path(os.devnull).open("w") as nowhere, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    """Drop all that is written to standard output and error, warnings and logs; an agent's data could be in them.
+
+    The file descriptors 1 and 2 themselves lead nowhere until the last block in any thread has ended, so compiled code
+    and other processes started in the block are not heard either. What waits in the buffers of Python and C is dropped
+    before that. Code that copied a descriptor earlier, or writes files, is not stopped.
+    """
+    global _inside, _restoring  # noqa: PLW0603 - descriptors belong to the process
+    with _lock:
+        if _inside == 0:
+            _restoring = _silence()
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                _restoring.close()
+
+
+def _silence() -> ExitStack:
+    with ExitStack() as stack:
+        stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable(sys.maxsize)
-        try:
-            with redirect_stdout(nowhere), redirect_stderr(nowhere):
-                yield
-        finally:
-            logging.disable(disabled)
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        stack.callback(os.close, nowhere)
+        _flush()
+        for descriptor in (1, 2):
+            try:
+                kept = os.dup(descriptor)
+            except OSError:  # the process has none
+                os.dup2(nowhere, descriptor)
+                stack.callback(os.close, descriptor)
+            else:
+                os.dup2(nowhere, descriptor)
+                stack.callback(os.close, kept)
+                stack.callback(os.dup2, kept, descriptor)
+        stack.callback(_flush)
+        unheard = stack.enter_context(os.fdopen(os.dup(nowhere), "w"))
+        stack.enter_context(redirect_stdout(unheard))
+        stack.enter_context(redirect_stderr(unheard))
+        return stack.pop_all()
+
+
+def _flush() -> None:
+    """Write what is buffered for standard output and error by Python, also under their first names, and by C."""
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        with suppress(OSError, ValueError, AttributeError):  # closed, or absent
+            stream.flush()  # type: ignore[union-attr]
+    with suppress(OSError, TypeError, AttributeError):
+        ctypes.CDLL(None).fflush(None)
 
 
 @contextmanager

@@ -35,14 +35,11 @@ def test_two_gaussian_runs_prove_less_than_twice_their_epsilon() -> None:
     assert (found.verdict, found.users) == ("holds", N_USERS)
 
 
-def test_channels_that_a_query_leaves_open_stay_open_together() -> None:
-    """Verification does not compare the words of another version, so they may be anything."""
+def test_every_channel_that_a_run_leaves_open_stays_open_together() -> None:
     stated = jdp()
-    other = ["x" if each.startswith("realised returns") else each for each in stated["excluded_channels"]]
-    for key, told in (("version", "9.9"), ("excluded_channels", other)):
-        stated = changed(stated, (key,), told, seal=True)
+    stated = changed(stated, ("excluded_channels",), [*stated["excluded_channels"], "x"], seal=True)
     assert verify(stated).stands
-    assert {"x", *jdp()["excluded_channels"]} <= set(compose_certificates([stated]).to_dict()["excluded_channels"])
+    assert set(stated["excluded_channels"]) <= set(compose_certificates([stated]).to_dict()["excluded_channels"])
 
 
 def test_of_disjoint_users_the_worst_run_counts() -> None:

@@ -18,7 +18,6 @@ import pytest
 
 from dprl import __version__
 from dprl.privacy import LedgerError
-from dprl.privacy.certificate import OPEN_CHANNELS
 from dprl.privacy.certificate_json import described, sealed
 from dprl.privacy.ledger import Charged, Ledger
 from dprl.privacy.mechanisms.base import Sensitivity
@@ -305,21 +304,31 @@ def test_what_is_no_certificate_of_this_schema_is_refused(certificate: Any, mess
         verify(certificate)
 
 
-def test_a_looser_proof_of_another_version_still_holds_and_a_tighter_one_does_not() -> None:
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("observer",), "nobody at all"),
+        (("unit",), "all episodes of a person"),
+        (("attained_by",), "nobody"),
+        (("covered_channels",), ["everything", "timing"]),
+        (("excluded_channels",), []),
+        (("proved", "method"), "another one"),
+        (("proved", "epsilon_at_delta", "1e-06"), 9.0),
+        (("verdict",), "fails"),
+        (("trade_off",), None),
+        (("derivation",), []),
+        (("error",), None),
+        (("audited_by",), "a reviewer"),
+        (("signature",), {}),
+        (("proved", "note"), "for all users together"),
+        (("query", "note"), "for all users together"),
+    ],
+    ids=lambda each: ".".join(each) if isinstance(each, tuple) else "",
+)
+def test_a_stated_version_excuses_no_change_and_no_new_field(path: Path, value: Any) -> None:
     certificate = written() | {"version": "0.1.9"}
-    at = ("proved", "epsilon_at_delta", "1e-06")
-    for factor, stands in ((1.0, True), (1.5, True), (0.9, False)):
-        value = factor * certificate["proved"]["epsilon_at_delta"]["1e-06"]
-        assert verify(changed(certificate, at, value, seal=True)).stands is stands
-    for path, stated in ((("proved", "method"), "another one"), (("verdict",), "fails"), (("observer",), "anyone")):
-        assert verify(changed(certificate, path, stated, seal=True)).stands
-    for key, number in zip((("scale",), ("sensitivity", "l2")), (99.0, 1e-3), strict=True):
-        assert not verify(changed(certificate, ("noise", 0, *key), number, seal=True)).stands
-    assert found_in(changed(certificate, ("unit",), "all episodes of a person", seal=True)) == {"unit"}
-    channels = certificate["excluded_channels"]
-    assert channels[-1] in OPEN_CHANNELS
-    for excluded, stands in ((["x", *channels[1:]], True), (["x", *channels[:-1]], False), (channels[1:], False)):
-        assert verify(changed(certificate, ("excluded_channels",), excluded, seal=True)).stands is stands
+    assert verify(sealed(certificate)).stands
+    assert found_in(changed(certificate, path, value, seal=True))
 
 
 def test_the_order_of_fields_does_not_matter() -> None:
@@ -340,24 +349,6 @@ def test_facts_that_no_memory_holds_are_told_in_one_line(monkeypatch: pytest.Mon
     monkeypatch.setattr("dprl.privacy.verification.query_from_json", Mock(side_effect=MemoryError("no 16 GiB left")))
     (found,) = verify(written()).differences
     assert str(found) == "no run has the stated facts: no 16 GiB left"
-
-
-@pytest.mark.parametrize(
-    ("path", "factor"),
-    [
-        (("trade_off", "detected_at_5_percent"), 1.1),
-        (("trade_off", "false_negative_rate", 0), 0.9),
-        (("renyi", "divergence_at_order", "2"), 1.1),
-        (("episodes_per_user", "bounds", 0, "epsilon"), 1.1),
-    ],
-)
-def test_what_follows_from_the_curve_of_another_version_may_prove_less_only(path: Path, factor: float) -> None:
-    certificate = written() | {"version": "0.1.9"}
-    stated: Any = certificate
-    for key in path:
-        stated = stated[key]
-    assert verify(changed(certificate, path, stated * factor, seal=True)).stands
-    assert not verify(changed(certificate, path, stated / factor, seal=True)).stands
 
 
 MEASURED = {"contradicts_proof": False, "epsilon_lb": 0.5, "delta_lb": 1e-6, "verdict": "not refuted"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
@@ -26,6 +27,7 @@ from dprl.algorithms.pgc.on_rllib.env_runner import RolloutContext
 from dprl.algorithms.pgc.on_rllib.learner import PGCLearner
 from dprl.algorithms.pgc.on_rllib.workers import Workers
 from dprl.algorithms.pgc.scores import SCORE, record_all
+from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
 from dprl.privacy import Certificate, GradientLayout, GradientPrivatizer
 
 _CERTIFICATE = "certificate.json"
@@ -167,7 +169,15 @@ class GradientCollection(Algorithm):
         seeds = np.random.SeedSequence((self.config.seed, self.submissions)).generate_state(config.evaluation_duration)
         module = self.get_module()
         context = RolloutContext(self._evaluation_env, module, lambda: self._simulator(config.env_config))
-        returns = self.config.greedy_returns(context, seeds.tolist())
+        returns: list[float] = []
+        with ExitStack() as stack:
+            if self.config.noise().entropy == "os":  # users may be real, and play in this process, too
+                if self.submissions:
+                    stack.enter_context(ErrorBarrier())
+                stack.enter_context(silent())
+            returns = self.config.greedy_returns(context, seeds.tolist())
+        if not returns:
+            raise RuntimeError("evaluation failed; texts of its environment are not shown once users have played")
         found = {"mean": float(np.mean(returns)), "min": min(returns), "max": max(returns)}
         results = {f"episode_return_{name}": value for name, value in found.items()}
         evaluated = {"env_runners": results | {"num_episodes": len(returns)}}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dprl.algorithms import DPPGConfig, PGCA3CConfig
+from dprl.algorithms.dppg import algorithm
 from dprl.envs import TASKS, Control, ControlTask
 from dprl.privacy import CentralGradientPrivacy, LedgerError, NoiseConfig, Streams
 from dprl.privacy.queries.sampled_gradients import draw_users, release_round
@@ -104,3 +106,26 @@ def test_agents_who_take_part_in_turn_are_not_amplified() -> None:
     env = next(spec().build() for spec in TASKS.values())
     with pytest.raises(ValueError, match="sampling must be one_pass with this algorithm"):
         PGCA3CConfig().privatizer(env, PRIVACY, N, Streams(0, "sampled"))
+
+
+def test_each_pass_of_a_round_has_draws_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How far an episode's draws go depends on the user, so the next users' draws must not follow them."""
+    monkeypatch.setattr(algorithm, "_SPARE", -1.7)  # places for fewer users than join, so there are several passes
+    seen: list[list[float]] = []
+    for used in (0, 7):
+        run, begun = learner(), []
+        play = run._play
+
+        def counted(*arguments: Any, sampled: bool, play: Any = play, begun: Any = begun, used: int = used) -> Any:
+            rng = arguments[2]
+            if sampled:
+                begun.append(copy.deepcopy(rng).random())
+                rng.random(used)
+            return play(*arguments, sampled=sampled)
+
+        monkeypatch.setattr(run, "_play", counted)
+        run.learn(1)
+        seen.append(begun)
+    assert len(seen[0]) > 1
+    assert seen[0] == seen[1]
+    assert len(set(seen[0])) == len(seen[0])

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+import logging
+import os
+import subprocess
+import sys
+import warnings
 from typing import Any
 
 import pytest
 
 from dprl.algorithms import DPPGConfig
 from dprl.algorithms.dppg.algorithm import SCORE
+from dprl.algorithms.pgc.user_code import silent
 from dprl.envs import Control, ControlTask
 from dprl.privacy import CentralGradientPrivacy, NoiseConfig, Streams
 from dprl.privacy.threat_models import CARRIED
@@ -22,25 +29,56 @@ def learner(noise: NoiseConfig) -> Any:
     return config.build(env, privatizer, 20, streams)
 
 
+def say_it_everywhere() -> None:
+    """Write by every way of Python, of C with its buffer, and of another process."""
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        print(SECRET, file=stream)
+    for descriptor in (1, 2):
+        os.write(descriptor, SECRET.encode())
+    ctypes.CDLL(None).printf(b"%s", SECRET.encode())
+    subprocess.run([sys.executable, "-c", f"print({SECRET!r})"], check=True)
+    logging.getLogger("env").critical(SECRET)
+    warnings.warn(SECRET, stacklevel=1)
+
+
+@pytest.mark.filterwarnings("default:the user of state 42")
 @pytest.mark.parametrize("fit", [True, False])
+@pytest.mark.parametrize("evaluating", [True, False])
 def test_errors_and_prints_of_users_stay_with_them(
-    fit: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    fit: bool, evaluating: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     noise = NoiseConfig(arithmetic="exact", entropy="os") if fit else NoiseConfig()
     made, play = learner(noise), ControlTask.play
 
-    def broken(*arguments: Any, **options: Any) -> Any:
-        play(*arguments, **options)
-        print(SECRET)
+    def broken(*arguments: Any, checked: bool, **options: Any) -> Any:
+        found = play(*arguments, checked=checked, **options)
+        if checked is not evaluating:
+            return found
+        say_it_everywhere()
         raise ValueError(SECRET)
 
     monkeypatch.setattr(ControlTask, "play", broken)
     with pytest.raises((RuntimeError, ValueError)) as caught:
         made.learn(20)
-    shown = capsys.readouterr()
+    os.write(1, b"heard again")
+    ctypes.CDLL(None).fflush(None)
+    shown = capfd.readouterr()
     said = f"{caught.value!r} {caught.value.__context__!r} {caught.value.__cause__!r} {shown.out} {shown.err}"
     assert (SECRET in said) is not fit
-    assert fit == ("none of their data has left their side" in said)
+    assert fit == ("data has left their side" in said or "texts of its environment are not shown" in said)
+    assert "heard again" in shown.out
+
+
+def test_nothing_is_heard_until_the_last_block_of_all_threads_has_ended(capfd: pytest.CaptureFixture[str]) -> None:
+    first, second = silent(), silent()
+    for block in (first, second):
+        block.__enter__()
+    first.__exit__(None, None, None)
+    os.write(1, SECRET.encode())
+    second.__exit__(None, None, None)
+    os.write(2, b"heard again")
+    shown = capfd.readouterr()
+    assert (SECRET in shown.out, shown.err) == (False, "heard again")
 
 
 def test_what_an_environment_carries_is_named_and_reaches_no_evaluation() -> None:
