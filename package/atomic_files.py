@@ -40,12 +40,8 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object], private: b
     flush_folder(path.parent)
 
 
-class IrregularFileError(OSError):
-    """The path leads to a symbolic link, a pipe or a device."""
-
-
 def read_regular(path: Path) -> bytes:
-    """Return the bytes of a regular file. Raises OSError, and IrregularFileError for a pipe or a device."""
+    """Return the bytes of a regular file. Raises OSError, also for a pipe or a device."""
     with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
         return file.read()
 
@@ -53,7 +49,8 @@ def read_regular(path: Path) -> bytes:
 def open_regular(path: Path, flags: int, mode: int = _ANYBODY) -> int:
     """Return a descriptor as `os.open` does, but of a regular file only: a pipe keeps nobody waiting.
 
-    To write, the path must not be a link, because its target would be overwritten. Raises IrregularFileError.
+    To write, the path must not be a link, because its target would be overwritten. Raises OSError, with EINVAL for
+    anything but a regular file.
     """
     flags |= os.O_NOFOLLOW if flags & (os.O_WRONLY | os.O_RDWR) else 0
     try:
@@ -62,10 +59,10 @@ def open_regular(path: Path, flags: int, mode: int = _ANYBODY) -> int:
         if error.errno not in {errno.ELOOP, errno.ENXIO}:
             raise
         what = "a symbolic link" if error.errno == errno.ELOOP else "a pipe"
-        raise IrregularFileError(error.errno, f"it is {what}", str(path)) from None
+        raise OSError(errno.EINVAL, f"it is {what}", str(path)) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise IrregularFileError(errno.EINVAL, "it is no regular file", str(path))
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
     return descriptor
 
 

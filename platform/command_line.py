@@ -22,6 +22,7 @@ from dprl.platform.errors import (
     EXIT_SOME_FAILED,
     UserError,
     broken_rule,
+    fits_into_text,
     missing_extra,
     nearest,
     print_error,
@@ -38,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 some trial failed, 2 bad input, 130 interrupted."""
     if argv is None:
         _collect_garbage_rarely()
+    # Figures go to files. A notebook sets it for every command, to a backend that may not be installed.
+    os.environ.pop("MPLBACKEND", None)
     with sigterm_as_ctrl_c():
         code = _run(list(sys.argv[1:] if argv is None else argv))
     for stream in (sys.stdout, sys.stderr):
@@ -62,6 +65,9 @@ def _run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     try:
         _require_command(arguments)
+        for word in arguments:
+            if not fits_into_text(word):
+                raise broken_rule("argument", "must be UTF-8", word, "rename the file or folder")
         options = _parsed(arguments)
         options.resume_command = getattr(options, "resume_command", resume_command(arguments))
         # Imported here because `dprl --help` must not wait for numba.

@@ -74,6 +74,11 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
+def fits_into_text(path: str) -> bool:
+    """Whether a path or word of the command line is UTF-8, and can be written to files and databases."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in path)
+
+
 def shortened(text: str, most: int = _LONGEST_VALUE) -> str:
     """Return `text`, cut to `most` characters."""
     return text if len(text) <= most else text[: most - 3] + "..."

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import http.client
 import os
+import signal
 import socket
+import subprocess
 import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from dprl.platform.commands.base import add_storage, say, whole_number
-from dprl.platform.errors import UserError, broken_rule, print_error
+from dprl.platform.errors import EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError, broken_rule, print_error
 from dprl.platform.program import command
 
 HELP = "open MLflow's web pages on the results"
 EXAMPLE = "ui --port 5001"
 _UI_HOST = "127.0.0.1"
-_PROBE_SECONDS = 2.0
+_PROBE_SECONDS, _POLL_SECONDS = 2.0, 0.2
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -24,12 +30,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Replace this process with MLflow's UI on the store of this machine's sweeps."""
+    """Run MLflow's UI on the store of this machine's sweeps until it is interrupted."""
     from dprl.platform.results.home import Home, home_folder
     from dprl.platform.tracking.store import TrackingStore, runs_page
 
     port = whole_number("--port", options.port, (1, 65535), "write e.g. --port 5000")
-    home = Home(home_folder(options.storage).resolve())
+    home = Home(home_folder(options.storage, written=False).resolve())
     elsewhere = _elsewhere() if options.storage is None else ""
     database = home.database
     if not database.is_file():
@@ -39,8 +45,6 @@ def run(options: argparse.Namespace) -> int:
     _require_free(port)
     if elsewhere:
         print_error(f"dprl: {elsewhere}; these are the runs in {database}")
-    say(f"MLflow UI  http://{_UI_HOST}:{port}{page}   (all sweeps; stop with Ctrl-C)")
-    say("           open the sweep with [+], tick cells, Compare; a metric's name shows its curves")
     # One worker and no job runners: each is a process of 200 MB, and looking at results needs neither.
     quiet = {
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
@@ -54,7 +58,38 @@ def run(options: argparse.Namespace) -> int:
     words += ["--host", _UI_HOST, "--port", str(port), "--workers", "1"]
     # Uvicorn would log every request, and end on Ctrl-C with a traceback.
     words += ["--uvicorn-opts", "--log-level warning --lifespan off"]
-    os.execve(sys.executable, [sys.executable, "-P", *words], environment)
+    return _serve(words, environment, port, page)
+
+
+def _serve(words: Sequence[str], environment: Mapping[str, str], port: int, page: str) -> int:
+    """Run the server, print its address once it answers, and return the exit code."""
+    print_error("starting MLflow's server ...")
+    # A group of its own, because MLflow starts the server as another process and would not end it.
+    with subprocess.Popen([sys.executable, "-P", *words], env=environment, start_new_session=True) as server:
+        try:
+            while not (answers := _answers(port)) and server.poll() is None:
+                time.sleep(_POLL_SECONDS)
+            if answers:
+                say(f"MLflow UI  http://{_UI_HOST}:{port}{page}   (all sweeps; stop with Ctrl-C)")
+                say("           open the sweep with [+], tick cells, Compare; a metric's name shows its curves")
+            server.wait()
+            print_error("dprl: MLflow's server has ended; its messages are above")
+            return EXIT_SOME_FAILED
+        except KeyboardInterrupt:
+            return EXIT_INTERRUPTED
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGTERM)
+
+
+def _answers(port: int) -> bool:
+    """Whether MLflow's server answers at `port`."""
+    try:
+        connection = http.client.HTTPConnection(_UI_HOST, port, timeout=_PROBE_SECONDS)
+        connection.request("GET", "/health")
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
 
 
 def _elsewhere() -> str:

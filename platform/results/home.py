@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from dprl.platform.errors import broken_rule
+from dprl.platform.errors import broken_rule, fits_into_text
 
 _VARIABLE = "DPRL_HOME"
 _DEFAULT = "dprl_runs"
@@ -61,6 +61,8 @@ def home_folder(storage: str | None, *, written: bool = True) -> Path:
     if not path or "://" in path:
         raise broken_rule(source, "must be a folder that every node sees", text, "mount it and give its path")
     home = Path(path).absolute()
+    if not fits_into_text(str(home)):
+        raise broken_rule(source, "must be a folder with a name in UTF-8", str(home), "rename it, or choose another")
     there = next(folder for folder in (home, *home.parents) if folder.exists())
     if not there.is_dir() or not os.access(there, os.X_OK | (os.W_OK if written else os.R_OK)):
         rule = f"must be a folder that can be {'written' if written else 'read'}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
 from pathlib import Path
 from types import TracebackType
 
-from dprl.atomic_files import IrregularFileError, open_regular
+from dprl.atomic_files import open_regular
 from dprl.platform.errors import UserError
 
 _POLL_SECONDS = 0.1
@@ -51,7 +52,9 @@ class FolderLock:
             return open_regular(self.path, os.O_RDWR | os.O_CREAT, 0o644), True
         except PermissionError:
             return open_regular(self.path, os.O_RDONLY), False
-        except IrregularFileError as error:
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
             rule = f"must be a file of its own, but {error.strerror}"
             raise UserError(f"{self.path}: {rule}; remove it") from None
 

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from urllib.parse import quote
 
 from dprl.platform.environment_variables import set_environment
 from dprl.platform.results.lock import FolderLock
+from dprl.platform.tracking.store import sqlite_uri
 
 _PATIENCE_SECONDS = 300.0
 """Timeout: other processes may be creating it on a busy machine."""
@@ -60,7 +60,7 @@ def make(database: Path) -> None:
         logging.getLogger("alembic").setLevel(logging.WARNING)
         unfinished = there.with_name(f".{there.name}.unfinished")
         unfinished.unlink(missing_ok=True)
-        MlflowClient(f"sqlite:///{quote(str(unfinished))}").search_experiments(max_results=1)
+        MlflowClient(sqlite_uri(unfinished)).search_experiments(max_results=1)
         try:
             # A link fails if the file exists, unlike a rename: other programs may ignore the lock.
             os.link(unfinished, there)

@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from dprl.platform.errors import UserError, broken_rule
@@ -23,6 +23,15 @@ _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 _CONNECT_SECONDS = 10.0
 _NO_DATABASE = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_PERM}
+
+
+def sqlite_uri(database: Path) -> str:
+    """Return the address of a database, with no more quoted than necessary.
+
+    SQLAlchemy unquotes it, but MLflow would make an empty folder with the quoted name, unless a driver is named.
+    """
+    quoted = str(database).replace("%", "%25").replace("?", "%3F")
+    return f"sqlite{'' if quoted == str(database) else '+pysqlite'}:///{quoted}"
 
 
 class TrackingError(Exception):
@@ -99,8 +108,8 @@ class TrackingStore:
     @property
     def database(self) -> Path | None:
         """The database file, if the address names one."""
-        path = self.uri.removeprefix("sqlite:///")
-        plain = path != self.uri and path.startswith("/") and "?" not in path
+        path = self.uri.partition(":///")[2]
+        plain = self.local and path.startswith("/") and "?" not in path
         found = Path(unquote(path)) if plain else Path()
         return found if found.name and "\0" not in found.name else None
 
@@ -116,17 +125,15 @@ class TrackingStore:
 
     @classmethod
     def choose(cls, home: Path, uri: str | None) -> TrackingStore:
-        """Return the store that the user named, or the database under `home`.
-
-        Its path is absolute, because a relative one would be another file in every folder, and quoted, because
-        MLflow unquotes it.
-        """
+        """Return the store that the user named, or the database under `home`, by its absolute path."""
         if uri is not None:
             # With a database MLflow would put files into the current folder.
-            database = uri.partition(":")[0].partition("+")[0] in _DATABASES
-            return cls(uri, Home(home.resolve()).artifacts if database else None)
+            named = cls(uri, Home(home.resolve()).artifacts)
+            if named._scheme not in _DATABASES:
+                return cls(uri, None)
+            return named if named.database is None else cls(sqlite_uri(named.database), named.artifact_root)
         there = Home(home.resolve())
-        return cls(f"sqlite:///{quote(str(there.database))}", there.artifacts)
+        return cls(sqlite_uri(there.database), there.artifacts)
 
 
 def _schemes() -> list[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import yaml
 
 from dprl.platform.command_line import main
+from dprl.platform.commands import ui
 from dprl.platform.configs.config import load_cells
 from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
 from tests.platform.processes import CONFIG
@@ -25,17 +27,71 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+class Server:
+    """A fake server of MLflow: answers from the third question on, until Ctrl-C."""
+
+    pid = 10**9
+    found: ClassVar[list[str]] = []
+    ends = False
+
+    def __init__(self, words: list[str], **_: object) -> None:
+        self.found.append(words[words.index("--backend-store-uri") + 1])
+        self.asked = 0
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def poll(self) -> int | None:
+        self.asked += 1
+        return 1 if self.ends else None
+
+    def wait(self) -> None:
+        if not self.ends:
+            raise KeyboardInterrupt
+
+
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The databases requested of a fake server."""
-    found: list[str] = []
+    answers = iter([False, False, *[True] * 9])
+    monkeypatch.setattr(Server, "found", [])
+    monkeypatch.setattr(ui.subprocess, "Popen", Server)
+    monkeypatch.setattr(ui, "_answers", lambda _: next(answers))
+    return Server.found
 
-    def execve(_: str, words: list[str], __: dict[str, str]) -> None:
-        found.append(words[words.index("--backend-store-uri") + 1])
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr(os, "execve", execve)
-    return found
+def test_the_address_is_printed_once_it_answers(
+    config: Path, served: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last_line(config, config.parent / "dprl_runs", None, capsys)
+    waited = list[str]()
+    monkeypatch.setattr(ui.time, "sleep", lambda _: waited.append(capsys.readouterr().out))
+    assert main(["ui", "--port", "5793"]) == 130
+    assert waited == ["", ""]
+    assert "http://127.0.0.1:5793/#/experiments/" in capsys.readouterr().out
+
+
+def test_a_server_that_ends_has_no_address(
+    config: Path, served: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last_line(config, config.parent / "dprl_runs", None, capsys)
+    monkeypatch.setattr(Server, "ends", True)
+    assert main(["ui", "--port", "5793"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.count("dprl: MLflow's server has ended") == 1
+
+
+def test_runs_are_shown_where_nothing_can_be_written(
+    config: Path, served: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last_line(config, config.parent / "dprl_runs", None, capsys)
+    monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)
+    assert main(["ui", "--port", "5793"]) == 130
+    assert len(served) == 1
 
 
 def last_line(config: Path, home: Path, uri: str | None, capsys: pytest.CaptureFixture[str]) -> str:
@@ -54,7 +110,7 @@ def test_the_command_of_a_sweep_s_last_line_shows_its_runs(
     assert program == "dprl"
     assert words == (["ui"] if place == "dprl_runs" else ["ui", "--storage", str(home)])
     assert main([*words, "--port", "5793"]) == 130
-    assert served == [f"sqlite:///{home}/mlflow.db".replace(" ", "%20")]
+    assert served == [f"sqlite:///{home}/mlflow.db"]
 
 
 def test_a_database_of_another_place_is_shown_by_mlflow(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

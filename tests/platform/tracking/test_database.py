@@ -165,6 +165,7 @@ def test_a_new_or_empty_file_is_usable(tmp_path: Path, content: bytes | None) ->
     ("uri", "database"),
     [
         ("sqlite:////a/b%20c.db", "/a/b c.db"),
+        ("sqlite+pysqlite:////a/b%20c.db", "/a/b c.db"),
         ("sqlite:///relative.db", None),
         ("sqlite:////a/b.db?timeout=5", None),
         ("sqlite://", None),

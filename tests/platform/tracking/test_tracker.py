@@ -350,10 +350,13 @@ def test_the_default_store_is_absolute(tmp_path: Path, monkeypatch: pytest.Monke
     assert store.artifact_root == tmp_path / "runs" / "artifacts"
 
 
-def test_a_home_may_have_any_name(finished_home: Path, tmp_path: Path) -> None:
-    home = tmp_path / "a b%20c?d#e"
+@pytest.mark.parametrize("name", ["a b%20c?d#e", "a b#é"])
+def test_a_home_may_have_any_name(finished_home: Path, tmp_path: Path, name: str) -> None:
+    """Nothing is made beside it, where the user may not be allowed to write."""
+    home = tmp_path / name
     shutil.copytree(finished_home, home)
     record_all(opened(home), cells_in(home))
     child = runs(home)[1][0]
     assert (home / "mlflow.db").is_file()
     assert (home / "artifacts" / child.info.run_id / "artifacts" / "certificate.json").is_file()
+    assert list(tmp_path.iterdir()) == [home]
