@@ -19,7 +19,7 @@ from dprl.algorithms.tabular.learner import TabularMDPConfig
 from dprl.algorithms.tabular.loop import learning_loop
 from dprl.algorithms.tabular.simulator import play_stochastic, stochastic_regret
 from dprl.envs import FiniteMDP
-from dprl.privacy import CountPrivatizer
+from dprl.privacy import CountPrivatizer, Streams
 from dprl.privacy.queries.count_kernels import Released
 from dprl.sources import tree_or_bytes
 
@@ -33,7 +33,8 @@ class PrivateCounts(NamedTuple):
 
     transitions float64[H, S, A, S']; visits float64[H, S, A]; rewards float64[H, S, A]: sums of rewards. users: number
     of counted episodes. error: bound on the errors of all counts of all releases, with probability 1 - beta at a
-    precision_scale of 1.
+    precision_scale of 1. generator: for draws of the algorithm, with a stream of its own for every run and every
+    number of users, so that a run with another seed draws anew and a resumed run draws the same numbers.
     """
 
     transitions: Float64Array
@@ -41,11 +42,15 @@ class PrivateCounts(NamedTuple):
     rewards: Float64Array
     users: int
     error: float
+    generator: np.random.Generator
 
 
 class _Bonus(NamedTuple):
+    """error: see `PrivateCounts`. settings: of the function. key: words that seed the run's generators."""
+
     error: float
     settings: dict[str, Any]
+    key: tuple[int, ...] = ()
 
 
 class _Tables(NamedTuple):
@@ -86,6 +91,10 @@ def algorithm_of(function: Planner) -> type[TabularMDPConfig]:
         error = self.precision_scale * max(privatizer.precision(self.beta / 2.0).bounds.values())
         return _Bonus(error, {key: getattr(self, key) for key in keys})
 
+    def bonus_of_run(self: Any, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int, streams: Streams) -> _Bonus:  # noqa: ANN401
+        key = tuple(int(word) for word in streams.key("exploration", "counts.generator"))
+        return cast("_Bonus", self.bonus(env, privatizer, episodes)._replace(key=key))
+
     def tables(_: TabularMDPConfig, env: FiniteMDP, __: int) -> _Tables:
         return _Tables(np.full(env.rewards.shape, 1.0 / env.n_actions), np.zeros(env.n_states))
 
@@ -109,6 +118,7 @@ def algorithm_of(function: Planner) -> type[TabularMDPConfig]:
             "plan": staticmethod(plan),
             "run": staticmethod(learning_loop(plan, play_stochastic, stochastic_regret)),
             "bonus": bonus,
+            "bonus_of_run": bonus_of_run,
             "tables": tables,
         },
     )
@@ -150,7 +160,9 @@ def _private(counts: Released, bonus: _Bonus, tables: _Tables) -> PrivateCounts:
     horizon, n_states, n_actions = tables.policy.shape
     values = counts.values.reshape((horizon, n_states + 2, n_states, n_actions)).copy()
     transitions = np.moveaxis(values[:, :n_states], 1, 3)
-    return PrivateCounts(transitions, values[:, n_states], values[:, n_states + 1], int(counts.users), bonus.error)
+    users = int(counts.users)
+    generator = np.random.default_rng([*bonus.key, users])
+    return PrivateCounts(transitions, values[:, n_states], values[:, n_states + 1], users, bonus.error, generator)
 
 
 def _checked(name: str, policy: object, shape: tuple[int, ...]) -> Float64Array:

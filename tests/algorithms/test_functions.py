@@ -77,6 +77,37 @@ def test_users_one_by_one_and_resumed_runs_have_the_same_bits(learner: Learner, 
     assert whole.policy.shape == river.rewards.shape
 
 
+def at_random(counts: PrivateCounts) -> Any:
+    return counts.generator.integers(0, 2, size=counts.visits.shape[:2])
+
+
+@pytest.mark.parametrize("simulation", ["users", "blocks"])
+def test_every_run_has_draws_of_its_own_and_a_resumed_one_goes_on_with_them(
+    simulation: str, learner: Learner, river: FiniteMDP
+) -> None:
+    def fresh(seed: int) -> Any:
+        return learner(river, 300, CentralPrivacy(5.0), name="at_random", seed=seed, simulation=simulation)
+
+    register_function(at_random)
+    try:
+        first, same, cut, other = (fresh(seed) for seed in (0, 0, 0, 1))
+        plans = []
+        for run in (first, same, cut, other):
+            plans.append([run.policy])
+            for _ in range(3):
+                run.learn(50)
+                plans[-1].append(run.policy)
+        resumed = fresh(0)
+        resumed.load_state_dict({key: array.copy() for key, array in cut.state_dict().items()})
+        for run in (first, resumed):
+            run.learn(150)
+        assert np.array_equal(plans[0], plans[1])
+        assert len({plan.tobytes() for plan in (*plans[0], *plans[3])}) == 8
+        assert same_state(first.state_dict(), resumed.state_dict())
+    finally:
+        ALGORITHMS.pop("at_random")
+
+
 def test_settings_are_those_of_the_function() -> None:
     config: Any = ALGORITHMS["tiny_ucb"]
     assert config.__doc__ == "Optimistic value iteration in plain NumPy."
