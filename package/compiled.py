@@ -7,7 +7,8 @@ Numba's own cache checks only the file of the called function; a kernel that was
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from ctypes import addressof, c_int64
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import njit
-from numba.core import config, sigutils, types
+from numba.core import config, event, sigutils, types
 from numba.core.ccallback import CFunc
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.imputils import impl_ret_borrowed
@@ -52,6 +53,21 @@ def no_alloc_kernel(function: F) -> F:
     nor return arrays. Only another no_alloc_kernel may call one that returns its arguments in a named tuple.
     """
     return _compiled(function, counted=False)
+
+
+@contextmanager
+def on_compilation(call: Callable[[], object]) -> Iterator[None]:
+    """Call `call` whenever Numba starts to compile a function within the context, and does not find it on the disk."""
+
+    class Started(event.Listener):  # type: ignore[misc]
+        def on_start(self, _: event.Event) -> None:
+            call()
+
+        def on_end(self, _: event.Event) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Started()):
+        yield
 
 
 def shows_numbers(record: type[T]) -> type[T]:

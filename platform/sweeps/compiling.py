@@ -7,28 +7,28 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from dprl.compiled import on_compilation
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.sweeps.execution import CELL_ERRORS
 
-_NOTICED_SECONDS, _LOADING_SECONDS = 1.0, 4.0
+_NOTICED_SECONDS = 1.0
 
 
 def compile_kernels(experiments: Sequence[Experiment], say: Callable[[str], None]) -> None:
     """Compile the kernels of all experiments once; every worker then loads them from the cache on disk."""
-    # The elapsed time shows whether kernels are compiled or only loaded.
-    line = "compiling the learning loop (once per machine and code version) ..."
-    announced = threading.Timer(_LOADING_SECONDS, say, [line])
-    announced.daemon = True
-    announced.start()
-    begin = time.monotonic()
-    try:
+    begin, compiling = time.monotonic(), threading.Event()
+
+    def announce() -> None:
+        if not compiling.is_set():
+            compiling.set()
+            say("compiling the learning loop (once per machine and code version) ...")
+
+    with on_compilation(announce):
         for experiment in _one_of_each_kind(experiments):
             _compile(experiment)
-    finally:
-        announced.cancel()
     seconds = time.monotonic() - begin
-    if seconds > _NOTICED_SECONDS:
-        say(f"{'compiled' if seconds > _LOADING_SECONDS else 'loaded compiled code'} in {seconds:.1f} s")
+    if compiling.is_set() or seconds > _NOTICED_SECONDS:
+        say(f"{'compiled' if compiling.is_set() else 'loaded compiled code'} in {seconds:.1f} s")
 
 
 def _compile(experiment: Experiment) -> None:

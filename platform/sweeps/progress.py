@@ -24,6 +24,8 @@ _PLAIN_INTERVAL = 10.0
 """Seconds between two plain lines about a cell that is still running."""
 _LOG_INTERVAL = 60.0
 """Seconds between two lines of the log about a cell that is still running."""
+_PACE_SECONDS = 10.0
+"""Between the first progress and the first estimate of the time left: before it, loops are compiled and loaded."""
 _BAR_WIDTH = 16
 _TIMES_WIDTH = len("90 min elapsed, 90 min left")
 
@@ -35,9 +37,9 @@ class _TimesColumn(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         """Return the time elapsed and, once it can be estimated, the time left."""
-        elapsed = 0.0 if task.elapsed is None else task.elapsed
-        left = task.time_remaining
-        known = "" if left is None or task.finished else f", {duration(left)} left"
+        elapsed, left = 0.0 if task.elapsed is None else task.elapsed, task.time_remaining
+        begun = task.fields.setdefault("begun", elapsed) if task.completed else elapsed
+        known = "" if left is None or task.finished or elapsed - begun < _PACE_SECONDS else f", {duration(left)} left"
         return Text(f"{duration(elapsed)} elapsed{known}", style="progress.elapsed")
 
 
@@ -153,7 +155,8 @@ class PlainProgress(ProgressDisplay):
         super().__init__(log)
         self._stream = stream
         self._quiet = quiet
-        self._start = time.monotonic()
+        self._begun: tuple[float, float] | None = None
+        """Time and cells done at the first progress."""
         self._next_line: dict[str, float] = {}
 
     def _write(self, line: str, *, urgent: bool = False) -> None:
@@ -162,21 +165,24 @@ class PlainProgress(ProgressDisplay):
             self._stream.flush()
 
     def _begin(self) -> None:
-        self._start = time.monotonic()
+        pass
 
     def _advance(self, label: str, fraction: float, seed: str) -> None:
         """Show a line about a long cell every ten seconds."""
         now = time.monotonic()
+        self._begun = self._begun or (now, self._done)
         if now >= self._next_line.setdefault(label, now + _PLAIN_INTERVAL) and fraction < 1:
             self._next_line[label] = now + _PLAIN_INTERVAL
             self._write(f"      {label}: {fraction:.0%} (seed {seed}){self._time_left()}")
 
     def _time_left(self) -> str:
-        """Return e.g. ', about 5 min left' at the pace so far; '' before the first progress and after the last cell."""
-        done = self._done / max(self._total, 1)
-        if not 0.0 < done < 1.0:
+        """Return e.g. ', about 5 min left' at the pace since the first progress; '' until it is known."""
+        if self._begun is None or self._done >= self._total:
             return ""
-        return f", about {duration((time.monotonic() - self._start) * (1.0 / done - 1.0))} left"
+        seconds, done = time.monotonic() - self._begun[0], self._done - self._begun[1]
+        if seconds < _PACE_SECONDS or done <= 0.0:
+            return ""
+        return f", about {duration(seconds * (self._total - self._done) / done)} left"
 
 
 class TerminalProgress(ProgressDisplay):

@@ -11,6 +11,7 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS
 from dprl.platform.configs.experiment import Experiment
+from dprl.platform.sweeps import compiling
 from dprl.platform.sweeps.compiling import compile_kernels
 from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
 from dprl.privacy import GradientPrivatizer, Streams
@@ -41,6 +42,19 @@ def cells(monkeypatch: pytest.MonkeyPatch) -> list[Experiment]:
 
 def test_what_does_not_compile_ends_no_sweep_before_its_first_cell(cells: list[Experiment]) -> None:
     compile_kernels(cells, lambda line: None)
+
+
+def test_only_compilation_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading takes seconds, too, where the disk is slow."""
+    said, passed = list[str](), iter(range(0, 100, 10))
+    monkeypatch.setattr(compiling.time, "monotonic", lambda: next(passed))
+    compile_kernels([], said.append)
+    assert said == ["loaded compiled code in 10.0 s"]
+    said.clear()
+    monkeypatch.setattr(compiling, "_one_of_each_kind", lambda _: [numba.njit(lambda x: x + 1)])
+    monkeypatch.setattr(compiling, "_compile", lambda kernel: (kernel(1), kernel(1.0)))
+    compile_kernels([], said.append)
+    assert said == ["compiling the learning loop (once per machine and code version) ...", "compiled in 10.0 s"]
 
 
 def test_the_other_cells_of_its_sweep_run(cells: list[Experiment], tmp_path: Path) -> None:
