@@ -41,7 +41,7 @@ class ErrorBarrier:
 
 
 _lock, _inside, _restoring = threading.Lock(), 0, ExitStack()
-"""Blocks of `silent` that are running in all threads, and what undoes the first of them."""
+"""Blocks of `silent` that are running in all threads, and the steps that undo the first of them."""
 
 
 @contextmanager
@@ -49,8 +49,7 @@ def silent() -> Iterator[None]:
     """Drop all that is written to standard output and error, warnings and logs; an agent's data could be in them.
 
     The file descriptors 1 and 2 themselves lead nowhere until the last block in any thread has ended, so compiled code
-    and other processes started in the block are not heard either. What waits in the buffers of Python and C is dropped
-    before that. Code that copied a descriptor earlier, or writes files, is not stopped.
+    and other processes started in the block are not heard either. The buffers of Python and C are emptied before that. Code that copied a descriptor earlier, or writes files, is not stopped.
     """
     global _inside, _restoring  # noqa: PLW0603 - descriptors belong to the process
     with _lock:
@@ -93,7 +92,7 @@ def _silence() -> ExitStack:
 
 
 def _flush() -> None:
-    """Write what is buffered for standard output and error by Python, also under their first names, and by C."""
+    """Empty the buffers of standard output and error, of Python, also under their first names, and of C."""
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         with suppress(OSError, ValueError, AttributeError):  # closed, or absent
             stream.flush()  # type: ignore[union-attr]

@@ -333,7 +333,7 @@ def _merged(curves: Sequence[PrivacyCurve]) -> tuple[PrivacyCurve, ...]:
 
 @lru_cache(maxsize=32)
 def _losses(kinds: tuple[Kind, ...], mu: float, rho: float, curves: tuple[PrivacyCurve, ...]) -> Losses:
-    """Return the distribution of the loss of all but what is lost; see `losses_of`."""
+    """Return the distribution of the finite losses; see `losses_of`."""
     many = [kind for kind in kinds if kind.law == LAPLACE and (kind.n > _MOST_LAPLACE or len(kinds) > MOST_KINDS)]
     if many:
         pooled = LaplaceLoss(tuple((n, a) for _, a, n, _ in many), math.fsum(n * a for _, a, n, _ in many))

@@ -219,7 +219,7 @@ def fewer(kinds: Sequence[Kind]) -> list[Kind]:
 
 
 def of_curve(delta_at: Callable[[float], float], epsilon_at: Callable[[float], float]) -> Losses:
-    """Return a loss whose deltas are at least those of any privacy curve, and nearly equal to them.
+    """Return a loss with deltas of at least those of any privacy curve, and nearly equal to them.
 
     *Formal guarantee.* Let f(x) be the least delta at epsilon = ln x of a release, in either direction. It is convex,
     and f(x) = 1 - x + x f(1 / x) for x < 1. Any convex function with that symmetry above f belongs to a pair of laws
