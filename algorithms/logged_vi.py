@@ -10,14 +10,16 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import SATURATED, Float64Array, Int64Array, Metric
+from dprl.algorithms.base import Float64Array, Int64Array, Metric
 from dprl.algorithms.offline_vi import OfflineTables, PessimisticVIConfig, plan
 from dprl.algorithms.tabular import learning_loop
-from dprl.algorithms.tabular.lower_bounds import LOWER_BOUND
+from dprl.algorithms.tabular.lower_bounds import LOWER_BOUND, UNINFORMED, limits_of, lower_value
 from dprl.algorithms.tabular.simulator import N_FAMILIES, EpisodeBuffer, episode_buffer
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import Env, LoggedEpisodes
 from dprl.privacy import CountPrivatizer, PrivacyConfig, Streams
+
+_MOST_USERS = 10**11
 
 
 @shows_numbers
@@ -78,7 +80,7 @@ class LoggedVIConfig(PessimisticVIConfig):
 
     name: ClassVar[str] = "logged_vi"
     plays: ClassVar[type[Env]] = LoggedEpisodes
-    metrics: ClassVar[tuple[Metric, ...]] = (SATURATED, LOWER_BOUND)
+    metrics: ClassVar[tuple[Metric, ...]] = (UNINFORMED, LOWER_BOUND)
     run = staticmethod(run)
 
     def privatizer(self, env: Any, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:  # noqa: ANN401
@@ -97,6 +99,39 @@ class LoggedVIConfig(PessimisticVIConfig):
                 "write noise: {arithmetic: exact, entropy: os}"
             )
         return super().privatizer(env, privacy, episodes, streams)
+
+    def expected(self, env: Any, privacy: PrivacyConfig, streams: Streams) -> str:  # noqa: ANN401
+        """Return a line if the file has too few users to prove anything, '' otherwise; from public sizes only.
+
+        The yardstick is a log with a reward of 1 in every step and with visits spread evenly over states and actions.
+        """
+        bound, pairs = getattr(lower_value, "py_func", lower_value), env.n_states * env.n_actions
+        visits_per_user = (env.horizon if self.stationary else 1) / pairs
+
+        def proves(users: int) -> bool:
+            privatizer = super(LoggedVIConfig, self).privatizer(env, privacy, users + 1, streams)
+            counts = np.zeros((env.n_states + 2, 1))
+            counts[0] = counts[-2:] = users * visits_per_user
+            values = np.zeros(env.n_states)
+            return bool(bound(counts, 0, values, 1.0, limits_of(env, privatizer, self.beta), False)[0] > 0.0)
+
+        if proves(env.n_users):
+            return ""
+        larger = "" if privacy.model == "none" else "a larger epsilon, "
+        few, enough = env.n_users, 2 * env.n_users
+        while not proves(enough):
+            few, enough = enough, 2 * enough
+            if enough > _MOST_USERS:
+                return f"a release of {env.n_users:,} users proves nothing; take {larger}fewer states"
+        while enough > 1.05 * few:
+            middle = round((few * enough) ** 0.5)
+            few, enough = (few, middle) if proves(middle) else (middle, enough)
+        needed = float(f"{enough:.1e}")
+        return (
+            f"a release of {env.n_users:,} users proves nothing (lower bound 0, arbitrary actions) if visits spread "
+            f"evenly over states and actions: about {needed:,.0f} users are needed; take {larger}fewer states or, if "
+            "the environment is the same at every step, stationary: true"
+        )
 
     def simulator(self, env: Any, episodes: int, streams: Streams) -> Any:  # noqa: ANN401, ARG002
         """Return the users of the file."""

@@ -12,9 +12,17 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric, check_number
+from dprl.algorithms.base import REGRET, Float64Array, Metric, check_number
 from dprl.algorithms.tabular import Released, StationaryMDPConfig, learning_loop
-from dprl.algorithms.tabular.lower_bounds import LOWER_BOUND, VALUE, Limits, check_bounded, limits_of, lower_value
+from dprl.algorithms.tabular.lower_bounds import (
+    LOWER_BOUND,
+    UNINFORMED,
+    VALUE,
+    Limits,
+    check_bounded,
+    limits_of,
+    lower_value,
+)
 from dprl.algorithms.tabular.simulator import Simulator, play_stochastic, stochastic_policy_value, stochastic_regret
 from dprl.compiled import kernel
 from dprl.envs import FiniteMDP
@@ -160,7 +168,7 @@ class OfflineVIConfig(PessimisticVIConfig):
 
     exploration: float = 1.0
     name: ClassVar[str] = "offline_vi"
-    metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED, LOWER_BOUND, VALUE, OPTIMUM_GAP)
+    metrics: ClassVar[tuple[Metric, ...]] = (REGRET, UNINFORMED, LOWER_BOUND, VALUE, OPTIMUM_GAP)
     run = staticmethod(run)
 
     def __post_init__(self) -> None:

@@ -96,10 +96,8 @@ class _Samples:
             if same and (known, end) == (following, ended):
                 self._bet((state, action), place, list(outcomes.values()))
                 return following, ended
-        end = " and the end" if ended else ""
-        raise _DifferenceError(
-            f"in state {state} action {action} leads to state {following}{end} with reward {reward:g}"
-        )
+        where = f"state {following}{' and the end' if ended else ''}"
+        raise _DifferenceError(f"in state {state} action {action} leads to {where} with reward {reward:g}")
 
     def possible_states(self) -> list[int]:
         """Return all states that an episode can be in."""

@@ -262,7 +262,9 @@ class TabularLearner(Learner):
         else:
             regret, saturated = run(self._simulator, self.privatizer.channel, *tables, first, last)
         sums_and_means = {REGRET.name: regret} if REGRET in self.config.metrics else {}
-        sums_and_means[SATURATED.name] = saturated / (last - first + 1)
+        at_end = any(metric.name == SATURATED.name and metric.over == "last" for metric in self.config.metrics)
+        mean = saturated / (last - first + 1)
+        sums_and_means[SATURATED.name] = float(self._schedule.saturated[0]) if at_end else mean
         return sums_and_means | self.config.measure(self._unplayed, self._tables) | self._certified()
 
     def _certified(self) -> dict[str, float]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import Float64Array, Int64Array, Metric
+from dprl.algorithms.base import SATURATED, Float64Array, Int64Array, Metric
 from dprl.algorithms.tabular.simulator import N_FAMILIES
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs import FiniteMDP
@@ -26,6 +27,12 @@ LOWER_BOUND = Metric(
     definition="the proved lower bound on the output policy's value",
     better="high",
     covered=True,
+)
+UNINFORMED = replace(
+    SATURATED,
+    over="last",
+    of="output",
+    definition="the share of (h, s, a) with no lower bound from the counts, about which the policy knows nothing",
 )
 VALUE = Metric(
     "value",

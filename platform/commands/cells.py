@@ -11,7 +11,7 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, varying_keys
 from dprl.platform.configs.memory import require_memory
 from dprl.platform.configs.sections import field_names
-from dprl.platform.errors import UserError, below
+from dprl.platform.errors import UserError, below, print_error
 from dprl.privacy import Certificate
 
 T = TypeVar("T")
@@ -53,8 +53,15 @@ def computed(cells: Sequence[Experiment], compute: Callable[[Experiment], T]) ->
 
 
 def certificates_of(cells: Sequence[Experiment]) -> list[Certificate]:
-    """Return every cell's planned certificate, before anything is written. Raises UserError like `computed`."""
-    return [found for _, found in computed(cells, lambda cell: cell.certificate())]
+    """Return every cell's planned certificate, before anything is written. Raises UserError like `computed`.
+
+    Prints a line on standard error for each cell that is known to prove nothing.
+    """
+    found = [certificate for _, certificate in computed(cells, lambda cell: cell.certificate())]
+    for label, line in computed(cells, lambda cell: cell.expected()):
+        if line:
+            print_error(f"dprl: {label}: {line}")
+    return found
 
 
 def planned_certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:

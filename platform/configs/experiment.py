@@ -227,6 +227,11 @@ class Experiment:
         """Return the privatizer of the first seed. Raises ValueError if settings do not fit together."""
         return self.algorithm.privatizer(self.environment(), self.privacy, self.episodes, self._streams(0))
 
+    def expected(self) -> str:
+        """Return a line if a run is known to prove nothing, from public sizes; '' otherwise, and if none can tell."""
+        told = getattr(self.algorithm, "expected", None)
+        return told(self.environment(), self.privacy, self._streams(0)) if told else ""
+
     def certificate(self) -> Certificate:
         """Return the certificate of a complete run, without running it. Raises ValueError if there is none."""
         return self.privatizer().planned_certificate(self.algorithm.name)

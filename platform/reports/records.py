@@ -11,6 +11,7 @@ import pandas as pd
 
 from dprl.algorithms import ALGORITHMS, Metric
 from dprl.algorithms.base import REGRET, SATURATED, headline
+from dprl.algorithms.tabular.lower_bounds import LOWER_BOUND
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.inference.intervals import band, bands, median_interval
 from dprl.platform.results.cell_folder import CellResults
@@ -18,6 +19,7 @@ from dprl.platform.results.summary import block_column, by_seed, per_episode, pr
 
 _MOST_SATURATED = 0.99
 SATURATION_NOTE = "bonus saturated: estimates stayed at their caps, so regret grew linearly"
+PROVES_NOTHING = "the release proves nothing"
 SATURATION_REMEDY = "more episodes, a larger epsilon or, without a theorem, a smaller algorithm.bonus_scale"
 _JUDGED = {"run": "", "deployed": " of the policy deployed last", "output": " of the output policy"}
 
@@ -97,10 +99,21 @@ def summary_row(experiment: Experiment, results: CellResults) -> dict[str, Any]:
         columns = _metric_columns(metric, records, horizon_of(experiment))
         row |= columns or {name: finals[name] for name in _with_ends(metric.name)}
     note = SATURATION_NOTE if learned_nothing(records) else ""
+    if not getattr(experiment.algorithm, "online", True):
+        note = _proves_nothing(records)
     low, high = getattr(experiment.env, "reward_range", (0.0, 1.0))
     if (low, high) != (0.0, 1.0):
         finals |= {"derived_reward_low": low, "derived_reward_high": high}
     return {**row, **finals, "theorem": results.theorem, "note": note}
+
+
+def _proves_nothing(records: pd.DataFrame) -> str:
+    """Return a note on the only release of an offline run if its lower bound is 0 for every seed, '' otherwise."""
+    last = records[records["episode"] == records["episode"].max()]
+    if not {LOWER_BOUND.name, SATURATED.name} <= {*records} or last[LOWER_BOUND.name].any():
+        return ""
+    share = last[SATURATED.name].mean()
+    return f"{PROVES_NOTHING} (lower bound 0); actions are arbitrary in {share:.0%} of all (h, s, a)"
 
 
 def label_columns(experiment: Experiment) -> dict[str, str]:

@@ -15,7 +15,14 @@ from dprl.platform.program import command
 from dprl.platform.reports.documents.blocks import Block, Paragraph, Rich, Table, styled
 from dprl.platform.reports.documents.terminal import write
 from dprl.platform.reports.number_texts import episode_reached, number, rounded
-from dprl.platform.reports.records import SATURATION_REMEDY, full_label, headlines_in, results_in, unit_of
+from dprl.platform.reports.records import (
+    PROVES_NOTHING,
+    SATURATION_REMEDY,
+    full_label,
+    headlines_in,
+    results_in,
+    unit_of,
+)
 from dprl.platform.reports.verdicts import AT_DELTA, verdict_word
 
 _MOST_ROWS = 200
@@ -101,7 +108,8 @@ def _warnings(rows: Sequence[Mapping[Any, Any]]) -> list[Block]:
     told: list[Block] = []
     for note, labels in warnings.items():
         named = "; ".join(first_of(labels, _MOST_NAMED))
-        told.append(Paragraph(f"{note}; try {SATURATION_REMEDY} ({named})", "", "warning"))
+        remedy = f"; try {SATURATION_REMEDY}" if PROVES_NOTHING not in note else ""
+        told.append(Paragraph(f"{note}{remedy} ({named})", "", "warning"))
     return told
 
 

@@ -19,7 +19,7 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import RENAMED, UserError, broken_rule
 from dprl.platform.reports.cell_texts import Row, Settings, algorithm_name, rows_of, settings_in
 from dprl.platform.reports.inference.effects import Estimate, estimate, scale_of
-from dprl.platform.reports.records import summary_row
+from dprl.platform.reports.records import PROVES_NOTHING, summary_row
 from dprl.platform.results.cell_folder import CellFolder, CellResults, DamagedCellError
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.summary import block_column, by_seed, standing, worst_of
@@ -76,7 +76,8 @@ class ReportCell:
     @property
     def saturated(self) -> bool:
         """Whether estimates stayed at their caps; earlier versions also noted cells without any regret."""
-        return bool(self.row.get("note")) and (self.metric is None or bool(self.finals.any()))
+        note = str(self.row.get("note") or "")
+        return bool(note) and PROVES_NOTHING not in note and (self.metric is None or bool(self.finals.any()))
 
     @property
     def unlearned(self) -> bool:
