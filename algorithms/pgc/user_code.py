@@ -49,7 +49,8 @@ def silent() -> Iterator[None]:
     """Drop all that is written to standard output and error, warnings and logs; an agent's data could be in them.
 
     The file descriptors 1 and 2 themselves lead nowhere until the last block in any thread has ended, so compiled code
-    and other processes started in the block are not heard either. The buffers of Python and C are emptied before that. Code that copied a descriptor earlier, or writes files, is not stopped.
+    and other processes started in the block are not heard either. The buffers of Python and C are emptied before that.
+    Code that copied a descriptor earlier, or writes files, is not stopped.
     """
     global _inside, _restoring  # noqa: PLW0603 - descriptors belong to the process
     with _lock:
