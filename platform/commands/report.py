@@ -43,6 +43,7 @@ def run(options: argparse.Namespace) -> int:
     from dprl.platform.reports.documents.terminal import write
     from dprl.platform.reports.pages.writing import SweepReport
     from dprl.platform.results.home import home_folder
+    from dprl.platform.sweeps.progress import progress_display
 
     home = home_folder(options.storage, written=False)
     page = options.out is not None and options.out.endswith(_MARKDOWN)
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
                 place, options.resume_command, options.title, preface, figures=not options.no_figures
             )
         else:
-            files = found.write(place, options.resume_command, options.title)
+            files = found.write(place, options.resume_command, options.title, progress_display().say)
     except OSError as error:
         raise unwritable(place, error, "file" if page else "folder") from None
     if options.json:

@@ -338,7 +338,7 @@ class _Sweep:
     def _conclude(self, cells: Sequence[SweepCell], status: str) -> SweepResult:
         finished = [cell for cell in cells if cell.finished and cell.digest not in self.failures]
         if finished:
-            self.display.say("writing summary.csv, figures and report.html, and all to MLflow")
+            self.display.say("writing summary.csv, report.html and figures, and all to MLflow")
         else:
             self.display.say("no finished cell: nothing to summarise")
         files: list[Path] = []
@@ -347,7 +347,7 @@ class _Sweep:
             # Before the report, because it lists the missing cells.
             counts = self.files.write_status(cells, len(self.failures), self.options.command).counts
             summary = self.files.summary(finished)
-            files = self.files.write(summary, self.options.command) if finished else []
+            files = self.files.write(summary, self.options.command, self.display.say) if finished else []
         finally:
             # Close all runs even if the report failed.
             pages = [page for cell in finished if files and (page := cell.folder.certificate_page).is_file()]

@@ -15,12 +15,15 @@ from dprl.platform.reports.figures.frontier import final_charts, frontier_charts
 from dprl.platform.reports.figures.horizons import horizon_charts
 from dprl.platform.reports.figures.layout import compose
 from dprl.platform.reports.figures.lines import algorithm_of
-from dprl.platform.reports.figures.styles import FORMATS, render, style_of
+from dprl.platform.reports.figures.styles import render, style_of
 from dprl.platform.reports.records import is_final_score, is_gap, results_in
 
+MOST_CHARTS = 12
+"""Figures of a report; `dprl plot` draws all others."""
 
-def chart_files(chart: Chart, kinds: Sequence[str] = FORMATS) -> dict[str, bytes]:
-    """Return the chart in the paper style, by default as PDF, SVG and PNG, keyed by file name."""
+
+def chart_files(chart: Chart, *kinds: str) -> dict[str, bytes]:
+    """Return the chart in the paper style in some of FORMATS, keyed by file name."""
     figure = compose(chart, style_of("paper"))
     return {f"{chart.name}.{kind}": render(figure, kind) for kind in kinds}
 
@@ -36,8 +39,8 @@ def palette_of(cells: Sequence[ReportCell]) -> Palette:
     return colours_of(map(algorithm_of, cells), leading=sorted(scores, key=lambda name: (scores[name], name)))
 
 
-def report_charts(cells: Sequence[ReportCell]) -> list[Chart]:
-    """Return the charts of these cells.
+def report_charts(cells: Sequence[ReportCell], most: int | None = None) -> list[Chart]:
+    """Return the charts of these cells; beyond `most`, curves at some of the epsilons are left out first.
 
     For games, gaps come first; policy gradients have final scores only. Then come headlines against epsilon, the
     horizon and episodes. Names are unique: charts of every metric after the first end in its name.
@@ -49,11 +52,14 @@ def report_charts(cells: Sequence[ReportCell]) -> list[Chart]:
             by_metric.setdefault(cell.metric, []).append(cell)
     gaps = results_in({key for cell in cells for key in cell.row}, is_gap)
     found = gap_charts(cells, gaps, palette)
-    for make, name in ((frontier_charts, "frontier"), (horizon_charts, "horizon"), (curve_charts, "curves")):
+    for make, name in ((frontier_charts, "frontier"), (horizon_charts, "horizon")):
         for i, (metric, part) in enumerate(by_metric.items()):
             found += make(part, palette, name if i == 0 else f"{name}_{metric.name}")
     finals: list[Chart] = []
     for i, metric in enumerate(results_in({key for cell in cells for key in cell.row}, is_final_score)):
         for draw, name in ((final_charts, "final"), (user_charts, "users")):
             finals += draw(cells, metric, palette, name if i == 0 else f"{name}_{metric.name}")
-    return [*finals, *found] if len(by_metric) == 1 else [*found, *finals]
+    left = None if most is None else max(1, (most - len(found) - len(finals)) // max(1, len(by_metric)))
+    for i, (metric, part) in enumerate(by_metric.items()):
+        found += curve_charts(part, palette, "curves" if i == 0 else f"curves_{metric.name}", left)
+    return ([*finals, *found] if len(by_metric) == 1 else [*found, *finals])[:most]

@@ -38,10 +38,13 @@ _MOST_POINTS = 160
 """Points of a curve, which is smooth between them."""
 
 
-def curve_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "curves") -> list[Chart]:
+def curve_charts(
+    cells: Sequence[ReportCell], palette: Palette, name: str = "curves", most: int | None = None
+) -> list[Chart]:
     """Return the headline over episodes of cells that share a headline, the leading chart first.
 
-    All cells are in one chart if no panel has more than eight lines, else there is one for each certified epsilon.
+    All cells are in one chart if no panel has more than eight lines, else there is one for each certified epsilon, or
+    for `most` of them: the leading one, and others at even distances in their order.
     """
     lines = Lines(cells, palette)
     drawn = [cell for cell in cells if certified(cell) or not cell.private]
@@ -49,12 +52,17 @@ def curve_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "cur
         # Without any certified epsilon, all cells are results without privacy.
         drawn = list(cells)
     columns = columns_of(drawn)
-    most = max(len(lines.by_name([c for c in drawn if column_of(c) == key], along=False)) for key in columns)
+    widest = max(len(lines.by_name([c for c in drawn if column_of(c) == key], along=False)) for key in columns)
     epsilons, told = _epsilons(drawn), unproved_sentence(cells, lines) if len(drawn) < len(cells) else ""
-    if most <= MOST_LINES or len(epsilons) < 2:
+    if widest <= MOST_LINES or len(epsilons) < 2:
         return _chart(told, drawn, lines, (name, epsilons[0] if len(epsilons) == 1 else ""))
     found = []
-    for i, epsilon in enumerate(_ordered(drawn, epsilons)):
+    first, *others = _ordered(drawn, epsilons)
+    if most is not None and most <= len(others):
+        left_out = len(others) - (most - 1)
+        others = [others[place] for place in np.linspace(0, len(others) - 1, most - 1).round().astype(int)]
+        told = f"{told} Curves at {left_out} other certified \u03b5 are left out; dprl plot draws them.".lstrip()
+    for i, epsilon in enumerate([first, *others]):
         part = [cell for cell in drawn if not cell.private or epsilon_text(cell.proved, 3) == epsilon]
         here = Lines(part, palette)
         own = name if i == 0 else f"{name}_epsilon_{epsilon}"

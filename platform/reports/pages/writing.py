@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
 from dprl.platform.reports.comparing.rows import answers_of, cell_frame, comparison_frame, finding_rows
 from dprl.platform.reports.documents.markdown import markdown
 from dprl.platform.reports.documents.web_page import html
-from dprl.platform.reports.figures.catalogue import chart_files, report_charts
+from dprl.platform.reports.figures.catalogue import MOST_CHARTS, chart_files, report_charts
 from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.figures.styles import FORMATS
 from dprl.platform.reports.pages.content import Content
@@ -28,6 +29,8 @@ from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.layout import SweepLayout, sweep_layout
 from dprl.platform.results.sweep_identity import Stages
 
+_FORMAT, _PATIENCE = "png", 5.0
+"""Format of the figures beside a report, and the seconds after which drawing them is heard of."""
 _MOST_NAMED = 6
 """Maximum of unfinished cells named on a page."""
 _PAGE, _TABLES = "report.html", ("report.csv", "report.parquet", "comparisons.csv")
@@ -90,28 +93,38 @@ class SweepReport:
             "comparisons": rows_of(comparison_frame(self.groups)),
         }
 
-    def write(self, folder: Path, command: str, title: str | None = None) -> list[Path]:
+    def write(
+        self, folder: Path, command: str, title: str | None = None, say: Callable[[str], None] = lambda _: None
+    ) -> list[Path]:
         """Write everything into `folder` and return the files, the page first.
 
         command: the one that made the report, shown on the page. title: of the page, by default the sweeps' names.
+        say: hears of the progress of slow figures.
         Raises OSError if the folder cannot be written.
         """
-        charts = report_charts(self.cells)
-        figures = {chart.name: chart_files(chart) for chart in charts}
+        charts = report_charts(self.cells, MOST_CHARTS)
         content = replace(self._content(charts, command, title), certificates=self._certificates(folder))
         frame = cell_frame(self.groups)
         rows, comparisons = frame.to_csv(index=False), comparison_frame(self.groups).to_csv(index=False)
         files: dict[str, bytes] = {
             _PAGE: html(*content.document(), content.names.shades).encode(),
             **dict(zip(_TABLES, (rows.encode(), _parquet(frame), comparisons.encode()), strict=True)),
-            **{file: data for drawn in figures.values() for file, data in drawn.items()},
         }
-        for old in _figures_before(folder) - files.keys():
+        figures = [f"{chart.name}.{_FORMAT}" for chart in charts]
+        for old in _figures_before(folder) - set(figures):
             (folder / old).unlink(missing_ok=True)
         for name, data in files.items():
             write_bytes(folder / name, data)
-        write_json(folder / _FIGURES_FILE, [file for drawn in figures.values() for file in drawn])
-        return [folder / name for name in files]
+        # Pages and tables first: whoever stops the drawing has them. The list comes before its files.
+        write_json(folder / _FIGURES_FILE, figures)
+        told = time.monotonic()
+        for i, chart in enumerate(charts, start=1):
+            if time.monotonic() > told + _PATIENCE:
+                say(f"drawing figure {i} of {len(charts)}")
+                told = time.monotonic()
+            for name, data in chart_files(chart, _FORMAT).items():
+                write_bytes(folder / name, data)
+        return [folder / name for name in (*files, *figures)]
 
     def write_markdown(
         self, file: Path, command: str, title: str | None = None, preface: str = "", *, figures: bool = True
@@ -120,11 +133,11 @@ class SweepReport:
 
         preface: Markdown below the heading. figures: whether it has any. Raises OSError if something cannot be written.
         """
-        charts = report_charts(self.cells) if figures else []
+        charts = report_charts(self.cells, MOST_CHARTS) if figures else []
         folder = file.with_name(f"{file.stem}_figures")
         content = replace(self._content(charts, command, title), preface=preface)
         write_text(file, markdown(*content.document(), folder.name))
-        drawn = {f"{chart.name}.svg": chart_files(chart, ["svg"])[f"{chart.name}.svg"] for chart in charts}
+        drawn = {f"{chart.name}.svg": chart_files(chart, "svg")[f"{chart.name}.svg"] for chart in charts}
         for name, data in drawn.items():
             write_bytes(folder / name, data)
         return [file, *(folder / name for name in drawn)]

@@ -17,7 +17,7 @@ from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.reports.comparing.groups import groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures import frontier
-from dprl.platform.reports.figures.catalogue import palette_of, report_charts
+from dprl.platform.reports.figures.catalogue import MOST_CHARTS, palette_of, report_charts
 from dprl.platform.reports.figures.charts import MOST_LINES, MOST_PANELS, Axis, labels_of
 from dprl.platform.reports.figures.colours import BLUE, VERMILION
 from dprl.platform.reports.figures.layout import compose
@@ -184,6 +184,25 @@ def test_figures_have_at_most_six_panels_and_panels_at_most_eight_lines() -> Non
     for one in found:
         assert len(one.panels) <= MOST_PANELS
         assert all(len(panel.lines) <= MOST_LINES for panel in one.panels)
+
+
+def test_a_report_of_many_epsilons_has_a_dozen_figures() -> None:
+    """The leading epsilon, and others from the smallest to the largest; `dprl plot` has all of them."""
+    bases = [report_cell(of(name, jdp(1.0))) for name in ("private_ucb_vi", "bernstein_vi")]
+    epsilons = [round(0.1 * 1.05**i, 3) for i in range(60)]
+
+    def at(base: ReportCell, epsilon: float) -> ReportCell:
+        proved = {**base.certificate["proved"], "epsilon_at_claimed_delta": epsilon}
+        row = {**base.row, "proved_epsilon": epsilon, "privacy.epsilon": epsilon}
+        return dataclasses.replace(base, certificate={**base.certificate, "proved": proved}, row=row)
+
+    cells = [at(base, epsilon) for epsilon in epsilons for base in bases]
+    found = report_charts(cells, MOST_CHARTS)
+    names = [one.name for one in found]
+    assert len(names) == len(set(names)) == MOST_CHARTS
+    assert {"frontier", "curves", "curves_epsilon_0.1", f"curves_epsilon_{epsilons[-1]:.3g}"} <= set(names)
+    assert f"Curves at {60 - (MOST_CHARTS - 1)} other certified" in found[names.index("curves")].caption
+    assert len(report_charts(cells)) == 61
 
 
 def test_lines_that_are_left_out_are_counted() -> None:

@@ -13,7 +13,7 @@ import yaml
 
 from dprl.platform.command_line import main
 from dprl.platform.reports.comparing import report_cells
-from dprl.platform.reports.figures.styles import FORMATS
+from dprl.platform.reports.pages import writing
 from dprl.platform.reports.pages.writing import SweepReport
 from tests.platform.conftest import draw_once
 
@@ -33,7 +33,7 @@ seeds: 3
 """
 FILES = ["report.html", "report.csv", "report.parquet", "comparisons.csv"]
 FIGURES = ["frontier", "horizon", "curves"]
-FIGURE_FILES = [f"{name}.{kind}" for name in FIGURES for kind in FORMATS]
+FIGURE_FILES = [f"{name}.png" for name in FIGURES]
 
 
 @pytest.fixture(scope="module")
@@ -166,12 +166,30 @@ def test_many_cells_are_compared_at_one_epsilon_at_a_time(tmp_path: Path, monkey
     folder = tmp_path / "sweeps" / "many"
     others = {f"curves_epsilon_{epsilon}.png" for epsilon in (2, 4, 8, 16)}
     assert {file.name for file in folder.glob("*.png")} == {"curves.png", *others, "frontier.png"}
-    assert {file.name for file in folder.glob("*.pdf")} == {
-        file.with_suffix(".pdf").name for file in folder.glob("*.png")
-    }
-    assert {file.name for file in folder.glob("*.svg")} == {
-        file.with_suffix(".svg").name for file in folder.glob("*.png")
-    }
+    assert [file.name for kind in ("pdf", "svg") for file in folder.glob(f"*.{kind}")] == []
+
+
+def test_page_and_tables_are_there_before_the_figures(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever stops the drawing has them, and the next report removes the figures that were drawn."""
+    seen: list[set[str]] = []
+
+    def stopped(*_: object) -> None:
+        seen.append({file.name for file in tmp_path.iterdir()})
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(writing, "chart_files", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        SweepReport.of(home, ["small"]).write(tmp_path, "a test")
+    assert seen == [{"report.html", "report.csv", "report.parquet", "comparisons.csv", "report_figures.json"}]
+
+
+def test_slow_figures_are_heard_of(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "_PATIENCE", 0.0)
+    heard: list[str] = []
+    SweepReport.of(home, ["small"]).write(tmp_path, "a test", say=heard.append)
+    assert heard[0].startswith("drawing figure 1 of ")
 
 
 def test_figures_of_an_earlier_report_are_removed_and_nothing_else(home: Path, copy: Path, tmp_path: Path) -> None:
@@ -180,14 +198,13 @@ def test_figures_of_an_earlier_report_are_removed_and_nothing_else(home: Path, c
     (folder / "curves_of_mine.png").write_bytes(b"mine")
     (folder / "gaps.png").write_bytes(b"mine")
     SweepReport.of(home, ["small"]).write(folder, "a test")
-    assert (folder / "horizon.pdf").is_file()
+    assert (folder / "horizon.png").is_file()
     # The cells of one horizon only.
     grid_file = copy / "sweeps" / "small" / "grid.json"
     grid = json.loads(grid_file.read_text())
     grid["cells"] = {digest: cell for digest, cell in grid["cells"].items() if cell["env.horizon"] == 2}
     grid_file.write_text(json.dumps(grid))
     SweepReport.of(copy, ["small"]).write(folder, "a test")
-    assert not (folder / "horizon.pdf").exists()
     assert not (folder / "horizon.png").exists()
     assert (folder / "curves_of_mine.png").read_bytes() == b"mine"
     assert (folder / "gaps.png").read_bytes() == b"mine"
