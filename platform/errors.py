@@ -13,7 +13,7 @@ EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
 _LONGEST_VALUE = 60
-_LONGEST_LINE = 300 - len("dprl: ")
+LONGEST_LINE = 300 - len("dprl: ")
 _LONGEST_END = 140
 _LONGEST_WORD = 40
 _SIMILAR = 0.7
@@ -29,8 +29,8 @@ class UserError(Exception):
 
     def __init__(self, message: str) -> None:
         line = printable(" ".join(message.split()))
-        if len(line) > _LONGEST_LINE:
-            begin, end = line[: _LONGEST_LINE - _LONGEST_END - 5], line[-_LONGEST_END:]
+        if len(line) > LONGEST_LINE:
+            begin, end = line[: LONGEST_LINE - _LONGEST_END - 5], line[-_LONGEST_END:]
             # Cut at a space, unless a long word has none.
             after, before = begin.rfind(" ", -_LONGEST_WORD), end.find(" ", 0, _LONGEST_WORD)
             line = f"{begin[:after] if after > 0 else begin} ... {end[before + 1 :]}"

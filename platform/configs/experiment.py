@@ -49,7 +49,7 @@ _CLASSES: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
 CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}  # the key that selects the class of a section
 NEEDS_ITS_NAME = {"algorithm.preset", "privacy.rewards", "privacy.clipping", "algorithm.value"}
 """Settings with words for values that say nothing alone."""
-_ALWAYS_TOLD = {"algorithm.label", "env.name", "privacy.model", "privacy.epsilon", "privacy.mechanism"}
+_ALWAYS_TOLD = {"algorithm.label", "env.name", "privacy.model", "privacy.epsilon", "privacy.mechanism", "episodes"}
 """Settings that a label has wherever they vary."""
 NOT_OF_NOISE = {"name", "seeds", "audit", "label", "memory"}
 """Keys of a cell's config that do not change the noise of its first seed."""

@@ -19,6 +19,7 @@ from dprl.platform.errors import UserError, broken_rule, dotted, nearest, shown,
 T = TypeVar("T")
 
 _TYPE_NAMES: dict[object, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+_GYMNASIUM_ID = re.compile(r"^[\w:./-]*-v\d+$")
 _LIST_OF_NAMES = re.compile(r"must be one of (?P<names>[^;]*?), got")
 
 
@@ -37,6 +38,7 @@ def require_mapping(value: object, path: str, example: str) -> dict[str, Any]:
 def read_registered(value: object, path: str, key: str, registry: Mapping[str, type[Any]]) -> object:
     """Return the settings that section `value` describes: a class of `registry`, chosen by `key`. Raises UserError."""
     names = sorted(registry)
+    _refuse_gymnasium_id(value, path, key)
     example = f"{path}: {{{key}: <name>}}, where the name is one of {', '.join(names)}"
     section = dict(require_mapping(value, path, example))
     if key not in section:
@@ -56,6 +58,14 @@ def read_registered(value: object, path: str, key: str, registry: Mapping[str, t
             remedy = f"remove it, or choose {key}: {' or '.join(owners)}"
             raise broken_rule(f"{path}.{name}", f"does not belong to {key} {chosen}", setting, remedy)
     return read_dataclass(section, path, registry[chosen], implied=(key,))
+
+
+def _refuse_gymnasium_id(value: object, path: str, key: str) -> None:
+    """Raise UserError for an id such as FrozenLake-v1 in place of the name of an environment."""
+    given, where = (value[key], f"{path}.{key}") if isinstance(value, dict) and key in value else (value, path)
+    if path == "env" and isinstance(given, str) and _GYMNASIUM_ID.search(given):
+        remedy = f"write env: {{name: gymnasium, env_id: {given}}}, or name: control if it has no table of transitions"
+        raise broken_rule(where, "must be a registered name, not an id of Gymnasium", given, remedy)
 
 
 def read_dataclass(section: Mapping[str, Any], path: str, cls: type[T], implied: tuple[str, ...] = ()) -> T:
@@ -132,7 +142,9 @@ def _typed(value: object, path: str, hint: object, cls: type[Any]) -> object:
         return adapter.validate_python(value)
     except ValidationError:
         remedy = {str: "put it in quotes", bool: "write true or false"}.get(hint, "correct or remove it")  # type: ignore[call-overload]
-        if isinstance(value, list) and value:
+        if path == "seeds" and isinstance(value, list) and value:
+            remedy = f"write their number, seeds: {len(value)}" + (f", and seed: {value[0]}" if value[0] else "")
+        elif isinstance(value, list) and value:
             remedy = f"for several write {{grid_search: {shown(value)}}}"
         elif names := choices(cls, path.rpartition(".")[2], hint):
             close = nearest(value, names)

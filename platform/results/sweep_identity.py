@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from dprl.atomic_files import read_regular, write_json
 from dprl.platform.configs.experiment import Experiment, Scalar
-from dprl.platform.errors import UserError, counted
+from dprl.platform.errors import LONGEST_LINE, UserError, counted, first_of, shortened, shown
 
-_MOST_KEYS, _MOST_VALUES = 4, 5
+_MOST_KEYS, _MOST_VALUES, _LONGEST_SHOWN = 4, 5, 30
 
 
 class Stages(NamedTuple):
@@ -64,16 +64,23 @@ class Grid:
         """Whether this is `before`, grown or shrunk."""
         return self.cells.keys() >= before.cells.keys() or self.cells.keys() <= before.cells.keys()
 
-    def difference(self, before: Grid) -> str:
-        """Return the changes since `before` as one line: the values of settings, or the code."""
-        keys = dict.fromkeys(key for grid in (before, self) for cell in grid.cells.values() for key in cell)
+    def difference(self, before: Grid, room: int) -> str:
+        """Return the changes since `before` in about `room` characters: the values of settings, or the code.
+
+        Beyond that, `UserError` would cut within a setting.
+        """
+        keys = list(dict.fromkeys(key for grid in (before, self) for cell in grid.cells.values() for key in cell))
         changed = [(key, before.values(key), self.values(key)) for key in keys]
         told = [f"{key} {_shown(old)} -> {_shown(new)}" for key, old, new in changed if set(old) != set(new)]
-        if len(told) > _MOST_KEYS:
-            told = [*told[:_MOST_KEYS], f"{counted(len(told) - _MOST_KEYS, 'other setting')}"]
         if self.sources != before.sources:
             told.append(f"the code of privacy/, envs/ or algorithms/ ({before.sources[:12]} -> {self.sources[:12]})")
-        return ", ".join(told) or "the same values in other combinations"
+        if not told:
+            varying = [key for key, old, _ in changed if len(old) > 1]
+            return f"the same values of {', '.join(first_of(varying, _MOST_KEYS))} in other combinations"
+        fits = [i for i in range(1, _MOST_KEYS + 1) if len(", ".join(told[:i])) <= room]
+        kept = max(fits, default=1)
+        others = len(told) - kept
+        return ", ".join([*told[:kept], *([counted(others, "other setting")] if others > 0 else [])])
 
     def values(self, key: str) -> list[str]:
         """Return the distinct values of a setting in the cells, '-' for a cell without it."""
@@ -89,10 +96,9 @@ def require_same_meaning(name: str, before: Grid, now: Grid, n_finished: int) ->
         return
     seeds = set(now.values("seeds")) != set(before.values("seeds"))
     other = "another name (for more seeds also a seed beyond them; a report can pool both)" if seeds else "another name"
-    raise UserError(
-        f"name: {name!r} has {counted(n_finished, 'finished cell')} of another grid, got {now.difference(before)}; "
-        f"choose {other}, or forget them (--fresh, in Python fresh=True)"
-    )
+    rule = f"name: {shown(name)} has {counted(n_finished, 'finished cell')} of another grid, got "
+    remedy = f"; choose {other}, or forget them (--fresh, in Python fresh=True)"
+    raise UserError(rule + now.difference(before, LONGEST_LINE - len(rule) - len(remedy) - 20) + remedy)
 
 
 def require_no_charges(name: str, journals: Path, now: Grid) -> None:
@@ -108,6 +114,6 @@ def require_no_charges(name: str, journals: Path, now: Grid) -> None:
 
 def _shown(values: Sequence[str]) -> str:
     if len(values) == 1:
-        return values[0]
+        return shortened(values[0], _LONGEST_SHOWN)
     more = ", ..." if len(values) > _MOST_VALUES else ""
-    return f"{{{', '.join(values[:_MOST_VALUES])}{more}}}"
+    return f"{{{', '.join(shortened(value, _LONGEST_SHOWN) for value in values[:_MOST_VALUES])}{more}}}"

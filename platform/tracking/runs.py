@@ -10,7 +10,8 @@ from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
-from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStore
+from dprl.platform.errors import broken_rule
+from dprl.platform.tracking.store import EXPERIMENT, TrackingStore
 
 SWEEP, SWEEP_ID, ROLE = "sweep", "sweep_id", "role"
 DIGEST, PARENT, RECORDED = "digest", "mlflow.parentRunId", "recorded"
@@ -32,7 +33,7 @@ class _Adopted(NamedTuple):
 
 
 def find_experiment(client: MlflowClient, store: TrackingStore) -> str:
-    """Return the experiment of all sweeps; create it if necessary. Raises TrackingError if it was deleted."""
+    """Return the experiment of all sweeps; create it if necessary. Raises UserError if it was deleted."""
     found = client.get_experiment_by_name(EXPERIMENT)
     if found is None:
         root = store.artifact_root
@@ -46,7 +47,9 @@ def find_experiment(client: MlflowClient, store: TrackingStore) -> str:
             if found is None:
                 raise
     if found.lifecycle_stage != "active":
-        raise TrackingError(f"experiment {EXPERIMENT!r} was deleted; restore it, or use another store")
+        rule = f"must have the experiment {found.name!r}, which was deleted"
+        remedy = f"run: mlflow experiments restore --experiment-id {found.experiment_id}, with MLFLOW_TRACKING_URI"
+        raise broken_rule("tracking-uri", rule, store.shown, remedy)
     return str(found.experiment_id)
 
 

@@ -38,6 +38,14 @@ def with_episodes(text: str) -> str:
 
 # (content of the file, part of the error line)
 BAD_FILES: dict[str, tuple[str, list[str]]] = {
+    "seeds as a list": (GOOD.replace("seeds: 1", "seeds: [0, 1, 2]"), ["write their number, seeds: 3"]),
+    "seeds from another one": (GOOD.replace("seeds: 1", "seeds: [5, 6]"), ["seeds: 2, and seed: 5"]),
+    "digits in groups": (GOOD.replace("seeds: 1", "seeds: 1_0"), ["must be a whole number, got '1_0'; write 10"]),
+    "an id of Gymnasium": (
+        with_env("{name: FrozenLake-v1}"),
+        ["env.name: must be a registered name", "{name: gymnasium, env_id: FrozenLake-v1}"],
+    ),
+    "an id of Gymnasium alone": (with_env("ALE/Pong-v5"), ["env: must be", "env_id: ALE/Pong-v5}", "name: control"]),
     "unknown key": (GOOD + "episode: 5\n", ["episode: unknown key", "did you mean 'episodes'?", "seeds"]),
     "unknown algorithm key": (
         GOOD.replace("bonus_scale", "bonus_scael"),

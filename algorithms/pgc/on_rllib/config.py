@@ -22,7 +22,7 @@ from dprl.algorithms.pgc.base import LocalAgents
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner, RolloutContext
 from dprl.algorithms.pgc.on_rllib.learner import PGCLearner
 from dprl.algorithms.pgc.on_rllib.parameters import read_parameters
-from dprl.algorithms.pgc.on_rllib.settings import check_settings
+from dprl.algorithms.pgc.on_rllib.settings import check_settings, refused
 from dprl.algorithms.pgc.schedule import CallPlan
 from dprl.algorithms.pgc.scores import ScoreTracker
 from dprl.privacy import GradientClient, GradientPrivatizer, NoiseConfig, Streams, source_digest
@@ -355,6 +355,8 @@ _RLLIB_NAMES = {
 
 def unknown(kind: str, key: str, known: Collection[str]) -> str:
     """Return the message for an unknown name, with the nearest known one."""
+    if key in refused().keys() - _RLLIB_NAMES.keys():
+        return f"unknown {kind} {key!r}; {refused()[key]}"
     nearest = difflib.get_close_matches(key, sorted(known), 1)
     nearest = [_RLLIB_NAMES[key]] if key in _RLLIB_NAMES else nearest
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"choose one of {', '.join(sorted(known)[:30])}"

@@ -62,6 +62,18 @@ def test_the_label_of_an_algorithm_names_its_cells() -> None:
     assert plain[2].short_name(varying_keys(plain)) == "bonus_scale=0.1 none"
 
 
+def test_other_lengths_of_runs_are_always_named() -> None:
+    """Their regret does not compare, although the algorithm alone would distinguish them."""
+    cells = [
+        dataclasses.replace(read(), algorithm=algorithm, episodes=episodes)
+        for algorithm, episodes in ((PUCBConfig(), 100), (BernsteinVIConfig(), 200))
+    ]
+    assert [cell.short_name(varying_keys(cells)) for cell in cells] == [
+        "pucb episodes=100",
+        "bernstein_vi episodes=200",
+    ]
+
+
 def test_algorithms_that_share_a_label_are_told_apart_by_their_names() -> None:
     algorithms = [PUCBConfig(), BernsteinVIConfig(bonus_scale=0.5), BernsteinVIConfig(bonus_scale=0.25)]
     cells = [dataclasses.replace(read(algorithm="Ours"), algorithm=each) for each in algorithms]

@@ -331,7 +331,8 @@ def test_a_deleted_experiment_is_bad_input(home: Path) -> None:
     experiment = client.get_experiment_by_name(EXPERIMENT)
     assert experiment is not None
     client.delete_experiment(experiment.experiment_id)
-    with pytest.raises(UserError, match="was deleted") as caught:
+    remedy = f"mlflow experiments restore --experiment-id {experiment.experiment_id}"
+    with pytest.raises(UserError, match=f"was deleted.*{remedy}") as caught:
         opened(home)
     assert "\n" not in str(caught.value)
 
