@@ -173,7 +173,8 @@ def _outcomes(env: Any, env_id: str) -> tuple[Outcomes, NDArray[np.float64]]:  #
     if not isinstance(getattr(env, "P", None), dict) or start is None:
         raise ValueError(
             f"env_id must be an environment with a table of transitions, got {env_id!r} without P and "
-            "initial_state_distrib; take env: {name: control} with dppg, or register one that builds a FiniteMDP"
+            "initial_state_distrib; add them (30 lines: docs/extending/environment.md, or `dprl new env my_env`), or "
+            "take env: {name: control} with dppg"
         )
     return env.P, start
 

@@ -11,11 +11,12 @@ from dprl.platform.commands.base import say
 from dprl.platform.errors import EXIT_DONE, broken_rule
 from dprl.platform.program import program
 
-HELP = "write a working algorithm, environment or mechanism as a start for your own"
+HELP = "write a working algorithm, environment, game or mechanism as a start for your own"
 EXAMPLE = "new algorithm my_ucb"
 _EXAMPLES = {
     "algorithm": ("simple_ucb", "SimpleUCBConfig"),
     "env": ("inventory", "Inventory"),
+    "game": ("hide_and_seek", "HideAndSeek"),
     "mechanism": ("truncated_geometric", "TruncatedGeometric"),
 }
 """Module and class of the example in docs/extending that is copied for each kind of part."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
 
+import dprl as dprl_package
 from tests.docs.examples import EXAMPLES, copied, dprl, python, together
 
 NAMES = list(EXAMPLES.values())
@@ -41,8 +44,30 @@ def test_without_the_variable_they_are_unknown(user: Path) -> None:
         assert name in line
 
 
+def test_environments_of_the_page_have_tables_that_their_steps_follow(root: Path) -> None:
+    text = (root / "docs" / "extending" / "environment.md").read_text()
+    blocks = [block.partition("```")[0] for block in text.split("```python\n")[1:]]
+    tables = [block for block in blocks if "initial_state_distrib" in block]
+    assert len(tables) == 2
+    for block in tables:
+        names: dict[str, Any] = {}
+        exec(block, names)
+        assert sum(bool(line) for line in block.splitlines()) <= 30
+    assert dprl_package.from_gymnasium("Corridor-v0", horizon=5).sizes == (5, 5, 2)
+    assert dprl_package.from_gymnasium("Clinic-v0").sizes == (12, 6, 2)
+
+
+@pytest.mark.slow
+def test_the_game_runs(user: Path, root: Path) -> None:
+    for suffix in (".py", ".yaml"):
+        shutil.copy(root / "docs" / "extending" / "game" / f"hide_and_seek{suffix}", user)
+    dprl(user, "run", "hide_and_seek.yaml", *TINY, plugins="hide_and_seek")
+    summary = pd.read_csv(user / "home" / "sweeps" / "hide_and_seek" / "summary.csv")
+    assert np.isfinite(summary["exploitability"]).all()
+
+
 def test_packages_name_their_module_as_a_plugin(root: Path) -> None:
-    for kind, module in EXAMPLES.items():
+    for kind, module in {**EXAMPLES, "game": "hide_and_seek"}.items():
         project = tomllib.loads((root / "docs" / "extending" / kind / "pyproject.toml").read_text())
         assert project["project"]["entry-points"] == {"dprl.plugins": {module: module}}
         assert project["tool"]["setuptools"]["py-modules"] == [module]

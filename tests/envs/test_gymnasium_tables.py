@@ -80,7 +80,10 @@ def test_blackjack_is_that_of_gymnasium(kwargs: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "rule"),
     [
-        ({"env_id": "CartPole-v1"}, "take env: {name: control} with dppg, or register one that builds a FiniteMDP"),
+        (
+            {"env_id": "CartPole-v1"},
+            r"add them \(30 lines: docs/extending/environment.md, or `dprl new env my_env`\), or take env: {name: control}",
+        ),
         ({"env_id": "NoSuch-v0"}, "env_id must be an environment of Gymnasium, got 'NoSuch-v0'"),
         ({"kwargs": "map_name"}, "kwargs must be arguments with plain values, got 'map_name'"),
         ({"kwargs": "map_name=open('x')"}, "kwargs must be arguments with plain values"),
