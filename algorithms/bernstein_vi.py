@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.algorithms.tabular import Released, StationaryMDPConfig, learning_loop
+from dprl.algorithms.tabular import Preset, Released, StationaryMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors
 from dprl.compiled import kernel, no_alloc_kernel
@@ -260,6 +260,7 @@ class BernsteinVIConfig(StationaryMDPConfig):
     """
 
     replan_growth: float = 0.01
+    preset: Preset = "tuned"
     consistency: Consistency = "proved"
     known_transitions: bool = False
     known_rewards: bool = False

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.algorithms.tabular import Released, StationaryMDPConfig, learning_loop
+from dprl.algorithms.tabular import Preset, Released, StationaryMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs import FiniteMDP
@@ -155,6 +155,7 @@ class RandomVIConfig(StationaryMDPConfig):
     """
 
     replan_growth: float = 0.01
+    preset: Preset = "tuned"
     name: ClassVar[str] = "random_vi"
     tuned: ClassVar[tuple[float, float] | None] = (0.3, 0.1)
     bounds_optimum: ClassVar[bool | None] = None

@@ -24,7 +24,7 @@ from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import ControlTask, Env, Episodes
 from dprl.privacy import GradientLayout, GradientPrivacyConfig, GradientPrivatizer, Streams
-from dprl.privacy.queries.gradients import GradientChannel, receive, submit
+from dprl.privacy.queries.gradients import GradientChannel, GradientQuery, receive, submit
 from dprl.privacy.queries.sampled_gradients import SampledChannel, draw_users, release_round
 from dprl.privacy.threat_models import CARRIED, DURATIONS, SIMULATED_SCORES, TIMING_DETAILS
 from dprl.privacy.validation import check_fields
@@ -87,8 +87,8 @@ class DPPGConfig:
     """DPPG, a policy gradient in one pass over users: clipped updates, noise on their sum or on each (ours).
 
     Args:
-        learning_rate: eta >= 0, applied to the mean update of a round; updates have a norm of at most clip / 2, and
-                the default of privacy.clip, 0.01, is for pgc: set it, e.g. to 2.
+        learning_rate: eta >= 0, the step of a round in which all users agree: the mean update is divided by half the
+            clip, the largest norm of an update, so that the step does not depend on the clip.
         users_per_update: B, the number of users in a round.
         halving: users until the step size has halved, eta / (1 + n / halving); 0 keeps it constant.
         hidden: 'linear', or the numbers of tanh units in the hidden layers, separated by commas.
@@ -126,7 +126,7 @@ class DPPGConfig:
     def __post_init__(self) -> None:
         check_fields(self)
         check_whole("users_per_update", self.users_per_update, 1, _MOST_USERS)
-        self.step.checked()
+        StepRule(self.learning_rate, self.halving).checked()
         check_number("discount", self.discount, 1e-12, 1.0 + 1e-9)
         for key in ("entropy_weight", "value_weight"):
             check_number(key, getattr(self, key), 0.0)
@@ -155,10 +155,9 @@ class DPPGConfig:
         """Schedule of rounds: a round starts after the last one has ended."""
         return Schedule(0, self.users_per_update).checked()
 
-    @property
-    def step(self) -> StepRule:
-        """The step size of updates."""
-        return StepRule(self.learning_rate, self.halving)
+    def step(self, query: GradientQuery) -> StepRule:
+        """Return the step size of updates, for updates whose largest norm is 1."""
+        return StepRule(self.learning_rate / query.law.largest_norm, self.halving)
 
     def network(self, env: ControlTask) -> Network:
         """Return the network."""
@@ -188,7 +187,7 @@ class DPPGConfig:
         scores = () if privacy.release_scores == "simulator" else (SIMULATED_SCORES,)
         durations = TIMING_DETAILS if self.padded else DURATIONS
         uncovered = (*scores, durations, CARRIED)
-        layout = GradientLayout(self.network(env).dimension, self.users_per_update, uncovered, draws=True)
+        layout = GradientLayout(self.network(env).dimension, self.users_per_update, uncovered, draws=True, paper=False)
         return privacy.build(layout, episodes, streams)
 
     def build(self, env: ControlTask, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> DPPGLearner:
@@ -224,7 +223,7 @@ class DPPGLearner(Learner):
         super().__init__(config, privatizer, episodes, streams, [repr(env)])
         self._env, self._streams, self._network = env, streams, config.network(env)
         first = self._network.first(self._rng("first parameters", 0))
-        self._server = aggregator_state(config.schedule, config.step, first)
+        self._server = aggregator_state(config.schedule, config.step(privatizer.query), first)
         self._vectors: dict[tuple[int, bool], VectorEnv[Any, Any, Any]] = {}  # evaluations have copies of their own
         self._pending: _Round | None = None
         self._evaluated: tuple[tuple[int, int], float] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 
 import numpy as np
 
@@ -49,7 +49,9 @@ from dprl.privacy.validation import check_fields
 E = TypeVar("E", bound=Env)
 
 Simulation = Literal["auto", "users", "blocks"]
-Preset = Literal["none", "tuned"]
+Preset = Literal["proved", "tuned"]
+OF_PRESET = cast("float", None)
+"""Default of a scale that takes the preset's value when its config is made."""
 
 _TABLES, _SCHEDULE = "tables.", "schedule."
 _MOST_COUNTS = 1_000_000
@@ -60,24 +62,24 @@ class TabularConfig(ABC, Generic[E]):
     """Settings of every tabular algorithm, on environments of class E.
 
     Args:
-        bonus_scale: c >= 0, multiplies the whole exploration bonus; 1 is the paper.
-        precision_scale: c_E >= 0, multiplies the error bounds E wherever planning uses them; 1 is the paper. Both act
-            after the noise and do not change the privacy guarantee.
+        bonus_scale: c >= 0, multiplies the whole exploration bonus; None for the preset's.
+        precision_scale: c_E >= 0, multiplies the error bounds E wherever planning uses them; None for the preset's.
+            Both act after the noise and do not change the privacy guarantee.
         beta: failure probability of the confidence bounds ([CZ22] writes delta), in [1e-20, 1).
         replan_growth: plan again when the number of episodes has grown by this share, on a schedule fixed in advance;
             0 plans before every episode, as printed. No theorem of a paper covers values above 0.
         simulation: 'users' plays users one by one; 'blocks' draws users between two plans at once, with the same law,
             at a cost that does not depend on their number; 'auto' uses blocks wherever possible.
-        preset: 'tuned' sets both scales to the values chosen on the training environments of
-            tune_configs/tuning.yaml; no theorem covers them. 'none' keeps the scales as set, 1 by default.
+        preset: scales that are not set: 'proved': 1, as in the theorem or the paper; 'tuned': those chosen on the
+            training environments of tune_configs/tuning.yaml, which no theorem covers.
     """
 
-    bonus_scale: float = 1.0
-    precision_scale: float = 1.0
+    bonus_scale: float = OF_PRESET
+    precision_scale: float = OF_PRESET
     beta: float = 0.1
     replan_growth: float = 0.0
     simulation: Simulation = "auto"
-    preset: Preset = "none"
+    preset: Preset = "proved"
     name: ClassVar[str]
     plays: ClassVar[type[Env]]
     metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED)
@@ -95,23 +97,21 @@ class TabularConfig(ABC, Generic[E]):
     """Whether earlier users' data change later users' policies; if not, there is one release, before the last user."""
 
     def __post_init__(self) -> None:
+        for key, scale in zip(("bonus_scale", "precision_scale"), self._preset_scales, strict=True):
+            if getattr(self, key) is OF_PRESET:
+                object.__setattr__(self, key, scale)
+            check_number(key, getattr(self, key), 0.0)
         check_fields(self)
-        check_number("bonus_scale", self.bonus_scale, 0.0)
-        check_number("precision_scale", self.precision_scale, 0.0)
         check_number("beta", self.beta, 1e-20, 1.0)
         check_number("replan_growth", self.replan_growth, 0.0, 1e6)
-        if self.preset == "tuned":
-            self._take_tuned_scales()
 
-    def _take_tuned_scales(self) -> None:
+    @property
+    def _preset_scales(self) -> tuple[float, float]:
+        if self.preset != "tuned":
+            return 1.0, 1.0
         if self.tuned is None:
-            raise ValueError(f"preset must be none with {self.name}, got 'tuned'; no scales were tuned: set both")
-        for key, value in zip(("bonus_scale", "precision_scale"), self.tuned, strict=True):
-            if getattr(self, key) not in (1.0, value):
-                raise ValueError(
-                    f"{key} must be left out with preset: tuned, got {getattr(self, key)}; the preset has its own"
-                )
-            object.__setattr__(self, key, value)
+            raise ValueError(f"preset must be proved with {self.name}, got 'tuned'; no scales were tuned: set both")
+        return self.tuned
 
     @abstractmethod
     def families(self, env: E) -> CountFamilies:

@@ -48,7 +48,7 @@ def plan(counts: Released, bonus: Any, tables: Any) -> tuple[bool, float]:  # no
     raise NotImplementedError
 
 
-def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
+def _loop(
     simulator: Any,  # noqa: ANN401
     channel: CountChannel,
     bonus: Any,  # noqa: ANN401

@@ -15,7 +15,7 @@ _PLANNED = {
     "delta": "delta of the guarantee (default: 0)",
     "mechanism": "noise, e.g. gaussian (default: auto)",
     "counter": "continual counter of jdp, e.g. binary_tree (default: auto)",
-    "families": "released counts: separate, marginal or one_hot (default: separate)",
+    "families": "released counts: separate, marginal or one_hot (default: auto)",
     "users": "number of users, one episode each",
     "horizon": "steps per episode",
     "states": "number of states of the MDP (default: 2)",
@@ -39,6 +39,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Show every cell's planned certificate and a table of all, or the one of planned counts."""
     from dprl.platform.commands.cells import expanded_cells, labels_of, planned_certificates
+    from dprl.platform.configs.varying import unequal_schedules
     from dprl.platform.reports.documents.terminal import text_of
     from dprl.platform.reports.verdicts import certificate_text, certificates_table
 
@@ -57,6 +58,8 @@ def run(options: argparse.Namespace) -> int:
         texts = list(map(certificate_text, labels, certificates))
         if len(labels) > 1:
             texts.append("\n".join(map(text_of, certificates_table(labels, certificates))))
+        if remark := unequal_schedules([each["parameters"] for each in certificates if "parameters" in each]):
+            texts.append(remark)
         say("\n\n".join(texts))
     return EXIT_DONE
 

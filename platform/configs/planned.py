@@ -20,13 +20,12 @@ def planned_certificate(settings: Mapping[str, Any]) -> Certificate:
     """Return the certificate of counts of transitions, visits and rewards of an MDP, one episode per user.
 
     settings: `users`, `horizon` H, and optionally `states` and `actions` (2 by default) for the number of cells; the
-    others are keys of a config's `privacy`. Defaults: `model: jdp`, then with `counter: auto`.
+    others are keys of a config's `privacy`, by default with `model: jdp`.
 
     Raises UserError.
     """
     sizes = {name: _size(name, settings.get(name, default)) for name, default in _SIZES.items()}
     section = {"model": "jdp"} | {key: value for key, value in settings.items() if key not in _SIZES}
-    section = {**({"counter": "auto"} if section["model"] == "jdp" else {}), **section}
     privacy: Any = read_registered(section, "privacy", "model", TRUST_MODELS[COUNTS])
     families = families_of_size(sizes["horizon"], sizes["states"], sizes["actions"])
     try:

@@ -16,6 +16,7 @@ import pandas as pd
 from dprl.algorithms import Metric
 from dprl.algorithms.base import headline
 from dprl.platform.configs.experiment import Experiment
+from dprl.platform.configs.varying import unequal_schedules
 from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import Interrupted, UserError, broken_rule, counted, how_to_resume
 from dprl.platform.program import command, sigterm_as_ctrl_c
@@ -172,6 +173,8 @@ class _Sweep:
             self.files.write_status(cells, 0, self.options.command)
             for line in self.failures.values():
                 self.display.warn(f"REFUSED: {line}")
+            if remark := unequal_schedules([cell.experiment.parameters() for cell in cells]):
+                self.display.warn(remark)
             if done:
                 self.display.say(f"{len(done)} of {counted(len(cells), 'cell')} finished already")
             status = "KILLED"

@@ -84,6 +84,11 @@ class _Clipped(VectorMechanism):
         return _of_ball(2.0 * self.radius_units if self.grid else self.clip, self.norm, self.dimension)
 
     @property
+    def largest_norm(self) -> float:
+        """Radius of the ball into which vectors are shrunk."""
+        return self.clip / 2.0
+
+    @property
     def arithmetic(self) -> str:
         """Assumption of the guarantee on numbers."""
         return GRID if self.grid else IDEALISED

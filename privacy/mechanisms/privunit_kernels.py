@@ -177,7 +177,7 @@ def privunit_exact(
 
 
 @extern_kernel("int64(voidptr, voidptr, int64, float64, float64, int64, voidptr, uint64, voidptr, voidptr, int64)")
-def _send_direction(  # noqa: PLR0913 - numbers and addresses only
+def _send_direction(
     out: c_void_p,
     vector: c_void_p,
     d: int,
@@ -201,7 +201,7 @@ def _send_direction(  # noqa: PLR0913 - numbers and addresses only
 
 
 @no_alloc_kernel
-def send_direction(  # noqa: PLR0913 - with its workspace
+def send_direction(
     out: np.ndarray,
     vector: np.ndarray,
     cap: tuple[float, float],

@@ -53,7 +53,7 @@ def fill_projection(row: np.ndarray, seed: np.uint64, number: int) -> None:
 
 
 @kernel
-def _fill_signs(  # noqa: PLR0913 - with its workspace
+def _fill_signs(
     message: np.ndarray,
     vector: np.ndarray,
     clip: float,
@@ -106,7 +106,7 @@ def project_back(out: np.ndarray, message: np.ndarray, scale: float, numbers: np
     "int64(voidptr, int64, voidptr, int64, float64, voidptr, int64, voidptr, uint64, uint64, "
     "voidptr, int64, voidptr, int64)"
 )
-def _send_signs(  # noqa: PLR0913 - numbers and addresses only
+def _send_signs(
     message: c_void_p,
     m: int,
     vector: c_void_p,
@@ -130,7 +130,7 @@ def _send_signs(  # noqa: PLR0913 - numbers and addresses only
 
 
 @no_alloc_kernel
-def send_signs(  # noqa: PLR0913 - with its workspace
+def send_signs(
     message: np.ndarray,
     vector: np.ndarray,
     clip: float,

@@ -89,7 +89,7 @@ def fill(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     raise NotImplementedError
 
 
-def _filled(  # noqa: PLR0913 - numbers and addresses only
+def _filled(
     out: c_void_p,
     n: int,
     law: int,

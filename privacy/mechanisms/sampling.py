@@ -49,7 +49,7 @@ def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
 
 
 @extern_kernel("int64(voidptr, voidptr, voidptr, voidptr, int64, voidptr, uint64, float64)")
-def _extend(  # noqa: PLR0913 - numbers and addresses only
+def _extend(
     released: c_void_p,
     totals: c_void_p,
     parent: c_void_p,

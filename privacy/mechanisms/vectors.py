@@ -165,6 +165,11 @@ class VectorMechanism(ABC):
         """Number of entries of a message, for any data."""
         return self.dimension
 
+    @property
+    def largest_norm(self) -> float:
+        """Radius of the ball into which vectors are shrunk; 1 for directions and where there is none."""
+        return 1.0
+
     @abstractmethod
     def curve(self) -> PrivacyCurve:
         """Return the privacy curve of one message between any two inputs."""
@@ -209,6 +214,11 @@ class RawVector(VectorMechanism):
         check_ball(self.dimension, self.clip)
         if self.norm not in NORMS:
             raise ValueError(f"norm must be one of {', '.join(NORMS)}, got {self.norm!r}; choose one of them")
+
+    @property
+    def largest_norm(self) -> float:
+        """Radius of the ball into which vectors are shrunk; 1 where there is none."""
+        return 1.0 if self.norm == "none" else self.clip / 2.0
 
     def curve(self) -> PrivacyCurve:
         """Return an unbounded curve: nothing is guaranteed."""

@@ -7,11 +7,11 @@ noise of the counter's release t. Errors of updates cancel in their sum, and so 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 import numpy as np
 
-from dprl.privacy.base import LedgerError, TrustModel
+from dprl.privacy.base import Float64Array, LedgerError, TrustModel
+from dprl.privacy.channel import RELEASED
 from dprl.privacy.counters import COUNTERS, AnyCounter, BinaryTree
 from dprl.privacy.counters.base import node_of
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
@@ -21,7 +21,8 @@ from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gradients import ClippedGaussian
 from dprl.privacy.queries.count_calibration import AUTO
-from dprl.privacy.queries.gradient_calibration import PAPER_CLIP, GradientBudget
+from dprl.privacy.queries.gradient_calibration import GradientBudget
+from dprl.privacy.queries.gradient_windows import release_counted_sum
 from dprl.privacy.queries.gradients import GradientChannel, GradientQuery
 from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.threat_models import ThreatModel
@@ -47,8 +48,6 @@ class CorrelatedGradientQuery(GradientQuery):
     """
 
     counter: AnyCounter = field(default_factory=lambda: BinaryTree(1))
-    adds_up_messages: ClassVar[bool] = False
-    """False: the compiled loop counts windows in order."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,20 +99,41 @@ class CorrelatedGradientQuery(GradientQuery):
         """Return the channel before the first submission; with entropy `os` its noise cannot be repeated."""
         channel = super().open(streams)
         counter = self.counter.open(self.dimension, streams.key("server_noise", self.identity))
-        window, zeros = channel.window, np.zeros(self.dimension)
-        return channel if window is None else channel._replace(window=window._replace(counter=counter, released=zeros))
+        before, zeros = np.zeros(self.dimension), np.zeros(self.dimension)
+        window = (
+            None if channel.window is None else channel.window._replace(counter=counter, before=before, zeros=zeros)
+        )
+        return channel._replace(window=window)
 
     def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
-        """Return the running sum, its last release, and the counter's noise, all of which stay on the server."""
+        """Return the sum of the current window and the counter's noise, all of which stay on the server."""
         window = channel.window
         if window is None:
             return {}
         kept = {} if window.counter is None else window.counter.changing
-        return {"window": window.total, "released": window.released, **kept}
+        return {"window": window.total, "before": window.before, "item": window.held, **kept}
+
+    def _release(self, channel: GradientChannel, messages: Float64Array, last: int, out: Float64Array) -> None:
+        """Server side: release the messages of a window as the counter's item number `last` // window.
+
+        Raises LedgerError unless items increase, also over those that were charged before a crash.
+        """
+        window = channel.window
+        if window is None or window.counter is None:
+            raise LedgerError(
+                "correlated noise needs the counter of its channel, got none; open the channel of this query"
+            )
+        previous = max(int(window.held[0]), int(channel.cursor[RELEASED]) // self.window)
+        item = last // self.window
+        if item <= previous:
+            raise LedgerError(
+                f"sums are released in the order of their users, got item {item} after {previous}; wait for the others"
+            )
+        release_counted_sum(window.counter, window, channel.message, channel.noise, messages, previous, item, out)
 
 
 def counted_gradients(
-    counter: str, budget: GradientBudget, clip: float | None, rounds: int
+    counter: str, budget: GradientBudget, clip: float, rounds: int
 ) -> tuple[ClippedGaussian, AnyCounter, str]:
     """Return the law and the counter with the least noise for which all `rounds` releases meet the budget, and why.
 
@@ -121,7 +141,6 @@ def counted_gradients(
 
     Raises ValueError if there is none, or no whole-number noise for it with exact arithmetic.
     """
-    clip = PAPER_CLIP if clip is None else clip
     law, tree = ClippedGaussian.with_scale(1.0, budget.dimension, clip), counter
     whole = [name for name, cls in COUNTERS.items() if cls.keeps_integers]
     if budget.exact:

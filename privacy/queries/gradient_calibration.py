@@ -22,19 +22,17 @@ from dprl.privacy.mechanisms.projected_random_sign import (
 )
 from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
 
-PAPER_CLIP, _PAPER_SIGN_CLIP = 0.01, 1.0
+PAPER_CLIP, DEFAULT_CLIP, _SIGN_CLIP = 0.01, 2.0, 1.0
 # Loss by which noise is lowered at least; a smaller gain is rounding.
 _WORTH = 1.0 + 1e-6
 _REMEMBERED = 256
 
 
 @lru_cache(_REMEMBERED, typed=True)
-def vector_law(
-    mechanism: str, budget: GradientBudget, clip: float | None, scaling: Scaling = "paper"
-) -> VectorMechanism:
+def vector_law(mechanism: str, budget: GradientBudget, clip: float, scaling: Scaling = "paper") -> VectorMechanism:
     """Return the least noise of one submission for which all of them meet the budget.
 
-    mechanism: a name of VECTOR_LAWS. clip: None for the paper's. scaling: of projected_random_sign.
+    mechanism: a name of VECTOR_LAWS. clip: privunit has none. scaling: of projected_random_sign.
 
     *Formal guarantee.* For delta = 0 the losses of all submissions add up to at most epsilon. For delta > 0 the curve
     of all gradients and score bits together, the one of certificates, meets (epsilon, delta).
@@ -84,12 +82,22 @@ class GradientLayout:
         dimension: d, of the gradients. window: B >= 1, number of gradients per update.
         left_open: other channels that the algorithm leaves open, in words for the certificate.
         draws: whether the algorithm lets a server draw the users of each round, see `SampledGradientQuery`.
+        paper: whether settings that are left out are those of [OT20]; otherwise the least noise known.
     """
 
     dimension: int
     window: int = 1
     left_open: tuple[str, ...] = ()
     draws: bool = False
+    paper: bool = True
+
+    def clip(self, mechanism: str, chosen: float | None) -> float:
+        """Return the chosen clip, or the default one for a mechanism."""
+        if chosen is not None:
+            return chosen
+        if mechanism == ProjectedRandomSign.name:
+            return _SIGN_CLIP
+        return PAPER_CLIP if self.paper else DEFAULT_CLIP
 
 
 @dataclass(frozen=True)
@@ -132,22 +140,20 @@ _Law = tuple[float, Callable[[float], VectorMechanism]]
 """A loss that meets the budget, and the law of a loss."""
 
 
-def _clipped_laplace(budget: GradientBudget, clip: float | None, scaling: Scaling) -> _Law:
+def _clipped_laplace(budget: GradientBudget, clip: float, scaling: Scaling) -> _Law:
     del scaling
-    radius = PAPER_CLIP if clip is None else clip
-    return budget.each(), lambda loss: ClippedLaplace.calibrated(loss, 0.0, budget.dimension, radius, budget.exact)
+    return budget.each(), lambda loss: ClippedLaplace.calibrated(loss, 0.0, budget.dimension, clip, budget.exact)
 
 
-def _clipped_gaussian(budget: GradientBudget, clip: float | None, scaling: Scaling) -> _Law:
+def _clipped_gaussian(budget: GradientBudget, clip: float, scaling: Scaling) -> _Law:
     """Return Gaussian noise for the diameter of all submissions together, sqrt(T) times that of one."""
     del scaling
-    radius = PAPER_CLIP if clip is None else clip
 
     def law_of(epsilon: float) -> ClippedGaussian:
-        wide = radius * math.sqrt(budget.submissions)
+        wide = clip * math.sqrt(budget.submissions)
         while True:
             whole = ClippedGaussian.calibrated(epsilon, budget.delta, budget.dimension, wide, budget.exact)
-            found = ClippedGaussian(budget.dimension, radius, whole.additive, whole.grid)
+            found = ClippedGaussian(budget.dimension, clip, whole.additive, whole.grid)
             # Radii that are rounded down to the grid need not be sqrt(T) times each other.
             if repeat(found.curve(), budget.submissions).delta(epsilon) <= budget.delta:
                 return found
@@ -156,7 +162,7 @@ def _clipped_gaussian(budget: GradientBudget, clip: float | None, scaling: Scali
     return budget.rest, law_of
 
 
-def _signs(budget: GradientBudget, clip: float | None, scaling: Scaling) -> _Law:
+def _signs(budget: GradientBudget, clip: float, scaling: Scaling) -> _Law:
     """Return the number of bits with a loss of 2.5 each, as in the paper, or one bit if the budget is smaller."""
     low, high = 1, budget.dimension
     while low < high:
@@ -165,21 +171,20 @@ def _signs(budget: GradientBudget, clip: float | None, scaling: Scaling) -> _Law
             low = middle
         else:
             high = middle - 1
-    radius = _PAPER_SIGN_CLIP if clip is None else clip
 
     def law_of(loss: float) -> ProjectedRandomSign:
         bit = RandomizedResponse(min(LARGEST_EPSILON, loss))
-        return ProjectedRandomSign(budget.dimension, low, radius, bit, scaling)
+        return ProjectedRandomSign(budget.dimension, low, clip, bit, scaling)
 
     return budget.each(low), law_of
 
 
-def _privunit(budget: GradientBudget, clip: float | None, scaling: Scaling) -> _Law:
+def _privunit(budget: GradientBudget, clip: float, scaling: Scaling) -> _Law:
     del clip, scaling
     return budget.each(), lambda loss: PrivUnit.calibrated(loss, 0.0, budget.dimension, budget.exact)
 
 
-VECTOR_LAWS: dict[str, Callable[[GradientBudget, float | None, Scaling], _Law]] = {
+VECTOR_LAWS: dict[str, Callable[[GradientBudget, float, Scaling], _Law]] = {
     ClippedLaplace.name: _clipped_laplace,
     ProjectedRandomSign.name: _signs,
     PrivUnit.name: _privunit,

@@ -25,8 +25,8 @@ class Window(NamedTuple):
 
     size: submissions of a window, 0 for messages that are read one by one; total float64[d]: sum of the current window;
     unit: of shuffled messages, 0 for a trusted server; units int64[d]: the sum of their estimates in that unit; held
-    int64[1]: their number; counter: None for independent noise. With a counter, for correlated noise, `total` is the
-    running sum of all windows in units of the grid, and released float64[d] its last release.
+    int64[1]: their number; counter: None for independent noise. With a counter, for correlated noise, `total` is in
+    units of the grid, before float64[d] is the noise of the counter's item held[0], and zeros float64[d].
     """
 
     size: int
@@ -35,7 +35,8 @@ class Window(NamedTuple):
     units: Int64Array
     held: Int64Array
     counter: CounterState | None
-    released: Float64Array
+    before: Float64Array
+    zeros: Float64Array
 
 
 @no_alloc_kernel
@@ -112,23 +113,63 @@ def _add_counted(
     cursor: Int64Array,
     out: Float64Array,
 ) -> None:
-    """Add the current message to the running sum; if its window is full, write the difference of the last two releases.
-
-    *Formal guarantee.* That of the counter: one message is in one row of the stream of windows and changes it by at
-    most the diameter of the clip. Differences of releases are post-processing. A counter that begins after a crash has
-    no rows of earlier windows.
-    """
-    total, released, received = window.total, window.released, cursor[RECEIVED]
+    """Add the current message to its window; release the window as the counter's next item if it is full."""
+    total, received = window.total, cursor[RECEIVED]
     unit = noise.grid if noise.grid > 0.0 else 1.0
     out[:] = 0.0
     for i in range(total.shape[0]):
         total[i] += message[i] / unit
     if received % window.size == 0:
-        release_prefix(out, total, counter, received // window.size)
-        for i in range(total.shape[0]):
-            before, released[i] = released[i], out[i]
-            out[i] = unit * (out[i] - before)
+        _release_item(counter, window, unit, cursor[RELEASED] // window.size, received // window.size, out)
         cursor[RELEASED] = received
+
+
+@no_alloc_kernel
+def _release_item(
+    counter: CounterState, window: Window, unit: float, previous: int, item: int, out: Float64Array
+) -> None:
+    """Write the window's total plus Z(item) - Z(previous), the noise of two prefixes of the counter; clear the total.
+
+    *Formal guarantee.* That of the counter for the rows that windows are at their items, and zero at all others: one
+    message is in one row and changes it by at most the diameter of the clip. `out` is the difference of the releases of
+    the two prefixes if items increase, because no row is between them. After a crash items go on after the last charged
+    submission, so no item has two different rows, also if the noise is that of the same seed.
+    """
+    total, before = window.total, window.before
+    if window.held[0] != previous:
+        release_prefix(before, window.zeros, counter, previous)
+    release_prefix(out, window.zeros, counter, item)
+    window.held[0] = item
+    for i in range(total.shape[0]):
+        change, before[i] = out[i] - before[i], out[i]
+        out[i] = unit * (total[i] + change)
+        total[i] = 0.0
+
+
+@no_alloc_kernel
+def release_counted_sum(
+    counter: CounterState,
+    window: Window,
+    message: Float64Array,
+    noise: VectorNoise,
+    values: Float64Array,
+    previous: int,
+    item: int,
+    out: Float64Array,
+) -> None:
+    """Server side: write the sum of whole messages float64[m, d] as one item of the counter into `out` float64[d].
+
+    They are clipped again, because a faulty client could send anything. message float64[d]: workspace.
+
+    *Formal guarantee.* See `_release_item`; `previous` < `item`, the last released item or that of the last charge
+    before a crash.
+    """
+    unit = noise.grid if noise.grid > 0.0 else 1.0
+    for i in range(values.shape[0]):
+        fill_shrunk(message, values[i], noise)
+        for j in range(message.shape[0]):
+            window.total[j] += message[j] / unit
+    _release_item(counter, window, unit, previous, item, out)
 
 
 @no_alloc_kernel

@@ -294,7 +294,8 @@ class GradientQuery(Query):
         units = np.zeros(self.dimension if self.shuffled else 0, dtype=np.int64)
         window, held = None, np.zeros(1, dtype=np.int64)
         if self.window:
-            window = Window(self.window, np.zeros(self.dimension), self._unit, units, held, None, np.zeros(0))
+            nothing = np.zeros(0)
+            window = Window(self.window, np.zeros(self.dimension), self._unit, units, held, None, nothing, nothing)
         return GradientChannel(new_cursor(), noise, score, window, np.zeros(self.message_length))
 
     def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
@@ -356,14 +357,12 @@ class GradientQuery(Query):
         if self.noisy_sides[1] and channel.window is not None:
             if len(messages) != self.window:
                 raise LedgerError(f"a sum is of {self.window} messages, got {len(messages)}; wait for all of them")
-            release_sum(
-                channel.window.total,
-                channel.message,
-                channel.noise,
-                np.ascontiguousarray(messages),
-                last,
-                gradients[-1],
-            )
+            self._release(channel, np.ascontiguousarray(messages), last, gradients[-1])
             return GradientEstimates(gradients, None)
         estimate_all(gradients, np.ascontiguousarray(messages), channel.noise)
         return GradientEstimates(gradients, None if self.response is None else messages[:, -1].copy())
+
+    def _release(self, channel: GradientChannel, messages: Float64Array, last: int, out: Float64Array) -> None:
+        """Server side: write the noisy sum of the messages of a window, with `last` the largest number among them."""
+        if channel.window is not None:
+            release_sum(channel.window.total, channel.message, channel.noise, messages, last, out)

@@ -11,10 +11,11 @@ from dprl.privacy.base import ADJACENCY, Guarantee, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.ledger import Journal
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
-from dprl.privacy.mechanisms.gram_laws import GramLaplace
+from dprl.privacy.mechanisms.gram_laws import GramGaussian, GramLaplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign, Scaling
 from dprl.privacy.privatizer import Privatizer
+from dprl.privacy.queries.count_calibration import AUTO
 from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.queries.linear_statistics import Rewards, StatisticsLayout, StatisticsQuery
@@ -135,13 +136,15 @@ class NoisyGradientSettings(GradientSettings, Budgeted[GradientLayout, GradientQ
     """Settings of noise on gradients; see the trust models.
 
     Args:
-        mechanism: the noise of a gradient, or of an update's sum if a server adds it.
-        clip: C > 0; None for the paper's, 0.01, and 1 for projected_random_sign. privunit sends directions: no clip.
+        mechanism: the noise of a gradient, or of an update's sum if a server adds it. 'auto': the least known, for
+            algorithms of a paper the paper's, clipped_laplace.
+        clip: C > 0; None for 2, with algorithms of a paper for the paper's 0.01, and for 1 with projected_random_sign.
+            privunit sends directions: no clip.
         submissions: T, the maximum of submissions of one agent. If an update is summed or shuffled, no agent is in it
             twice.
     """
 
-    mechanism: str = ClippedLaplace.name
+    mechanism: str = AUTO
     clip: float | None = None
     submissions: int = 1
     laws: ClassVar[Sequence[str]]
@@ -149,11 +152,10 @@ class NoisyGradientSettings(GradientSettings, Budgeted[GradientLayout, GradientQ
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("mechanism", self.mechanism, self.laws)
+        check_choice("mechanism", self.mechanism, [*self.laws, AUTO])
         if self.clip is not None:
-            check_positive("clip", self.clip, "gradients are shrunk to half of it: write e.g. 0.01")
-            if self.mechanism == PrivUnit.name:
-                raise ValueError(f"clip must be left out with privunit, got {self.clip!r}; it sends directions only")
+            check_positive("clip", self.clip, "gradients are shrunk to half of it: write e.g. 2")
+            self._check_clip(self.mechanism)
         if self.scaling != "paper" and self.mechanism != ProjectedRandomSign.name:
             raise ValueError(
                 f"scaling must be paper with {self.mechanism}, got {self.scaling!r}; "
@@ -162,18 +164,36 @@ class NoisyGradientSettings(GradientSettings, Budgeted[GradientLayout, GradientQ
         if self.delta == 0 and self.mechanism == ClippedGaussian.name:
             raise ValueError("delta must be above 0 with clipped_gaussian, got 0; set one, or use clipped_laplace")
 
+    def law_for(self, data: GradientLayout) -> str:
+        """Return the name of the mechanism; 'auto' is the paper's for its algorithms, else the one of least noise."""
+        name = self.mechanism
+        if name == AUTO:
+            name = ClippedLaplace.name if data.paper else self._least
+        self._check_clip(name)
+        return name
+
+    def _check_clip(self, mechanism: str) -> None:
+        if self.clip is not None and mechanism == PrivUnit.name:
+            raise ValueError(f"clip must be left out with privunit, got {self.clip!r}; it sends directions only")
+
+    @property
+    def _least(self) -> str:
+        """Name of the mechanism with the least noise: directions have less than any clipped vector with noise."""
+        return PrivUnit.name
+
 
 @dataclass(frozen=True)
 class StatisticsSettings(Budgeted[StatisticsLayout, StatisticsQuery]):
     """Settings of noise on statistics; see the trust models.
 
     Args:
+        mechanism: the noise; 'auto' becomes gram_gaussian with delta above 0, which has less noise, else gram_laplace.
         reward_share: share of epsilon, or of mu^2 with Gaussian noise, for noisy corrections of the rewards' weights.
         reward_clip: G, the norm to which each correction is clipped.
         stage_scales: whether noise is in proportion to m_h^2, m_h = H - h; otherwise it is the same at all stages.
     """
 
-    mechanism: str = GramLaplace.name
+    mechanism: str = AUTO
     _: KW_ONLY
     reward_share: float = REWARD_SHARE
     reward_clip: float = 1.0
@@ -181,6 +201,8 @@ class StatisticsSettings(Budgeted[StatisticsLayout, StatisticsQuery]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.mechanism == AUTO:
+            object.__setattr__(self, "mechanism", GramGaussian.name if self.delta > 0.0 else GramLaplace.name)
         check_positive("reward_clip", self.reward_clip)
         check_share("reward_share", self.reward_share)
 

@@ -19,7 +19,7 @@ from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies
 from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.queries.counts import CountQuery
-from dprl.privacy.queries.gradient_calibration import PAPER_CLIP, GradientBudget, GradientLayout, vector_law
+from dprl.privacy.queries.gradient_calibration import GradientBudget, GradientLayout, vector_law
 from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.queries.sampled_gradients import MOST_USERS, SampledGradientQuery
@@ -45,14 +45,14 @@ class CentralPrivacy(CountSettings):
     only 2 L / log K * epsilon.
 
     Args:
-        counter: a counter's name, or 'auto' for the one with the smallest error.
+        counter: a counter's name, or 'auto' for the one with the smallest error; printed noise has binary_tree.
         releases: 'scheduled': the counter is built for only the releases that plans read (with `replan_growth` above 0
             and certified noise), so L = floor(log2 n) + 1 for n releases; 'every_user': for a release after every user.
 
     Paper: [CZ22] Lemma 3.
     """
 
-    counter: str = BinaryTree.name
+    counter: str = AUTO
     releases: ReleaseTimes = "scheduled"
     model: ClassVar[TrustModel] = "jdp"
 
@@ -64,7 +64,7 @@ class CentralPrivacy(CountSettings):
         check_choice("counter", self.counter, counters)
         check_choice("mechanism", self.mechanism, laws)
         if self.calibration == "printed" and (
-            self.counter != BinaryTree.name or self.mechanism not in (AUTO, Laplace.name)
+            self.counter not in (AUTO, BinaryTree.name) or self.mechanism not in (AUTO, Laplace.name)
         ):
             raise ValueError(
                 f"calibration must be certified with counter {self.counter} and mechanism {self.mechanism}, "
@@ -78,7 +78,8 @@ class CentralPrivacy(CountSettings):
         return _scheduled(lambda n: place(data, n, streams, growth), n_users, planned, self.releases)
 
     def _noise(self, encoding: CountEncoding, n_users: int, streams: Streams) -> tuple[NoiseSpec, str]:
-        counter, why = calibrated_counter(self.counter, self.mechanism, self._budget(encoding, n_users, streams))
+        name = BinaryTree.name if self.printed and self.counter == AUTO else self.counter
+        counter, why = calibrated_counter(name, self._law_name, self._budget(encoding, n_users, streams))
         return NoiseSpec(None, counter), why
 
 
@@ -96,21 +97,22 @@ class CentralGradientPrivacy(NoisyGradientSettings):
     population. A user changes a sum by at most C/2. This guarantee cannot be compared with that of replacement.
 
     `counter`: (epsilon, delta)-JDP of the running sums of all updates, by the counter's guarantee for rows that change
-    by C in the L2 norm. The noise of an update is then that of the difference of two releases.
+    by C in the L2 norm. The noise of an update is then that of the difference of two releases, and partly cancels in
+    the parameters.
 
     Args:
         release_scores: 'simulator': raw scores are read outside the guarantee; 'none': they are not read.
         sampling: 'one_pass': agents take part in turn; 'poisson': users of a fixed population join rounds at random.
         population: size of the population, with 'poisson'.
-        counter: 'none': updates have independent noise. A counter's name, or 'auto' for the one with the smallest
-            error: the server releases running sums of updates with correlated noise (DP-FTRL); for 'clipped_gaussian',
-            'one_pass' and one submission.
+        counter: a counter's name: the server releases running sums of updates with correlated noise (DP-FTRL), for
+            'clipped_gaussian', 'one_pass' and one submission. 'none': updates have independent noise. 'auto': the
+            counter with the smallest error where this is possible, 'none' elsewhere.
     """
 
     release_scores: Literal["simulator", "none"] = "simulator"
     sampling: Literal["one_pass", "poisson"] = "one_pass"
     population: int | None = None
-    counter: str = "none"
+    counter: str = AUTO
     laws: ClassVar[Sequence[str]] = (ClippedLaplace.name, ClippedGaussian.name)
     model: ClassVar[TrustModel] = "jdp"
 
@@ -121,7 +123,7 @@ class CentralGradientPrivacy(NoisyGradientSettings):
 
     def _check_counter(self) -> None:
         check_choice("counter", self.counter, [_NO_COUNTER, *counter_names()[0]])
-        if self.counter == _NO_COUNTER:
+        if self.counter in (_NO_COUNTER, AUTO):
             return
         for key, value, needed in (
             ("mechanism", self.mechanism, ClippedGaussian.name),
@@ -143,10 +145,12 @@ class CentralGradientPrivacy(NoisyGradientSettings):
                     "episodes"
                 )
             return
-        if self.mechanism != ClippedGaussian.name:
+        if self.mechanism not in (AUTO, ClippedGaussian.name):
             raise ValueError(
                 f"mechanism must be clipped_gaussian with sampling poisson, got {self.mechanism!r}; no other is proved"
             )
+        if self.delta == 0:
+            raise ValueError("delta must be above 0 with sampling poisson, got 0; its noise is Gaussian: set one")
         if self.submissions > 1:
             raise ValueError(
                 f"submissions must be left out with sampling poisson, got {self.submissions}; a user joins as many "
@@ -178,15 +182,23 @@ class CentralGradientPrivacy(NoisyGradientSettings):
         budget = GradientBudget(
             self.epsilon, self.delta, self.submissions, data.dimension, streams.noise.arithmetic == "exact"
         )
-        if self.counter != _NO_COUNTER:
-            return self._counted(data, budget, max(1, n_users // data.window))
-        law = vector_law(self.mechanism, budget, self.clip)
+        name = self.law_for(data)
+        clip, counts = data.clip(name, self.clip), name == ClippedGaussian.name and self.submissions == 1
+        if self.counter != _NO_COUNTER and (self.counter != AUTO or counts):
+            return self._counted(data, budget, clip, max(1, n_users // data.window))
+        law = vector_law(name, budget, clip)
         query = GradientQuery(law, release_scores=self.release_scores, left_open=data.left_open, window=data.window)
         return Placed(query)
 
-    def _counted(self, data: GradientLayout, budget: GradientBudget, updates: int) -> Placed[GradientQuery]:
+    @property
+    def _least(self) -> str:
+        return ClippedGaussian.name if self.delta > 0.0 else ClippedLaplace.name
+
+    def _counted(
+        self, data: GradientLayout, budget: GradientBudget, clip: float, updates: int
+    ) -> Placed[GradientQuery]:
         """Return the query with a counter for `updates` updates."""
-        law, counter, why = counted_gradients(self.counter, budget, self.clip, updates)
+        law, counter, why = counted_gradients(self.counter, budget, clip, updates)
         query = CorrelatedGradientQuery(
             law, release_scores=self.release_scores, left_open=data.left_open, window=data.window, counter=counter
         )
@@ -212,7 +224,7 @@ class CentralGradientPrivacy(NoisyGradientSettings):
                 f"episodes must be a multiple of the users of an update, {data.window}, with sampling poisson, got "
                 f"{episodes}; they are expected numbers"
             )
-        clip = PAPER_CLIP if self.clip is None else self.clip
+        clip = data.clip(ClippedGaussian.name, self.clip)
         multiplier = sampled_multiplier(self.epsilon, self.delta, data.window / population, rounds)
         query = SampledGradientQuery(
             ClippedGaussian.with_scale(multiplier * clip / 2.0, data.dimension, clip),
@@ -234,7 +246,7 @@ class CentralStatisticsPrivacy(StatisticsSettings):
     corrections.
 
     Args:
-        mechanism: 'gram_laplace' or 'gram_gaussian'.
+        mechanism: 'gram_laplace' or 'gram_gaussian'; 'auto': the latter with delta above 0.
         counter: a counter's name, or 'auto' for the one with the smallest error.
         rewards: 'noisy': corrections are counted, too, and reward_share is their share in the squared L2 norm
             (Gaussian) or the L1 norm of a user's row; 'public': rewards are known, and no corrections are sent.
@@ -242,7 +254,7 @@ class CentralStatisticsPrivacy(StatisticsSettings):
             0); 'every_user': for a release after every user.
     """
 
-    counter: str = BinaryTree.name
+    counter: str = AUTO
     rewards: Literal["noisy", "public"] = "noisy"
     releases: ReleaseTimes = "scheduled"
     model: ClassVar[TrustModel] = "jdp"

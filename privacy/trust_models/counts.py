@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,26 +30,28 @@ class CountSettings(Budgeted[CountFamilies, CountQuery]):
     Args:
         calibration: source of the scale. precision: source of the error bound E.
         families: families that get noise: 'separate', 'marginal' or 'one_hot', see count_encoding.py; unary encodings
-            need 'one_hot'.
+            need 'one_hot'. 'auto': 'one_hot' where the counts allow it, which has the least noise.
         mechanism: the noise of a report, or 'auto' for the one that detects visits best; with a counter, the noise of
             its nodes, or 'auto' for the one with the smaller variance.
+
+    With `printed`, 'auto' stands for what the papers have: separate families, laplace, binary_tree.
     """
 
     calibration: Literal["certified", "printed"] = "certified"
     precision: Literal["exact", "printed"] = "exact"
-    families: str = "separate"
+    families: str = AUTO
     mechanism: str = AUTO
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("families", self.families, RELEASED_FAMILIES)
+        check_choice("families", self.families, [*RELEASED_FAMILIES, AUTO])
         if self.calibration == "printed":
             _check_printed(self.delta, self.families)
 
     def place(self, data: CountFamilies, n_users: int, streams: Streams, growth: float) -> Placed[CountQuery]:
         """Return the query with the calibrated or the printed noise."""
         del growth
-        encoding = CountEncoding(data, self.families, whole=streams.noise.arithmetic == "exact" or self._needs_integers)
+        encoding = self._encoding(data, whole=streams.noise.arithmetic == "exact" or self._needs_integers)
         source, why = "the requested guarantee, met by the certified scale", ""
         if self.calibration == "printed":
             lemma = self._lemma(data, streams, "calibration: certified")
@@ -65,6 +68,25 @@ class CountSettings(Budgeted[CountFamilies, CountQuery]):
                 )
             noise = noise._replace(printed=lemma.error)
         return Placed(CountQuery(encoding, noise), source, self.calibration, choice=why)
+
+    @property
+    def printed(self) -> bool:
+        """Whether the noise or its error bound is a paper's."""
+        return "printed" in (self.calibration, self.precision)
+
+    @property
+    def _law_name(self) -> str:
+        """Name of the noise; 'auto' still for the best one."""
+        return Laplace.name if self.printed and self.mechanism == AUTO else self.mechanism
+
+    def _encoding(self, data: CountFamilies, *, whole: bool) -> CountEncoding:
+        """Return the encoding; 'auto' is `one_hot`, whose row changes least, if families and paper allow it."""
+        if self.families != AUTO:
+            return CountEncoding(data, self.families, whole=whole)
+        if not self.printed:
+            with suppress(ValueError):
+                return CountEncoding(data, "one_hot", whole=whole)
+        return CountEncoding(data, "separate", whole=whole)
 
     def _budget(self, encoding: CountEncoding, n_users: int, streams: Streams) -> CountBudget:
         return CountBudget(self.epsilon, self.delta, encoding, n_users, streams.noise.arithmetic)
@@ -95,7 +117,7 @@ class CountSettings(Budgeted[CountFamilies, CountQuery]):
 def _check_printed(delta: float, families: str) -> None:
     if delta > 0:
         raise ValueError(f"delta must be 0 with the printed calibration, got {delta!r}; use calibration: certified")
-    if families != "separate":
+    if families not in ("separate", AUTO):
         raise ValueError(
             f"families must be separate with the printed calibration, got {families!r}; use calibration: certified"
         )

@@ -12,7 +12,6 @@ from dprl.privacy.counters import ExactCounter
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
 from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramUniform
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import Scaling
 from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
 from dprl.privacy.queries.bits import BitQuery
@@ -62,7 +61,7 @@ class LocalPrivacy(CountSettings):
             )
 
     def _noise(self, encoding: CountEncoding, n_users: int, streams: Streams) -> tuple[NoiseSpec, str]:
-        report, why = calibrated_report(self.mechanism, self._budget(encoding, n_users, streams))
+        report, why = calibrated_report(self._law_name, self._budget(encoding, n_users, streams))
         return NoiseSpec(report, ExactCounter(n_users)), why
 
 
@@ -92,11 +91,6 @@ class LocalGradientPrivacy(NoisyGradientSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.delta != 0 and self.mechanism == PrivUnit.name and self.submissions == 1:
-            raise ValueError(
-                f"delta must be 0 with privunit, whose guarantee is pure, got {self.delta!r}; leave it out, or use "
-                "clipped_gaussian"
-            )
         self._check_scores()
 
     def _check_scores(self) -> None:
@@ -121,7 +115,8 @@ class LocalGradientPrivacy(NoisyGradientSettings):
         budget = GradientBudget(
             self.epsilon, self.delta, self.submissions, data.dimension, exact, self.score_epsilon
         )  # fmt: skip
-        law = vector_law(self.mechanism, budget, self.clip, self.scaling)
+        name = self.law_for(data)
+        law = vector_law(name, budget, data.clip(name, self.clip), self.scaling)
         target = math.inf if budget.bit is None else self.target_score
         return Placed(GradientQuery(law, budget.bit, target, self.release_scores, data.left_open))
 

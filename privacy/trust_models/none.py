@@ -14,7 +14,7 @@ from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies
 from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.queries.counts import CountQuery
-from dprl.privacy.queries.gradient_calibration import PAPER_CLIP, GradientLayout
+from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.randomness.streams import Streams
@@ -40,23 +40,26 @@ class NoGradientPrivacy(GradientSettings):
 
     Args:
         clip_norm: norm of the ball into which gradients are shrunk: 'l1', 'l2', 'elementwise', or 'none' for no clip.
-        clip: C > 0, of a ball of radius C / 2, as with privacy.
+            'auto': 'l2', with algorithms of a paper the paper's 'l1'.
+        clip: C > 0, of a ball of radius C / 2; None for the same as with privacy.
         release_scores: 'simulator': raw scores are read; 'none': they are not read.
     """
 
-    clip_norm: Literal["none", "l1", "l2", "elementwise"] = "l1"
-    clip: float = PAPER_CLIP
+    clip_norm: Literal["auto", "none", "l1", "l2", "elementwise"] = "auto"
+    clip: float | None = None
     release_scores: Literal["simulator", "none"] = "simulator"
     model: ClassVar[TrustModel] = "none"
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_positive("clip", self.clip, "gradients are shrunk to half of it: write e.g. 0.01")
+        if self.clip is not None:
+            check_positive("clip", self.clip, "gradients are shrunk to half of it: write e.g. 2")
 
     def place(self, data: GradientLayout, n_users: int, streams: Streams, growth: float) -> Placed[GradientQuery]:
         """Return the query without noise."""
         del n_users, streams, growth
-        law = RawVector(data.dimension, self.clip_norm, self.clip)
+        norm = self.clip_norm if self.clip_norm != "auto" else "l1" if data.paper else "l2"
+        law = RawVector(data.dimension, norm, data.clip("", self.clip))
         return Placed(GradientQuery(law, release_scores=self.release_scores, left_open=data.left_open))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from dprl.privacy.accounting.composition import repeat
@@ -165,10 +165,12 @@ class ShuffleGradientPrivacy(NoisyGradientSettings):
                 f"{data.window}; no agent is twice in an update: lower them, or submissions"
             )
 
+        law = self.law_for(data)
+
         def query(each: float) -> GradientQuery:
             budget = GradientBudget(each, 0.0, 1, data.dimension, streams.noise.arithmetic == "exact")
             return GradientQuery(
-                vector_law(self.mechanism, budget, self.clip, self.scaling),
+                vector_law(law, budget, data.clip(law, self.clip), self.scaling),
                 release_scores=self.release_scores,
                 left_open=data.left_open,
                 window=data.window,
@@ -221,6 +223,8 @@ class ShuffleStatisticsPrivacy(_InBlocks[StatisticsLayout, StatisticsQuery], Sta
     Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
     """
 
+    mechanism: str = GramLaplace.name
+    _: KW_ONLY
     rewards: Literal["noisy", "public"] = "noisy"
 
     def _choices(self) -> dict[str, list[str]]:

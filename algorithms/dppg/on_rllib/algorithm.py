@@ -62,6 +62,7 @@ class DPPGConfig(GradientCollectionConfig):
     _left_out: ClassVar[frozenset[str]] = frozenset({"hidden"})
     _models: ClassVar[tuple[str, ...]] = ("none", "jdp", "ldp")
     fixed_calls: ClassVar[bool] = True
+    of_paper: ClassVar[bool] = False
 
     @classmethod
     def _algorithm_class(cls) -> type:
@@ -95,12 +96,11 @@ class DPPGConfig(GradientCollectionConfig):
             )
         if self.privacy_settings.get("model") != "jdp":
             return
-        for key, plain in (("sampling", "one_pass"), ("counter", "none")):
-            if self.privacy_settings.get(key, plain) != plain:
-                raise ValueError(
-                    f"{key} must be {plain} on RLlib, got {self.privacy_settings[key]!r}; for others, run a config "
-                    "with algorithm: {name: dppg} in one process"
-                )
+        if (sampling := self.privacy_settings.get("sampling", "one_pass")) != "one_pass":
+            raise ValueError(
+                f"sampling must be one_pass on RLlib, got {sampling!r}; for others, run a config with algorithm: "
+                "{name: dppg} in one process"
+            )
         if not self.deterministic:
             raise ValueError("deterministic must be True with model 'jdp', got False; its sums are of whole rounds")
         for key in ("n_submissions", "submissions_per_iteration"):
@@ -125,7 +125,9 @@ class DPPGConfig(GradientCollectionConfig):
     def rules(self, privatizer: GradientPrivatizer) -> AggregatorConfig:
         """Return the rules of the aggregator. Raises ValueError."""
         learning = self.learning_config()
-        return AggregatorConfig(learning.schedule, learning.step, self.deterministic, privatizer.server_noise)
+        return AggregatorConfig(
+            learning.schedule, learning.step(privatizer.query), self.deterministic, privatizer.server_noise
+        )
 
     def agents(self, context: RolloutContext, client: GradientClient) -> LocalAgents:
         """Return the users' side, for a runner. Raises ValueError."""

@@ -81,7 +81,8 @@ class GradientCollection(Algorithm):
         trust, population, uncovered = self.config.trust_model(), self.config.population, self.config.uncovered_channels
 
         def privatizer() -> GradientPrivatizer:
-            layout = GradientLayout(len(first), self.config.learning_config().schedule.buffer_size, uncovered)
+            window = self.config.learning_config().schedule.buffer_size
+            layout = GradientLayout(len(first), window, uncovered, paper=self.config.of_paper)
             built: GradientPrivatizer = trust.build(layout, population, streams)
             return built
 

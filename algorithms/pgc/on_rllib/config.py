@@ -61,6 +61,8 @@ class GradientCollectionConfig(AlgorithmConfig):
     """Its fields that are not settings on RLlib."""
     _models: ClassVar[tuple[str, ...]]
     """Supported trust models. The shuffle model is not among them: runners send messages directly to the server."""
+    of_paper: ClassVar[bool] = True
+    """Whether privacy settings that are left out are those of [OT20]; otherwise the least noise known."""
     fixed_calls: ClassVar[bool] = False
     """Whether batches have their full size for any number of runners."""
     _for_runners: ClassVar[tuple[str, ...]] = ("agents_per_call",)

@@ -15,6 +15,7 @@ import pandas as pd
 from dprl.algorithms import ALGORITHMS, AlgorithmConfig, Metric
 from dprl.algorithms.base import headline
 from dprl.algorithms.offline_vi import OPTIMUM_GAP
+from dprl.algorithms.pgc_a3c import PGCA3CConfig
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import RENAMED, UserError, broken_rule
 from dprl.platform.reports.cell_texts import Row, Settings, algorithm_name, rows_of, settings_in
@@ -24,7 +25,7 @@ from dprl.platform.results.cell_folder import CellFolder, CellResults, DamagedCe
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.summary import block_column, by_seed, standing, worst_of
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
-from dprl.privacy.queries.gradient_calibration import PAPER_CLIP
+from dprl.privacy.queries.gradient_calibration import DEFAULT_CLIP, PAPER_CLIP
 
 _OTHERS = ("episodes", "release", "audit")
 """Settings that have no dot in their name."""
@@ -270,14 +271,22 @@ def _numbered_apart(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def clip_norm(cell: Row) -> str | None:
     """Return the norm in which a cell clips gradients, None if its mechanism has none of the choices of `clip_norm`."""
-    norm = cell.get("privacy.clip_norm", _CLIP_NORMS.get(str(cell.get("privacy.mechanism"))))
-    return None if norm is None else str(norm)
+    chosen = str(cell.get("privacy.clip_norm", _CLIP_NORMS.get(str(cell.get("privacy.mechanism")), "")))
+    if "auto" not in (chosen, cell.get("privacy.mechanism")):
+        return chosen or None
+    if cell.get("algorithm.name") == PGCA3CConfig.name:
+        return ClippedLaplace.norm
+    if cell.get("privacy.model") == "ldp":  # directions
+        return None
+    pure = cell.get("privacy.model") != "none" and not cell.get("privacy.delta")
+    return ClippedLaplace.norm if pure else ClippedGaussian.norm
 
 
 def clips_alike(free: Row, private: Row) -> bool:
     """Whether a cell without privacy clips gradients as a private one does, or not at all."""
-    norm, wanted = free.get("privacy.clip_norm", "none"), clip_norm(private)
-    if norm == "none" or wanted is None:
+    wanted = clip_norm(private)
+    if free.get("privacy.clip_norm", "none") == "none" or wanted is None:
         return True
-    clips = {float(row.get("privacy.clip", PAPER_CLIP)) for row in (free, private)}
-    return norm == wanted and len(clips) == 1
+    default = PAPER_CLIP if private.get("algorithm.name") == PGCA3CConfig.name else DEFAULT_CLIP
+    clips = {float(row.get("privacy.clip", default)) for row in (free, private)}
+    return clip_norm(free) == wanted and len(clips) == 1

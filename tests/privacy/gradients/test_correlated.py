@@ -12,6 +12,7 @@ from dprl.privacy import (
     COUNTERS,
     CentralGradientPrivacy,
     ChargeJournal,
+    GradientClient,
     GradientLayout,
     LedgerError,
     NoiseConfig,
@@ -130,31 +131,48 @@ def test_noise_of_the_operating_system_continues_with_a_counter_of_its_own(tmp_p
     found = updates(again, cut + 1, value=0.1)
     assert len(found) == ROUNDS - 4
     assert again.certificate("dppg").to_dict()["verdict"] == "holds"
-    seeded = privatizer("kary_tree")
-    with pytest.raises(LedgerError, match="noise of a seed must be drawn once"):
-        seeded.persist(_Charged(cut))
 
 
-class _Charged:
-    """A journal with charges."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def recorded(self, terms: str, users: int) -> Any:
-        from dprl.privacy.ledger import Charged  # noqa: PLC0415
-
-        del terms, users
-        return Charged((), self._number)
-
-    begin = recorded
+def sums_of_clients(made: Any, rounds: int, value: float) -> np.ndarray:
+    """Return the updates of the next windows, float64[rounds, D], of users in other processes."""
+    client, found = GradientClient(made.client_spec), []
+    for _ in range(rounds):
+        sent = client.send(made.lease(WINDOW), np.full((WINDOW, D), value), np.zeros(WINDOW))
+        found.append(made.accept(sent).gradients[-1])
+    return np.array(found)
 
 
-def test_clients_in_other_processes_are_refused_before_anybody_is_charged() -> None:
+@EVERY_COUNTER
+def test_clients_in_other_processes_get_the_noise_of_the_loop(counter: str, arithmetic: Any) -> None:
+    noise = NoiseConfig(arithmetic)
+    expected = updates(privatizer(counter, noise), value=0.1)
+    assert sums_of_clients(privatizer(counter, noise), ROUNDS, 0.1) == pytest.approx(expected, abs=1e-9)
+
+
+@EVERY_COUNTER
+def test_after_a_crash_no_item_of_the_counter_is_released_again(counter: str, arithmetic: Any, tmp_path: Path) -> None:
+    """The noise of the updates after it is that of the same items in a whole run, although users were lost."""
+    noise, before = NoiseConfig(arithmetic), 4
+    whole = updates(privatizer(counter, noise))
+    made = privatizer(counter, noise)
+    made.persist(ChargeJournal(tmp_path / "charges"))
+    first = sums_of_clients(made, before, 0.0)
+    made.lease(WINDOW - 1)  # lost: they are charged, and no item has them
+    made._journal.close()
+    again = privatizer(counter, noise)
+    again.persist(ChargeJournal(tmp_path / "charges"))
+    rest = sums_of_clients(again, ROUNDS - before - 1, 0.0)
+    # Users 15, 16 and 17 are the first sum after it: item 5, which nobody was in before.
+    assert np.concatenate([first, rest]) == pytest.approx(whole[: ROUNDS - 1], abs=1e-9)
+
+
+def test_sums_out_of_order_are_refused() -> None:
     made = privatizer()
-    with pytest.raises(LedgerError, match="gradients with model: jdp come from the compiled loop"):
-        made.lease(WINDOW)
-    assert made.charged == 0
+    client = GradientClient(made.client_spec)
+    one, two = (client.send(made.lease(WINDOW), np.zeros((WINDOW, D)), np.zeros(WINDOW)) for _ in range(2))
+    made.accept(two)
+    with pytest.raises(LedgerError, match="sums are released in the order of their users, got item 1 after 2"):
+        made.accept(one)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,6 @@ def test_training_takes_every_setting_but_the_network() -> None:
         (config().schedule(deterministic=False), "^deterministic must be True with model 'jdp'"),
         (config().env_runners(agents_per_call=201), "^agents_per_call must be at most users_per_update, 200"),
         (config({**CENTRAL, "model": "shuffle"}), "^model must be one of none, jdp, ldp, got 'shuffle'"),
-        (config({**CENTRAL, "counter": "binary_tree"}), "^counter must be none on RLlib, got 'binary_tree'"),
         (config({**CENTRAL, "sampling": "poisson", "population": 9000}), "^sampling must be one_pass on RLlib"),
         (config(env=None), "^env must be one environment with one agent"),
         (config().env_runners(observation_filter="MeanStdFilter"), "^observation_filter must be left at"),

@@ -121,7 +121,8 @@ def test_a_run_without_privacy_is_the_reference_if_it_clips_alike(
     paper: list[ReportCell] = [
         cell(tmp_path, NONE, 1000, [-200.0] * 3, **{"privacy.clip_norm": "l1", "privacy.clip": 0.01})
     ]
-    paper.append(cell(tmp_path, 1.0, 1000, [-100.0] * 3, **{"privacy.mechanism": "clipped_laplace"}))
+    laplace = {"privacy.mechanism": "clipped_laplace", "privacy.clip": 0.01}
+    paper.append(cell(tmp_path, 1.0, 1000, [-100.0] * 3, **laplace))
     assert len(users_needed(paper, EVALUATION)) == 2
     assert ("from its score without privacy" in told) == alike
     assert ("clips gradients otherwise: write clip_norm: l2 and the same clip there" in told) == (not alike)
