@@ -247,9 +247,8 @@ run = learning_loop(plan)
 class BernsteinVIConfig(StationaryMDPConfig):
     """Optimistic value iteration with empirical Bernstein bounds on private counts (ours).
 
-    Best with `families: one_hot` and, under jdp, `counter: auto`.
-
-    By default it replans whenever the number of episodes has grown by 1%; its theorem covers that.
+    By default it replans whenever the number of episodes has grown by 1 %, which its theorem covers, with tuned scales,
+    which only `preset: proved` replaces by those of the theorem.
 
     Args:
         consistency: whether totals and flow of the noisy counts are restored: 'proved' where that cannot loosen the

@@ -74,8 +74,6 @@ class LoggedVIConfig(PessimisticVIConfig):
     """Pessimistic value iteration on one private release of the episodes of a file, with a certified value (ours).
 
     Users 1..K-1 are the rows of the file. No episode is simulated, and neither regret nor value is reported.
-
-    Best with `families: one_hot` and, under jdp, `counter: auto`.
     """
 
     name: ClassVar[str] = "logged_vi"

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import REGRET, Float64Array, Metric, check_number
-from dprl.algorithms.tabular import Released, StationaryMDPConfig, learning_loop
+from dprl.algorithms.tabular import Preset, Released, StationaryMDPConfig, learning_loop
 from dprl.algorithms.tabular.lower_bounds import (
     LOWER_BOUND,
     UNINFORMED,
@@ -109,7 +109,9 @@ class PessimisticVIConfig(StationaryMDPConfig):
     The certified lower bound holds at any scale; the scales affect the choice of the policy only.
     """
 
+    preset: Preset = "tuned"
     online: ClassVar[bool] = False
+    tuned: ClassVar[tuple[float, float] | None] = (0.3, 0.3)
     bounds_optimum: ClassVar[bool | None] = None
     theorem: ClassVar[str | None] = "docs/offline_vi.md, Theorem 1 (lower bound)"
     plan = staticmethod(plan)
@@ -158,8 +160,6 @@ class OfflineVIConfig(PessimisticVIConfig):
 
     Users 1..K-1 are logged under the behaviour policy, and episode K plays the output policy. The certified lower bound
     holds at any scale; the scales affect the choice of the policy only.
-
-    Best with `families: one_hot` and, under jdp, `counter: auto`.
 
     Args:
         exploration: probability of a uniformly random action of the behaviour policy, in [0, 1]; else it takes an

@@ -148,10 +148,8 @@ run = learning_loop(plan)
 class RandomVIConfig(StationaryMDPConfig):
     """Value iteration on random draws around private counts, with the variances of data and noise (ours).
 
-    With scales of 1 neither variance is rescaled. No theorem covers it.
-
-    Best with `families: one_hot` and, under jdp, `counter: auto`. bonus_scale multiplies the deviation of the draws,
-    precision_scale the noise's part of it. By default it plans, with one draw, after every 1 % more episodes.
+    bonus_scale multiplies the deviation of the draws, precision_scale the noise's part of it; with `preset: proved`
+    neither is rescaled. No theorem covers it. By default it plans, with one draw, after every 1 % more episodes.
     """
 
     replan_growth: float = 0.01

@@ -10,6 +10,8 @@ import sys
 import numpy as np
 import pandas as pd
 
+_GAP = 1e-3
+"""Added to the distances of offline policies from the optimum, which may be 0."""
 SCALES = ["algorithm.bonus_scale", "algorithm.precision_scale"]
 
 
@@ -22,7 +24,8 @@ def ranked(cells: pd.DataFrame) -> pd.DataFrame:
         cells: the rows of a sweep's summary.csv.
     """
     setting = cells.filter(regex=r"^(env|privacy)\.").apply(lambda row: str(row.to_dict()), axis=1)
-    regret = np.log(cells["regret"])
+    offline = cells["algorithm.name"] == "offline_vi"
+    regret = np.log(cells["regret"].mask(offline, cells.get("optimum_gap", 0.0) + _GAP))
     excess = regret - regret.groupby([cells["algorithm.name"], setting]).transform("min")
     means = excess.groupby([cells["algorithm.name"], *(cells[scale] for scale in SCALES)]).agg(["mean", "size"])
     means["ratio"] = np.exp(means.pop("mean"))

@@ -62,8 +62,8 @@ class TabularConfig(ABC, Generic[E]):
     """Settings of every tabular algorithm, on environments of class E.
 
     Args:
-        bonus_scale: c >= 0, multiplies the whole exploration bonus; None for the preset's.
-        precision_scale: c_E >= 0, multiplies the error bounds E wherever planning uses them; None for the preset's.
+        bonus_scale: c >= 0, multiplies the whole exploration bonus; left out, the preset's.
+        precision_scale: c_E >= 0, multiplies the error bounds E wherever planning uses them; left out, the preset's.
             Both act after the noise and do not change the privacy guarantee.
         beta: failure probability of the confidence bounds ([CZ22] writes delta), in [1e-20, 1).
         replan_growth: plan again when the number of episodes has grown by this share, on a schedule fixed in advance;
