@@ -27,6 +27,8 @@ WRITES = os.environ.get("DPRL_WRITE_GOLDEN") == "1"
 USERS, STRETCHES, SHOWN = 60, (1, 20, 39), 6
 EXACT = {"arithmetic": "exact"}
 JDP, LDP = {"model": "jdp", "epsilon": 20.0}, {"model": "ldp", "epsilon": 200.0}
+LOCAL = {**LDP, "families": "separate"}
+TREE = {**JDP, "counter": "binary_tree", "families": "separate"}
 AUTO = {"counter": "auto", "mechanism": "auto"}
 Case = tuple[dict[str, Any], dict[str, Any]]
 
@@ -39,11 +41,13 @@ ENVS: dict[str, dict[str, Any]] = {
 PRIVACY: dict[str, dict[str, Case]] = {
     "counts": {
         "none": ({"model": "none"}, {}),
-        "jdp": (JDP, {}),
-        "jdp, exact": (JDP, EXACT),
-        "jdp, auto": ({**JDP, **AUTO, "delta": 1e-6}, {}),
-        "ldp": (LDP, {}),
-        "ldp, exact": (LDP, EXACT),
+        "jdp": (TREE, {}),
+        "jdp, exact": (TREE, EXACT),
+        "jdp, auto": ({**TREE, **AUTO, "delta": 1e-6}, {}),
+        "jdp, short": ({**JDP, "delta": 1e-6}, {}),
+        "ldp": (LOCAL, {}),
+        "ldp, exact": (LOCAL, EXACT),
+        "ldp, short": (LDP, {}),
         "ldp, Gaussian": ({**LDP, "delta": 1e-6, "mechanism": "gaussian", "families": "marginal"}, {}),
     },
     "gradients": {
@@ -66,7 +70,7 @@ PRIVACY: dict[str, dict[str, Case]] = {
         "none": ({"model": "none"}, {}),
         "none, clipped": ({"model": "none", "rewards": "public", "clipping": "device"}, {}),
         "printed": ({"model": "ldp", "epsilon": 100.0, "calibration": "printed"}, {}),
-        "trusted server": ({"model": "jdp", "epsilon": 1e4}, {}),
+        "trusted server": ({"model": "jdp", "epsilon": 1e4, "counter": "binary_tree"}, {}),
         "trusted server, auto": (
             {"model": "jdp", "epsilon": 1e3, "delta": 1e-3, "mechanism": "gram_gaussian", "counter": "auto"},
             {},
@@ -84,10 +88,10 @@ PRIVACY: dict[str, dict[str, Case]] = {
 }
 ONE_ALGORITHM: dict[str, Case] = {
     **{
-        f"jdp, {counter}": ({**JDP, "delta": 1e-6, "counter": counter, "mechanism": "gaussian"}, {})
+        f"jdp, {counter}": ({**TREE, "delta": 1e-6, "counter": counter, "mechanism": "gaussian"}, {})
         for counter in ("kary_tree", "normalized_square_root", "buffered_toeplitz")
     },
-    "jdp, one-hot": ({**JDP, "families": "one_hot"}, {}),
+    "jdp, one-hot": ({**TREE, "families": "one_hot"}, {}),
     "jdp, printed": ({**JDP, "calibration": "printed"}, {}),
     "ldp, symmetric": ({**LDP, "families": "one_hot", "mechanism": "symmetric_unary_encoding"}, {}),
     "ldp, sampled": ({**LDP, "families": "one_hot", "mechanism": "sampled_optimized_unary_encoding"}, EXACT),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,21 +27,25 @@ prepare_secret_bits()  # tests write keys of CHACHA20 themselves
 
 FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")
 SAMPLED = "sampled_optimized_unary_encoding"
+PAPER: dict[str, Any] = {"families": "separate"}
+TREE: dict[str, Any] = {**PAPER, "counter": "binary_tree"}
 KINDS: dict[str, tuple[PrivacyConfig, NoiseConfig]] = {
     "none": (NoPrivacy(), FAST),
-    "jdp": (CentralPrivacy(1.0), FAST),
-    "jdp, marginal": (CentralPrivacy(1.0, families="marginal"), FAST),
+    "jdp": (CentralPrivacy(1.0, **TREE), FAST),
+    "jdp, marginal": (CentralPrivacy(1.0, counter="binary_tree", families="marginal"), FAST),
     "jdp, k-ary tree, one-hot": (CentralPrivacy(1.0, counter="kary_tree", families="one_hot"), FAST),
-    "jdp, Gaussian tree": (CentralPrivacy(1.0, delta=1e-6, mechanism="gaussian"), FAST),
-    "jdp, normalised": (CentralPrivacy(1.0, delta=1e-6, counter="normalized_square_root"), FAST),
-    "jdp, buffered": (CentralPrivacy(1.0, delta=1e-6, counter="buffered_toeplitz"), FAST),
-    "jdp, exact": (CentralPrivacy(1.0), EXACT),
-    "jdp, exact Gaussian": (CentralPrivacy(1.0, delta=1e-6, counter="auto", mechanism="gaussian"), EXACT),
+    "jdp, Gaussian tree": (CentralPrivacy(1.0, delta=1e-6, mechanism="gaussian", **TREE), FAST),
+    "jdp, normalised": (CentralPrivacy(1.0, delta=1e-6, counter="normalized_square_root", **PAPER), FAST),
+    "jdp, buffered": (CentralPrivacy(1.0, delta=1e-6, counter="buffered_toeplitz", **PAPER), FAST),
+    "jdp, exact": (CentralPrivacy(1.0, **TREE), EXACT),
+    "jdp, exact Gaussian": (CentralPrivacy(1.0, delta=1e-6, counter="auto", mechanism="gaussian", **PAPER), EXACT),
     "shuffle": (ShufflePrivacy(1.0, 1e-6, smallest_block=1), FAST),
-    "ldp": (LocalPrivacy(1.0), FAST),
+    "jdp, short": (CentralPrivacy(1.0, delta=1e-6), FAST),
+    "ldp, short": (LocalPrivacy(1.0), FAST),
+    "ldp": (LocalPrivacy(1.0, **PAPER), FAST),
     "ldp, direct": (LocalPrivacy(1.0, families="one_hot", mechanism="sampled_direct_encoding"), FAST),
     "ldp, Gaussian": (LocalPrivacy(1.0, delta=1e-6, mechanism="gaussian", families="marginal"), FAST),
-    "ldp, exact": (LocalPrivacy(1.0), EXACT),
+    "ldp, exact": (LocalPrivacy(1.0, **PAPER), EXACT),
     "ldp, symmetric": (LocalPrivacy(1.0, mechanism="symmetric_unary_encoding", families="one_hot"), FAST),
     "ldp, sampled": (LocalPrivacy(1.0, mechanism=SAMPLED, families="one_hot"), EXACT),
 }
