@@ -100,14 +100,17 @@ class DPPGConfig:
             of these steps. ratio_clip: clipping of the surrogate's ratio.
         padded: whether every round takes as long as the longest episode; the results are the same.
 
+    Defaults were chosen on CartPole-v1 with 200 steps and on Acrobot-v1, with seeds of their own, at epsilon 1 under jdp
+    with delta 1e-6, 10,000 and 4,000 users.
+
     *Formal guarantee.* The privatizer's; updates depend on one episode and on public parameters.
     """
 
-    learning_rate: float = 1.0
-    users_per_update: int = 200
+    learning_rate: float = 0.5
+    users_per_update: int = 50
     halving: float = 0.0
     hidden: str = "64,64"
-    discount: float = 0.97
+    discount: float = 0.99
     entropy_weight: float = 0.0
     critic: Literal["none", "device", "joint"] = "device"
     value_weight: float = 0.5

@@ -36,7 +36,7 @@ from tests.without_compiler import printed_both_ways
 # Of each setting, another value and the others that let it matter.
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "bonus_scale": (1.0, PRACTICAL), "precision_scale": (1.0, PRACTICAL), "beta": (0.5, PRACTICAL),
-    "replan_growth": (0.3, PRACTICAL), "simulation": ("users", {"replan_growth": 0.3}), "preset": ("tuned", {}),
+    "replan_growth": (0.3, PRACTICAL), "simulation": ("users", {"replan_growth": 0.3}), "preset": ("proved", {}),
     "certify_policy": (True, {}), "counts": ("costs", PRACTICAL), "known_transitions": (True, PRACTICAL),
     "known_rewards": (True, PRACTICAL), "alpha": (3.0, PRACTICAL), "stationary": (True, PRACTICAL),
     "visits_per_user": (2, {"stationary": True}), "consistency": ("always", PRACTICAL), "exploration": (0.5, PRACTICAL),
@@ -44,8 +44,8 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
 }  # fmt: skip
 # Of algorithms where others do; None for settings that admit one value only.
 OWN_CHANGES: dict[str, dict[str, tuple[Any, dict[str, Any]] | None]] = {
-    "dp_nash_vi": {"preset": None},
-    "offline_vi": {"simulation": ("users", {}), "replan_growth": None, "preset": None, "certify_policy": None},
+    **{name: {"preset": ("tuned", {})} for name in ALGORITHMS if ALGORITHMS[name]().preset == "proved"},
+    "offline_vi": {"simulation": ("users", {}), "replan_growth": None, "certify_policy": None},
     "random_vi": {"beta": (0.5, {"certify_policy": True})},
 }
 
@@ -321,17 +321,20 @@ def test_bad_settings_are_refused_in_one_line(name: str, value: object) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_tuned_scales_are_those_of_the_class_and_no_others() -> None:
-    tuned = BernsteinVIConfig.tuned
-    assert tuned is not None
-    config = BernsteinVIConfig(preset="tuned")
-    assert (config.bonus_scale, config.precision_scale) == tuned
-    assert config.covered_by is None
+@pytest.mark.parametrize("name", ["bernstein_vi", "random_vi", "offline_vi", "logged_vi"])
+def test_ours_default_to_tuned_scales_and_printed_ones_to_the_papers(name: str) -> None:
+    config, proved = ALGORITHMS[name](), ALGORITHMS[name](preset="proved")
+    assert (config.bonus_scale, config.precision_scale) == config.tuned != (1.0, 1.0)
+    assert (proved.bonus_scale, proved.precision_scale) == (1.0, 1.0)
     assert dataclasses.replace(config) == config
-    with pytest.raises(ValueError, match=r"bonus_scale must be left out with preset: tuned, got 0\.5"):
-        BernsteinVIConfig(preset="tuned", bonus_scale=0.5)
-    with pytest.raises(ValueError, match="preset must be none with dp_nash_vi, got 'tuned'"):
-        DPNashVIConfig(preset="tuned")
+    assert dataclasses.replace(config, bonus_scale=0.5).precision_scale == config.precision_scale
+    assert DPNashVIConfig().bonus_scale == 1.0
+
+
+def test_no_theorem_of_optimism_covers_tuned_scales() -> None:
+    assert BernsteinVIConfig().covered_by is None
+    assert BernsteinVIConfig(preset="proved").covered_by
+    assert BernsteinVIConfig(bonus_scale=1.0, precision_scale=1.0).covered_by
 
 
 def field_default(config: Any, key: str) -> object:

@@ -271,7 +271,6 @@ def test_settings_that_mean_nothing_here_are_refused(learner: Learner, river: Fi
     refused: list[tuple[dict[str, Any], str]] = [
         ({"replan_growth": 0.1}, r"replan_growth must be 0 with offline_vi, got 0\.1; it plans once"),
         ({"exploration": 1.5}, r"exploration must be at most 1, got 1\.5; "),
-        ({"preset": "tuned"}, "preset must be none with offline_vi, got 'tuned'"),
     ]
     for settings, rule in refused:
         with pytest.raises(ValueError, match=rule):

@@ -9,7 +9,7 @@ import pytest
 
 from dprl.algorithms import DPPGConfig
 from dprl.envs import Control
-from dprl.privacy import CentralGradientPrivacy, NoiseConfig, Streams
+from dprl.privacy import CentralGradientPrivacy, NoGradientPrivacy, NoiseConfig, Streams
 
 USERS, ROUNDS = 6, 7
 N = USERS * ROUNDS
@@ -44,3 +44,17 @@ def test_policies_improve() -> None:
     found = run.learn(3000)
     assert found.metrics["evaluation"] > 80.0
     assert np.isfinite(run.derived["noise_norm"])
+
+
+def test_the_step_does_not_depend_on_the_clip() -> None:
+    """All updates here are longer than the clips."""
+    found = []
+    for clip in (1e-3, 1e-6):
+        config, env = DPPGConfig(users_per_update=USERS, hidden="4"), Control(horizon=100).build()
+        streams = Streams(0, "clip", NoiseConfig())
+        made = config.build(env, config.privatizer(env, NoGradientPrivacy(clip=clip), USERS, streams), USERS, streams)
+        before = made.policy
+        made.learn(USERS)
+        found.append(made.policy - before)
+    assert np.linalg.norm(found[0]) > 0.01
+    assert found[0] == pytest.approx(found[1], rel=1e-6, abs=1e-9)

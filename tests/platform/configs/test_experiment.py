@@ -55,7 +55,7 @@ OTHERS = {
     "families": ("separate", "marginal"),
     "releases": ("scheduled", "every_user"),
     "simulation": ("auto", "users"),
-    "preset": ("none", "tuned"),
+    "preset": ("proved", "tuned"),
     "mechanism": ("auto", "laplace"),
     "precision": ("exact", "printed"),
 }
