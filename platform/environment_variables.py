@@ -35,6 +35,10 @@ _DRIVER_ENVIRONMENT = {
 }
 
 
+EXPERIMENT_VARIABLE = "MLFLOW_EXPERIMENT_NAME"
+"""Names the MLflow experiment of all sweeps, as for every client of MLflow."""
+
+
 def set_environment(prefix: str = "") -> None:
     """Keep Ray and MLflow quiet, private and quick to fail, unless the user has set these variables.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from dprl.platform.commands.base import add_config, add_naming
-from dprl.platform.commands.sweep import add_dry_run, execute, show_cells
+from dprl.platform.commands.sweep import add_dry_run, add_tracking, execute, show_cells
 
 HELP = "run every cell of a config in this process, without Ray"
 EXAMPLE = "run smoke --set privacy='{model: jdp, epsilon: 2}' --seeds 2"
@@ -16,6 +16,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     parser.add_argument("--seeds", metavar="N", help="the same as --set seeds=N")
     add_naming(parser)
+    add_tracking(parser)
     add_dry_run(parser)
 
 

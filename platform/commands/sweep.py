@@ -43,16 +43,21 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     add_sweep_flags(parser)
     parser.add_argument("--address", metavar="ADDR", help="address of a running Ray cluster (default: this machine)")
-    parser.add_argument(
-        "--tracking-uri",
-        metavar="URI",
-        help="URI of MLflow (default: $MLFLOW_TRACKING_URI, or a database in the results' folder)",
-    )
+    add_tracking(parser)
     storage = "a folder for all results, visible to every node of a cluster (default: $DPRL_HOME or ./dprl_runs)"
     add_storage(parser, storage)
     add_dry_run(parser)
     # The `dprl submit` command that the user typed, instead of the job's own command on the cluster.
     parser.add_argument("--resume-command", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def add_tracking(parser: argparse.ArgumentParser) -> None:
+    """Add --tracking-uri."""
+    parser.add_argument(
+        "--tracking-uri",
+        metavar="URI",
+        help="URI of MLflow (default: $MLFLOW_TRACKING_URI, or a database in the results' folder)",
+    )
 
 
 def add_dry_run(parser: argparse.ArgumentParser) -> None:

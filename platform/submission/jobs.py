@@ -18,6 +18,7 @@ from typing import Any
 import aiohttp
 from ray.job_submission import JobStatus, JobSubmissionClient
 
+from dprl.platform.environment_variables import EXPERIMENT_VARIABLE
 from dprl.platform.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError, first_line
 from dprl.platform.submission.dashboard import Dashboard, Unreachable
 from dprl.plugins import VARIABLE
@@ -67,8 +68,8 @@ def submit_job(
     """
     client, (code, job) = _client(dashboard), shipped
     # Not in the job's runtime environment: Ray refuses variables that the driver also sets for its workers.
-    named = os.environ.get(VARIABLE)
-    start = ["env", f"{VARIABLE}={named}"] if named else []
+    named = {name: os.environ[name] for name in (VARIABLE, EXPERIMENT_VARIABLE) if os.environ.get(name)}
+    start = ["env", *(f"{name}={value}" for name, value in named.items())] if named else []
     entrypoint = shlex.join([*start, "python3", "-m", "dprl.platform.submitted_job", *words])
     job_id = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     deadline, told = time.monotonic() + _PATIENCE_SECONDS, False

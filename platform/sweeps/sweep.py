@@ -34,7 +34,7 @@ from dprl.platform.sweeps.executor import Executor, ExecutorName, open_executor
 from dprl.platform.sweeps.progress import ProgressDisplay, progress_display
 from dprl.platform.sweeps.sweep_files import SweepFiles
 from dprl.platform.tracking.database import in_the_making
-from dprl.platform.tracking.store import TrackingStore
+from dprl.platform.tracking.store import TrackingStore, experiment_name
 
 if TYPE_CHECKING:
     from dprl.platform.tracking.retrying import RetryingTracker
@@ -378,7 +378,9 @@ class _Sweep:
         for file in files[:_FIRST_TO_READ]:
             self.display.say(f"          {file}")
         if tracked:
-            self.display.say(f"MLflow    {self._pages()}: experiment 'dprl', run {shlex.quote(self.layout.name)}")
+            self.display.say(
+                f"MLflow    {self._pages()}: experiment {experiment_name()!r}, run {shlex.quote(self.layout.name)}"
+            )
 
     def _pages(self) -> str:
         """Return the command or the address that shows the runs in MLflow."""
@@ -386,7 +388,8 @@ class _Sweep:
             return command("ui", *storage_words(self.layout.home))
         if self.store.local:
             return shlex.join(["mlflow", "ui", "--backend-store-uri", self.store.shown])
-        return f"mlflow at {self.store.shown}"
+        served = self.store.shown.startswith("http")
+        return f"{self.store.shown.rstrip('/')}{self.tracker.page}" if served else f"mlflow at {self.store.shown}"
 
 
 def _first_and_last(metrics: Sequence[Metric], records: pd.DataFrame) -> str:

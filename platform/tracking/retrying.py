@@ -35,6 +35,11 @@ class RetryingTracker:
         self._told: set[str] = set()
         self._next_try = 0.0
 
+    @property
+    def page(self) -> str:
+        """Path of the page of all runs on an MLflow server."""
+        return self._tracker.page
+
     def begin(self, cell: SweepCell) -> None:
         """The cell starts or resumes."""
         self._write(cell, lambda: self._tracker.begin(cell))

@@ -11,12 +11,11 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 from dprl.platform.errors import broken_rule
-from dprl.platform.tracking.store import EXPERIMENT, TrackingStore
+from dprl.platform.tracking.store import TrackingStore, experiment_name
 
-SWEEP, SWEEP_ID, ROLE = "sweep", "sweep_id", "role"
+SWEEP, SWEEP_ID = "sweep", "sweep_id"
 DIGEST, PARENT, RECORDED = "digest", "mlflow.parentRunId", "recorded"
 """Tags. `sweep` is for people; `sweep_id` distinguishes sweeps of one name; `recorded` marks complete cells."""
-SWEEP_ROLE = "sweep"
 
 # Without it MLflow's pages may show the experiment as one of language models, without curves.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
@@ -34,16 +33,15 @@ class _Adopted(NamedTuple):
 
 def find_experiment(client: MlflowClient, store: TrackingStore) -> str:
     """Return the experiment of all sweeps; create it if necessary. Raises UserError if it was deleted."""
-    found = client.get_experiment_by_name(EXPERIMENT)
+    name = experiment_name()
+    found = client.get_experiment_by_name(name)
     if found is None:
         root = store.artifact_root
         try:
-            return str(
-                client.create_experiment(EXPERIMENT, root.as_uri() if root is not None else None, _EXPERIMENT_TAGS)
-            )
+            return str(client.create_experiment(name, root.as_uri() if root is not None else None, _EXPERIMENT_TAGS))
         except MlflowException as error:
             # Another process has created it meanwhile, or the answer to our first request was lost.
-            found = client.get_experiment_by_name(EXPERIMENT) if error.error_code == _EXISTS else None
+            found = client.get_experiment_by_name(name) if error.error_code == _EXISTS else None
             if found is None:
                 raise
     if found.lifecycle_stage != "active":
@@ -91,7 +89,7 @@ def adopted(runs: Sequence[Run], parent: str, cells: Mapping[str, str]) -> _Adop
     for run in runs:
         if DIGEST in run.data.tags:
             children[run.data.tags.get(PARENT, "")].append(run)
-    parents = [run.info.run_id for run in runs if run.data.tags.get(ROLE) == SWEEP_ROLE]
+    parents = [run.info.run_id for run in runs if DIGEST not in run.data.tags]
     if parents and parent not in parents:
         parent = max(parents, key=lambda one: (sum(map(_recorded, children[one])), len(children[one])))
     kept: dict[str, Run] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import socket
 import sqlite3
 from contextlib import closing
@@ -11,12 +12,13 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from dprl.platform.environment_variables import EXPERIMENT_VARIABLE
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.results.home import Home
 from dprl.platform.tracking.redaction import without_secrets
 
 EXPERIMENT = "dprl"
-"""MLflow experiment of all sweeps, so that their runs can be compared."""
+"""MLflow experiment of all sweeps, so that their runs can be compared, unless the environment names another."""
 
 
 _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
@@ -32,6 +34,11 @@ def sqlite_uri(database: Path) -> str:
     """
     quoted = str(database).replace("%", "%25").replace("?", "%3F")
     return f"sqlite{'' if quoted == str(database) else '+pysqlite'}:///{quoted}"
+
+
+def experiment_name() -> str:
+    """Return the name of the MLflow experiment of all sweeps."""
+    return os.environ.get(EXPERIMENT_VARIABLE, "").strip() or EXPERIMENT
 
 
 class TrackingError(Exception):
@@ -150,7 +157,12 @@ def runs_page(database: Path) -> str:
     query = "SELECT experiment_id FROM experiments WHERE name = ?"
     try:
         with closing(sqlite3.connect(database)) as connection:
-            row = connection.execute(query, (EXPERIMENT,)).fetchone()
+            row = connection.execute(query, (experiment_name(),)).fetchone()
     except sqlite3.Error as error:
         raise UserError(f"{database}: must be MLflow's database, got {error}; move it away and sweep again") from None
-    return f"/#/experiments/{row[0]}/runs?workflowType=machine_learning" if row is not None else "/"
+    return runs_path(row[0]) if row is not None else "/"
+
+
+def runs_path(experiment: str) -> str:
+    """Return the path of the page with an experiment's runs on an MLflow server."""
+    return f"/#/experiments/{experiment}/runs?workflowType=machine_learning"

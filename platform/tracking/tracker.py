@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import getpass
 import logging
 import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mlflow import entities
@@ -14,6 +15,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
+from dprl.platform.configs.experiment import Scalar
 from dprl.platform.environment_variables import set_environment
 from dprl.platform.errors import broken_rule
 from dprl.platform.reports.records import horizon_of
@@ -32,22 +34,20 @@ from dprl.platform.tracking.runs import (
     DIGEST,
     PARENT,
     RECORDED,
-    ROLE,
     SWEEP,
     SWEEP_ID,
-    SWEEP_ROLE,
     adopted,
     find_experiment,
     of_older_version,
     tagged,
 )
-from dprl.platform.tracking.store import TrackingError, TrackingStore
+from dprl.platform.tracking.store import TrackingError, TrackingStore, runs_path
 from dprl.platform.tracking.sweep_entries import ANSWER_HEADING, SweepEntries, unfinished_note
 
 _BATCH = 1000
 _PARAMETERS_A_BATCH = 100
 _FAILURE = "failure"
-_IN_GRID = "in_grid"
+_IN_GRID, _OUTSIDE = "in_grid", "false"
 _EARLIER = "earlier: "
 _STANDS = " | "
 """Separates a run's label, with the claimed epsilon, from the verdict of a failing claim."""
@@ -86,8 +86,13 @@ class Tracker:
         self._cells: dict[str, str] = {}
         self._tags: dict[str, dict[str, str]] = {}
         self._params: dict[str, set[str]] = {}
-        self._keys: list[str] = []
+        self._texts: list[str] = []
         self._running: set[str] = set()
+
+    @property
+    def page(self) -> str:
+        """Path of the page of all runs on an MLflow server, '' before `open`."""
+        return runs_path(self._experiment) if self._experiment else ""
 
     @property
     def client(self) -> MlflowClient:
@@ -104,7 +109,11 @@ class Tracker:
         older: digests of cells with possible runs of an older version, not tagged with the sweep's id.
         Raises UserError for an unusable store.
         """
-        self._keys = list(dict.fromkeys(key for cell in cells for key in cell_parameters(cell.experiment)))
+        values: dict[str, list[Scalar]] = {}
+        for cell in cells:
+            for key, value in cell_parameters(cell.experiment).items():
+                values.setdefault(key, []).append(value)
+        self._texts = [key for key, found in values.items() if not all(type(value) in (int, float) for value in found)]
         try:
             with _mlflow_errors():
                 self._client = _client(self.store)
@@ -219,7 +228,7 @@ class Tracker:
         found = adopted(runs, self._parent, self._cells)
         for run_id in found.surplus:
             self.client.delete_run(run_id)
-        tags = {ROLE: SWEEP_ROLE, _NOTE: unfinished_note(self.command)}
+        tags = {_NOTE: unfinished_note(self.command)}
         self._parent = found.parent or self._create_run(self.sweep, tags)
         for digest, run in found.cells.items():
             run_id = run.info.run_id
@@ -236,22 +245,22 @@ class Tracker:
     def _mark(self, grid: set[str]) -> None:
         """Mark cells of earlier calls with other settings, because their names may equal those of the grid."""
         for digest, run in self._cells.items():
-            inside = str(digest in grid).lower()
             if digest not in grid and run in self._running:
                 self._end(run, "KILLED")
-            if self._tags[run].get(_IN_GRID, "true") == inside:
-                continue
-            self._tag(run, {_IN_GRID: inside})
-            if digest not in grid:
+            outside = self._tags[run].get(_IN_GRID) == _OUTSIDE
+            if outside and digest in grid:
+                self.client.delete_tag(run, _IN_GRID)
+                del self._tags[run][_IN_GRID]
+            elif not outside and digest not in grid:
+                self._tag(run, {_IN_GRID: _OUTSIDE})
                 self._rename(run, _EARLIER + self._tags[run].get(_NAME, digest))
 
     def _cell_run(self, cell: SweepCell) -> str:
         run = self._cells.get(cell.digest)
         if run is None:
-            tags = {ROLE: "cell", DIGEST: cell.digest, PARENT: self._parent, _IN_GRID: "true"}
-            run = self._create_run(cell.label, tags)
+            run = self._create_run(cell.label, {DIGEST: cell.digest, PARENT: self._parent})
             self._cells[cell.digest] = run
-            self._tags[run] = {_NAME: cell.label, _IN_GRID: "true"}
+            self._tags[run] = {_NAME: cell.label}
             self._params[run] = set()
             self._running.add(run)
         label, *stands = self._tags[run].get(_NAME, "").split(_STANDS)
@@ -280,18 +289,22 @@ class Tracker:
             self.client.log_batch(run, metrics=metrics[start : start + _BATCH])
 
     def _log_parameters(self, run: str, cell: SweepCell) -> None:
-        """Log the cell's missing parameters; a parameter of other cells only is 'none' here.
+        """Log the cell's missing parameters; a text that only other cells have is 'none' here, not 'unknown'.
 
-        MLflow's compare page would show it as unknown.
+        A number stays away instead: with one text among its values, MLflow's plots would sort them all as texts.
         """
-        settings = dict.fromkeys(self._keys, _NO_SETTING) | cell_parameters(cell.experiment)
+        settings = dict.fromkeys(self._texts, _NO_SETTING) | cell_parameters(cell.experiment)
         missing = [entities.Param(key, str(value)) for key, value in settings.items() if key not in self._params[run]]
         for start in range(0, len(missing), _PARAMETERS_A_BATCH):
             self.client.log_batch(run, params=missing[start : start + _PARAMETERS_A_BATCH])
         self._params[run].update(settings)
 
     def _create_run(self, name: str, tags: dict[str, str]) -> str:
-        tags = tags | {SWEEP: self.sweep, SWEEP_ID: self.sweep_id, "mlflow.source.name": self.command}
+        tags = tags | {SWEEP: self.sweep, SWEEP_ID: self.sweep_id}
+        # MLflow's columns "Created by" and "Source".
+        tags |= {"mlflow.source.name": self.command, "mlflow.source.type": "LOCAL"}
+        with suppress(OSError, KeyError, ImportError):  # a container may run as a number without a name
+            tags["mlflow.user"] = getpass.getuser()
         return str(self.client.create_run(self._experiment, tags=tags, run_name=name).info.run_id)
 
     def _note(self, run: str, text: str) -> dict[str, str]:

@@ -44,7 +44,7 @@ def runs(home: Path) -> tuple[Run, list[Run]]:
     experiment = client.get_experiment_by_name(EXPERIMENT)
     assert experiment is not None
     found = list(client.search_runs([experiment.experiment_id]))
-    parents = [run for run in found if run.data.tags["role"] == "sweep"]
+    parents = [run for run in found if "digest" not in run.data.tags]
     assert len(parents) == 1
     children = [run for run in found if run.data.tags.get("mlflow.parentRunId") == parents[0].info.run_id]
     assert len(children) == len(found) - 1

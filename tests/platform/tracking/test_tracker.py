@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import getpass
 import itertools
 import shutil
 from pathlib import Path
@@ -18,7 +19,7 @@ from dprl.platform.errors import UserError
 from dprl.platform.reports.records import summary_row
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.sweeps.execution import LockedCell
-from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStore
+from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStore, runs_page
 from dprl.platform.tracking.tracker import Tracker
 from tests.platform.tracking.cases import CONFIG, cells_in, client_of, opened, record_all, runs
 
@@ -35,13 +36,24 @@ def test_a_cell_is_a_nested_run_with_its_parameters_curves_and_artifacts(home: P
     for cell, child in zip(cells, children, strict=True):
         assert child.info.status == "FINISHED"
         settings = {name: str(value) for name, value in cell.experiment.parameters().items()}
-        others = {name: "none" for other in cells for name in other.experiment.parameters()}
+        # Numbers that other cells have are left out, so that plots order them as numbers.
+        others = {
+            name: "none"
+            for other in cells
+            for name, value in other.experiment.parameters().items()
+            if isinstance(value, str | bool)
+        }
         known = {"Algorithm": "algorithm.name", "Epsilon": "privacy.epsilon", "Trust model": "privacy.model"}
-        first = {name: settings.get(key, "none") for name, key in known.items()}
+        first = {name: settings[key] for name, key in known.items() if key in settings}
         assert child.data.params == others | settings | first
         # The order of MLflow's compare page, which plots the first three that differ.
-        assert sorted(child.data.params)[:3] == ["Algorithm", "Epsilon", "Trust model"]
+        assert set(sorted(child.data.params)[:3]) >= {"Algorithm", *first}
         assert child.data.tags["digest"] == cell.digest
+        named = {name: child.data.tags[f"mlflow.{name}"] for name in ("user", "source.name", "source.type")}
+        assert named == {"user": getpass.getuser(), "source.name": "dprl run tracked.yaml", "source.type": "LOCAL"}
+        internal = {"digest", "recorded", "sweep_id"}
+        public = {"algorithm", "proved_epsilon", "sweep", "theorem", "trust_model", "verdict"}
+        assert {tag for tag in child.data.tags if not tag.startswith("mlflow.")} == internal | public
         artifacts = {file.path for file in client.list_artifacts(child.info.run_id)}
         assert artifacts == {file.name for file in cell.folder.artifacts()}
         assert {"records.parquet", "certificate.json", "regret.png"} <= artifacts
@@ -100,7 +112,7 @@ def test_a_cell_outside_the_grid_is_reported_from_those_in_it(home: Path) -> Non
         record_grid(home, grid)
         children = runs(home)[1]
         assert [child.info.run_name for child in children] == names
-        marked = {child.data.tags["digest"]: child.data.tags["in_grid"] for child in children}
+        marked = {child.data.tags["digest"]: child.data.tags.get("in_grid", "true") for child in children}
         assert marked == {cell.digest: str(cell in grid).lower() for cell in cells}
 
 
@@ -124,7 +136,7 @@ def test_a_grown_grid_gives_finished_cells_its_new_parameters(home: Path) -> Non
     record_grid(home, cells[:1])
     record_grid(home, cells)
     open_run = next(run for run in runs(home)[1] if run.info.run_name == "none")
-    assert (open_run.data.params["privacy.epsilon"], open_run.data.params["privacy.model"]) == ("none", "none")
+    assert ("privacy.epsilon" in open_run.data.params, open_run.data.params["privacy.model"]) == (False, "none")
 
 
 @pytest.mark.parametrize(
@@ -361,3 +373,14 @@ def test_a_home_may_have_any_name(finished_home: Path, tmp_path: Path, name: str
     assert (home / "mlflow.db").is_file()
     assert (home / "artifacts" / child.info.run_id / "artifacts" / "certificate.json").is_file()
     assert list(tmp_path.iterdir()) == [home]
+
+
+def test_the_environment_names_the_experiment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "shared with others")
+    tracker = opened(home)
+    record_all(tracker, cells_in(home))
+    found = client_of(home).get_experiment_by_name("shared with others")
+    assert found is not None
+    assert len(client_of(home).search_runs([found.experiment_id])) == 3
+    page = f"/#/experiments/{found.experiment_id}/runs?workflowType=machine_learning"
+    assert tracker.page == runs_page(home / "mlflow.db") == page
