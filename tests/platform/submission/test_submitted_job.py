@@ -15,6 +15,7 @@ import pytest
 import yaml
 from ray.job_submission import JobStatus
 
+from dprl import __version__
 from dprl.platform.configs.config import config_files, load_cells, read_config
 from dprl.platform.errors import UserError
 from dprl.platform.submission import jobs, requirements
@@ -191,6 +192,8 @@ def test_the_example_for_kubernetes(root: Path) -> None:
         pod = group["template"]["spec"]
         (container,) = pod["containers"]
         given = {one["name"]: one for one in container["env"]}
+        assert container["image"].endswith(f"/dprl:{__version__}")
+        assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsGroup"], "else /shared is root's"
         assert given["RAY_AUTH_MODE"]["value"] == "token"
         assert given["RAY_AUTH_TOKEN"]["valueFrom"]["secretKeyRef"]["key"] == "auth_token"
         (mount,), (volume,) = container["volumeMounts"], pod["volumes"]
@@ -198,6 +201,8 @@ def test_the_example_for_kubernetes(root: Path) -> None:
         assert claims[volume["persistentVolumeClaim"]["claimName"]]["accessModes"] == ["ReadWriteMany"]
     assert all(group["minReplicas"] <= group["replicas"] <= group["maxReplicas"] for group in groups[1:])
     (server,) = [one for one in documents if one["kind"] == "Deployment"]
+    assert "fsGroup" in server["spec"]["template"]["spec"]["securityContext"]
+    assert f"/dprl:{__version__} " in (root / "docs" / "Containerfile").read_text()
     (service,) = [one for one in documents if one["kind"] == "Service"]
     assert service["spec"]["selector"].items() <= server["spec"]["template"]["metadata"]["labels"].items()
 
