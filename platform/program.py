@@ -41,7 +41,7 @@ def program() -> str:
 
 @contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM, which Slurm, Kubernetes and `timeout` send, raise KeyboardInterrupt within the context.
+    """Let SIGTERM, from Slurm, Kubernetes or `timeout`, raise KeyboardInterrupt within the context.
 
     Only the first one: `timeout` sends two. Python drops exceptions in finalizers, such as those of SQLAlchemy; a
     KeyboardInterrupt from there, also of Ctrl-C, is raised again. Outside the main thread, nothing changes.

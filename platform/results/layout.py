@@ -1,4 +1,4 @@
-"""Folder of one sweep: its files, cells and status, and the names by which the command line finds it."""
+"""Folder of one sweep: its files, cells and status, and its names on the command line."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class SweepStatus:
 
 
 MOST_WITH_FIGURES = 100
-"""Cells of a sweep up to which each cell has figures of its own."""
+"""Larger sweeps draw no figures of single cells."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def require_name(layout: SweepLayout, cells: Sequence[Experiment], grid: Grid, f
 
 
 def require_journals(cells: Sequence[SweepCell]) -> None:
-    """Raise UserError before a fresh start deletes the certificate of users whose journal is gone."""
+    """Raise UserError before a fresh start deletes the certificate of users without a journal."""
     for cell in cells:
         lost = lost_charges(cell, fresh=True)
         if lost:

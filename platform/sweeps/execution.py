@@ -85,8 +85,8 @@ class LockedCell:
     def advance(self, seconds: float) -> CellProgress:
         """Run for about `seconds`, longer if checkpoints take long, and leave one.
 
-        Raises UserError while another process has the cell, and if the code has changed since the cell was named, which
-        is possible if this process started later.
+        Raises UserError while another process has the cell, and if the code has changed since the cell was named
+        (this process may have started later).
         """
         if self._run is None:
             named = self.cell.folder.path.name

@@ -44,7 +44,7 @@ class _TimesColumn(ProgressColumn):
 
 
 class ProgressDisplay(ABC):
-    """Display of a sweep's stages and of its cells' progress, which also appends every line to `log`, with the time.
+    """Display of a sweep's stages and of its cells' progress. It also appends every line to `log`, with the time.
 
     If the log can no longer be written, for example on a full disk, that is shown once and ends the log, not the sweep.
     A display without a reader, for example after Ctrl-C also ended a `tee`, shows nothing more; the log continues.
