@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dprl.envs.base import Env
 from dprl.envs.checks import require_integers
 from dprl.envs.environment_source import environment_source
-from dprl.envs.gymnasium_ids import FAILURES, arguments_of, keep_digest, made, spec_of
+from dprl.envs.gymnasium_ids import FAILURES, arguments_of, check_step, keep_digest, made, spec_of
 
 __all__ = ["Control", "ControlTask", "Episodes"]
 
@@ -267,9 +267,11 @@ def _probed(env_id: str, kwargs: str, *_: Hashable) -> tuple[tuple[Space, Space]
     env = made(env_id, arguments_of(kwargs))
     seen, taken = env.observation_space, env.action_space
     if not isinstance(seen, spaces.Box | spaces.Discrete):
-        raise ValueError(f"env_id must observe an array or a number, got {seen}; wrap it in FlattenObservation")
+        flat = "wrap it: dprl.register_env('Flat-v0', lambda: FlattenObservation(gymnasium.make(...)))"
+        raise ValueError(f"env_id must observe an array or a number, got {seen}; {flat}")
     if not isinstance(taken, spaces.Box | spaces.Discrete):
         raise ValueError(f"env_id must have actions in Discrete or Box, got {taken}; wrap the environment")
+    check_step(env, env_id)
     env.close()  # type: ignore[no-untyped-call]
     classes, layer = [type(env.unwrapped)], env
     while isinstance(layer, gymnasium.Wrapper):

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import ast
 import importlib
+import warnings
 from typing import Any
 
 import gymnasium
+import numpy as np
+from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
-__all__ = ["FAILURES", "arguments_of", "keep_digest", "made", "spec_of"]
+__all__ = ["FAILURES", "arguments_of", "check_step", "keep_digest", "made", "spec_of"]
 
 FAILURES = (
     *(ValueError, ArithmeticError, LookupError, OSError, RuntimeError, MemoryError),
     *(TypeError, AttributeError, NameError, AssertionError, ImportError, SyntaxError, gymnasium.error.Error),
 )
 """Errors that a mistake in an environment of others raises."""
+_STEPPED = "(observation, reward, terminated, truncated, info)"
 
 
 def spec_of(env_id: str) -> EnvSpec:
@@ -66,6 +70,42 @@ def made(env_id: str, arguments: dict[str, Any]) -> gymnasium.Env[Any, Any]:
         if not arguments:
             raise ValueError(f"env_id must be an environment that starts, got {env_id!r} ({why}); mend it") from None
         raise ValueError(f"kwargs must be those of {env_id}, got {arguments} ({why}); correct them") from None
+
+
+def check_step(env: gymnasium.Env[Any, Any], name: str, key: str = "env_id") -> None:
+    """Raise ValueError unless the first reset and step return the values of Gymnasium's interface; no user is asked."""
+
+    def wrong(rule: str, got: object, remedy: str) -> ValueError:
+        return ValueError(f"{key} must be an environment {rule}, got {name} with {got}; {remedy}")
+
+    def check_observation(method: str, seen: Any) -> None:
+        space = env.observation_space
+        if isinstance(space, spaces.Box | spaces.Discrete) and np.shape(seen) != space.shape:
+            rule = f"with observations of shape {space.shape} from {method}, as its observation_space says"
+            raise wrong(rule, f"shape {np.shape(seen)}", "correct one of them")
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Gymnasium's, on what is refused here
+            begun = env.reset(seed=0)
+            if not isinstance(begun, tuple) or len(begun) != 2:
+                raise wrong("with a reset that returns (observation, info)", "another value", "return both")
+            check_observation("reset", begun[0])
+            env.action_space.seed(0)
+            stepped: Any = env.step(env.action_space.sample())
+            if not isinstance(stepped, tuple) or len(stepped) != 5:
+                raise wrong("with the step of Gymnasium", "another one", f"step returns {_STEPPED}")
+            check_observation("step", stepped[0])
+            reward = stepped[1]
+            if np.ndim(reward) != 0 or np.asarray(reward).dtype.kind not in "biuf":
+                got = f"an array of shape {np.shape(reward)}" if np.ndim(reward) else type(reward).__name__
+                raise wrong("with a number as the reward of a step", got, "return float(reward)")
+    except FAILURES as error:
+        if isinstance(error, ValueError) and str(error).startswith(f"{key} must be an environment"):
+            raise
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        remedy = f"reset returns (observation, info), and step {_STEPPED}"
+        raise wrong("that can be reset and take a step", why, remedy) from None
 
 
 def keep_digest(spec: Any, key: str, found: str) -> None:  # noqa: ANN401 - a frozen dataclass with env_id

@@ -131,7 +131,10 @@ def test_what_is_not_finite_is_refused_or_in_episodes_of_users_counts_as_0(
     ("fields", "rule"),
     [
         ({"env_id": "NoSuch-v0"}, "env_id must be an environment of Gymnasium, got 'NoSuch-v0'"),
-        ({"env_id": "Blackjack-v1", "horizon": 5}, "env_id must observe an array or a number, got Tuple"),
+        (
+            {"env_id": "Blackjack-v1", "horizon": 5},
+            r"env_id must observe an array or a number, got Tuple.*; wrap it: dprl\.register_env\(",
+        ),
         ({"horizon": 501}, "horizon must be at most 500 with CartPole-v1, got 501; lower it"),
         ({"horizon": 0}, "horizon must be an integer of at least 1"),
         ({"kwargs": "no=1"}, "kwargs must be those of CartPole-v1"),
@@ -146,3 +149,60 @@ def test_what_cannot_be_played_is_refused(fields: dict[str, Any], rule: str) -> 
 def test_a_missing_package_is_named() -> None:
     with pytest.raises(ValueError, match=r"^env_id must have its packages installed, got 'LunarLander-v3' .*pip"):
         Control("LunarLander-v3")
+
+
+class Faulty(gymnasium.Env[Any, Any]):
+    """Its reset or step returns something else than Gymnasium's interface."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, fault: str = "none") -> None:
+        self.fault = fault
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        super().reset(seed=seed)
+        seen = np.zeros(3 if self.fault == "shape" else 2, np.float32)
+        return seen if self.fault == "reset" else (seen, {})
+
+    def step(self, action: Any) -> Any:
+        rewards = {"array": np.ones(1), "none": np.float32(1.0), "flag": True, "text": "1", "empty": None}
+        seen = np.zeros(2, np.float32)
+        if self.fault == "four":
+            return seen, 1.0, False, {}
+        if self.fault == "error":
+            raise KeyError("lost")
+        return seen, rewards.get(self.fault, 1.0), False, False, {}
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("none", None),
+        ("flag", None),
+        (
+            "array",
+            r"a number as the reward of a step, got Faulty-v0 with an array of shape \(1,\); return float\(reward\)",
+        ),
+        ("text", "a number as the reward of a step, got Faulty-v0 with str; "),
+        ("empty", "a number as the reward of a step, got Faulty-v0 with NoneType; "),
+        (
+            "four",
+            r"got Faulty-v0 with .*\(expected 5, got 4\); .* step \(observation, reward, terminated, truncated, info\)",
+        ),
+        ("error", "that can be reset and take a step, got Faulty-v0 with KeyError: 'lost'; "),
+        ("reset", r"with a reset that returns \(observation, info\), got Faulty-v0 with another value"),
+        ("shape", r"with observations of shape \(2,\) from reset, .* got Faulty-v0 with shape \(3,\)"),
+    ],
+)
+def test_an_environment_with_another_interface_is_refused_by_name(fault: str, told: str | None) -> None:
+    gymnasium.register("Faulty-v0", lambda **kwargs: Faulty(**kwargs), max_episode_steps=5, kwargs={"fault": fault})
+    try:
+        if told is None:
+            Control("Faulty-v0", horizon=5)
+            return
+        with pytest.raises(ValueError, match=told) as caught:
+            Control("Faulty-v0", horizon=5)
+        assert "\n" not in str(caught.value)
+    finally:
+        gymnasium.registry.pop("Faulty-v0")

@@ -25,7 +25,7 @@ CELL = """
 import gymnasium, numpy as np
 UNIT = {unit}
 def paid(action):
-    return float(action) * UNIT
+    return float(action) * (UNIT if isinstance(UNIT, float) else 1.0)
 class Pay(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(-5.0, 5.0, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -86,7 +86,7 @@ class _Scaled(gymnasium.RewardWrapper[Any, Any]):
         self.factor = factor
 
     def reward(self, reward: Any) -> float:
-        return float(reward) * self.factor
+        return float(reward) * (self.factor if isinstance(self.factor, float) else 1.0)
 
 
 def _scaled(factor: float) -> Any:

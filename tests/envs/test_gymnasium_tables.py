@@ -82,7 +82,7 @@ def test_blackjack_is_that_of_gymnasium(kwargs: str) -> None:
     [
         (
             {"env_id": "CartPole-v1"},
-            r"add them \(30 lines: docs/extending/environment.md, or `dprl new env my_env`\), or take env: {name: control}",
+            r"add them \(30 lines: docs/extending/environment.md, or `dprl new env my_env`\), or take env: ",
         ),
         ({"env_id": "NoSuch-v0"}, "env_id must be an environment of Gymnasium, got 'NoSuch-v0'"),
         ({"kwargs": "map_name"}, "kwargs must be arguments with plain values, got 'map_name'"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
+from gymnasium import spaces
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.callbacks.utils import make_callback
 from ray.rllib.core import DEFAULT_MODULE_ID
@@ -23,11 +24,12 @@ from dprl.algorithms.pgc.aggregator import Aggregator
 from dprl.algorithms.pgc.collector import CollectionLimits, Collector
 from dprl.algorithms.pgc.journaled_privatizer import JournaledPrivatizer, journal_folder
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
-from dprl.algorithms.pgc.on_rllib.env_runner import RolloutContext
+from dprl.algorithms.pgc.on_rllib.env_runner import RolloutContext, check_observed
 from dprl.algorithms.pgc.on_rllib.learner import PGCLearner
 from dprl.algorithms.pgc.on_rllib.workers import Workers
 from dprl.algorithms.pgc.scores import SCORE, record_all
 from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
+from dprl.envs.gymnasium_ids import check_step
 from dprl.privacy import Certificate, GradientLayout, GradientPrivatizer
 
 _CERTIFICATE = "certificate.json"
@@ -244,6 +246,9 @@ class GradientCollection(Algorithm):
                 f"env must be an environment that can be made ({error.__context__}), got {config.env!r}; "
                 "correct the name, or register it by ray.tune.register_env"
             ) from None
+        # Before the module is built: RLlib's defaults do not name the environment.
+        check_observed(env, spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+        check_step(env, str(config.env), "env")
         module = config.get_rl_module_spec(env=env, inference_only=False).build()
         config.dry_run(RolloutContext(env, module, lambda: self._simulator(config.env_config)))
         env.close()

@@ -31,10 +31,15 @@ class RolloutContext(NamedTuple):
     create: Callable[[], gym.Env[Any, Any]]
 
 
-def check_playable(env: gym.Env[Any, Any], module: TorchRLModule, *observed: type[spaces.Space[Any]]) -> None:
-    """Raise ValueError unless observations are in a space of these types, and actions and module are supported."""
+def check_observed(env: gym.Env[Any, Any], *observed: type[spaces.Space[Any]]) -> None:
+    """Raise ValueError unless observations are in a space of these types."""
     if not isinstance(env.observation_space, observed):
         raise ValueError(f"env must observe arrays, got {env.observation_space}; wrap it in FlattenObservation")
+
+
+def check_playable(env: gym.Env[Any, Any], module: TorchRLModule, *observed: type[spaces.Space[Any]]) -> None:
+    """Raise ValueError unless observations are in a space of these types, and actions and module are supported."""
+    check_observed(env, *observed)
     if not isinstance(env.action_space, spaces.Discrete | spaces.Box):
         raise ValueError(f"env must have actions in Discrete or Box, got {env.action_space}; wrap the environment")
     if module.is_stateful():
