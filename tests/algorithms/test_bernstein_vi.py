@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -251,6 +252,7 @@ def test_values_of_pooled_counts_are_optimistic(privacy: Any, visits: int, learn
     # Theorem 2 at beta = 0.5: more failures than this have probability 1e-4 at most.
     drawn = RandomMDP(n_states=3, n_actions=2, horizon=3, seed=6, stationary=True).build()
     most, settings = stats.binom.isf(1e-4, 25, 0.5), {"beta": 0.5, "stationary": True, "visits_per_user": visits}
+    settings["preset"] = "proved"
     failed, gained = failures(learner, drawn, privacy, 10_000, **settings)
     assert gained > 0.5
     assert failed <= most
@@ -328,17 +330,19 @@ def test_counts_are_projected_where_that_is_proved(privacy: Any, invariant: bool
 
 def test_the_theorem_covers_what_it_says() -> None:
     theorem = BernsteinVIConfig.theorem
-    assert BernsteinVIConfig().covered_by == theorem
-    assert BernsteinVIConfig(bonus_scale=2.0, replan_growth=0.5, consistency="never").covered_by == theorem
-    assert BernsteinVIConfig(stationary=True).covered_by == "docs/bernstein_vi.md, Theorem 2 (optimism)"
+    proved = BernsteinVIConfig(preset="proved")
+    assert proved.covered_by == theorem
+    assert replace(proved, bonus_scale=2.0, replan_growth=0.5, consistency="never").covered_by == theorem
+    assert replace(proved, stationary=True).covered_by == "docs/bernstein_vi.md, Theorem 2 (optimism)"
     for changed in ({"bonus_scale": 0.9}, {"precision_scale": 0.9}, {"consistency": "always"}):
-        assert BernsteinVIConfig(**changed).covered_by is None
+        assert replace(proved, **changed).covered_by is None
+    assert BernsteinVIConfig().covered_by is None
 
 
 def test_two_episodes_and_local_reports_are_possible(learner: Learner, river: FiniteMDP) -> None:
     # One user's report has the smallest bounds.
     privacy = LocalPrivacy(1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
-    assert learner(river, 2, privacy, name="bernstein_vi").learn(2).saturated == 1.0
+    assert learner(river, 2, privacy, name="bernstein_vi", preset="proved").learn(2).saturated == 1.0
 
 
 def test_printed_precision_is_refused(learner: Learner, river: FiniteMDP) -> None:

@@ -34,9 +34,11 @@ from tests.grids import paired
 from tests.without_compiler import printed_both_ways
 
 # Of each setting, another value and the others that let it matter.
+SCALES = {"bonus_scale", "precision_scale"}
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "bonus_scale": (1.0, PRACTICAL), "precision_scale": (1.0, PRACTICAL), "beta": (0.5, PRACTICAL),
-    "replan_growth": (0.3, PRACTICAL), "simulation": ("users", {"replan_growth": 0.3}), "preset": ("proved", {}),
+    "replan_growth": (0.3, PRACTICAL), "simulation": ("users", {"replan_growth": 0.3}),
+    "preset": ("proved", {"bonus_scale": 0.02}),
     "certify_policy": (True, {}), "counts": ("costs", PRACTICAL), "known_transitions": (True, PRACTICAL),
     "known_rewards": (True, PRACTICAL), "alpha": (3.0, PRACTICAL), "stationary": (True, PRACTICAL),
     "visits_per_user": (2, {"stationary": True}), "consistency": ("always", PRACTICAL), "exploration": (0.5, PRACTICAL),
@@ -44,8 +46,9 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
 }  # fmt: skip
 # Of algorithms where others do; None for settings that admit one value only.
 OWN_CHANGES: dict[str, dict[str, tuple[Any, dict[str, Any]] | None]] = {
-    **{name: {"preset": ("tuned", {})} for name in ALGORITHMS if ALGORITHMS[name]().preset == "proved"},
-    "offline_vi": {"simulation": ("users", {}), "replan_growth": None, "certify_policy": None},
+    **{name: {"preset": ("tuned", {})} for name in ("private_ucb_vi", "private_ucb_po", "pucb", "ldp_obi", "dp_ucbvi")},
+    "dp_nash_vi": {"preset": None},
+    "offline_vi": {"simulation": ("users", {}), "replan_growth": None, "certify_policy": None, "preset": None},
     "random_vi": {"beta": (0.5, {"certify_policy": True})},
 }
 
@@ -205,7 +208,10 @@ def test_plan_returns_the_next_episodes_policy_and_changes_nothing(
 @paired(
     name=ONLINE,
     bonus_scale=[1.0, 0.02],
-    privacy=[CentralPrivacy(4e4, mechanism="discrete_laplace"), LocalPrivacy(4e3, mechanism="discrete_laplace")],
+    privacy=[
+        CentralPrivacy(4e4, families="separate", counter="binary_tree", mechanism="discrete_laplace"),
+        LocalPrivacy(4e3, families="separate", mechanism="discrete_laplace"),
+    ],
 )
 def test_no_noise_is_the_non_private_algorithm(
     privacy: Any, bonus_scale: float, name: str, learner: Learner, envs: Environments[Any]
@@ -314,7 +320,7 @@ def test_one_episode_is_refused(name: str, learner: Learner, envs: Environments[
 def test_bad_settings_are_refused_in_one_line(name: str, value: object) -> None:
     config: Any = ALGORITHMS[name]
     for key in (field.name for field in dataclasses.fields(config)):
-        if value is True and field_default(config, key) is False:
+        if (value is True and field_default(config, key) is False) or (value is None and key in SCALES):
             continue
         with pytest.raises(ValueError, match=f"^{key} must be .*, got .*; ") as caught:
             config(**{key: value})

@@ -71,7 +71,17 @@ def test_optimism_holds_at_the_papers_constants(
 
     def runs(n: int, **settings: float) -> list[Any]:
         return [
-            learner(envs.tiny, 15_000, little_noise, name=name, seed=seed, beta=0.01, replan_growth=growth, **settings)
+            learner(
+                envs.tiny,
+                15_000,
+                little_noise,
+                name=name,
+                seed=seed,
+                beta=0.01,
+                replan_growth=growth,
+                preset="proved",
+                **settings,
+            )
             for seed in range(n)
         ]
 

@@ -85,7 +85,7 @@ def test_a_plan_is_that_of_its_docstring(privacy: Any, size: float) -> None:
         np.zeros((horizon, n_states, n_actions)),
         np.eye(n_states)[0],
     )
-    config, streams, users = RandomVIConfig(), Streams(3, "plan"), 900
+    config, streams, users = RandomVIConfig(preset="proved"), Streams(3, "plan"), 900
     privatizer = config.privatizer(mdp, privacy, 1000, streams)
     draws, tables = config.bonus_of_run(mdp, privatizer, 1000, streams), config.tables(mdp, 1000)
     plan(Released(values.ravel(), users, 1), draws, tables)

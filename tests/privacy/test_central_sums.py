@@ -103,7 +103,7 @@ def test_the_noise_of_a_window_is_that_of_one_message() -> None:
 @pytest.mark.parametrize("submissions", [1, 3])
 def test_the_certificate_is_that_of_the_local_model_but_for_the_people(submissions: int) -> None:
     settings: dict[str, Any] = {"mechanism": "clipped_gaussian", "delta": 1e-6, "submissions": submissions}
-    written = central(1.0, n=40, **settings).planned_certificate("x").to_dict()
+    written = central(1.0, n=40, counter="none", **settings).planned_certificate("x").to_dict()
     streams = Streams(0, "x")
     local = (
         LocalGradientPrivacy(1.0, **settings).build(GradientLayout(D), 40, streams).planned_certificate("x").to_dict()
@@ -180,7 +180,7 @@ def test_a_sum_of_clients_is_whole_and_has_each_message_and_each_user_once() -> 
 
 def test_private_bits_and_other_mechanisms_are_refused() -> None:
     for settings, message in (
-        ({"mechanism": "privunit"}, "mechanism must be one of clipped_laplace, clipped_gaussian, got 'privunit'"),
+        ({"mechanism": "privunit"}, "mechanism must be one of clipped_laplace, clipped_gaussian, auto, got 'privunit'"),
         ({"release_scores": "private"}, "release_scores must be one of simulator, none"),
         ({"mechanism": "clipped_gaussian"}, "delta must be above 0 with clipped_gaussian"),
         ({"submissions": 0}, "submissions must be a whole number"),
@@ -277,7 +277,7 @@ def test_the_noise_of_the_sums_has_the_stated_deviation(settings: dict[str, Any]
 
 def test_the_certificate_of_gaussian_sums_by_hand() -> None:
     """mu^2 = levels * 4.5 n sum_h m_h^4 / (scale_h sigma)^2 for Gram matrices alone, by [CZ22]'s tree of 4 levels."""
-    privatizer = statistics(2.0, delta=1e-6, mechanism="gram_gaussian", rewards="public")
+    privatizer = statistics(2.0, delta=1e-6, counter="binary_tree", rewards="public")
     counter: Any = privatizer.query.central.counter  # type: ignore[union-attr]
     levels, sigma = 4, counter.node.scale
     mu = math.sqrt(levels * 4.5 * 2 * sum((m * m / (m * m * sigma)) ** 2 for m in (3.0, 2.0, 1.0)))

@@ -34,7 +34,7 @@ BITS = {**PURE, "release_scores": "private", "score_epsilon": 0.1}
 GAUSSIAN = {**BUDGET, "mechanism": "clipped_gaussian"}
 POISSON = {**GAUSSIAN, "sampling": "poisson", "population": 100}
 BOUNDED = {**PRINTED, "delta": 1e-6, "mechanism": "gram_bounded_laplace"}
-COUNTS = {"epsilon": 2.0, "delta": 1e-6, "precision": "printed", "families": "one_hot"}
+COUNTS = {"epsilon": 2.0, "delta": 1e-6, "precision": "printed", "families": "separate"}
 GRAM = {"epsilon": 2.0, "rewards": "public", "reward_share": 0.3, "reward_clip": 2.0, "stage_scales": False}
 VECTOR = {"epsilon": 2.0, "mechanism": "privunit", "clip": 3.0, "scaling": "unbiased"}
 CHANGES: dict[tuple[str, str], Changes] = {
@@ -62,11 +62,11 @@ CHANGES: dict[tuple[str, str], Changes] = {
     },
     ("statistics", "none"): changes({}, rewards="public", clipping="device"),
     ("statistics", "jdp"): {
-        **changes(BUDGET, **GRAM, delta=1e-5, mechanism="gram_gaussian", counter="kary_tree", releases="every_user"),
+        **changes(BUDGET, **GRAM, delta=1e-5, mechanism="gram_laplace", counter="kary_tree", releases="every_user"),
     },
     ("statistics", "shuffle"): changes(SHUFFLED, **GRAM, delta=1e-5, smallest_block=20),
     ("statistics", "ldp"): {
-        **changes(BUDGET, **GRAM, mechanism="gram_gaussian", calibration="printed"),
+        **changes(BUDGET, **GRAM, mechanism="gram_laplace", calibration="printed"),
         **changes({**BUDGET, "mechanism": "gram_gaussian"}, delta=1e-5),
         **changes(PRINTED, clipping="device", noise_scale=0.1),
         **changes(BOUNDED, bound_ratio=2.0),

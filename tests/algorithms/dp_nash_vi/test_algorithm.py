@@ -72,7 +72,13 @@ def test_private_counts_are_transitions_and_visits(game: MarkovGame) -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-@pytest.mark.parametrize(("privacy", "nodes"), [(CentralPrivacy(2.0), 10), (LocalPrivacy(2.0), 1)])
+@pytest.mark.parametrize(
+    ("privacy", "nodes"),
+    [
+        (CentralPrivacy(2.0, families="separate", counter="binary_tree"), 10),
+        (LocalPrivacy(2.0, families="separate", mechanism="laplace"), 1),
+    ],
+)
 def test_replacing_a_user_changes_four_cells_a_step(
     privacy: Any, nodes: int, name: str, learner: Learner, game: MarkovGame, random_mdp: FiniteMDP
 ) -> None:

@@ -16,7 +16,11 @@ from tests.algorithms.dp_nash_vi.cases import next_bounds
 RUNS, BETA = 20, 0.1
 MOST = int(stats.binom.isf(1e-4, RUNS, BETA))
 # Chosen so that bounds leave their caps within the episodes, at the paper's constants.
-MODELS: list[Any] = [(NoPrivacy(), 15_000), (CentralPrivacy(1000.0), 30_000), (LocalPrivacy(6000.0), 30_000)]
+MODELS: list[Any] = [
+    (NoPrivacy(), 15_000),
+    (CentralPrivacy(1000.0, families="separate", counter="binary_tree"), 30_000),
+    (LocalPrivacy(6000.0, families="separate"), 30_000),
+]
 EACH_MODEL = pytest.mark.parametrize(("privacy", "episodes"), MODELS, ids=lambda value: getattr(value, "model", ""))
 
 

@@ -155,11 +155,11 @@ def test_narrow_families_stay_as_they_are() -> None:
 
 def test_fractional_parts_are_what_noise_on_whole_numbers_leaves() -> None:
     settings: dict[PrivacyConfig, tuple[float, ...] | None] = {
-        LocalPrivacy(1.0): None,
-        LocalPrivacy(1.0, mechanism="discrete_laplace"): (0.0,),
+        LocalPrivacy(1.0, families="separate"): None,
+        LocalPrivacy(1.0, families="separate", mechanism="discrete_laplace"): (0.0,),
         LocalPrivacy(1.0, **SPLIT): (0.0,),  # type: ignore[arg-type]
-        CentralPrivacy(1.0, mechanism="discrete_laplace"): (0.0,),
-        CentralPrivacy(1.0): None,
+        CentralPrivacy(1.0, families="separate", counter="binary_tree", mechanism="discrete_laplace"): (0.0,),
+        CentralPrivacy(1.0, families="separate", counter="binary_tree"): None,
     }
     for config, expected in settings.items():
         privatizer = build(config)

@@ -116,8 +116,8 @@ def test_bits_that_are_almost_never_wrong_have_a_bound_too(epsilon: float, tabul
 
 FROZEN = (15, 15, 15, 7, 15, 21)
 RESTARTED: dict[str, dict[str, Any]] = {
-    "Laplace tree": {},
-    "Gaussian tree": {"delta": 1e-6, "mechanism": "gaussian"},
+    "Laplace tree": {"counter": "binary_tree"},
+    "Gaussian tree": {"counter": "binary_tree", "delta": 1e-6, "mechanism": "gaussian"},
     "k-ary tree": {"counter": "kary_tree"},
     "grid": {"delta": 1e-6, "counter": "normalized_square_root", "mechanism": "gaussian"},
     "continuous": {"delta": 1e-6, "counter": "buffered_toeplitz", "mechanism": "gaussian"},
@@ -129,7 +129,11 @@ def test_bounds_hold_for_the_noise_of_earlier_counters_too(kind: str, tabular_fa
     # As above: a true bound is refuted with probability at most 1e-4; the bound of the last counter alone is refuted.
     n_runs, beta = 60, 0.1
     exact = NoiseConfig(arithmetic="fast" if kind == "continuous" else "exact")
-    query = CentralPrivacy(1.0, **RESTARTED[kind]).build(tabular_families(4), 21, Streams(0, "x", exact)).query
+    query = (
+        CentralPrivacy(1.0, families="separate", **RESTARTED[kind])
+        .build(tabular_families(4), 21, Streams(0, "x", exact))
+        .query
+    )
     counter, n_cells = query.noise.counter, 4 * 96
     after = replace(query, noise=query.noise._replace(frozen=FROZEN))
 

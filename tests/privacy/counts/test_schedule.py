@@ -104,7 +104,9 @@ def play(privatizer: CountPrivatizer, users: list[UserRecord], first: int = 1) -
 def test_releases_are_exact_sums_and_the_counters_noise(privatizer_of: Maker, users_of: Users) -> None:
     """Release j has the noise that a counter with a release after every user has at item j."""
     families, counter = privatizer_of("none").query.families, "binary_tree"
-    scheduled = CentralPrivacy(1.0, counter=counter).build(families, N_USERS, Streams(3, ""), growth=GROWTH)
+    scheduled = CentralPrivacy(1.0, counter=counter, families="separate").build(
+        families, N_USERS, Streams(3, ""), growth=GROWTH
+    )
     assert scheduled.query.noise.counter.n_items == len(TIMES)
     users = users_of(scheduled, N_USERS)
     scheduled.charge(1, N_USERS)

@@ -254,7 +254,7 @@ def test_settings_that_are_left_out_have_the_least_noise_of_all(settings: Any, l
 
 
 def test_a_clip_that_would_be_ignored_is_refused() -> None:
-    with pytest.raises(ValueError, match="clip must be left out with privunit, got 2.0"):
+    with pytest.raises(ValueError, match=r"clip must be left out with privunit, got 2\.0"):
         LocalGradientPrivacy(1.0, clip=2.0).build(OURS, 100, Streams(0, "x"))
 
 

@@ -104,7 +104,7 @@ def test_noise_and_shifts_are_those_of_a_counter_for_so_many_users(settings: dic
 def test_the_noise_of_gaussian_sums_by_hand() -> None:
     """mu^2 = levels * 4.5 n (H - 1) / sigma^2 for Gram matrices alone; 504 and 75 releases."""
     for growth, levels in ((0.01, 9), (0.1, 7)):
-        made = scheduled(growth=growth, users=8499, rewards="public", **GAUSSIAN)
+        made = scheduled(growth=growth, users=8499, rewards="public", **{**GAUSSIAN, "counter": "binary_tree"})
         counter: Any = made.query.central.counter  # type: ignore[union-attr]
         assert counter.levels == levels
         sigma = math.sqrt(levels * 4.5 * LAYOUT.n_messages * (LAYOUT.horizon - 1)) / gaussian_mu(1.0, 1e-6)
