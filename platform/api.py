@@ -16,7 +16,6 @@ import copy
 import dataclasses
 import html
 import io
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.configs.grid import GRID
 from dprl.platform.configs.memory import require_memory
 from dprl.platform.configs.planned import planned_certificate
+from dprl.platform.configs.sections import GYMNASIUM_ID
 from dprl.platform.environment_variables import tracking_uri as tracking_uri_of
 from dprl.platform.environments import from_gymnasium, log_csv, register_env
 from dprl.platform.errors import UserError, broken_rule, counted, suggestion
@@ -75,7 +75,6 @@ algorithm = register_function
 Config = str | Path | Mapping[str, Any] | Experiment | Sequence[Experiment]
 """Path of a config file, name of one in tune_configs/, its content as a mapping, or experiments."""
 
-_GYMNASIUM_ID = re.compile(r"^[\w:./-]*-v\d+$")
 _SECTIONS = {"algorithm": "name", "env": "name", "privacy": "model"}
 _USUAL = {"name": "python", "seeds": 10}
 
@@ -381,7 +380,7 @@ def plain(value: object, section: str) -> Any:  # noqa: ANN401
         return {key: plain(each, key if not section else "") for key, each in value.items()}
     if section in _SECTIONS:
         key = _SECTIONS[section]
-        if section == "env" and (hasattr(value, "unwrapped") or _GYMNASIUM_ID.search(str(value))):
+        if section == "env" and (hasattr(value, "unwrapped") or GYMNASIUM_ID.search(str(value))):
             call = f"from_gymnasium({value!r}, horizon=20)" if isinstance(value, str) else "from_gymnasium(env)"
             raise broken_rule("env", "must be a name of `dprl list envs` or a settings object", value, f"write {call}")
         if isinstance(value, str):

@@ -19,7 +19,7 @@ from dprl.platform.errors import UserError, broken_rule, dotted, nearest, shown,
 T = TypeVar("T")
 
 _TYPE_NAMES: dict[object, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
-_GYMNASIUM_ID = re.compile(r"^[\w:./-]*-v\d+$")
+GYMNASIUM_ID = re.compile(r"^[\w:./-]*-v\d+$")
 _LIST_OF_NAMES = re.compile(r"must be one of (?P<names>[^;]*?), got")
 
 
@@ -63,7 +63,7 @@ def read_registered(value: object, path: str, key: str, registry: Mapping[str, t
 def _refuse_gymnasium_id(value: object, path: str, key: str) -> None:
     """Raise UserError for an id such as FrozenLake-v1 in place of the name of an environment."""
     given, where = (value[key], f"{path}.{key}") if isinstance(value, dict) and key in value else (value, path)
-    if path == "env" and isinstance(given, str) and _GYMNASIUM_ID.search(given):
+    if path == "env" and isinstance(given, str) and GYMNASIUM_ID.search(given):
         remedy = f"write env: {{name: gymnasium, env_id: {given}}}, or name: control if it has no table of transitions"
         raise broken_rule(where, "must be a registered name, not an id of Gymnasium", given, remedy)
 

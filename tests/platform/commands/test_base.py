@@ -19,7 +19,7 @@ def test_whole_numbers_may_be_written_as_floats(text: str, value: int) -> None:
     assert (found, type(found)) == (value, int)
 
 
-@pytest.mark.parametrize("text", ["0", "65536", "1.5", "inf", "nan", "many", ""])
+@pytest.mark.parametrize("text", ["1_0", "0", "65536", "1.5", "inf", "nan", "many", ""])
 def test_other_numbers_are_refused_with_the_limits(text: str) -> None:
     told = f"--port: must be a whole number from 1 to 65535, got {text!r}; choose another"
     with pytest.raises(UserError) as refused:

@@ -80,7 +80,9 @@ def _two_nodes(folder: Path) -> Iterator[TwoNodes]:
     url = f"http://127.0.0.1:{dashboard}"
     with ExitStack() as stack:
         tracking = stack.enter_context(mlflow_server(folder, environment))
-        process = stack.enter_context(_ray(folder / "head.log", head, environment))
+        # A shell lets what a script starts in the background ignore Ctrl-C, and a job inherits that.
+        by_script = ["env", "--ignore-signal=INT"]
+        process = stack.enter_context(_ray(folder / "head.log", head, environment, by_script))
         wait_for(lambda: answers(f"{url}/api/version", refusing=True), folder / "head.log", process)
         node = [f"--address={own_address()}:{gcs}", f"--dashboard-agent-listen-port={node_agent}"]
         node += [f"--temp-dir={folder}/n"]
