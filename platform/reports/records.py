@@ -101,7 +101,7 @@ def summary_row(experiment: Experiment, results: CellResults) -> dict[str, Any]:
     note = SATURATION_NOTE if learned_nothing(records) else ""
     if not getattr(experiment.algorithm, "online", True):
         note = _proves_nothing(records)
-    low, high = getattr(experiment.env, "reward_range", (0.0, 1.0))
+    low, high = reward_range(experiment)
     if (low, high) != (0.0, 1.0):
         finals |= {"derived_reward_low": low, "derived_reward_high": high}
     return {**row, **finals, "theorem": results.theorem, "note": note}
@@ -141,6 +141,12 @@ def final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str, 
         found |= halving_columns(records)
     derived = {f"derived_{name}": value for name, value in results.derived.items()}
     return {**found, **privacy_columns(results.certificate), **derived}
+
+
+def reward_range(experiment: Experiment) -> tuple[float, float]:
+    """Return the range of the environment's own rewards that is mapped to [0, 1]."""
+    low, high = getattr(experiment.env, "reward_range", (0.0, 1.0))
+    return float(low), float(high)
 
 
 def horizon_of(experiment: Experiment) -> float:

@@ -32,6 +32,7 @@ from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.plugins import require_digested_modules
 from dprl.platform.reports.figures.learning import cell_figures
 from dprl.platform.reports.pages.certificate import certificate_page
+from dprl.platform.reports.records import reward_range
 from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.summary import columns, per_episode
@@ -367,7 +368,7 @@ class CellRun:
         write_json(folder.certificate_file, certificate)
         named = (own.label, own.algorithm_label, own.algorithm.name)
         title = ", ".join([*filter(None, named), privacy_text(certificate), own.name])
-        write_text(folder.certificate_page, certificate_page(certificate, versions(), title))
+        write_text(folder.certificate_page, certificate_page(certificate, versions(), title, reward_range(own)))
         write_atomically(folder.records_file, lambda file: records.to_parquet(file, index=False))
         seeds = np.unique(records["seed"])
         tables = self._tables()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dprl.platform.reports.cell_texts import trust_word
+from dprl.platform.reports.cell_texts import algorithm_name, trust_word
 from dprl.platform.reports.comparing.declared import SAME_EPSILON
 from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of
 from dprl.platform.reports.comparing.groups import Group
@@ -38,6 +38,7 @@ from dprl.platform.reports.pages.markup import (
 from dprl.platform.reports.pages.values import (
     IN_CSV,
     capital,
+    own_rewards,
     result_text,
     settings_of,
     short_title,
@@ -83,7 +84,8 @@ class BudgetTables:
         what = value_label(group).lower()
         note = f"The best {what} of all cells within the budget."
         if costs:
-            note = f"{value_label(group)} of the best algorithm, against the same algorithm without privacy."
+            of = " of the best algorithm, against" if _several(group) else ", against"
+            note = f"{value_label(group)}{of} the same algorithm without privacy."
         if others:
             note = f"{note} The first value is for {short_title(group, self.groups)}."
         title = f"{'What privacy costs' if costs else 'The best'} at \u03b5 \u2264 {epsilon_text(epsilon, 4)}"
@@ -97,13 +99,16 @@ class BudgetTables:
         word = group.metric.label if group.metric is not None else ""
         sub = value_label(group).lower()
         rows: list[tuple[str, Inline]] = [
-            ("best", beside(self.names.with_swatch(cell), small(settings_of(group, cell)))),
+            (
+                "best" if _several(group) else "algorithm",
+                beside(self.names.with_swatch(cell), small(settings_of(group, cell))),
+            ),
             *([("its noise", own)] if (own := far_below_budget(finding)) else []),
         ]
         if cost is not None:
             sub = f"the {word} without privacy" if cost.scale == "log" else f"{word} against no privacy"
             sub += finding.cost_remark
-            rows.append((word, with_grey_interval(value)))
+            rows.append((word, beside(with_grey_interval(value), small(own_rewards(group, cell)))))
         rows += [(short_title(other, self.groups), text) for other in others if (text := _elsewhere(other, finding))]
         rows += [
             (metric.label, with_grey_interval(result_text(cell.row, metric))) for metric in results_in(cell.row, is_gap)
@@ -115,7 +120,8 @@ class BudgetTables:
     def _title(self, group: Group) -> str:
         findings = findings_of(group)
         where = "at each budget" if any(each.budget.model != "none" for each in findings) else "without privacy"
-        return f"Best algorithm {where}{', ' + short_title(group, self.groups) if len(self.groups) > 1 else ''}"
+        what = "Best algorithm" if _several(group) else "Results"
+        return f"{what} {where}{', ' + short_title(group, self.groups) if len(self.groups) > 1 else ''}"
 
     def _table(self, group: Group) -> list[Block]:
         """Return the table of a group, and notes on it."""
@@ -123,7 +129,8 @@ class BudgetTables:
         cut = findings[:_MOST_ROWS]
         axis = Strips([each.cost for each in cut])
         label = value_label(group)
-        columns = [Column("Budget", "budget"), Column("Trust and \u03b4", "trust"), Column("Best algorithm", "best")]
+        columns = [Column("Budget", "budget"), Column("Trust and \u03b4", "trust")]
+        columns.append(Column("Best algorithm" if _several(group) else "Algorithm", "best"))
         columns.append(Column(label, "n value", label.lower()))
         if costs := any(each.cost is not None for each in cut):
             columns += [Column("Cost of privacy", "n cost"), Column(axis.header(), "st")]
@@ -157,7 +164,7 @@ class BudgetTables:
         tag = styled("nothing was learned", "span", "tag") if cell.unlearned else ""
         return [
             beside(self.names.with_swatch(cell), small(settings_of(group, cell)), badge, tag),
-            with_grey_interval(estimate_text(shown(group, cell))),
+            beside(with_grey_interval(estimate_text(shown(group, cell))), small(own_rewards(group, cell))),
             DASH if free else effect_inline(finding.cost),
             axis.strip(finding.cost, self.names.css(cell)),
             self._rival(finding),
@@ -209,6 +216,11 @@ def _private(group: Group) -> list[Finding]:
     """Return the findings with privacy: small epsilons first, then by trust model, large deltas first."""
     found = [each for each in findings_of(group) if each.budget.model != "none"]
     return sorted(found, key=lambda each: (each.budget.epsilon, each.budget.model, -each.budget.delta))
+
+
+def _several(group: Group) -> bool:
+    """Whether a group has several algorithms; one alone is not the best of them."""
+    return len({algorithm_name(cell.row) for cell in group.cells}) > 1
 
 
 def _same(one: float, other: float) -> bool:

@@ -46,14 +46,14 @@ from dprl.platform.reports.figures.catalogue import palette_of
 from dprl.platform.reports.figures.frontier import needed_title
 from dprl.platform.reports.figures.lines import Lines, column_of, columns_of
 from dprl.platform.reports.number_texts import delta_number, effect_text, epsilon_text, estimate_text, rounded
-from dprl.platform.reports.pages.markup import BADGES, DASH, Names, badge_of, with_grey_interval
-from dprl.platform.reports.pages.values import IN_CSV, capital, result_text, shown, value_label
+from dprl.platform.reports.pages.markup import BADGES, DASH, Names, badge_of, small, with_grey_interval
+from dprl.platform.reports.pages.values import IN_CSV, capital, own_rewards, result_text, shown, value_label
 from dprl.platform.reports.records import is_final_score, results_in, unit_of
 from dprl.platform.reports.tables import noise_note
 
 _MOST_ROWS = 300
 """Maximum of cells on a page; all of them are in report.csv."""
-_MOST_COLUMNS = 8
+_MOST_COLUMNS = 4
 """Maximum of settings with a column of their own; further ones share one column."""
 _NARROW_COLUMNS = 9
 """Maximum of columns that fit with intervals on the same line as their values."""
@@ -143,10 +143,14 @@ def _columns(names: Names, places: Sequence[_Place], kept: Sequence[_Place]) -> 
     pure = bool(private) and all(_delta(cell) == delta_number(0.0) for cell in private)
     claimed = any(_claimed(cell) != _certified(cell) for cell in private)
     results = [metric for metric in results_in({key for row in rows for key in row}) if metric != group.metric]
+    settings, others = _setting_keys(rows), list[str]()
+    if len(settings) > _MOST_COLUMNS:
+        settings, others = settings[: _MOST_COLUMNS - 1], settings[_MOST_COLUMNS - 1 :]
     return [
         _Column("Algorithm", "", lambda at: names.with_swatch(at.cell)),
         _Column("Trust model", "", lambda at: trust_word(str(at.cell.row["privacy.model"]))),
-        *(_of_setting(key, rows) for key in _setting_keys(rows)),
+        *(_of_setting(key, rows) for key in settings),
+        _Column("Other settings", "wrap", lambda at: _settings_text(at.cell.row, others), bool(others)),
         _Column("Claimed \u03b5", "n", lambda at: _claimed(at.cell), claimed),
         _Column("\u03b4", "n", lambda at: _delta(at.cell), not pure),
         _Column("Certified \u03b5, \u03b4 = 0" if pure else "Certified \u03b5", "n", lambda at: _certified(at.cell)),
@@ -167,7 +171,11 @@ def _setting_keys(rows: Sequence[Row]) -> list[str]:
     known = [key for key in keys if "." in key or key == "episodes"]
     found = [key for key in known if key not in own and varies(key, rows)]
     names = [ENV_NAME] if len({environment_name(row) for row in rows}) > 1 else []
-    return [*names, *sorted(found, key=lambda key: not key.startswith("env."))][:_MOST_COLUMNS]
+    return [*names, *sorted(found, key=lambda key: not key.startswith("env."))]
+
+
+def _settings_text(row: Row, keys: Sequence[str]) -> str:
+    return ", ".join(f"{key.rpartition('.')[2]}={plain(row[key])}" for key in keys if key in row)
 
 
 def _of_setting(key: str, rows: Sequence[Row]) -> _Column:
@@ -202,7 +210,7 @@ def _certified(cell: ReportCell) -> str:
 
 
 def _headline(at: _Place) -> Inline:
-    return with_grey_interval(estimate_text(shown(at.group, at.cell)))
+    return beside(with_grey_interval(estimate_text(shown(at.group, at.cell))), small(own_rewards(at.group, at.cell)))
 
 
 def _half_regret(at: _Place) -> Inline:

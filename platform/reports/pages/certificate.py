@@ -104,14 +104,20 @@ _REMEDIES = (
 OTHERWISE = "Do not publish it, or ask the authors of the algorithm for a mechanism that covers it."
 
 
-def certificate_page(certificate: Mapping[str, Any], versions: Mapping[str, Any], title: str) -> str:
+def certificate_page(
+    certificate: Mapping[str, Any],
+    versions: Mapping[str, Any],
+    title: str,
+    rewards: tuple[float, float] = (0.0, 1.0),
+) -> str:
     """Return the content of a `Certificate.to_dict` as a self-contained HTML page to read, print and sign.
 
-    versions: of the software that made it. title: names the cell. Certificates of earlier versions have no trade-off
+    versions: of the software that made it. title: names the cell. rewards: the range of the
+    environment's own rewards, mapped to [0, 1]. Certificates of earlier versions have no trade-off
     and no derivation; their page leaves these out.
     """
     blocks = [*_answer(certificate, title), *_attack(certificate), *_users(certificate), *_derivation(certificate)]
-    blocks += [*_limits(certificate), *_details(certificate), *_check(certificate, versions)]
+    blocks += [*_limits(certificate), *_details(certificate, rewards), *_check(certificate, versions)]
     return html(f"Privacy certificate: {title}", blocks)
 
 
@@ -324,7 +330,7 @@ def remedy_of(gap: str) -> str:
     return next((remedy for words, remedy in _REMEDIES if words in gap), OTHERWISE)
 
 
-def _details(certificate: Mapping[str, Any]) -> Iterator[Block]:
+def _details(certificate: Mapping[str, Any], rewards: tuple[float, float]) -> Iterator[Block]:
     yield Heading("In detail")
     facts = [(name, text) for name, text in certificate_facts(certificate) if name in ("noise", "requested", "proved")]
     # The card states epsilon at every delta, and by user.
@@ -340,6 +346,10 @@ def _details(certificate: Mapping[str, Any]) -> Iterator[Block]:
     if renyi:
         told = f"by order: {pairs} (upper bounds, not tight)" if found else f"not stated: {renyi.get('absent')}"
         body.append(["R\u00e9nyi divergence", told])
+    low, high = rewards
+    if rewards != (0.0, 1.0):
+        told = f"noise of 1 on a sum of rewards is {high - low:g} of the environment's own"
+        body.append(["Rewards", f"mapped from [{low:g}, {high:g}] to [0, 1]; {told}"])
     yield Table([Column("Subject"), Column("Value", "wrap")], body, "details")
 
 

@@ -44,6 +44,18 @@ def shown(group: Group, cell: ReportCell) -> Estimate:
     return Estimate(value, lower, upper, found.scale)
 
 
+def own_rewards(group: Group, cell: ReportCell) -> list[str]:
+    """Return a cell's headline in the environment's own rewards, [] if these are not mapped or it is no reward."""
+    metric, row = group.metric, cell.row
+    if metric is None or metric.unit != "reward" or "derived_reward_high" not in row:
+        return []
+    low, high = float(row["derived_reward_low"]), float(row["derived_reward_high"])
+    value = shown(group, cell).value * (high - low)
+    if metric.better == "high":  # a value, not a difference of two
+        value += float(row["env.horizon"]) * low
+    return [f"{value:.3g} in own rewards"]
+
+
 def value_label(group: Group) -> str:
     """Return the name of the number that `shown` returns, e.g. 'Regret per episode'."""
     if group.metric is None:

@@ -30,7 +30,7 @@ from dprl.platform.results.layout import SweepLayout, sweep_layout
 from dprl.platform.results.sweep_identity import Stages
 
 _FORMAT, _PATIENCE = "png", 5.0
-"""Format of the figures beside a report, and the seconds after which drawing them is heard of."""
+"""Format of the figures beside a report, and seconds between two lines on their progress."""
 _MOST_NAMED = 6
 """Maximum of unfinished cells named on a page."""
 _PAGE, _TABLES = "report.html", ("report.csv", "report.parquet", "comparisons.csv")
