@@ -34,6 +34,7 @@ from dprl.privacy.accounting.root_finding import ROUNDING, smallest
 
 # Relative error of the variance of a sum on a grid, and the most steps in its deviation.
 _GRID_ERROR, _MOST_STEPS = 3e-4, 20_000
+_FINEST = 2.0**-30
 
 
 @dataclass(frozen=True)
@@ -123,9 +124,10 @@ def _summed(parts: tuple[tuple[int, float], ...]) -> SummedLosses:
     largest = max(zip(variances, kinds, strict=True))[1]
     step, variance = laplace_step(largest.scale), sum(variances)
     others = [kind for kind in kinds if kind is not largest]
-    while sum(
-        kind.n * min(kind.scale * step, step * step / 4.0) for kind in others
-    ) > _GRID_ERROR * variance and step * _MOST_STEPS > math.sqrt(variance):
+    finest = max(math.sqrt(variance) / _MOST_STEPS, _FINEST * largest.scale)  # huge losses have next to no variance
+    while step > finest and sum(kind.n * min(kind.scale * step, step * step / 4.0) for kind in others) > (
+        _GRID_ERROR * variance
+    ):
         step /= 2.0
     return SummedLosses(listed, step)
 
