@@ -126,8 +126,8 @@ class LoggedVIConfig(PessimisticVIConfig):
             few, enough = (few, middle) if proves(middle) else (middle, enough)
         needed = float(f"{enough:.1e}")
         return (
-            f"a release of {env.n_users:,} users proves nothing (lower bound 0, arbitrary actions) if visits spread "
-            f"evenly over states and actions: about {needed:,.0f} users are needed; take {larger}fewer states or, if "
+            f"a release of {env.n_users:,} users proves nothing (lower bound 0) if visits spread evenly "
+            f"over states and actions: about {needed:,.0f} users are needed; take {larger}fewer states or, if "
             "the environment is the same at every step, stationary: true"
         )
 

@@ -78,7 +78,7 @@ def check_step(env: gymnasium.Env[Any, Any], name: str, key: str = "env_id") -> 
     def wrong(rule: str, got: object, remedy: str) -> ValueError:
         return ValueError(f"{key} must be an environment {rule}, got {name} with {got}; {remedy}")
 
-    def check_observation(method: str, seen: Any) -> None:
+    def check_observation(method: str, seen: Any) -> None:  # noqa: ANN401 - whatever an environment returns
         space = env.observation_space
         if isinstance(space, spaces.Box | spaces.Discrete) and np.shape(seen) != space.shape:
             rule = f"with observations of shape {space.shape} from {method}, as its observation_space says"

@@ -185,7 +185,7 @@ class _Episode(NamedTuple):
     ended: bool | None
 
 
-def log_episodes(  # noqa: PLR0913 - the sizes of a log
+def log_episodes(
     episodes: Iterable[_RecordedEpisode | Mapping[str, Any]],
     file: str | Path,
     *,

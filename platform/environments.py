@@ -85,7 +85,7 @@ def _written(arguments: dict[str, Any]) -> str:
     return ", ".join(f"{key}={_plain(value)!r}" for key, value in arguments.items())
 
 
-def log_csv(  # noqa: PLR0913 - the columns of a table
+def log_csv(
     file: str | Path,
     *,
     user: str,

@@ -196,7 +196,7 @@ class Faulty(gymnasium.Env[Any, Any]):
     ],
 )
 def test_an_environment_with_another_interface_is_refused_by_name(fault: str, told: str | None) -> None:
-    gymnasium.register("Faulty-v0", lambda **kwargs: Faulty(**kwargs), max_episode_steps=5, kwargs={"fault": fault})
+    gymnasium.register("Faulty-v0", lambda **_: Faulty(fault), max_episode_steps=5)
     try:
         if told is None:
             Control("Faulty-v0", horizon=5)
