@@ -59,7 +59,7 @@ def no_alloc_kernel(function: F) -> F:
 def on_compilation(call: Callable[[], object]) -> Iterator[None]:
     """Call `call` whenever Numba starts to compile a function within the context, and does not find it on the disk."""
 
-    class Started(event.Listener):  # type: ignore[misc]
+    class Started(event.Listener):
         def on_start(self, _: event.Event) -> None:
             call()
 

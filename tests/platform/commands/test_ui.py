@@ -58,7 +58,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The databases requested of a fake server."""
     answers = iter([False, False, *[True] * 9])
     monkeypatch.setattr(Server, "found", [])
-    monkeypatch.setattr(ui.subprocess, "Popen", Server)
+    monkeypatch.setattr("dprl.platform.commands.ui.subprocess.Popen", Server)
     monkeypatch.setattr(ui, "_answers", lambda _: next(answers))
     return Server.found
 
@@ -68,7 +68,7 @@ def test_the_address_is_printed_once_it_answers(
 ) -> None:
     last_line(config, config.parent / "dprl_runs", None, capsys)
     waited = list[str]()
-    monkeypatch.setattr(ui.time, "sleep", lambda _: waited.append(capsys.readouterr().out))
+    monkeypatch.setattr("dprl.platform.commands.ui.time.sleep", lambda _: waited.append(capsys.readouterr().out))
     assert main(["ui", "--port", "5793"]) == 130
     assert waited == ["", ""]
     assert "http://127.0.0.1:5793/#/experiments/" in capsys.readouterr().out

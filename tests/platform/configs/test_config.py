@@ -72,10 +72,9 @@ def test_leading_zeros_change_no_number(tmp_path: Path, text: str, value: int) -
     file = write(tmp_path, yaml.safe_dump(BASE).replace("epsilon: 1.0", f"epsilon: {text}"))
     overrides = [f"seeds={text}", f"env.horizon={{grid_search: [4, {text}]}}"]
     cells = load_cells(file, overrides)
-    assert [(cell.privacy.epsilon, cell.seeds, cell.env.horizon) for cell in cells] == [
-        (value, value, 4),
-        (value, value, value),
-    ]
+    keys = ("privacy.epsilon", "seeds", "env.horizon")
+    found = [tuple(cell.parameters()[key] for key in keys) for cell in cells]
+    assert found == [(value, value, 4), (value, value, value)]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dprl.platform.configs.experiment import Experiment
+from dprl.platform.configs.experiment import Experiment, Scalar
 from dprl.platform.errors import UserError
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.sweep_identity import Grid, require_same_meaning
@@ -163,7 +163,13 @@ def test_a_refusal_is_never_cut_within_a_setting(name: str) -> None:
 
 
 def test_other_combinations_of_the_same_values_are_named() -> None:
-    both = ({"privacy.model": "none", "episodes": 1}, {"privacy.model": "jdp", "episodes": 2})
-    crossed = ({"privacy.model": "none", "episodes": 2}, {"privacy.model": "jdp", "episodes": 1})
+    both: tuple[dict[str, Scalar], ...] = (
+        {"privacy.model": "none", "episodes": 1},
+        {"privacy.model": "jdp", "episodes": 2},
+    )
+    crossed: tuple[dict[str, Scalar], ...] = (
+        {"privacy.model": "none", "episodes": 2},
+        {"privacy.model": "jdp", "episodes": 1},
+    )
     before, now = (Grid("", {f"{one}": one for one in cells}) for cells in (both, crossed))
     assert now.difference(before, room=150) == "the same values of privacy.model, episodes in other combinations"

@@ -47,7 +47,7 @@ def test_what_does_not_compile_ends_no_sweep_before_its_first_cell(cells: list[E
 def test_only_compilation_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loading takes seconds, too, where the disk is slow."""
     said, passed = list[str](), iter(range(0, 100, 10))
-    monkeypatch.setattr(compiling.time, "monotonic", lambda: next(passed))
+    monkeypatch.setattr("dprl.platform.sweeps.compiling.time.monotonic", lambda: next(passed))
     compile_kernels([], said.append)
     assert said == ["loaded compiled code in 10.0 s"]
     said.clear()

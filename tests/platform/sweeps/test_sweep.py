@@ -216,9 +216,10 @@ def test_no_link_makes_a_sweep_write_to_or_delete_its_target(tmp_path: Path, pla
 
 
 def test_a_log_that_is_a_link_or_a_pipe_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for number, make in enumerate((lambda file: file.symlink_to(tmp_path / "mine"), os.mkfifo)):
-        file = tmp_path / f"{number}.log"
-        make(file)
+    link, pipe = tmp_path / "link.log", tmp_path / "pipe.log"
+    link.symlink_to(tmp_path / "mine")
+    os.mkfifo(pipe)
+    for file in (link, pipe):
         progress_display(log=file).say("starting")
         assert "cannot be written (it is a" in capsys.readouterr().err
     assert not (tmp_path / "mine").exists()
