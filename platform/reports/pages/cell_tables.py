@@ -53,7 +53,7 @@ from dprl.platform.reports.tables import noise_note
 
 _MOST_ROWS = 300
 """Maximum of cells on a page; all of them are in report.csv."""
-_MOST_COLUMNS = 4
+_MOST_COLUMNS = 5
 """Maximum of settings with a column of their own; further ones share one column."""
 _NARROW_COLUMNS = 9
 """Maximum of columns that fit with intervals on the same line as their values."""

@@ -23,7 +23,7 @@ def at(epsilon: float, finals: list[float] = LOW, **more: Any) -> ReportCell:
 @pytest.mark.parametrize(("groups", "note"), [(12, ""), (14, "And 2 further groups of cells, see report.csv.")])
 def test_a_page_has_tables_of_at_most_twelve_groups(groups: int, note: str) -> None:
     text = page([at(1.0, LOW, **{"env.horizon": horizon}) for horizon in range(1, groups + 1)])
-    assert text.count("### Best algorithm at each budget, horizon ") == 12
+    assert text.count("### Results at each budget, horizon ") == 12
     assert f"\n{note}\n" in text
     assert ("further groups" in text) == bool(note)
 

@@ -135,4 +135,4 @@ def test_a_report_without_claims_asks_nothing_about_claims(report: SweepReport, 
     free = [dataclasses.replace(group, cells=tuple(c for c in group.cells if not c.private)) for group in report.groups]
     page = dataclasses.replace(report, groups=free).write(tmp_path, "a test")[0].read_text()
     assert "Do the claims hold?" not in page
-    assert "Best algorithm without privacy" in page
+    assert "Results without privacy" in page

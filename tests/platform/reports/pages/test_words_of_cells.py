@@ -62,7 +62,7 @@ def test_further_settings_share_a_column_so_that_none_is_cut(tmp_path: Path) -> 
     ]
     text = page(tmp_path, found)
     shown = [name for name in headers(text) if name.lower().replace(" ", "_") in names]
-    assert shown == ["Beta", "Simulation", "Preset"]
+    assert shown == ["Beta", "Simulation", "Preset", "Stationary"]
     assert "Other settings" in headers(text)
     plain = re.sub(r"<[^>]+>", "", text)
-    assert all(f"{name}=value_0" in plain for name in ("consistency", "known_transitions", "stationary"))
+    assert all(f"{name}=value_0" in plain for name in ("consistency", "known_transitions"))
