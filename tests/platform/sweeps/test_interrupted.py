@@ -66,7 +66,7 @@ def test_ctrl_c_between_stages_says_how_to_go_on(
     assert capfd.readouterr().err.count(RESUME.replace("run", "sweep")) == 1
 
 
-def terminate(*_: object) -> None:
+def terminate(*_: object, **__: object) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(1.0)
     pytest.fail("SIGTERM must end the command")

@@ -447,7 +447,7 @@ def test_runs_that_mlflow_refused_are_not_named_at_the_end(
 
 
 def test_runs_are_ended_whatever_the_report_comes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> list[Path]:
+    def broken(*_: object, **__: object) -> list[Path]:
         raise RuntimeError("a figure that nobody can draw")
 
     monkeypatch.setattr("dprl.platform.reports.pages.writing.SweepReport.write", broken)
