@@ -122,7 +122,10 @@ def test_sensitivities_follow_from_the_horizon(source: str) -> None:
 
 
 @pytest.mark.parametrize(("visits", "horizon"), [(0, 4), (2, 4), (3, 4), (3, 5)])
-@pytest.mark.parametrize("settings", [CentralPrivacy(4.0), LocalPrivacy(4.0)])
+@pytest.mark.parametrize(
+    "settings",
+    [CentralPrivacy(4.0, counter="binary_tree", families="separate"), LocalPrivacy(4.0, families="separate")],
+)
 def test_counts_pooled_over_steps(visits: int, horizon: int, settings: CentralPrivacy | LocalPrivacy) -> None:
     families = PooledFamilies(horizon, (CountFamily("transitions", 50, 2),), visits_per_user=visits)
     certificate = leaves_of(settings.build(families, 21, Streams(0, "reference")).planned_certificate("x"))
