@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -317,10 +317,10 @@ def _simplified(parts: Sequence[ComposedLoss]) -> PrivacyCurve:
 
 def _merged(curves: Sequence[PrivacyCurve]) -> tuple[PrivacyCurve, ...]:
     """Return curves with those of one kind as one, in an order that depends only on them."""
-    found: dict[Any, PrivacyCurve] = {}
+    found: dict[Any, Any] = {}
     for curve, times in Counter(curves).items():
         key: Any = curve
-        together = repeat(curve, times)
+        together: Any = repeat(curve, times)
         if isinstance(curve, ShuffledLoss | SampledGaussianLoss):
             key = replace(curve, n=1)
             together = replace(together, n=together.n + found[key].n) if key in found else together
@@ -338,11 +338,12 @@ def _losses(kinds: tuple[Kind, ...], mu: float, rho: float, curves: tuple[Privac
     if many:
         pooled = LaplaceLoss(tuple((n, a) for _, a, n, _ in many), math.fsum(n * a for _, a, n, _ in many))
         kinds, curves = tuple(kind for kind in kinds if kind not in many), (pooled, *curves)
-    return losses_of(kinds, mu, rho, [_of_curve(curve) for curve in curves])
+    return losses_of(kinds, mu, rho, [_of_curve(cast("Hashable", curve)) for curve in curves])
 
 
 @lru_cache(maxsize=32)
-def _of_curve(curve: PrivacyCurve) -> Losses:
+def _of_curve(described: Hashable) -> Losses:
+    curve = cast("PrivacyCurve", described)
     return of_curve(curve.delta, curve.epsilon)
 
 
