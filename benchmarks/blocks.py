@@ -32,9 +32,9 @@ EPISODES = 10**9
 GROWTH = 0.01
 SCALES = {"bonus_scale": 0.03, "precision_scale": 0.03}
 NOISES: dict[str, PrivacyConfig] = {
-    "central, (1, 1e-6)": CentralPrivacy(1.0, 1e-6, families="one_hot", counter="auto"),
-    "local, sampled unary": LocalPrivacy(1.0, families="one_hot"),
-    "local, Laplace": LocalPrivacy(1.0, mechanism="laplace"),
+    "central, (1, 1e-6)": CentralPrivacy(1.0, 1e-6),
+    "local, sampled unary": LocalPrivacy(1.0),
+    "local, Laplace": LocalPrivacy(1.0, families="separate", mechanism="laplace"),
 }
 
 

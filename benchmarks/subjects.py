@@ -78,10 +78,12 @@ def built(config: Any, env: Any, privacy: Any, episodes: int, seed: int = 0) -> 
 
 
 def trust(model: Model, epsilon: float = 1.0) -> NoPrivacy | CentralPrivacy | LocalPrivacy:
-    """The certified settings of a trust model."""
+    """The paper's mechanism, certified: the straightforward programs have no other."""
     if model == "none":
         return NoPrivacy()
-    return CentralPrivacy(epsilon) if model == "jdp" else LocalPrivacy(epsilon)
+    if model == "jdp":
+        return CentralPrivacy(epsilon, counter="binary_tree", families="separate")
+    return LocalPrivacy(epsilon, families="separate", mechanism="laplace")
 
 
 if __name__ == "__main__":

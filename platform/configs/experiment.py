@@ -315,7 +315,7 @@ def read_experiment(raw: object) -> Experiment:
     >>> certificate.verdict, round(certificate.proved_epsilon, 9)
     ('holds', 1.0)
     >>> [(release.channel, release.nodes_per_user) for release in certificate.releases]
-    [('transitions', 10), ('visits', 10), ('rewards', 10)]
+    [('transitions_with_bit', 3)]
     """
     section = require_mapping(raw, "config", _EXAMPLES["env"])
     valid = [field.name for field in dataclasses.fields(Experiment) if field.name != _ALGORITHM_LABEL]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
 
+from benchmarks import subjects
 from benchmarks.naive_ucb_vi import Counts, NaiveUCBVI, Settings, TunedUCBVI
 from benchmarks.subjects import SUBJECTS, UCB_VI, Subject
 from dprl.algorithms import TabularLearner
 from dprl.envs import FiniteMDP, RiverSwim
-from dprl.privacy import CentralPrivacy, CountPrivatizer, LocalPrivacy, NoPrivacy, Streams, UserRecord
+from dprl.privacy import CountPrivatizer, Streams, UserRecord
 from dprl.privacy.randomness.bits import fill_uniform
 from tests.privacy.sending import sent
 
@@ -27,9 +29,7 @@ def small_mdp() -> FiniteMDP:
 
 def build(subject: Subject, mdp: FiniteMDP, model: str, episodes: int, seed: int) -> tuple[TabularLearner, Streams]:
     streams = Streams(seed, "agreement")
-    trust: NoPrivacy | CentralPrivacy | LocalPrivacy = NoPrivacy()
-    if model != "none":
-        trust = CentralPrivacy(50.0) if model == "jdp" else LocalPrivacy(50.0)
+    trust = subjects.trust(cast("subjects.Model", model), 50.0)
     settings = replace(subject.settings, bonus_scale=0.1, precision_scale=0.05)
     privatizer = settings.privatizer(mdp, trust, episodes, streams)
     return settings.build(mdp, privatizer, episodes, streams), streams

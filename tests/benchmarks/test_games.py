@@ -7,6 +7,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ from benchmarks.subjects import Model, built, trust
 from dprl.algorithms import DPNashVIConfig, TabularLearner
 from dprl.envs.games import MarkovGame, RandomGame
 from dprl.envs.games.equilibria import equilibrium_scratch
-from dprl.privacy import CentralPrivacy, CountPrivatizer, LocalPrivacy, NoPrivacy, Streams
+from dprl.privacy import CountPrivatizer, Streams
 from dprl.privacy.randomness.bits import fill_uniform
 from tests.algorithms.dp_nash_vi.oracle import CheckedNashVI
 
@@ -44,10 +45,7 @@ def twins(
     program: type[NaiveNashVI], model: str, episodes: int, seed: int
 ) -> tuple[TabularLearner, NaiveNashVI, Streams]:
     game, streams = small_game(), Streams(seed, "agreement")
-    trust: NoPrivacy | CentralPrivacy | LocalPrivacy = NoPrivacy()
-    if model != "none":
-        trust = CentralPrivacy(1000.0) if model == "jdp" else LocalPrivacy(1000.0)
-    privatizer = CHOSEN.privatizer(game, trust, episodes, streams)
+    privatizer = CHOSEN.privatizer(game, trust(cast("Model", model), 1000.0), episodes, streams)
     theirs = program(game, episodes, Settings.of(privatizer, CHOSEN), np.random.default_rng(seed))
     return CHOSEN.build(game, privatizer, episodes, streams), theirs, streams
 

@@ -43,6 +43,7 @@ def test_every_tuned_scale_is_one_that_the_sweep_tried_and_its_environments_are_
     settings = [cell.as_mapping()["algorithm"] for cell in tried]
     scales = {(each["name"], each["bonus_scale"], each["precision_scale"]) for each in settings}
     tuned = {name: config.tuned for name, config in ALGORITHMS.items() if issubclass(config, TabularConfig)}
+    assert tuned.pop("logged_vi") == tuned["offline_vi"]
     assert {(name, *pair) for name, pair in tuned.items() if pair is not None} <= scales
     trained_on = {str(cell.as_mapping()["env"]) for cell in tried}
     assert not trained_on & {str(cell.as_mapping()["env"]) for cell in load_cells(files["held_out"])}

@@ -28,7 +28,7 @@ CONFIG = """
 name: audited
 algorithm: {name: private_ucb_vi}
 env: {name: riverswim, n_states: 3, horizon: 4}
-privacy: {model: ldp, epsilon: 4.0, calibration: certified}
+privacy: {model: ldp, epsilon: 4.0, families: separate, mechanism: laplace}
 episodes: 100
 seeds: 1
 """

@@ -63,7 +63,7 @@ def test_a_cell_written_as_yaml_is_the_same_cell(tmp_path: Path) -> None:
             {"privacy": LDP | {"mechanism": "prvunit"}},
             (
                 "privacy.mechanism: must be one of clipped_laplace, projected_random_sign, privunit, clipped_gaussian, "
-                "got 'prvunit'; did you mean 'privunit'?"
+                "auto, got 'prvunit'; did you mean 'privunit'?"
             ),
         ),
         (

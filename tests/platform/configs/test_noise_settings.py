@@ -70,7 +70,10 @@ def test_anything_else_is_refused_in_one_line(changes: dict[str, Any], message: 
     [
         ({"model": "jdp", "epsilon": 1.0, "delta": 1e-6, "counter": "buffered_toeplitz"}, "counter must be one of b"),
         ({"model": "jdp", "epsilon": 1.0, "mechanism": "gaussian"}, "Gaussian noise needs a delta above 0"),
-        ({"model": "ldp", "epsilon": 1.0, "mechanism": "optimized_unary_encoding"}, "use families: one_hot"),
+        (
+            {"model": "ldp", "epsilon": 1.0, "families": "separate", "mechanism": "optimized_unary_encoding"},
+            "use families: one_hot",
+        ),
     ],
 )
 def test_settings_that_do_not_fit_together_are_refused_before_anything_runs(

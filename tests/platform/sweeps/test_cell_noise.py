@@ -22,6 +22,7 @@ from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
+TREE = {"model": "jdp", "epsilon": 5.0, "counter": "binary_tree", "families": "separate"}
 
 
 def experiment(**changes: Any) -> Experiment:
@@ -30,7 +31,7 @@ def experiment(**changes: Any) -> Experiment:
             "name": "try",
             "algorithm": {"name": "private_ucb_vi", "bonus_scale": 0.05},
             "env": {"name": "riverswim", "n_states": 3, "horizon": 4},
-            "privacy": {"model": "jdp", "epsilon": 5.0},
+            "privacy": TREE,
             "episodes": 300,
             "seeds": 2,
             **changes,
@@ -129,8 +130,8 @@ def test_an_audit_is_attached_to_the_certificate_and_changes_no_record(tmp_path:
 
 
 PRIVACY: dict[str, dict[str, Any]] = {
-    "jdp": {"privacy": {"model": "jdp", "epsilon": 5.0}},
-    "ldp": {"privacy": {"model": "ldp", "epsilon": 5.0}},
+    "jdp": {"privacy": TREE},
+    "ldp": {"privacy": {"model": "ldp", "epsilon": 5.0, "families": "separate", "mechanism": "laplace"}},
     "gradients": {
         "algorithm": {"name": "pgc_a3c", "padded": True},
         "env": {"name": "cartpole_gravity", "horizon": 20},
