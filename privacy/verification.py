@@ -238,6 +238,12 @@ def _differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> Iter
     given = {key: stated[key] for key in (*keys, *new)}
     # A run may exclude more channels, as the choice among its trials.
     given[_OPEN] = [name for name in stated[_OPEN] if name in expected[_OPEN]]
+    if not isinstance(stated[_OPEN], list) or not all(isinstance(name, str) for name in stated[_OPEN]):
+        yield Difference(_OPEN, str(stated[_OPEN]), "a list of names")
+    if stated["claimed"]["calibration"] == "certified" and stated["requested"] != {
+        key: stated["claimed"][key] for key in stated["requested"]
+    }:
+        yield Difference("requested", str(stated["requested"]), "the claimed guarantee")
     one, other = dict(_leaves(given)), dict(_leaves({key: expected[key] for key in keys}))
     for path in dict.fromkeys([*other, *one]):
         if not (path in one and path in other and _same(one[path], other[path])):

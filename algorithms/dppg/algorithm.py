@@ -343,9 +343,9 @@ class DPPGLearner(Learner):
         """Return a block for code of the environment: if users may be real, only errors are heard, if `heard`."""
         with ExitStack() as stack:
             if self._for_users:
+                stack.enter_context(silent())
                 if not heard:
                     stack.enter_context(ErrorBarrier())
-                stack.enter_context(silent())
             return stack.pop_all()
 
     def _play(self, n: int, theta: Float64Array, rng: np.random.Generator, *, sampled: bool) -> Episodes:

@@ -7,10 +7,14 @@ import logging
 import os
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
+from functools import cache
+from pathlib import Path
 from types import TracebackType
+from typing import TextIO
 
 from dprl.privacy import LedgerError
 
@@ -19,7 +23,8 @@ class ErrorBarrier:
     """A `with` block that drops its errors, including those that would end the process.
 
     Environments and modules are user code and may raise anything, and an error reveals private data. `failed` says
-    afterwards whether there was an error; it is as private as the data.
+    afterwards whether there was an error; it is as private as the data. A KeyboardInterrupt passes without its texts.
+    Use it inside of `silent`: the objects that an error holds are freed here, and their destructors may write.
 
     Args:
         refusals: whether LedgerErrors pass. They contain public numbers only. Leave it False around an agent's episode.
@@ -37,7 +42,22 @@ class ErrorBarrier:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         self.failed = error is not None and not isinstance(error, self._passing)
+        if self.failed or isinstance(error, KeyboardInterrupt):
+            with suppress(Exception):  # an error's class is user code, too
+                _empty(error)
         return self.failed
+
+
+def _empty(error: BaseException | None) -> None:
+    """Free all that an error holds: the variables of its frames, its texts and notes, and the errors before it."""
+    while error is not None:
+        earlier = error.__cause__ or error.__context__
+        traceback.clear_frames(error.__traceback__)
+        for part in error.exceptions if isinstance(error, BaseExceptionGroup) else ():
+            _empty(part)
+        error.args, error.__context__, error.__cause__ = (), None, None
+        error.__dict__.clear()
+        error = earlier
 
 
 _lock, _inside, _restoring = threading.Lock(), 0, ExitStack()
@@ -50,7 +70,8 @@ def silent() -> Iterator[None]:
 
     The file descriptors 1 and 2 themselves lead nowhere until the last block in any thread has ended, so compiled code
     and other processes started in the block are not heard either. The buffers of Python and C are emptied before that.
-    Code that copied a descriptor earlier, or writes files, is not stopped.
+    Code that copied a descriptor earlier, or writes files, is not stopped, nor are threads that outlive the block and
+    destructors of reference cycles that are collected after it.
     """
     global _inside, _restoring  # noqa: PLW0603 - descriptors belong to the process
     with _lock:
@@ -86,10 +107,15 @@ def _silence() -> ExitStack:
                 stack.callback(os.close, kept)
                 stack.callback(os.dup2, kept, descriptor)
         stack.callback(_flush)
-        unheard = stack.enter_context(os.fdopen(os.dup(nowhere), "w"))
-        stack.enter_context(redirect_stdout(unheard))
-        stack.enter_context(redirect_stderr(unheard))
+        stack.enter_context(redirect_stdout(_unheard()))
+        stack.enter_context(redirect_stderr(_unheard()))
         return stack.pop_all()
+
+
+@cache
+def _unheard() -> TextIO:
+    """Return a stream that leads nowhere; it stays open, because code of one block may keep it for the next."""
+    return Path(os.devnull).open("w")
 
 
 def _flush() -> None:

@@ -441,7 +441,8 @@ def losses_of(kinds: Sequence[Kind], mu: float, rho: float, others: Sequence[Los
         return _all_sums(parts)
     if mu > 0.0:
         parts.append(_of_gaussian(mu))
-    variances = [float(part.mass @ part.losses**2 - (part.mass @ part.losses) ** 2) for part in parts]
+    means = [float(part.mass @ part.losses) / float(part.mass.sum()) for part in parts]
+    variances = [float(part.mass @ (part.losses - mean) ** 2) for part, mean in zip(parts, means, strict=True)]
     fine = math.sqrt(sum(variances) + 2.0 * rho) / (_COARSE_STEPS if rho > 0.0 else _STEPS)
     # A loss with few values has a large deviation, and small ones beside it count at its largest value.
     fine = min(fine, math.sqrt(min(variances)) / _STEPS_OF_SMALLEST)

@@ -224,6 +224,10 @@ class GradientQuery(Query):
                     f"a shuffler takes 2 to {MOST_SHUFFLED} messages with noise and without bits, got {self.window} "
                     f"of {self.law.name}; change the window, or leave out the bits"
                 )
+        elif self.window < 0:
+            raise LedgerError(
+                f"window must be at least 0, got {self.window}; 0 is for messages with noise of their own"
+            )
         elif self.window and (self.response is not None or not isinstance(self.law, ClippedGaussian | ClippedLaplace)):
             raise LedgerError("a server releases sums of clipped gradients with additive noise, and no bits; leave out")
 

@@ -194,6 +194,8 @@ def test_other_noise_or_another_proof_is_found_also_with_a_new_checksum(kind: st
         (("simulation",), "magic", {"simulation"}),
         (("composition",), {"kind": "sequential", "of": []}, {"facts"}),
         (("users",), "many", {"damaged"}),
+        (("requested", "delta"), 1e-12, {"requested"}),
+        (("excluded_channels",), {}, {"excluded_channels"}),
         (("noise",), None, {"noise"}),
         (("noise", 0), 3, {"noise[0]"}),
     ],

@@ -167,17 +167,17 @@ class GradientCollection(Algorithm):
         """
         self._call_back("on_evaluate_start")
         config = self.evaluation_config
-        if self._evaluation_env is None:
-            self._evaluation_env = self._simulator(config.env_config)
         seeds = np.random.SeedSequence((self.config.seed, self.submissions)).generate_state(config.evaluation_duration)
         module = self.get_module()
-        context = RolloutContext(self._evaluation_env, module, lambda: self._simulator(config.env_config))
         returns: list[float] = []
         with ExitStack() as stack:
             if self.config.noise().entropy == "os":  # users may be real, and play in this process, too
-                if self.submissions:
-                    stack.enter_context(ErrorBarrier())
                 stack.enter_context(silent())
+                if self._journaled.privatizer.charged:
+                    stack.enter_context(ErrorBarrier())
+            if self._evaluation_env is None:
+                self._evaluation_env = self._simulator(config.env_config)
+            context = RolloutContext(self._evaluation_env, module, lambda: self._simulator(config.env_config))
             returns = self.config.greedy_returns(context, seeds.tolist())
         if not returns:
             raise RuntimeError("evaluation failed; texts of its environment are not shown once users have played")

@@ -120,7 +120,7 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         started, reply = time.monotonic(), None
         # Outside of the barrier: errors of settings, environment and module constructors are public.
         agents = self._agents_of(spec)
-        with ErrorBarrier(refusals=True), silent(), one_thread():
+        with silent(), ErrorBarrier(refusals=True), one_thread():
             reply = agents.report(batch)
         _wait_for_round(started, self.config.round_seconds)
         if reply is None:

@@ -14,7 +14,7 @@ import pytest
 
 from dprl.algorithms import DPPGConfig
 from dprl.algorithms.dppg.algorithm import SCORE
-from dprl.algorithms.pgc.user_code import silent
+from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
 from dprl.envs import Control, ControlTask
 from dprl.privacy import CentralGradientPrivacy, NoiseConfig, Streams
 from dprl.privacy.threat_models import CARRIED
@@ -67,6 +67,36 @@ def test_errors_and_prints_of_users_stay_with_them(
     assert (SECRET in said) is not fit
     assert fit == ("data has left their side" in said or "texts of its environment are not shown" in said)
     assert "heard again" in shown.out
+
+
+class _Loud:
+    """An object of a user's environment that speaks when it is freed."""
+
+    def __del__(self) -> None:
+        print(SECRET)
+
+
+def test_objects_of_a_failed_episode_are_not_heard_when_they_are_freed(capfd: pytest.CaptureFixture[str]) -> None:
+    def step() -> None:
+        held = _Loud()
+        raise ValueError(f"{SECRET} {held}")
+
+    with learner(NoiseConfig(arithmetic="exact", entropy="os"))._user_code(heard=False):
+        step()
+    shown = capfd.readouterr()
+    assert SECRET not in shown.out + shown.err
+
+
+def test_an_interrupt_passes_without_the_texts_that_a_user_was_handling() -> None:
+    def step() -> None:
+        try:
+            raise ValueError(SECRET)
+        except ValueError:
+            raise KeyboardInterrupt(SECRET)  # noqa: B904 - as Ctrl-C there
+
+    with pytest.raises(KeyboardInterrupt) as caught, ErrorBarrier():
+        step()
+    assert (caught.value.args, caught.value.__context__, caught.value.__cause__) == ((), None, None)
 
 
 def test_nothing_is_heard_until_the_last_block_of_all_threads_has_ended(capfd: pytest.CaptureFixture[str]) -> None:

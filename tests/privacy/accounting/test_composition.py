@@ -407,3 +407,8 @@ def test_a_pure_bound_survives_composition_with_others() -> None:
     assert both.epsilon(1e-6) <= 0.2
     assert repeat(both, 3).pure_epsilon == pytest.approx(0.6)
     assert compose([both, Unbounded()]).epsilon(0.1) == math.inf
+
+
+def test_a_nearly_constant_loss_beside_another_has_a_finite_bound() -> None:
+    composed = compose([ShuffledLoss(25.0, 100), GaussianDP(1.0)])
+    assert 25.0 < composed.epsilon(1e-6) < 1.001 * (25.0 + GaussianDP(1.0).epsilon(1e-6))
