@@ -91,6 +91,8 @@ def grid(*alternatives: object, **settings: object) -> dict[str, Any]:
         {'model': 'jdp', 'epsilon': {'grid_search': [1, 3]}}
         >>> grid(epsilon=range(1, 3))
         {'epsilon': {'grid_search': [1, 2]}}
+        >>> grid({"model": "none"}, grid(model="jdp", epsilon=[1, 3]))  # beside a run without privacy
+        {'grid_search': [{'model': 'none'}, {'model': 'jdp', 'epsilon': {'grid_search': [1, 3]}}]}
 
     Raises UserError if both or neither are given, and for an array of more dimensions.
     """

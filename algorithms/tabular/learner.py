@@ -379,7 +379,8 @@ class StationaryMDPConfig(TabularMDPConfig):
             return found
         if not env.stationary:
             raise ValueError(
-                f"stationary must be false on {env.name}, got true; its transitions or rewards differ between steps"
+                f"stationary must be false on {env.name}, got true; its transitions or rewards differ "
+                "between steps, or its log was written without stationary=True"
             )
         return PooledFamilies(found.n_steps, found.families, ranked=found.ranked, visits_per_user=self.visits_per_user)
 

@@ -273,7 +273,9 @@ def _check_logged(experiment: Experiment) -> None:
             f"seeds must be 1 with env {name}, got {experiment.seeds}; each would be one more release of the same users"
         )
     if not experiment.release:
-        raise ValueError(f"release must be true with env {name}, got False; its records are real users': write it")
+        raise ValueError(
+            f"release must be true with env {name}, got False; its records are real users': write release: true"
+        )
 
 
 def _check_release(experiment: Experiment) -> None:
