@@ -89,7 +89,7 @@ def test_a_journal_that_cannot_be_read_is_an_error_in_one_line(tmp_path: Path, c
     cell.charges_file(0).unlink()
     cell.charges_file(0).mkdir()
     (found,) = run_sweep(release(tmp_path, ONE), options(tmp_path / "home")).failed
-    assert "must be one that can be read, got 'Is a directory'; free it" in found
+    assert "must be one that can be read, got 'it is no regular file'; free it" in found
 
 
 def test_stages_of_an_adaptive_release_come_and_go(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_an_error_of_the_cell_is_a_result_and_lets_go(cells: list[SweepCell]) ->
     trial = trial_of(cells)
     result = trial.step()
     assert result["done"]
-    assert result["cause"].startswith("IsADirectoryError: ")
+    assert result["cause"].startswith("OSError: [Errno 22] it is no regular file: ")
     assert "Traceback" in result["trace"]
     with FolderLock(cells[0].lock_path):
         pass
