@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from dprl.platform.commands.base import add_json, add_set, as_json, say
 from dprl.platform.errors import EXIT_DONE, UserError, broken_rule
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
-def _planned(options: argparse.Namespace, given: dict[str, str]) -> dict[str, object]:
+def _planned(options: argparse.Namespace, given: dict[str, str]) -> dict[str, Any]:
     from dprl.platform.configs.planned import planned_certificate
 
     if options.set:

@@ -251,8 +251,8 @@ def test_values_are_optimistic_where_they_are_below_their_caps(privacy: Any, epi
 def test_values_of_pooled_counts_are_optimistic(privacy: Any, visits: int, learner: Learner) -> None:
     # Theorem 2 at beta = 0.5: more failures than this have probability 1e-4 at most.
     drawn = RandomMDP(n_states=3, n_actions=2, horizon=3, seed=6, stationary=True).build()
-    most, settings = stats.binom.isf(1e-4, 25, 0.5), {"beta": 0.5, "stationary": True, "visits_per_user": visits}
-    settings["preset"] = "proved"
+    most = stats.binom.isf(1e-4, 25, 0.5)
+    settings: dict[str, Any] = {"beta": 0.5, "stationary": True, "visits_per_user": visits, "preset": "proved"}
     failed, gained = failures(learner, drawn, privacy, 10_000, **settings)
     assert gained > 0.5
     assert failed <= most

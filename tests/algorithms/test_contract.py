@@ -329,7 +329,8 @@ def test_bad_settings_are_refused_in_one_line(name: str, value: object) -> None:
 
 @pytest.mark.parametrize("name", ["bernstein_vi", "random_vi", "offline_vi", "logged_vi"])
 def test_ours_default_to_tuned_scales_and_printed_ones_to_the_papers(name: str) -> None:
-    config, proved = ALGORITHMS[name](), ALGORITHMS[name](preset="proved")
+    made: Any = ALGORITHMS[name]
+    config, proved = made(), made(preset="proved")
     assert (config.bonus_scale, config.precision_scale) == config.tuned != (1.0, 1.0)
     assert (proved.bonus_scale, proved.precision_scale) == (1.0, 1.0)
     assert dataclasses.replace(config) == config
