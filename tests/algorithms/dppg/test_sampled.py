@@ -70,8 +70,8 @@ def test_a_privatizer_that_has_charged_begins_no_second_run() -> None:
 
 def test_a_round_divides_by_the_expected_number() -> None:
     """The number of users who joined is secret, so the released sum is divided by the expected number."""
-    run, twin, released = learner(), learner(), np.empty(learner().policy.size)
-    before = run.policy
+    run, twin = learner(learning_rate=1.0), learner(learning_rate=1.0)  # divided by half the clip, 1
+    before, released = run.policy, np.empty(run.policy.size)
     run.learn(USERS)
     twin.privatizer.charge(1, POPULATION)
     updates, scores = twin._round(1)
@@ -113,7 +113,8 @@ def test_each_pass_of_a_round_has_draws_of_its_own(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(algorithm, "_SPARE", -1.7)  # places for fewer users than join, so there are several passes
     seen: list[list[float]] = []
     for used in (0, 7):
-        run, begun = learner(), []
+        run = learner()
+        begun: list[float] = []
         play = run._play
 
         def counted(*arguments: Any, sampled: bool, play: Any = play, begun: Any = begun, used: int = used) -> Any:
