@@ -130,7 +130,7 @@ def test_certify_says_the_verdict_first(config: Path, capsys: pytest.CaptureFixt
             "jdp epsilon=1: FAILS as a pure claim: noise as printed proves 2.895, claimed 1 "
             "(factor 2.895); it proves 0.6836 at delta 1e-06"
         ),
-        "ldp epsilon=1: HOLDS in simulation (seeded, float64-idealised): certified noise proves 1, claimed 1",
+        "ldp epsilon=1: HOLDS in simulation (seeded): certified noise proves 1, claimed 1",
     ]
     assert "pure epsilon 2.606 if the first state and action are public" in blocks[1]
     assert not (config.parent / "dprl_runs").exists()

@@ -47,7 +47,8 @@ def test_a_cell_without_a_gap_beside_one_that_has_it_is_marked() -> None:
 
 def test_a_table_of_many_cells_shows_some_and_says_where_the_others_are() -> None:
     stream = io.StringIO()
-    rows = pd.concat([summary([cell(NONE), cell(jdp(1))])] * 1000, ignore_index=True)
+    noisy = cell(jdp(1, counter="binary_tree", families="separate"))  # more noise than the least has a line
+    rows = pd.concat([summary([cell(NONE), noisy])] * 1000, ignore_index=True)
     write_summary(stream, rows.assign(note="bonus saturated"))
     lines = stream.getvalue().splitlines()
     assert len(lines) == 205

@@ -27,9 +27,9 @@ algorithm: {name: private_ucb_vi, bonus_scale: 0.01, precision_scale: 0.01}
 env: {name: riverswim, n_states: 3, horizon: 3}
 privacy:
   grid_search:
-    - {model: ldp, epsilon: 1.0e+6}
-    - {model: ldp, epsilon: 1.0}
-    - {model: ldp, epsilon: 1.1}
+    - {model: ldp, epsilon: 1.0e+6, families: separate}
+    - {model: ldp, epsilon: 1.0, families: separate}
+    - {model: ldp, epsilon: 1.1, families: separate}
 episodes: 500
 seeds: 3
 """

@@ -121,7 +121,7 @@ def test_only_what_is_declared_has_columns_and_figures(tmp_path: Path, monkeypat
     assert result.summary["score_last"].tolist() == [EPISODES - 1.0] * 2
     assert not [key for key in map(str, result.summary) if "regret" in key or "halved" in key or "saturated" in key]
     assert list(result.folder.glob("*.png")) == []
-    header, *_, legend, _ = table(result.summary)
+    header, *_, legend = table(result.summary)
     assert header.split() == ["cell", "claim", "certified", "verdict", "s"]
     assert legend == "columns: docs/metrics.md"
     (rows,) = tables_of(markdown_page(tmp_path, result))

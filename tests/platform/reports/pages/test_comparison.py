@@ -28,7 +28,7 @@ def cell(halved_at: float | None, name: str = OURS, privacy: dict[str, Any] = PR
     one = read_experiment(
         {
             "name": "try",
-            "algorithm": {"name": name, "replan_growth": 0.1, **constants},
+            "algorithm": {"name": name, "replan_growth": 0.1, "preset": "proved", **constants},
             "env": {"name": "riverswim", "n_states": 3, "horizon": 3},
             "privacy": privacy,
             "episodes": episodes,

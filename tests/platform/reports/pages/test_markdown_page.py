@@ -18,12 +18,18 @@ name: NAME
 env: {name: riverswim, n_states: 3, horizon: HORIZON}
 grid_search:
   - {algorithm: {name: private_ucb_vi, bonus_scale: 0.1}, episodes: 500, privacy: {model: none}}
-  - {algorithm: {name: private_ucb_vi}, episodes: 300, privacy: {model: jdp, epsilon: 1, delta: 1e-6}}
+  - algorithm: {name: private_ucb_vi}
+    episodes: 300
+    privacy: {model: jdp, epsilon: 1, delta: 1e-6, counter: binary_tree, families: separate}
 seeds: 6
 """
 TWO_ALGORITHMS = """\
 name: pair
-algorithm: {name: {grid_search: [private_ucb_vi, bernstein_vi]}, replan_growth: 0.1, bonus_scale: 0.01}
+algorithm:
+  name: {grid_search: [private_ucb_vi, bernstein_vi]}
+  preset: proved
+  replan_growth: 0.1
+  bonus_scale: 0.01
 env: {name: riverswim, n_states: 3, horizon: 3}
 privacy: {model: jdp, epsilon: 10, delta: 1e-6}
 episodes: 2000
