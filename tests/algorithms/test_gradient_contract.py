@@ -43,7 +43,7 @@ PRIVACY: dict[str, GradientPrivacyConfig] = {
 LOCAL = {"local_epochs": 2}
 CHANGES: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
     "dppg": {
-        "learning_rate": (0.5, {}), "users_per_update": (7, {}), "halving": (20.0, {}), "hidden": ("5", {}),
+        "learning_rate": (1.0, {}), "users_per_update": (7, {}), "halving": (20.0, {}), "hidden": ("5", {}),
         "discount": (0.5, {}), "entropy_weight": (0.1, {}), "critic": ("none", {}),
         "value_weight": (0.9, {"critic": "joint"}), "local_epochs": (2, {}), "local_rate": (0.2, LOCAL),
         "ratio_clip": (1e-6, LOCAL),

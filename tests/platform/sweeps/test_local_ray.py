@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 import ray
 
+from dprl.platform.errors import EXIT_SOME_FAILED
 from dprl.platform.sweeps.execution import RayLost
 from dprl.platform.sweeps.local_ray import LocalRay
 
@@ -42,9 +43,9 @@ def node() -> Iterator[FakeNode]:
 def test_the_death_of_a_server_ends_what_waits_for_it(
     server: str, node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    at_exit: list[object] = []
+    at_exit: list[tuple[object, int]] = []
     monkeypatch.setattr(ray, "shutdown", lambda: pytest.fail("it would wait for the server"))
-    monkeypatch.setattr(atexit, "register", at_exit.append)
+    monkeypatch.setattr(atexit, "register", lambda *call: at_exit.append(call))
     local, told = LocalRay(node), list[str]()
     before = signal.getsignal(signal.SIGUSR2)
     victim = node.all_processes[server][0].process
@@ -61,7 +62,7 @@ def test_the_death_of_a_server_ends_what_waits_for_it(
     assert all(one.process.poll() is not None for (one,) in node.all_processes.values())
     assert signal.getsignal(signal.SIGUSR2) == before
     local.stop()
-    assert len(at_exit) == 1
+    assert [code for _, code in at_exit] == [EXIT_SOME_FAILED]
 
 
 def test_while_all_live_nothing_is_reported(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ def place(made: DPPGConfig) -> RolloutContext:
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("critic", ["device", "joint"])
 def test_updates_are_gradients_of_the_module_and_of_one_user_each(world: str, critic: Any) -> None:
-    made = config(WORLDS[world], critic=critic)
+    made = config(WORLDS[world], critic=critic, discount=0.97)
     where = place(made)
     rollout, theta = made._vector_rollout(where, 6), read_parameters(where.module)
     episodes = rollout.play(1, NOBODY, sampled=True)
