@@ -76,7 +76,7 @@ def test_runners_change_no_random_stream_and_settings_do() -> None:
     one, other = config().env_runners(num_env_runners=0), config().env_runners(num_env_runners=2)
     assert one.streams().context == other.streams().context
     assert one.call_plan == other.call_plan == (13, 0)
-    others = (config(learning_rate=0.5), config(horizon=50), config().env_runners(agents_per_call=10))
+    others = (config(learning_rate=1.0), config(horizon=50), config().env_runners(agents_per_call=10))
     assert one.streams().context not in {each.streams().context for each in others}
 
 
