@@ -100,8 +100,7 @@ class DPPGConfig:
             of these steps. ratio_clip: clipping of the surrogate's ratio.
         padded: whether every round takes as long as the longest episode; the results are the same.
 
-    Defaults were chosen on CartPole-v1 with 200 steps and on Acrobot-v1, with other seeds, at epsilon 1 under jdp
-    with delta 1e-6, 10,000 and 4,000 users.
+    Defaults were chosen on CartPole-v1 with 200 steps, at epsilon 1 under jdp with delta 1e-6 and 10,000 users.
 
     *Formal guarantee.* The privatizer's; updates depend on one episode and on public parameters.
     """
