@@ -181,15 +181,16 @@ def _buckets(factors: Sequence[Factors], key: Callable[[Factors], Hashable]) -> 
 
 
 def _noise_of(cell: ReportCell) -> str:
-    """Return the kinds of noise in a cell's releases, with their scale and the noisy sums that a user enters.
+    """Return the kinds of noise in a cell's releases, their scale, the noisy sums that a user enters, and their error.
 
-    Scales have six digits, because two calibrations of the same noise may differ in later ones.
+    Scales have six digits, because two calibrations of the same noise may differ in later ones. The error of a count
+    has three: counters of equal scale differ in it if they release at other times.
     """
     kinds = {
         (str(each.get("mechanism")), f"{each.get('scale') or 0.0:.6g}", str(each.get("nodes_per_user")))
         for each in cell.certificate.get("noise", ())
     }
-    return str(sorted(kinds))
+    return f"{sorted(kinds)} {float(cell.row.get('noise_sd', math.nan)):.3g}"
 
 
 def _epsilon(cell: ReportCell) -> float:

@@ -26,6 +26,7 @@ from dprl.platform.reports.records import is_gap, results_in
 
 NO_TEST = f"fewer than {FEWEST_SEEDS} seeds: no test"
 MIXED = "algorithm and noise differ"
+_PRESET = "algorithm.preset"
 _EXTREME = {"low": "lowest", "high": "highest"}
 _USES_BUDGET = 0.9
 _MOST_NAMED = 2
@@ -105,6 +106,7 @@ def lead(groups: Sequence[Group]) -> list[str]:
         *_output_policies(chosen),
         *sentences,
         *_tests(told),
+        *_presets(told),
         *_mixed(chosen),
         *_requested(groups),
         *_mapped(groups),
@@ -342,6 +344,15 @@ def _mixed(chosen: Sequence[Finding]) -> list[str]:
             text += f"; at equal noise, {rival_text(each.group, equal)}"
         told.setdefault(text, []).append(_model_text(each.budget.model))
     return [f"Under {' and '.join(models)}, {text}." for text, models in told.items()]
+
+
+def _presets(told: Sequence[Finding]) -> list[str]:
+    """Return a sentence if algorithms of a report have constants of different presets."""
+    rows = [cell.row for each in told for cell in each.group.cells]
+    presets = {algorithm_name(row): str(row[_PRESET]) for row in rows if _PRESET in row}
+    if len({*presets.values()}) < 2:
+        return []
+    return [f"Presets differ: {', '.join(f'{name} {preset}' for name, preset in presets.items())}."]
 
 
 def _gaps(each: Finding) -> list[Metric]:

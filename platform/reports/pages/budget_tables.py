@@ -52,6 +52,7 @@ _MOST_GROUPS = 12
 _MOST_ROWS = 60
 """Maximum of budgets in a table; the others are in report.csv."""
 _MOST_CARDS, _MOST_OTHERS = 6, 3
+_REGRET_STAYED = "Their last policies have nearly the regret of the first ones."
 
 
 @dataclass(frozen=True)
@@ -149,9 +150,11 @@ class BudgetTables:
         notes: list[Block] = []
         if left_out:
             notes.append(Paragraph(beside(f"And {left_out} further budgets, see", IN_CSV), "note"))
-        if saturated := sum(cell.saturated for cell in group.cells):
-            term = f"Nothing was learned in {saturated} of {len(group.cells)} cells"
-            notes.append(Paragraph(f"{capital(SATURATION_NOTE)}; try {SATURATION_REMEDY}.", "note", term))
+        if unlearned := sum(cell.unlearned for cell in group.cells):
+            term = f"Nothing was learned in {unlearned} of {len(group.cells)} cells"
+            saturated = any(cell.saturated for cell in group.cells)
+            why = f"{capital(SATURATION_NOTE)}; try {SATURATION_REMEDY}." if saturated else _REGRET_STAYED
+            notes.append(Paragraph(why, "note", term))
         return notes
 
     def _cells(self, finding: Finding, axis: Strips) -> list[Inline]:

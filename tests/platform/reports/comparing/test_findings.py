@@ -103,6 +103,24 @@ def test_a_clear_winner() -> None:
     assert lead([group])[1] == "Its lead over private_ucb_vi at equal noise is significant at 4 of 4 budgets."
 
 
+def test_noise_is_equal_only_if_the_error_of_a_count_is() -> None:
+    """Counters with equal scales can have other errors, because their algorithms read them at other times."""
+    cells = [report_cell(LOW, noise_sd=68.0), report_cell(HIGH, algorithm="pucb", noise_sd=100.0)]
+    group, (finding,) = found(*cells)
+    assert finding.other_algorithm is None
+    assert not any("at equal noise" in sentence and "significant" in sentence for sentence in lead([group]))
+    cells[1] = report_cell(HIGH, algorithm="pucb", noise_sd=68.01)
+    assert "at equal noise is significant at 1 of 1 budget." in lead([found(*cells)[0]])[1]
+
+
+def test_different_presets_are_named() -> None:
+    preset = "algorithm.preset"
+    tuned = report_cell(LOW, **dict[str, Any]({preset: "tuned"}))
+    proved, plain = (report_cell(HIGH, algorithm="pucb", **dict[str, Any]({preset: x})) for x in ("proved", "tuned"))
+    assert "Presets differ: private_ucb_vi tuned, pucb proved." in lead([found(tuned, proved)[0]])
+    assert not any("Presets" in sentence for sentence in lead([found(tuned, plain)[0]]))
+
+
 def test_winners_that_differ_by_trust_model() -> None:
     group, _ = found(
         report_cell(LOW, algorithm="pucb"),

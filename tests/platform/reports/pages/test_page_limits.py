@@ -120,3 +120,6 @@ def test_claims_are_counted_by_verdict_with_the_factors_of_those_that_fail() -> 
     best, every = tables_of(text)
     assert best[0]["Best algorithm"] == "private_ucb_vi nothing was learned"
     assert {row["Algorithm"]: row["Note"] for row in every if row["Note"]} == {"private_ucb_vi": "nothing was learned"}
+    flat = dict[str, Any](regret_per_episode_first=0.4, regret_per_episode_last=0.39)
+    text = page([at(1.0), at(4.0, algorithm="pucb", **flat)])
+    assert "**Nothing was learned in 1 of 2 cells.** Their last policies have nearly the regret of the first" in text
