@@ -32,9 +32,9 @@ from dprl.privacy.accounting.bounded_support import concentrated
 from dprl.privacy.accounting.pld import LAPLACE, Kind, SummedLosses, fewer, laplace_losses, laplace_step
 from dprl.privacy.accounting.root_finding import ROUNDING, smallest
 
-# Relative error of the variance of a sum on a grid, and the most steps in its deviation.
+# Relative error of the variance of a sum on a grid, the most steps in its deviation, and the least step for a loss.
 _GRID_ERROR, _MOST_STEPS = 3e-4, 20_000
-_FINEST = 2.0**-30
+_FINEST = 2.0**-19
 
 
 @dataclass(frozen=True)
@@ -117,14 +117,16 @@ def _delta(epsilon: float, parts: tuple[tuple[int, float], ...]) -> float:
 def _summed(parts: tuple[tuple[int, float], ...]) -> SummedLosses:
     kinds = fewer([Kind(LAPLACE, a, n) for n, a in parts])
     listed = [(laplace_losses(kind.scale), kind.n) for kind in kinds]
-    variances = [n * float(one.mass @ one.losses**2 - (one.mass @ one.losses) ** 2) for one, n in listed]
+    variances = [n * float(one.mass @ (one.losses - one.mass @ one.losses) ** 2) for one, n in listed]
     # The grid of the kind with the largest variance: its losses lie on it. Each loss of another kind is split between
     # the points around it, which adds at most the product of its distances from them to the variance. The step is
     # halved until this is little of the whole, or the FFT becomes too long.
     largest = max(zip(variances, kinds, strict=True))[1]
     step, variance = laplace_step(largest.scale), sum(variances)
     others = [kind for kind in kinds if kind is not largest]
-    finest = max(math.sqrt(variance) / _MOST_STEPS, _FINEST * largest.scale)  # huge losses have next to no variance
+    # Huge losses have next to no variance; without a least step, the grid has billions of points.
+    least = _FINEST * max(kind.scale for kind in kinds)
+    step, finest = max(step, least), max(math.sqrt(variance) / _MOST_STEPS, least)
     while step > finest and sum(kind.n * min(kind.scale * step, step * step / 4.0) for kind in others) > (
         _GRID_ERROR * variance
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from itertools import product
 
 import numpy as np
@@ -264,3 +265,14 @@ def test_joined_gaussian_noise_around_any_number_is_bounded(scale: float, copies
         for p, q in ((one / one.sum(), other / other.sum()), (other / other.sum(), one / one.sum())):
             true = float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
             assert curve.delta(epsilon) >= true * (1.0 - 1e-7) - 1e-15
+
+
+def test_huge_losses_take_little_memory() -> None:
+    """Huge losses have nearly no variance; a grid as fine as their deviation had 10^9 points."""
+    tracemalloc.start()
+    curve = LaplaceLoss(((2, 3.6e8), (2, 1.1e3)), 2 * 3.6e8 + 2 * 1.1e3)
+    assert 0.99 * curve.pure < curve.epsilon(1e-6) <= curve.pure
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1e9
+    assert 0.0 < LaplaceLoss(((20, 362850.43563037267),), 20 * 362850.43563037267).delta(1.0) <= 1.0
