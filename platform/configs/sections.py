@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from dprl.platform.configs.removed import REMOVED
 from dprl.platform.errors import UserError, broken_rule, dotted, nearest, shown, suggestion
 
 T = TypeVar("T")
@@ -39,6 +40,8 @@ def read_registered(value: object, path: str, key: str, registry: Mapping[str, t
     """Return the settings that section `value` describes: a class of `registry`, chosen by `key`. Raises UserError."""
     names = sorted(registry)
     _refuse_gymnasium_id(value, path, key)
+    if isinstance(value, dict):
+        _refuse_removed(value, path)
     example = f"{path}: {{{key}: <name>}}, where the name is one of {', '.join(names)}"
     section = dict(require_mapping(value, path, example))
     if key not in section:
@@ -68,12 +71,22 @@ def _refuse_gymnasium_id(value: object, path: str, key: str) -> None:
         raise broken_rule(where, "must be a registered name, not an id of Gymnasium", given, remedy)
 
 
+def _refuse_removed(section: Mapping[str, Any], path: str) -> None:
+    """Raise UserError for a key or a value of an earlier version."""
+    for key, value in section.items():
+        place = dotted(path, key)
+        remedy = REMOVED.get(place) or REMOVED.get(f"{place}={value}")
+        if remedy is not None:
+            raise broken_rule(place, "is no longer supported", value, remedy)
+
+
 def read_dataclass(section: Mapping[str, Any], path: str, cls: type[T], implied: tuple[str, ...] = ()) -> T:
     """Return cls(**section), every value's type checked; `implied` keys are valid names read elsewhere.
 
     Raises UserError on an unknown or missing key, a wrong type, or a value that the class refuses.
     """
     valid = field_names(cls)
+    _refuse_removed(section, path)
     for name in section:
         if name not in valid:
             raise unknown_key(dotted(path, name), [*implied, *valid])

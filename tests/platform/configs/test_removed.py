@@ -1,0 +1,26 @@
+"""Each removed key or name is refused in one line that says what to write instead."""
+
+from __future__ import annotations
+
+import pytest
+
+from dprl.platform.configs.experiment import read_experiment
+from dprl.platform.configs.removed import REMOVED
+from dprl.platform.errors import UserError
+
+SECTIONS = {
+    "algorithm": {"name": "private_ucb_vi"},
+    "env": {"name": "riverswim"},
+    "privacy": {"model": "jdp", "epsilon": 1.0},
+}
+
+
+@pytest.mark.parametrize("entry", list(REMOVED))
+def test_a_removed_name_is_refused_with_what_to_write_instead(entry: str) -> None:
+    place, _, value = entry.partition("=")
+    section, key = place.split(".")
+    raw = {"name": "old", "episodes": 1000, **SECTIONS, section: {**SECTIONS[section], key: value or "x"}}
+    with pytest.raises(UserError) as refused:
+        read_experiment(raw)
+    assert str(refused.value).startswith(f"{place}: is no longer supported, got ")
+    assert str(refused.value).endswith(REMOVED[entry])
