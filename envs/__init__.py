@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import gymnasium
 import pettingzoo  # type: ignore[import-untyped]
 
-from dprl.envs.acrobot import AcrobotMassesEnv
 from dprl.envs.base import Env, EnvConfig, FiniteMDP
 from dprl.envs.cartpole import CartPole, CartPoleGravity
 from dprl.envs.cartpole_episodes import CartPoleGravityEnv
@@ -19,7 +18,7 @@ from dprl.envs.control import Control, ControlTask, Episodes
 from dprl.envs.deep_sea import DeepSea
 from dprl.envs.episodes import FiniteMDPEnv
 from dprl.envs.frozen_lake import FrozenLake
-from dprl.envs.games import MarkovGame, Pursuit, RandomGame, RockPaperScissors, Soccer
+from dprl.envs.games import MarkovGame, RandomGame, RockPaperScissors, Soccer
 from dprl.envs.garnet import Garnet
 from dprl.envs.gridworld import GridWorld
 from dprl.envs.gymnasium_tables import GymnasiumTable
@@ -37,7 +36,6 @@ __all__ = [
     "MDPS",
     "MIXTURES",
     "TASKS",
-    "AcrobotMassesEnv",
     "CartPole",
     "CartPoleGravity",
     "CartPoleGravityEnv",
@@ -60,7 +58,6 @@ __all__ = [
     "MarkovGame",
     "MarkovGameEnv",
     "NetworkMDP",
-    "Pursuit",
     "RandomGame",
     "RandomMDP",
     "RiverSwim",
@@ -78,7 +75,7 @@ _MDPS: tuple[type[EnvConfig[FiniteMDP]], ...] = (
     *(RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea, FrozenLake),
     GymnasiumTable,
 )
-_GAMES: tuple[type[EnvConfig[MarkovGame]], ...] = (RandomGame, RockPaperScissors, Soccer, Pursuit)
+_GAMES: tuple[type[EnvConfig[MarkovGame]], ...] = (RandomGame, RockPaperScissors, Soccer)
 _MIXTURES: tuple[type[EnvConfig[LinearMixtureMDP]], ...] = (NetworkMDP,)
 _TASKS: tuple[type[EnvConfig[CartPole]], ...] = (CartPoleGravity,)
 _CONTROLS: tuple[type[EnvConfig[ControlTask]], ...] = (Control,)
@@ -196,9 +193,3 @@ for _spec in ENVIRONMENTS.values():
     _enter_elsewhere(_spec)
 
 gymnasium.register(id="dprl/CartPoleGravity-v0", entry_point="dprl.envs:CartPoleGravityEnv")
-gymnasium.register(
-    id="dprl/AcrobotMasses-v0",
-    entry_point="dprl.envs:AcrobotMassesEnv",
-    vector_entry_point="dprl.envs.acrobot:_AcrobotMassesVectorEnv",
-    max_episode_steps=500,
-)

@@ -11,18 +11,18 @@ from typing import Any, ClassVar, NamedTuple
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
-from gymnasium.envs.toy_text.blackjack import BlackjackEnv
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
 from dprl.envs.base import Env, FiniteMDP, stationary
-from dprl.envs.blackjack import Outcomes, blackjack_table
 from dprl.envs.checks import require_integers, require_size
 from dprl.envs.gymnasium_ids import arguments_of, keep_digest, made, spec_of
 from dprl.envs.table_check import compare_steps
 
 __all__ = ["GymnasiumTable", "limit_of", "step_of", "table_of"]
 
+Outcomes = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
+"""P of Gymnasium's toy environments: state -> action -> (probability, next state, reward, whether the episode ends)."""
 _ROUNDING = 1e-6
 """Largest distance from 1 of a sum of probabilities: rounding, also that of float32 or of seven digits."""
 _SAME = 1e-9
@@ -43,7 +43,7 @@ class GymnasiumTable:
     """Gymnasium environment with a table of transitions, for a finite horizon.
 
     An environment has a table if `env.unwrapped` has `P` and `initial_state_distrib`, as FrozenLake, CliffWalking and
-    Taxi have. The table of Blackjack is enumerated here. Sampled steps are compared with the table: an environment
+    Taxi have. Sampled steps are compared with the table: an environment
     with other steps is refused, and so are wrappers, except for the time limit. Rewards are means of each state and
     action. Unless they lie in [0, 1], they are mapped to it from `reward_range`; a value v of H steps then stands for
     H low + (high - low) v. An episode that ends early stays in an absorbing state with raw reward 0 until step H; the
@@ -140,8 +140,7 @@ def _table_by(env_id: str, kwargs: str, _: Hashable, __: str) -> tuple[_Step, st
     """Return the same; if an id is registered again, its class or arguments differ."""
     env = made(env_id, arguments_of(kwargs))
     found = table_of(env, env_id)
-    if not isinstance(env.unwrapped, BlackjackEnv):
-        compare_steps(env.unwrapped, env_id)
+    compare_steps(env.unwrapped, env_id)
     return found
 
 
@@ -167,8 +166,6 @@ def table_of(env: gymnasium.Env[Any, Any], env_id: str) -> tuple[_Step, str, int
 
 def _outcomes(env: Any, env_id: str) -> tuple[Outcomes, NDArray[np.float64]]:  # noqa: ANN401 - Gymnasium names no type
     """Return the outcomes of an environment and the distribution of its first state. Raises ValueError."""
-    if type(env) is BlackjackEnv:
-        return blackjack_table(natural=env.natural and not env.sab, sab=env.sab)
     start = getattr(env, "initial_state_distrib", None)
     if not isinstance(getattr(env, "P", None), dict) or start is None:
         raise ValueError(

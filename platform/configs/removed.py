@@ -2,5 +2,9 @@
 
 from __future__ import annotations
 
-REMOVED: dict[str, str] = {}
+REMOVED: dict[str, str] = {
+    "env.name=pursuit": "take soccer",
+    "env.env_id=Blackjack-v1": "take FrozenLake-v1, CliffWalking-v1 or Taxi-v3",
+    "env.env_id=dprl/AcrobotMasses-v0": "write Acrobot-v1, without masses",
+}
 """Remedies by 'section.key', or by 'section.key=value' if only that value is gone."""

@@ -29,7 +29,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 class Request:
     """Settings of one reproduction.
 
-    sweep: options of its sweeps, except for their names. quick: whether to make only as many runs as the paper has.
+    sweep: options of its sweep, except for its name. quick: whether to make only as many runs as the paper has.
     overrides: of the config, in the form of --set. searches: runs of a control that is no cell, 0 for the usual number.
     """
 
@@ -108,7 +108,6 @@ class Paper:
         measures: of every cell, for programs.
         tables, sentences: of the paper; all are tested in every group.
         units: names of the numbers of runs and of episodes, on the page and in the data.
-        further: configs of more sweeps, for `extra`.
     """
 
     name: str
@@ -120,7 +119,6 @@ class Paper:
     tables: tuple[claims.PublishedTable, ...] = ()
     sentences: tuple[claims.Sentence, ...] = ()
     units: tuple[str, str] = ("runs", "episodes")
-    further: tuple[str, ...] = ()
 
     def key(self, group: str, flat: Mapping[str, Scalar]) -> claims.Key | None:
         """Return the key of the cell of a group with these parameters, None if it is not in the paper."""
@@ -130,8 +128,8 @@ class Paper:
         """Return the results of one cell."""
         raise NotImplementedError
 
-    def extra(self, request: Request, others: Sequence[Ran]) -> Mapping[str, Any]:  # noqa: ARG002 - for subclasses
-        """Return findings besides the cells, also from the sweeps `further`, for `PageData.extra`."""
+    def extra(self, request: Request) -> Mapping[str, Any]:  # noqa: ARG002 - for subclasses
+        """Return findings besides the cells, for `PageData.extra`."""
         return {}
 
     def blocks(self, found: PageData) -> dict[str, str]:
@@ -161,20 +159,19 @@ class Paper:
         return {**key._asdict(), "epsilon": claims.finite_epsilon(key)}
 
     def __call__(self, request: Request) -> Reproduced:
-        """Run the unfinished cells of the sweeps, and write the page into <home>/reproductions/NAME[_quick].
+        """Run the unfinished cells of the sweep, and write the page into <home>/reproductions/NAME[_quick].
 
         Raises UserError if the sweep cannot start; no page is written while cells are missing.
         """
-        ran, *others = (run_cells(request, config, self.runs) for config in (self.config, *self.further))
-        failed = [line for each in (ran, *others) for line in each.failed]
-        if not all(each.complete for each in (ran, *others)):
-            return Reproduced(self.name, None, [], {}, failed)
+        ran = run_cells(request, self.config, self.runs)
+        if not ran.complete:
+            return Reproduced(self.name, None, [], {}, ran.failed)
         keyed = ((self.key_of(cell.experiment), cell.folder.results()) for cell in ran.cells)
         cells = {key: self.read(results) for key, results in keyed if key is not None}
-        found = PageData(cells, ran.made, self.extra(request, others))
+        found = PageData(cells, ran.made, self.extra(request))
         folder = Home(request.sweep.home.resolve()).reproductions / f"{self.name}{_QUICK * request.quick}"
         page = _write(folder, f"reproduction_{self.name}.md", self.page(found), self.figures(found))
-        return Reproduced(self.name, page, self.verdicts(found), self.data(found), failed)
+        return Reproduced(self.name, page, self.verdicts(found), self.data(found), ran.failed)
 
     def key_of(self, experiment: Experiment) -> claims.Key | None:
         """Return the key of an experiment, None if it is not in the paper."""

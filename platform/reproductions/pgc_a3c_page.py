@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ from dprl.platform.reports.cell_texts import plain
 from dprl.platform.reports.figures.charts import Axis, Chart, Line
 from dprl.platform.reports.figures.colours import BLACK, BLUE, ORANGE, VERMILION, Look, Shades
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
-from dprl.platform.reproductions import claims, pgc_a3c, robustness, tables
-from dprl.platform.reproductions.engine import PageData, Paper, Ran, Request
+from dprl.platform.reproductions import claims, pgc_a3c, tables
+from dprl.platform.reproductions.engine import PageData, Paper, Request
 from dprl.platform.reproductions.figures import DASHED, DOTTED, SOLID, chart, curve, draw_charts
 from dprl.platform.reproductions.resampling import compared, estimate, mean, median, share
 from dprl.platform.results.layout import SweepLayout
@@ -54,25 +54,21 @@ _BUFFER_LOOKS = {1: (BLUE, Look(SOLID, "", 0.9)), 100: (ORANGE, Look(DASHED, "",
 
 
 class _PGCA3C(Paper):
-    """[OT20], with controls, random search, scores by environment, and our own best settings."""
+    """[OT20], with controls, random search, and our own best settings."""
 
     name, config, runs = "pgc_a3c", pgc_a3c.CONFIG, pgc_a3c.RUNS
     groups, names, units = pgc_a3c.READINGS, pgc_a3c.NAMES, ("trials", "submissions")
     measures = (pgc_a3c.FIRST, pgc_a3c.SUCCESS, pgc_a3c.AREA_UNDER, pgc_a3c.MEAN_SCORE, pgc_a3c.FINAL)
     tables, sentences = pgc_a3c.TABLES, pgc_a3c.SENTENCES
-    further = (robustness.CONFIG,)
 
     key, read = staticmethod(pgc_a3c.key), staticmethod(pgc_a3c.read)
 
-    def extra(self, request: Request, others: Sequence[Ran]) -> dict[str, Any]:
-        """Return the random searches, with the same draws every time, scores by environment, and our own best cells."""
-        (ran,) = others
+    def extra(self, request: Request) -> dict[str, Any]:
+        """Return the random searches, with the same draws every time, and our own best cells."""
         env, runs, streams = CartPoleGravity().build(), request.searches or _SEARCHES, Streams(0, "random search")
         return {
             "greedy": first_successes(env, runs, streams, pgc_a3c.TARGET),
             "exploring": first_successes(env, runs, streams, pgc_a3c.TARGET, exploring=True),
-            "robustness": robustness.scored(ran.cells),
-            "robustness_made": ran.made,
             "best": _best_cells(request.sweep.home.resolve()),
         }
 
@@ -90,7 +86,6 @@ class _PGCA3C(Paper):
             "controls": tables.table(_control_rows(cells)),
             "search": tables.table(_search_rows(found.extra)),
             "scores": tables.table(_score_rows(cells)),
-            **robustness.blocks(found.extra["robustness"], found.extra["robustness_made"]),
             "noise": "; ".join(_noise(cells)) or "none",
             "best": _best_table(found.extra["best"]),
         }
@@ -133,8 +128,7 @@ class _PGCA3C(Paper):
             }
             for name in ("greedy", "exploring")
         }
-        environments = robustness.data(found.extra["robustness"])
-        return {**super().data(found), "robustness": environments, "random_search": searches}
+        return {**super().data(found), "random_search": searches}
 
 
 PAPER = _PGCA3C()

@@ -40,7 +40,6 @@ SIZES = {
     "gymnasium": "horizon",
     "rock_paper_scissors": "horizon",
     "soccer": "n_rows",
-    "pursuit": "n_rows",
     "network_mdp": "n_intermediate",
     "cartpole_gravity": "n_gravities",
     "control": "horizon",

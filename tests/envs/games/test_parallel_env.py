@@ -20,7 +20,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "random_game": {"n_max_actions": 2, "horizon": 4},
     "rock_paper_scissors": {"horizon": 4},
     "soccer": {"n_rows": 2, "n_columns": 3, "horizon": 4},
-    "pursuit": {"n_rows": 2, "n_columns": 3, "horizon": 4},
 }
 UNUSUAL = (
     "Observation numpy array is all zeros",  # the first state before the first step
@@ -192,9 +191,9 @@ def test_the_mean_return_is_the_exact_value(name: str) -> None:
         ),
         (
             make_episodes,
-            "pursuit",
+            "soccer",
             {},
-            r"^environment must be one of .*, got 'pursuit', a two-player .*; use make_game or",
+            r"^environment must be one of .*, got 'soccer', a two-player .*; use make_game or",
         ),
         (make_episodes, "riverswim", {"n_sates": 3}, r"^n_sates must be one of .*; did you mean 'n_states'"),
     ],

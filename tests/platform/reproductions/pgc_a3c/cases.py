@@ -18,8 +18,6 @@ from dprl.platform.reproductions.pgc_a3c import (
     ROWS,
     values_of,
 )
-from dprl.platform.reproductions.robustness import FAMILIES, UNTRAINED
-from dprl.platform.reproductions.robustness import NOISE as NOISE_ONLY
 
 SUBMISSIONS = 90_000
 
@@ -75,21 +73,3 @@ def every_cell(count: int = 100) -> dict[Key, PaperCell]:
             keys += [Key(reading.name, mechanism, epsilon, buffer_size, NOISE) for epsilon in EPSILONS]
             keys.append(Key(reading.name, mechanism, 1.0, 101 - buffer_size))
     return {key: drawn(key, typical(key), count) for key in keys}
-
-
-def environments(count: int = 30, gain: float = 0.0) -> dict[Key, PaperCell]:
-    """Scores by environment of policies and controls; those trained on several score higher by `gain`."""
-    sets = {"CartPole": ("9.8", "9.7, 9.8, 9.9", "1.8, 9.8, 17.8"), "Acrobot": ("1", "0.5, 1, 1.5")}
-    noise = {"CartPole": ("privunit", 5.0), "Acrobot": ("clipped_gaussian", 3.0)}
-    keys = [Key("CartPole", *noise["CartPole"], control=NOISE_ONLY)]
-    for group, trained in sets.items():
-        for mechanism, epsilon in (noise[group], ("none", math.inf)):
-            keys += [Key(group, mechanism, epsilon, control=one) for one in trained]
-        keys.append(Key(group, "none", math.inf, control=UNTRAINED))
-    found = {}
-    for place, key in enumerate(keys):
-        rng = np.random.default_rng(place)
-        several = gain if "," in key.control else 0.0
-        scores = {f"{value:g}": 100.0 + several + rng.normal(0.0, 5.0, count) for value in FAMILIES[key.group].values}
-        found[key] = PaperCell(scores, np.array([3000]), np.zeros((count, 1)), certificate(key.mechanism, key.epsilon))
-    return found
