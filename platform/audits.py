@@ -1,8 +1,7 @@
 """Audit of a cell, through the privatizer that its run would use, and of one mechanism.
 
 A cell's noise is attacked at small probes: a violation that is spread over many numbers is too improbable for sampling,
-but the same noise at H = 1 shows it. Everything else that leaves a user's side is recorded in two worlds (the
-deterministic-channel test).
+but the same noise at H = 1 shows it.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from dprl.privacy import (
     LocalPrivacy,
     LocalStatisticsPrivacy,
     PrivacyConfig,
+    Privatizer,
     ShufflePrivacy,
     ShuffleStatisticsPrivacy,
     StatisticsPrivacyConfig,
@@ -34,7 +34,7 @@ from dprl.privacy import (
 from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.audits.distinguishing_attack import Attack, measure
-from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof, audit_summary, proof_of
+from dprl.privacy.audits.findings import Claim, Finding, Measurement, ProbeProof, audit_summary, proof_of
 from dprl.privacy.audits.mechanisms_audited import mechanism_cases
 from dprl.privacy.audits.message_probes import gradient_messages
 from dprl.privacy.audits.page import AuditCase, Measure, audit_page
@@ -47,8 +47,6 @@ from dprl.privacy.audits.privatizer_probes import (
     statistics_messages,
     statistics_prefixes,
 )
-from dprl.privacy.audits.recorder import AnyPrivatizer, Message, measure_channels, noisy_channels, recorded_run
-from dprl.privacy.audits.white_box import recomputed_epsilon
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.mechanisms.shuffled import ShuffledReports
@@ -64,13 +62,12 @@ COUNT_PROBES = ((1, 3), (2, 5))
 """(H, K) of the probes of counts."""
 STATISTICS_PROBES = ((2, 2, 1), (3, 4, 2))
 """(H, D, n) of the probes of statistics."""
-_CHECK_TOLERANCE = 1e-4
 _LONG = 1000.0
 """Length of features in the attack on unclipped messages, in units of the bound."""
 _MOST_SUBMISSIONS = 16
 """Maximum of one agent's submissions in one attack."""
 _USERS = 3
-"""Users in the test of channels."""
+"""Users of a probe, where their number is free."""
 _WINDOWS = 5
 """Windows of gradients in an attack on a counter."""
 
@@ -90,7 +87,7 @@ class _AuditedCell(NamedTuple):
         return cls(experiment, made, claim_of(made), made.planned_ledger(), seed)
 
 
-def claim_of(privatizer: AnyPrivatizer) -> Claim:
+def claim_of(privatizer: Privatizer[Any]) -> Claim:
     """Return the claim of a cell, with an infinite epsilon if nothing is claimed."""
     claimed = privatizer.request.claimed
     if claimed is None:
@@ -99,14 +96,13 @@ def claim_of(privatizer: AnyPrivatizer) -> Claim:
 
 
 def audit_experiment(experiment: Experiment, runs: int = DEFAULT_RUNS, seed: int = 0) -> list[Finding]:
-    """Return the findings on one cell: attacks on its noise and the deterministic-channel test.
+    """Return the findings on one cell: attacks on its noise, or the proof alone if there is no noise or no probe.
 
     All measured bounds hold together with 95 % confidence. Raises ValueError if the settings do not fit together.
     """
     cell = _AuditedCell.of(experiment, seed)
-    channels = _case(cell, "channels", partial(_channels, cell), runs=1)
     attacks = _ATTACKS[experiment.algorithm.releases](cell, runs)
-    return [*audit_page(attacks, seed, ALPHA), channels.audit(Attack(seed=seed))]
+    return audit_page(attacks or [_case(cell, "noise", None, runs)], seed, ALPHA)
 
 
 def attached_audit(experiment: Experiment) -> dict[str, Any]:
@@ -124,7 +120,7 @@ def audit_mechanism(name: str, runs: int | None = None, seed: int = 0) -> list[F
 
 def last_bits(experiment: Experiment) -> str | None:
     """Return a remark on the float64 noise of a cell; None if noise is not idealised."""
-    made: AnyPrivatizer = cast(Any, experiment.privatizer())
+    made: Any = experiment.privatizer()
     if isinstance(made.query, CountQuery):
         noise = made.query.noise.on_either_side
         if noise is None or noise.arithmetic != IDEALISED:
@@ -137,20 +133,11 @@ def last_bits(experiment: Experiment) -> str | None:
     return "the proof is for real numbers, and messages are float64; nothing is measured of their last bits"
 
 
-def _case(cell: _AuditedCell, name: str, attack: Measure, runs: int) -> AuditCase:
+def _case(cell: _AuditedCell, name: str, attack: Measure | None, runs: int) -> AuditCase:
     """Return an attack on the cell's claim."""
-    return AuditCase(name, _subject(cell), cell.claim, partial(_proof, cell), attack, runs)
-
-
-def _proof(cell: _AuditedCell) -> NoiseProof:
-    """Return the guarantee of the cell's whole ledger, or that of its noise objects if it is larger."""
-    ledger, claim = cell.ledger, cell.claim
-    proof = proof_of(ledger.curve, claim, exact=ledger.attained, raw=ledger.has_raw_release)
-    if isinstance(cell.privatizer.query, CountQuery):
-        recomputed = recomputed_epsilon(cell.privatizer, claim.delta)
-        if recomputed > ledger.epsilon(claim.delta) * (1.0 + _CHECK_TOLERANCE):
-            return NoiseProof(max(recomputed, proof.pure_epsilon), "exact", recomputed, 1.0)
-    return proof
+    ledger = cell.ledger
+    prove = partial(proof_of, ledger.curve, cell.claim, exact=ledger.attained, raw=ledger.has_raw_release)
+    return AuditCase(name, _subject(cell), cell.claim, prove, attack, runs)
 
 
 def _subject(cell: _AuditedCell) -> str:
@@ -304,7 +291,7 @@ def _attack_statistics(cell: _AuditedCell, sizes: tuple[int, int, int], reach: f
     probe = statistics_messages(
         made.query, f"H={h}, D={d}, {agents} a stage, those that change most{long}{_before(cell)}", reach
     )
-    # Corrections without noise are not attacked here, but covered by the test of channels.
+    # Corrections without noise are not attacked: the proof counts them as raw.
     noisy = [release.curve() for release in made.planned_ledger().spec.releases if release.mechanism is not None]
     return measure(probe, claim, ProbeProof.of(compose(noisy), claim), attack)
 
@@ -320,23 +307,6 @@ def _attack_bit(cell: _AuditedCell, attack: Attack) -> Measurement:
     if isinstance(release.mechanism, ShuffledReports):
         claim, curve = _before_shuffling(release.mechanism.report_curve(release.sensitivity))
     return measure(bit_messages(made), claim, ProbeProof.of(curve, claim), attack)
-
-
-def _channels(cell: _AuditedCell, attack: Attack) -> Measurement:
-    """Return the deterministic-channel test; only messages with noise in the ledger may differ."""
-    proved, unit = cell.ledger.curve, counted(_USERS, "user")
-    if cell.experiment.algorithm.releases == "counts":
-        horizon, episodes = COUNT_PROBES[-1]
-        unit = f"H={horizon} K={episodes}"
-        proved = count_privatizer(cell.experiment, horizon, episodes).planned_ledger().curve
-    elif cell.experiment.algorithm.releases == "gradients":
-        unit = counted(_USERS, "submission")
-
-    def record(world: int) -> list[Message]:
-        return recorded_run(_seeded(cell, attack.seed), world, cell.experiment.algorithm.name)
-
-    noisy = noisy_channels(_seeded(cell, attack.seed))
-    return measure_channels(record, cell.claim, ProbeProof.of(proved, cell.claim), unit, noisy)
 
 
 def _seeded(cell: _AuditedCell, seed: int, windows: int = 1) -> Any:  # noqa: ANN401 - any privatizer

@@ -28,7 +28,11 @@ def block(label: str, findings: Sequence[Finding], last_bits: str | None = None)
     """
     first = findings[0]
     facts = [("noise", first.subject), ("claimed", _claimed(first)), ("proved", _proved(first))]
-    facts += [(_kind(each), _measured(each, each.measurement)) for each in findings if each.measurement is not None]
+    facts += [
+        (_LAST_BITS if _is_of_last_bits(each) else "measured", _measured(each, each.measurement))
+        for each in findings
+        if each.measurement is not None
+    ]
     facts += [(_LAST_BITS, last_bits)] if last_bits else []
     return text_of(Facts("\n".join(_unbroken(f"{label}: {_headline(findings)}")), facts))
 
@@ -75,6 +79,9 @@ def _headline(findings: Sequence[Finding]) -> str:
     claim = findings[0].claim
     if math.isinf(claim.epsilon):
         return "NO PRIVACY: nothing is claimed, and what leaves shows the user's data"
+    if all(finding.measurement is None for finding in findings):
+        fails = ", and the proof fails" if findings[0].violated else ""
+        return f"NOT SAMPLED: claimed {_pair(claim)}{fails}"
     wrong = [finding for finding in findings if finding.contradicts_proof]
     refuted = [finding for finding in findings if finding.verdict == "refuted"]
     told = f"claimed {_pair(claim)}"
@@ -98,8 +105,7 @@ def _headline(findings: Sequence[Finding]) -> str:
 
 def _is_of_last_bits(finding: Finding) -> bool:
     """Return whether the finding is about float64 noise while its claim is about real numbers."""
-    sampled = finding.measurement is not None and finding.measurement.method != "same seeds"
-    return sampled and math.isinf(finding.claim.epsilon)
+    return finding.measurement is not None and math.isinf(finding.claim.epsilon)
 
 
 def _limit(measured: Measurement) -> str:
@@ -145,15 +151,7 @@ _WORDS = {
 }
 
 
-def _kind(finding: Finding) -> str:
-    if finding.measurement is not None and finding.measurement.method == "same seeds":
-        return "channels"
-    return _LAST_BITS if _is_of_last_bits(finding) else "measured"
-
-
 def _measured(finding: Finding, measured: Measurement) -> str:
-    if measured.method == "same seeds":
-        return f"same seeds, another user, {measured.probe}"
     sure = f"{_bound(measured)}{_limit(measured)} with {100 * measured.confidence:g} % confidence"
     at = f"{sure}; {measured.method}, {measured.runs:,} runs each, {measured.probe}"
     if math.isinf(finding.claim.epsilon):

@@ -7,12 +7,13 @@ agents of d = 2 features and n = 10 of 5. A neighbour changes a whole message; s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dprl.platform.reproductions.refuted_formulas import (
     PrintedBoundedLaplace,
@@ -28,7 +29,6 @@ from dprl.privacy.audits.distinguishing_attack import Attack, measure
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, NoiseProof, ProbeProof, proof_of
 from dprl.privacy.audits.message_probes import clipped_gradients, noisy_cells, privunit_gradients, sign_gradients
 from dprl.privacy.audits.page import AuditCase, Measure, NumberCheck
-from dprl.privacy.audits.recorder import Message, measure_channels
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
@@ -92,20 +92,24 @@ def gradient_claims() -> list[AuditCase]:
             "raw score",
             nothing,
             # One device balances the pole to the end of the episode, the other does not.
-            lambda world: [Message.of("score", raw_score((12, 200)[world]))],
+            "score",
+            lambda world: raw_score((12, 200)[world]),
             "not private, says the paper; its loop uses it",
         ),
     ]
 
 
-def _raw(name: str, printed: str, claim: Claim, record: Callable[[int], Sequence[Message]], note: str) -> AuditCase:
-    """Return the claim on a message without noise: its bytes in two worlds are compared."""
+def _raw(name: str, printed: str, claim: Claim, channel: str, sent: Callable[[int], ArrayLike], note: str) -> AuditCase:
+    """Return the claim on a message without noise, which differs between two worlds with certainty."""
 
-    def played(_: Attack) -> Measurement:
-        return measure_channels(record, claim, NOTHING_PROVED, printed)
+    def compared(_: Attack) -> Measurement:
+        differ = not np.array_equal(sent(0), sent(1))
+        told = f"{printed}: {channel}: {'not ' * differ}the same"
+        bounds = (math.inf, 1.0) if differ else (0.0, 0.0)
+        return Measurement("same seeds", told, claim, NOTHING_PROVED, *bounds, confidence=1.0, runs=1)
 
     everything = partial(NoiseProof, math.inf, None, math.inf, 1.0, raw=True)
-    return AuditCase(name, printed, claim, everything, played, runs=1, note=note)
+    return AuditCase(name, printed, claim, everything, compared, runs=1, note=note)
 
 
 def gram_claims() -> list[AuditCase]:
@@ -114,9 +118,16 @@ def gram_claims() -> list[AuditCase]:
     flat = gram_noise(GramUniform.name, 2, 2)
     normal = cast(GramGaussian, gram_noise(GramGaussian.name, 2, 2))
     # In each world the user visits another one of two states.
-    weights = partial(_weights, np.eye(2))
+    states, claim = np.eye(2), Claim(1.0, source="[TH23]")
     return [
-        _raw("M0", "w + gamma (r - rbar) psi", Claim(1.0, source="[TH23]"), weights, "passed on without noise"),
+        _raw(
+            "M0",
+            "w + gamma (r - rbar) psi",
+            claim,
+            "weights",
+            lambda world: raw_weights(np.zeros(2), 1.0, states[world], 0.1),
+            "passed on without noise",
+        ),
         AuditCase(
             "M1",
             "Gaussian, n=2 d=2",
@@ -188,10 +199,6 @@ def _bounded_claims(pure: Claim) -> list[AuditCase]:
             note="inverts a distribution function that is wrong for x < 0: one-sided, whatever B is",
         ),
     ]
-
-
-def _weights(states: np.ndarray, world: int) -> Sequence[Message]:
-    return [Message.of("weights", raw_weights(np.zeros(2), 1.0, states[world], 0.1))]
 
 
 def changed_numbers(release: GramRelease) -> Float64Array:

@@ -17,7 +17,7 @@ _VARIANCE_RUNS = 1_000_000
 _ORDER = ("C", "L", "A", "M", "F")
 OTHER_READINGS = {"C1'": "C1", "C2'": "C2", "L2'": "L2", "A2 k=1": "A2"}
 """Rows that are another reading of another row's printed claim."""
-REPEATS = {"L1 run": "L1", "M2 n=10": "M2", "M4 B=5b": "M4"}
+REPEATS = {"M2 n=10": "M2", "M4 B=5b": "M4"}
 """Rows that audit another row's claim again, with another attack or at another instance."""
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import scipy
-
-_LARGEST_EPSILON = 50.0
 
 
 def clopper_pearson_lower(successes: int, runs: int, alpha: float) -> float:
@@ -48,35 +45,3 @@ def largest_epsilon_bound(runs: int, alpha: float, delta: float) -> float:
     """
     likely, unlikely = clopper_pearson_lower(runs, runs, alpha), clopper_pearson_upper(0, runs, alpha)
     return epsilon_lower_bound(likely, unlikely, delta)
-
-
-def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float = 0.0) -> float:
-    """Return a bound on the probability of at least `correct` right guesses under an (epsilon, delta)-DP mechanism.
-
-    Every canary's coin was tossed independently; the auditor guesses those it is most confident of, in one run.
-
-    Paper: Steinke, Nasr, Jagielski 2023, Theorem 5.2.
-    """
-    if correct <= 0:
-        return 1.0
-    right = 1.0 / (1.0 + math.exp(-epsilon))
-    by_chance = float(scipy.stats.binom.sf(correct - 1, guesses, right))
-    if delta <= 0.0:
-        return by_chance
-    i = np.arange(1, correct + 1)
-    below = np.cumsum(scipy.stats.binom.pmf(correct - i, guesses, right))
-    return min(1.0, by_chance + 2.0 * canaries * delta * float(np.max(below / i)))
-
-
-def one_run_epsilon(canaries: int, guesses: int, correct: int, alpha: float, delta: float = 0.0) -> float:
-    """Return the largest epsilon with a p-value of at most alpha: a lower bound with confidence 1 - alpha."""
-
-    def excess(epsilon: float) -> float:
-        return one_run_p_value(canaries, guesses, correct, epsilon, delta) - alpha
-
-    if excess(0.0) > 0.0:
-        return 0.0
-    if excess(_LARGEST_EPSILON) <= 0.0:
-        return _LARGEST_EPSILON
-    root = float(scipy.optimize.brentq(excess, 0.0, _LARGEST_EPSILON, xtol=1e-9))
-    return max(0.0, root - 1e-9)

@@ -2,7 +2,7 @@
 
 A probe draws releases in both worlds and scores them; a larger score makes world 1 more likely. The two-world method
 chooses a threshold on some runs; the frequencies with which fresh runs of both worlds reach it bound epsilon and delta
-from below. In the one-run method every user of a local protocol is a canary, and the auditor guesses their coins.
+from below.
 """
 
 from __future__ import annotations
@@ -19,19 +19,16 @@ from dprl.privacy.audits.bounds import (
     delta_lower_bound,
     epsilon_lower_bound,
     largest_epsilon_bound,
-    one_run_epsilon,
 )
 from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
 from dprl.privacy.base import Float64Array
-from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.randomness.streams import Streams
 
 Key = npt.NDArray[np.uint64]
 
-_TWO_WORLDS, _ONE_RUN = "two worlds", "one run"
+_TWO_WORLDS = "two worlds"
 _CHUNK = 1 << 16
 _THRESHOLDS = 400
-_GUESSED_SHARE = 8
 _ALPHA = 0.05
 # A plateau of the likelihood ratio is one value in real arithmetic. In float64 its last bits distinguish the worlds,
 # which is a separate finding (message_probes.floating_point_event), and not one about the scale.
@@ -125,42 +122,3 @@ def _best_threshold(scores_1: Float64Array, scores_0: Float64Array, claim: Claim
         if bound > best:
             best, chosen = bound, float(threshold)
     return chosen
-
-
-def measure_one_run(probe: Probe, claim: Claim, proved: ProbeProof, attack: Attack) -> Measurement:
-    """Return a lower bound on epsilon from one run with `attack.runs` users, each in a world drawn by a coin.
-
-    The auditor guesses the eighth of the users with the clearest messages. The probe's scores must be log likelihood
-    ratios (0 is undecided). The bound holds with probability 1 - alpha; there is no bound on delta.
-
-    Paper: Steinke, Nasr, Jagielski 2023, Theorem 5.2.
-    """
-    users = attack.runs
-    coins, scores = _play(probe, users, attack.seed)
-    guesses = max(1, users // _GUESSED_SHARE)
-    confident = np.argsort(-np.abs(scores), kind="stable")[:guesses]
-    correct = int(((scores[confident] > 0.0) == coins[confident]).sum())
-    return Measurement(
-        method=_ONE_RUN,
-        probe=f"{probe.description}, {correct} of {guesses} guesses right",
-        claim=claim,
-        proved=proved,
-        epsilon_lb=one_run_epsilon(users, guesses, correct, attack.alpha, claim.delta),
-        delta_lb=0.0,
-        confidence=1.0 - attack.alpha,
-        runs=users,
-        largest_epsilon_lb=one_run_epsilon(users, guesses, guesses, attack.alpha, claim.delta),
-    )
-
-
-def _play(probe: Probe, users: int, seed: int) -> tuple[np.ndarray, Float64Array]:
-    """Return every user's coin, bool[users], and the score of their report, float64[users]."""
-    uniforms = np.empty(users)
-    fill_uniform(uniforms, Streams(seed, f"audit|coins|{probe.description}").key("env"), np.uint64(0))
-    coins = uniforms < 0.5
-    scores = np.empty(users)
-    for world in (0, 1):
-        here = coins == bool(world)
-        key = Streams(seed, f"audit|{probe.description}|one run|{world}").key("user_noise")
-        scores[here] = probe.scores(world, int(here.sum()), key)
-    return coins, np.round(scores, _DIGITS)

@@ -69,7 +69,7 @@ class Measurement:
     """Lower bound by running the sampler at a probe: a configuration with a loss that sampling can show.
 
     Args:
-        method: 'two worlds', 'one run' or 'same seeds'.
+        method: 'two worlds', or 'same seeds' for a message without noise.
         probe: the configuration.
         claim: restricted to the probe.
         proved: the guarantee there.
@@ -205,12 +205,12 @@ def proof_of(curve: PrivacyCurve, claim: Claim, exact: bool, raw: bool = False) 
 def audit_summary(findings: Iterable[Finding]) -> dict[str, Any]:
     """Return the field `audit` of a run's certificate: the strongest measurement, and the verdict.
 
-    Raises ValueError if nothing was measured.
+    The verdict is 'not sampled' if nothing was measured.
     """
     kept = list(findings)
     measured = [finding.measurement for finding in kept if finding.measurement is not None]
     if not measured:
-        raise ValueError("findings must have at least one measurement, got none; run an attack first")
+        return {"verdict": "not sampled", "note": "there is no noise, or no attack on it"}
     telling = max(measured, key=lambda one: one.epsilon_lb - min(one.claim.epsilon, _FINITE))
     return {
         "method": telling.method,

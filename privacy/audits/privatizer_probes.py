@@ -42,7 +42,6 @@ _BATCH = 2048
 _KEY_WORDS = 4
 # Cells per step: families with more than the first are shrunk, those without marginals to the second.
 _MOST_CELLS, _FEW_CELLS = 32, 4
-_FRACTIONS = (0.25, 0.75)
 # Any constant, because the stream of keys must not be that of noise.
 _OTHER_STREAM = np.uint64(0x9E3779B97F4A7C15)
 _Inputs = tuple[Float64Array, Float64Array, Float64Array]
@@ -69,20 +68,17 @@ def _shrunk(family: CountFamily, families: CountFamilies) -> int:
     return math.lcm(*(_shrunk(one, families) for one in marginals)) * (2 if larger else 1)
 
 
-def canary(families: CountFamilies, world: int, fractions: bool = False) -> UserRecord:
+def canary(families: CountFamilies, world: int) -> UserRecord:
     """Return the first user's record in world 0 or 1; the two records share no cell in any family and step.
 
     With limited visits, each world visits as many cells as are counted, from opposite ends.
-
-    fractions: let the worlds' values in [0, 1] differ as well, in their fractions; otherwise all are 1.
     """
     width = np.array([family.width for family in families.families], dtype=np.int64)
     shape = (families.n_steps, width.shape[0])
     most = families.visits_per_user if isinstance(families, PooledFamilies) else 0
     passed = np.minimum(np.arange(families.n_steps) // most, width.min() - 1) if most else np.zeros(families.n_steps)
     index = np.broadcast_to(passed[:, None] if world else width - 1 - passed[:, None], shape).astype(np.int64)
-    valued = np.array([fractions and not family.indicator for family in families.families])
-    return UserRecord(index.copy(), np.broadcast_to(np.where(valued, _FRACTIONS[world], 1.0), shape).copy())
+    return UserRecord(index.copy(), np.ones(shape))
 
 
 def filler_user(families: CountFamilies) -> UserRecord:

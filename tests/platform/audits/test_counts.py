@@ -11,17 +11,14 @@ from typing import Any
 
 import pytest
 
-from dprl.platform import audits
 from dprl.platform.audits import COUNT_PROBES, audit_experiment, audit_mechanism, count_privatizer
 from dprl.platform.command_line import main
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.reports.audits import block, papers_text
+from dprl.platform.reports.audits import papers_text
 from dprl.platform.reproductions.privacy_claims import OTHER_READINGS, REPEATS, paper_claims
-from dprl.privacy import CountEncoding, UserMessage
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof, audit_summary
 from dprl.privacy.audits.page import ClaimsPage, NumberCheck
-from dprl.privacy.trust_models import counts as trust_models
 
 RUNS = "3000"
 CONFIG = """
@@ -58,7 +55,6 @@ def test_a_certified_cell_is_not_refuted(config: str, capsys: pytest.CaptureFixt
     assert "NOT REFUTED: claimed 4" in out
     assert "proved      pure epsilon 4 (exact)" in out
     assert "97.5 % confidence" in out
-    assert "only noisy releases differ" in out
     assert "last bits   those of float64 noise can reveal counts: see dprl audit laplace; arithmetic: exact has" in out
     assert max(map(len, out.splitlines())) <= 120
 
@@ -116,7 +112,7 @@ def test_no_privacy_claims_nothing(config: str, capsys: pytest.CaptureFixture[st
     code, out, _ = run(capsys, config, "--set", "privacy={model: none}")
     assert code == 0
     assert "NO PRIVACY" in out
-    assert "released counts, report: not the same" in out
+    assert "measured" not in out
 
 
 def test_json_of_a_config(config: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,8 +120,9 @@ def test_json_of_a_config(config: str, capsys: pytest.CaptureFixture[str]) -> No
     code, out, _ = run(capsys, config, "--json", "--runs", RUNS, "--set", privacy)
     data = json.loads(out)
     assert code == 0
-    assert [len(one["findings"]) for one in data] == [1, 3]
+    assert [len(one["findings"]) for one in data] == [1, 2]
     assert data[0]["findings"][0]["claim"]["epsilon"] == "inf"
+    assert data[0]["summary"]["verdict"] == "not sampled"
     assert data[1]["summary"]["verdict"] == "not refuted"
     assert data[1]["parameters"]["privacy.epsilon"] == 1.0
     assert data[0]["last_bits"] is None
@@ -189,35 +186,7 @@ def test_the_summary_fits_a_certificate(config: str) -> None:
 def test_either_arithmetic_is_audited(config: str, arithmetic: str) -> None:
     noise = f"noise={{arithmetic: {arithmetic}, entropy: os}}"
     findings = audit_experiment(cell(config, noise), runs=1000)
-    assert [one.verdict for one in findings] == ["not refuted"] * 3
-
-
-def test_a_planted_leak_is_found_by_the_channel_test(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The leak is a log text that names the user's cell, beside noisy numbers."""
-    monkeypatch.setattr(UserMessage, "__repr__", lambda report: f"Report(cell {report.values.argmax()})")
-    findings = audit_experiment(cell(config, "privacy.epsilon=200"), runs=1000)
-    assert [one.name for one in findings if one.verdict == "refuted"] == ["channels"]
-    assert findings[-1].measurement is not None
-    assert "texts: not the same" in findings[-1].measurement.probe
-
-
-@pytest.mark.parametrize("model", ["ldp", "jdp"])
-def test_fractions_under_whole_number_noise_are_found_by_the_channel_test(
-    config: str, monkeypatch: pytest.MonkeyPatch, model: str
-) -> None:
-    """Rewards that are sent without tossing coins; a privatizer would refuse them."""
-    changes = (f"privacy.model={model}", "privacy.mechanism=discrete_laplace")
-    sound = audit_experiment(cell(config, *changes), runs=1000)
-    assert [one.verdict for one in sound] == ["not refuted"] * 3
-    monkeypatch.setattr(trust_models, "CountEncoding", lambda families, kind, **_: CountEncoding(families, kind))
-    monkeypatch.setattr(CountEncoding, "integral", True)
-    findings = audit_experiment(cell(config, *changes), runs=1000)
-    leak = findings[-1]
-    assert (leak.verdict, leak.contradicts_proof) == ("refuted", True)
-    assert leak.measurement is not None
-    assert leak.measurement.epsilon_lb == math.inf
-    assert "fractions: not the same" in leak.measurement.probe
-    assert "the proof is wrong, too" in block("cell", findings)
+    assert [one.verdict for one in findings] == ["not refuted"] * 2
 
 
 def test_a_proof_below_what_is_measured_is_a_violation(
@@ -261,14 +230,6 @@ def test_the_probe_has_the_noise_of_the_cell(privacy: str, chosen: str, config: 
         assert " ".join(names) == chosen
 
 
-def test_a_ledger_that_lies_is_caught_by_the_white_box(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audits, "recomputed_epsilon", lambda *_: 8.0)
-    findings = audit_experiment(cell(config), runs=1000)
-    assert findings[0].white_box == "fails"
-    assert findings[0].proof.epsilon == 8.0
-    assert "but the proof fails" in block("cell", findings)
-
-
 def _finding(name: str, source: str, measured: float) -> Finding:
     claim = Claim(1.0, source=source)
     measurement = Measurement("two worlds", "probe", claim, ProbeProof(2.0, 0.02), measured, 0.0, 0.999, 1000)
@@ -306,14 +267,14 @@ def test_the_papers_table_with_what_is_printed() -> None:
         found.append(Finding(entry.name, entry.subject, entry.claim, entry.prove(), one, entry.note))
     text = papers_text(ClaimsPage(tuple(found), (), (), 0.05, OTHER_READINGS, REPEATS), 3.2)
     assert max(map(len, text.splitlines())) <= 120
-    row = {line.split()[0]: re.split(r"  +", line) for line in text.splitlines()[6:28] if line.split()}
+    row = {line.split()[0]: re.split(r"  +", line) for line in text.splitlines()[6:27] if line.split()}
     assert row["A4"][3:] == ["-", "inf", "(inf, 1)", "unbounded", "inf", "leaks"]
     assert row["M0"][3:] == ["1", "inf", "(inf, 1)", "unbounded", "inf", "refuted"]
     assert row["M3"][-2:] == ["delta 0.00596", "refuted"]
     assert "measured*" in text
     assert "* at a small instance of the same code, listed below" in text
-    assert "22 rows: 21 refuted by sampling, 0 more by proof, 0 stand, A4 claims nothing." in text
-    rest = "13 (other readings: C1', C2', L2', A2 k=1; repeats: L1 run, M2 n=10, M4 B=5b; of no paper: F)."
+    assert "21 rows: 20 refuted by sampling, 0 more by proof, 0 stand, A4 claims nothing." in text
+    rest = "13 (other readings: C1', C2', L2', A2 k=1; repeats: M2 n=10, M4 B=5b; of no paper: F)."
     assert f"Distinct claims of the papers: {rest}" in " ".join(text.split())
 
 

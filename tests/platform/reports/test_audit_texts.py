@@ -18,11 +18,10 @@ def told(
     bounds: tuple[float, float] = (0.5, 0.0),
     proved: tuple[float, float] = (1.0, 0.0),
     proof: NoiseProof = HOLDS,
-    method: str = "two worlds",
     largest: float = math.inf,
 ) -> list[str]:
     """The lines on one finding. bounds: those measured, of epsilon and delta. proved: at the probe."""
-    measured = Measurement(method, "one count", claim, ProbeProof(*proved), *bounds, 0.95, 3000, largest)
+    measured = Measurement("two worlds", "one count", claim, ProbeProof(*proved), *bounds, 0.95, 3000, largest)
     return block("cell", [Finding("one", "laplace noise", claim, proof, measured)]).splitlines()
 
 
@@ -95,7 +94,6 @@ def test_a_measurement_is_told_with_its_confidence_runs_and_limit() -> None:
     )
     for bound, limited in ((0.99, True), (0.97, False)):
         assert (" (the most that 3,000 runs can show)" in told(bounds=(bound, 0.0), largest=1.0)[0]) == limited
-    assert told(method="same seeds")[-1] == "  channels    same seeds, another user, one count"
 
 
 @pytest.mark.parametrize(("failing", "named"), [("abcde", "a; b; c; d; e"), ("abcdef", "a; b; c; d; e; 1 other")])

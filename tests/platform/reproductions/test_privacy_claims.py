@@ -24,7 +24,7 @@ from dprl.privacy.audits.findings import Finding, ProbeProof
 from dprl.privacy.audits.page import ClaimsPage
 from dprl.privacy.queries.printed import PRINTED
 
-REFUTED = {"C1", "C2", "C2'", "L1", "L1 run", "L2", "L2'", "A2 k=1", "M0", "M3", "M4", "M4 B=5b", "M4'", "F"}
+REFUTED = {"C1", "C2", "C2'", "L1", "L2", "L2'", "A2 k=1", "M0", "M3", "M4", "M4 B=5b", "M4'", "F"}
 STAND = {"C1'", "A1", "A2", "A3", "M1", "M2"}
 FAILS_BY_PROOF_ALONE = {"M2 n=10"}
 CLAIMS_NOTHING = {"A4"}
@@ -61,7 +61,6 @@ AT_THE_PROBE = {
     "C2": 3 * 2 / (3 * math.log(3)),
     "C2'": 3 * 5 * math.log(1000),
     "L1": 2.0,
-    "L1 run": 2.0,
     "L2": 2.0,
     "L2'": 3 * 5,
 }

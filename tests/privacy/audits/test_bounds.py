@@ -14,8 +14,6 @@ from dprl.privacy.audits.bounds import (
     delta_lower_bound,
     epsilon_lower_bound,
     largest_epsilon_bound,
-    one_run_epsilon,
-    one_run_p_value,
 )
 
 
@@ -59,35 +57,3 @@ def test_the_largest_bound_is_that_of_worlds_without_a_common_output() -> None:
     assert largest_epsilon_bound(50_000, 0.0125, 0.0) == pytest.approx(math.log(50_000 / -math.log(0.0125)), abs=2e-4)
     assert largest_epsilon_bound(50_000, 0.0125, 0.5) == pytest.approx(math.log((likely - 0.5) / (1 - likely)))
     assert largest_epsilon_bound(1, 0.01, 0.0) == 0.0
-
-
-def test_one_run_p_value_is_the_binomial_tail_without_delta() -> None:
-    right = math.e / (1 + math.e)
-    assert one_run_p_value(100, 20, 18, 1.0) == pytest.approx(binom.sf(17, 20, right))
-    assert one_run_p_value(100, 20, 0, 1.0) == 1.0
-
-
-def test_one_run_p_value_with_delta() -> None:
-    right = 0.5
-    below = np.cumsum([binom.pmf(9 - i, 10, right) for i in range(1, 10)])
-    expected = binom.sf(8, 10, right) + 2 * 10 * 1e-3 * max(below / np.arange(1, 10))
-    assert one_run_p_value(10, 10, 9, 0.0, 1e-3) == pytest.approx(expected)
-    assert one_run_p_value(10, 10, 9, 0.0, 0.9) == 1.0
-
-
-def test_one_run_epsilon_inverts_the_p_value() -> None:
-    bound = one_run_epsilon(1000, 120, 107, 0.05)
-    assert bound == pytest.approx(1.61, abs=0.01)
-    assert one_run_p_value(1000, 120, 107, bound) <= 0.05
-    assert one_run_p_value(1000, 120, 107, bound + 1e-3) > 0.05
-    assert one_run_epsilon(1000, 120, 60, 0.05) == 0.0
-
-
-def test_one_run_keeps_its_level_for_randomized_response() -> None:
-    """m randomized responses at epsilon: the guesses are right with e^eps/(1+e^eps), the worst that is allowed."""
-    guesses, epsilon, alpha = 60, 1.0, 0.05
-    counts = np.arange(guesses + 1)
-    mass = binom.pmf(counts, guesses, 1 / (1 + math.exp(-epsilon)))
-    bounds = np.array([one_run_epsilon(guesses, guesses, int(k), alpha) for k in counts])
-    false_alarms = mass[bounds > epsilon].sum()
-    assert 0.2 * alpha < false_alarms <= alpha

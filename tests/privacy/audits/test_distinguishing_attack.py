@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dprl.privacy.audits.bounds import one_run_epsilon
-from dprl.privacy.audits.distinguishing_attack import Attack, Probe, draw, measure, measure_one_run
+from dprl.privacy.audits.distinguishing_attack import Attack, Probe, draw, measure
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, ProbeProof
 from dprl.privacy.audits.message_probes import changed_cells, floating_point_event, noisy_cells
 from dprl.privacy.audits.prefix_probes import counter_prefixes
@@ -99,21 +98,6 @@ def test_bounds_exceed_the_proof_no_more_often_than_stated(name: str) -> None:
     assert sum(bound > 1.0 for bound in bounds) <= binom.ppf(1 - 1e-4, SEEDS, alpha)
     # The attack is not vacuous.
     assert max(bounds) > 0.5
-
-
-def test_one_run_bounds_exceed_the_proof_no_more_often_than_stated() -> None:
-    """False alarm of this test: below 1e-4 if the confidence is as stated (binomial over 200 seeds)."""
-    alpha, probe = 0.05, laplace_probe(1, 1.0)
-    bounds = [measure_one_run(probe, Claim(1.0), EXACT, Attack(400, seed, alpha)).epsilon_lb for seed in range(SEEDS)]
-    assert sum(bound > 1.0 for bound in bounds) <= binom.ppf(1 - 1e-4, SEEDS, alpha)
-    assert max(bounds) > 0.5
-
-
-def test_one_run_refutes_half_the_noise() -> None:
-    measured = measure_one_run(laplace_probe(4, 2.0), Claim(1.0), ProbeProof(2.0, 1.0), Attack(4000, 1, 0.001))
-    assert measured.refutes
-    assert 1.0 < measured.epsilon_lb < 2.0
-    assert measured.largest_epsilon_lb == one_run_epsilon(4000, 500, 500, 0.001, 0.0)
 
 
 def test_the_floating_point_event_tells_a_count_from_float64_noise() -> None:

@@ -168,6 +168,5 @@ def test_the_summary_keeps_the_most_telling_audit() -> None:
     json.dumps(summary, allow_nan=False)
 
 
-def test_a_summary_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^findings must have"):
-        audit_summary([])
+def test_a_summary_of_nothing_samples_nothing() -> None:
+    assert audit_summary([])["verdict"] == "not sampled"

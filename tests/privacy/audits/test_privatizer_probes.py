@@ -26,10 +26,8 @@ from dprl.privacy.audits.privatizer_probes import (
     probe_families,
     sent_row,
 )
-from dprl.privacy.audits.recorder import fractional_parts
 from dprl.privacy.channel import MESSAGES, SENT
 from dprl.privacy.counters import COUNTERS
-from tests.privacy.sending import sent
 
 RUNS, ALPHA = 20_000, 1e-4
 
@@ -151,28 +149,6 @@ def test_a_probe_has_the_families_of_the_run_in_small() -> None:
 
 def test_narrow_families_stay_as_they_are() -> None:
     assert probe_families(families(5), 1) == families(1)
-
-
-def test_fractional_parts_are_what_noise_on_whole_numbers_leaves() -> None:
-    settings: dict[PrivacyConfig, tuple[float, ...] | None] = {
-        LocalPrivacy(1.0, families="separate"): None,
-        LocalPrivacy(1.0, families="separate", mechanism="discrete_laplace"): (0.0,),
-        LocalPrivacy(1.0, **SPLIT): (0.0,),  # type: ignore[arg-type]
-        CentralPrivacy(1.0, families="separate", counter="binary_tree", mechanism="discrete_laplace"): (0.0,),
-        CentralPrivacy(1.0, families="separate", counter="binary_tree"): None,
-    }
-    for config, expected in settings.items():
-        privatizer = build(config)
-        sent(privatizer, canary(privatizer.query.families, 1, fractions=True), 1)
-        parts = fractional_parts(privatizer)
-        assert (None if parts is None else tuple(np.unique(parts))) == expected
-
-
-def test_canaries_differ_in_fractions_where_there_are_values() -> None:
-    one, zero = (canary(families(2), world, fractions=True).value for world in (1, 0))
-    assert (one[:, :2] == 1.0).all()
-    assert (zero[:, :2] == 1.0).all()
-    assert set(np.unique((one - zero)[:, 2])) == {0.5}
 
 
 @pytest.mark.parametrize(

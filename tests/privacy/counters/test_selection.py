@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from dprl.privacy.audits.white_box import of_laplace_losses
 from dprl.privacy.counters import COUNTERS, BinaryTree, KaryTree
 from dprl.privacy.counters.selection import CounterRequirements, calibrate, check_memory, choose, counter_class
 from dprl.privacy.mechanisms import laws_for
 from dprl.privacy.mechanisms.base import IDEALISED, INTEGER, NODE, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
+from tests.privacy.laplace_losses import of_laplace_losses
 
 # One family, H = 5: a user changes 10 cells by 1.
 ROW = Sensitivity.of_cells(10)

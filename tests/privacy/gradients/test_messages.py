@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from dprl.privacy import GradientClient, LedgerError, LocalGradientPrivacy, NoiseConfig, Streams
-from dprl.privacy.audits.recorder import Message, differing_channels
 from dprl.privacy.queries.gradient_calibration import GradientLayout
+from tests.channels import Message, differing_channels
 from tests.privacy.clipped_vectors import clipped
 
 D = 12

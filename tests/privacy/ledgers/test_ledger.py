@@ -26,7 +26,6 @@ from dprl.privacy import (
 )
 from dprl.privacy import base as nouns
 from dprl.privacy.accounting.closed_forms import composed_epsilon
-from dprl.privacy.audits.white_box import of_laplace_losses
 from dprl.privacy.mechanisms import BITS, GRAMS, VECTORS, MessageMechanism
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.gram import GramRelease
@@ -34,6 +33,7 @@ from dprl.privacy.mechanisms.gram_laws import GramLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.threat_models import THREAT_MODELS
+from tests.privacy.laplace_losses import of_laplace_losses
 from tests.privacy.ledgers.cases import AGENTS, CAP, N_AGENTS, Notes, agents, laplace
 
 UNCALIBRATED = "gram_uniform"

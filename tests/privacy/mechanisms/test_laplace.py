@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import largest_loss
-from dprl.privacy.audits.white_box import of_laplace_losses
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace, fill_laplace
 from dprl.privacy.randomness.bits import fill_bits
+from tests.privacy.laplace_losses import of_laplace_losses
 from tests.without_compiler import printed_both_ways
 
 N_DRAWS = 200_000

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy.audits.white_box import of_a_table
 from dprl.privacy.counters.error_bounds import running_sum_bound
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.tabulated import WHOLE, TabulatedMechanism, require_nothing_else
 from dprl.privacy.randomness.streams import Streams
+from tests.privacy.laplace_losses import of_a_table
 
 N_DRAWS = 100_000
 

@@ -19,7 +19,6 @@ from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc.user_code import ErrorBarrier
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC, PGCConfig
 from dprl.envs.cartpole_episodes import CartPoleGravityEnv
-from dprl.privacy.audits.recorder import ORDER, Message, differing_channels
 from tests.algorithms.pgc_a3c.on_rllib.worlds import (
     AGENTS,
     NOISY,
@@ -51,6 +50,7 @@ from tests.algorithms.pgc_a3c.on_rllib.worlds import (
     warns,
     world,
 )
+from tests.channels import ORDER, Message, differing_channels
 from tests.on_ray import start_ray
 
 

@@ -34,8 +34,8 @@ from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc.on_rllib.parameters import n_parameters
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGCConfig
 from dprl.privacy import GradientPrivatizer, LedgerError, PrivateMessages
-from dprl.privacy.audits.recorder import Message
 from dprl.privacy.queries.gradient_calibration import GradientLayout
+from tests.channels import Message
 
 SECRET = "gravity 9.7182"
 AGENTS, OTHER = 5, 2
