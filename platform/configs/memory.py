@@ -13,7 +13,7 @@ from dprl.algorithms.tabular.simulator import families_of_size, narrowed
 from dprl.envs import ControlTask
 from dprl.platform.configs.experiment import Experiment, varying_keys
 from dprl.platform.errors import UserError, broken_rule
-from dprl.privacy import COUNTERS, TRUST_MODELS, Streams
+from dprl.privacy import TRUST_MODELS, Streams
 
 GB = 1e9
 _NUMBER = 8
@@ -124,11 +124,7 @@ def _counter_bytes(cell: Experiment, sizes: tuple[int, int, int], following: int
         privatizer = model.build(families, cell.episodes - 1, streams, growth=growth)
     except ValueError:
         return 0.0  # settings that do not fit together are refused elsewhere
-    counter = privatizer.query.noise.counter
-    kept = counter.memory(n_cells)
-    drawn = int(counter.name == COUNTERS["normalized_square_root"].name)
-    # A convolution takes eight columns of 4 T numbers at a time, complex ones.
-    return float(2.0 * kept + drawn * 512.0 * counter.n_items)
+    return 2.0 * float(privatizer.query.noise.counter.memory(n_cells))
 
 
 def _mixture_bytes(env: Any) -> float:  # noqa: ANN401 - any linear mixture MDP's spec

@@ -6,5 +6,9 @@ REMOVED: dict[str, str] = {
     "env.name=pursuit": "take soccer",
     "env.env_id=Blackjack-v1": "take FrozenLake-v1, CliffWalking-v1 or Taxi-v3",
     "env.env_id=dprl/AcrobotMasses-v0": "write Acrobot-v1, without masses",
+    **{
+        f"privacy.counter={name}": "write counter: buffered_toeplitz"
+        for name in ("honaker", "square_root", "normalized_square_root")
+    },
 }
 """Remedies by 'section.key', or by 'section.key=value' if only that value is gone."""

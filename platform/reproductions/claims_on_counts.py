@@ -18,7 +18,7 @@ from dprl.privacy.audits.message_probes import changed_cells, floating_point_eve
 from dprl.privacy.audits.page import AuditCase, Measure
 from dprl.privacy.audits.prefix_probes import counter_prefixes
 from dprl.privacy.base import TrustModel
-from dprl.privacy.counters import AnyCounter, KaryTree, NormalizedSquareRoot
+from dprl.privacy.counters import AnyCounter, BufferedToeplitz, KaryTree
 from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
@@ -179,7 +179,7 @@ def count_controls() -> list[AuditCase]:
     report = _report("L1 ok", "report, Lap(2H/eps), one family", _CERTIFIED, _REPORT_OF_QW24, families=1)
     return [
         _counter_control("C3 ok", KaryTree(4).suited("l1"), 0.0),
-        _counter_control("C4 ok", NormalizedSquareRoot(4), 1e-6),
+        _counter_control("C4 ok", BufferedToeplitz(4), 1e-6),
         replace(two, runs=400_000),
         replace(one, runs=400_000),
         replace(report, runs=1_000_000),

@@ -55,7 +55,7 @@ class Tally(NamedTuple):
 
     @staticmethod
     def of(counts: Mapping[int, int]) -> Tally:
-        """Return the tally of a mapping from value to number, without values whose number is 0."""
+        """Return the tally of a mapping from value to number, without values with number 0."""
         held = sorted(value for value, number in counts.items() if number > 0)
         numbers = [counts[value] for value in held]
         return Tally(np.array(held, dtype=np.int64), np.array(numbers, dtype=np.int64))
@@ -66,7 +66,7 @@ class Counter(ABC):
 
     name: ClassVar[str]
     place: ClassVar[str]
-    """Place of its noise, NODE, ROW or GRID_ROW, which determines the possible laws."""
+    """Place of its noise, NODE, ROW or GRID_ROW; it determines the possible laws."""
     most_items: ClassVar[int] = 2**53
     """Largest T; smaller for counters that compute with one number per user."""
     keeps_integers: ClassVar[bool] = False
@@ -190,7 +190,7 @@ class Tree(Counter):
 
     @abstractmethod
     def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
-        """Return the change by a user who enters `nodes` nodes and whose row changes by `row`."""
+        """Return the change by a user who enters `nodes` nodes, with a change of the row by `row`."""
 
     @abstractmethod
     def nodes_of(self, item: int) -> int:

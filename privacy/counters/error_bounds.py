@@ -85,7 +85,7 @@ def unary_cell_bound(n_items: int, cell: UnaryCell, n_cells: int, beta: float) -
 
     A hot cell's bit is 1 with probability p, a cold one's with q; one of `sampled_steps` steps is reported (1: all).
     The choice of hot items is arbitrary and may depend on all earlier bits; cells may depend on each other. A cell can
-    be the sum of several cells of one step, of which at most one is hot.
+    be the sum of several cells of one step, at most one of them hot.
     """
     _check("n_items", n_items)
     if not 0.0 <= cell.q < cell.p <= 1.0:

@@ -14,8 +14,7 @@ import numpy as np
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.base import BUFFERED, EXACT, ROWS, TREE, CounterState
-from dprl.privacy.mechanisms.base import Noise
-from dprl.privacy.mechanisms.sampling import BLOCK, extend_noise, fill_noise
+from dprl.privacy.mechanisms.sampling import extend_noise, fill_noise
 from dprl.privacy.randomness.bits import require_generator
 
 # The same if seven rows are processed for every item, so that all of them stay in the nearest cache.
@@ -170,12 +169,3 @@ def _carry_on(buffers: _Three, v: Float64Array, decays: Float64Array) -> None:
         first[i] = a * first[i] + v[i]
         second[i] = b * second[i] + v[i]
         third[i] = c * third[i] + v[i]
-
-
-@kernel
-def fill_rows(rows: Float64Array, node: Noise) -> None:
-    """Fill rows float64[items, cells] with the draws of nodes number 1, 2, ..., one per row."""
-    for j in range(rows.shape[0]):
-        first = np.uint64(j + 1) * np.uint64(rows.shape[1])
-        for start in range(0, rows.shape[1], BLOCK):
-            fill_noise(rows[j, start : start + BLOCK], node, first + np.uint64(start))

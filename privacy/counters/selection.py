@@ -7,23 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from dprl.privacy.counters import (
-    COUNTERS,
-    EXACT_COUNTERS,
-    AnyCounter,
-    BufferedToeplitz,
-    KaryTree,
-    NormalizedSquareRoot,
-)
+from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS, AnyCounter, KaryTree
 from dprl.privacy.counters.base import law_names, node_of
 from dprl.privacy.counters.kary_tree import mean_blocks
-from dprl.privacy.counters.normalized_square_root import MEMORY_LIMIT
 from dprl.privacy.mechanisms import laws_for
 from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism, Sensitivity
 
-# Beyond, the error of the normalised square root takes seconds.
-_QUICK_PROFILE = 5000
-_GB, _GIB = 1e9, 2.0**30
+# Largest number of bytes of noise that a counter stores.
+_MEMORY_LIMIT = 2 << 30
 
 
 @dataclass(frozen=True)
@@ -35,7 +26,6 @@ class CounterRequirements:
         row: change of a user's row if the user is replaced.
         n_items: T, the maximum number of users. n_cells: number of counters.
         exact: whether noise must be integer, as needed for a real release.
-        memory: bytes of noise that may be stored.
     """
 
     epsilon: float
@@ -44,7 +34,6 @@ class CounterRequirements:
     n_items: int
     n_cells: int
     exact: bool = False
-    memory: int = MEMORY_LIMIT
 
 
 @dataclass(frozen=True)
@@ -54,7 +43,7 @@ class _Candidate:
     Args:
         counter, mechanism: names.
         rms, largest: root mean square and maximum over the prefixes, in counts; infinite if it is excluded.
-        note: the reason for its exclusion, or the kind of the numbers; empty if they are exact.
+        note: the reason for its exclusion, or empty.
     """
 
     counter: str
@@ -138,14 +127,9 @@ def calibrated_of(
         choice = choose(required, counters, [mechanism])
         return choice.counter, choice.reason
     shape = counter_class(name, mechanism)(required.n_items)
-    check_memory(shape, required)
+    if note := _too_large(shape, required):
+        raise ValueError(f"counter: {name} {note}")
     return calibrate(shape, mechanism, required.epsilon, required.delta, required.row), ""
-
-
-def check_memory(counter: AnyCounter, required: CounterRequirements) -> None:
-    """Raise ValueError if the counter stores more noise than `required` allows."""
-    if note := _too_large(counter, required):
-        raise ValueError(f"counter: {counter.name} {note}")
 
 
 def _none_possible(required: CounterRequirements, counters: list[str], candidates: tuple[_Candidate, ...]) -> str:
@@ -167,13 +151,7 @@ def _none_possible(required: CounterRequirements, counters: list[str], candidate
 def _too_large(counter: AnyCounter, required: CounterRequirements) -> str:
     """Return a message if the counter's noise exceeds the memory, else ''."""
     needed = counter.memory(required.n_cells)
-    if needed <= required.memory:
-        return ""
-    limit = f"{required.memory / _GIB:.3g} GiB"
-    smaller = BufferedToeplitz(required.n_items)
-    fits = not isinstance(counter, BufferedToeplitz) and smaller.memory(required.n_cells) <= required.memory
-    other = BufferedToeplitz.name if fits else KaryTree.name
-    return f"needs {needed / _GB:.3g} GB of noise, more than {limit}; use {other}"
+    return f"needs {needed / 1e9:.3g} GB of noise, more than 2 GiB; use kary_tree" if needed > _MEMORY_LIMIT else ""
 
 
 def _try(
@@ -194,8 +172,8 @@ def _try(
         calibrated = calibrate(shape, mechanism, required.epsilon, required.delta, required.row)
     except ValueError as error:
         return out(str(error))
-    rms, largest, note = _errors(calibrated)
-    return calibrated, _Candidate(kind.name, mechanism.name, rms, largest, note)
+    rms, largest = _errors(calibrated)
+    return calibrated, _Candidate(kind.name, mechanism.name, rms, largest, "")
 
 
 def _mean_square(counter: AnyCounter) -> float:
@@ -204,16 +182,14 @@ def _mean_square(counter: AnyCounter) -> float:
     return _errors(counter)[0] ** 2
 
 
-def _errors(counter: AnyCounter) -> tuple[float, float, str]:
-    """Return root mean square and maximum of the prefixes' standard deviations, and a note on them."""
-    rms, largest, note = _unit_errors(replace(counter, node=None))
+def _errors(counter: AnyCounter) -> tuple[float, float]:
+    """Return root mean square and maximum of the prefixes' standard deviations."""
+    rms, largest = _unit_errors(replace(counter, node=None))
     node = math.sqrt(node_of(counter).variance)
-    return node * rms, node * largest, note
+    return node * rms, node * largest
 
 
 @lru_cache(maxsize=256)  # the cells of a sweep share them
-def _unit_errors(shape: AnyCounter) -> tuple[float, float, str]:
+def _unit_errors(shape: AnyCounter) -> tuple[float, float]:
     """Return `_errors` for noise of variance 1."""
-    if isinstance(shape, NormalizedSquareRoot) and shape.n_items > _QUICK_PROFILE:
-        return (*shape.errors_at_most(), "at most: the square root's error")
-    return (*shape.errors(), "")
+    return shape.errors()

@@ -1,6 +1,6 @@
 """Shrinking a vector into a ball: the kernels of mechanisms that bound the distance of any two vectors.
 
-Sums have eight lanes, which are added last: this gives equal bits for every vector width, without a long chain.
+Sums have eight lanes, added last: this gives equal bits for every vector width, without a long chain.
 """
 
 from __future__ import annotations

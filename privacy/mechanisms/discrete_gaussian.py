@@ -124,7 +124,7 @@ class DiscreteGaussian(Mechanism):
 
     @property
     def envelope(self) -> Gaussian:
-        """Gaussian noise of the same scale, to which sums of draws are close up to rounding."""
+        """Gaussian noise of the same scale: sums of draws are close to its sums up to rounding."""
         return Gaussian(self.scale)
 
     def rounding(self, draws: int) -> float:  # noqa: ARG002 - of the sum, not of each draw

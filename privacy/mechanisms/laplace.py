@@ -20,7 +20,7 @@ from dprl.privacy.mechanisms.samplers import sampler
 from dprl.privacy.mechanisms.tails import NEGLIGIBLE, Lattice, laplace_sum_tail
 from dprl.privacy.randomness.bits import fill_bits
 
-# Number of draws with both halves kept at a time: a few kB, which stay in the nearest cache.
+# Number of draws with both halves kept at a time: a few kB, to stay in the nearest cache.
 BLOCK = 256
 FourRows = tuple[Float64Array, Float64Array, Float64Array, Float64Array]
 

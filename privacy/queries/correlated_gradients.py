@@ -106,7 +106,7 @@ class CorrelatedGradientQuery(GradientQuery):
         return channel._replace(window=window)
 
     def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
-        """Return the sum of the current window and the counter's noise, all of which stay on the server."""
+        """Return the sum of the current window and the counter's noise; both stay on the server."""
         window = channel.window
         if window is None:
             return {}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from dprl.privacy.counters import BinaryTree, GridSquareRoot, KaryTree
+from dprl.privacy.counters import BinaryTree, GridToeplitz, KaryTree
 from dprl.privacy.counters.base import Counter, Tally, node_of
 from dprl.privacy.counters.error_bounds import (
     running_sum_bound,
@@ -109,16 +109,16 @@ def _restarted_bound(noise: NoiseSpec, summands: int, number: int, users: int, b
     """Return E for a counter that releases on top of the last releases of earlier ones, also with weights.
 
     Counters have independent keys. With integer noise, prefix t of a tree is a sum of its nodes and of those of the
-    earlier counters, so `weighted_tree_bound` holds with their draws added. For a grid of square roots, variances are
-    added. For others the bounds of all counters are added, each at its share of beta. The times of restarts are assumed
-    to be independent of the noise.
+    earlier counters, so `weighted_tree_bound` holds with their draws added. On a grid of whole numbers, variances
+    are added. For others the bounds of all counters are added, each at its share of beta. The times of restarts are
+    assumed to be independent of the noise.
     """
     counter = noise.counter
     if isinstance(counter, BinaryTree | KaryTree) and node_of(counter).arithmetic == INTEGER:
         nodes, prefixes = counter.depths(users)
         depths = Tally(nodes + round(noise.frozen_nodes), prefixes)
         return weighted_tree_bound(depths, node_of(counter), summands, beta / number)
-    if isinstance(counter, GridSquareRoot):
+    if isinstance(counter, GridToeplitz):
         return counter.error_bound(number, beta, summands, users, noise.frozen)
     share = beta / (1 + len(noise.frozen))
     return sum(counter.error_bound(number, share, summands, last) for last in (users, *noise.frozen))
@@ -143,7 +143,7 @@ def weighted_bound(encoding: CountEncoding, noise: NoiseSpec, sums: WeightedSums
         if encoding.pooled:
             return _pooled_unary_bound(law, cell, users, failure)
         return weighted_unary_bound(users, cell, failure)
-    if noise.frozen or law is None or law.arithmetic != INTEGER or isinstance(noise.counter, GridSquareRoot):
+    if noise.frozen or law is None or law.arithmetic != INTEGER or isinstance(noise.counter, GridToeplitz):
         return _sums_bound(noise, summands, 1, users, failure, encoding.pooled)
     if noise.law is not None:
         return weighted_sum_bound(users, law, summands, failure)

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal, cast
 
 from dprl.privacy.accounting.poisson_sampling import sampled_multiplier
 from dprl.privacy.base import Guarantee, TrustModel
-from dprl.privacy.counters import RETIRED
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram_laws import GramGaussian
@@ -59,8 +58,6 @@ class CentralPrivacy(CountSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         counters, laws = counter_names()
-        if other := RETIRED.get(self.counter):
-            raise ValueError(f"counter must not be {self.counter}: {other} has less error; write counter: {other}")
         check_choice("counter", self.counter, counters)
         check_choice("mechanism", self.mechanism, laws)
         if self.calibration == "printed" and (

@@ -18,7 +18,7 @@ from tests.algorithms.cases import Learner
 from tests.algorithms.test_bernstein_vi import noisy_counts
 
 EPISODES = 40
-COUNTERS = ("binary_tree", "kary_tree", "normalized_square_root", "buffered_toeplitz")
+COUNTERS = ("binary_tree", "kary_tree", "buffered_toeplitz")
 NOISES: dict[str, Any] = {
     **{name: CentralPrivacy(20.0, 1e-6, counter=name, families="one_hot") for name in COUNTERS},
     "every user": CentralPrivacy(20.0, counter="kary_tree", families="marginal", releases="every_user"),

@@ -89,7 +89,7 @@ PRIVACY: dict[str, dict[str, Case]] = {
 ONE_ALGORITHM: dict[str, Case] = {
     **{
         f"jdp, {counter}": ({**TREE, "delta": 1e-6, "counter": counter, "mechanism": "gaussian"}, {})
-        for counter in ("kary_tree", "normalized_square_root", "buffered_toeplitz")
+        for counter in ("kary_tree", "buffered_toeplitz")
     },
     "jdp, one-hot": ({**TREE, "families": "one_hot"}, {}),
     "jdp, printed": ({**JDP, "calibration": "printed"}, {}),

@@ -90,12 +90,12 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         ],
     ),
     "whole-number noise that the counter cannot have": (
-        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: buffered_toeplitz, mechanism: discrete_gaussian}"),
-        ["privacy.counter: buffered_toeplitz takes gaussian noise only, got mechanism discrete_gaussian; write mech"],
+        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: buffered_toeplitz, mechanism: discrete_laplace}"),
+        ["privacy.counter: buffered_toeplitz takes discrete_gaussian noise only, got mechanism discrete_laplace; "],
     ),
     "a counter that has no pure noise": (
-        with_privacy("{model: jdp, epsilon: 1, counter: normalized_square_root}"),
-        ["privacy.counter: normalized_square_root takes gaussian noise only, which needs a delta above 0; add delta: "],
+        with_privacy("{model: jdp, epsilon: 1, counter: buffered_toeplitz}"),
+        ["privacy.counter: buffered_toeplitz takes gaussian noise only, which needs a delta above 0; add delta: "],
     ),
     "Gaussian noise for a pure guarantee": (
         with_privacy("{model: ldp, epsilon: 1, mechanism: gaussian}"),
@@ -116,14 +116,14 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         ["jdp epsilon=1: privacy.precision must be exact with bernstein_vi, got 'printed'; "],
     ),
     "noise beyond memory": (
-        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: normalized_square_root}").replace("100", "1e8"),
-        ["privacy.counter: normalized_square_root needs 115 GB of noise, more than 2 GiB; use buffered_toeplitz"],
+        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: buffered_toeplitz}").replace("100", "1e9"),
+        ["privacy.counter: buffered_toeplitz needs 8 GB of noise, more than 2 GiB; use kary_tree"],
     ),
     "noise beyond memory, its law named": (
-        with_privacy(
-            "{model: jdp, epsilon: 1, delta: 1e-6, counter: normalized_square_root, mechanism: gaussian}"
-        ).replace("100", "1e8"),
-        ["privacy.counter: normalized_square_root needs 115 GB of noise, more than 2 GiB; use buffered_toeplitz"],
+        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: buffered_toeplitz, mechanism: gaussian}").replace(
+            "100", "1e9"
+        ),
+        ["privacy.counter: buffered_toeplitz needs 8 GB of noise, more than 2 GiB; use kary_tree"],
     ),
     "epsilon too small for its noise": (with_epsilon("1e-320"), ["epsilon"]),
     "delta 1": (with_privacy("{model: jdp, epsilon: 1, delta: 1}"), ["privacy.delta: ", "got 1"]),

@@ -35,7 +35,6 @@ KINDS: dict[str, tuple[PrivacyConfig, NoiseConfig]] = {
     "jdp, marginal": (CentralPrivacy(1.0, counter="binary_tree", families="marginal"), FAST),
     "jdp, k-ary tree, one-hot": (CentralPrivacy(1.0, counter="kary_tree", families="one_hot"), FAST),
     "jdp, Gaussian tree": (CentralPrivacy(1.0, delta=1e-6, mechanism="gaussian", **TREE), FAST),
-    "jdp, normalised": (CentralPrivacy(1.0, delta=1e-6, counter="normalized_square_root", **PAPER), FAST),
     "jdp, buffered": (CentralPrivacy(1.0, delta=1e-6, counter="buffered_toeplitz", **PAPER), FAST),
     "jdp, exact": (CentralPrivacy(1.0, **TREE), EXACT),
     "jdp, exact Gaussian": (CentralPrivacy(1.0, delta=1e-6, counter="auto", mechanism="gaussian", **PAPER), EXACT),

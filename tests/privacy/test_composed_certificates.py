@@ -19,7 +19,7 @@ from tests.privacy.test_verification import changed, found_in, numbers, written
 
 
 def jdp(epsilon: float = 1.0, delta: float = 1e-6) -> dict[str, Any]:
-    settings = CentralPrivacy(epsilon, delta, counter="normalized_square_root")
+    settings = CentralPrivacy(epsilon, delta, counter="buffered_toeplitz")
     privatizer = settings.build(_families(HORIZON), N_USERS, Streams(0, "compose"))
     found: dict[str, Any] = json.loads(json.dumps(privatizer.planned_certificate("x").to_dict()))
     return found

@@ -52,7 +52,7 @@ def text_of(kind: str) -> str:
     return json.dumps(EVERY[kind]().planned_certificate("x").to_dict())
 
 
-def written(kind: str = "counts jdp, normalised") -> dict[str, Any]:
+def written(kind: str = "counts jdp, buffered") -> dict[str, Any]:
     """Return a certificate as it is read from a file."""
     found: dict[str, Any] = json.loads(text_of(kind))
     return found
@@ -269,7 +269,7 @@ def forged(kind: str, **changes: Any) -> dict[str, Any]:
     [
         ("counts jdp", {"sensitivity": Sensitivity.of_cells(1), "public_start": None}, "noise[0].sensitivity.l1"),
         ("counts ldp", {"sensitivity": Sensitivity.of_cells(4), "public_start": None}, "noise[0].sensitivity.l1"),
-        ("counts jdp, normalised", {"mechanism": Gaussian(1e6)}, "noise[0].scale"),
+        ("counts jdp, buffered", {"mechanism": Gaussian(1e6)}, "noise[0].scale"),
         ("counts ldp", {"public_start": None}, "noise[0].sensitivity_public_start.l1"),
         ("counts ldp", {"attainable": False}, "noise[0].attainable"),
         ("counts ldp", {"entropy": "os"}, "noise[0].entropy"),

@@ -44,7 +44,7 @@ def test_certified_statistics_are_not_refuted_and_something_is_measured(
 
 
 @pytest.mark.parametrize(
-    "noise", [{}, {"delta": 1e-5, "mechanism": "gram_gaussian", "counter": "normalized_square_root"}], ids=str
+    "noise", [{}, {"delta": 1e-5, "mechanism": "gram_gaussian", "counter": "buffered_toeplitz"}], ids=str
 )
 def test_releases_on_a_schedule_are_not_refuted_and_with_less_noise_they_are(
     noise: dict[str, Any], monkeypatch: pytest.MonkeyPatch

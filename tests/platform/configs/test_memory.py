@@ -47,9 +47,10 @@ def test_sizes_are_those_of_what_is_built(name: str) -> None:
 def test_tables_counts_and_rows_of_noise_need_memory() -> None:
     assert build_bytes(cell(env=LARGE)) > 4 * GB > build_bytes(cell())
     assert run_bytes(cell(env=LARGE)) > build_bytes(cell(env=LARGE))
-    rows = {"model": "jdp", "epsilon": 1.0, "delta": 1e-6, "counter": "normalized_square_root"}
-    few, many = (run_bytes(cell(privacy=rows, episodes=episodes)) for episodes in (100, 30_000))
-    assert many - few > 8 * 29_900 * 20 * 6 * 2 * 8
+    rows = {"model": "jdp", "epsilon": 1.0, "delta": 1e-6, "counter": "buffered_toeplitz"}
+    exact = {"privacy": rows, "noise": {"arithmetic": "exact"}}
+    few, many = (run_bytes(cell(**exact, episodes=episodes)) for episodes in (100, 4000))
+    assert many - few > 8 * 3900 * 20 * 6 * 2 * 8
     tree = rows | {"counter": "binary_tree"}
     assert run_bytes(cell(privacy=tree, episodes=10**9)) < 1 * GB
 

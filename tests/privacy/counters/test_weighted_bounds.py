@@ -21,7 +21,6 @@ from dprl.privacy.counters import (
     BinaryTree,
     BufferedToeplitz,
     KaryTree,
-    NormalizedSquareRoot,
     release_prefix,
 )
 from dprl.privacy.counters.base import Tally
@@ -49,7 +48,6 @@ COUNTERS: list[AnyCounter] = [
     KaryTree(USERS, Gaussian(3.0), 3),
     KaryTree(USERS, DiscreteLaplace(2.0), 3),
     KaryTree(USERS, DiscreteGaussian(4.0), 5),
-    NormalizedSquareRoot(USERS, Gaussian(3.0)),
     BufferedToeplitz(USERS, Gaussian(3.0)),
 ]
 LAWS: list[Mechanism] = [DiscreteLaplace(2.0), DiscreteGaussian(1.5)]

@@ -119,7 +119,7 @@ RESTARTED: dict[str, dict[str, Any]] = {
     "Laplace tree": {"counter": "binary_tree"},
     "Gaussian tree": {"counter": "binary_tree", "delta": 1e-6, "mechanism": "gaussian"},
     "k-ary tree": {"counter": "kary_tree"},
-    "grid": {"delta": 1e-6, "counter": "normalized_square_root", "mechanism": "gaussian"},
+    "grid": {"delta": 1e-6, "counter": "buffered_toeplitz", "mechanism": "gaussian"},
     "continuous": {"delta": 1e-6, "counter": "buffered_toeplitz", "mechanism": "gaussian"},
 }
 

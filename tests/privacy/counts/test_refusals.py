@@ -266,8 +266,6 @@ def test_a_channel_does_not_print_what_is_not_released(privatizer: CountPrivatiz
         (LocalPrivacy, {"epsilon": 1.0, "delta": 1e-16}, "delta must be 0 .* or lie in"),
         (CentralPrivacy, {"epsilon": 1.0, "counter": "binary_three"}, "counter must be one of binary_tree"),
         (CentralPrivacy, {"epsilon": 1.0, "counter": "exact"}, "counter must be one of binary_tree"),
-        (CentralPrivacy, {"epsilon": 1.0, "counter": "honaker"}, "counter must not be honaker: buffered_toeplitz has"),
-        (CentralPrivacy, {"epsilon": 1.0, "counter": "square_root"}, "; write counter: buffered_toeplitz"),
         (LocalPrivacy, {"epsilon": 1.0, "calibration": "print"}, "calibration must be one of certified, printed"),
         (LocalPrivacy, {"epsilon": 1.0, "precision": "exakt"}, "precision must be one of exact, printed"),
         (LocalPrivacy, {"epsilon": 1.0, "mechanism": "gauss"}, "mechanism must be one of laplace"),

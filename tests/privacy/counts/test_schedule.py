@@ -51,8 +51,8 @@ def test_a_run_without_a_second_plan_has_one_release_at_its_end() -> None:
         (0.01, 0.0, "kary_tree", 120.0, 11266),
         (0.1, 0.0, "kary_tree", 80.0, 6427),
         (1.0, 0.0, "kary_tree", 40.0, 3390),
-        (0.01, 1e-6, "normalized_square_root", 26.7192, 1479),
-        (0.1, 1e-6, "normalized_square_root", 26.7192, 1078),
+        (0.01, 1e-6, "buffered_toeplitz", 26.7192, 1479),
+        (0.1, 1e-6, "buffered_toeplitz", 26.7192, 1078),
         (1.0, 1e-6, "buffered_toeplitz", 26.7192, 752),
     ],
 )

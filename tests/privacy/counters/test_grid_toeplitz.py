@@ -1,4 +1,4 @@
-"""Exact releases of the square root: a function of noisy integers only, its charge, its map, its noise, refusals."""
+"""Exact releases of buffered Toeplitz: a function of noisy integers only, its charge, its map, its noise, refusals."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from dprl.privacy.counters import BufferedToeplitz, GridSquareRoot, KaryTree, NormalizedSquareRoot, release_prefix
-from dprl.privacy.counters.normalized_square_root import root_coefficients
-from dprl.privacy.counters.release import fill_rows
+from dprl.privacy.counters import BufferedToeplitz, GridToeplitz, KaryTree, release_prefix
+from dprl.privacy.counters.grid_toeplitz import MOST_ITEMS, _factors, fill_rows
 from dprl.privacy.counters.selection import calibrate
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.randomness.streams import Streams
+from tests.privacy.counters.test_gaussian_bounds import normalised_square_root
 from tests.without_compiler import printed_both_ways
 
 Integers = npt.NDArray[np.int64]
@@ -28,14 +28,14 @@ ROW = Sensitivity(6.0, 3.0, 2.0, 4)
 GRIDS = st.sampled_from([2.0**-1, 2.0**-3, 2.0**-8, 2.0**-10, 2.0**-16])
 
 
-def whole_matrix(counter: GridSquareRoot) -> list[list[int]]:
+def whole_matrix(counter: GridToeplitz) -> list[list[int]]:
     """C in units of the grid by its definition: c_{t-i} / (g_i grid), rounded, g_i the norm of (c_0 ... c_{T-i})."""
-    n, c = counter.n_items, root_coefficients(counter.n_items)
+    n, c = counter.n_items, BufferedToeplitz(counter.n_items).columns()[0]
     norms = [math.sqrt(math.fsum(c[: n - i] ** 2)) for i in range(n)]
     return [[round(c[t - i] / norms[i] / counter.grid) if t >= i else 0 for i in range(n)] for t in range(n)]
 
 
-def noised(counter: GridSquareRoot, x: Integers, w: Integers) -> list[int]:
+def noised(counter: GridToeplitz, x: Integers, w: Integers) -> list[int]:
     """z = C x + w of one cell, in Python's integers."""
     return [
         sum(c * int(v) for c, v in zip(row, x, strict=True)) + int(noise)
@@ -43,7 +43,7 @@ def noised(counter: GridSquareRoot, x: Integers, w: Integers) -> list[int]:
     ]
 
 
-def literal_release(counter: GridSquareRoot, z: list[int]) -> list[Fraction]:
+def literal_release(counter: GridToeplitz, z: list[int]) -> list[Fraction]:
     """All prefixes of one cell from z alone, in exact arithmetic."""
     grid, matrix, found = Fraction(counter.grid), whole_matrix(counter), list[int]()
     for t, row in enumerate(matrix):
@@ -52,7 +52,7 @@ def literal_release(counter: GridSquareRoot, z: list[int]) -> list[Fraction]:
     return [grid * int(total) for total in np.cumsum(np.array(found, dtype=object))]
 
 
-def released(counter: GridSquareRoot, x: npt.NDArray[np.float64], key: np.ndarray) -> npt.NDArray[np.float64]:
+def released(counter: GridToeplitz, x: npt.NDArray[np.float64], key: np.ndarray) -> npt.NDArray[np.float64]:
     """All releases of rows x float64[T, cells]."""
     state, totals, out = counter.open(x.shape[1], key), np.cumsum(x, axis=0), np.empty(x.shape)
     for item in range(1, counter.n_items + 1):
@@ -60,7 +60,7 @@ def released(counter: GridSquareRoot, x: npt.NDArray[np.float64], key: np.ndarra
     return out
 
 
-def drawn(counter: GridSquareRoot, n_cells: int, key: np.ndarray) -> npt.NDArray[np.float64]:
+def drawn(counter: GridToeplitz, n_cells: int, key: np.ndarray) -> npt.NDArray[np.float64]:
     assert counter.node is not None
     rows = np.empty((counter.n_items, n_cells))
     fill_rows(rows, counter.node.noise(key))
@@ -72,7 +72,7 @@ def drawn(counter: GridSquareRoot, n_cells: int, key: np.ndarray) -> npt.NDArray
 def test_releases_are_a_function_of_the_noised_whole_numbers_bit_for_bit(
     n_items: int, grid: float, scale: float, seed: int
 ) -> None:
-    counter, key = GridSquareRoot(n_items, DiscreteGaussian(scale), grid), Streams(seed, "grid").key("server_noise")
+    counter, key = GridToeplitz(n_items, DiscreteGaussian(scale), grid), Streams(seed, "grid").key("server_noise")
     x = np.random.default_rng(seed).integers(-50, 1000, (n_items, 3))
     out, w = released(counter, x.astype(np.float64), key), drawn(counter, 3, key).astype(np.int64)
     for cell in range(3):
@@ -83,7 +83,7 @@ def test_releases_are_a_function_of_the_noised_whole_numbers_bit_for_bit(
 @given(st.integers(1, 300), GRIDS, st.integers(0, 2**32))
 def test_two_streams_with_equal_noised_numbers_give_equal_bits(n_items: int, grid: float, seed: int) -> None:
     # More rows than are solved at a time; x with noise w releases the same as x' with noise w + C (x - x').
-    counter, rng = GridSquareRoot(n_items, grid=grid), np.random.default_rng(seed)
+    counter, rng = GridToeplitz(n_items, grid=grid), np.random.default_rng(seed)
     x, other = rng.integers(0, 4, (2, n_items, 2))
     w = np.rint(rng.normal(0.0, 3000.0, (n_items, 2)))
     moved = w + np.array(whole_matrix(counter), dtype=np.float64) @ (x - other)
@@ -99,7 +99,7 @@ def test_two_streams_with_equal_noised_numbers_give_equal_bits(n_items: int, gri
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 60), GRIDS)
 def test_the_charge_is_at_least_the_exact_column_norms(n_items: int, grid: float) -> None:
-    counter = GridSquareRoot(n_items, DiscreteGaussian(100.0), grid)
+    counter = GridToeplitz(n_items, DiscreteGaussian(100.0), grid)
     columns = list(zip(*whole_matrix(counter), strict=True))
     worst, one = counter.sensitivity(ROW), counter.sensitivity(Sensitivity.of_cells(1))
     square = max(sum(c * c for c in column) for column in columns)
@@ -109,21 +109,28 @@ def test_the_charge_is_at_least_the_exact_column_norms(n_items: int, grid: float
 
 
 @pytest.mark.parametrize(("n_items", "bits", "loss"), [(1, 8, 0.0), (50, 10, 2e-3), (999, 10, 2e-3), (999, 6, 0.05)])
-def test_error_is_nearly_that_of_real_numbers(n_items: int, bits: int, loss: float) -> None:
-    counter, real = GridSquareRoot(n_items, grid=2.0**-bits), NormalizedSquareRoot(n_items)
+def test_error_is_nearly_that_of_real_numbers_and_of_the_square_root(n_items: int, bits: int, loss: float) -> None:
+    counter, real = GridToeplitz(n_items, grid=2.0**-bits), BufferedToeplitz(n_items)
     unit = Sensitivity.of_cells(1)
     ratios = np.array(counter.errors()) * counter.sensitivity(unit).l2 / np.array(real.errors())
+    root = np.linalg.norm(normalised_square_root(n_items), axis=1)
+    assert np.array(real.errors()) == pytest.approx((np.sqrt(np.mean(root**2)), root.max()), rel=2e-3)
     assert ratios == pytest.approx(1.0, abs=loss + 1e-12)
-    matrix = np.array(whole_matrix(GridSquareRoot(min(n_items, 50), grid=2.0**-bits)), dtype=np.float64)
+    matrix = np.array(whole_matrix(GridToeplitz(min(n_items, 50), grid=2.0**-bits)), dtype=np.float64)
     rows = np.linalg.norm(np.tril(np.ones(matrix.shape)) @ np.linalg.inv(matrix), axis=1)
-    assert GridSquareRoot(len(matrix), grid=2.0**-bits).profile() == pytest.approx(rows, rel=1e-9)
+    assert GridToeplitz(len(matrix), grid=2.0**-bits).profile() == pytest.approx(rows, rel=1e-9)
+
+
+def test_every_whole_number_on_the_diagonal_is_at_least_one() -> None:
+    for n_items in (1, 2, 20, 500, 2000, MOST_ITEMS):
+        assert np.rint(_factors(n_items, 0.5)[1]).min() >= 1.0
 
 
 def test_released_noise_has_the_profiles_variance_and_stays_below_the_bound() -> None:
     # 8000 cells: the relative standard deviation of a sample variance is 1.6 %; 6 of them, 5 prefixes. Rows of 400 runs
     # of 20 cells at beta = 0.1: at most 0.1 + 5 standard deviations = 0.175 fail; one-sided rate 3e-7.
-    counter = calibrate(GridSquareRoot(45), DiscreteGaussian, 1.0, 1e-6, Sensitivity.of_cells(10))
-    assert isinstance(counter, GridSquareRoot)
+    counter = calibrate(GridToeplitz(45), DiscreteGaussian, 1.0, 1e-6, Sensitivity.of_cells(10))
+    assert isinstance(counter, GridToeplitz)
     assert counter.node is not None
     noise = released(counter, np.zeros((45, 8000)), Streams(3, "grid").key("server_noise"))
     for prefix in (1, 7, 22, 40, 45):
@@ -141,8 +148,8 @@ def test_released_noise_has_the_profiles_variance_and_stays_below_the_bound() ->
 @pytest.mark.parametrize(("epsilon", "scale", "bits"), [(0.1, 117.0, 7), (1.0, 13.37, 10), (10.0, 1.72, 13)])
 def test_calibration_takes_the_finest_grid_of_the_sampler(epsilon: float, scale: float, bits: int) -> None:
     row = Sensitivity.of_cells(10)
-    counter = calibrate(GridSquareRoot(999), DiscreteGaussian, epsilon, 1e-6, row)
-    assert isinstance(counter, GridSquareRoot)
+    counter = calibrate(GridToeplitz(999), DiscreteGaussian, epsilon, 1e-6, row)
+    assert isinstance(counter, GridToeplitz)
     assert counter.node is not None
     assert counter.grid == 2.0**-bits
     assert counter.node.scale * counter.grid == pytest.approx(scale, rel=0.02)
@@ -152,16 +159,16 @@ def test_calibration_takes_the_finest_grid_of_the_sampler(epsilon: float, scale:
 
 def test_an_exact_release_has_less_error_than_a_tree() -> None:
     row = Sensitivity.of_cells(10)
-    ours, tree = (calibrate(kind(999), DiscreteGaussian, 1.0, 1e-6, row) for kind in (GridSquareRoot, KaryTree))
+    ours, tree = (calibrate(kind(999), DiscreteGaussian, 1.0, 1e-6, row) for kind in (GridToeplitz, KaryTree))
     rms = [math.sqrt(c.node.variance) * c.errors()[0] for c in (ours, tree)]  # type: ignore[union-attr]
     assert rms == pytest.approx([39.9, 68.9], rel=2e-3)
 
 
 UNCOMPILED = """
 import numpy as np
-from dprl.privacy.counters import GridSquareRoot
+from dprl.privacy.counters import GridToeplitz
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-counter = GridSquareRoot(15, DiscreteGaussian(40.0), 2.0**-6)
+counter = GridToeplitz(15, DiscreteGaussian(40.0), 2.0**-6)
 for row in counter.open(4, np.array([0, 11, 22, 33, 44], dtype=np.uint64)).rows:
     print(*[x.hex() for x in row])
 """
@@ -174,15 +181,15 @@ def test_compiled_and_uncompiled_release_the_same_bits() -> None:
 def test_what_has_no_exact_release_is_refused_in_one_line() -> None:
     row = Sensitivity.of_cells(10)
     for call, start in (
-        (lambda: GridSquareRoot(4097), "counter: normalized_square_root .* up to 4096 releases, got 4097; write"),
-        (lambda: GridSquareRoot(9, grid=0.3), "grid must be a power of two in"),
-        (lambda: GridSquareRoot(9, grid=1.0), "grid must be a power of two in"),
-        (lambda: GridSquareRoot(9, DiscreteGaussian(0.9)), "scale must be at least 1"),
-        (lambda: GridSquareRoot(9, Gaussian(2.0)), "counter: normalized_square_root takes discrete_gaussian noise"),
-        (lambda: GridSquareRoot(9, DiscreteLaplace(2.0)), "counter: normalized_square_root takes discrete_gaussian"),
+        (lambda: GridToeplitz(4097), "counter: buffered_toeplitz .* up to 4096 releases, got 4097; write"),
+        (lambda: GridToeplitz(9, grid=0.3), "grid must be a power of two in"),
+        (lambda: GridToeplitz(9, grid=1.0), "grid must be a power of two in"),
+        (lambda: GridToeplitz(9, DiscreteGaussian(0.9)), "scale must be at least 1"),
+        (lambda: GridToeplitz(9, Gaussian(2.0)), "counter: buffered_toeplitz takes discrete_gaussian noise"),
+        (lambda: GridToeplitz(9, DiscreteLaplace(2.0)), "counter: buffered_toeplitz takes discrete_gaussian"),
         (lambda: BufferedToeplitz(9, DiscreteGaussian(2.0)), "counter: buffered_toeplitz takes gaussian noise only"),
-        (lambda: GridSquareRoot(9).calibrated(DiscreteGaussian, 1.0, 0.0, row), "delta must be above 0"),
-        (lambda: GridSquareRoot(9).calibrated(DiscreteGaussian, 1e-4, 1e-6, row), r"scale must lie in \[1/16, 2\^15\]"),
+        (lambda: GridToeplitz(9).calibrated(DiscreteGaussian, 1.0, 0.0, row), "delta must be above 0"),
+        (lambda: GridToeplitz(9).calibrated(DiscreteGaussian, 1e-4, 1e-6, row), r"scale must lie in \[1/16, 2\^15\]"),
     ):
         with pytest.raises(ValueError, match=f"^{start}") as error:
             call()
@@ -192,4 +199,4 @@ def test_what_has_no_exact_release_is_refused_in_one_line() -> None:
 def test_sums_that_float64_cannot_hold_are_refused() -> None:
     rows = np.full((3, 2), 2.0**40)
     with pytest.raises(ArithmeticError, match="must be below 2\\^51 units"):
-        GridSquareRoot(3, grid=2.0**-16).prefix_noise(rows)
+        GridToeplitz(3, grid=2.0**-16).prefix_noise(rows)

@@ -1,4 +1,4 @@
-"""The normalised square root on a grid of whole numbers, with exact releases, as needed for real data."""
+"""The buffered Toeplitz factorisation on a grid of whole numbers, with exact releases, as needed for real data."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.base import ROWS, Counter, CounterState, errors_of, node_of
+from dprl.privacy.counters.buffered_toeplitz import BufferedToeplitz
 from dprl.privacy.counters.error_bounds import failure_of_a_cell
 from dprl.privacy.counters.gaussian_bounds import gaussian_bound
-from dprl.privacy.counters.normalized_square_root import NormalizedSquareRoot, root_coefficients
-from dprl.privacy.counters.release import fill_rows
-from dprl.privacy.mechanisms.base import GRID_ROW, Mechanism, Sensitivity
-from dprl.privacy.mechanisms.sampling import SILENT
+from dprl.privacy.mechanisms.base import GRID_ROW, Mechanism, Noise, Sensitivity
+from dprl.privacy.mechanisms.sampling import BLOCK, SILENT, fill_noise
 
 MOST_ITEMS = 4096
 """Maximum number of items: a certificate takes T^3 / 3 steps, and an opening T^2 / 2 per cell."""
@@ -42,33 +41,41 @@ class _Errors(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GridSquareRoot(Counter):
-    """The normalised square root with whole numbers instead of C / grid, rounded once, and integer noise.
+class GridToeplitz(Counter):
+    """The buffered Toeplitz factorisation with whole numbers instead of C / grid, rounded once, and integer noise.
 
     *Formal guarantee.* If replacing one item (one user's row of integers) changes it by `row`, the whole sequence of T
     noisy prefix vectors is (l2^2 / (2 sigma^2))-zCDP, l2 = the largest column norm of the integer matrix C times the L2
-    norm of `row`, and sigma the node's scale. It holds in computer arithmetic, for any C, also if later rows depend on
-    earlier outputs.
+    norm of `row`, and sigma the node's scale. It holds in computer arithmetic, also if later rows depend on earlier
+    outputs, and for any lower-triangular integer C with C_tt >= 1: a rounded c_j changes l2 and the error only.
 
-    Proof. All that is released is a function of z = C x + w, w the discrete Gaussian noise. With u = 1 / grid the whole
-    numbers X_t = floor((u z_t - sum_{i<t} C_ti X_i) / C_tt + 1/2) are one, and so is grid (X_1 + ... + X_t). As floor
-    commutes with adding an integer, X = u x + V, where V is the same function of w: the release is the exact sum plus
-    grid (V_1 + ... + V_t), bit for bit, although V is computed beforehand and without data. Row t of z is a discrete
-    Gaussian release that the change d_k of row k shifts by C_tk d_k; d_k is a function of earlier rows of z. zCDP
-    composes adaptively, and the squared shifts add up to at most l2^2.
+    Proof. (1) All that is released is a function of z = C x + w, w the discrete Gaussian noise. With u = 1 / grid the
+    whole numbers X_t = floor((u z_t - sum_{i<t} C_ti X_i) / C_tt + 1/2) are one, and so is grid (X_1 + ... + X_t).
+    (2) The server releases the same bits. By induction X = u x + V, where V is the same function of w: if X_i = u x_i +
+    V_i for i < t, the quotient is u x_t + (u w_t - sum_{i<t} C_ti V_i) / C_tt, and floor commutes with adding an
+    integer. So release t is the exact sum plus grid (V_1 + ... + V_t), and V is computed beforehand and without data.
+    (3) Given rows 1 ... t-1 of z, row t is discrete Gaussian around the integers sum_{i<=t} C_ti x_i. Every x_i is a
+    function of rows 1 ... i-1 of z, of user i and of fresh randomness. Therefore replacing user k changes only x_k, by
+    some d_k that rows 1 ... k-1 determine, and shifts row t >= k by C_tk d_k, no other row. (4) A discrete Gaussian
+    shifted by integers s is (|s|^2 / (2 sigma^2))-zCDP; zCDP composes adaptively, and the squared shifts add up to
+    |C_k|^2 |d_k|^2 <= l2^2.
+
+    Arithmetic: C is whole numbers in float64, computed once, and its column norms are those of the rounded entries.
+    C_tt >= 1, because columns' norms g_t are below 2 up to MOST_ITEMS and the grid is at most 1/2. `prefix_noise`
+    refuses to release unless every sum is below 2^51, so that float64 adds without rounding in any order.
 
     Args:
         n_items: T, the maximum number of items, up to 4096.
         node: discrete Gaussian noise of every row, in units of the rows of C x; None if only the geometry is needed.
         grid: a power of two up to 1/2; the smallest part of a count.
 
-    Papers: Henzinger, Kalinin, Upadhyay 2025 (normalised square root); Canonne, Kamath, Steinke 2020, Theorem 14.
+    Paper: Canonne, Kamath, Steinke 2020, Theorem 14 (4); those of BufferedToeplitz.
     """
 
     n_items: int
     node: Mechanism | None = None
     grid: float = 2.0**-8
-    name: ClassVar[str] = NormalizedSquareRoot.name
+    name: ClassVar[str] = BufferedToeplitz.name
     place: ClassVar[str] = GRID_ROW
 
     def __post_init__(self) -> None:
@@ -120,7 +127,7 @@ class GridSquareRoot(Counter):
     ) -> float:
         """Return E: with probability 1 - beta no error of n_cells sums of `summands` cells is larger, at 1..users.
 
-        frozen: prefixes of earlier counters of this kind, whose noise is in every release, see `NoiseSpec`.
+        frozen: prefixes of earlier counters of this kind; their noise is in every release, see `NoiseSpec`.
 
         A discrete Gaussian probability is at most 1 / (1 - 1 / (24 sigma^2)) times that of the integer next to a
         Gaussian number, because cosh >= 1. So E is a Gaussian bound at a slightly smaller beta, plus half a unit of
@@ -151,7 +158,7 @@ class GridSquareRoot(Counter):
     def prefix_noise(self, rows: Float64Array) -> None:
         """Turn the noise w, whole numbers float64[T, cells], into that of the prefixes, grid (V_1 + ... + V_t).
 
-        Raises ArithmeticError if a sum is not exact, which has a probability below 2^-200 for the laws used here.
+        Raises ArithmeticError if a sum is not exact, with a probability below 2^-200 for the laws used here.
         """
         rows /= self.grid
         highest, largest_row = np.abs(rows).max(), 0.0
@@ -171,9 +178,11 @@ class GridSquareRoot(Counter):
 @lru_cache(maxsize=4)
 def _factors(n_items: int, grid: float) -> tuple[Float64Array, Float64Array]:
     """Return c_0 ... c_{T-1} and 1 / (g_i grid): C_ti is the product of c_{t-i} and the latter, rounded."""
-    weights = 1.0 / (NormalizedSquareRoot(n_items).column_norms() * grid)
+    coefficients, norms = BufferedToeplitz(n_items).columns()
+    weights = 1.0 / (norms * grid)
     weights.setflags(write=False)
-    return root_coefficients(n_items), weights
+    coefficients.setflags(write=False)
+    return coefficients, weights
 
 
 def _blocks(n_items: int, grid: float, size: int = _BLOCK) -> Iterator[tuple[int, Float64Array]]:
@@ -183,6 +192,15 @@ def _blocks(n_items: int, grid: float, size: int = _BLOCK) -> Iterator[tuple[int
         stop = min(start + size, n_items)
         lags = np.arange(start, stop)[:, None] - np.arange(stop)
         yield start, np.rint(np.where(lags < 0, 0.0, coefficients[lags]) * weights[:stop])
+
+
+@kernel
+def fill_rows(rows: Float64Array, node: Noise) -> None:
+    """Fill rows float64[items, cells] with the draws of nodes number 1, 2, ..., one per row."""
+    for j in range(rows.shape[0]):
+        first = np.uint64(j + 1) * np.uint64(rows.shape[1])
+        for start in range(0, rows.shape[1], BLOCK):
+            fill_noise(rows[j, start : start + BLOCK], node, first + np.uint64(start))
 
 
 @kernel
