@@ -7,7 +7,6 @@ from dprl.algorithms.bernstein_vi import BernsteinVIConfig
 from dprl.algorithms.dp_nash_vi import DPNashVIConfig, DPUCBVIConfig
 from dprl.algorithms.dppg import DPPGConfig
 from dprl.algorithms.ldp_obi import LDPOBIConfig
-from dprl.algorithms.ldp_sign_votes import LDPSignVotesConfig
 from dprl.algorithms.logged_vi import LoggedVIConfig
 from dprl.algorithms.ma_ldp import MALDPConfig
 from dprl.algorithms.offline_vi import OfflineVIConfig
@@ -32,7 +31,6 @@ _CONFIGS: tuple[type[AlgorithmConfig], ...] = (
     PGCA3CConfig,
     DPPGConfig,
     MALDPConfig,
-    LDPSignVotesConfig,
 )
 ALGORITHMS: dict[str, type[AlgorithmConfig]] = {config.name: config for config in _CONFIGS}
 
@@ -45,7 +43,6 @@ __all__ = [
     "DPPGConfig",
     "DPUCBVIConfig",
     "LDPOBIConfig",
-    "LDPSignVotesConfig",
     "LoggedVIConfig",
     "MALDPConfig",
     "Metric",

@@ -15,7 +15,7 @@ from dprl.privacy import Certificate, Privatizer, Streams
 
 Float64Array = npt.NDArray[np.float64]
 Int64Array = npt.NDArray[np.int64]
-Releases = Literal["counts", "gradients", "statistics", "bits"]
+Releases = Literal["counts", "gradients", "statistics"]
 """Kinds of data that users release."""
 
 

@@ -15,12 +15,11 @@ from rich.console import Console
 from benchmarks.harness import Blocks, Row, command_line, microseconds_per_episode, show, time_verdict, verdict
 from benchmarks.naive_ma_ldp import NaiveMALDP, TensorPlanner
 from benchmarks.subjects import PLANNED_EPISODES, built
-from dprl.algorithms.ldp_sign_votes import LDPSignVotesConfig
 from dprl.algorithms.ma_ldp import MALDPConfig
 from dprl.algorithms.ma_ldp.algorithm import MALDPLearner
 from dprl.algorithms.ma_ldp.planning import make_plan, planning
 from dprl.envs import LinearMixtureMDP, NetworkMDP
-from dprl.privacy import LocalBitPrivacy, LocalStatisticsPrivacy
+from dprl.privacy import LocalStatisticsPrivacy
 from dprl.privacy.base import Float64Array
 
 EPSILON = 1.0
@@ -79,13 +78,6 @@ def measure(case: Case, quick: bool) -> Row:
     return row | {"least": verdict(row["ratio"], case.least)}
 
 
-def votes(quick: bool) -> float:
-    """Return CPU microseconds per episode of LDP-SignVotes on the network of two agents."""
-    ours = built(LDPSignVotesConfig(), NetworkMDP().build(), LocalBitPrivacy(EPSILON), PLANNED_EPISODES)
-    ours.learn(10)
-    return microseconds_per_episode(ours.learn, Blocks(1000, 50 if quick else 200))
-
-
 def disagreement(repetitions: int) -> float:
     """Return the largest difference of both planners' values on random estimates and rewards."""
     worst, generator = 0.0, np.random.default_rng(0)
@@ -125,9 +117,7 @@ def run(console: Console, options: argparse.Namespace) -> Row:
         "n {agents} | d {dimension} | ours {ours:.1f} | goal {most} | rewards learned {learning_rewards:.1f} "
         "| one message {shared:.1f} | NumPy, tensor {naive:.0f} | ratio {ratio:.0f} | goal {least}",
     )
-    bits = votes(options.quick)
-    console.print(f"LDP-SignVotes, n = d = 2: {bits:.2f} us an episode")
-    return {"disagreement": worst, "rows": rows, "votes": bits}
+    return {"disagreement": worst, "rows": rows}
 
 
 if __name__ == "__main__":

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple, cast
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
 from dprl.privacy import (
-    BitPrivatizer,
-    BitQuery,
     CountPrivatizer,
     CountQuery,
     GradientQuery,
@@ -40,7 +38,6 @@ from dprl.privacy.audits.message_probes import gradient_messages
 from dprl.privacy.audits.page import AuditCase, Measure, audit_page
 from dprl.privacy.audits.prefix_probes import counter_prefixes
 from dprl.privacy.audits.privatizer_probes import (
-    bit_messages,
     central_prefixes,
     local_reports,
     probe_families,
@@ -296,33 +293,18 @@ def _attack_statistics(cell: _AuditedCell, sizes: tuple[int, int, int], reach: f
     return measure(probe, claim, ProbeProof.of(compose(noisy), claim), attack)
 
 
-def _bit_attacks(cell: _AuditedCell, runs: int) -> list[AuditCase]:
-    return [] if cell.privatizer.query.law is None else [_case(cell, "bit", partial(_attack_bit, cell), runs)]
-
-
-def _attack_bit(cell: _AuditedCell, attack: Attack) -> Measurement:
-    made = cast(BitPrivatizer, _seeded(cell, attack.seed))
-    (release,) = made.planned_ledger().spec.releases
-    claim, curve = claim_of(made), release.curve()
-    if isinstance(release.mechanism, ShuffledReports):
-        claim, curve = _before_shuffling(release.mechanism.report_curve(release.sensitivity))
-    return measure(bit_messages(made), claim, ProbeProof.of(curve, claim), attack)
-
-
 def _seeded(cell: _AuditedCell, seed: int, windows: int = 1) -> Any:  # noqa: ANN401 - any privatizer
     """Return the cell's privatizer for a few users, or for `windows` full windows of gradients."""
     experiment = cell.experiment
     if experiment.algorithm.releases == "counts":
         return count_privatizer(experiment, *COUNT_PROBES[-1], seed)
     query = cell.privatizer.query
-    # The last user of statistics and bits sends nothing.
+    # The last user of statistics sends nothing.
     users = _USERS if experiment.algorithm.releases == "gradients" else _USERS + 1
     if isinstance(query, GradientQuery) and query.window:
         # No user is twice in a window.
         each = query.window if query.sampled else max(_USERS, query.window)
         users = each * windows * cell.ledger.spec.submissions
-    elif isinstance(query, BitQuery):
-        users = max(_USERS, query.block) + 1
     env, streams = experiment.environment(), _streams(experiment, seed)
     return experiment.algorithm.privatizer(env, _unshuffled(experiment.privacy, query), users, streams)
 
@@ -331,6 +313,5 @@ _ATTACKS: dict[str, Callable[[_AuditedCell, int], list[AuditCase]]] = {
     "counts": _count_attacks,
     "gradients": _gradient_attacks,
     "statistics": _statistics_attacks,
-    "bits": _bit_attacks,
 }
 """Attacks on a cell, by the kind of its releases."""

@@ -12,7 +12,6 @@ from dprl.privacy.ledger import Journal, Ledger, LedgerSpec, ReleaseEvent
 from dprl.privacy.mechanisms import MECHANISMS
 from dprl.privacy.messages import PrivateMessages, SubmissionRange, UserMessage
 from dprl.privacy.privatizer import ClientSpec, Privatizer
-from dprl.privacy.queries.bits import BitQuery, receive_bit, send_bit
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily, PooledFamilies, UserRecord
 from dprl.privacy.queries.count_precision import NoiseSpec, WeightedSums
@@ -31,14 +30,12 @@ from dprl.privacy.trust_models import TRUST_MODELS
 from dprl.privacy.trust_models.base import GradientSettings, Placed, TrustModelSettings
 from dprl.privacy.trust_models.central import CentralGradientPrivacy, CentralPrivacy, CentralStatisticsPrivacy
 from dprl.privacy.trust_models.local import (
-    LocalBitPrivacy,
     LocalGradientPrivacy,
     LocalPrivacy,
     LocalStatisticsPrivacy,
 )
-from dprl.privacy.trust_models.none import NoBitPrivacy, NoGradientPrivacy, NoPrivacy, NoStatisticsPrivacy
+from dprl.privacy.trust_models.none import NoGradientPrivacy, NoPrivacy, NoStatisticsPrivacy
 from dprl.privacy.trust_models.shuffle import (
-    ShuffleBitPrivacy,
     ShuffleGradientPrivacy,
     ShufflePrivacy,
     ShuffleStatisticsPrivacy,
@@ -48,19 +45,14 @@ from dprl.sources import source_digest
 CountPrivatizer = Privatizer[CountQuery]
 GradientPrivatizer = Privatizer[GradientQuery]
 StatisticsPrivatizer = Privatizer[StatisticsQuery]
-BitPrivatizer = Privatizer[BitQuery]
 PrivacyConfig = TrustModelSettings[CountFamilies, CountQuery]
 GradientPrivacyConfig = GradientSettings
 StatisticsPrivacyConfig = TrustModelSettings[StatisticsLayout, StatisticsQuery]
-BitPrivacyConfig = TrustModelSettings[None, BitQuery]
 
 __all__ = [
     "COUNTERS",
     "MECHANISMS",
     "TRUST_MODELS",
-    "BitPrivacyConfig",
-    "BitPrivatizer",
-    "BitQuery",
     "CentralGradientPrivacy",
     "CentralPrivacy",
     "CentralStatisticsPrivacy",
@@ -82,11 +74,9 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "LedgerSpec",
-    "LocalBitPrivacy",
     "LocalGradientPrivacy",
     "LocalPrivacy",
     "LocalStatisticsPrivacy",
-    "NoBitPrivacy",
     "NoGradientPrivacy",
     "NoPrivacy",
     "NoStatisticsPrivacy",
@@ -102,7 +92,6 @@ __all__ = [
     "Query",
     "ReleaseEvent",
     "ServerPrivatizer",
-    "ShuffleBitPrivacy",
     "ShuffleGradientPrivacy",
     "ShufflePrivacy",
     "ShuffleStatisticsPrivacy",
@@ -123,8 +112,6 @@ __all__ = [
     "certify",
     "kernel",
     "receive",
-    "receive_bit",
-    "send_bit",
     "send_statistics",
     "source_digest",
     "submit",

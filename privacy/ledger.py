@@ -15,9 +15,9 @@ from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded, maximum
 from dprl.privacy.base import LedgerError, TrustModel
 from dprl.privacy.counters.base import Counter
-from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, BitMechanism, MessageMechanism
+from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, MessageMechanism
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
-from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
+from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding, UnaryEncoder
 from dprl.privacy.mechanisms.sampled import SampledGaussian
 from dprl.privacy.mechanisms.shuffled import MessageInParts, ShuffledReports
 from dprl.privacy.randomness.streams import noise_identity
@@ -58,7 +58,7 @@ class ReleaseEvent:
     """
 
     channel: str
-    mechanism: Mechanism | BitMechanism | UnaryEncoder | ShuffledReports | SampledGaussian | MessageMechanism | None
+    mechanism: Mechanism | OneHotEncoding | UnaryEncoder | ShuffledReports | SampledGaussian | MessageMechanism | None
     sensitivity: Sensitivity | None
     public_start: Sensitivity | None
     attainable: bool

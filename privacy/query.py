@@ -30,7 +30,7 @@ class Query(ABC):
     """
 
     name: ClassVar[str]
-    """The kind of data: 'counts', 'gradients', 'statistics' or 'bits'."""
+    """The kind of data: 'counts', 'gradients' or 'statistics'."""
     adds_up_messages: ClassVar[bool] = False
     """Whether a trusted server draws fresh noise for each sum of messages, wherever they come from."""
     schedule: ReleaseSchedule | None = None

@@ -12,8 +12,8 @@ from dprl.privacy.mechanisms import MECHANISMS
 from dprl.privacy.mechanisms.gram import GramRelease
 from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
+from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.mechanisms.vectors import RawVector
-from dprl.privacy.queries.bits import BitQuery
 from dprl.privacy.queries.correlated_gradients import CorrelatedGradientQuery
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily, PooledFamilies
@@ -25,10 +25,11 @@ from dprl.privacy.queries.sampled_gradients import SampledGradientQuery
 from dprl.privacy.query import Query
 from dprl.privacy.schedule import ReleaseSchedule
 
-_QUERIES = (BitQuery, CountQuery, GradientQuery, CorrelatedGradientQuery, SampledGradientQuery, StatisticsQuery)
+_QUERIES = (CountQuery, GradientQuery, CorrelatedGradientQuery, SampledGradientQuery, StatisticsQuery)
 _PARTS = (
     *(CountEncoding, CountFamilies, PooledFamilies, CountFamily, NoiseSpec, ReleaseSchedule),
-    *(StatisticsLayout, CountedStatistics, GramRelease, RawGram, RawVector, UnaryEncoder, ExactCounter),
+    *(StatisticsLayout, CountedStatistics, GramRelease, RawGram, RawVector),
+    *(RandomizedResponse, UnaryEncoder, ExactCounter),
 )
 
 

@@ -64,7 +64,6 @@ _EVERYONE = "the server and everyone else: only {} leaves the {}'s side"
 _NO_PROTECTION = "no protection: the server and every later user see exact {}"
 _OTHERS = "all other users together, and whoever reads the released {} and policies; the server is trusted"
 _COUNTS = "a user whose two trajectories share no cell"
-_BITS = "a user whose two trajectories have different bits"
 _GRAMS = "a user whose two trajectories have features at the cosine -1/2 and the value H - h at every stage"
 _GRADIENTS = "an agent whose messages are for opposite gradients"
 _AGENT = "one agent, who sends one message"
@@ -193,19 +192,6 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
         (*_in_blocks("messages", *_BLOCK), _OWN_ACTIONS, *_left("message")),
         _GRAMS,
     ),
-    ("bits", "none"): _unprotected("bits", _BITS),
-    ("bits", "ldp"): _user(
-        _EVERYONE.format("the randomized bit", "user"),
-        ("the user's bit", "policies and everything else computed from bits"),
-        (_AGENTS, PUBLIC_REWARDS, *_left("bit")),
-        _BITS,
-    ),
-    ("bits", "shuffle"): _user(
-        _IN_RANDOM_ORDER.format("randomized bits", "a block"),
-        ("the shuffled bits of every block, and their sums", "policies and everything else computed from them"),
-        (*_in_blocks("bits", *_BLOCK), _AGENTS, PUBLIC_REWARDS, *_left("bit")),
-        _BITS,
-    ),
 }
 """Threat models by query and trust model, for one message per user. The functions below add a query's options."""
 
@@ -231,18 +217,14 @@ def of_gradients(
     """Return the threat model of gradients that agents submit, each up to `submissions` times.
 
     Args:
-        release_scores: 'simulator': raw scores are read; 'private': randomized bits about them are sent; 'none':
-            neither. channels: other channels that an algorithm leaves open, in words.
+        release_scores: 'simulator': raw scores are read; 'none': they are not. channels: other channels that an
+            algorithm leaves open, in words.
     """
     found = THREAT_MODELS["gradients", model]
     if submissions > 1:
         found = replace(found, unit=f"one agent, who sends at most {submissions} messages")
     if model == "none":
         return found
-    if release_scores == "private":
-        content, *computed = found.covered
-        covered = (content, "the randomized bit on each score", *computed)
-        found = replace(found, covered=covered, attained_by=f"{found.attained_by} and scores")
     return found.excluding(*((RAW_SCORES,) if release_scores == "simulator" else ()), *channels, first=True)
 
 

@@ -62,13 +62,12 @@ _FAILED = "users could not play, and none of their data has left their side; tes
 
 
 @no_alloc_kernel
-def report(
-    channel: GradientChannel, server: AggregatorState, gradients: Float64Array, scores: Float64Array, first: int
-) -> None:
+def report(channel: GradientChannel, server: AggregatorState, gradients: Float64Array, first: int) -> None:
     """Send the updates float64[k, d] of the users of slots first, first+1, ..., and aggregate them."""
     for i in range(gradients.shape[0]):
-        submit(channel, gradients[i], scores[i], first + i)
-        aggregate(server, server.estimate, receive(channel, server.estimate))
+        submit(channel, gradients[i], first + i)
+        receive(channel, server.estimate)
+        aggregate(server, server.estimate)
 
 
 @no_alloc_kernel
@@ -77,9 +76,9 @@ def report_round(channel: SampledChannel, server: AggregatorState, gradients: Fl
     estimate = server.estimate
     estimate[:] = 0.0
     for _ in range(server.schedule.buffer_size - 1):
-        aggregate(server, estimate, math.nan)
+        aggregate(server, estimate)
     release_round(channel, gradients, estimate)
-    aggregate(server, estimate, math.nan)
+    aggregate(server, estimate)
 
 
 @dataclass(frozen=True)
@@ -249,7 +248,7 @@ class DPPGLearner(Learner):
         while at <= last:
             end, begin = min(last, -(-at // size) * size), (at - 1) // size * size + 1
             found, scores = (each[at - begin : end + 1 - begin] for each in self._round(begin))
-            report(self.privatizer.channel, self._server, found, scores, at)
+            report(self.privatizer.channel, self._server, found, at)
             total, at = total + float(scores.sum()), end + 1
         score = total / (last - first + 1)
         return {SCORE.name: score, EVALUATION.name: self._evaluation(last)}

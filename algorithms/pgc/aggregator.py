@@ -20,40 +20,29 @@ from dprl.algorithms.pgc.schedule import Schedule, last_startable
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy import PrivateMessages, SubmissionRange
 from dprl.privacy.checkpoints import check_arrays
-from dprl.privacy.queries.gradients import GradientEstimates
 from dprl.privacy.ranges import RangeSet
 
 _T = TypeVar("_T")
-_Accept = Callable[..., GradientEstimates]
+_Accept = Callable[..., Float64Array]
 
 APPLIED, UPDATES = range(2)
 
 
 class StepRule(NamedTuple):
-    """Step size of an update, computed from public numbers and private messages.
+    """Step size of an update, computed from public numbers.
 
     Args:
         learning_rate: eta of eq. (22).
         halving: submissions until the step size has halved, eta / (1 + n / halving); 0 keeps it constant, as printed.
-        success_memory: weight of each private score bit in the running estimate of the share of agents that succeed; 0
-            disables it. The step shrinks as this share grows, so that a good policy is kept.
-        success_full: share of successes at which the step size is 0, in (0, 1].
-        truth, gain: probability of a truthful score bit, and 2 truth - 1; from the mechanism.
     """
 
     learning_rate: float
     halving: float = 0.0
-    success_memory: float = 0.0
-    success_full: float = 0.9
-    truth: float = 1.0
-    gain: float = 1.0
 
     def checked(self) -> StepRule:
         """Return this rule; raise ValueError if its numbers are out of range."""
         check_number("learning_rate", self.learning_rate, 0.0)
         check_number("halving", self.halving, 0.0)
-        check_number("success_memory", self.success_memory, 0.0, 1.0)
-        check_number("success_full", self.success_full, 1e-9, 1.0 + 1e-9)
         return self
 
 
@@ -61,8 +50,7 @@ class AggregatorState(NamedTuple):
     """The aggregator for kernels: its settings, and its state, all of it post-processing of messages.
 
     versions float64[R, d]: the parameters after update u at row u mod R; buffer_sum float64[d]: the sum of the
-    estimates in the buffer B; counts int64[2]: applied messages and updates; success float64[1]: the running estimate
-    of the share of agents that succeed. estimate float64[d]: workspace of a loop.
+    estimates in the buffer B; counts int64[2]: applied messages and updates. estimate float64[d]: workspace of a loop.
     """
 
     schedule: Schedule
@@ -70,20 +58,19 @@ class AggregatorState(NamedTuple):
     versions: Float64Array
     buffer_sum: Float64Array
     counts: Int64Array
-    success: Float64Array
     estimate: Float64Array
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays that change, by name; resuming writes into them."""
-        return {name: getattr(self, name) for name in ("versions", "buffer_sum", "counts", "success")}
+        return {name: getattr(self, name) for name in ("versions", "buffer_sum", "counts")}
 
 
 def aggregator_state(schedule: Schedule, step: StepRule, parameters: Float64Array) -> AggregatorState:
     """Return the state before the first message, with the initial `parameters` float64[d]."""
     versions = np.tile(np.asarray(parameters, dtype=np.float64), (schedule.versions_kept, 1))
     buffer_sum, estimate = np.zeros_like(versions[0]), np.zeros_like(versions[0])
-    return AggregatorState(schedule, step, versions, buffer_sum, np.zeros(2, dtype=np.int64), np.zeros(1), estimate)
+    return AggregatorState(schedule, step, versions, buffer_sum, np.zeros(2, dtype=np.int64), estimate)
 
 
 def latest_parameters(state: AggregatorState) -> Float64Array:
@@ -99,27 +86,20 @@ def _step_size(state: AggregatorState) -> float:
     step = rule.learning_rate
     if rule.halving > 0.0:
         step /= 1.0 + state.counts[APPLIED] / rule.halving
-    if rule.success_memory > 0.0:
-        step *= 1.0 - min(1.0, max(0.0, state.success[0] / rule.success_full))
     return step
 
 
 @no_alloc_kernel
-def aggregate(state: AggregatorState, estimate: Float64Array, bit: float) -> None:
+def aggregate(state: AggregatorState, estimate: Float64Array) -> None:
     """Add the estimate float64[d] of the next message to the buffer; if it is full, update and clear it.
-
-    bit: its private score bit; unused without success_memory.
 
     Paper: [OT20] eq. (22).
     """
-    schedule, rule = state.schedule, state.step
+    schedule = state.schedule
     counts, buffer_sum, versions = state.counts, state.buffer_sum, state.versions
     for j in range(buffer_sum.shape[0]):
         buffer_sum[j] += estimate[j]
     counts[APPLIED] += 1
-    if rule.success_memory > 0.0:
-        succeeded = (bit - (1.0 - rule.truth)) / rule.gain
-        state.success[0] += rule.success_memory * (succeeded - state.success[0])
     if counts[APPLIED] % schedule.buffer_size == 0:
         step = _step_size(state)
         old, new = versions[counts[UPDATES] % versions.shape[0]], versions[(counts[UPDATES] + 1) % versions.shape[0]]
@@ -130,10 +110,10 @@ def aggregate(state: AggregatorState, estimate: Float64Array, bit: float) -> Non
 
 
 @kernel
-def _aggregate_all(state: AggregatorState, estimates: Float64Array, bits: Float64Array) -> None:
-    """Aggregate the estimates float64[k, d] of the next k messages with their bits, one after the other."""
+def _aggregate_all(state: AggregatorState, estimates: Float64Array) -> None:
+    """Aggregate the estimates float64[k, d] of the next k messages, one after the other."""
     for i in range(estimates.shape[0]):
-        aggregate(state, estimates[i], bits[i])
+        aggregate(state, estimates[i])
 
 
 class ReorderBuffer(Generic[_T]):
@@ -247,9 +227,7 @@ class Aggregator:
             self._parts.append(block)
             if not self.rules.summed or sum(map(len, self._parts)) == self.rules.schedule.buffer_size:
                 parts, self._parts = self._parts, []
-                estimates, bits = self._accept(*parts)
-                bits = np.zeros(len(estimates)) if bits is None else bits
-                _aggregate_all(self._state, estimates, bits)
+                _aggregate_all(self._state, self._accept(*parts))
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the state for resuming; waiting messages count as lost."""

@@ -72,7 +72,7 @@ class LocalAgents(ABC):
     def report(self, batch: Batch) -> Reply:
         """Let every agent of the batch update locally, and return their private messages."""
         gradients, scores = self._gradients(batch)
-        return Reply(self._client.send(batch.lease, gradients, scores), scores if self._shows_scores else None)
+        return Reply(self._client.send(batch.lease, gradients), scores if self._shows_scores else None)
 
 
 class Runners(Protocol):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dprl.algorithms.base import Float64Array
 from dprl.privacy import (
     ChargeJournal,
     ClientSpec,
@@ -19,7 +20,6 @@ from dprl.privacy import (
     PrivateMessages,
     SubmissionRange,
 )
-from dprl.privacy.queries.gradients import GradientEstimates
 
 JOURNAL = "submissions.journal"
 CHARGED_AT_ONCE = 240
@@ -107,9 +107,9 @@ class JournaledPrivatizer:
         """Return the spec from which runners build their client."""
         return self.privatizer.client_spec
 
-    def accept(self, *messages: PrivateMessages) -> GradientEstimates:
+    def accept(self, *messages: PrivateMessages) -> Float64Array:
         """Return the content of messages, each of them once; a trusted server reads all messages of a sum together."""
-        found: GradientEstimates = self.privatizer.accept(*messages)
+        found: Float64Array = self.privatizer.accept(*messages)
         return found
 
     def reference(self) -> _JournalReference:

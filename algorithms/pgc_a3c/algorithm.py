@@ -120,9 +120,9 @@ def run(
         while applied < last and pending.slots[(applied + 1) % pending.slots.shape[0]] == applied + 1:
             applied += 1
             place = applied % pending.slots.shape[0]
-            submit(channel, pending.gradients[place], pending.scores[place], applied)
-            bit = receive(channel, estimate)
-            aggregate(server, estimate, bit)
+            submit(channel, pending.gradients[place], applied)
+            receive(channel, estimate)
+            aggregate(server, estimate)
             record(tracker, pending.scores[place])
             total += pending.scores[place]
     return total
@@ -142,9 +142,6 @@ class PGCA3CConfig:
         discount: gamma. value_weight: lambda. entropy_weight: beta.
         exploration: alpha of the first agents. fading: submissions until it would be 0, as printed.
         exploration_floor: the least alpha; 0 is the paper's.
-        success_memory: weight of each private score bit in the aggregator's estimate of the share of agents that
-            succeed, with `privacy.release_scores: private`; the step size falls to 0 as the share grows to
-            `success_full`. 0 disables this, as printed.
         acting: 'greedy' with probability 1 - alpha, as printed, or 'sampled' from the policy.
         reward: 'terminal' is 0 except for the last step, -1 if the pole fell or else +1; 'literal' is 1 in every step.
         bootstrap: V(s_T) in eqs. (12) and (18): 'discounted' by gamma^(T-t) in both, 'printed', or 'none'.
@@ -160,8 +157,6 @@ class PGCA3CConfig:
     learning_rate: float = 0.5
     buffer_size: int = 1
     halving: float = 0.0
-    success_memory: float = 0.0
-    success_full: float = 0.9
     staleness: int = 8
     discount: float = 0.99
     value_weight: float = 0.5
@@ -189,7 +184,7 @@ class PGCA3CConfig:
     def __post_init__(self) -> None:
         check_fields(self)
         Schedule(self.staleness, self.buffer_size).checked()
-        StepRule(self.learning_rate, self.halving, self.success_memory, self.success_full).checked()
+        self.step.checked()
         check_number("discount", self.discount, 1e-12, 1.0 + 1e-9)
         for key in ("value_weight", "entropy_weight", "target"):
             check_number(key, getattr(self, key), 0.0)
@@ -203,12 +198,10 @@ class PGCA3CConfig:
         """The schedule of starting parameters."""
         return Schedule(self.staleness, self.buffer_size)
 
-    def step(self, privatizer: GradientPrivatizer) -> StepRule:
-        """Return the step rule. Raises ValueError if it needs score bits and none are sent."""
-        self.check_score_bits(privatizer)
-        response = privatizer.query.response
-        bits = (1.0, 1.0) if response is None else (response.truth, response.gain)
-        return StepRule(self.learning_rate, self.halving, self.success_memory, self.success_full, *bits)
+    @property
+    def step(self) -> StepRule:
+        """The step rule."""
+        return StepRule(self.learning_rate, self.halving)
 
     @property
     def loss(self) -> Loss:
@@ -241,17 +234,7 @@ class PGCA3CConfig:
         scores = () if privacy.release_scores == "simulator" else (SIMULATED_SCORES,)
         durations = TIMING_DETAILS if self.padded else DURATIONS
         layout = GradientLayout(DIMENSION, self.buffer_size, (*scores, durations))
-        privatizer = privacy.build(layout, episodes, streams)
-        self.check_score_bits(privatizer)
-        return privatizer
-
-    def check_score_bits(self, privatizer: GradientPrivatizer) -> None:
-        """Raise ValueError if the step needs score bits and none are sent."""
-        if self.success_memory > 0.0 and privatizer.query.response is None:
-            raise ValueError(
-                f"success_memory must be 0 without private score bits, got {self.success_memory}; "
-                "write privacy.release_scores: private and a score_epsilon"
-            )
+        return privacy.build(layout, episodes, streams)
 
     def build(self, env: CartPole, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> PGCA3CLearner:
         """Return a fresh learner."""
@@ -277,7 +260,7 @@ class PGCA3CLearner(Learner):
         agents = agent_batch(_LANES, env, streams, sampled=config.acting == "sampled", padded=config.padded)
         behaviour = config.behaviour(env.horizon, privatizer.n_users)
         self._agents = _Agents(agents, empty_pending_gradients(schedule, DIMENSION), behaviour)
-        self._server = aggregator_state(schedule, config.step(privatizer), first)
+        self._server = aggregator_state(schedule, config.step, first)
         self._score_tracker = ScoreTracker.empty(config.target)
 
     @property

@@ -19,6 +19,7 @@ from dprl.platform.configs.sections import (
     placed,
     read_dataclass,
     read_registered,
+    refuse_removed,
     require_mapping,
     unknown_key,
 )
@@ -293,7 +294,7 @@ def _check_release(experiment: Experiment) -> None:
     if getattr(privacy, "release_scores", "") == _RAW_SCORES:
         raise ValueError(
             f"release must be false with release_scores: {_RAW_SCORES}, got True; "
-            "no simulator knows what real users did: write release_scores: private, or none"
+            "no simulator knows what real users did: write release_scores: none"
         )
     if getattr(experiment.algorithm, "padded", True) is False:
         raise ValueError(
@@ -358,6 +359,8 @@ def _read_privacy(section: Mapping[str, Any], algorithm: AlgorithmConfig) -> obj
     """Return the privacy settings of a config, of the kind that fits its algorithm's releases."""
     if "privacy" not in section:
         raise UserError(f"privacy: is required, got nothing; write e.g. {example_for(algorithm.releases)}")
+    if isinstance(section["privacy"], dict):
+        refuse_removed(section["privacy"], "privacy")
     check_model(section["privacy"], algorithm.name, algorithm.releases)
     return read_registered(section["privacy"], "privacy", "model", TRUST_MODELS[algorithm.releases])
 

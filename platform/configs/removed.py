@@ -10,5 +10,11 @@ REMOVED: dict[str, str] = {
         f"privacy.counter={name}": "write counter: buffered_toeplitz"
         for name in ("honaker", "square_root", "normalized_square_root")
     },
+    "algorithm.name=ldp_sign_votes": "take ma_ldp, the algorithm on linear mixture MDPs",
+    "algorithm.success_memory": "leave it out: bits on scores are no longer sent, and halving lowers the step",
+    "algorithm.success_full": "leave it out: bits on scores are no longer sent, and halving lowers the step",
+    "privacy.release_scores=private": "write simulator, or none for real users",
+    "privacy.score_epsilon": "leave it out: bits on scores are no longer sent",
+    "privacy.target_score": "leave it out: bits on scores are no longer sent",
 }
 """Remedies by 'section.key', or by 'section.key=value' if only that value is gone."""

@@ -41,7 +41,7 @@ def read_registered(value: object, path: str, key: str, registry: Mapping[str, t
     names = sorted(registry)
     _refuse_gymnasium_id(value, path, key)
     if isinstance(value, dict):
-        _refuse_removed(value, path)
+        refuse_removed(value, path)
     example = f"{path}: {{{key}: <name>}}, where the name is one of {', '.join(names)}"
     section = dict(require_mapping(value, path, example))
     if key not in section:
@@ -71,7 +71,7 @@ def _refuse_gymnasium_id(value: object, path: str, key: str) -> None:
         raise broken_rule(where, "must be a registered name, not an id of Gymnasium", given, remedy)
 
 
-def _refuse_removed(section: Mapping[str, Any], path: str) -> None:
+def refuse_removed(section: Mapping[str, Any], path: str) -> None:
     """Raise UserError for a key or a value of an earlier version."""
     for key, value in section.items():
         place = dotted(path, key)
@@ -86,7 +86,7 @@ def read_dataclass(section: Mapping[str, Any], path: str, cls: type[T], implied:
     Raises UserError on an unknown or missing key, a wrong type, or a value that the class refuses.
     """
     valid = field_names(cls)
-    _refuse_removed(section, path)
+    refuse_removed(section, path)
     for name in section:
         if name not in valid:
             raise unknown_key(dotted(path, name), [*implied, *valid])

@@ -15,7 +15,6 @@ _EXAMPLES = {
     "counts": "privacy: {model: jdp, epsilon: 1.0}, or {model: none} if no privacy is meant",
     "gradients": "privacy: {model: ldp, epsilon: 5.0, mechanism: privunit}, or {model: none} if no privacy is meant",
     "statistics": "privacy: {model: ldp, epsilon: 1.0, mechanism: gram_laplace}, or {model: none} if none is meant",
-    "bits": "privacy: {model: ldp, epsilon: 1.0}, or {model: none} if no privacy is meant",
 }
 
 

@@ -23,7 +23,7 @@ from dprl.platform.results.summary import by_seed
 
 CONFIG, RUNS = "ma_ldp_mechanisms", 10
 GAUSSIAN, LAPLACE, UNIFORM, BOUNDED = "gram_gaussian", "gram_laplace", "gram_uniform", "gram_bounded_laplace"
-NO_NOISE, ONE_BIT = "none", "randomized_response"
+NO_NOISE = "none"
 EPISODES, HORIZON, AGENTS, FEATURES = 8500, 5, 2, 2
 ALPHA, DELTA = 0.1, 0.1
 """Our choice: the paper names neither the failure probability nor the delta of its experiments."""
@@ -79,7 +79,6 @@ PRINTED, AGAIN, MAXMIN, CLIPPED = "printed", "again", "maxmin", "clipped"
 LEARNED, KNOWN, SHARED = "certified, rewards learned", "certified, rewards known", "certified, one message for all"
 WITHOUT, WITHOUT_MAXMIN = "no noise", "no noise, maxmin"
 ILLUSTRATION, ILLUSTRATION_MAXMIN = "illustration", "illustration, maxmin"
-VOTES = "one bit"
 AS_RUN = (PRINTED, AGAIN, MAXMIN, CLIPPED)
 """Groups with the printed noise."""
 NON_PRIVATE_CEILING = (WITHOUT, WITHOUT_MAXMIN)
@@ -106,7 +105,6 @@ GROUPS = (
     PaperGroup(WITHOUT_MAXMIN, "NOT PRIVATE, no noise, V of maxmin", {**_NO_NOISE, **_OVER_OTHERS}, private=False),
     PaperGroup(ILLUSTRATION, f"{_NOT_PRIVATE}, V of joint actions", {**_HARDLY_ANY, **_JOINT}, private=False),
     PaperGroup(ILLUSTRATION_MAXMIN, f"{_NOT_PRIVATE}, V of maxmin", {**_HARDLY_ANY, **_OVER_OTHERS}, private=False),
-    PaperGroup(VOTES, "one randomized bit per user, ours", {"algorithm.name": "ldp_sign_votes"}),
 )
 
 
@@ -114,7 +112,7 @@ def key(group: str, flat: Mapping[str, Scalar]) -> Key:
     """Return the key of a cell: its setting is B/b of bounded Laplace noise, c of cells without noise, else 1."""
     if group in NON_PRIVATE_CEILING:
         return Key(group, NO_NOISE, math.inf, float(flat["algorithm.bonus_scale"]))
-    mechanism = ONE_BIT if group == VOTES else str(flat["privacy.mechanism"])
+    mechanism = str(flat["privacy.mechanism"])
     setting = float(flat["privacy.bound_ratio"]) if mechanism == BOUNDED else 1.0
     return Key(group, mechanism, float(flat["privacy.epsilon"]), setting)
 
@@ -131,8 +129,7 @@ def read(results: CellResults) -> PaperCell:
     lengths = np.diff(ends, prepend=0)
     facts = {"shift": results.derived.get("last_shift", math.nan)}
     for name in (SATURATED.name, INDEFINITE.name):
-        shares = by_seed(records, name)[1] if name in records else np.full(regrets.shape, math.nan)
-        facts[name] = float(np.average(shares.T, axis=1, weights=lengths).mean())
+        facts[name] = float(np.average(by_seed(records, name)[1].T, axis=1, weights=lengths).mean())
     return cell_of(ends, regrets.T, results.certificate, facts)
 
 

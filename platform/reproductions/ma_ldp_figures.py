@@ -20,15 +20,8 @@ _MARKERS = {
     ma_ldp.UNIFORM: "D",
     ma_ldp.BOUNDED: "^",
     ma_ldp.NO_NOISE: "x",
-    ma_ldp.ONE_BIT: "P",
 }
-_MARKER_COLOURS = dict(zip(_MARKERS, (0, 1, 2, 3, 6, 4), strict=True))
-_BIT_LOOKS = [
-    (plots.SHADES[colour], Look(dashes, "", 1.0))
-    for colour, dashes in zip(
-        (6, 1, 0, 2, 3), (plots.SOLID, plots.DASHED, (0, (3, 1, 1, 1)), plots.DOTTED, (0, (8, 2, 1, 2))), strict=True
-    )
-]
+_MARKER_COLOURS = dict(zip(_MARKERS, (0, 1, 2, 3, 6), strict=True))
 
 
 def weak_label(side: Side, cell: PaperCell) -> str:
@@ -42,7 +35,7 @@ def row_label(name: Key, cell: PaperCell) -> str:
     if name.mechanism == ma_ldp.NO_NOISE:
         return f"c = {name.setting:g}"
     bound = f" B={name.setting:g}b" if name.mechanism == ma_ldp.BOUNDED else ""
-    label = f"{ma_ldp.NAMES.get(name.mechanism, 'one bit')}{bound} \u03b5={name.epsilon:g}"
+    label = f"{ma_ldp.NAMES[name.mechanism]}{bound} \u03b5={name.epsilon:g}"
     return weak_label(Side(label, name), cell) if name.group in ma_ldp.ILLUSTRATIONS else label
 
 
@@ -68,16 +61,9 @@ def figures(found: PageData) -> dict[str, bytes]:
 
 
 def _regret_charts(cells: Cells, levels: ma_ldp.Levels) -> list[Chart]:
-    """Return Figure 1 as printed, of one bit per user, and of the illustrations."""
-    votes = sorted((name for name in cells if name.group == ma_ldp.VOTES), key=lambda name: name.epsilon)
-    bits = [
-        _regret_line(cells[name], f"\u03b5={name.epsilon:g}, proved", look)
-        for name, look in zip(votes, _BIT_LOOKS, strict=False)
-    ]
-    shown = [
-        ("Figure 1: MA-LDP as printed\n(\u03b5 is claimed; none is proved)", _figure_lines(ma_ldp.PRINTED, cells), ""),
-        ("Ours: one randomized bit per user\n(\u03b5 is proved)", bits, ""),
-    ]
+    """Return Figure 1 as printed and of the illustrations."""
+    title = "Figure 1: MA-LDP as printed\n(\u03b5 is claimed; none is proved)"
+    shown = [(title, _figure_lines(ma_ldp.PRINTED, cells), "")]
     for group, value in zip(ma_ldp.ILLUSTRATIONS, ("joint actions", "maxmin"), strict=True):
         title = f"NOT PRIVATE, an illustration, V of {value}:\nhardly any noise, bonus and shift"
         shown.append((title, _figure_lines(group, cells), "NOT PRIVATE"))

@@ -68,7 +68,6 @@ class _MALDP(Paper):
             "chance": _chance(cells),
             "ceiling_table": tables.table(_ceiling_rows(cells)),
             "illustrated_orders": tables.table(_order_rows(ma_ldp.ILLUSTRATIONS, cells)),
-            "vote_table": tables.table(_vote_rows(cells)),
             "cell_table": tables.table(_cell_rows(cells)),
         }
 
@@ -122,12 +121,7 @@ def summary(cells: claims.Cells) -> list[str]:
     best = min((name for name in cells if name.group in ma_ldp.NON_PRIVATE_CEILING), key=lambda one: _mean(cells[one]))
     value = "maxmin" if best.group == ma_ldp.WITHOUT_MAXMIN else "joint actions"
     free = f"R_K = {_with_error(cells[best])} at best, V of {value}, c = {best.setting:g}"
-    votes = [f"{tables.number(_mean(cells[name]))} at \u03b5 = {name.epsilon:g}" for name in _of(ma_ldp.VOTES, cells)]
-    return [
-        *lines,
-        f"**Without noise**, NOT PRIVATE: {free}.",
-        f"**One bit per user**, with \u03b5 proved: R_K = {', '.join(votes)}.",
-    ]
+    return [*lines, f"**Without noise**, NOT PRIVATE: {free}."]
 
 
 def _of(group: str, cells: claims.Cells) -> list[claims.Key]:
@@ -240,28 +234,12 @@ def _cell_rows(cells: claims.Cells) -> Iterator[dict[str, str]]:
             }
 
 
-def _vote_rows(cells: claims.Cells) -> Iterator[dict[str, str]]:
-    """Yield one bit per user against the regret of random actions, and half of it."""
-    levels = _levels(cells)
-    for name in _of(ma_ldp.VOTES, cells):
-        cell, one = cells[name], ma_ldp.R_K.estimate(cells[name])
-        yield {
-            "\u03b5": f"{name.epsilon:g}",
-            "proved pure \u03b5": tables.plain(standing(cell.certificate).proved),
-            "R_K": _with_error(cell),
-            "[95 %]": tables.ends(one),
-            "of random's": tables.per_cent(one.value / levels.uniform),
-            "below random's": "yes" if one.upper < levels.uniform else "no",
-            "below half of it": "yes" if one.upper < levels.half else "no",
-        }
-
-
 def at_random(cells: claims.Cells) -> dict[claims.Key, float]:
     """Return p-values for R_K of cells of MA-LDP with printed or certified noise against that of random actions.
 
     They are of two-sided t tests, adjusted by Holm.
     """
-    private = {group.name for group in ma_ldp.GROUPS if group.private and group.name != ma_ldp.VOTES}
+    private = {group.name for group in ma_ldp.GROUPS if group.private}
     names, level = [name for name in cells if name.group in private], _levels(cells).uniform
     return dict(zip(names, holm([_not_at(cells[name], level) for name in names]), strict=True))
 

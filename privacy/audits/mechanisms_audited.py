@@ -18,7 +18,7 @@ from dprl.privacy.audits.message_probes import (
     sign_gradients,
 )
 from dprl.privacy.audits.page import AuditCase
-from dprl.privacy.audits.privatizer_probes import bit_messages, local_reports, statistics_messages
+from dprl.privacy.audits.privatizer_probes import local_reports, statistics_messages
 from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, GramMechanism
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
@@ -27,12 +27,11 @@ from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, 
 from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
-from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.trust_models.local import LocalBitPrivacy, LocalPrivacy
+from dprl.privacy.trust_models.local import LocalPrivacy
 
 EPSILON, DELTA = 1.0, 1e-5
 DEFAULT_RUNS = 400_000
@@ -77,11 +76,6 @@ def _last_bits(noise: Mechanism, claim: Claim, runs: int) -> AuditCase:
         runs,
         note="for whole numbers use integer noise: arithmetic: exact",
     )
-
-
-def _response(name: str) -> AuditCase:
-    made = LocalBitPrivacy(EPSILON).build(None, 1, Streams(0, "audit"))
-    return AuditCase.of_curve(name, "one bit", _PURE, made.planned_ledger().curve, bit_messages(made))
 
 
 def _encoding(name: str) -> AuditCase:
@@ -133,7 +127,6 @@ def _of_gram(name: str, claim: Claim, mechanism: GramMechanism, noise: str) -> A
 
 
 _OTHERS: dict[str, Callable[[str], AuditCase]] = {
-    RandomizedResponse.name: _response,
     **dict.fromkeys(ENCODINGS, _encoding),
     ClippedLaplace.name: partial(_clipped, ClippedLaplace),
     ClippedGaussian.name: partial(_clipped, ClippedGaussian),

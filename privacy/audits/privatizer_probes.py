@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from dprl.compiled import kernel
-from dprl.privacy import BitPrivatizer, CountPrivatizer
+from dprl.privacy import CountPrivatizer
 from dprl.privacy.audits.distinguishing_attack import Key
 from dprl.privacy.audits.message_probes import (
     MessageProbe,
@@ -27,7 +27,6 @@ from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.gram_laws import GramGaussian
 from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding, UnaryEncoder
-from dprl.privacy.queries.bits import BitChannel, send_bit
 from dprl.privacy.queries.count_encoding import add_record
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily, PooledFamilies, UserRecord
 from dprl.privacy.queries.count_kernels import CountChannel, encode, send_and_aggregate
@@ -320,25 +319,3 @@ def _send_all(
     for run in range(messages.shape[0]):
         send_statistics(channel, features, targets, corrections, run + 1)
         messages[run] = channel.message
-
-
-def bit_messages(privatizer: BitPrivatizer) -> MessageProbe:
-    """Return the probe of the randomized bit that a user sends. privatizer: a fresh one; it is used up."""
-    channel = privatizer.channel
-
-    def send(world: int, runs: int, key: Key) -> Float64Array:
-        channel.noise.key[1:] = key[1:]
-        channel.cursor[:] = 0
-        channel.cursor[CHARGED] = runs
-        bits = np.empty(runs)
-        _send_bits(bits, channel, world)
-        return bits
-
-    return MessageProbe(f"one bit, truth with probability {privatizer.query.truth:.4g}", send, lambda bits: bits)
-
-
-@kernel
-def _send_bits(bits: Float64Array, channel: BitChannel, bit: int) -> None:
-    for run in range(bits.shape[0]):
-        send_bit(channel, bit, run + 1)
-        bits[run] = channel.message[0]

@@ -14,13 +14,11 @@ from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
-from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.mechanisms.vectors import VectorMechanism
 
 GramMechanism = GramGaussian | GramLaplace | GramUniform | GramBoundedLaplace
-BitMechanism = RandomizedResponse | OneHotEncoding
 
 ADDITIVE: dict[str, type[Mechanism]] = {
     **{law.name: law for law in (Laplace, DiscreteLaplace, Gaussian, DiscreteGaussian, Uniform, BoundedLaplace)},
@@ -34,9 +32,6 @@ ENCODINGS: dict[str, type[OneHotEncoding]] = {
 }
 """Randomized bits instead of one-hot vectors."""
 
-BITS: dict[str, type[BitMechanism]] = {RandomizedResponse.name: RandomizedResponse, **ENCODINGS}
-"""Coins instead of bits."""
-
 VECTORS: dict[str, type[VectorMechanism]] = {
     vectors.name: vectors for vectors in (ClippedLaplace, ClippedGaussian, ProjectedRandomSign, PrivUnit)
 }
@@ -47,9 +42,9 @@ GRAMS: dict[str, type[GramMechanism]] = {
 }
 """Symmetric Gram matrices with their right-hand sides."""
 
-MECHANISMS: dict[str, type[Mechanism | BitMechanism | VectorMechanism | GramMechanism]] = {
+MECHANISMS: dict[str, type[Mechanism | OneHotEncoding | VectorMechanism | GramMechanism]] = {
     **ADDITIVE,
-    **BITS,
+    **ENCODINGS,
     **VECTORS,
     **GRAMS,
 }

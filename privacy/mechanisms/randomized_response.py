@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
 from dprl.compiled import kernel
-from dprl.privacy.accounting.closed_forms import largest_loss
-from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import INTEGER, Sensitivity
 from dprl.privacy.randomness.exact import LIMB_BITS, LIMBS, exp_minus, fill_bernoulli, leading_bits, to_limbs
 
 COIN_BITS = LIMB_BITS * LIMBS
@@ -45,12 +40,9 @@ def truth_bits(epsilon: Fraction) -> int:
 class RandomizedResponse:
     """One bit, reported truthfully with probability e^epsilon / (1 + e^epsilon) and flipped otherwise.
 
-    *Formal guarantee.* (epsilon, 0)-DP for any two values of the bit; with n bits that may all change, n such losses.
+    *Formal guarantee.* (epsilon, 0)-DP for any two values of the bit.
     The coins are exact: the probability is the stated one rounded down to 256 bits, so the loss is at most epsilon in
     computer arithmetic too, if the generator's words are uniform.
-
-    >>> RandomizedResponse(1.0).curve(Sensitivity.of_cells(3)).pure_epsilon
-    3.0
 
     Args:
         epsilon: of one bit, above 0 and at most 100.
@@ -60,30 +52,9 @@ class RandomizedResponse:
 
     epsilon: float
     name: ClassVar[str] = "randomized_response"
-    norm: ClassVar[str] = "cells"
-    arithmetic: ClassVar[str] = INTEGER
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-
-    @classmethod
-    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> RandomizedResponse:
-        """Return the response per bit for which `sensitivity.cells` changed bits are (epsilon, delta)-DP."""
-        return cls(min(LARGEST_EPSILON, largest_loss(epsilon, delta, sensitivity.cells)))
-
-    @property
-    def truth(self) -> float:
-        """The probability that the bit is reported truthfully."""
-        return float(scipy.special.expit(self.epsilon))
-
-    @property
-    def gain(self) -> float:
-        """tanh(epsilon / 2) = 2 truth - 1: the probability of a truthful bit minus that of a flipped one."""
-        return math.tanh(self.epsilon / 2.0)
-
-    def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
-        """Return the exact composition of one loss of epsilon per bit that can change."""
-        return RandomizedResponses(sensitivity.cells, self.epsilon)
 
     def table(self) -> npt.NDArray[np.uint64]:
         """Return the probability of the truth as uint64[4], for `fill_responses`."""

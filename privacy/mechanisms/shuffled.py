@@ -9,9 +9,9 @@ from dprl.privacy.accounting.composition import compose
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.accounting.shuffling import ShuffledLoss
 from dprl.privacy.base import LedgerError
-from dprl.privacy.mechanisms import BitMechanism, GramMechanism, MessageMechanism
+from dprl.privacy.mechanisms import GramMechanism, MessageMechanism
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
-from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
+from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding, UnaryEncoder
 from dprl.privacy.mechanisms.vectors import VectorMechanism
 
 
@@ -57,7 +57,7 @@ class ShuffledReports:
         report: randomizes one message. users: in the smallest block, at least 1.
     """
 
-    report: Mechanism | BitMechanism | UnaryEncoder | MessageMechanism | MessageInParts
+    report: Mechanism | OneHotEncoding | UnaryEncoder | MessageMechanism | MessageInParts
     users: int
 
     def __post_init__(self) -> None:

@@ -41,8 +41,8 @@ class CorrelatedGradientQuery(GradientQuery):
     Args:
         counter: one with the noise of `law` on its nodes, and an item for each full window.
 
-    Raises LedgerError for another law than clipped_gaussian, other noise on the nodes, score bits, a shuffler, or sums
-    too large for exact arithmetic.
+    Raises LedgerError for another law than clipped_gaussian, other noise on the nodes, a shuffler, or sums too
+    large for exact arithmetic.
 
     Paper: Kairouz, McMahan, Song, Thakkar, Thakurta, Xu 2021 (DP-FTRL).
     """

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 
 from dprl.privacy.accounting.closed_forms import largest_loss
-from dprl.privacy.accounting.composition import compose, repeat
+from dprl.privacy.accounting.composition import repeat
 from dprl.privacy.accounting.curves import PrivacyCurve
-from dprl.privacy.accounting.root_finding import inside, largest, quotient_down
-from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.accounting.root_finding import inside, largest
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import (
@@ -35,7 +33,7 @@ def vector_law(mechanism: str, budget: GradientBudget, clip: float, scaling: Sca
     mechanism: a name of VECTOR_LAWS. clip: privunit has none. scaling: of projected_random_sign.
 
     *Formal guarantee.* For delta = 0 the losses of all submissions add up to at most epsilon. For delta > 0 the curve
-    of all gradients and score bits together, the one of certificates, meets (epsilon, delta).
+    of all gradients together, the one of certificates, meets (epsilon, delta).
 
     Raises ValueError if there is none.
     """
@@ -54,7 +52,7 @@ def _least_noise(
 ) -> VectorMechanism:
     """Return the law with the largest loss that meets a budget with delta > 0, or `law`, of loss `loss`, if none gains.
 
-    A law whose losses are rarely the largest, and the losses of bits, leave room for less noise.
+    A law whose losses are rarely the largest leaves room for less noise.
     """
     epsilon, delta = inside(budget.epsilon, budget.delta)
 
@@ -102,38 +100,21 @@ class GradientLayout:
 
 @dataclass(frozen=True)
 class GradientBudget:
-    """The budget of everything that one agent sends: `submissions` times a vector of `dimension` and a score bit.
-
-    score_epsilon: of all bits, a part of epsilon; 0 without bits.
-    """
+    """The budget of everything that one agent sends: `submissions` times a vector of `dimension`."""
 
     epsilon: float
     delta: float
     submissions: int
     dimension: int
     exact: bool
-    score_epsilon: float = 0.0
-
-    @property
-    def bit(self) -> RandomizedResponse | None:
-        """The randomizer of one score bit; None without bits."""
-        if self.score_epsilon == 0.0:
-            return None
-        return RandomizedResponse(min(LARGEST_EPSILON, quotient_down(self.score_epsilon, self.submissions)))
-
-    @property
-    def rest(self) -> float:
-        """The epsilon without that of the bits, rounded down."""
-        return less(self.epsilon, self.score_epsilon)
 
     def each(self, losses: int = 1) -> float:
         """Return the largest loss that each submission can have `losses` times by any law, rounded down."""
-        return largest_loss(self.rest, self.delta, losses * self.submissions)
+        return largest_loss(self.epsilon, self.delta, losses * self.submissions)
 
     def curve(self, law: VectorMechanism) -> PrivacyCurve:
         """Return the curve of all submissions with a law."""
-        curves = [law.curve()] if self.bit is None else [law.curve(), self.bit.curve(Sensitivity.of_cells(1))]
-        return repeat(compose(curves), self.submissions)  # in the ledger's order
+        return repeat(law.curve(), self.submissions)
 
 
 _Law = tuple[float, Callable[[float], VectorMechanism]]
@@ -159,7 +140,7 @@ def _clipped_gaussian(budget: GradientBudget, clip: float, scaling: Scaling) -> 
                 return found
             wide *= 1.0 + 2.0**-12
 
-    return budget.rest, law_of
+    return budget.epsilon, law_of
 
 
 def _signs(budget: GradientBudget, clip: float, scaling: Scaling) -> _Law:
@@ -194,11 +175,3 @@ VECTOR_LAWS: dict[str, Callable[[GradientBudget, float, Scaling], _Law]] = {
 
 PURE_LAWS = [ClippedLaplace.name, ProjectedRandomSign.name, PrivUnit.name]
 """Names of laws with a pure guarantee."""
-
-
-def less(whole: float, part: float) -> float:
-    """Return whole - part, rounded down."""
-    rest = whole - part
-    while Fraction(rest) + Fraction(part) > Fraction(whole):
-        rest = math.nextafter(rest, 0.0)
-    return rest

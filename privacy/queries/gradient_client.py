@@ -27,20 +27,21 @@ class GradientClient:
 
     def __init__(self, spec: ClientSpec[GradientQuery]) -> None:
         self.spec = spec
-        self._noise, self._score = spec.query.randomizers(spec.streams)
+        self._noise = spec.query.randomizer(spec.streams)
         self._sent = RangeSet()
 
-    def send(
-        self, lease: SubmissionRange, gradients: Float64Array, scores: Float64Array | None = None
-    ) -> PrivateMessages:
-        """Return the messages of a range's submissions for gradients float64[k, d] and, if a bit is sent, scores [k].
+    def send(self, lease: SubmissionRange, gradients: Float64Array) -> PrivateMessages:
+        """Return the messages of a range's submissions for gradients float64[k, d].
 
         Raises:
             LedgerError: if one of them was sent here before, the lease is another privatizer's, or this process was
                 forked from the one that took the keys.
             ValueError: for arrays of another shape; the error discloses only shapes, which are public.
         """
-        given, reached = self._checked(gradients, scores, len(lease))
+        expected = (len(lease), self.spec.query.dimension)
+        given = np.ascontiguousarray(gradients, dtype=np.float64)
+        if given.shape != expected:
+            raise ValueError(f"gradients must have shape {expected}, got {given.shape}; one row for each submission")
         if lease.issuer != self.spec.issuer:
             raise LedgerError("a range is sent by clients of the privatizer that charged it")
         again = self._sent.first_common(lease.first, lease.last)
@@ -51,25 +52,9 @@ class GradientClient:
         if self.spec.query.noisy_sides[1]:
             shrink_all(values, given, self._noise)
         else:
-            send_all(values, given, reached, self._noise, self._score, lease.first)
+            send_all(values, given, self._noise, lease.first)
         return PrivateMessages(lease.first, values, self.spec.issuer)
 
     def __reduce__(self) -> NoReturn:
         # A copy would send other data under the same noise.
         raise LedgerError("a client cannot be copied or pickled; make one from the spec in each process")
-
-    def _checked(
-        self, gradients: Float64Array, scores: Float64Array | None, n: int
-    ) -> tuple[Float64Array, Float64Array]:
-        expected = (n, self.spec.query.dimension)
-        given = np.ascontiguousarray(gradients, dtype=np.float64)
-        if given.shape != expected:
-            raise ValueError(f"gradients must have shape {expected}, got {given.shape}; one row for each submission")
-        if self.spec.query.response is None:
-            return given, np.zeros(n)
-        if scores is None:
-            raise ValueError(f"scores must have shape ({n},), got none; one for each submission")
-        reached = np.ascontiguousarray(scores, dtype=np.float64)
-        if reached.shape != (n,):
-            raise ValueError(f"scores must have shape ({n},), got {reached.shape}; one for each submission")
-        return given, reached

@@ -103,7 +103,7 @@ class SampledGradientQuery(GradientQuery):
     Args:
         population: number of users, each charged once for all rounds. rounds: maximum number of rounds.
 
-    Raises LedgerError for another law than clipped_gaussian, score bits, a shuffler, or numbers out of range.
+    Raises LedgerError for another law than clipped_gaussian, a shuffler, or numbers out of range.
     """
 
     population: int = 0
@@ -198,7 +198,7 @@ class SampledGradientQuery(GradientQuery):
         """Return the number of released rounds; the draw of the current round is repeated."""
         return {"rounds": channel.progress[:JOINED]}
 
-    def randomizers(self, streams: Streams) -> NoReturn:
+    def randomizer(self, streams: Streams) -> NoReturn:
         """Raise LedgerError, because clients in other processes would reveal the users of a round."""
         del streams
         raise LedgerError("users of sampled rounds have no clients in other processes; run the learner's own loop")

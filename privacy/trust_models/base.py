@@ -126,7 +126,7 @@ class GradientSettings(TrustModelSettings[GradientLayout, GradientQuery]):
 
     adjacency: ClassVar[str] = GRADIENT_ADJACENCY
     release_scores: str
-    """Reader of scores: 'simulator', 'private' (randomized bits are sent) or 'none'."""
+    """Reader of scores: 'simulator' or 'none'."""
     scaling: Scaling = "paper"
     """Of the estimate of projected_random_sign; a setting of models with noise on messages."""
 

@@ -293,4 +293,4 @@ CENTRAL_PRIVACY: dict[str, type[TrustModelSettings[Any, Any]]] = {
     GradientQuery.name: CentralGradientPrivacy,
     StatisticsQuery.name: CentralStatisticsPrivacy,
 }
-"""Settings by query; there is no sum of bits to release."""
+"""Settings by query."""

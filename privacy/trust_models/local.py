@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -13,8 +12,6 @@ from dprl.privacy.mechanisms import GRAMS, GramMechanism
 from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramUniform
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.projected_random_sign import Scaling
-from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
-from dprl.privacy.queries.bits import BitQuery
 from dprl.privacy.queries.count_calibration import AUTO, calibrated_report, report_names
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_precision import NoiseSpec
@@ -32,7 +29,7 @@ from dprl.privacy.queries.statistics_calibration import (
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.trust_models.base import NoisyGradientSettings, Placed, StatisticsSettings, TrustModelSettings
 from dprl.privacy.trust_models.counts import CountSettings
-from dprl.privacy.validation import check_budget, check_choice, check_positive
+from dprl.privacy.validation import check_choice, check_positive
 
 _SCALED = "nobody, an illustration: {:g} times the noise of {} (noise_scale)"
 _AUTO = "auto"
@@ -70,55 +67,29 @@ class LocalGradientPrivacy(NoisyGradientSettings):
     """Local differential privacy: every agent randomizes its gradients before they leave.
 
     *Formal guarantee.* (epsilon, delta)-LDP of everything that one agent sends in `submissions` adaptive submissions,
-    for any two environments and all their episodes. With delta = 0 each submission has exactly epsilon / submissions,
-    after the epsilon of score bits is deducted; with delta > 0 all of them meet the request together.
+    for any two environments and all their episodes. With delta = 0 each submission has exactly epsilon / submissions;
+    with delta > 0 all of them meet the request together.
 
     Args:
         scaling: of the estimate of projected_random_sign: 'paper' or 'unbiased'.
-        release_scores: 'simulator': raw scores are read outside the guarantee; 'private': a randomized bit
-            1[score >= target_score] is sent with each gradient; 'none': neither.
-        score_epsilon: cost of all bits, part of epsilon. target_score: threshold of the bit.
+        release_scores: 'simulator': raw scores are read outside the guarantee; 'none': they are not read.
 
     Paper: [OT20] eqs. (19), (20), (21), (22), (23) and (24), Algorithms 2 and 3.
     """
 
     scaling: Scaling = "paper"
-    release_scores: Literal["simulator", "private", "none"] = "simulator"
-    score_epsilon: float = 0.0
-    target_score: float = 195.0
+    release_scores: Literal["simulator", "none"] = "simulator"
     laws: ClassVar[Sequence[str]] = tuple(VECTOR_LAWS)
     model: ClassVar[TrustModel] = "ldp"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_scores()
-
-    def _check_scores(self) -> None:
-        if self.release_scores != "private":
-            if self.score_epsilon != 0:
-                raise ValueError(
-                    f"score_epsilon must be 0 with release_scores: {self.release_scores}, got {self.score_epsilon!r}; "
-                    "write release_scores: private, or leave it out"
-                )
-        elif not 0 < self.score_epsilon < self.epsilon:
-            raise ValueError(
-                f"score_epsilon must be above 0 and below epsilon with release_scores: private, "
-                f"got {self.score_epsilon!r}; it is a part of epsilon"
-            )
-        if not math.isfinite(self.target_score):
-            raise ValueError(f"target_score must be finite, got {self.target_score!r}; name a score")
 
     def place(self, data: GradientLayout, n_users: int, streams: Streams, growth: float) -> Placed[GradientQuery]:
         """Return the query with noise on every message."""
         del n_users, growth
         exact = streams.noise.arithmetic == "exact"
-        budget = GradientBudget(
-            self.epsilon, self.delta, self.submissions, data.dimension, exact, self.score_epsilon
-        )  # fmt: skip
+        budget = GradientBudget(self.epsilon, self.delta, self.submissions, data.dimension, exact)
         name = self.law_for(data)
         law = vector_law(name, budget, data.clip(name, self.clip), self.scaling)
-        target = math.inf if budget.bit is None else self.target_score
-        return Placed(GradientQuery(law, budget.bit, target, self.release_scores, data.left_open))
+        return Placed(GradientQuery(law, self.release_scores, data.left_open))
 
 
 @dataclass(frozen=True)
@@ -241,39 +212,9 @@ class LocalStatisticsPrivacy(StatisticsSettings):
         return f"{', '.join(chosen)}; {reason}" if chosen else ""
 
 
-@dataclass(frozen=True)
-class LocalBitPrivacy(TrustModelSettings[None, BitQuery]):
-    """Local differential privacy: every user's bit is flipped with probability 1 / (1 + e^epsilon).
-
-    *Formal guarantee.* Exact (epsilon, 0)-LDP of everything that one user sends; above 100 that of 100, because flips
-    are then rarer than the coins' resolution.
-
-    Args:
-        epsilon: in [1e-9, 1e9].
-    """
-
-    epsilon: float
-    model: ClassVar[TrustModel] = "ldp"
-
-    def __post_init__(self) -> None:
-        check_budget(self.epsilon, 0.0)
-
-    @property
-    def requested(self) -> Guarantee:
-        """The guarantee that was asked for."""
-        return Guarantee(self.model, self.epsilon)
-
-    def place(self, data: None, n_users: int, streams: Streams, growth: float) -> Placed[BitQuery]:
-        """Return the query with a randomized bit."""
-        del data, n_users, streams, growth
-        law = RandomizedResponse(min(LARGEST_EPSILON, float(self.epsilon)))
-        return Placed(BitQuery(law), "the requested guarantee, met by the certified coins")
-
-
 LOCAL_PRIVACY: dict[str, type[TrustModelSettings[Any, Any]]] = {
     CountQuery.name: LocalPrivacy,
     GradientQuery.name: LocalGradientPrivacy,
     StatisticsQuery.name: LocalStatisticsPrivacy,
-    BitQuery.name: LocalBitPrivacy,
 }
 """Settings by query."""

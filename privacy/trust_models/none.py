@@ -9,7 +9,6 @@ from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import ExactCounter
 from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.vectors import RawVector
-from dprl.privacy.queries.bits import BitQuery
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies
 from dprl.privacy.queries.count_precision import NoiseSpec
@@ -85,22 +84,9 @@ class NoStatisticsPrivacy(TrustModelSettings[StatisticsLayout, StatisticsQuery])
         return Placed(StatisticsQuery(data, RawGram(data.release(self.clipping == "device")), self.rewards))
 
 
-@dataclass(frozen=True)
-class NoBitPrivacy(TrustModelSettings[None, BitQuery]):
-    """Bits without noise."""
-
-    model: ClassVar[TrustModel] = "none"
-
-    def place(self, data: None, n_users: int, streams: Streams, growth: float) -> Placed[BitQuery]:
-        """Return the query without noise."""
-        del data, n_users, streams, growth
-        return Placed(BitQuery())
-
-
 NO_PRIVACY: dict[str, type[TrustModelSettings[Any, Any]]] = {
     CountQuery.name: NoPrivacy,
     GradientQuery.name: NoGradientPrivacy,
     StatisticsQuery.name: NoStatisticsPrivacy,
-    BitQuery.name: NoBitPrivacy,
 }
 """Settings by query."""

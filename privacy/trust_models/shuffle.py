@@ -15,8 +15,6 @@ from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.mechanisms.gram_laws import GramLaplace
 from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.mechanisms.projected_random_sign import Scaling
-from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
-from dprl.privacy.queries.bits import BitQuery
 from dprl.privacy.queries.count_calibration import calibrated_report, report_names
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies
@@ -136,8 +134,7 @@ class ShuffleGradientPrivacy(NoisyGradientSettings):
     Args:
         mechanism: the randomizer of a gradient, with a pure guarantee.
         scaling: of the estimate of projected_random_sign: 'paper' or 'unbiased'.
-        release_scores: 'simulator': raw scores are read outside the guarantee; 'none': they are not read. Score bits
-            are impossible, because they would be read one by one, in order.
+        release_scores: 'simulator': raw scores are read outside the guarantee; 'none': they are not read.
 
     Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
     """
@@ -178,29 +175,6 @@ class ShuffleGradientPrivacy(NoisyGradientSettings):
             )
 
         return _least_noise(query, self, data.window, f"updates of {data.window}")
-
-
-@dataclass(frozen=True)
-class ShuffleBitPrivacy(_InBlocks[None, BitQuery]):
-    """Shuffle model: every bit is randomly flipped, and the server sees a block's bits in random order only.
-
-    Blocks have `smallest_block` users each. The server learns the number of ones in a block.
-
-    *Formal guarantee.* (epsilon, delta)-DP of everything that the server and everyone else see, under replacement of
-    one user's trajectory, by `ShuffledLoss`: a user is in one block, whose policy is a function of earlier blocks; all
-    users of a block vote on the same question, so their messages differ in the bit only. Bits of an incomplete last
-    block are never read. Without the shuffler, epsilon_0-LDP.
-
-    Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
-    """
-
-    def place(self, data: None, n_users: int, streams: Streams, growth: float) -> Placed[BitQuery]:
-        """Return the query with a randomized bit; raise ValueError if no block is full."""
-        del data, streams
-        self._schedule(growth, n_users)
-        each = min(LARGEST_EPSILON, local_epsilon(self.epsilon, self.delta, self.smallest_block))
-        told = f"bits of epsilon {each:.4g} in blocks of {self.smallest_block} users"
-        return Placed(BitQuery(RandomizedResponse(each), self.smallest_block), choice=told)
 
 
 @dataclass(frozen=True)
@@ -270,6 +244,5 @@ SHUFFLE_PRIVACY: dict[str, type[TrustModelSettings[Any, Any]]] = {
     CountQuery.name: ShufflePrivacy,
     GradientQuery.name: ShuffleGradientPrivacy,
     StatisticsQuery.name: ShuffleStatisticsPrivacy,
-    BitQuery.name: ShuffleBitPrivacy,
 }
 """Settings by query."""

@@ -36,7 +36,6 @@ PRIVACY: dict[str, GradientPrivacyConfig] = {
     "trusted server": CentralGradientPrivacy(5.0, submissions=2),
     "shuffled": ShuffleGradientPrivacy(5.0, 1e-6, submissions=2),
     "shuffled signs": ShuffleGradientPrivacy(5.0, 1e-6, "projected_random_sign"),
-    "score bits": LocalGradientPrivacy(6.0, release_scores="private", score_epsilon=1.0),
 }
 
 # Of each setting of an algorithm, another value and the others that let it matter.
@@ -49,8 +48,8 @@ CHANGES: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "ratio_clip": (1e-6, LOCAL),
     },
     "pgc_a3c": {
-        "learning_rate": (0.1, {}), "buffer_size": (2, {}), "halving": (20.0, {}), "success_memory": (0.5, {}),
-        "success_full": (0.1, {"success_memory": 0.5}), "staleness": (2, {}), "discount": (0.5, {}),
+        "learning_rate": (0.1, {}), "buffer_size": (2, {}), "halving": (20.0, {}), "staleness": (2, {}),
+        "discount": (0.5, {}),
         "value_weight": (0.1, {}), "entropy_weight": (0.5, {}), "exploration": (0.1, {}), "fading": (20.0, {}),
         "exploration_floor": (0.9, {}), "acting": ("sampled", {}), "reward": ("literal", {}),
         "bootstrap": ("printed", {}), "differentiate": (True, {}), "initial": ("glorot", {}),
@@ -146,7 +145,7 @@ def test_every_setting_changes_a_run_and_padding_only_its_time(name: str) -> Non
     assert fields == {"padded", *CHANGES[name]}
 
     def results(**changes: Any) -> tuple[dict[str, float], dict[str, bytes]]:
-        run = learner(name, PRIVACY["score bits"], **changes)
+        run = learner(name, PRIVACY["clipped_laplace"], **changes)
         metrics = run.learn(N).metrics
         return metrics, {key: array.tobytes() for key, array in run.policies.items()}
 

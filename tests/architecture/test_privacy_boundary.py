@@ -59,7 +59,7 @@ def unreleased_reads(source: str) -> set[str]:
     return found
 
 
-SENDERS = {"send_and_release", "send_and_aggregate", "send_statistics", "send_bit"}
+SENDERS = {"send_and_release", "send_and_aggregate", "send_statistics"}
 """Functions that may receive a device's data, besides those that play the episode there."""
 
 
@@ -149,5 +149,5 @@ def test_devices_are_read_where_episodes_are_played_and_by_what_randomizes(root:
 )
 def test_other_reads_of_a_device_are_found(line: str) -> None:
     assert device_reads(f"def run(users, votes, beliefs):\n    {line}\n") == {"run"}
-    assert not device_reads("def run(users):\n    send_bit(channel, users.device.bit[0], k)\n")
+    assert not device_reads("def run(users):\n    send_statistics(channel, users.device.feature, k)\n")
     assert not device_reads(f"def play(users, votes, beliefs):\n    {line}\n")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from dprl.privacy import Certificate, CountFamilies, CountFamily, LedgerError, NoiseConfig, StatisticsLayout, Streams
 from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS
-from dprl.privacy.mechanisms import ADDITIVE, BITS, GRAMS, VECTORS
+from dprl.privacy.mechanisms import ADDITIVE, GRAMS, VECTORS
 from dprl.privacy.queries.count_calibration import report_names
 from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.trust_models import TRUST_MODELS
@@ -24,13 +24,11 @@ _LAYOUTS: dict[str, Any] = {
     "counts": CountFamilies(4, (CountFamily("transitions", 18, 2), CountFamily("visits", 6, 0, "transitions"))),
     "gradients": GradientLayout(12, window=4, draws=True),
     "statistics": StatisticsLayout(4, 3, 2, 2, 2),
-    "bits": None,
 }
 _MECHANISMS = {
     "counts": [*ADDITIVE, *report_names()],
     "gradients": list(VECTORS),
     "statistics": list(GRAMS),
-    "bits": list(BITS),
 }
 _GIVEN = {"epsilon": 1.0, "families": "one_hot", "smallest_block": 1, "rewards": "public"}
 _OPTIONS: tuple[dict[str, Any], ...] = (
@@ -45,7 +43,6 @@ _NOTES = {
     "gradients": "An agent sends vectors that it has clipped, so the mechanism itself bounds the change.",
     "statistics": "A user sends a Gram matrix and a vector for each stage and agent; m bounds features and values of a "
     "stage. Noisy\nreward corrections are one more release (`ldp`) or more numbers of the same one (`jdp`, `shuffle`).",
-    "bits": "A user sends one bit.",
 }
 _INTRODUCTION = """\
 Each table follows one query from its release to epsilon: the change by one user, the counter, and the loss of one

@@ -67,7 +67,7 @@ def test_every_column_and_metric_of_an_algorithm_is_defined(algorithm: str, page
     assert undefined({point.key for point in cell_metrics(metrics, found)}, page) == set()
 
 
-@pytest.mark.parametrize("algorithm", ["private_ucb_vi", "ma_ldp", "pgc_a3c", "ldp_sign_votes"])
+@pytest.mark.parametrize("algorithm", ["private_ucb_vi", "ma_ldp", "pgc_a3c"])
 def test_every_field_of_a_certificate_is_defined(algorithm: str, page: str) -> None:
     raw = experiment(algorithm).as_mapping() | {"privacy": {"model": "ldp", "epsilon": 1.0}}
     certificate = read_experiment(raw).certificate().to_dict()

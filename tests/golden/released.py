@@ -10,13 +10,11 @@ from dprl.algorithms.pgc.aggregator import latest_parameters
 
 
 def released(learner: Any) -> np.ndarray:
-    """Return counts, sums of statistics or votes, or parameters made of gradients."""
-    kind = learner.config.releases if hasattr(learner, "config") else "bits"
+    """Return counts, sums of statistics, or parameters made of gradients."""
+    kind = learner.config.releases
     if kind == "counts":
         return np.asarray(learner.privatizer.release().values)
     if kind == "gradients":
         return latest_parameters(learner._server)
-    if kind == "statistics":
-        sums = learner._server.sums
-        return np.concatenate([sums.matrices.ravel(), sums.vectors.ravel()])
-    return np.concatenate([part.ravel() for part in learner._server.votes])
+    sums = learner._server.sums
+    return np.concatenate([sums.matrices.ravel(), sums.vectors.ravel()])

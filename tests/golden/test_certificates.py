@@ -26,7 +26,6 @@ from tests.privacy.gradients.test_privatizers import CONFIGS as GRADIENTS
 from tests.privacy.gradients.test_privatizers import built as of_gradients
 from tests.privacy.linear_statistics.test_privatizers import CONFIGS as STATISTICS
 from tests.privacy.linear_statistics.test_privatizers import built as of_statistics
-from tests.privacy.test_bits import built as of_bits
 
 ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).with_name("certificates.json")
@@ -81,7 +80,6 @@ SOURCES: dict[str, Callable[[], dict[str, dict[str, Leaf]]]] = {
     "counts": lambda: planned({kind: _privatizer(kind) for kind in KINDS}),
     "gradients": lambda: planned({name: of_gradients(name) for name in GRADIENTS}),
     "statistics": lambda: planned({name: of_statistics(name) for name in STATISTICS}),
-    "bits": lambda: planned({str(epsilon): of_bits(epsilon) for epsilon in (None, 0.1, 1.0)}),
 }
 
 

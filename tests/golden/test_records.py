@@ -64,7 +64,7 @@ PRIVACY: dict[str, dict[str, Case]] = {
         "signs": ({"model": "ldp", "epsilon": 5.0, "mechanism": "projected_random_sign"}, {}),
         "privunit": ({"model": "ldp", "epsilon": 9.0, "mechanism": "privunit"}, {}),
         "privunit, exact": ({"model": "ldp", "epsilon": 9.0, "mechanism": "privunit"}, EXACT),
-        "thrice": ({**LDP, "submissions": 3, "release_scores": "private", "score_epsilon": 1.0}, {}),
+        "three submissions": ({**LDP, "submissions": 3}, {}),
     },
     "statistics": {
         "none": ({"model": "none"}, {}),
@@ -84,7 +84,6 @@ PRIVACY: dict[str, dict[str, Case]] = {
         ),
         "bounded": ({"model": "ldp", "epsilon": 1e4, "delta": 1e-3, "mechanism": "gram_bounded_laplace"}, {}),
     },
-    "bits": {"none": ({"model": "none"}, {}), "ldp": ({"model": "ldp", "epsilon": 1.0}, {})},
 }
 ONE_ALGORITHM: dict[str, Case] = {
     **{

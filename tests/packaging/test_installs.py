@@ -224,7 +224,7 @@ def test_certificates_and_runs_need_neither_ray_nor_torch(bare: Path, tmp_path: 
     script, smoke = bare.parent / "dprl", ("smoke", *(word for value in small for word in ("--set", value)))
     assert "HOLDS" in run(script, "certify", *smoke, cwd=tmp_path)
     assert "columns: docs/metrics.md" in run(script, "run", *smoke, cwd=tmp_path)
-    assert "the claim holds" in run(script, "audit", "randomized_response", "--runs", "2000", cwd=tmp_path)
+    assert "the claim holds" in run(script, "audit", "projected_random_sign", "--runs", "2000", cwd=tmp_path)
     report = tmp_path / "dprl_runs" / "sweeps" / "smoke" / "report.html"
     report.unlink()
     run(script, "report", "smoke", cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""Cells whose users send one message each: statistics, or a bit."""
+"""Cells whose users send one message of statistics each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,3 @@ def raw(privacy: Mapping[str, Any], algorithm: str = "ma_ldp", **changes: Any) -
 
 def cell(privacy: Mapping[str, Any], algorithm: str = "ma_ldp", **changes: Any) -> Experiment:
     return read_experiment(raw(privacy, algorithm, **changes))
-
-
-def votes(privacy: Mapping[str, Any], **changes: Any) -> Experiment:
-    return cell(privacy, "ldp_sign_votes", **changes)

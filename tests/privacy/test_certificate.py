@@ -19,7 +19,6 @@ from dprl.privacy import (
     LedgerSpec,
     LocalGradientPrivacy,
     LocalPrivacy,
-    NoBitPrivacy,
     NoGradientPrivacy,
     NoiseConfig,
     NoPrivacy,
@@ -217,9 +216,8 @@ def test_the_best_noise_is_of_the_arithmetic_that_was_asked_for(
     [
         LocalGradientPrivacy(1.0, 1e-6, "clipped_gaussian").build(GradientLayout(3), 5, Streams(0, "infinite")),
         NoGradientPrivacy().build(GradientLayout(3), 5, Streams(0, "infinite")),
-        NoBitPrivacy().build(None, 5, Streams(0, "infinite")),
     ],
-    ids=["gaussian", "raw gradients", "raw bits"],
+    ids=["gaussian", "raw gradients"],
 )
 def test_an_infinite_pure_epsilon_is_neither_exact_nor_an_upper_bound(privatizer: Any) -> None:
     proved = privatizer.planned_certificate("x").to_dict()["proved"]

@@ -18,7 +18,6 @@ from dprl.privacy import (
     CountFamilies,
     GradientLayout,
     LedgerError,
-    LocalBitPrivacy,
     LocalGradientPrivacy,
     LocalPrivacy,
     NoiseConfig,
@@ -166,10 +165,10 @@ def test_gradients_reach_the_learner_once(settings: Any, planned: Make, tmp_path
     folder.mkdir()
     window, clip = plan.query.window or 1, plan.query.law.clip
     gradients = 0.45 * clip * np.eye(DIMENSION)[np.random.default_rng(2).integers(0, DIMENSION, plan.n_users)]
-    messages = [made(plan, user, (row, 0.0), tmp_path) for user, row in enumerate(gradients, start=1)]
+    messages = [made(plan, user, row, tmp_path) for user, row in enumerate(gradients, start=1)]
 
     def apply(found: Any) -> None:
-        state["sum"] += found.gradients[0]
+        state["sum"] += found[0]
 
     for start in range(0, len(messages), 3):
         state["sum"][:] = 0.0  # of another process
@@ -301,14 +300,9 @@ def test_a_message_without_its_charge_is_refused(planned: Make, records: Records
     assert UserClient(plan, 1, tmp_path / "1").left == 0
 
 
-@pytest.mark.parametrize(
-    "settings", [ShufflePrivacy(1.0, 1e-6, smallest_block=1, mechanism="discrete_laplace"), LocalBitPrivacy(1.0)]
-)
-def test_what_cannot_be_cut_is_refused(
-    settings: Any, tabular_families: Callable[..., CountFamilies], tmp_path: Path
-) -> None:
-    data = tabular_families(4) if isinstance(settings, ShufflePrivacy) else None
-    plan = settings.build(data, USERS, Streams(0, "x", NoiseConfig("fast", "os")))
+def test_what_cannot_be_cut_is_refused(tabular_families: Callable[..., CountFamilies], tmp_path: Path) -> None:
+    settings = ShufflePrivacy(1.0, 1e-6, smallest_block=1, mechanism="discrete_laplace")
+    plan = settings.build(tabular_families(4), USERS, Streams(0, "x", NoiseConfig("fast", "os")))
     with pytest.raises(LedgerError, match="client and server in two processes"):
         ServerPrivatizer(plan, tmp_path)
 
@@ -346,14 +340,14 @@ def test_gradients_are_applied_once_by_servers_that_share_arrays_after_an_error(
     folder.mkdir()
     clip, window = plan.query.law.clip, plan.query.window
     rows = 0.45 * clip * np.eye(DIMENSION)[np.arange(2 * window) % DIMENSION]
-    messages = [made(plan, user, (row, 0.0), tmp_path) for user, row in enumerate(rows, start=1)]
+    messages = [made(plan, user, row, tmp_path) for user, row in enumerate(rows, start=1)]
 
     def apply(found: Any) -> None:
-        state["sum"] += found.gradients[0]
+        state["sum"] += found[0]
 
     def half(found: Any) -> None:
         apply(found)
-        if found.gradients.any():
+        if found.any():
             raise OSError(28, "No space left on device")
 
     for first, broken in ((0, half), (window, apply)):

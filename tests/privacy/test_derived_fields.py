@@ -19,7 +19,6 @@ from tests.privacy.gradients.test_privatizers import built as of_gradients
 from tests.privacy.gradients.test_sampled import privatizer as of_rounds
 from tests.privacy.linear_statistics.test_privatizers import CONFIGS as STATISTICS
 from tests.privacy.linear_statistics.test_privatizers import built as of_statistics
-from tests.privacy.test_bits import built as of_bits
 
 
 def privatizers() -> Iterator[Any]:
@@ -31,8 +30,6 @@ def privatizers() -> Iterator[Any]:
     yield pytest.param(lambda: of_rounds(clip=3.0), id="gradients in sampled rounds")
     for name in STATISTICS:
         yield pytest.param(lambda name=name: of_statistics(name), id=f"statistics {name}")
-    for epsilon in (None, 0.1, 1.0):
-        yield pytest.param(lambda epsilon=epsilon: of_bits(epsilon), id=f"bits {epsilon}")
 
 
 @pytest.mark.parametrize("make", list(privatizers()))
@@ -68,7 +65,7 @@ def test_every_change_and_loss_is_the_value_of_an_earlier_step(make: Any) -> Non
         values.append(float(step["value"]))
 
 
-@pytest.mark.parametrize("make", [each for each in privatizers() if str(each.id).startswith(("gradients", "bits"))])
+@pytest.mark.parametrize("make", [each for each in privatizers() if str(each.id).startswith("gradients")])
 def test_every_value_enters_a_later_step(make: Any) -> None:
     steps = make().planned_certificate("x").to_dict()["derivation"]
     for i, step in enumerate(steps[:-1]):

@@ -23,16 +23,13 @@ from dprl.privacy import (
     CentralStatisticsPrivacy,
     GradientClient,
     LedgerError,
-    LocalBitPrivacy,
     LocalGradientPrivacy,
     LocalPrivacy,
     LocalStatisticsPrivacy,
-    NoBitPrivacy,
     NoGradientPrivacy,
     NoiseConfig,
     NoPrivacy,
     NoStatisticsPrivacy,
-    ShuffleBitPrivacy,
     ShuffleGradientPrivacy,
     ShufflePrivacy,
     ShuffleStatisticsPrivacy,
@@ -40,8 +37,6 @@ from dprl.privacy import (
     Streams,
     add_statistics,
     receive,
-    receive_bit,
-    send_bit,
     send_statistics,
     submit,
 )
@@ -82,9 +77,9 @@ def of_gradients(settings: Any, noise: NoiseConfig, *_: object) -> Case:
     out = np.zeros(DIMENSION)
 
     def release(user: int, data: int) -> bytes:
-        submit(privatizer.channel, np.random.default_rng(data).normal(size=DIMENSION), 0.0, user)
-        bit = receive(privatizer.channel, out)
-        return (privatizer.channel.message if shuffled else out).tobytes() + str(bit).encode()
+        submit(privatizer.channel, np.random.default_rng(data).normal(size=DIMENSION), user)
+        receive(privatizer.channel, out)
+        return bytes((privatizer.channel.message if shuffled else out).tobytes())
 
     return Case(privatizer, release)
 
@@ -95,7 +90,7 @@ def of_senders(settings: Any, noise: NoiseConfig, *_: object) -> Case:
 
     def release(user: int, data: int) -> bytes:
         given = np.random.default_rng(data).normal(size=(1, DIMENSION))
-        return bytes(sender.send(lease.part(user - 1, user), given, np.zeros(1)).values.tobytes())
+        return bytes(sender.send(lease.part(user - 1, user), given).values.tobytes())
 
     return Case(privatizer, release)
 
@@ -113,21 +108,9 @@ def of_statistics(settings: Any, noise: NoiseConfig, *_: object) -> Case:
     return Case(privatizer, release)
 
 
-def of_bits(settings: Any, noise: NoiseConfig, *_: object) -> Case:
-    privatizer = settings.build(None, N_USERS, Streams(0, "forks", noise))
-
-    def release(user: int, data: int) -> bytes:
-        send_bit(privatizer.channel, data % 2, user)
-        return bytes([receive_bit(privatizer.channel)])
-
-    return Case(privatizer, release)
-
-
 def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
     """Every kind of operating-system noise, by a descriptive name."""
     found: dict[str, tuple[Callable[..., Case], Any, NoiseConfig]] = {
-        "bits": (of_bits, LocalBitPrivacy(1.0), OS),
-        "bits shuffle": (of_bits, ShuffleBitPrivacy(1.0, 1e-6, smallest_block=1), OS),
         "counts jdp exact": (of_counts, CentralPrivacy(1.0), EXACT_OS),
         "counts ldp exact": (of_counts, LocalPrivacy(1.0), EXACT_OS),
         "counts shuffle": (of_counts, ShufflePrivacy(1.0, 1e-6, mechanism="discrete_laplace", smallest_block=1), OS),
@@ -145,7 +128,7 @@ def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
         found[f"counts ldp {name}"] = (of_counts, LocalPrivacy(1.0, delta, mechanism=name, families="one_hot"), noise)
     for name in VECTORS:
         delta = 1e-6 if name == "clipped_gaussian" else 0.0
-        settings = LocalGradientPrivacy(2.0, delta, name, release_scores="private", score_epsilon=0.5)
+        settings = LocalGradientPrivacy(2.0, delta, name)
         found[f"gradients {name}"] = (of_gradients, settings, OS)
         found[f"senders {name}"] = (of_senders, settings, OS)
     for name in sorted(set(GRAMS) - {"gram_uniform"}):
@@ -163,7 +146,6 @@ NOISELESS: dict[str, tuple[Callable[..., Case], Any]] = {
     "counts": (of_counts, NoPrivacy()),
     "gradients": (of_gradients, NoGradientPrivacy()),
     "statistics": (of_statistics, NoStatisticsPrivacy()),
-    "bits": (of_bits, NoBitPrivacy()),
 }
 
 

@@ -19,7 +19,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from dprl.privacy import (
     CentralPrivacy,
     GradientClient,
-    LocalBitPrivacy,
     LocalGradientPrivacy,
     LocalPrivacy,
     LocalStatisticsPrivacy,
@@ -28,8 +27,6 @@ from dprl.privacy import (
     Streams,
     UserRecord,
     add_statistics,
-    receive_bit,
-    send_bit,
     send_statistics,
 )
 from dprl.privacy.mechanisms import GRAMS, VECTORS
@@ -76,8 +73,8 @@ def of_coins(settings: LocalPrivacy, streams: Streams, families: Any) -> Message
 def of_gradients(settings: LocalGradientPrivacy, streams: Streams, _: object) -> Messages:
     privatizer = settings.build(GradientLayout(DIMENSION), 2 * N_USERS, streams)
     lease = privatizer.lease(2 * N_USERS)
-    sent = GradientClient(privatizer.client_spec).send(lease, np.zeros((len(lease), DIMENSION)), np.zeros(len(lease)))
-    return list(privatizer.accept(sent).gradients)
+    sent = GradientClient(privatizer.client_spec).send(lease, np.zeros((len(lease), DIMENSION)))
+    return list(privatizer.accept(sent))
 
 
 def of_statistics(settings: LocalStatisticsPrivacy, streams: Streams, _: object) -> Messages:
@@ -96,21 +93,9 @@ def of_statistics(settings: LocalStatisticsPrivacy, streams: Streams, _: object)
     return found
 
 
-def of_bits(settings: LocalBitPrivacy, streams: Streams, _: object) -> Messages:
-    """One bit from each of many users: parts of one row of them."""
-    privatizer = settings.build(None, N_USERS * 400, streams)
-    privatizer.charge(1, N_USERS * 400)
-    bits = np.empty(N_USERS * 400)
-    for user in range(1, bits.shape[0] + 1):
-        send_bit(privatizer.channel, 0, user)
-        bits[user - 1] = receive_bit(privatizer.channel)
-    return list(bits.reshape(N_USERS, -1))
-
-
 def cases() -> dict[str, tuple[Callable[..., Messages], Any, NoiseConfig]]:
     """Every law of the user's side, by a descriptive name."""
     found: dict[str, tuple[Callable[..., Messages], Any, NoiseConfig]] = {
-        "bits": (of_bits, LocalBitPrivacy(0.5), FAST),
         "coins": (of_coins, LocalPrivacy(1.0, mechanism="symmetric_unary_encoding", families="one_hot"), FAST),
         "coins, exact": (of_coins, LocalPrivacy(1.0, mechanism="symmetric_unary_encoding", families="one_hot"), EXACT),
         "counts, exact": (of_counts, LocalPrivacy(1.0), EXACT),
@@ -122,7 +107,7 @@ def cases() -> dict[str, tuple[Callable[..., Messages], Any, NoiseConfig]]:
         found[f"counts {name}"] = (make, LocalPrivacy(1.0, delta, mechanism=name, families="one_hot"), noise)
     for name in VECTORS:
         delta = 1e-6 if name == "clipped_gaussian" else 0.0
-        settings = LocalGradientPrivacy(4.0, delta, name, release_scores="private", score_epsilon=0.5, submissions=2)
+        settings = LocalGradientPrivacy(4.0, delta, name, submissions=2)
         found[f"gradients {name}"] = (of_gradients, settings, FAST)
     for name in sorted(set(GRAMS) - {"gram_uniform"}):
         delta = 0.0 if name == "gram_laplace" else 1e-5

@@ -23,7 +23,7 @@ from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.queries.linear_statistics import StatisticsLayout
 from dprl.privacy.trust_models.central import CentralGradientPrivacy, CentralStatisticsPrivacy
-from dprl.privacy.trust_models.local import LocalGradientPrivacy, LocalPrivacy
+from dprl.privacy.trust_models.local import LocalPrivacy
 
 FAMILIES = CountFamilies(2, (CountFamily("visits", 4, 2),))
 STREAMS = Streams(0, "runs that fit")
@@ -99,20 +99,12 @@ def test_seeded_noise_is_not_drawn_again_for_other_data(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "score_epsilon", "delta", "submissions"),
-    [(69.245, 20.7735, 1e-2, 1), (24.484, 23.2598, 1e-9, 5), (4.631, 4.39945, 1e-10, 2)],
+    ("epsilon", "delta", "submissions"),
+    [(69.245, 1e-2, 1), (24.484, 1e-9, 5), (4.631, 1e-10, 2)],
 )
-def test_gradients_and_score_bits_hold_what_they_are_calibrated_for(
-    epsilon: float, score_epsilon: float, delta: float, submissions: int
-) -> None:
-    model = LocalGradientPrivacy(
-        epsilon,
-        delta,
-        "clipped_gaussian",
-        clip=1.0,
-        release_scores="private",
-        score_epsilon=score_epsilon,
-        submissions=submissions,
+def test_gradients_hold_what_they_are_calibrated_for(epsilon: float, delta: float, submissions: int) -> None:
+    model = CentralGradientPrivacy(
+        epsilon, delta, "clipped_gaussian", clip=1.0, submissions=submissions, counter="none"
     )
     assert model.build(GradientLayout(dimension=4), 30, STREAMS).planned_certificate("x").verdict == "holds"
 

@@ -16,7 +16,6 @@ DATA = {
     "counts": _families(4),
     "gradients": GradientLayout(5, window=4, draws=True),
     "statistics": StatisticsLayout(4, 3, 2, 2, 2),
-    "bits": None,
 }
 N_USERS, GROWTH = 40, 0.5
 Changes = dict[str, tuple[dict[str, Any], Any]]
@@ -30,7 +29,6 @@ def changes(base: dict[str, Any], **values: Any) -> Changes:
 PURE, BUDGET = {"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}
 PRINTED, SHUFFLED = {**PURE, "calibration": "printed"}, {**BUDGET, "smallest_block": 10}
 SIGNS = {**PURE, "mechanism": "projected_random_sign"}
-BITS = {**PURE, "release_scores": "private", "score_epsilon": 0.1}
 GAUSSIAN = {**BUDGET, "mechanism": "clipped_gaussian"}
 POISSON = {**GAUSSIAN, "sampling": "poisson", "population": 100}
 BOUNDED = {**PRINTED, "delta": 1e-6, "mechanism": "gram_bounded_laplace"}
@@ -58,7 +56,6 @@ CHANGES: dict[tuple[str, str], Changes] = {
     ("gradients", "ldp"): {
         **changes(SIGNS, **VECTOR, submissions=2, release_scores="none"),
         **changes(GAUSSIAN, delta=1e-5),
-        **changes(BITS, score_epsilon=0.2, target_score=7.0),
     },
     ("statistics", "none"): changes({}, rewards="public", clipping="device"),
     ("statistics", "jdp"): {
@@ -71,9 +68,6 @@ CHANGES: dict[tuple[str, str], Changes] = {
         **changes(PRINTED, clipping="device", noise_scale=0.1),
         **changes(BOUNDED, bound_ratio=2.0),
     },
-    ("bits", "none"): {},
-    ("bits", "shuffle"): changes(SHUFFLED, epsilon=2.0, delta=1e-5, smallest_block=20),
-    ("bits", "ldp"): changes(PURE, epsilon=2.0),
 }
 NO_CHOICE = {
     ("counts", "shuffle"): {"calibration", "precision", "families"},

@@ -38,8 +38,6 @@ class _TrainingSettings(TypedDict, total=False):
     learning_rate: float
     buffer_size: int
     halving: float
-    success_memory: float
-    success_full: float
     staleness: int | None
     discount: float
     value_weight: float
@@ -95,12 +93,6 @@ class PGCConfig(GradientCollectionConfig):
     def _validate_learning(self) -> None:
         check_choice("lane", self.lane, _LANES)
         Schedule(self.staleness or 0, self.buffer_size).checked()
-        trust = self.trust_model()
-        if self.learning_config().success_memory > 0.0 and trust.release_scores != "private":
-            raise ValueError(
-                f"success_memory must be 0 without private score bits, got {self.success_memory}; "
-                "call privacy(..., release_scores='private', score_epsilon=...)"
-            )
         if self.compiled:
             self.cart_pole()
 
@@ -147,10 +139,10 @@ class PGCConfig(GradientCollectionConfig):
                 raise ValueError(unknown(f"setting of {_CART_POLE}", key, known))
         return CartPoleGravity(**self.env_config)
 
-    def rules(self, privatizer: GradientPrivatizer) -> AggregatorConfig:
+    def rules(self, privatizer: GradientPrivatizer) -> AggregatorConfig:  # noqa: ARG002 - as every algorithm
         """Return the rules of the aggregator. Raises ValueError."""
         learning = self.learning_config()
-        return AggregatorConfig(learning.schedule, learning.step(privatizer), self.deterministic)
+        return AggregatorConfig(learning.schedule, learning.step, self.deterministic)
 
     def agents(self, context: RolloutContext, client: GradientClient) -> LocalAgents:
         """Return the agents' side, for a runner. Raises ValueError."""

@@ -53,7 +53,6 @@ _OF_ALGORITHMS = {
     "dp_nash_vi": BLUE,
     "pgc_a3c": BLUE,
     "ma_ldp": VERMILION,
-    "ldp_sign_votes": BLUE,
 }
 _FOR_OTHERS = (INDIGO, BLACK, BROWN, GREEN, ORANGE, PINK, VERMILION, BLUE)
 """For algorithms of plugins, and if two algorithms of a report would have the same colour."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -15,34 +13,27 @@ from dprl.privacy.queries.gradient_calibration import GradientLayout
 DIMENSION, FIRST = 5, np.linspace(-1.0, 1.0, 5)
 
 
-def privatizer(n: int, **settings: Any) -> GradientPrivatizer:
-    return LocalGradientPrivacy(8.0, clip=2.0, **settings).build(GradientLayout(DIMENSION), n, Streams(3, "aggregator"))
+def privatizer(n: int) -> GradientPrivatizer:
+    return LocalGradientPrivacy(8.0, clip=2.0).build(GradientLayout(DIMENSION), n, Streams(3, "aggregator"))
 
 
 def sent(agents: GradientPrivatizer, k: int, sender: GradientClient) -> PrivateMessages:
     gradients = np.random.default_rng(agents.charged).normal(size=(k, DIMENSION))
-    return sender.send(agents.lease(k), gradients, np.full(k, 200.0))
+    return sender.send(agents.lease(k), gradients)
 
 
-def parameters_by_hand(estimates: np.ndarray, bits: np.ndarray, schedule: Schedule, rule: StepRule) -> np.ndarray:
+def parameters_by_hand(estimates: np.ndarray, schedule: Schedule, rule: StepRule) -> np.ndarray:
     """Eq. (22) in plain NumPy, with the step of the rule."""
-    theta, share = FIRST.copy(), 0.0
+    theta = FIRST.copy()
     for n in range(1, len(estimates) + 1):
-        share += rule.success_memory * ((bits[n - 1] - 1.0 + rule.truth) / (2.0 * rule.truth - 1.0) - share)
         if n % schedule.buffer_size:
             continue
         step = rule.learning_rate / (1.0 + n / rule.halving if rule.halving else 1.0)
-        if rule.success_memory:
-            step *= 1.0 - np.clip(share / rule.success_full, 0.0, 1.0)
         theta = theta - step * estimates[n - schedule.buffer_size : n].mean(axis=0)
     return theta
 
 
-RULES = {
-    "printed": StepRule(0.5),
-    "halving": StepRule(0.5, halving=7.0),
-    "success": StepRule(0.5, success_memory=0.3, success_full=0.8, truth=0.9, gain=0.8),
-}
+RULES = {"printed": StepRule(0.5), "halving": StepRule(0.5, halving=7.0)}
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
@@ -50,8 +41,7 @@ RULES = {
 @pytest.mark.parametrize("order", ["in order", "shuffled"])
 def test_updates_are_equation_22_whatever_the_order_of_arrival(rule: StepRule, buffer_size: int, order: str) -> None:
     schedule = Schedule(50, buffer_size)
-    private = {"release_scores": "private", "score_epsilon": 2.0} if rule.success_memory else {}
-    agents = privatizer(40, **private)
+    agents = privatizer(40)
     sender = GradientClient(agents.client_spec)
     batches = [(np.arange(first, first + 5), sent(agents, 5, sender)) for first in range(1, 41, 5)]
     aggregator = Aggregator(AggregatorConfig(schedule, rule), FIRST, agents.accept)
@@ -59,9 +49,8 @@ def test_updates_are_equation_22_whatever_the_order_of_arrival(rule: StepRule, b
     for slots, messages in arriving:
         aggregator.receive(slots, messages)
     assert (aggregator.applied, aggregator.updates) == (40, 40 // buffer_size)
-    everything = np.concatenate([messages.values for _, messages in batches])
-    estimates, bits = everything[:, :DIMENSION], everything[:, -1]
-    np.testing.assert_allclose(aggregator.parameters, parameters_by_hand(estimates, bits, schedule, rule), rtol=1e-12)
+    estimates = np.concatenate([messages.values for _, messages in batches])
+    np.testing.assert_allclose(aggregator.parameters, parameters_by_hand(estimates, schedule, rule), rtol=1e-12)
 
 
 def test_a_message_waits_for_its_turn() -> None:
@@ -97,7 +86,7 @@ def test_agents_get_the_version_that_the_schedule_says() -> None:
         batch = aggregator.batch(lease, np.array([slot]))
         expected = versions[max(0, slot - 1 - 3) // 2]
         assert batch.parameters[batch.version[0]].tolist() == expected.tolist()
-        aggregator.receive(np.array([slot]), sender.send(lease, np.ones((1, DIMENSION)), np.zeros(1)))
+        aggregator.receive(np.array([slot]), sender.send(lease, np.ones((1, DIMENSION))))
         if aggregator.updates == len(versions):
             versions.append(aggregator.parameters)
     assert aggregator.startable(20) == 3 + (12 // 2 + 1) * 2 - 20
@@ -147,8 +136,6 @@ def test_a_state_continues() -> None:
     [
         (StepRule(-1.0), "learning_rate must be a finite number, at least 0"),
         (StepRule(0.5, halving=float("nan")), "halving must be a finite number"),
-        (StepRule(0.5, success_memory=1.0), "success_memory must be a finite number, at least 0 and below 1"),
-        (StepRule(0.5, success_full=0.0), "success_full must be a finite number"),
     ],
 )
 def test_bad_rules_are_refused(rule: StepRule, message: str) -> None:

@@ -74,7 +74,7 @@ class Run:
             return TRUST.build(GradientLayout(112), n, STREAMS)
 
         self.box, self.journaled = box, JournaledPrivatizer(build, folder)
-        rules = AggregatorConfig(box.schedule, box.step(self.journaled.privatizer), options.get("ordered", True))
+        rules = AggregatorConfig(box.schedule, box.step, options.get("ordered", True))
         self.aggregator = Aggregator(rules, box.initial_parameters(STREAMS), self.journaled.accept)
         agents = [self.agents(lanes) for lanes in options.get("lanes", [8])]
         self.workers = Pretended(agents, random.Random(options.get("order", 0)), options.get("lost", lambda _: False))

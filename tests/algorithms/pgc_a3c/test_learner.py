@@ -21,7 +21,7 @@ PRIVACY: dict[str, GradientPrivacyConfig] = {
     "clipped_laplace": LocalGradientPrivacy(5.0),
     "several submissions": LocalGradientPrivacy(5.0, submissions=3),
     "projected_random_sign": LocalGradientPrivacy(5.0, mechanism="projected_random_sign"),
-    "score bits": LocalGradientPrivacy(10.0, mechanism="privunit", release_scores="private", score_epsilon=2.0),
+    "privunit": LocalGradientPrivacy(10.0, mechanism="privunit"),
 }
 
 
@@ -32,10 +32,6 @@ def task() -> CartPole:
 def learner(privacy: GradientPrivacyConfig, episodes: int = N, seed: int = 0, **settings: Any) -> PGCA3CLearner:
     config, streams = PGCA3CConfig(**settings), Streams(seed, "learner")
     return config.build(task(), config.privatizer(task(), privacy, episodes, streams), episodes, streams)
-
-
-def settings_for(name: str) -> dict[str, Any]:
-    return {"buffer_size": 4} | ({"success_memory": 0.1} if name == "score bits" else {})
 
 
 @pytest.fixture(params=PRIVACY)
@@ -50,7 +46,7 @@ def same(one: PGCA3CLearner, other: PGCA3CLearner) -> bool:
 
 @pytest.mark.parametrize("cuts", [[1, 59], [7, 13, 40], [30, 30]])
 def test_where_a_run_is_cut_changes_no_bit(name: str, cuts: list[int]) -> None:
-    whole, cut = (learner(PRIVACY[name], **settings_for(name)) for _ in range(2))
+    whole, cut = (learner(PRIVACY[name], buffer_size=4) for _ in range(2))
     whole.learn(N)
     for n in cuts:
         cut.learn(n)
@@ -59,7 +55,7 @@ def test_where_a_run_is_cut_changes_no_bit(name: str, cuts: list[int]) -> None:
 
 @pytest.mark.parametrize("at", [1, 26, 59])
 def test_a_run_continues_from_its_state(name: str, at: int) -> None:
-    whole, first, resumed = (learner(PRIVACY[name], **settings_for(name)) for _ in range(3))
+    whole, first, resumed = (learner(PRIVACY[name], buffer_size=4) for _ in range(3))
     whole.learn(N)
     first.learn(at)
     resumed.load_state_dict(first.state_dict())
@@ -104,11 +100,6 @@ def test_noise_alone_does_not_depend_on_what_agents_do() -> None:
     assert np.abs(moved[0]).max() > 0
 
 
-def test_score_bits_need_to_be_sent() -> None:
-    with pytest.raises(ValueError, match=r"success_memory must be 0 without private score bits, got 0\.1"):
-        learner(PRIVACY["clipped_laplace"], success_memory=0.1)
-
-
 def test_a_state_of_another_run_is_refused() -> None:
     state = learner(PRIVACY["clipped_laplace"]).state_dict()
     for other in (learner(PRIVACY["clipped_laplace"], seed=1), learner(PRIVACY["clipped_laplace"], discount=0.9)):
@@ -131,14 +122,12 @@ def test_the_ledger_is_charged_before_anybody_acts() -> None:
         run.learn(5)
 
 
-@pytest.mark.parametrize("scores", ["simulator", "private", "none"])
-def test_the_certificate_says_who_reads_scores(scores: str) -> None:
-    private = {"release_scores": "private", "score_epsilon": 1.0} if scores == "private" else {"release_scores": scores}
-    certificate = learner(LocalGradientPrivacy(5.0, **private)).certificate().to_dict()
+@pytest.mark.parametrize("scores", ["simulator", "none"])
+def test_the_certificate_says_who_reads_scores(scores: Any) -> None:
+    certificate = learner(LocalGradientPrivacy(5.0, release_scores=scores)).certificate().to_dict()
     excluded = [channel for channel in certificate["excluded_channels"] if channel.startswith("raw scores")]
     assert len(excluded) == 1
     assert certificate["proved"]["pure_epsilon"] == pytest.approx(5.0)
-    assert [noise["release"] for noise in certificate["noise"]][1:] == (["score bit"] if scores == "private" else [])
 
 
 def test_a_privatizer_that_does_not_tell_who_reads_scores_is_refused() -> None:
@@ -185,8 +174,9 @@ def test_it_is_registered() -> None:
 @pytest.mark.slow
 def test_it_learns_to_balance_and_noise_alone_does_not() -> None:
     # docs/reproduction_pgc_a3c.md: 60 of 60 trials end above 195; false alarm of one of these two below 1 %.
-    ours = PRIVACY["score bits"]
-    settings: dict[str, Any] = {"buffer_size": 10, "learning_rate": 0.383, "success_memory": 0.02, "discount": 0.95}
+    ours = PRIVACY["privunit"]
+    settings: dict[str, Any] = {"buffer_size": 10, "learning_rate": 0.603, "halving": 1000.0, "discount": 0.95}
+    settings["exploration_floor"] = 0.05
     for seed in range(2):
         run = learner(ours, 6000, seed, **settings)
         run.learn(3000)

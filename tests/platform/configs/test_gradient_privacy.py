@@ -93,7 +93,7 @@ def test_a_cell_written_as_yaml_is_the_same_cell(tmp_path: Path) -> None:
             {"release": True},
             (
                 "release: must be false with release_scores: simulator, got True; "
-                "no simulator knows what real users did: write release_scores: private, or none"
+                "no simulator knows what real users did: write release_scores: none"
             ),
         ),
         (
@@ -144,9 +144,6 @@ def test_the_list_tells_the_kinds_apart() -> None:
         ("jdp", "statistics"),
         ("shuffle", "statistics"),
         ("ldp", "statistics"),
-        ("none", "bits"),
-        ("shuffle", "bits"),
-        ("ldp", "bits"),
     ]
     text = listing_text({"trust_models": models})
     assert "for algorithms whose users release gradients" in text

@@ -1,4 +1,4 @@
-"""The privacy section of a config whose users send statistics or a bit."""
+"""The privacy section of a config whose users send statistics."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import read_experiment, varying_keys
 from dprl.platform.errors import UserError
 from dprl.platform.reports.listing import listing, listing_text
-from dprl.privacy import LocalBitPrivacy, LocalStatisticsPrivacy
-from tests.platform.message_cases import GAUSSIAN, LAPLACE, NO_CLIPS, NONE, PRINTED, cell, raw, votes
+from dprl.privacy import LocalStatisticsPrivacy
+from tests.platform.message_cases import GAUSSIAN, LAPLACE, NO_CLIPS, NONE, PRINTED, cell, raw
 
 RELEASE: dict[str, Any] = {"release": True}
 
 
 def test_settings_are_those_of_what_is_released(tmp_path: Path) -> None:
     assert cell(GAUSSIAN).privacy == LocalStatisticsPrivacy(4.0, 1e-5, "gram_gaussian")
-    assert votes(LAPLACE).privacy == LocalBitPrivacy(4.0)
-    for original in (cell(LAPLACE), cell(NONE), cell(PRINTED), votes(LAPLACE), votes(NONE)):
+    for original in (cell(LAPLACE), cell(NONE), cell(PRINTED)):
         (tmp_path / "one.yaml").write_text(original.to_yaml())
         assert load_cells(tmp_path / "one.yaml") == [original]
 
@@ -29,26 +28,8 @@ def test_settings_are_those_of_what_is_released(tmp_path: Path) -> None:
     ("section", "told"),
     [
         (
-            raw({"model": "jdp", "epsilon": 1.0}, "ldp_sign_votes"),
-            (
-                "privacy.model: must be one of ldp, none, shuffle with algorithm ldp_sign_votes, whose users release "
-                "bits, got 'jdp'; choose one of them, or another algorithm"
-            ),
-        ),
-        (
             raw(LAPLACE | {"counter": "binary_tree"}),
             ("privacy.counter: does not belong to model ldp, got 'binary_tree'; remove it, or choose model: jdp"),
-        ),
-        (
-            raw(GAUSSIAN, "ldp_sign_votes"),
-            (
-                "privacy.mechanism: does not belong with algorithm ldp_sign_votes, whose users release bits, got "
-                "'gram_gaussian'; remove it"
-            ),
-        ),
-        (
-            raw(LAPLACE | {"rewards": "open"}, "ldp_sign_votes"),
-            "privacy.rewards: does not belong with algorithm ldp_sign_votes, whose users release bits",
         ),
         (
             raw(LAPLACE, "private_ucb_vi", env={"name": "riverswim"}) | {"privacy": LAPLACE | {"rewards": "open"}},
@@ -61,7 +42,6 @@ def test_settings_are_those_of_what_is_released(tmp_path: Path) -> None:
             "release: must be false without certified noise, got True; choose model jdp or ldp or shuffle, cali",
         ),
         (raw(NONE) | RELEASE, "release: must be false without certified noise, got True; choose model jdp or ldp"),
-        (raw(NONE, "ldp_sign_votes") | RELEASE, "release: must be false without certified noise, got True; choose"),
     ],
 )
 def test_what_does_not_fit_is_reported_in_one_line(section: dict[str, Any], told: str) -> None:
@@ -72,24 +52,19 @@ def test_what_does_not_fit_is_reported_in_one_line(section: dict[str, Any], told
     assert told in text
 
 
-@pytest.mark.parametrize(
-    ("privacy", "algorithm"),
-    [(LAPLACE, "ma_ldp"), (GAUSSIAN | {"rewards": "public"}, "ma_ldp"), (LAPLACE, "ldp_sign_votes")],
-)
-def test_certified_noise_may_be_released(privacy: dict[str, Any], algorithm: str) -> None:
-    told = cell(privacy, algorithm, **RELEASE).certificate().to_dict()
+@pytest.mark.parametrize("privacy", [LAPLACE, GAUSSIAN | {"rewards": "public"}])
+def test_certified_noise_may_be_released(privacy: dict[str, Any]) -> None:
+    told = cell(privacy, **RELEASE).certificate().to_dict()
     assert told["verdict"] == "holds"
     assert {noise["entropy"] for noise in told["noise"]} == {"os"}
     assert {noise["arithmetic"] for noise in told["noise"]} <= {"grid", "integer"}
 
 
 def test_missing_privacy_gets_an_example_that_fits() -> None:
-    for algorithm in ("ma_ldp", "ldp_sign_votes"):
-        settings = raw(LAPLACE, algorithm)
-        del settings["privacy"]
-        with pytest.raises(UserError, match=r"^privacy: is required, got nothing; write e\.g\. privacy: .*ldp") as told:
-            read_experiment(settings)
-        assert ("gram_laplace" in str(told.value)) == (algorithm == "ma_ldp")
+    settings = raw(LAPLACE)
+    del settings["privacy"]
+    with pytest.raises(UserError, match=r"^privacy: is required, got nothing; write e\.g\. privacy: .*gram_laplace"):
+        read_experiment(settings)
 
 
 def test_words_that_say_nothing_alone_have_their_names() -> None:
@@ -99,9 +74,8 @@ def test_words_that_say_nothing_alone_have_their_names() -> None:
     assert len(set(labels)) == len(cells)
 
 
-def test_the_list_has_both_kinds() -> None:
+def test_the_list_has_the_kind_and_its_mechanisms() -> None:
     algorithms = {entry["name"]: entry for entry in listing("algorithms")["algorithms"]}
     assert algorithms["ma_ldp"]["releases"] == "statistics"
-    assert algorithms["ldp_sign_votes"]["releases"] == "bits"
     text = listing_text({"trust_models": listing("trust_models")["trust_models"]})
     assert "gram_laplace | gram_gaussian" in text or "gram_gaussian | gram_laplace" in text

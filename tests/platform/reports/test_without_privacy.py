@@ -58,13 +58,8 @@ def summary(*cells: Experiment) -> pd.DataFrame:
             "HOLDS in simulation (seeded, float64-idealised): certified noise proves 4, claimed 4",
             "ldp, certified \u03b5 = 4",
         ),
-        (
-            votes(LAPLACE),
-            "HOLDS in simulation (seeded): certified noise proves 4, claimed 4",
-            "ldp, certified \u03b5 = 4",
-        ),
     ],
-    ids=["open rewards", "no clips", "none", "laplace", "bits"],
+    ids=["open rewards", "no clips", "none", "laplace"],
 )
 def test_texts_say_what_is_proved(one: Experiment, line: str, title: str, drawn: list[Figure]) -> None:
     told = one.certificate().to_dict()

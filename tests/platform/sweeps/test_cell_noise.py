@@ -142,11 +142,6 @@ PRIVACY: dict[str, dict[str, Any]] = {
         "env": {"name": "network_mdp", "dimension": 3, "horizon": 3},
         "privacy": {"model": "ldp", "epsilon": 5.0, "mechanism": "gram_laplace"},
     },
-    "bits": {
-        "algorithm": {"name": "ldp_sign_votes"},
-        "env": {"name": "network_mdp", "dimension": 3, "horizon": 3},
-        "privacy": {"model": "ldp", "epsilon": 5.0},
-    },
 }
 HOLD_AT_DELTA = {"jdp", "statistics"}
 """Kinds with many small releases: two attempts fail the pure claim and still meet its epsilon at delta 1e-6."""

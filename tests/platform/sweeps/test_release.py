@@ -57,13 +57,8 @@ PRIVACY: dict[str, list[dict[str, Any]]] = {
         {"model": "jdp", "epsilon": 5.0, "release_scores": "none"},
         {"model": "shuffle", "epsilon": 5.0, "delta": 1e-6, "release_scores": "none"},
         {"model": "ldp", "epsilon": 5.0, "release_scores": "none"},
-        {"model": "ldp", "epsilon": 5.0, "release_scores": "private", "score_epsilon": 1.0},
     ],
     "statistics": [{"model": "ldp", "epsilon": 5.0}, {"model": "ldp", "epsilon": 5.0, "rewards": "public"}],
-    "bits": [
-        {"model": "shuffle", "epsilon": 5.0, "delta": 1e-6, "smallest_block": 2},
-        {"model": "ldp", "epsilon": 5.0},
-    ],
 }
 
 

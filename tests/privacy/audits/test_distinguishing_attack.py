@@ -12,13 +12,13 @@ from dprl.privacy.audits.distinguishing_attack import Attack, Probe, draw, measu
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, ProbeProof
 from dprl.privacy.audits.message_probes import changed_cells, floating_point_event, noisy_cells
 from dprl.privacy.audits.prefix_probes import counter_prefixes
-from dprl.privacy.audits.privatizer_probes import bit_messages, local_reports
+from dprl.privacy.audits.privatizer_probes import local_reports
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.trust_models.local import LocalBitPrivacy, LocalPrivacy
+from dprl.privacy.trust_models.local import LocalPrivacy
 
 SEEDS = 200
 STREAMS, TWO_CELLS = Streams(0, "audit"), CountFamilies(1, (CountFamily("cells", 2, 2),))
@@ -81,7 +81,6 @@ EXACTLY_ONE: dict[str, Callable[[], Probe]] = {
     "four numbers": lambda: laplace_probe(4, 4.0),
     "discrete": lambda: noisy_cells(DiscreteLaplace(2.0), *changed_cells(2), label="two counts"),
     "tree": lambda: counter_prefixes(TREE, *changed_cells(1), label="tree"),
-    "response": lambda: bit_messages(LocalBitPrivacy(1.0).build(None, 1, STREAMS)),
     "unary": lambda: local_reports(
         LocalPrivacy(1.0, mechanism="optimized_unary_encoding", families="one_hot").build(TWO_CELLS, 1, STREAMS),
         "unary",

@@ -40,7 +40,7 @@ def updates(made: Any, first: int = 1, last: int = N, value: float = 0.0) -> np.
     made.charge(first, last)
     out, found = np.empty(D), list[np.ndarray]()
     for user in range(first, last + 1):
-        submit(made.channel, np.full(D, value), 0.0, user)
+        submit(made.channel, np.full(D, value), user)
         receive(made.channel, out)
         if user % WINDOW == 0:
             found.append(out.copy())
@@ -137,8 +137,8 @@ def sums_of_clients(made: Any, rounds: int, value: float) -> np.ndarray:
     """Return the updates of the next windows, float64[rounds, D], of users in other processes."""
     client, found = GradientClient(made.client_spec), []
     for _ in range(rounds):
-        sent = client.send(made.lease(WINDOW), np.full((WINDOW, D), value), np.zeros(WINDOW))
-        found.append(made.accept(sent).gradients[-1])
+        sent = client.send(made.lease(WINDOW), np.full((WINDOW, D), value))
+        found.append(made.accept(sent)[-1])
     return np.array(found)
 
 
@@ -169,7 +169,7 @@ def test_after_a_crash_no_item_of_the_counter_is_released_again(counter: str, ar
 def test_sums_out_of_order_are_refused() -> None:
     made = privatizer()
     client = GradientClient(made.client_spec)
-    one, two = (client.send(made.lease(WINDOW), np.zeros((WINDOW, D)), np.zeros(WINDOW)) for _ in range(2))
+    one, two = (client.send(made.lease(WINDOW), np.zeros((WINDOW, D))) for _ in range(2))
     made.accept(two)
     with pytest.raises(LedgerError, match="sums are released in the order of their users, got item 1 after 2"):
         made.accept(one)

@@ -36,32 +36,30 @@ OS = NoiseConfig(arithmetic="exact", entropy="os")
 CONFIGS: dict[str, GradientPrivacyConfig] = {
     "none": NoGradientPrivacy(),
     "clipped_laplace": LocalGradientPrivacy(1.0, submissions=3),
-    "clipped_laplace with bits": LocalGradientPrivacy(1.0, release_scores="private", score_epsilon=0.25),
     "projected_random_sign": LocalGradientPrivacy(6.0, mechanism="projected_random_sign", submissions=2),
-    "privunit": LocalGradientPrivacy(2.0, mechanism="privunit", release_scores="private", score_epsilon=1.0),
+    "privunit": LocalGradientPrivacy(2.0, mechanism="privunit"),
     "clipped_gaussian": LocalGradientPrivacy(1.0, 1e-6, "clipped_gaussian", submissions=10),
 }
 RNG = np.random.default_rng(0)
 GRADIENTS = RNG.normal(size=(N, D)) * np.logspace(-6, 6, N)[:, None]
 GRADIENTS[3, 2], GRADIENTS[4] = math.nan, math.inf
-SCORES = RNG.uniform(150, 200, size=N)
 
 
 def built(name: str, noise: NoiseConfig = FAST, seed: int = 0, **settings: Any) -> GradientPrivatizer:
     return CONFIGS[name].build(GradientLayout(D), N, Streams(seed, "gradients", noise), **settings)
 
 
-def sent_in_loop(privatizer: GradientPrivatizer, first: int = 1, last: int = N) -> tuple[np.ndarray, np.ndarray]:
-    out, bits = np.empty((last - first + 1, D)), np.empty(last - first + 1)
+def sent_in_loop(privatizer: GradientPrivatizer, first: int = 1, last: int = N) -> np.ndarray:
+    out = np.empty((last - first + 1, D))
     for i, n in enumerate(range(first, last + 1)):
-        submit(privatizer.channel, GRADIENTS[n - 1], SCORES[n - 1], n)
-        bits[i] = receive(privatizer.channel, out[i])
-    return out, bits
+        submit(privatizer.channel, GRADIENTS[n - 1], n)
+        receive(privatizer.channel, out[i])
+    return out
 
 
 def sent_by(sender: GradientClient, lease: SubmissionRange) -> PrivateMessages:
     numbers = lease.submissions - 1
-    return sender.send(lease, GRADIENTS[numbers], SCORES[numbers])
+    return sender.send(lease, GRADIENTS[numbers])
 
 
 @pytest.fixture(params=CONFIGS)
@@ -74,21 +72,16 @@ def test_the_loop_and_senders_in_any_order_make_the_same_of_a_seed(name: str, no
     loop, remote = built(name, noise), built(name, noise)
     loop.charge(1, 7)
     loop.charge(8, N)
-    expected, bits = sent_in_loop(loop)
+    expected = sent_in_loop(loop)
     lease = pickle.loads(pickle.dumps(remote.lease(N)))
     spec = pickle.loads(pickle.dumps(remote.client_spec))
     senders = [GradientClient(spec) for _ in range(3)]
     parts = [(senders[i % 3], lease.part(5 * i, 5 * i + 5)) for i in range(6)]
-    estimates, answers = np.empty((N, D)), np.full(N, math.nan)
+    estimates = np.empty((N, D))
     for sender, part in reversed(parts):
         messages = pickle.loads(pickle.dumps(sent_by(sender, part)))
-        read = remote.accept(messages)
-        if read.bits is not None:
-            answers[messages.submissions - 1] = read.bits
-        estimates[messages.submissions - 1] = read.gradients
+        estimates[messages.submissions - 1] = remote.accept(messages)
     assert np.array_equal(estimates, expected)
-    assert np.array_equal(answers, bits, equal_nan=True)
-    assert np.isnan(bits).all() == (CONFIGS[name].release_scores != "private")
     assert loop.certificate("x").to_dict() == remote.certificate("x").to_dict()
 
 
@@ -120,16 +113,16 @@ def test_submissions_in_the_loop_are_charged_first_and_sent_once_in_order(name: 
     privatizer, out = built(name), np.empty(D)
     channel = privatizer.channel
     with pytest.raises(LedgerError, match="after the ledger has charged them"):
-        submit(channel, GRADIENTS[0], 0.0, 1)
+        submit(channel, GRADIENTS[0], 1)
     with pytest.raises(LedgerError, match="after it was sent"):
         receive(channel, out)
     privatizer.charge(1, 3)
     for wrong in (0, 2, -1):
         with pytest.raises(LedgerError, match="in order"):
-            submit(channel, GRADIENTS[0], 0.0, wrong)
-    submit(channel, GRADIENTS[0], 0.0, 1)
+            submit(channel, GRADIENTS[0], wrong)
+    submit(channel, GRADIENTS[0], 1)
     with pytest.raises(LedgerError, match="in order"):
-        submit(channel, GRADIENTS[0], 0.0, 1)
+        submit(channel, GRADIENTS[0], 1)
     with pytest.raises(LedgerError, match="a message is under way"):
         privatizer.state_dict()
     receive(channel, out)
@@ -139,7 +132,7 @@ def test_submissions_in_the_loop_are_charged_first_and_sent_once_in_order(name: 
         with pytest.raises(LedgerError, match=f"submission {first} cannot be charged"):
             privatizer.charge(first, last)
     with pytest.raises(ValueError, match="must be as long as the mechanism says"):
-        submit(channel, np.zeros(D + 1), 0.0, 2)
+        submit(channel, np.zeros(D + 1), 2)
 
 
 def test_there_are_no_more_submissions_than_agents_may_send(name: str) -> None:
@@ -185,9 +178,6 @@ def test_what_senders_and_servers_refuse() -> None:
         other.lease(1)
     with pytest.raises(ValueError, match="k must be at least 1, got 0"):
         privatizer.lease(0)
-    scored = built("privunit")
-    with pytest.raises(ValueError, match=r"scores must have shape \(2,\), got none"):
-        GradientClient(scored.client_spec).send(scored.lease(2), np.zeros((2, D)))
 
 
 def test_what_is_issued_cannot_be_made_or_changed() -> None:
@@ -211,9 +201,9 @@ def test_a_run_continues_where_it_was(name: str) -> None:
     sent_in_loop(first, 1, 11)
     second.load_state_dict(pickle.loads(pickle.dumps(first.state_dict())))
     # 12 to 20 are charged already.
-    assert np.array_equal(sent_in_loop(second, 12, 20)[0], expected[0][11:20])
+    assert np.array_equal(sent_in_loop(second, 12, 20), expected[11:20])
     second.charge(21, N)
-    assert np.array_equal(sent_in_loop(second, 21, N)[1], expected[1][20:], equal_nan=True)
+    assert np.array_equal(sent_in_loop(second, 21, N), expected[20:])
     assert second.certificate("x").to_dict() == whole.certificate("x").to_dict()
     with pytest.raises(LedgerError, match="are charged here already"):
         second.load_state_dict(first.state_dict())
@@ -264,7 +254,7 @@ def test_a_journal_outlives_a_run_and_its_numbers_are_passed_over(tmp_path: Path
     assert second.charged == 13
     for submission in (1, 5, 13):
         with pytest.raises(LedgerError, match="after the ledger has charged them"):
-            submit(second.channel, GRADIENTS[0], 0.0, submission)
+            submit(second.channel, GRADIENTS[0], submission)
     second.charge(14, 20)
     sent_in_loop(second, 14, 20)
     certificate = second.certificate("x")
@@ -316,7 +306,7 @@ def test_nothing_is_certified_that_was_not_charged(name: str) -> None:
 
 
 def test_the_certificate_tells_whom_and_what() -> None:
-    settings = LocalGradientPrivacy(1.0, submissions=4, release_scores="private", score_epsilon=0.25)
+    settings = LocalGradientPrivacy(1.0, submissions=4, release_scores="none")
     layout = GradientLayout(D, 1, ("order of arrival: messages come when episodes end",))
     privatizer = settings.build(layout, N, Streams(0, "x"))
     privatizer.charge(1, 10)
@@ -325,12 +315,10 @@ def test_the_certificate_tells_whom_and_what() -> None:
     assert written["adjacency"] == GRADIENT_ADJACENCY == privatizer.request.requested.adjacency  # type: ignore[union-attr]
     assert (written["users"], written["submissions"]) == (8, 4)
     assert (written["proved"]["pure_epsilon"], written["proved"]["tightness"]) == (1.0, "exact")
-    assert [noise["release"] for noise in written["noise"]] == ["gradient", "score bit"]
+    assert [noise["release"] for noise in written["noise"]] == ["gradient"]
     assert "order of arrival: messages come when episodes end" in written["excluded_channels"]
-    assert "the randomized bit on each score" in written["covered_channels"]
     assert not any("raw scores" in channel for channel in written["excluded_channels"])
-    # The bit is a whole number, the gradient is not.
-    assert [noise["arithmetic"] for noise in written["noise"]] == ["float64-idealised", "integer"]
+    assert [noise["arithmetic"] for noise in written["noise"]] == ["float64-idealised"]
     assert any("floating-point noise" in channel for channel in written["excluded_channels"])
     read = built("clipped_laplace").planned_certificate("x").to_dict()
     assert read["excluded_channels"][0].startswith("raw scores")
@@ -341,9 +329,6 @@ def test_the_certificate_tells_whom_and_what() -> None:
             "what others see of the agent's own actions",
         ):
             assert channel in written_down["excluded_channels"]
-    silent = LocalGradientPrivacy(1.0, release_scores="none").build(GradientLayout(D), N, Streams(0, "x"))
-    assert not any("score" in channel for channel in silent.ledger.spec.threat_model.covered)
-    assert not any("raw scores" in channel for channel in silent.ledger.spec.threat_model.excluded)
     nothing = built("none").planned_certificate("x")
     assert (nothing.verdict, nothing.proved_epsilon, nothing.claimed_epsilon) == ("unbounded", math.inf, None)
 

@@ -50,7 +50,7 @@ def messages(privatizer: GradientPrivatizer) -> np.ndarray:
     privatizer.charge(1, N)
     found = np.empty((N, privatizer.query.message_length))
     for row, gradient in enumerate(GRADIENTS):
-        submit(privatizer.channel, gradient, 0.0, row + 1)
+        submit(privatizer.channel, gradient, row + 1)
         found[row] = privatizer.channel.message
     return found
 
@@ -137,7 +137,7 @@ def test_a_run_continues_in_the_middle_of_an_update(cut: int) -> None:
             second.load_state_dict(first.state_dict())
             second.charge(cut + 1, N)
         made = first if number <= cut else second
-        submit(made.channel, GRADIENTS[number - 1], 0.0, number)
+        submit(made.channel, GRADIENTS[number - 1], number)
         receive(made.channel, out[number - 1])
     np.testing.assert_array_equal(out, expected)
     other = built(window=B - 1)
@@ -157,7 +157,7 @@ def test_a_journal_never_makes_a_smaller_update(tmp_path: Path) -> None:
     again.charge(B, N)
     out, released = np.zeros(D), []
     for number in range(B, N + 1):
-        submit(again.channel, GRADIENTS[number - 1], 0.0, number)
+        submit(again.channel, GRADIENTS[number - 1], number)
         receive(again.channel, out)
         released.append(bool(out.any()))
     assert np.flatnonzero(released).tolist() == [B - 1]

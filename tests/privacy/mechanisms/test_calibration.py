@@ -9,25 +9,25 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dprl.privacy.accounting.closed_forms import largest_loss
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.one_hot_encoding import encodings
-from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
+from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON
 from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding
 
 Calibrated = (
-    type[RandomizedResponse]
-    | type[SymmetricUnaryEncoding]
+    type[SymmetricUnaryEncoding]
     | type[OptimizedUnaryEncoding]
     | type[Laplace]
     | type[DiscreteLaplace]
     | type[Gaussian]
     | type[DiscreteGaussian]
 )
-BITS: list[Calibrated] = [RandomizedResponse, SymmetricUnaryEncoding, OptimizedUnaryEncoding]
+BITS: list[Calibrated] = [SymmetricUnaryEncoding, OptimizedUnaryEncoding]
 LAPLACES: list[Calibrated] = [Laplace, DiscreteLaplace]
 GAUSSIANS: list[Calibrated] = [Gaussian, DiscreteGaussian]
 SENSITIVITIES = [
@@ -74,8 +74,8 @@ def test_pure_losses_add_up_to_at_most_epsilon_as_rational_numbers(mechanism: Ca
             # The next smaller scale has a larger loss: rounding up costs one digit of the last place and no more.
             loss, beyond = (Fraction(cells) / Fraction(b) for b in (found.scale, math.nextafter(found.scale, 0.0)))
         else:
-            assert isinstance(found, RandomizedResponse | SymmetricUnaryEncoding | OptimizedUnaryEncoding)
-            n = cells if mechanism is RandomizedResponse else encodings(sensitivity)
+            assert isinstance(found, SymmetricUnaryEncoding | OptimizedUnaryEncoding)
+            n = encodings(sensitivity)
             loss, beyond = (n * Fraction(e) for e in (found.epsilon, math.nextafter(found.epsilon, math.inf)))
             if found.epsilon == LARGEST_EPSILON:
                 continue
@@ -84,7 +84,7 @@ def test_pure_losses_add_up_to_at_most_epsilon_as_rational_numbers(mechanism: Ca
 
 def test_the_requests_that_were_missed_by_a_last_digit() -> None:
     epsilon = 0.12678893505721306
-    assert 6 * Fraction(RandomizedResponse.calibrated(epsilon, 0.0, Sensitivity.of_cells(6)).epsilon) <= epsilon
+    assert 6 * Fraction(largest_loss(epsilon, 0.0, 6)) <= epsilon
     cells = Sensitivity.of_cells(20)
     assert Laplace.calibrated(1e6, 1e-15, cells).curve(cells).delta(1e6) <= 1e-15
     norm_only = Sensitivity(6.0, 3.0, 3.0, 9)

@@ -125,13 +125,13 @@ def test_every_agent_reports_its_own_gradient() -> None:
     privatizer, theta = raw(n_parameters(module)), read_parameters(module)
     whole = torch_agents(Corridor(), module, privatizer).report(batch_of(privatizer, 6, theta))
     assert whole.messages.submissions.tolist() == [1, 2, 3, 4, 5, 6]
-    estimates = privatizer.accept(whole.messages).gradients
+    estimates = privatizer.accept(whole.messages)
     assert len({tuple(row) for row in estimates.tolist()}) == 6
     # The same in other batches with other agents.
     again = raw(n_parameters(module))
     agents = torch_agents(Corridor(), two_heads(), again)
     parts = [agents.report(batch_of(again, k, theta, first)) for k, first in ((1, 1), (3, 2), (2, 5))]
-    assert np.array_equal(np.concatenate([again.accept(part.messages).gradients for part in parts]), estimates)
+    assert np.array_equal(np.concatenate([again.accept(part.messages) for part in parts]), estimates)
     assert whole.scores is not None
     assert np.array_equal(np.concatenate([part.scores for part in parts if part.scores is not None]), whole.scores)
 
@@ -142,8 +142,8 @@ def test_agents_start_from_the_version_they_are_given() -> None:
     both, one = raw(n_parameters(module)), raw(n_parameters(module))
     mixed = batch_of(both, 3, theta)
     mixed = Batch(mixed.lease, mixed.slots, np.stack([theta, -theta]), np.array([0, 1, 0]))
-    found = both.accept(torch_agents(Corridor(), module, both).report(mixed).messages).gradients
-    alone = one.accept(torch_agents(Corridor(), two_heads(), one).report(batch_of(one, 3, -theta)).messages).gradients
+    found = both.accept(torch_agents(Corridor(), module, both).report(mixed).messages)
+    alone = one.accept(torch_agents(Corridor(), two_heads(), one).report(batch_of(one, 3, -theta)).messages)
     assert np.array_equal(found[1], alone[1])
     assert not np.array_equal(found[0], alone[0])
 
@@ -153,7 +153,7 @@ def test_the_control_reports_zeros() -> None:
     privatizer = raw(n_parameters(module))
     agents = torch_agents(Corridor(), module, privatizer, reports="noise")
     reply = agents.report(batch_of(privatizer, 3, read_parameters(module)))
-    assert not privatizer.accept(reply.messages).gradients.any()
+    assert not privatizer.accept(reply.messages).any()
 
 
 def test_a_submission_is_not_sent_twice() -> None:
@@ -169,7 +169,7 @@ def test_an_agent_whose_episode_breaks_reports_a_gradient_of_zero(capsys: pytest
     module = two_heads()
     privatizer = raw(n_parameters(module))
     reply = torch_agents(Broken(), module, privatizer).report(batch_of(privatizer, 6, read_parameters(module)))
-    zero = [not row.any() for row in privatizer.accept(reply.messages).gradients]
+    zero = [not row.any() for row in privatizer.accept(reply.messages)]
     key = Streams(0, "agents").key("env", "gravity")
     assert zero == [int(splitmix64(key, np.uint64(agent))) % 3 == 2 for agent in range(1, 7)]
     assert 0 < sum(zero) < 6
@@ -211,12 +211,12 @@ def test_compiled_agents_do_not_depend_on_their_batch(box: Mapping[str, Any]) ->
     whole = compiled(one, 8, **box).report(batch_of(one, 11, THETA))
     agents = compiled(other, 3, **box)
     parts = [agents.report(batch_of(other, k, THETA, first)) for k, first in ((4, 1), (7, 5))]
-    expected = np.concatenate([other.accept(part.messages).gradients for part in parts])
-    assert np.array_equal(one.accept(whole.messages).gradients, expected)
+    expected = np.concatenate([other.accept(part.messages) for part in parts])
+    assert np.array_equal(one.accept(whole.messages), expected)
     assert whole.scores is None
 
 
 def test_compiled_controls_report_zeros() -> None:
     privatizer = raw(112)
     reply = compiled(privatizer, 8, reports="noise").report(batch_of(privatizer, 3, THETA))
-    assert not privatizer.accept(reply.messages).gradients.any()
+    assert not privatizer.accept(reply.messages).any()

@@ -88,9 +88,9 @@ def test_an_agent_does_not_change_what_others_send(module: type, trouble: Troubl
     assert leaks(config(module=module), trouble) == ()
 
 
-@pytest.mark.parametrize("scores", ["simulator", "private", "none"])
+@pytest.mark.parametrize("scores", ["simulator", "none"])
 def test_scores_are_a_channel_only_where_the_certificate_says_so(scores: str) -> None:
-    settings = config(scores=scores, privacy={"score_epsilon": 1.0} if scores == "private" else {})
+    settings = config(scores=scores)
     assert leaks(settings) == (("scores",) if scores == "simulator" else ())
     certificate = privatizer(settings, 4).planned_certificate("pgc_a3c").to_dict()
     assert any("raw scores" in channel for channel in certificate["excluded_channels"]) == (scores == "simulator")

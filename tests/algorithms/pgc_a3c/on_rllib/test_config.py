@@ -125,7 +125,6 @@ def test_a_sweep_may_vary_what_is_nested() -> None:
         (lambda c: c.privacy(model="none", epsilon=1.0), "unknown setting of privacy(model='none') 'epsilon'"),
         (lambda c: c.privacy(model="none", entropy="dice"), "entropy must be one of seed, os, got 'dice'"),
         (lambda c: c.environment(Corridor).env_runners(lane="compiled"), "lane must be torch or auto"),
-        (lambda c: c.training(success_memory=0.1), "success_memory must be 0 without private score bits, got 0.1"),
         (lambda c: c.env_runners(sample_timeout_s=-1.0), "sample_timeout_s must be a finite number, at least 0"),
         (
             lambda c: c.schedule(round_seconds=2.0).env_runners(sample_timeout_s=2.0),
@@ -245,11 +244,6 @@ def test_the_streams_of_a_module_are_the_same_in_every_process() -> None:
     numbers = np.arange(5000.0)
     changed = np.where(numbers == 2500.0, 0.5, numbers)
     assert streams(numbers) != streams(changed)
-
-
-def test_what_private_score_bits_are_for_is_let_in() -> None:
-    private = {"release_scores": "private", "score_epsilon": 1.0}
-    PGCConfig().privacy(model="ldp", epsilon=2.0, **private).training(success_memory=0.1).validate()
 
 
 @pytest.mark.parametrize("deterministic", [True, False])

@@ -18,7 +18,6 @@ from dprl.platform.reproductions.ma_ldp import (
     ILLUSTRATIONS,
     MAXMIN,
     PRINTED,
-    VOTES,
     Levels,
     cell_of,
 )
@@ -41,8 +40,7 @@ def certificate(key: Key) -> dict[str, Any]:
 def runs(key: Key, regret: np.ndarray, episodes: int = EPISODES) -> PaperCell:
     """Runs of constant regret per user that sum up to this."""
     ends = np.linspace(0, episodes, 21).astype(np.int64)[1:]
-    saturated = math.nan if key.group == VOTES else 0.5
-    facts = {"saturated": saturated, "indefinite": 0.0, "shift": 4e7}
+    facts = {"saturated": 0.5, "indefinite": 0.0, "shift": 4e7}
     return cell_of(ends, np.outer(regret, ends / episodes), certificate(key), facts)
 
 
@@ -60,9 +58,9 @@ def every_key() -> list[Key]:
 
 
 def every_cell(count: int = 30) -> dict[Key, PaperCell]:
-    """All cells: MA-LDP with the regret of random actions, one bit per user with less."""
+    """All cells, with the regret of random actions."""
     level = Levels.of(EPISODES).uniform
-    return {key: drawn(key, 500.0 if key.group == VOTES else level, count) for key in every_key()}
+    return {key: drawn(key, level, count) for key in every_key()}
 
 
 def found(count: int = 30) -> PageData:

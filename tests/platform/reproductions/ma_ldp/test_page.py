@@ -21,7 +21,6 @@ from dprl.platform.reproductions.ma_ldp import (
     NO_NOISE,
     NON_PRIVATE_CEILING,
     PRINTED,
-    VOTES,
     WITHOUT_MAXMIN,
     Levels,
 )
@@ -126,17 +125,9 @@ def test_the_ceiling_has_both_readings_of_v(material: PageData) -> None:
     assert "**Without noise**, NOT PRIVATE: R_K = 80 \u00b1 1 at best, V of maxmin, c = 0.001." in shown
 
 
-def test_the_baseline_is_held_against_random_and_half_of_it(material: PageData) -> None:
-    key, level = Key(VOTES, "randomized_response", 0.05), Levels.of(8500).uniform
-    shown = PAPER.page(changed(material, key, np.linspace(0.6 * level, 0.8 * level, 30)))
-    row = next(line for line in shown.splitlines() if line.startswith("| 0.05 | 0.05 |"))
-    assert row.endswith("| 70.0 % | yes | no |")
-    assert "| 0.1 | 0.1 | " in shown
-
-
 def test_cells_at_the_level_of_random_actions_are_not_distinguished(material: PageData) -> None:
     judged = at_random(material.cells)
-    assert {key.group for key in judged} == {name for name in private_groups() if name != VOTES}
+    assert {key.group for key in judged} == set(private_groups())
     key = Key(PRINTED, "gram_laplace", 0.1)
     below = at_random(changed(material, key, np.linspace(4000.0, 4200.0, 30)).cells)
     assert below[key] < 1e-6

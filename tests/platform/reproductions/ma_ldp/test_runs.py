@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -53,15 +51,6 @@ def test_curves_are_summed_regrets_and_shares_are_means_over_episodes() -> None:
     assert found.values["late"] == pytest.approx([1.0, 2.0])
     assert found.facts["saturated"] == pytest.approx((4 * 1.0 + 5 * 0.0 + 0.5) / 10)
     assert (found.count, found.episodes, found.facts["shift"]) == (2, 10, 7.0)
-
-
-def test_what_an_algorithm_does_not_report_is_not_a_number() -> None:
-    told = results()
-    less = CellResults(told.records.drop(columns=["saturated", "indefinite"]), told.certificate, 1.0, 0.0)
-    found = read(less)
-    assert math.isnan(found.facts["saturated"])
-    assert math.isnan(found.facts["indefinite"])
-    assert math.isnan(found.facts["shift"])
 
 
 def test_the_late_regret_is_that_of_the_last_tenth() -> None:
