@@ -126,8 +126,8 @@ def below(section: str, keys: Iterable[str], message: str) -> str:
     return f"{section}.{message}" if first in set(keys) else message
 
 
-RENAMED = {"best_ucb_vi": "bernstein_vi", "proved": "none", "central": "jdp", "local": "ldp"}
-"""Names in configs by those of earlier versions, and by words of pages."""
+_SPELLED_OUT = {"central": "jdp", "local": "ldp"}
+"""Names in configs by words of pages."""
 
 
 def _likeness(one: str, other: str) -> float:
@@ -137,18 +137,18 @@ def _likeness(one: str, other: str) -> float:
 def nearest(name: object, valid: Iterable[str]) -> str | None:
     """Return the valid name that was probably meant by `name`, or None.
 
-    It is the current form of an earlier name, or has similar letters, the same letters in another order, or the same
+    It is the name for a word of pages, or has similar letters, the same letters in another order, or the same
     beginning: 'jpd' means 'jdp', but 'cdp', another trust model, means neither 'jdp' nor 'ldp'; nor does 'dp', as
     near to one as to the other.
     """
     text, names = str(name), list(valid)
-    renamed = [one for one in names if one == RENAMED.get(text)]
+    spelled = [one for one in names if one == _SPELLED_OUT.get(text)]
     swapped = [one for one in names if sorted(one) == sorted(text)]
     similar = difflib.get_close_matches(text, names, n=2, cutoff=_SIMILAR)
     if len(similar) > 1 and _likeness(text, similar[0]) == _likeness(text, similar[1]):
         similar = []  # either may be meant
     begun = [one for one in names if len(text) >= _SHORTEST_BEGINNING and one.startswith(text)]
-    return next(iter([*renamed, *swapped, *similar, *begun]), None)
+    return next(iter([*spelled, *swapped, *similar, *begun]), None)
 
 
 def suggestion(name: object, valid: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.threat_models import ThreatModel
 from dprl.privacy.verdicts import Tightness, Verdict, in_json, tightness_of, verdict
 
-SCHEMA = "dprl.certificate/3"
+SCHEMA = "dprl.certificate/4"
 DELTAS = (1e-5, 1e-6)
 SEEDED = "seeded"
 ENTROPY = {"seed": SEEDED, "os": "os"}

@@ -1,4 +1,4 @@
-"""Fields of a certificate that follow from its releases: trade-off, Renyi divergences, several episodes, derivation."""
+"""Fields of a certificate that follow from its releases: several episodes of a user, derivation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from dprl.privacy.accounting.composition import repeat
-from dprl.privacy.accounting.conversions import FALSE_POSITIVE_RATES, GUESSING, false_negative_rate, renyi
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.accounting.groups import group_epsilon
 from dprl.privacy.derivation import Step, Terms, steps_from_ledger
@@ -28,7 +27,7 @@ def derived_fields(
     terms: Terms,
     steps: Sequence[Step],
 ) -> dict[str, Any]:
-    """Return 'trade_off', 'renyi', 'episodes_per_user' and 'derivation', JSON-ready; empty without noise.
+    """Return 'episodes_per_user' and 'derivation', JSON-ready; empty without noise.
 
     Args:
         model: the trust model. relation: of neighbours; a bound for one relation says nothing about another.
@@ -36,10 +35,10 @@ def derived_fields(
         steps: of the derivation, from one user's record to the numbers that get noise.
     """
     if not any(NOISY_SIDES[model]) or terms.claimed is None:
-        return {"trade_off": None, "renyi": None, "episodes_per_user": None, "derivation": []}
+        return {"episodes_per_user": None, "derivation": []}
     charged = _Charged(releases, terms.submissions * terms.attempts, terms.groups)
     return {
-        **_curve_fields(model, relation, charged, terms.claimed.delta),
+        "episodes_per_user": _episodes(model, relation, charged, terms.claimed.delta),
         "derivation": [step.to_dict() for step in (*steps, *steps_from_ledger(releases, terms))],
     }
 
@@ -58,26 +57,6 @@ class _Charged(NamedTuple):
 
 
 @lru_cache(maxsize=1024)  # most cells of a sweep and all seeds of a cell share them; callers must not change them
-def _curve_fields(model: str, relation: str, charged: _Charged, delta: float) -> dict[str, Any]:
-    curve = charged.curve
-    divergences, absent = renyi(curve)
-    rates = [false_negative_rate(curve, rate) for rate in FALSE_POSITIVE_RATES]
-    return {
-        "trade_off": {
-            "relation": relation,
-            "false_positive_rate": list(FALSE_POSITIVE_RATES),
-            "false_negative_rate": rates,
-            "detected_at_5_percent": 1.0 - rates[FALSE_POSITIVE_RATES.index(GUESSING)],
-        },
-        "renyi": {
-            "relation": relation,
-            "divergence_at_order": {str(a): value for a, value in divergences.items()},
-            "absent": absent,
-        },
-        "episodes_per_user": _episodes(model, relation, charged, delta),
-    }
-
-
 def _episodes(model: str, relation: str, charged: _Charged, delta: float) -> dict[str, Any]:
     bounds: list[dict[str, Any]] = []
     for episodes in EPISODES_PER_USER:

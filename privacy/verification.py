@@ -160,10 +160,8 @@ def _require_schema(stated: Mapping[str, Any]) -> None:
     if schema == SCHEMA:
         return
     if isinstance(schema, str) and schema.startswith(SCHEMA.partition("/")[0]):
-        raise LedgerError(
-            f"schema must be {SCHEMA}, got {schema}, which lacks the fields to recompute it; verify it with its "
-            "own version of dprl, or repeat the simulation"
-        )
+        made = f"{schema} of dprl {stated.get('version', 'earlier')}"
+        raise LedgerError(f"schema must be {SCHEMA}, got {made}; run it again, or verify it with that version")
     raise LedgerError(f"schema must be {SCHEMA}, got {schema!r}; name a certificate.json of dprl")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 REMOVED: dict[str, str] = {
+    "algorithm.name=best_ucb_vi": "write bernstein_vi",
     "env.name=pursuit": "take soccer",
     "env.env_id=Blackjack-v1": "take FrozenLake-v1, CliffWalking-v1 or Taxi-v3",
     "env.env_id=dprl/AcrobotMasses-v0": "write Acrobot-v1, without masses",

@@ -140,8 +140,8 @@ class CellFolder:
                 certificate=self.certificate(),
                 seconds=float(done["seconds"]),
                 finished_at=self.marker_file.stat().st_mtime,
-                theorem=str(done.get("theorem", "")),
-                derived=dict(done.get("derived", {})),
+                theorem=str(done["theorem"]),
+                derived=dict(done["derived"]),
                 versions=_fields(self.versions_file, _VERSIONS),
             )
 
@@ -159,11 +159,20 @@ class CellFolder:
         return cells[0]
 
     def certificate(self) -> dict[str, Any]:
-        """Read the certificate of a finished cell, as from `Certificate.to_dict`. Raises DamagedCellError."""
+        """Read the certificate of a finished cell, as from `Certificate.to_dict`.
+
+        Raises DamagedCellError, and UserError for a cell of an earlier version.
+        """
         with self._reading():
-            found = _fields(self.certificate_file, _CERTIFICATE)
-            # Certificates of earlier schemas have none.
-            if found.get("schema") == SCHEMA and found.get("checksum") != checksum(found):
+            found = _fields(self.certificate_file, {"schema": str})
+            if found["schema"] != SCHEMA:
+                rule = f"must be a cell of this version of dprl ({SCHEMA})"
+                made = f"{shown(found['schema'])} of dprl {found.get('version', 'earlier')}"
+                raise UserError(
+                    f"{self.path}: {rule}, got {made}; run its experiment.yaml again, or read it with that version"
+                )
+            _require_fields(found, _CERTIFICATE, self.certificate_file.name)
+            if found.get("checksum") != checksum(found):
                 raise ValueError(f"{self.certificate_file.name} was edited: its checksum does not match")
             return found
 

@@ -47,7 +47,7 @@ _LEARNER, _POLICIES = "learner/", "policies/"
 _LONGEST_DAMAGE = 100
 _OF_ATTEMPTS = {
     *("attempts", "users_asked_again", "users", "proved", "verdict", "factor", "per_user"),
-    *("trade_off", "renyi", "episodes_per_user", "derivation"),
+    *("episodes_per_user", "derivation"),
 }
 """Fields of a certificate that depend on how often a seed was started again."""
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile)

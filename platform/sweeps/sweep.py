@@ -249,12 +249,11 @@ class _Sweep:
 
             with _writing(self.layout):
                 sweep_id = self.layout.sweep_id()
-                older = {folder.name for folder in self.layout.cell_folders()}
             tracker = Tracker(self.store, self.options.name, self.options.command, sweep_id)
             self.tracker = RetryingTracker(tracker, self.display.warn)
             unless_begun.callback(self.tracker.close, [], {}, "KILLED", patient=False)
             # Not by the retrying one: at the start the user must fix a store that does not answer.
-            tracker.open(cells, self.options.fresh, older)
+            tracker.open(cells, self.options.fresh)
             self._take_over(grid, todo)
             unless_begun.pop_all()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mlflow.entities import Run
@@ -67,17 +67,6 @@ def tagged(client: MlflowClient, experiment: str, tag: str, value: str) -> list[
         token = page.token
         if not token:
             return runs
-
-
-def of_older_version(named: Sequence[Run], digests: Collection[str]) -> list[Run]:
-    """Return the sweep's own runs among those `named` like it, written by an older version without `sweep_id`.
-
-    digests: of the cells in the sweep's folder. Runs of other cells belong to another sweep.
-    """
-    untagged = [run for run in named if SWEEP_ID not in run.data.tags]
-    cells = [run for run in untagged if run.data.tags.get(DIGEST) in digests]
-    parents = {run.data.tags.get(PARENT) for run in cells}
-    return [run for run in untagged if run.info.run_id in parents] + cells
 
 
 def adopted(runs: Sequence[Run], parent: str, cells: Mapping[str, str]) -> _Adopted:

@@ -6,7 +6,7 @@ import getpass
 import logging
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -38,7 +38,6 @@ from dprl.platform.tracking.runs import (
     SWEEP_ID,
     adopted,
     find_experiment,
-    of_older_version,
     tagged,
 )
 from dprl.platform.tracking.store import TrackingError, TrackingStore, runs_path
@@ -101,12 +100,10 @@ class Tracker:
             raise TrackingError("the tracker is not open")
         return self._client
 
-    def open(self, cells: Sequence[SweepCell], fresh: bool, older: Collection[str] = ()) -> None:
+    def open(self, cells: Sequence[SweepCell], fresh: bool) -> None:
         """Make the store's tables, find or create the sweep's runs, and mark those outside the grid of `cells`.
 
         The command that resumes the sweep is stored as a file, to check that files can be stored.
-
-        older: digests of cells with possible runs of an older version, not tagged with the sweep's id.
         Raises UserError for an unusable store.
         """
         values: dict[str, list[Scalar]] = {}
@@ -118,7 +115,7 @@ class Tracker:
             with _mlflow_errors():
                 self._client = _client(self.store)
                 self._experiment = find_experiment(self.client, self.store)
-                runs = self._find_runs() or self._find_older(older)
+                runs = self._find_runs()
                 self._adopt([] if fresh else runs)
                 self.client.update_run(self._parent, status=_RUNNING)
                 # Report unwritable file storage now, not at the end of each cell.
@@ -215,15 +212,6 @@ class Tracker:
     def _find_runs(self) -> list[entities.Run]:
         return tagged(self.client, self._experiment, SWEEP_ID, self.sweep_id)
 
-    def _find_older(self, digests: Collection[str]) -> list[entities.Run]:
-        """Tag and return the runs that an older version made of this sweep."""
-        if not digests:
-            return []
-        runs = of_older_version(tagged(self.client, self._experiment, SWEEP, self.sweep), digests)
-        for run in runs:
-            self.client.set_tag(run.info.run_id, SWEEP_ID, self.sweep_id)
-        return runs
-
     def _adopt(self, runs: Sequence[entities.Run]) -> None:
         found = adopted(runs, self._parent, self._cells)
         for run_id in found.surplus:
@@ -238,9 +226,6 @@ class Tracker:
             if run.info.status == _RUNNING:
                 # The run's process was killed, or it is this one.
                 self._running.add(run_id)
-            if run.info.status != _FINISHED:
-                # Older versions wrote the tag first, and so could leave an incomplete run with it.
-                self._tags[run_id].pop(RECORDED, None)
 
     def _mark(self, grid: set[str]) -> None:
         """Mark cells of earlier calls with other settings, because their names may equal those of the grid."""

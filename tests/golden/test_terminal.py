@@ -17,7 +17,7 @@ from dprl.platform.command_line import main
 from dprl.platform.configs.config import config_files, load_cells
 from tests.golden.test_command_line import COLUMNS, FOLDER, check
 
-RECORDED = Path(__file__).parents[1] / "platform" / "reports" / "recorded_0_1"
+RECORDED = Path(__file__).parents[1] / "platform" / "reports" / "recorded"
 COUNTS = "certify --horizon 5 --users 1000 --epsilon 1"
 PRIVACY = "certify smoke --set 'privacy={model: "
 COMMANDS = {
@@ -48,12 +48,12 @@ COMMANDS = {
         "report recorded --compare ma_ldp nonsense",
     ],
     "verify": [
-        "verify {cell}",
+        "verify old.json",
         "verify nonsense",
         "verify jdp.json ldp.json",
         "verify jdp.json",
         "verify forged.json",
-        "compose {cell} jdp.json",
+        "compose old.json jdp.json",
         "compose jdp.json ldp.json",
         "compose jdp.json jdp.json",
         "compose jdp.json again.json",
@@ -68,17 +68,17 @@ def test_outputs_are_unchanged(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = shutil.copytree(RECORDED, tmp_path / "home")
-    cell = sorted((home / "sweeps" / "recorded" / "cells").iterdir())[0]
     monkeypatch.setenv("DPRL_HOME", str(home))
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
     monkeypatch.chdir(tmp_path)
     for file, i in (("again.json", 1), ("jdp.json", 1), ("ldp.json", 2)):
         certificate = load_cells(config_files()["smoke"])[i].certificate().to_dict()
         Path(file).write_text(json.dumps(certificate))
+    Path("old.json").write_text(json.dumps({**certificate, "schema": "dprl.certificate/3", "version": "0.2.0"}))
     Path("forged.json").write_text(json.dumps({**certificate, "proved": {**certificate["proved"], "pure_epsilon": 1}}))
     told = []
     for command in COMMANDS[name]:
-        code = main([word.replace("{cell}", str(cell)) for word in shlex.split(command)])
+        code = main(shlex.split(command))
         shown = capsys.readouterr()
         told.append(f"$ dprl {command}\n{shown.out}{shown.err}exit code {code}\n")
     text = re.sub(r"\b[0-9a-f]{12,16}\b", "DIGEST", "\n".join(told).replace(str(tmp_path), "HERE"))

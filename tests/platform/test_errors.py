@@ -46,12 +46,9 @@ def test_a_message_that_names_no_key_of_the_section_stays_as_it_is() -> None:
     assert below("privacy", keys, "epsilons must be y") == "epsilons must be y"
 
 
-def test_a_name_of_an_earlier_version_is_followed_by_its_name_of_today() -> None:
-    assert nearest("best_ucb_vi", ["private_ucb_vi", "bernstein_vi"]) == "bernstein_vi"
-
-
 @pytest.mark.parametrize(
-    ("name", "meant"), [("jpd", "jdp"), ("cdp", None), ("dp", None), ("ri", None), ("riv", "riverswim")]
+    ("name", "meant"),
+    [("jpd", "jdp"), ("central", "jdp"), ("cdp", None), ("dp", None), ("ri", None), ("riv", "riverswim")],
 )
 def test_a_suggestion_has_similar_letters_or_the_same_beginning(name: str, meant: str | None) -> None:
     assert nearest(name, ["ldp", "jdp", "riverswim"]) == meant

@@ -49,17 +49,6 @@ def test_of_disjoint_users_the_worst_run_counts() -> None:
     assert found.users == 3 * N_USERS
 
 
-@pytest.mark.parametrize("kinds", [("counts ldp", "counts ldp, Gaussian"), ("counts jdp", "counts jdp, Gaussian tree")])
-def test_disjoint_runs_of_two_laws_have_all_derived_fields(kinds: tuple[str, str]) -> None:
-    runs = [written(kind) for kind in kinds]
-    both = json.loads(json.dumps(compose_certificates(runs, disjoint=True).to_dict()))
-    assert verify(both).stands
-    for order, value in both["renyi"]["divergence_at_order"].items():
-        assert value == pytest.approx(max(run["renyi"]["divergence_at_order"][order] for run in runs))
-    detected = [run["trade_off"]["detected_at_5_percent"] for run in (both, *runs)]
-    assert detected[0] >= max(detected[1:]) - 1e-9
-
-
 def test_a_release_in_no_group_is_not_left_out_of_the_proof() -> None:
     two = json.loads(json.dumps(compose_certificates([jdp(), jdp()]).to_dict()))
     assert "groups.length" in found_in(changed(two, ("groups",), [[0]], seal=True))

@@ -220,8 +220,9 @@ def test_a_field_is_stated_once_and_no_other_field_is() -> None:
     proved, noise = certificate["proved"], certificate["noise"][0]
     small = {**proved["epsilon_at_delta"], "1e-06": 1e-3}
     dotted = {"epsilon_at_delta": small, "epsilon_at_delta.1e-06": proved["epsilon_at_delta"]["1e-06"]}
-    rates = certificate["trade_off"]["false_negative_rate"]
-    placed = {f"false_negative_rate[{i}]": rate for i, rate in enumerate(rates)}
+    bounds = certificate["episodes_per_user"]["bounds"]
+    placed = {f"bounds[{i}].epsilon": each["epsilon"] for i, each in enumerate(bounds)}
+    fewer = [{**each, "epsilon": 0.1} for each in bounds]
     forgeries: list[tuple[Path, Any, str]] = [
         (("proved",), {**proved, **dotted}, "proved.epsilon_at_delta.1e-06"),
         (
@@ -230,9 +231,9 @@ def test_a_field_is_stated_once_and_no_other_field_is() -> None:
             "noise[0].sensitivity",
         ),
         (
-            ("trade_off",),
-            {**certificate["trade_off"], "false_negative_rate": [0.9] * len(rates), **placed},
-            "trade_off.false_negative_rate[0]",
+            ("episodes_per_user",),
+            {**certificate["episodes_per_user"], "bounds": fewer, **placed},
+            "episodes_per_user.bounds[0].epsilon",
         ),
         (("noise",), {"length": 0}, "noise.length"),
         (("epsilon",), 1e-3, "epsilon"),
@@ -297,7 +298,7 @@ def test_a_lost_field_is_damage(lost: str, version: str) -> None:
     [
         ([], "must be a mapping"),
         ({}, "got None; name a certificate.json"),
-        ({"schema": "dprl.certificate/2"}, "got dprl.certificate/2, which lacks the fields to recompute it; verify it"),
+        ({"schema": "dprl.certificate/3", "version": "0.2.0"}, "got dprl.certificate/3 of dprl 0.2.0; run it again"),
     ],
 )
 def test_what_is_no_certificate_of_this_schema_is_refused(certificate: Any, message: str) -> None:
@@ -316,7 +317,7 @@ def test_what_is_no_certificate_of_this_schema_is_refused(certificate: Any, mess
         (("proved", "method"), "another one"),
         (("proved", "epsilon_at_delta", "1e-06"), 9.0),
         (("verdict",), "fails"),
-        (("trade_off",), None),
+        (("episodes_per_user",), None),
         (("derivation",), []),
         (("error",), None),
         (("audited_by",), "a reviewer"),

@@ -17,7 +17,7 @@ from dprl.algorithms.base import headline
 from dprl.algorithms.offline_vi import OPTIMUM_GAP
 from dprl.algorithms.pgc_a3c import PGCA3CConfig
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.errors import RENAMED, UserError, broken_rule
+from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.reports.cell_texts import Row, Settings, algorithm_name, rows_of, settings_in
 from dprl.platform.reports.inference.effects import Estimate, estimate, scale_of
 from dprl.platform.reports.records import PROVES_NOTHING, summary_row
@@ -76,9 +76,9 @@ class ReportCell:
 
     @property
     def saturated(self) -> bool:
-        """Whether estimates stayed at their caps; earlier versions also noted cells without any regret."""
+        """Whether estimates stayed at their caps."""
         note = str(self.row.get("note") or "")
-        return bool(note) and PROVES_NOTHING not in note and (self.metric is None or bool(self.finals.any()))
+        return bool(note) and PROVES_NOTHING not in note
 
     @property
     def unlearned(self) -> bool:
@@ -244,7 +244,6 @@ def _pooled(parts: Sequence[ReportCell], looks: int) -> ReportCell:
 
 def _known_algorithm(name: str) -> type[AlgorithmConfig]:
     """Return the algorithm's config class, which defines its metrics. Raises UserError for an unknown algorithm."""
-    name = RENAMED.get(name, name)
     if name not in ALGORITHMS:
         rule = "must have algorithms that are known here"
         raise broken_rule("SWEEP", rule, name, "name its plugin in DPRL_PLUGINS, as when it ran")

@@ -130,8 +130,6 @@ stroke-linejoin:round;overflow:visible}
 code{font:12.5px ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation Mono",monospace;background:var(--panel);\
 border:1px solid var(--line);border-radius:4px;padding:1px 5px;overflow-wrap:anywhere;color:var(--ink)}
 a{color:inherit}
-.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(340px,100%),1fr));gap:8px 40px;align-items:start}
-.pair p{margin-top:8px}.pair table{width:auto}
 .card .big .badge,.card .big small{display:inline-flex;vertical-align:middle;margin-left:10px;letter-spacing:0}
 .steps td,.halves td,.details td{vertical-align:top}.steps td.wrap,.halves td.wrap{overflow-wrap:anywhere}
 .bounds{width:auto}.halves td,.halves th{width:50%}.steps td:nth-child(1){width:27%}.steps td:nth-child(4){width:37%}
@@ -175,8 +173,8 @@ figure,.card,.facts>div,tr{break-inside:avoid}h2,h3{break-after:avoid}
 .budgets{font-size:7pt}.budgets th,.budgets td{padding:2pt 3pt;font-size:7pt}.tag{font-size:6.4pt;padding:0 2pt}
 .all{font-size:6.6pt;line-height:1.25}.all th,.all td{padding:1.5pt 3pt;font-size:6.6pt;white-space:normal}
 .all thead th{position:static}.all .badge{font-size:6.2pt;padding:0 3pt}svg.sw{width:16px;margin-right:3px}
-.pair{grid-template-columns:1fr 1fr;gap:8px 20px}.steps,.halves,.bounds,.rates,.details{font-size:8.5pt}
-.steps code,.halves code{font-size:7.5pt}.steps td,.halves td,.bounds td,.rates td,.details td{padding:2.5pt 5pt}
+.steps,.halves,.bounds,.details{font-size:8.5pt}
+.steps code,.halves code{font-size:7.5pt}.steps td,.halves td,.bounds td,.details td{padding:2.5pt 5pt}
 svg.strip{width:80px}details:not([open]){display:none}
 .badge{-webkit-print-color-adjust:exact;print-color-adjust:exact}
 }

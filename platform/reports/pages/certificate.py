@@ -17,7 +17,6 @@ from dprl.platform.reports.documents.blocks import (
     Inline,
     Paragraph,
     Rich,
-    Section,
     Table,
     beside,
     styled,
@@ -32,7 +31,7 @@ from dprl.privacy.certificate import OPEN_CHANNELS, SEEDED
 _LARGEST = 20.0
 """Largest epsilon whose factor e^epsilon is shown."""
 _CHECKS = {
-    "dprl verify certificate.json": "computes releases, sensitivities, epsilon, delta, the trade-off and the table for "
+    "dprl verify certificate.json": "computes releases, sensitivities, epsilon, delta and the table for "
     "several episodes again from the query in the file. It does not show that the query is that of the config, nor "
     "that this noise was drawn. The checksum finds accidents, not forgery.",
     "dprl certify experiment.yaml": "computes sensitivities, noise and proof from the settings of the run, without "
@@ -50,11 +49,8 @@ _WORDS = {
     "cryptographic), and two runs that share a seed can share their noise",
 }
 """Replacements for terms of certificates."""
-_WIDE, _HIGH, _LEFT, _TOP = 520, 300, 56, 12
 _COMPUTED = {"change", "scale", "loss", "mu", "rho", "epsilon", "rate", "multiplier", "rewards", "proved"}
 """Names of numbers that may be the value of an earlier step; a requested epsilon is not."""
-_SHOWN_RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
-"""False alarms in the table beside the trade-off curve, if the certificate has them."""
 _VERDICTS = {
     "holds": "The claim {} holds.",
     "simulated": "The claim {} holds for the noise of this run, but a simulation protects nobody.",
@@ -113,10 +109,9 @@ def certificate_page(
     """Return the content of a `Certificate.to_dict` as a self-contained HTML page to read, print and sign.
 
     versions: of the software that made it. title: names the cell. rewards: the range of the
-    environment's own rewards, mapped to [0, 1]. Certificates of earlier versions have no trade-off
-    and no derivation; their page leaves these out.
+    environment's own rewards, mapped to [0, 1].
     """
-    blocks = [*_answer(certificate, title), *_attack(certificate), *_users(certificate), *_derivation(certificate)]
+    blocks = [*_answer(certificate, title), *_users(certificate), *_derivation(certificate)]
     blocks += [*_limits(certificate), *_details(certificate, rewards), *_check(certificate, versions)]
     return html(f"Privacy certificate: {title}", blocks)
 
@@ -156,10 +151,10 @@ def _same_noise(certificate: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     found = certificate["proved"]["epsilon_at_delta"].items()
     if bounds := [f"\u03b5 \u2264 {_up(value)} at \u03b4 = {delta_number(float(delta))}" for delta, value in found]:
         yield "By \u03b4", ", ".join(bounds)
-    users = certificate.get("per_user")
+    users = certificate["per_user"]
     if users and users["least"] != users["most"]:
         spread = f"\u03b5 from {_up(users['least'])} to {_up(users['most'])}, median {_up(users['median'])}"
-        sums = max(noise.get("nodes_per_user", 1) for noise in certificate["noise"])
+        sums = max(noise["nodes_per_user"] for noise in certificate["noise"])
         why = f", in all {sums} noisy sums; the others are in fewer" if sums > 1 else ""
         yield "By user", f"{spread}; the largest holds for {users['at_most']:,} of {users['users']:,} users{why}"
 
@@ -187,65 +182,8 @@ def _plain_words(certificate: Mapping[str, Any]) -> Iterator[str]:
         yield "The noise of this run can be drawn again from its seed, so do not use it for real people."
 
 
-def _attack(certificate: Mapping[str, Any]) -> Iterator[Block]:
-    trade_off = certificate.get("trade_off")
-    if not trade_off:
-        return
-    detected = trade_off["detected_at_5_percent"]
-    yield Heading("What an attacker can find out")
-    told = f"at most {_up(100.0 * detected, 3)}\u00a0%"
-    unseeded = " without the seed" if _seeded(certificate) else ""
-    missed = dict(zip(trade_off["false_positive_rate"], trade_off["false_negative_rate"], strict=True))
-    body = [[f"{100 * a:g}\u00a0%", f"{_up(100.0 * (1.0 - missed[a]), 3)}\u00a0%"] for a in _SHOWN_RATES if a in missed]
-    text = Paragraph(
-        f"Suppose that an attacker{unseeded} knows everything but the user's data, and has two candidates for them. "
-        "If the attacker raises a false alarm in 5\u00a0% of cases, it recognises the true candidate in "
-        f"{told} (random guessing: 5\u00a0%), whatever the attack and its computing power."
-    )
-    table = Table([Column("False alarms", "n"), Column("Detected, at most", "n")], body, "rates")
-    yield Section([Section([text, table]), Paragraph(Rich(told, _curve(trade_off)))], style="pair")
-
-
-def _curve(trade_off: Mapping[str, Any]) -> Markup:
-    """Return the trade-off curve as SVG: detections over false alarms, random guessing as a dashed line."""
-    rates = [0.0, *trade_off["false_positive_rate"], 1.0]
-    missed = [*trade_off["false_negative_rate"], 0.0]
-    # Without false alarms, nobody detects more than at the smallest listed rate.
-    points = " ".join(f"{_x(a)},{_y(1.0 - b)}" for a, b in zip(rates, [missed[0], *missed], strict=True))
-    detected = trade_off["detected_at_5_percent"]
-    ticks = "".join(
-        f'<text x="{_x(t)}" y="{_y(0) + 18}" text-anchor="middle">{t:.0%}</text>'
-        f'<text x="{_LEFT - 8}" y="{_y(t) + 4}" text-anchor="end">{t:.0%}</text>'
-        f'<path d="M{_x(0)} {_y(t)}H{_x(1)}" stroke="var(--rule)"/>'
-        for t in (0.0, 0.25, 0.5, 0.75, 1.0)
-    )
-    return Markup(
-        f'<svg role="img" aria-label="Detections over false alarms" viewBox="0 0 {_WIDE} {_HIGH + 60}" '
-        'style="width:100%;max-width:560px;height:auto;display:block" font-family="sans-serif" font-size="12" '
-        f'fill="var(--muted)">{ticks}'
-        f'<polygon points="{_x(0)},{_y(0)} {points} {_x(1)},{_y(0)}" fill="var(--panel)"/>'
-        f'<path d="M{_x(0)} {_y(0)}L{_x(1)} {_y(1)}" stroke="var(--axis)" stroke-dasharray="5 4" fill="none"/>'
-        f'<polyline points="{points}" fill="none" stroke="#0072B2" stroke-width="2"/>'
-        f'<path d="M{_x(0.05)} {_y(0)}V{_y(detected)}" stroke="#D55E00" stroke-width="1.5"/>'
-        f'<circle cx="{_x(0.05)}" cy="{_y(detected)}" r="4.5" fill="#D55E00"/>'
-        f'<text x="{_x(0.05) + 10}" y="{_y(0) - 6}" fill="var(--ink)">'
-        f"at most {_up(100.0 * detected, 3)}\u00a0% detected</text>"
-        f'<text x="{_x(0.62)}" y="{_y(0.62) + 22}">random guessing</text>'
-        f'<text x="{(_x(0) + _x(1)) / 2}" y="{_y(0) + 42}" text-anchor="middle">False alarms</text>'
-        f'<text transform="translate(13 {_y(0.5)}) rotate(-90)" text-anchor="middle">Detections, at most</text></svg>'
-    )
-
-
-def _x(rate: float) -> float:
-    return round(_LEFT + rate * (_WIDE - _LEFT - 20), 1)
-
-
-def _y(rate: float) -> float:
-    return round(_TOP + (1.0 - rate) * (_HIGH - _TOP), 1)
-
-
 def _users(certificate: Mapping[str, Any]) -> Iterator[Block]:
-    users = certificate.get("episodes_per_user")
+    users = certificate["episodes_per_user"]
     if not users:
         return
     yield Heading("People who take part more than once")
@@ -259,7 +197,7 @@ def _users(certificate: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _derivation(certificate: Mapping[str, Any]) -> Iterator[Block]:
-    steps = certificate.get("derivation")
+    steps = certificate["derivation"]
     if not steps:
         return
     yield Heading("How the noise follows from the request")
@@ -304,7 +242,7 @@ def _limits(certificate: Mapping[str, Any]) -> Iterator[Block]:
     # Noise that can be removed opens everything else, so it comes first.
     gaps = sorted(certificate["excluded_channels"], key=lambda gap: gap not in OPEN_CHANNELS)
     yield Table(columns, [[_plain(gap), _remedy(gap)] for gap in gaps], "halves")
-    attempts, again = certificate.get("attempts", 1), certificate.get("users_asked_again", 0)
+    attempts, again = certificate["attempts"], certificate["users_asked_again"]
     told = (
         f"Started {attempts} times; {again:,} users were asked again, and the proof counts all attempts."
         if attempts > 1
@@ -340,12 +278,6 @@ def _details(certificate: Mapping[str, Any], rewards: tuple[float, float]) -> It
         for (name, text), shown in zip(facts, above, strict=True)
         if not shown
     ]
-    renyi = certificate.get("renyi") or {}
-    found = renyi.get("divergence_at_order") or {}
-    pairs = ", ".join(f"{order}: {_up(value)}" for order, value in found.items())
-    if renyi:
-        told = f"by order: {pairs} (upper bounds, not tight)" if found else f"not stated: {renyi.get('absent')}"
-        body.append(["R\u00e9nyi divergence", told])
     low, high = rewards
     if rewards != (0.0, 1.0):
         told = f"noise of 1 on a sum of rewards is {high - low:g} of the environment's own"

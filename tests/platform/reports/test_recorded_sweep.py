@@ -1,4 +1,4 @@
-"""A sweep recorded by version 0.1, with counts, gradients and statistics, is still reported and loaded."""
+"""A recorded sweep with counts, gradients and statistics is reported and loaded; one of an earlier version is not."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 import dprl
 from dprl.platform.command_line import main
+from dprl.platform.errors import UserError
 from dprl.platform.policies import load_policy
 from dprl.platform.results.layout import SweepLayout
 
@@ -20,7 +21,23 @@ ALGORITHMS = ["ma_ldp", "pgc_a3c", "private_ucb_vi"]
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    return shutil.copytree(Path(__file__).parent / "recorded_0_1", tmp_path / "home")
+    return shutil.copytree(Path(__file__).parent / "recorded", tmp_path / "home")
+
+
+@pytest.mark.parametrize("command", [["report"], ["plot"], ["report", "--out", "page.md"]])
+def test_a_sweep_of_an_earlier_version_is_refused(
+    command: list[str], home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in SweepLayout(home, "recorded").finished_cells():
+        old = json.loads(folder.certificate_file.read_text()) | {"schema": "dprl.certificate/3", "version": "0.2.0"}
+        folder.certificate_file.write_text(json.dumps(old))
+    assert main([*command, str(home / "sweeps" / "recorded"), "--storage", str(home)]) == 2
+    told = capsys.readouterr().err
+    assert "got 'dprl.certificate/3' of dprl 0.2.0; run its experiment.yaml again" in told
+    assert told.count("\n") == 1
+    with pytest.raises(UserError, match="must be a cell of this version"):
+        dprl.load("recorded", storage=home)
 
 
 def test_its_report_has_all_cells_and_certificates(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

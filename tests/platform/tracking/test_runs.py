@@ -18,9 +18,9 @@ from tests.platform.tracking.cases import cells_in, client_of, opened, record_al
 HERS, HIS = "1" * 32, "2" * 32
 
 
-def of(home: Path, sweep_id: str, fresh: bool = False, older: tuple[str, ...] = ()) -> Tracker:
+def of(home: Path, sweep_id: str, fresh: bool = False) -> Tracker:
     tracker = Tracker(TrackingStore.choose(home, None), "tracked", "dprl run tracked.yaml", sweep_id)
-    tracker.open(cells_in(home), fresh, older)
+    tracker.open(cells_in(home), fresh)
     return tracker
 
 
@@ -43,25 +43,11 @@ def test_sweeps_of_one_name_leave_each_other_alone(home: Path, fresh: bool) -> N
     hers = by_sweep(home)[HERS]
     assert len(hers) == 3
     his = Tracker(TrackingStore.choose(home, None), "tracked", "dprl run tracked.yaml", HIS)
-    his.open(cells[:1], fresh, ())
+    his.open(cells[:1], fresh)
     his.record(cells[0], cells[0].folder.results())
     his.close([], {}, "FINISHED")
     assert by_sweep(home)[HERS] == hers
     assert len(by_sweep(home)[HIS]) == 2
-
-
-def test_runs_of_an_older_version_are_taken_over_by_the_folder_that_has_their_cells(home: Path) -> None:
-    cells = cells_in(home)
-    record_all(of(home, HERS), cells)
-    client = client_of(home)
-    before = by_sweep(home)[HERS]
-    for run in before:
-        client.delete_tag(run, "sweep_id")
-    record_all(of(home, HIS), cells)
-    assert by_sweep(home)[""] == before
-    record_all(of(home, HERS, older=tuple(cell.digest for cell in cells)), cells)
-    assert by_sweep(home)[HERS] == before
-    assert set(by_sweep(home)) == {HERS, HIS}
 
 
 def test_a_folder_keeps_the_sweep_s_id_and_mends_a_damaged_one(tmp_path: Path) -> None:
