@@ -30,13 +30,12 @@ class Request:
     """Settings of one reproduction.
 
     sweep: options of its sweep, except for its name. quick: whether to make only as many runs as the paper has.
-    overrides: of the config, in the form of --set. searches: runs of a control that is no cell, 0 for the usual number.
+    overrides: of the config, in the form of --set.
     """
 
     sweep: SweepOptions
     quick: bool
     overrides: tuple[str, ...] = ()
-    searches: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,14 @@
-"""Tables and figures specific to the page on [OT20]: controls, random search, privacy, and our own best settings."""
+"""Tables and figures specific to the page on [OT20]: controls, privacy, and our own best settings."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dprl.algorithms.base import Float64Array
-from dprl.algorithms.pgc_a3c.random_search import first_successes
-from dprl.envs import CartPoleGravity
 from dprl.platform.configs.config import config_files, load_cells
 from dprl.platform.configs.experiment import varying_keys
 from dprl.platform.reports.cell_texts import plain
@@ -21,14 +18,13 @@ from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reproductions import claims, pgc_a3c, tables
 from dprl.platform.reproductions.engine import PageData, Paper, Request
 from dprl.platform.reproductions.figures import DASHED, DOTTED, SOLID, chart, curve, draw_charts
-from dprl.platform.reproductions.resampling import compared, estimate, mean, median, share
+from dprl.platform.reproductions.resampling import compared, mean, share
 from dprl.platform.results.layout import SweepLayout
-from dprl.privacy import Streams
 
 _DRAWN = ("R1", "R2")
 """Readings with the cells of Figure 2."""
 FIGURES = ("pgc_a3c_figure_2.png", "pgc_a3c_figure_3.png")
-_BEST, _SEARCHES = "pgc_a3c_best", 400
+_BEST = "pgc_a3c_best"
 _APART = ("privacy.model", "privacy.mechanism", "privacy.epsilon", "privacy.clip_norm")
 """Settings with a column of their own."""
 _BEST_TEXT = """\
@@ -54,7 +50,7 @@ _BUFFER_LOOKS = {1: (BLUE, Look(SOLID, "", 0.9)), 100: (ORANGE, Look(DASHED, "",
 
 
 class _PGCA3C(Paper):
-    """[OT20], with controls, random search, and our own best settings."""
+    """[OT20], with controls and our own best settings."""
 
     name, config, runs = "pgc_a3c", pgc_a3c.CONFIG, pgc_a3c.RUNS
     groups, names, units = pgc_a3c.READINGS, pgc_a3c.NAMES, ("trials", "submissions")
@@ -64,13 +60,8 @@ class _PGCA3C(Paper):
     key, read = staticmethod(pgc_a3c.key), staticmethod(pgc_a3c.read)
 
     def extra(self, request: Request) -> dict[str, Any]:
-        """Return the random searches, with the same draws every time, and our own best cells."""
-        env, runs, streams = CartPoleGravity().build(), request.searches or _SEARCHES, Streams(0, "random search")
-        return {
-            "greedy": first_successes(env, runs, streams, pgc_a3c.TARGET),
-            "exploring": first_successes(env, runs, streams, pgc_a3c.TARGET, exploring=True),
-            "best": _best_cells(request.sweep.home.resolve()),
-        }
+        """Return our own best cells."""
+        return {"best": _best_cells(request.sweep.home.resolve())}
 
     def blocks(self, found: PageData) -> dict[str, str]:
         """Return the text of the placeholders that only this page has."""
@@ -84,7 +75,6 @@ class _PGCA3C(Paper):
             "laplace_buffering": pgc_a3c.LAPLACE_BUFFERING.text,
             "projected_buffering": pgc_a3c.PROJECTED_BUFFERING.text,
             "controls": tables.table(_control_rows(cells)),
-            "search": tables.table(_search_rows(found.extra)),
             "scores": tables.table(_score_rows(cells)),
             "noise": "; ".join(_noise(cells)) or "none",
             "best": _best_table(found.extra["best"]),
@@ -118,17 +108,6 @@ class _PGCA3C(Paper):
             "buffer_size": key.setting,
             "reports": key.control or "gradient",
         }
-
-    def data(self, found: PageData) -> dict[str, Any]:
-        """Return all numbers of the page as plain data."""
-        searches = {
-            name: {
-                "runs": len(found.extra[name]),
-                "first_success": claims.estimate_data(estimate(found.extra[name], median)),
-            }
-            for name in ("greedy", "exploring")
-        }
-        return {**super().data(found), "random_search": searches}
 
 
 PAPER = _PGCA3C()
@@ -175,17 +154,6 @@ def _named(name: claims.Key) -> dict[str, str]:
 def _place(name: claims.Key) -> tuple[int, int, float]:
     order = [reading.name for reading in pgc_a3c.READINGS]
     return order.index(name.group), [*pgc_a3c.NAMES].index(name.mechanism), name.epsilon
-
-
-def _search_rows(found: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    for name, words in (("greedy", "greedy"), ("exploring", "with the agents' exploration")):
-        successes: Float64Array = found[name]
-        yield {
-            "search": words,
-            "runs": str(len(successes)),
-            "median first success [95 %]": tables.interval(estimate(successes, median)),
-            "success [95 %]": tables.interval(share((successes < math.inf).astype(np.float64)), 3),
-        }
 
 
 def _score_rows(cells: claims.Cells) -> Iterator[dict[str, str]]:

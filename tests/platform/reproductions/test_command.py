@@ -115,7 +115,7 @@ def test_a_failed_cell_is_reported_and_there_is_no_page(recorded: Recorded, capf
 def test_a_small_run_leaves_a_page_with_figures_and_resumes(tmp_path: Path) -> None:
     def again(executor: Any = "process") -> Reproduced:
         sweep = SweepOptions("", tmp_path, executor, None, None, False, "dprl reproduce")
-        return pgc_a3c_page.PAPER(Request(sweep, True, ("episodes=300", "seeds=2"), searches=10))
+        return pgc_a3c_page.PAPER(Request(sweep, True, ("episodes=300", "seeds=2")))
 
     first = again()
     assert not first.failed
