@@ -64,10 +64,6 @@ def repeated(step: Callable[[], object], warm: int = 1) -> Run:
     return run
 
 
-TIME_ALLOWANCE = {"znver4": 1.5, "narrower": 1.25}
-"""Factors on time goals by processor family: Zen 4 splits 512-bit vectors in two, others have narrower ones only."""
-
-
 def machine() -> dict[str, str | int]:
     """Return facts that determine the figures: vector width, cores, compiler and library versions."""
     features = binding.get_host_cpu_features()
@@ -90,20 +86,13 @@ def verdict(value: float, goal: float | None, at_most: bool = False) -> str:
     return f"{'<=' if at_most else '>='} {goal:g} {'[green]met[/]' if met else '[red]missed[/]'}"
 
 
-def time_verdict(value: float, goal: float | None) -> str:
-    """Return the goal of a time, multiplied by `TIME_ALLOWANCE` for this processor, with its verdict."""
-    about = machine()
-    family = about["processor"] if about["vectors"] == "AVX-512" else "narrower"
-    return verdict(value, goal and TIME_ALLOWANCE.get(str(family), 1.0) * goal, at_most=True)
-
-
-def judged(row: Row, most: float | None, **least: float | None) -> Row:
-    """Return a row of times with the goal of ours ('most'), and others' ratios to ours ('over_...') with their goals.
+def judged(row: Row, **least: float | None) -> Row:
+    """Return a row of times with others' ratios to ours ('over_...') and their goals ('least_...').
 
     least: goal of the ratio of each other program, by its name in the row; None without a goal.
     """
     ratios = {name: row[name] / row["ours"] for name in least}
-    row = row | {"most": time_verdict(row["ours"], most)} | {f"over_{name}": ratio for name, ratio in ratios.items()}
+    row = row | {f"over_{name}": ratio for name, ratio in ratios.items()}
     return row | {f"least_{name}": verdict(ratio, least[name]) for name, ratio in ratios.items()}
 
 

@@ -31,11 +31,10 @@ class PeerUnavailableError(Exception):
     """The peer cannot be measured on this machine; the message is one line."""
 
 
-def measure(mdp: FiniteMDP, blocks: Blocks, compiled: bool = False) -> tuple[str, float]:
+def measure(mdp: FiniteMDP, blocks: Blocks) -> tuple[str, float]:
     """Return name and version of rlberry-scool's UCBVI, and its CPU microseconds per episode.
 
-    compiled: whether numba compiles its backward induction, unlike as shipped. Raises PeerUnavailableError if it cannot
-    be installed or run, ValueError for an MDP that it cannot express.
+    Raises PeerUnavailableError if it cannot be installed or run, ValueError for an MDP that it cannot express.
     """
     python = install()
     with tempfile.TemporaryDirectory() as folder:
@@ -43,7 +42,6 @@ def measure(mdp: FiniteMDP, blocks: Blocks, compiled: bool = False) -> tuple[str
         save(mdp, path)
         command = [str(python), "-I", str(_SCRIPT), str(path)]
         command += ["--episodes", str(blocks.episodes), "--repeats", str(blocks.repeats)]
-        command += ["--compile"] if compiled else []
         answer = json.loads(run_command(command, _RUN_SECONDS).splitlines()[-1])
     return answer["name"], float(answer["microseconds"])
 
@@ -94,7 +92,6 @@ def install(name: str = "rlberry", requirements: Path = _REQUIREMENTS) -> Path:
 def run_command(command: list[str], seconds: int) -> str:
     """Return what a command prints; raises PeerUnavailableError if it fails or takes longer."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    environment["GIT_TERMINAL_PROMPT"] = "0"
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=True, env=environment)
     except subprocess.CalledProcessError as error:

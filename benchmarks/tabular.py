@@ -1,4 +1,4 @@
-"""Private-UCB-VI and Private-UCB-PO: ours against NumPy, rlberry-scool and the authors' code, as ratios within one run.
+"""Private-UCB-VI and Private-UCB-PO: ours against NumPy and rlberry-scool, as ratios within one run.
 
 It also times the parts of our episode, and plans on a schedule against a plan before every episode.
 Run from the repository's root: python -m benchmarks.tabular [--quick] [--no-peers] [--json PATH]
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
-from benchmarks import peer_private_tabular_rl, peer_rlberry, subjects
+from benchmarks import peer_rlberry, subjects
 from benchmarks.harness import (
     TRUST_MODELS,
     Blocks,
@@ -58,17 +58,13 @@ _COUNTS_AFTER = 2000
 
 
 class Case(NamedTuple):
-    """One MDP, lengths of runs on it, and goals in the central model on AVX-512.
-
-    most: microseconds per episode of each algorithm, by its name; least: ratios of other programs to ours.
-    """
+    """One MDP, lengths of runs on it, and goals in the central model: ratios of other programs to ours."""
 
     label: str
     build: Callable[[], FiniteMDP]
     ours: Blocks
     naive: Blocks
     peer: Blocks
-    most: dict[str, float]
     least: dict[str, float]
 
 
@@ -79,8 +75,7 @@ CASES = (
         Blocks(20_000),
         Blocks(300),
         Blocks(200),
-        most={"private_ucb_vi": 4.0, "private_ucb_po": 5.0},
-        least={"NumPy": 100.0, "as shipped": 150.0, "compiled": 60.0},
+        least={"NumPy": 100.0, "rlberry": 150.0},
     ),
     Case(
         "random S=20 A=4 H=20",
@@ -88,8 +83,7 @@ CASES = (
         Blocks(2_000),
         Blocks(150),
         Blocks(60),
-        most={"private_ucb_vi": 40.0},
-        least={"NumPy": 20.0, "as shipped": 150.0, "compiled": 5.0},
+        least={"NumPy": 20.0, "rlberry": 150.0},
     ),
 )
 
@@ -115,30 +109,30 @@ def report_numpy(console: Console, rows: list[Row]) -> None:
             console,
             f"{name}: CPU microseconds per episode, and ratios to ours (goals: central)",
             [_with_goals(row) for row in rows if row["algorithm"] == name],
-            "MDP {case} | privacy {privacy} | ours {ours:.2f} | goal {most} | NumPy {naive:.0f} "
+            "MDP {case} | privacy {privacy} | ours {ours:.2f} | NumPy {naive:.0f} "
             "| ratio {over_naive:.0f} | goal {least_naive} | tuned NumPy {tuned:.0f} | ratio {over_tuned:.0f}",
         )
 
 
 def _with_goals(row: Row) -> Row:
     case, central = {case.label: case for case in CASES}[row["case"]], row["model"] == "jdp"
-    most, least = (case.most.get(row["algorithm"]), case.least["NumPy"]) if central else (None, None)
-    return {"privacy": TRUST_MODELS[row["model"]], **judged(row, most, naive=least, tuned=None)}
+    least = case.least["NumPy"] if central else None
+    return {"privacy": TRUST_MODELS[row["model"]], **judged(row, naive=least, tuned=None)}
 
 
 def measure_peers(console: Console, rows: list[Row]) -> list[Row]:
-    """Time rlberry-scool as shipped and, for a harder comparison, with its planner compiled; or print the reason.
+    """Time rlberry-scool, or print the reason why it is not measured.
 
     It draws no noise; the fair ratio is the one without privacy.
     """
     peers: list[Row] = []
     ours = {(row["case"], row["model"]): row["ours"] for row in rows if row["algorithm"] == subjects.UCB_VI.name}
     try:
-        for case, how in product(CASES, ("as shipped", "compiled")):
-            name, took = peer_rlberry.measure(case.build(), case.peer, how == "compiled")
+        for case in CASES:
+            name, took = peer_rlberry.measure(case.build(), case.peer)
             none, central = (took / ours[case.label, model] for model in ("none", "jdp"))
-            goal = verdict(central, case.least[how])
-            row = {"case": case.label, "name": f"{name}, {how}", "peer": took, "goal": goal}
+            goal = verdict(central, case.least["rlberry"])
+            row = {"case": case.label, "name": name, "peer": took, "goal": goal}
             peers.append(row | {"over_none": none, "over_central": central})
     except peer_rlberry.PeerUnavailableError as error:
         console.print(f"rlberry not measured: {error}", soft_wrap=True)
@@ -151,24 +145,6 @@ def measure_peers(console: Console, rows: list[Row]) -> list[Row]:
         "| over ours, central {over_central:.1f} | goal {goal}",
     )
     return peers
-
-
-def measure_authors(console: Console, rows: list[Row]) -> list[Row]:
-    """Time the authors' code beside ours, or print the reason; its local agents become slower with every episode."""
-    cases, theirs = {case.label: case for case in CASES}, []
-    try:
-        for row, start in product(rows, (1_000, 20_000)):
-            if start == 1_000 or row["model"] == "ldp":
-                mdp, privacy = cases[row["case"]].build(), TRUST_MODELS[row["model"]]
-                took = peer_private_tabular_rl.measure(mdp, row["algorithm"], row["model"], start, Blocks(20, 3))
-                theirs.append(row | {"privacy": privacy, "start": start, "us": took, "ratio": took / row["ours"]})
-    except peer_rlberry.PeerUnavailableError as error:
-        console.print(f"PrivateTabularRL not measured: {error}", soft_wrap=True)
-        return []
-    columns = "algorithm {algorithm} | MDP {case} | privacy {privacy} | at episode {start:,} | us {us:.0f} "
-    title = "The authors' code, PrivateTabularRL: CPU microseconds per episode, and ratios to ours"
-    show(console, title, theirs, columns + "| over ours {ratio:.0f}")
-    return theirs
 
 
 def by_length(subject: subjects.Subject, lengths: tuple[int, ...]) -> dict[int, float]:
@@ -325,7 +301,6 @@ def run(console: Console, options: argparse.Namespace) -> Row:
     rows = [against_numpy(*cell, 1_000 if options.quick else START) for cell in cells]
     report_numpy(console, rows)
     peers = [] if options.no_peers else measure_peers(console, rows)
-    authors = [] if options.no_peers else measure_authors(console, rows)
     lengths = (1_000, 10_000, 100_000) if options.quick else (1_000, 10_000, 100_000, 1_000_000)
     best = {subject.name: by_length(subject, lengths) for subject in subjects.SUBJECTS}
     for name, times in best.items():
@@ -364,7 +339,6 @@ def run(console: Console, options: argparse.Namespace) -> Row:
         "first_result_cpu_seconds": compile_seconds,
         "against_numpy": rows,
         "against_peers": peers,
-        "against_authors": authors,
         "by_length": best,
         "parts": split,
         "large_tables": large,

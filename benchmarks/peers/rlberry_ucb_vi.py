@@ -10,7 +10,7 @@ from importlib.metadata import version
 
 import numpy as np
 from rlberry.envs.finite_mdp import FiniteMDP
-from rlberry_scool.agents.ucbvi import UCBVIAgent, ucbvi  # type: ignore[import-not-found, unused-ignore]
+from rlberry_scool.agents.ucbvi import UCBVIAgent  # type: ignore[import-not-found, unused-ignore]
 
 
 def main() -> None:
@@ -20,13 +20,8 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=200)
     parser.add_argument("--warm-up", type=int, default=50)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--compile", action="store_true", help="compile its backward induction with numba")
     arguments = parser.parse_args()
     logging.getLogger("rlberry_logger").setLevel(logging.ERROR)
-    if arguments.compile:
-        import numba  # noqa: PLC0415
-
-        ucbvi.backward_induction_sd = numba.njit(ucbvi.backward_induction_sd)
     agent = load_agent(arguments.mdp)
     agent.fit(arguments.warm_up)
     seconds = []

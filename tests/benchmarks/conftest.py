@@ -40,9 +40,3 @@ def noisy_counts(mdp: FiniteMDP) -> list[Counts]:
         counts.rewards += rng.integers(0, 300, counts.rewards.shape)
         tables.append(counts)
     return tables
-
-
-@pytest.fixture(autouse=True)
-def a_processor_without_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Apply the goals for times without the allowance for this processor."""
-    monkeypatch.setattr("benchmarks.harness.TIME_ALLOWANCE", {})

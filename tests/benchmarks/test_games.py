@@ -113,11 +113,9 @@ def test_the_table_says_what_was_met() -> None:
     games.report(Console(file=text, width=200), rows)
     central, local = [line for line in text.getvalue().splitlines() if "S=" in line]
     assert "central" in central
-    assert "<= 20 met" in central
     assert ">= 10000 met" in central
     assert ">= 1000 missed" in central
     assert "local" in local
-    assert "<= 150 missed" in local
     assert ">= 10000 missed" in local
     assert ">= 600 met" in local
     assert "70%, theirs 60%" in local
@@ -180,7 +178,7 @@ def test_the_yardstick_has_the_certified_noise_and_precision() -> None:
 def test_a_whole_run_is_printed_and_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     spec = RandomGame(n_states=2, n_max_actions=2, n_min_actions=2, horizon=2)
     few = Blocks(1, repeats=1)
-    monkeypatch.setattr(games, "CASES", (games.Case("tiny", spec, few, few, few, 1e6, 1.0, 1.0),))
+    monkeypatch.setattr(games, "CASES", (games.Case("tiny", spec, few, few, few, 1.0, 1.0),))
     monkeypatch.setattr(games, "EQUILIBRIUM_SIZES", (2,))
     monkeypatch.setattr(sys, "argv", ["games", "--quick", "--json", str(tmp_path / "figures.json")])
     assert command_line(games.run, games.__doc__) == 0

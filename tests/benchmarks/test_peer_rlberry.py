@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from benchmarks import peer_private_tabular_rl, peer_rlberry, pgc, tabular
+from benchmarks import peer_rlberry, pgc
 from benchmarks.harness import Blocks
 from dprl.envs import FiniteMDP
 
@@ -60,16 +60,6 @@ def test_a_missing_peer_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(peer_rlberry.PeerUnavailableError) as raised:
         peer_rlberry.measure(mdp, Blocks(1))
     assert str(raised.value) == "ERROR: no such package"
-
-
-def test_missing_sources_of_the_authors_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_private_tabular_rl, "FOLDER", tmp_path / "peers" / "sources")
-    monkeypatch.setattr(peer_private_tabular_rl, "URL", str(tmp_path / "nowhere"))
-    text = io.StringIO()
-    row = {"algorithm": "private_ucb_vi", "case": tabular.CASES[0].label, "model": "jdp", "ours": 1.0}
-    assert tabular.measure_authors(Console(file=text, width=200), [row]) == []
-    assert text.getvalue().startswith("PrivateTabularRL not measured: ")
-    assert text.getvalue().count("\n") == 1
 
 
 def test_a_missing_gymnax_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

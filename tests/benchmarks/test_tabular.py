@@ -10,14 +10,12 @@ from rich.console import Console
 
 from benchmarks import peer_rlberry, subjects, tabular
 from benchmarks.harness import (
-    TIME_ALLOWANCE,
     Blocks,
     Row,
     machine,
     microseconds_per_episode,
     race,
     show,
-    time_verdict,
     verdict,
 )
 from benchmarks.naive_ucb_vi import NaiveUCBVI
@@ -89,27 +87,11 @@ def test_a_table_has_a_line_per_row_and_a_column_per_heading() -> None:
     assert "met" in verdict(1.0, 2.0, at_most=True)
 
 
-@pytest.mark.parametrize(
-    ("vectors", "processor", "most"), [("AVX-512", "znver5", 2), ("AVX-512", "znver4", 3), ("AVX2", "znver3", 2.5)]
-)
-def test_goals_of_times_depend_on_the_processor(
-    vectors: str, processor: str, most: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("benchmarks.harness.machine", lambda: {"vectors": vectors, "processor": processor})
-    monkeypatch.setattr("benchmarks.harness.TIME_ALLOWANCE", TIME_ALLOWANCE)
-    assert "met" in time_verdict(most, 2.0)
-    assert f"<= {most:g} " in time_verdict(most + 0.1, 2.0)
-    assert "missed" in time_verdict(most + 0.1, 2.0)
-    assert time_verdict(1.0, None) == ""
-
-
 def test_the_table_says_what_was_met() -> None:
     case = tabular.CASES[0].label
     screen, text = console()
     rows = [row(name, case, "jdp", ours=4.5, naive=600.0) for name in ("private_ucb_vi", "private_ucb_po")]
     tabular.report_numpy(screen, rows)
-    assert "<= 4 missed" in text.getvalue()
-    assert "<= 5 met" in text.getvalue()
     assert ">= 100 met" in text.getvalue()
 
 
@@ -133,13 +115,10 @@ def test_a_missing_peer_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_peer_is_compared_with_ours_of_the_same_mdp(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_rlberry, "measure", lambda *given: ("rlberry", 500.0 if given[2] else 900.0))
+    monkeypatch.setattr(peer_rlberry, "measure", lambda *_: ("rlberry", 900.0))
     ours = {"none": 2.0, "jdp": 5.0, "ldp": 4.0}
     rows = [row("private_ucb_vi", case.label, model, ours[model], 2.0) for case in tabular.CASES for model in ours]
     screen, text = console()
     peers = tabular.measure_peers(screen, rows)
-    assert [(peer["name"], peer["over_central"]) for peer in peers[:2]] == [
-        ("rlberry, as shipped", 180.0),
-        ("rlberry, compiled", 100.0),
-    ]
+    assert [(peer["name"], peer["over_central"]) for peer in peers] == [("rlberry", 180.0)] * 2
     assert ">= 150 met" in text.getvalue()
