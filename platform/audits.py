@@ -17,20 +17,16 @@ from dprl.platform.errors import counted
 from dprl.privacy import (
     CountPrivatizer,
     CountQuery,
-    GradientQuery,
     LocalPrivacy,
-    LocalStatisticsPrivacy,
     PrivacyConfig,
     Privatizer,
     ShufflePrivacy,
-    ShuffleStatisticsPrivacy,
     StatisticsPrivacyConfig,
     StatisticsPrivatizer,
     StatisticsQuery,
     Streams,
 )
-from dprl.privacy.accounting.composition import compose, repeat
-from dprl.privacy.accounting.curves import PrivacyCurve
+from dprl.privacy.accounting.composition import compose
 from dprl.privacy.audits.distinguishing_attack import Attack, measure
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, ProbeProof, audit_summary, proof_of
 from dprl.privacy.audits.mechanisms_audited import mechanism_cases
@@ -46,8 +42,6 @@ from dprl.privacy.audits.privatizer_probes import (
 )
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.base import IDEALISED
-from dprl.privacy.mechanisms.shuffled import ShuffledReports
-from dprl.privacy.mechanisms.vectors import VectorMechanism
 from dprl.privacy.queries.correlated_gradients import CorrelatedGradientQuery
 from dprl.privacy.queries.count_calibration import AUTO
 from dprl.privacy.randomness.settings import NoiseConfig
@@ -190,31 +184,17 @@ def statistics_privatizer(experiment: Experiment, sizes: tuple[int, int, int], s
     (horizon, dimension, n), layout = sizes, whole.query.layout
     messages = 1 if layout.n_messages == 1 else n
     small = replace(layout, horizon=horizon, dimension=dimension, n_messages=messages, n_agents=n, reward_dimension=1)
-    privacy = cast(StatisticsPrivacyConfig, _unshuffled(experiment.privacy, whole.query))
+    privacy = cast(StatisticsPrivacyConfig, experiment.privacy)
     users = _USERS if whole.server_noise else 1
     return privacy.build(small, users, _streams(experiment, seed), growth=_growth(whole.query))
 
 
-def _unshuffled(privacy: Any, query: Any) -> Any:  # noqa: ANN401 - any settings, and the query they built
+def _unshuffled(privacy: Any, query: CountQuery) -> Any:  # noqa: ANN401 - any settings, and the query they built
     """Return the settings, or those of messages before shuffling, because few users cannot represent a block."""
-    if not isinstance(privacy, ShufflePrivacy | ShuffleStatisticsPrivacy):
+    if not isinstance(privacy, ShufflePrivacy):
         return privacy
     each = query.events("seeded")[0].curve().pure_epsilon
-    if isinstance(privacy, ShufflePrivacy):
-        return LocalPrivacy(each, families=privacy.families, mechanism=privacy.mechanism)
-    return LocalStatisticsPrivacy(
-        each,
-        mechanism=privacy.mechanism,
-        rewards=privacy.rewards,
-        reward_share=privacy.reward_share,
-        reward_clip=privacy.reward_clip,
-        stage_scales=privacy.stage_scales,
-    )
-
-
-def _before(cell: _AuditedCell) -> str:
-    """Return the suffix for the name of a probe of messages that are not shuffled yet, else ''."""
-    return ", before it is shuffled" if cell.privatizer.trust_model == SHUFFLE else ""
+    return LocalPrivacy(each, families=privacy.families, mechanism=privacy.mechanism)
 
 
 def _growth(query: CountQuery | StatisticsQuery) -> float:
@@ -229,7 +209,8 @@ def _count_attacks(cell: _AuditedCell, runs: int) -> list[AuditCase]:
 
 def _attack_counts(cell: _AuditedCell, horizon: int, episodes: int, attack: Attack) -> Measurement:
     made = count_privatizer(cell.experiment, horizon, episodes, cell.seed)
-    claim, label = claim_of(made), f"H={horizon} K={episodes}{_before(cell)}"
+    before = ", before it is shuffled" if cell.privatizer.trust_model == SHUFFLE else ""
+    claim, label = claim_of(made), f"H={horizon} K={episodes}{before}"
     probe = central_prefixes(made, label) if made.server_noise else local_reports(made, label)
     return measure(probe, claim, ProbeProof.of(made.planned_ledger().curve, claim), attack)
 
@@ -241,29 +222,21 @@ def _gradient_attacks(cell: _AuditedCell, runs: int) -> list[AuditCase]:
         return [_case(cell, f"{_WINDOWS} updates", partial(_attack_running_sums, cell), runs)]
     together = ledger.spec.submissions if ledger.spec.submissions <= _MOST_SUBMISSIONS else 1
     for release in ledger.spec.releases:
-        mechanism, claim, curve = release.mechanism, cell.claim, ledger.curve
-        if isinstance(mechanism, ShuffledReports):
-            claim, curve = _before_shuffling(mechanism.report_curve(), ledger.spec.submissions)
-            mechanism = cast(VectorMechanism, mechanism.report)
-        probe = gradient_messages(mechanism, summed=cell.privatizer.server_noise)
+        probe = gradient_messages(release.mechanism, summed=cell.privatizer.server_noise)
         if probe is not None:
-            attack = partial(measure, probe.together(together), claim, ProbeProof.of(curve, claim))
+            attack = partial(measure, probe.together(together), cell.claim, ProbeProof.of(ledger.curve, cell.claim))
             cases.append(_case(cell, release.channel, attack, runs))
     return cases
 
 
 def _attack_running_sums(cell: _AuditedCell, attack: Attack) -> Measurement:
     """Return the attack on all running sums of a few updates, with the counter for that number."""
-    made = _seeded(cell, attack.seed, _WINDOWS)
+    experiment, query = cell.experiment, cast(CorrelatedGradientQuery, cell.privatizer.query)
+    users, streams = _WINDOWS * max(_USERS, query.window), _streams(experiment, attack.seed)
+    made = experiment.algorithm.privatizer(experiment.environment(), experiment.privacy, users, streams)
     claim, radius = claim_of(made), made.query.law.sensitivity.l2 / 2.0
     probe = counter_prefixes(made.query.counter, (radius,), (-radius,), f"{_WINDOWS} updates")
     return measure(probe, claim, ProbeProof.of(made.planned_ledger().curve, claim), attack)
-
-
-def _before_shuffling(report: PrivacyCurve, submissions: int = 1) -> tuple[Claim, PrivacyCurve]:
-    """Return the claim and the curve of a user's unshuffled reports, because few users cannot represent a block."""
-    curve = repeat(report, submissions)
-    return Claim(curve.pure_epsilon, source="the local guarantee, before reports are shuffled"), curve
 
 
 def _statistics_attacks(cell: _AuditedCell, runs: int) -> list[AuditCase]:
@@ -285,28 +258,10 @@ def _attack_statistics(cell: _AuditedCell, sizes: tuple[int, int, int], reach: f
     if made.server_noise:
         prefixes = statistics_prefixes(made.query, f"H={h}, D={d}, {agents} a stage, {made.n_users} users")
         return measure(prefixes, claim, ProbeProof.of(made.planned_ledger().curve, claim), attack)
-    probe = statistics_messages(
-        made.query, f"H={h}, D={d}, {agents} a stage, those that change most{long}{_before(cell)}", reach
-    )
+    probe = statistics_messages(made.query, f"H={h}, D={d}, {agents} a stage, those that change most{long}", reach)
     # Corrections without noise are not attacked: the proof counts them as raw.
     noisy = [release.curve() for release in made.planned_ledger().spec.releases if release.mechanism is not None]
     return measure(probe, claim, ProbeProof.of(compose(noisy), claim), attack)
-
-
-def _seeded(cell: _AuditedCell, seed: int, windows: int = 1) -> Any:  # noqa: ANN401 - any privatizer
-    """Return the cell's privatizer for a few users, or for `windows` full windows of gradients."""
-    experiment = cell.experiment
-    if experiment.algorithm.releases == "counts":
-        return count_privatizer(experiment, *COUNT_PROBES[-1], seed)
-    query = cell.privatizer.query
-    # The last user of statistics sends nothing.
-    users = _USERS if experiment.algorithm.releases == "gradients" else _USERS + 1
-    if isinstance(query, GradientQuery) and query.window:
-        # No user is twice in a window.
-        each = query.window if query.sampled else max(_USERS, query.window)
-        users = each * windows * cell.ledger.spec.submissions
-    env, streams = experiment.environment(), _streams(experiment, seed)
-    return experiment.algorithm.privatizer(env, _unshuffled(experiment.privacy, query), users, streams)
 
 
 _ATTACKS: dict[str, Callable[[_AuditedCell, int], list[AuditCase]]] = {

@@ -35,11 +35,7 @@ from dprl.privacy.trust_models.local import (
     LocalStatisticsPrivacy,
 )
 from dprl.privacy.trust_models.none import NoGradientPrivacy, NoPrivacy, NoStatisticsPrivacy
-from dprl.privacy.trust_models.shuffle import (
-    ShuffleGradientPrivacy,
-    ShufflePrivacy,
-    ShuffleStatisticsPrivacy,
-)
+from dprl.privacy.trust_models.shuffle import ShufflePrivacy
 from dprl.sources import source_digest
 
 CountPrivatizer = Privatizer[CountQuery]
@@ -92,9 +88,7 @@ __all__ = [
     "Query",
     "ReleaseEvent",
     "ServerPrivatizer",
-    "ShuffleGradientPrivacy",
     "ShufflePrivacy",
-    "ShuffleStatisticsPrivacy",
     "StatisticsLayout",
     "StatisticsPrivacyConfig",
     "StatisticsPrivatizer",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from dprl.privacy.accounting.composition import ComposedLoss, bound_of
 from dprl.privacy.accounting.curves import (
@@ -180,7 +180,7 @@ def _parts(releases: Sequence[ReleaseEvent], which: int) -> list[_Part]:
         law: Any = each[0].mechanism
         curve = each[0].curve()
         if isinstance(law, ShuffledReports):
-            law, curve = law.report, law.report_curve(each[0].sensitivity)
+            law, curve = law.report, law.report.curve(cast("Sensitivity", each[0].sensitivity))
         found.append(_Part(each, bound_of(curve, which), law))
     return found
 
@@ -193,9 +193,8 @@ def _part_steps(part: _Part, terms: Terms, claimed: Guarantee, *, alone: bool) -
         numbers = {"channels": float(part.number), "change": part.change}
         name = f"all {part.number} channels, {part.norm} ({part.channels})"
         found.append(Step(name, formula, numbers, part.together, _NORMS, _PROVED, code_of(curve_of)))
-    laws = () if part.law is None else getattr(part.law, "parts", (part.law,))
-    if terms.calibration != "composed":
-        found += [_scale_step(part, law, terms, claimed, alone=alone and len(laws) == 1) for law in laws]
+    if part.law is not None and terms.calibration != "composed":
+        found.append(_scale_step(part, terms, claimed, alone=alone))
     kind, value = part.loss
     rule = _LOSSES[type(part.curve)]
     numbers = {name: number for name, number in _numbers(part.curve).items() if math.isfinite(number)}
@@ -203,7 +202,7 @@ def _part_steps(part: _Part, terms: Terms, claimed: Guarantee, *, alone: bool) -
     if len(part.releases) > 1 and not formula.startswith(SOLVED):
         formula = f"{'sqrt(channels)' if kind == 'mu' else 'channels'} * {formula}"
         numbers["channels"] = float(len(part.releases))
-    for candidate, names in _losses(part, laws):
+    for candidate, names in _losses(part):
         if math.isclose(candidate[1], value, rel_tol=1e-9):
             formula, numbers = candidate[0], names
             break
@@ -211,8 +210,9 @@ def _part_steps(part: _Part, terms: Terms, claimed: Guarantee, *, alone: bool) -
     return [*found, Step(name, formula, numbers, value, rule.lemma, _SOURCES, code)]
 
 
-def _scale_step(part: _Part, law: Any, terms: Terms, claimed: Guarantee, *, alone: bool) -> Step:  # noqa: ANN401
+def _scale_step(part: _Part, terms: Terms, claimed: Guarantee, *, alone: bool) -> Step:
     """Return the step from the request to the parameter of a law that determines the amount of noise."""
+    law = part.law
     name, value = _parameter(law)
     told = f"{part.channels}: {name} of the noise {law.name}"
     numbers = {"epsilon": claimed.epsilon, "delta": claimed.delta}
@@ -238,15 +238,13 @@ def _scale_step(part: _Part, law: Any, terms: Terms, claimed: Guarantee, *, alon
     return Step(told, formula, numbers, value, lemma, place, code)
 
 
-def _losses(part: _Part, laws: Sequence[Any]) -> Iterator[tuple[tuple[str, float], dict[str, float]]]:
+def _losses(part: _Part) -> Iterator[tuple[tuple[str, float], dict[str, float]]]:
     """Yield formulas of a loss by change and noise with their values, and their numbers."""
-    if len(laws) != 1:
+    law, change = part.law, part.together
+    if law is None or not change:
         return
-    law, change = laws[0], part.together
     name, noise = _parameter(law)
     numbers = {"change": change, name.split()[0]: noise}
-    if not change:
-        return
     if name == "epsilon_0":
         coins = isinstance(law, UnaryEncoder)
         yield (

@@ -19,7 +19,7 @@ from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, MessageMechanism
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding, UnaryEncoder
 from dprl.privacy.mechanisms.sampled import SampledGaussian
-from dprl.privacy.mechanisms.shuffled import MessageInParts, ShuffledReports
+from dprl.privacy.mechanisms.shuffled import ShuffledReports
 from dprl.privacy.randomness.streams import noise_identity
 from dprl.privacy.threat_models import ThreatModel
 
@@ -29,12 +29,6 @@ _MESSAGES: set[type] = {*VECTORS.values(), *GRAMS.values(), SampledGaussian}
 def accounted(mechanism: type) -> bool:
     """Whether a ledger knows the privacy curve of a mechanism; anything that is not registered is refused."""
     return mechanism in (*MECHANISMS.values(), UnaryEncoder, ShuffledReports, SampledGaussian)
-
-
-def _before_shuffling(mechanism: object) -> set[type]:
-    """Return the classes that randomize one report."""
-    report = mechanism.report if isinstance(mechanism, ShuffledReports) else mechanism
-    return {type(part) for part in (report.parts if isinstance(report, MessageInParts) else (report,))}
 
 
 @dataclass(frozen=True)
@@ -69,13 +63,13 @@ class ReleaseEvent:
     times: int = 1
 
     def __post_init__(self) -> None:
-        laws = _before_shuffling(self.mechanism)
-        if self.mechanism is not None and not (accounted(type(self.mechanism)) and all(map(accounted, laws))):
+        law = self.mechanism.report if isinstance(self.mechanism, ShuffledReports) else self.mechanism
+        if self.mechanism is not None and not (accounted(type(self.mechanism)) and accounted(type(law))):
             raise LedgerError(f"the ledger cannot account for a release by {self.mechanism!r}; give it a privacy curve")
         if min(self.nodes_per_user, self.cells, self.times) < 1:
             raise LedgerError(f"a release has at least 1 node and 1 cell, got {self}")
         whole, part = self.sensitivity, self.public_start
-        if (whole is None) != (self.mechanism is None or laws <= _MESSAGES):
+        if (whole is None) != (self.mechanism is None or type(law) in _MESSAGES):
             raise LedgerError(f"a release has a sensitivity unless its mechanism bounds it itself, got {self}")
         if isinstance(self.mechanism, ShuffledReports):
             self.curve()  # raises unless a report has a pure loss
@@ -90,7 +84,7 @@ class ReleaseEvent:
     @staticmethod
     def of_message(
         channel: str,
-        mechanism: MessageMechanism | ShuffledReports | SampledGaussian,
+        mechanism: MessageMechanism | SampledGaussian,
         attainable: bool,
         cells: int,
         entropy: str,

@@ -36,7 +36,7 @@ class Query(ABC):
     schedule: ReleaseSchedule | None = None
     """Of a server's releases, if they are not after every user."""
     shuffled: bool = False
-    """Whether a shuffler permutes messages: those between two releases of a schedule, or those of an update."""
+    """Whether a shuffler permutes the messages between two releases of a schedule."""
 
     @property
     @abstractmethod

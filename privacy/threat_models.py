@@ -78,17 +78,6 @@ _OF_AGENTS = (
 )
 
 
-_IN_RANDOM_ORDER = (
-    "the server and everyone else who sent nothing in {1}: they see its {0} in a random order, which the trusted "
-    "shuffler does not reveal"
-)
-_BEFORE_SHUFFLING = (
-    "{} before they are shuffled, and sums of less than {}, which checkpoints hold: these have the local guarantee only"
-)
-_BLOCK = "a block", "the same block"
-_IN_THE_SAME = "users of {} who reveal their own {}, or send false ones: they hide nobody"
-
-
 def _unprotected(record: str, attained_by: str, unit: str = _USER, adjacency: str = ADJACENCY) -> ThreatModel:
     return ThreatModel(unit, adjacency, _NO_PROTECTION.format(record), (), ("everything",), attained_by)
 
@@ -118,11 +107,6 @@ def _left(one: str) -> _Channels:
     return _RETURNS, f"timing and order of {one}s", _TAKES_PART, f"a second {one} of the same user"
 
 
-def _in_blocks(name: str, block: str, same: str) -> _Channels:
-    """Return the channels that a shuffler leaves open; the arguments are the names of messages and blocks."""
-    return _BEFORE_SHUFFLING.format(name, block), _IN_THE_SAME.format(same, name)
-
-
 def _at_server(name: str) -> _Channels:
     """Return the channels that a trusted server leaves open; name: of its sums."""
     return "the user's own actions", *_left("episode"), _EXACT.format(name)
@@ -143,12 +127,23 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
         _COUNTS,
     ),
     ("counts", "shuffle"): _user(
-        _IN_RANDOM_ORDER.format("reports", "a block"),
+        (
+            "the server and everyone else who sent nothing in a block: they see its reports in a random order, which "
+            "the trusted shuffler does not reveal"
+        ),
         (
             "the shuffled reports of every block, and their sums",
             "counts, policies and everything else computed from them",
         ),
-        (*_in_blocks("reports", *_BLOCK), _OWN_ACTIONS, *_left("report")),
+        (
+            (
+                "reports before they are shuffled, and sums of less than a block, which checkpoints hold: these have "
+                "the local guarantee only"
+            ),
+            "users of the same block who reveal their own reports, or send false ones: they hide nobody",
+            _OWN_ACTIONS,
+            *_left("report"),
+        ),
         _COUNTS,
     ),
     ("gradients", "none"): _unprotected("gradients", "any two different gradients", _AGENT, GRADIENT_ADJACENCY),
@@ -162,14 +157,6 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
         ("released sums of gradients", "parameters and everything else computed from released sums"),
         (),
     ).excluding(_NOISELESS),
-    ("gradients", "shuffle"): _agent(
-        _IN_RANDOM_ORDER.format("messages", "an update"),
-        (
-            "the shuffled messages of every update, and their sums",
-            "parameters and everything else computed from them",
-        ),
-        _in_blocks("messages", "an update", "the same update"),
-    ),
     ("statistics", "none"): _unprotected("statistics", "any two different features"),
     ("statistics", "ldp"): _user(
         "the server and all later users: only the noisy message leaves the user's side",
@@ -181,15 +168,6 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
         _OTHERS.format("statistics"),
         ("released sums of statistics of all episodes", "estimates and policies of all episodes", _RECOMMENDED),
         _at_server("statistics"),
-        _GRAMS,
-    ),
-    ("statistics", "shuffle"): _user(
-        _IN_RANDOM_ORDER.format("messages", "a block"),
-        (
-            "the shuffled statistics of every block, and their sums",
-            "estimates, policies and everything else computed from them",
-        ),
-        (*_in_blocks("messages", *_BLOCK), _OWN_ACTIONS, *_left("message")),
         _GRAMS,
     ),
 }
@@ -211,6 +189,13 @@ def of_counts(model: TrustModel, players: int = 1) -> ThreatModel:
     return replace(found, unit=unit).excluding("what the players of an episode see, and are told, of each other")
 
 
+def _of_model(query: str, model: TrustModel) -> ThreatModel:
+    """Return the threat model of gradients or statistics. Raises LedgerError if the query has no such trust model."""
+    if (query, model) not in THREAT_MODELS:
+        raise LedgerError(f"{query} have no trust model {model}; a shuffler permutes counts only")
+    return THREAT_MODELS[query, model]
+
+
 def of_gradients(
     model: TrustModel, submissions: int, release_scores: str, channels: tuple[str, ...] = ()
 ) -> ThreatModel:
@@ -220,7 +205,7 @@ def of_gradients(
         release_scores: 'simulator': raw scores are read; 'none': they are not. channels: other channels that an
             algorithm leaves open, in words.
     """
-    found = THREAT_MODELS["gradients", model]
+    found = _of_model("gradients", model)
     if submissions > 1:
         found = replace(found, unit=f"one agent, who sends at most {submissions} messages")
     if model == "none":
@@ -250,12 +235,12 @@ def of_statistics(model: TrustModel, rewards: str, clipped: bool) -> ThreatModel
         rewards: treatment of corrections to them: 'public', not sent; 'noisy'; 'open', sent without noise.
         clipped: whether the device clips features and values.
     """
-    found = THREAT_MODELS["statistics", model]
+    found = _of_model("statistics", model)
     if model == "none":
         return found
     if rewards == "noisy":
         statistics, *computed = found.covered
-        corrections = {"jdp": "sums of corrections", "shuffle": "shuffled corrections"}.get(model, "corrections")
+        corrections = "sums of corrections" if model == "jdp" else "corrections"
         found = replace(found, covered=(statistics, f"{corrections} of the rewards' weights", *computed))
     if not clipped or rewards == "open":
         longest = "any two different corrections" if rewards == "open" else "users with ever longer features"

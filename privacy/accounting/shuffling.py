@@ -9,7 +9,6 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from dprl.privacy.accounting.closed_forms import largest_loss
 from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.accounting.pld import Losses, repeated
 from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, least_epsilon
@@ -91,19 +90,16 @@ class ShuffledLoss:
 
 
 @lru_cache(maxsize=256)
-def local_epsilon(epsilon: float, delta: float, users: int, n: int = 1) -> float:
-    """Return the largest epsilon_0 of reports for which n shuffles of `users` are together (epsilon, delta)-DP.
+def local_epsilon(epsilon: float, delta: float, users: int) -> float:
+    """Return the largest epsilon_0 of reports for which a shuffle of `users` is (epsilon, delta)-DP.
 
     It is at least the epsilon_0 of reports that need no shuffle.
 
     >>> round(local_epsilon(1.0, 1e-6, 100_000), 2)
     7.07
     """
-    start = local_epsilon(epsilon, delta, users) if n > 1 else 0.0
     epsilon, delta = inside(epsilon, delta)
-    alone = largest_loss(epsilon, delta, n) if n > 1 else epsilon
-    start = max(start, alone)
-    return max(alone, largest(lambda each: ShuffledLoss(each, users, n).delta(epsilon), delta, start))
+    return max(epsilon, largest(lambda each: ShuffledLoss(each, users).delta(epsilon), delta, epsilon))
 
 
 @lru_cache(maxsize=64)

@@ -41,8 +41,8 @@ class CorrelatedGradientQuery(GradientQuery):
     Args:
         counter: one with the noise of `law` on its nodes, and an item for each full window.
 
-    Raises LedgerError for another law than clipped_gaussian, other noise on the nodes, a shuffler, or sums too
-    large for exact arithmetic.
+    Raises LedgerError for another law than clipped_gaussian, other noise on the nodes, or sums too large for exact
+    arithmetic.
 
     Paper: Kairouz, McMahan, Song, Thakkar, Thakurta, Xu 2021 (DP-FTRL).
     """
@@ -52,7 +52,7 @@ class CorrelatedGradientQuery(GradientQuery):
     def __post_init__(self) -> None:
         super().__post_init__()
         law, counter = self.law, self.counter
-        if not isinstance(law, ClippedGaussian) or self.shuffled or not self.window:
+        if not isinstance(law, ClippedGaussian) or not self.window:
             raise LedgerError(f"correlated noise is on sums of clipped_gaussian of a trusted server, got {law.name}")
         if type(counter) not in COUNTERS.values() or counter.node != law.additive:
             raise LedgerError(f"the counter must be one of COUNTERS with the noise of the law, got {counter}")

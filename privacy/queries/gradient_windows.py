@@ -1,4 +1,4 @@
-"""Windows of gradients: the sums that a trusted server, or one behind a shuffler, releases when they are full."""
+"""Windows of gradients: the sums that a trusted server releases when they are full."""
 
 from __future__ import annotations
 
@@ -12,27 +12,20 @@ from dprl.privacy.channel import RECEIVED, RELEASED
 from dprl.privacy.counters.base import CounterState
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.mechanisms.vectors import VectorNoise, fill_estimate, fill_shrunk
-
-# This many shuffled messages can be added in int64 without overflow: estimates of up to 32 times their usual size, in
-# units of 2^-40 of that size.
-MOST_SHUFFLED, UNIT_BITS, _MOST_UNITS = 2**17, 40, 2.0**45
+from dprl.privacy.mechanisms.vectors import VectorNoise, fill_shrunk
 
 
 @shows_numbers
 class Window(NamedTuple):
-    """Window of messages: their sum is released when it is full, with noise if the server is trusted.
+    """Window of messages: a trusted server releases their sum with noise when it is full.
 
-    size: submissions of a window, 0 for messages that are read one by one; total float64[d]: sum of the current window;
-    unit: of shuffled messages, 0 for a trusted server; units int64[d]: the sum of their estimates in that unit; held
-    int64[1]: their number; counter: None for independent noise. With a counter, for correlated noise, `total` is in
-    units of the grid, before float64[d] is the noise of the counter's item held[0], and zeros float64[d].
+    size: submissions of a window; total float64[d]: sum of the current window; counter: None for independent noise.
+    With a counter, for correlated noise, `total` is in units of the grid, before float64[d] is the noise of the
+    counter's item held[0], held int64[1], and zeros float64[d].
     """
 
     size: int
     total: Float64Array
-    unit: float
-    units: Int64Array
     held: Int64Array
     counter: CounterState | None
     before: Float64Array
@@ -44,14 +37,11 @@ def add_to_window(
     window: Window, noise: VectorNoise, message: Float64Array, cursor: Int64Array, out: Float64Array
 ) -> None:
     """Server side: add the current message to its window; release the sum if it is full, else write zeros."""
-    if window.unit > 0.0:
-        _add_shuffled(window, noise, message, cursor, out)
-        return
-    _add_noisy(window.counter, window, noise, message, cursor, out)
+    _add(window.counter, window, noise, message, cursor, out)
 
 
 @no_alloc_kernel
-def _add_noisy(
+def _add(
     counter: CounterState | None,
     window: Window,
     noise: VectorNoise,
@@ -59,7 +49,7 @@ def _add_noisy(
     cursor: Int64Array,
     out: Float64Array,
 ) -> None:
-    """`add_to_window` for a trusted server. `counter` is an argument so that without one no counter is compiled."""
+    """`add_to_window`. `counter` is an argument so that without one no counter is compiled."""
     if counter is not None:
         _add_counted(counter, window, noise, message, cursor, out)
         return
@@ -170,28 +160,3 @@ def release_counted_sum(
         for j in range(message.shape[0]):
             window.total[j] += message[j] / unit
     _release_item(counter, window, unit, previous, item, out)
-
-
-@no_alloc_kernel
-def _add_shuffled(
-    window: Window, noise: VectorNoise, message: Float64Array, cursor: Int64Array, out: Float64Array
-) -> None:
-    """Add the estimate of the current message to its window; write the sum if it is full, else zeros.
-
-    *Formal guarantee.* That of the window's messages in a random order (`ShuffledLoss`): `out` is a function only of
-    the set of all messages of a full window. Estimates are rounded to whole units one by one and added as integers, so
-    no bit of the sum depends on the order. A window counts its own messages, so one that begins after a crash has as
-    many as the others.
-    """
-    fill_estimate(window.total, message, noise)
-    for i in range(out.shape[0]):
-        number = min(max(window.total[i] / window.unit, -_MOST_UNITS), _MOST_UNITS)
-        window.units[i] += np.int64(np.rint(number))
-        out[i] = 0.0
-    window.held[0] += 1
-    if window.held[0] == window.size:
-        for i in range(out.shape[0]):
-            out[i] = window.unit * np.float64(window.units[i])
-            window.units[i] = 0
-        window.held[0] = 0
-        cursor[RELEASED] = cursor[RECEIVED]

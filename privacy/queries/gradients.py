@@ -1,8 +1,7 @@
 """Gradients of agents: each agent sends clipped gradients, up to a cap.
 
-There is noise on every message, or a trusted server adds noise to the sum of a window of messages. In the shuffle model
-messages have noise, and the server sees only those of a full window, in random order. Compiled loops call `submit` and
-`receive`, one message at a time; `send_all` and `estimate_all` handle many at once.
+There is noise on every message, or a trusted server adds noise to the sum of a window of messages. Compiled loops call
+`submit` and `receive`, one message at a time; `send_all` and `estimate_all` handle many at once.
 """
 
 from __future__ import annotations
@@ -19,12 +18,11 @@ from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, adv
 from dprl.privacy.derivation import Step, code_of
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
-from dprl.privacy.mechanisms.shuffled import ShuffledReports
 from dprl.privacy.mechanisms.vectors import RawVector, VectorNoise, fill_estimate, fill_message, fill_shrunk
-from dprl.privacy.queries.gradient_windows import MOST_SHUFFLED, UNIT_BITS, Window, add_to_window, release_sum
+from dprl.privacy.queries.gradient_windows import Window, add_to_window, release_sum
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
-from dprl.privacy.threat_models import ThreatModel, check_shuffled, of_gradients
+from dprl.privacy.threat_models import ThreatModel, of_gradients
 
 
 class GradientChannel(NamedTuple):
@@ -60,7 +58,7 @@ def submit(channel: GradientChannel, gradient: Float64Array, submission: int) ->
 @no_alloc_kernel
 def _write(window: Window | None, channel: GradientChannel, gradient: Float64Array, submission: int) -> None:
     """Write the message. `window` is an argument so that without one no code for windows is compiled."""
-    if window is not None and window.unit == 0.0:
+    if window is not None:
         fill_shrunk(channel.message, gradient, channel.noise)
     else:
         fill_message(channel.message, gradient, channel.noise, submission)
@@ -77,8 +75,7 @@ def receive(channel: GradientChannel, out: Float64Array) -> None:
 
     *Formal guarantee.* Post-processing of messages with noise. With a window of a trusted server the noise is that of
     the law, drawn once for each window: one submission is in one window and changes its sum by at most the diameter of
-    the clip, which the law hides. A window of shuffled messages gives the sum of its estimates, with the same bits in
-    every order: see `Window`.
+    the clip, which the law hides.
     """
     advance_received(channel.cursor)
     _read(channel.window, channel, out)
@@ -121,28 +118,23 @@ def estimate_all(out: Float64Array, values: Float64Array, noise: VectorNoise) ->
 class GradientQuery(Query):
     """The gradient of an agent's episode.
 
-    *Formal guarantee.* That of the law. For shuffled messages that of `ShuffledLoss`, if the law is pure: all agents
-    have the same law, and their starting parameters are functions of earlier full windows. A projection drawn for one
-    message is a part of the message, and shuffled with it.
+    *Formal guarantee.* That of the law.
 
     Args:
         law: randomizes the gradient; RawVector sends it without noise.
         release_scores: 'simulator': raw scores are read; 'none': they are not.
         left_open: other channels that the algorithm leaves open, in words for the certificate.
         window: number of gradients that a trusted server sums before it adds the law's noise; 0 if agents add it.
-        shuffled: whether agents add noise, and a shuffler passes on only the messages of a full window, in random
-            order.
 
     Raises:
-        LedgerError: for a trusted server's window with a law that is no additive noise; for shuffled messages without
-            noise, or fewer than two of them; for another value of `release_scores`.
+        LedgerError: for a trusted server's window with a law that is no additive noise; for another value of
+            `release_scores`.
     """
 
     law: VectorMechanism | RawVector
     release_scores: str = "simulator"
     left_open: tuple[str, ...] = ()
     window: int = 0
-    shuffled: bool = False
     name: ClassVar[str] = "gradients"
     adds_up_messages: ClassVar[bool] = True
     """True: noise of a window is numbered by its submissions."""
@@ -151,17 +143,11 @@ class GradientQuery(Query):
     def __post_init__(self) -> None:
         if self.release_scores not in ("simulator", "none"):
             raise LedgerError(f"release_scores must be simulator or none, got {self.release_scores!r}; correct it")
-        if self.shuffled:
-            if isinstance(self.law, RawVector) or not 2 <= self.window <= MOST_SHUFFLED:
-                raise LedgerError(
-                    f"a shuffler takes 2 to {MOST_SHUFFLED} messages with noise, got {self.window} of "
-                    f"{self.law.name}; change the window"
-                )
-        elif self.window < 0:
+        if self.window < 0:
             raise LedgerError(
                 f"window must be at least 0, got {self.window}; 0 is for messages with noise of their own"
             )
-        elif self.window and not isinstance(self.law, ClippedGaussian | ClippedLaplace):
+        if self.window and not isinstance(self.law, ClippedGaussian | ClippedLaplace):
             raise LedgerError("a server releases sums of clipped gradients with additive noise; leave out the window")
 
     @property
@@ -177,14 +163,13 @@ class GradientQuery(Query):
     @property
     def noisy_sides(self) -> tuple[bool, bool]:
         """Whether there is noise on (the client's side, the server's side)."""
-        noisy, server = not isinstance(self.law, RawVector), bool(self.window) and not self.shuffled
+        noisy, server = not isinstance(self.law, RawVector), bool(self.window)
         return noisy and not server, noisy and server
 
     @property
     def identity(self) -> str:
         """Text that identifies record and noise."""
         window = f"|window {self.window}" if self.window else ""
-        window += "|shuffled" if self.shuffled else ""
         # The last two parts were those of bits on scores; they keep the keys of noise.
         return f"gradients|{noise_identity(self.law, None, math.inf)}{window}"
 
@@ -204,9 +189,6 @@ class GradientQuery(Query):
         law = self.law
         if isinstance(law, RawVector):
             return (ReleaseEvent.without_noise("gradient", law.dimension, entropy),)
-        if self.shuffled:
-            shuffled = ShuffledReports(law, self.window)
-            return (ReleaseEvent.of_message("gradient", shuffled, False, law.message_length, entropy),)
         return (ReleaseEvent.of_message("gradient", law, True, law.message_length, entropy),)
 
     def derivation(self) -> tuple[Step, ...]:
@@ -218,33 +200,20 @@ class GradientQuery(Query):
         return (Step(name, "2 * radius", {"radius": clip / 2.0}, clip, lemma, "docs/paper_map.md#ot20", code),)
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
-        """Return the threat model. Raises LedgerError unless messages are shuffled in that trust model and no other."""
-        check_shuffled(self.shuffled, model)
+        """Return the threat model."""
         return of_gradients(model, submissions, self.release_scores, self.left_open)
 
     def open(self, streams: Streams) -> GradientChannel:
         """Return the channel before the first submission."""
-        units = np.zeros(self.dimension if self.shuffled else 0, dtype=np.int64)
-        window, held = None, np.zeros(1, dtype=np.int64)
+        window = None
         if self.window:
-            nothing = np.zeros(0)
-            window = Window(self.window, np.zeros(self.dimension), self._unit, units, held, None, nothing, nothing)
+            nothing, held = np.zeros(0), np.zeros(1, dtype=np.int64)
+            window = Window(self.window, np.zeros(self.dimension), held, None, nothing, nothing)
         return GradientChannel(new_cursor(), self.randomizer(streams), window, np.zeros(self.message_length))
 
     def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
-        """Return the sum of the current window, which stays with the server or the shuffler."""
-        window = channel.window
-        if window is None:
-            return {}
-        return {"units": window.units, "held": window.held} if self.shuffled else {"window": window.total}
-
-    @property
-    def _unit(self) -> float:
-        """Unit of the sums of shuffled messages: a power of two, finer than grids of noise; 0 for others."""
-        if not self.shuffled:
-            return 0.0
-        size = self.law.noise_norm + getattr(self.law, "clip", 1.0)
-        return float(2.0 ** (math.frexp(size)[1] - UNIT_BITS))
+        """Return the sum of the current window, which stays with the server."""
+        return {} if channel.window is None else {"window": channel.window.total}
 
     def randomizer(self, streams: Streams) -> VectorNoise:
         """Return the randomizer for kernels; with entropy `os` it has a new key every time."""

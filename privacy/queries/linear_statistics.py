@@ -29,7 +29,6 @@ from dprl.privacy.mechanisms.gram import GramRelease, gram_sensitivity
 from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.gram_laws import GramGaussian
 from dprl.privacy.mechanisms.sampling import SILENT
-from dprl.privacy.mechanisms.shuffled import MessageInParts, ShuffledReports
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.queries.linear_statistics_kernels import (
     CLIPPED,
@@ -45,7 +44,7 @@ from dprl.privacy.queries.statistics_steps import correction_steps, message_step
 from dprl.privacy.query import MOST_DRAWS, Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.schedule import EVERY_USER, ReleaseSchedule
-from dprl.privacy.threat_models import ThreatModel, check_shuffled, of_statistics
+from dprl.privacy.threat_models import ThreatModel, of_statistics
 
 Rewards = Literal["public", "noisy", "open"]
 REWARDS: dict[str, int] = {"public": PUBLIC, "noisy": NOISY, "open": OPEN}
@@ -155,9 +154,8 @@ class StatisticsQuery(Query):
         noise_ratio: the scale in use divided by the one that [TH23] prints for the same request, the mean over stages;
             1 for printed, 0 without noise.
         central: the noise of a trusted server; the law is then RawGram, and the device clips for it.
-        schedule: of a trusted server's releases, which are the items of its counter, or of a shuffler's blocks; None
-            for a release after every user.
-        shuffled: whether a shuffler permutes the messages between two plans.
+        schedule: of a trusted server's releases, which are the items of its counter; None for a release after every
+            user.
 
     Raises:
         LedgerError: if the laws do not fit each other, the layout or the schedule.
@@ -171,7 +169,6 @@ class StatisticsQuery(Query):
     noise_ratio: float = 0.0
     central: CountedStatistics | None = None
     schedule: ReleaseSchedule | None = None
-    shuffled: bool = False
     name: ClassVar[str] = "statistics"
 
     def __post_init__(self) -> None:
@@ -179,11 +176,8 @@ class StatisticsQuery(Query):
         raw = isinstance(law, RawGram)
         if self.central is not None:
             self._check_central(self.central)
-        elif self.shuffled != (self.schedule is not None) or (self.shuffled and (raw or self.rewards == "open")):
-            raise LedgerError(
-                f"a shuffler needs a schedule, and noise on all numbers, got shuffled {self.shuffled}, schedule "
-                f"{self.schedule}, law {law.name}, rewards {self.rewards}; take ShuffleStatisticsPrivacy"
-            )
+        elif self.schedule is not None:
+            raise LedgerError(f"only a trusted server releases sums on a schedule, got {self}; leave the schedule out")
         elif (vector is not None) != (self.rewards == "noisy") or (raw and self.rewards == "noisy"):
             raise LedgerError(f"rewards are noisy where there is noise for them and for the rest; this has {self}")
         if len(law.release.bounds) != layout.horizon or law.release != layout.release(law.release.clipped):
@@ -199,7 +193,7 @@ class StatisticsQuery(Query):
 
     def _check_central(self, central: CountedStatistics) -> None:
         """Raise LedgerError unless a trusted server's counter covers all numbers, and the device clips them."""
-        bare = isinstance(self.law, RawGram) and self.reward_law is None and not self.shuffled
+        bare = isinstance(self.law, RawGram) and self.reward_law is None
         if not (bare and self.clipped and self.rewards != "open"):
             raise LedgerError(f"a server's noise is on clipped statistics without noise of their own, got {self}")
         if type(central.counter) not in COUNTERS.values() or central.counter.node is None:
@@ -224,7 +218,7 @@ class StatisticsQuery(Query):
     def identity(self) -> str:
         """Text that identifies record and noise."""
         parts = noise_identity(self.layout, self.law, self.rewards, self.reward_law, self.reward_clip)
-        return "|".join([parts, *map(noise_identity, filter(None, [self.central, self.schedule, self.shuffled]))])
+        return "|".join([parts, *map(noise_identity, filter(None, [self.central, self.schedule]))])
 
     @property
     def row(self) -> Sensitivity:
@@ -274,8 +268,6 @@ class StatisticsQuery(Query):
             counter, row = self.central.counter, self.row
             return (ReleaseEvent.of_sums("sums of statistics", counter, row, row.cells, entropy),)
         channel, numbers = "reward corrections", self.layout.n_corrections
-        if self.shuffled:
-            return (self._shuffled_event(cells + (numbers if self.reward_law else 0), entropy),)
         if isinstance(law, RawGram):
             found = [ReleaseEvent.without_noise("statistics", cells, entropy)]
         else:
@@ -304,17 +296,9 @@ class StatisticsQuery(Query):
             found += correction_steps(rows, self.reward_clip, norm, central.reward_scale, found[-1].value)
         return (*found, step_of_counter(central.counter, self.row, norm))
 
-    def _shuffled_event(self, cells: int, entropy: str) -> ReleaseEvent:
-        """Return the release of one message, with both parts, among the others of its block."""
-        schedule, law = cast("ReleaseSchedule", self.schedule), cast("GramMechanism", self.law)
-        message = law if self.reward_law is None else MessageInParts((law, self.reward_law))
-        reports = ShuffledReports(message, int(schedule.blocks().min()))
-        return ReleaseEvent.of_message("statistics", reports, False, cells, entropy)
-
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
-        """Return the threat model. Raises LedgerError unless messages are shuffled in that trust model and no other."""
+        """Return the threat model."""
         del submissions
-        check_shuffled(self.shuffled, model)
         return of_statistics(model, self.rewards, self.clipped)
 
     def details(self, *_: object) -> Mapping[str, Any]:
@@ -341,7 +325,7 @@ class StatisticsQuery(Query):
         return ServerNoise(central.counter.open(units.size, key), units, totals, noisy, released)
 
     def changing(self, channel: StatisticsChannel) -> dict[str, np.ndarray]:
-        """Return the arrays of a trusted server or shuffler, with which they stay."""
+        """Return the arrays of a trusted server, with which they stay."""
         server = channel.server
         if not server.totals.size:
             return {}
@@ -362,8 +346,6 @@ class StatisticsQuery(Query):
             np.zeros((layout.n_agents * layout.horizon, layout.reward_dimension)),
         )
         numbers = release.n_numbers + (0 if self.rewards == "public" else layout.n_corrections)
-        # A shuffler keeps the sums of a block until it is full; without one every message is read.
-        held = [np.full(numbers if self.shuffled else 0, start) for start in (1.0, 0.0, 0.0, 0.0)]
         return StatisticsChannel(
             n_messages=layout.n_messages,
             length=release.message_length,
@@ -373,7 +355,7 @@ class StatisticsQuery(Query):
             rewards=rewards,
             feature=np.zeros(layout.dimension),
             message=np.zeros(numbers),
-            server=ServerNoise(ExactCounter(1).open(0, key), *held),
+            server=ServerNoise(ExactCounter(1).open(0, key), *(np.zeros(0) for _ in range(4))),
             times=EVERY_USER if self.schedule is None else self.schedule.times,
             cursor=new_cursor(),
         )

@@ -76,7 +76,7 @@ class RewardNoise(NamedTuple):
 
 @shows_numbers
 class ServerNoise(NamedTuple):
-    """The side of a trusted server, or of a shuffler without noise; arrays of length 0 if there is neither.
+    """The side of a trusted server; arrays of length 0 without one.
 
     counter: its noise; units float64[m]: the counter's unit of each number of a message; totals, noisy float64[m]: sums
     in these units without and with noise; released float64[m]: the noisy sums of the last release.
@@ -164,8 +164,8 @@ def add_statistics(
 ) -> None:
     """Server side: add the current message to sums, and write its corrections.
 
-    A trusted server or shuffler adds it to its own totals and releases them, with the server's noise: the sums are
-    overwritten, and the corrections are the difference from the last release.
+    A trusted server adds it to its own totals and releases them with noise: the sums are overwritten, and the
+    corrections are the difference from the last release.
 
     matrices: float64[M, H, D, D], only the upper triangle and the diagonal are changed; vectors: float64[M, H, D];
     corrections: float64[n, H, p], overwritten; unchanged if rewards are public. Stages of bound 0 are unchanged.
@@ -186,8 +186,8 @@ def aggregate_statistics(
 ) -> None:
     """Server side: add the current message without a release; messages with their own noise are added to the sums.
 
-    A trusted server or shuffler leaves the sums of its last release unchanged, and writes zeros for the corrections:
-    those of this user are in its next release.
+    A trusted server leaves the sums of its last release unchanged, and writes zeros for the corrections: those of this
+    user are in its next release.
 
     Raises LedgerError without a message to receive; ValueError for other shapes.
 

@@ -103,7 +103,7 @@ class SampledGradientQuery(GradientQuery):
     Args:
         population: number of users, each charged once for all rounds. rounds: maximum number of rounds.
 
-    Raises LedgerError for another law than clipped_gaussian, a shuffler, or numbers out of range.
+    Raises LedgerError for another law than clipped_gaussian, or numbers out of range.
     """
 
     population: int = 0
@@ -113,7 +113,7 @@ class SampledGradientQuery(GradientQuery):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.law, ClippedGaussian) or self.shuffled:
+        if not isinstance(self.law, ClippedGaussian):
             raise LedgerError(
                 f"sampled rounds are proved for clipped_gaussian of a trusted server, got {self.law.name}"
             )

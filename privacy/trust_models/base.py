@@ -104,7 +104,7 @@ class Budgeted(TrustModelSettings[D, Q]):
     """Settings with a budget.
 
     Args:
-        epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1); above 0 with model shuffle.
+        epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1).
     """
 
     epsilon: float
@@ -140,8 +140,7 @@ class NoisyGradientSettings(GradientSettings, Budgeted[GradientLayout, GradientQ
             algorithms of a paper the paper's, clipped_laplace.
         clip: C > 0; None for 2, with algorithms of a paper for the paper's 0.01, and for 1 with projected_random_sign.
             privunit sends directions: no clip.
-        submissions: T, the maximum of submissions of one agent. If an update is summed or shuffled, no agent is in it
-            twice.
+        submissions: T, the maximum of submissions of one agent. If an update is summed, no agent is in it twice.
     """
 
     mechanism: str = AUTO

@@ -18,7 +18,6 @@ from dprl.privacy import (
     LedgerError,
     LocalGradientPrivacy,
     NoGradientPrivacy,
-    ShuffleGradientPrivacy,
     Streams,
 )
 from dprl.privacy.randomness.settings import NoiseConfig
@@ -34,8 +33,6 @@ PRIVACY: dict[str, GradientPrivacyConfig] = {
     "privunit": LocalGradientPrivacy(5.0, mechanism="privunit"),
     "three submissions": LocalGradientPrivacy(6.0, submissions=3),
     "trusted server": CentralGradientPrivacy(5.0, submissions=2),
-    "shuffled": ShuffleGradientPrivacy(5.0, 1e-6, submissions=2),
-    "shuffled signs": ShuffleGradientPrivacy(5.0, 1e-6, "projected_random_sign"),
 }
 
 # Of each setting of an algorithm, another value and the others that let it matter.
@@ -78,8 +75,6 @@ def learner(
     name: str, privacy: GradientPrivacyConfig, seed: int = 0, noise: NoiseConfig | None = None, **changes: Any
 ) -> Any:
     config: Any = ALGORITHMS[name](**{**SETTINGS.get(name, {}), **changes})
-    if privacy.model == "shuffle" and name not in SETTINGS:  # several messages in an update, and some left over
-        config = dataclasses.replace(config, buffer_size=6)
     streams = Streams(seed, "contract") if noise is None else Streams(seed, "contract", noise)
     env = env_of(name)
     return config.build(env, config.privatizer(env, privacy, N, streams), N, streams)

@@ -42,7 +42,7 @@ _NOTES = {
     "2 H, L2 is sqrt(2 H).\nOf counts pooled over steps, one cell can change several times (`PooledFamilies.row`).",
     "gradients": "An agent sends vectors that it has clipped, so the mechanism itself bounds the change.",
     "statistics": "A user sends a Gram matrix and a vector for each stage and agent; m bounds features and values of a "
-    "stage. Noisy\nreward corrections are one more release (`ldp`) or more numbers of the same one (`jdp`, `shuffle`).",
+    "stage. Noisy\nreward corrections are one more release (`ldp`) or more numbers of the same one (`jdp`).",
 }
 _INTRODUCTION = """\
 Each table follows one query from its release to epsilon: the change by one user, the counter, and the loss of one

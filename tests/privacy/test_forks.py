@@ -30,9 +30,7 @@ from dprl.privacy import (
     NoiseConfig,
     NoPrivacy,
     NoStatisticsPrivacy,
-    ShuffleGradientPrivacy,
     ShufflePrivacy,
-    ShuffleStatisticsPrivacy,
     StatisticsLayout,
     Streams,
     add_statistics,
@@ -72,14 +70,13 @@ def of_counts(settings: Any, noise: NoiseConfig, families: Any, contribution: An
 
 
 def of_gradients(settings: Any, noise: NoiseConfig, *_: object) -> Case:
-    shuffled = settings.model == "shuffle"
-    privatizer = settings.build(GradientLayout(DIMENSION, 1 + shuffled), N_USERS, Streams(0, "forks", noise))
+    privatizer = settings.build(GradientLayout(DIMENSION), N_USERS, Streams(0, "forks", noise))
     out = np.zeros(DIMENSION)
 
     def release(user: int, data: int) -> bytes:
         submit(privatizer.channel, np.random.default_rng(data).normal(size=DIMENSION), user)
         receive(privatizer.channel, out)
-        return bytes((privatizer.channel.message if shuffled else out).tobytes())
+        return bytes(out.tobytes())
 
     return Case(privatizer, release)
 
@@ -114,7 +111,6 @@ def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
         "counts jdp exact": (of_counts, CentralPrivacy(1.0), EXACT_OS),
         "counts ldp exact": (of_counts, LocalPrivacy(1.0), EXACT_OS),
         "counts shuffle": (of_counts, ShufflePrivacy(1.0, 1e-6, mechanism="discrete_laplace", smallest_block=1), OS),
-        "gradients shuffle": (of_gradients, ShuffleGradientPrivacy(1.0, 1e-6), OS),
         "gradients jdp": (of_gradients, CentralGradientPrivacy(1.0), OS),
         "gradients jdp exact": (of_gradients, CentralGradientPrivacy(1.0), EXACT_OS),
     }
@@ -193,8 +189,7 @@ def charge_all(case: Case) -> None:
 def test_every_trust_model_of_every_query_is_here() -> None:
     here = {type(settings) for _, settings, _ in LAWS.values()} | {type(settings) for _, settings in NOISELESS.values()}
     registries: list[Any] = [*TRUST_MODELS.values()]
-    # Shuffled statistics have no noise from the operating system.
-    assert here | {ShuffleStatisticsPrivacy} == {model for registry in registries for model in registry.values()}
+    assert here == {model for registry in registries for model in registry.values()}
 
 
 @pytest.fixture

@@ -50,9 +50,6 @@ CHANGES: dict[tuple[str, str], Changes] = {
         **changes(GAUSSIAN, counter="binary_tree"),
         **changes(POISSON, population=200),
     },
-    ("gradients", "shuffle"): {
-        **changes({**SIGNS, "delta": 1e-6}, **VECTOR, delta=1e-5, submissions=2, release_scores="none"),
-    },
     ("gradients", "ldp"): {
         **changes(SIGNS, **VECTOR, submissions=2, release_scores="none"),
         **changes(GAUSSIAN, delta=1e-5),
@@ -61,7 +58,6 @@ CHANGES: dict[tuple[str, str], Changes] = {
     ("statistics", "jdp"): {
         **changes(BUDGET, **GRAM, delta=1e-5, mechanism="gram_laplace", counter="kary_tree", releases="every_user"),
     },
-    ("statistics", "shuffle"): changes(SHUFFLED, **GRAM, delta=1e-5, smallest_block=20),
     ("statistics", "ldp"): {
         **changes(BUDGET, **GRAM, mechanism="gram_laplace", calibration="printed"),
         **changes({**BUDGET, "mechanism": "gram_gaussian"}, delta=1e-5),
@@ -72,7 +68,6 @@ CHANGES: dict[tuple[str, str], Changes] = {
 NO_CHOICE = {
     ("counts", "shuffle"): {"calibration", "precision", "families"},
     ("gradients", "jdp"): {"sampling"},
-    ("statistics", "shuffle"): {"mechanism"},
 }
 """Settings that admit one value only, or only one together with another setting."""
 

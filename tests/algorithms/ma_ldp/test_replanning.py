@@ -15,7 +15,6 @@ from dprl.privacy import (
     CentralStatisticsPrivacy,
     LocalStatisticsPrivacy,
     NoStatisticsPrivacy,
-    ShuffleStatisticsPrivacy,
     StatisticsPrivacyConfig,
     Streams,
 )
@@ -166,45 +165,9 @@ def test_without_noise_the_optimum_is_found_with_few_plans() -> None:
     assert 0.0 < regret < 0.1 * uniform
 
 
-def test_a_plan_waits_until_a_block_is_full() -> None:
-    """Blocks of 7 users and more are shuffled: plans before episodes 8, 15, 23 and 35 at growth 0.5."""
-    privacy = ShuffleStatisticsPrivacy(1e4, 1e-6, smallest_block=7)
-    config, streams = MALDPConfig(bonus_scale=0.001, shift_scale=0.01, replan_growth=GROWTH), Streams(0, "replanning")
-    made = config.build(ENV, config.privatizer(ENV, privacy, K, streams), K, streams)
-    planned = []
-    for episode in range(1, K + 1):
-        made.learn(1)
-        planned += [episode] if made._server.plans[0] == episode else []
-    assert planned == [1, 8, 15, 23, 35]
-    assert made.privatizer.query.schedule is not None
-    assert made.privatizer.query.schedule.times.tolist() == [7, 14, 22, 34]
-    assert made.derived["last_shift"] == pytest.approx(made.shift_rates[0] * 34**0.5)
-
-
-@pytest.mark.parametrize(
-    "privacy", [ShuffleStatisticsPrivacy(1e4, 1e-6, smallest_block=7), CentralStatisticsPrivacy(1e4)]
-)
-def test_a_privatizer_of_another_schedule_is_refused(privacy: StatisticsPrivacyConfig) -> None:
-    """Its certificate would be for blocks of other sizes, or its counter without the releases of this run."""
+def test_a_privatizer_of_another_schedule_is_refused() -> None:
+    """Its counter would be without the releases of this run."""
     streams = Streams(0, "replanning")
-    other = MALDPConfig(replan_growth=2.0).privatizer(ENV, privacy, K, streams)
+    other = MALDPConfig(replan_growth=2.0).privatizer(ENV, CentralStatisticsPrivacy(1e4), K, streams)
     with pytest.raises(ValueError, match=r"the privatizer must be built for replan_growth 0\.5, got one for 2\.0"):
         MALDPConfig(replan_growth=GROWTH).build(ENV, other, K, streams)
-
-
-@pytest.mark.parametrize("rewards", ["public", "noisy"])
-def test_a_shuffled_run_may_be_cut_in_a_block(rewards: Any) -> None:
-    privacy, streams = ShuffleStatisticsPrivacy(1e4, 1e-6, smallest_block=7, rewards=rewards), Streams(0, "replanning")
-    config = MALDPConfig(bonus_scale=0.001, shift_scale=0.01, replan_growth=GROWTH)
-
-    def fresh() -> MALDPLearner:
-        return config.build(ENV, config.privatizer(ENV, privacy, K, streams), K, streams)
-
-    unbroken, resumed = fresh(), fresh()
-    unbroken.learn(K)
-    for _ in range(K // 4):
-        resumed.learn(4)
-        state = {key: array.copy() for key, array in resumed.state_dict().items()}
-        resumed = fresh()
-        resumed.load_state_dict(state)
-    assert same_state(resumed.state_dict(), unbroken.state_dict())

@@ -92,18 +92,6 @@ def test_without_noise_nothing_is_sampled() -> None:
     assert "NO PRIVACY" in block("one", findings)
 
 
-@pytest.mark.parametrize("rewards", ["public", "noisy"])
-def test_shuffled_statistics_are_attacked_before_they_are_shuffled(rewards: str) -> None:
-    settings = {"model": "shuffle", "epsilon": 1.0, "delta": 1e-6, "smallest_block": 1000, "rewards": rewards}
-    made = cell(settings, algorithm="ma_ldp", episodes=3000)
-    each = made.privatizer().query.events("seeded")[0].curve().pure_epsilon
-    findings = audit_experiment(made, RUNS)
-    assert [one.verdict for one in findings] == ["not refuted"] * len(findings)
-    assert not any(one.contradicts_proof for one in findings)
-    strongest = max(one.measurement.epsilon_lb for one in findings if one.measurement is not None)
-    assert 1.0 < strongest <= each
-
-
 def test_a_claim_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audits, "claim_of", lambda made: dataclasses.replace(claim_of(made), epsilon=0.5))
     attack, *_ = audit_experiment(cell(LAPLACE), RUNS)

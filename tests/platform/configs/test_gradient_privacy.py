@@ -72,14 +72,11 @@ def test_a_cell_written_as_yaml_is_the_same_cell(tmp_path: Path) -> None:
         ),
         (
             {"privacy": NONE | {"epsilon": 1.0}},
-            (
-                "privacy.epsilon: does not belong to model none, got 1.0; remove it, or choose model: jdp or ldp or "
-                "shuffle"
-            ),
+            "privacy.epsilon: does not belong to model none, got 1.0; remove it, or choose model: jdp or ldp",
         ),
         (
             {"privacy": {"model": "dp"}},
-            "privacy.model: must be a registered name, got 'dp'; valid: jdp, ldp, none, shuffle",
+            "privacy.model: must be a registered name, got 'dp'; valid: jdp, ldp, none",
         ),
         ({"clip_norm": "l2"}, "clip_norm: unknown key; did you mean 'privacy.clip_norm'?"),
         (
@@ -98,7 +95,7 @@ def test_a_cell_written_as_yaml_is_the_same_cell(tmp_path: Path) -> None:
         ),
         (
             {"release": True, "privacy": NONE},
-            "release: must be false without certified noise, got True; choose model jdp or ldp or shuffle",
+            "release: must be false without certified noise, got True; choose model jdp or ldp",
         ),
     ],
 )
@@ -138,11 +135,9 @@ def test_the_list_tells_the_kinds_apart() -> None:
         ("ldp", "counts"),
         ("none", "gradients"),
         ("jdp", "gradients"),
-        ("shuffle", "gradients"),
         ("ldp", "gradients"),
         ("none", "statistics"),
         ("jdp", "statistics"),
-        ("shuffle", "statistics"),
         ("ldp", "statistics"),
     ]
     text = listing_text({"trust_models": models})

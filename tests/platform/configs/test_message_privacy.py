@@ -39,7 +39,7 @@ def test_settings_are_those_of_what_is_released(tmp_path: Path) -> None:
         (raw(LAPLACE, env={"name": "riverswim"}), "env: must be a linear mixture MDP of cooperating agents with"),
         (
             raw(PRINTED) | RELEASE,
-            "release: must be false without certified noise, got True; choose model jdp or ldp or shuffle, cali",
+            "release: must be false without certified noise, got True; choose model jdp or ldp, cali",
         ),
         (raw(NONE) | RELEASE, "release: must be false without certified noise, got True; choose model jdp or ldp"),
     ],

@@ -92,13 +92,12 @@ def test_it_composes_with_other_releases() -> None:
     assert compose([loss, PureDP(0.5)]).epsilon(1e-6) <= point + 0.5
 
 
-@pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("epsilon", [38.5, 90.0, 800.0, 1e9])
-def test_huge_losses_have_no_clones(epsilon: float, n: int) -> None:
-    each = local_epsilon(epsilon, 1e-6, 10**6, n)
-    assert 0.999 * epsilon / n <= each <= 1.001 * epsilon
-    assert ShuffledLoss(each, 10**6, n).epsilon(1e-6) <= epsilon
-    assert ShuffledLoss(1.1 * epsilon, 10**6, n).delta(epsilon) > 0.9
+def test_huge_losses_have_no_clones(epsilon: float) -> None:
+    each = local_epsilon(epsilon, 1e-6, 10**6)
+    assert 0.999 * epsilon <= each <= 1.001 * epsilon
+    assert ShuffledLoss(each, 10**6).epsilon(1e-6) <= epsilon
+    assert ShuffledLoss(1.1 * epsilon, 10**6).delta(epsilon) > 0.9
 
 
 def several(epsilon_0: float, users: int, n: int, epsilon: float) -> float:
@@ -137,12 +136,3 @@ def test_more_shuffles_tell_more_than_each_and_no_more_than_reports(
     few, many = (ShuffledLoss(epsilon_0, users, times).delta(epsilon) for times in (n - 1, n))
     assert few <= many * (1.0 + 1e-4) + 1e-15
     assert many <= repeat(PureDP(epsilon_0), n).delta(epsilon)
-
-
-@pytest.mark.parametrize("n", [2, 10])
-@pytest.mark.parametrize("users", [1, 100, 10_000])
-def test_the_epsilon_of_a_report_lets_all_its_shuffles_meet_the_guarantee(users: int, n: int) -> None:
-    each = local_epsilon(1.0, 1e-6, users, n)
-    assert 1.0 / n <= each <= local_epsilon(1.0, 1e-6, users)
-    assert ShuffledLoss(each, users, n).delta(1.0) <= 1e-6 < ShuffledLoss(1.02 * each, users, n).delta(1.0)
-    assert ShuffledLoss(each, users, n).epsilon(1e-6) <= 1.0

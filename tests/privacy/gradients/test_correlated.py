@@ -207,7 +207,6 @@ def test_other_queries_with_a_counter_are_refused() -> None:
         {"law": grid, "counter": BinaryTree(2**40, grid.additive)},
         {"counter": BufferedToeplitz(4)},
         {"window": 0},
-        {"shuffled": True},
     ):
         with pytest.raises(LedgerError):
             CorrelatedGradientQuery(**{**good, **wrong})

@@ -257,7 +257,6 @@ def test_other_queries_of_sampled_rounds_are_refused() -> None:
         {"window": 10},
         {"rounds": 0},
         {"rounds": 2**52},
-        {"shuffled": True},
     ):
         with pytest.raises(LedgerError):
             SampledGradientQuery(**{**good, **wrong}).events("seeded")

@@ -15,7 +15,6 @@ from dprl.privacy import (
     LocalGradientPrivacy,
     NoGradientPrivacy,
     NoiseConfig,
-    ShuffleGradientPrivacy,
     Streams,
 )
 from dprl.privacy.accounting.closed_forms import gaussian_mu
@@ -36,7 +35,7 @@ def mechanism_of(settings: LocalGradientPrivacy, arithmetic: Any = "fast") -> An
 
 def test_trust_models_by_name() -> None:
     models = {"none": NoGradientPrivacy, "jdp": CentralGradientPrivacy, "ldp": LocalGradientPrivacy}
-    assert TRUST_MODELS["gradients"] == models | {"shuffle": ShuffleGradientPrivacy}
+    assert TRUST_MODELS["gradients"] == models
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from dprl.privacy import (
     LocalStatisticsPrivacy,
     NoiseConfig,
     NoStatisticsPrivacy,
-    ShuffleStatisticsPrivacy,
     StatisticsLayout,
     StatisticsPrivatizer,
     Streams,
@@ -129,7 +128,7 @@ def test_a_loss_is_called_exact_only_where_features_attain_it(
     assert [release.attainable for release in found] == [attainable, False][: len(found)]
 
 
-@pytest.mark.parametrize("model", ["jdp", "shuffle", "ldp"])
+@pytest.mark.parametrize("model", ["jdp", "ldp"])
 @pytest.mark.parametrize("rewards", ["public", "noisy", "open"])
 @pytest.mark.parametrize("clipped", [True, False])
 def test_without_clips_or_with_open_rewards_no_channel_is_covered(
@@ -154,7 +153,6 @@ def test_nothing_is_claimed_without_noise() -> None:
     assert TRUST_MODELS["statistics"] == {
         "none": NoStatisticsPrivacy,
         "jdp": CentralStatisticsPrivacy,
-        "shuffle": ShuffleStatisticsPrivacy,
         "ldp": LocalStatisticsPrivacy,
     }
 
