@@ -51,15 +51,12 @@ def server_privatizer(
     apply: Callable[[Any], object] | None = None,
     arrays: Mapping[str, np.ndarray] | None = None,
 ) -> ServerPrivatizer[Any]:
-    """Return the server's half, with charges, messages and state in `folder`; see `ServerPrivatizer`."""
+    """Return the server's half, with its files in `folder`; see `ServerPrivatizer`."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     return ServerPrivatizer(experiment.privatizer(), Path(folder), apply, arrays)
 
 
 def planner(experiment: Experiment, server: ServerPrivatizer[Any]) -> Algorithm:
-    """Return the experiment's learner on the server's releases: `plan(server.release())` gives a policy from counts.
-
-    Its error bounds include the noise of counters before the last restart.
-    """
+    """Return the experiment's learner on the server's releases: `plan(server.release())` gives a policy from counts."""
     env, streams = experiment.environment(), server.client_spec.streams
     return experiment.algorithm.build(env, server, experiment.episodes, streams)

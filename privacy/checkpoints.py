@@ -11,16 +11,16 @@ import numpy.typing as npt
 from dprl.privacy.base import LedgerError
 
 _FIXED, _DIGEST = "fixed", "digest"
-_GROWING = ("received", "frozen")
-"""Arrays with any number of rows."""
+_GROWING = "received"
+"""The array with any number of rows."""
 
 
 def check_arrays(state: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray]) -> None:
     """Raise ValueError unless `state` has an array for each of `own`, of the same shape and type."""
     for name, array in own.items():
-        found, shape = state.get(name), array.shape[1:] if name in _GROWING else array.shape
+        found, shape = state.get(name), array.shape[1:] if name == _GROWING else array.shape
         same = isinstance(found, np.ndarray) and found.ndim == array.ndim and found.dtype == array.dtype
-        if not same or (found.shape[1:] if name in _GROWING else found.shape) != shape:  # type: ignore[union-attr]
+        if not same or (found.shape[1:] if name == _GROWING else found.shape) != shape:  # type: ignore[union-attr]
             raise ValueError(f"the state's {name!r} is missing or of another shape; resume with the same settings")
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Precision, TrustModel
+from dprl.privacy.base import Float64Array, LedgerError, Precision, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.channel import Channel
 from dprl.privacy.derivation import Step
@@ -163,12 +163,8 @@ class Query(ABC):
         """Return the arrays of the last release of sums, from which a restarted server continues."""
         return {}
 
-    def restart(self, channel: Any, earlier: Int64Array) -> Self:  # noqa: ANN401, ARG002
-        """Continue from the arrays of `last_release`; return the query of the next releases.
-
-        earlier: numbers of submissions in the last releases of earlier processes, int64[r].
-        """
-        return self
+    def restart(self, channel: Any) -> None:  # noqa: ANN401, B027
+        """Continue from the arrays of `last_release`."""
 
     def read(self, channel: Any, messages: Float64Array, last: int) -> Any:  # noqa: ANN401, ARG002
         """Server side: return the content of messages float64[k, m] from clients in other processes.

@@ -1,4 +1,4 @@
-"""The server's half of a privatizer, in a separate process: it continues after a kill at any moment."""
+"""The server's half of a privatizer, in a separate process: under `ldp` it continues after a kill at any moment."""
 
 from __future__ import annotations
 
@@ -74,26 +74,24 @@ class ServerPrivatizer(Privatizer[Q]):
     """The half of a privatizer that receives, releases on schedule and certifies. For one thread.
 
     Messages come from `UserClient`s in any order and any number of times; each submission is counted once. They get
-    positions 1, 2, ... as they arrive; ledger and counter count positions. A message is written to the disk, then
-    charged, then counted, then released; a release is on the disk before it can be read. So a kill loses only messages
-    that were not acknowledged, and their clients send them again.
+    positions 1, 2, ... as they arrive; ledger and counter count positions. Under `ldp` a message is written to the
+    disk, then charged, then counted, so a kill loses only messages that were not acknowledged, and their clients send
+    them again.
 
     *Formal guarantee.* That of the query. `ldp`: messages have their noise, and all else is post-processing. `jdp`: the
-    keys of the noise are lost with the process, and a restarted server opens a new counter with fresh keys. It
-    continues from the last release, a public number, and counts the messages after it. Thus every message is in the
-    releases of one counter only: no epsilon is added, and no user is asked again (`attempts` does not change). The
-    noise of earlier counters stays in the sums; error bounds and certificate include it (`NoiseSpec.frozen`). Under
-    `jdp` the folder holds raw records until their release; only the server may read it.
+    keys of the noise are lost with the process, so its run ends with it: the folder holds charges and no record, and a
+    new server on it is refused. Users stay charged.
 
     Args:
         planned: the run's privatizer, built from the config; only described here, never run.
-        folder: an existing folder for charges, messages and state, which outlives the process.
+        folder: an existing folder for charges, and under `ldp` messages and state, which outlives the process.
         apply: called with the content of each message in order (gradients). It may change `arrays` only: content that
             is not yet on the disk must not leave the process, nor may `arrays` after `receive_once` raised an error.
-        arrays: the learner's arrays, saved before the first message and with each state; restored here in place.
+        arrays: under `ldp` the learner's arrays, saved before the first message and with each state; restored here in
+            place.
 
     Raises LedgerError for queries that cannot be split in two halves, for a folder that another process uses or that
-    lacks a part, and for seeded noise that would be drawn again; ValueError for a damaged state or another run's.
+    lacks a part, and under `jdp` for one with charges; ValueError for a damaged state or another run's.
     """
 
     def __init__(
@@ -109,13 +107,21 @@ class ServerPrivatizer(Privatizer[Q]):
         super().__init__(planned.query, planned.request, planned.n_users, streams, planned.submissions, journal)
         self.run, self._apply, self._arrays = run_name(planned), apply, arrays or {}
         self._saved, self._counted, self._position = folder / "state.npz", RangeSet(), 0
-        self._frozen, self._halfway = np.zeros(0, dtype=np.int64), False
+        self._halfway = False
         self._ledger.begin()  # takes the lock of the folder
         remove_leftovers(folder)
         self._file = journal
-        self._log = _MessageLog(folder / "messages")
+        self._log = None if self.server_noise else _MessageLog(folder / "messages")
         try:
-            self._resume()
+            if self._log is not None:
+                self._resume(self._log)
+            elif self.charged:
+                raise LedgerError(
+                    f"{folder} must have no charges where a server adds the noise, got {self.charged}: the keys of the "
+                    "noise ended with its process; begin in another folder with new users, or use model: ldp"
+                )
+            else:
+                self._take(LOOP)
         except (LedgerError, ValueError):
             self.close()
             raise
@@ -123,10 +129,10 @@ class ServerPrivatizer(Privatizer[Q]):
     def receive_once(self, message: UserMessage) -> bool:
         """Count a message unless its submission was counted before; return whether it was new.
 
-        Acknowledge it in both cases: it is on the disk.
+        Acknowledge it in both cases.
 
         Raises LedgerError for another run's message, ValueError for values that no client sends; nothing is counted.
-        After any other error, such as a full disk, nothing more is accepted or released; a new process can resume.
+        After any other error, such as a full disk, nothing more is accepted or released.
         """
         self.require_whole()
         if message.issuer != self.run:
@@ -136,7 +142,8 @@ class ServerPrivatizer(Privatizer[Q]):
         if self._counted.covers(message.user, message.user):
             return False
         self.query.check_message(self.channel, message.values)
-        self._log.append(self._position + 1, message)
+        if self._log is not None:
+            self._log.append(self._position + 1, message)
         self._count(message)
         return True
 
@@ -145,7 +152,7 @@ class ServerPrivatizer(Privatizer[Q]):
         raise LedgerError("a server has no users' records; send with a UserClient where the user is")
 
     def release(self) -> Any:  # noqa: ANN401 - each query has its own
-        """Return the release of all messages received so far. Raises LedgerError if it may not be on the disk."""
+        """Return the release of all messages received so far. Raises LedgerError after an interrupted count."""
         self.require_whole()
         return super().release()
 
@@ -160,7 +167,8 @@ class ServerPrivatizer(Privatizer[Q]):
     def close(self) -> None:
         """Release the folder for another process."""
         self._file.close()
-        self._log.close()
+        if self._log is not None:
+            self._log.close()
 
     def _count(self, message: UserMessage) -> None:
         self._halfway = True
@@ -173,17 +181,17 @@ class ServerPrivatizer(Privatizer[Q]):
         found = self.query.receive_values(self.channel, message.values)
         if self._apply is not None and found is not None:
             self._apply(found)
-        if cursor[RELEASED] == self._position and (self.server_noise or self._log.size >= _MOST_LOGGED):
-            self._save()
+        if self._log is not None and cursor[RELEASED] == self._position and self._log.size >= _MOST_LOGGED:
+            self._save(self._log)
         self._halfway = False
 
-    def _save(self) -> None:
+    def _save(self, log: _MessageLog) -> None:
         """Write the state after a release, which replaces the messages before it."""
         write_arrays(self._saved, sealed(self.run, self._state()), private=True)
-        self._log.clear()
+        log.clear()
 
     def _state(self) -> dict[str, np.ndarray]:
-        found = {"position": np.array([self._position]), "received": self._counted.to_array(), "frozen": self._frozen}
+        found = {"position": np.array([self._position]), "received": self._counted.to_array()}
         return found | self._kept()
 
     def _kept(self) -> dict[str, np.ndarray]:
@@ -191,19 +199,18 @@ class ServerPrivatizer(Privatizer[Q]):
         own = {f"own/{name}": array for name, array in self._arrays.items()}
         return own | self.query.last_release(self.channel)
 
-    def _resume(self) -> None:
+    def _resume(self, log: _MessageLog) -> None:
         """Continue from state and messages. Raises LedgerError if they do not match each other and the charges."""
-        logged = self._log.read()
+        logged = log.read()
         if not (self.charged or logged or self._saved.exists()):
             # Otherwise the next server could start from arrays that this one changed before it failed.
-            self._save()
+            self._save(log)
         if self._saved.exists():
             state = _read_arrays(self._saved)
             check_sealed(state, sealed(self.run, self._state()), self.run)
             self._position, self._counted = int(state["position"][0]), RangeSet.from_array(state["received"])
             for name, array in self._kept().items():
                 array[:] = state[name]
-            self._frozen = np.append(state["frozen"], self._position) if self._position else state["frozen"]
         messages = [(position, message) for position, message in logged if position > self._position]
         last = self._position + len(messages)
         in_order = [position for position, _ in messages] == list(range(self._position + 1, last + 1))
@@ -217,10 +224,10 @@ class ServerPrivatizer(Privatizer[Q]):
             self._count(message)
 
     def _skip(self, channel: Any) -> None:  # noqa: ANN401
-        """Continue from the last release; the messages up to it are in no counter of this process."""
+        """Continue from the last release."""
         channel.cursor[[SENT, RECEIVED, RELEASED]] = self._skipped = self._position
         channel.cursor[CHARGED] = self.charged
-        self.query = self.query.restart(channel, self._frozen)
+        self.query.restart(channel)
 
 
 _DAMAGE = (

@@ -1,7 +1,7 @@
-"""The server's process: `python server.py CONFIG FOLDER PORT`. It may be killed at any moment and started again.
+"""The server's process: `python server.py CONFIG FOLDER PORT`. Under `ldp` it may be killed and started again.
 
 GET /task: the run's name, and the policy or the parameters that the next user plays. POST /messages: one message; 200
-says that it is on the disk. GET /certificate: the guarantee of all charges so far.
+says that it is counted. GET /certificate: the guarantee of all charges so far.
 """
 
 from __future__ import annotations

@@ -132,10 +132,6 @@ class Counter(ABC):
         An array over users: for small T and for tests. Certificates use `errors`.
         """
 
-    def nodes_at(self, item: int) -> float:
-        """Return the variance of the noise of prefix `item`, in units of a node's: in trees the number of its nodes."""
-        return float(self.profile()[item - 1] ** 2)
-
     @abstractmethod
     def errors(self) -> tuple[float, float]:
         """Return root mean square and maximum of the profile, in memory that does not grow with T.

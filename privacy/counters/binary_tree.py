@@ -89,10 +89,6 @@ class BinaryTree(Tree):
             ones += prefix >> level & 1
         return np.sqrt(ones)
 
-    def nodes_at(self, item: int) -> float:
-        """Return the number of ones of `item` in binary."""
-        return item.bit_count()
-
     def depths(self, users: int) -> Tally:
         """Return the number of prefixes among 1..users by their number of nodes."""
         made = Counter[int]()

@@ -122,27 +122,21 @@ class GridToeplitz(Counter):
         """Return root mean square and maximum of the profile."""
         return errors_of([_row_errors(self.n_items, self.grid).prefixes])
 
-    def error_bound(
-        self, n_cells: int, beta: float, summands: int = 1, users: int | None = None, frozen: tuple[int, ...] = ()
-    ) -> float:
+    def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
         """Return E: with probability 1 - beta no error of n_cells sums of `summands` cells is larger, at 1..users.
-
-        frozen: prefixes of earlier counters of this kind; their noise is in every release, see `NoiseSpec`.
 
         A discrete Gaussian probability is at most 1 / (1 - 1 / (24 sigma^2)) times that of the integer next to a
         Gaussian number, because cosh >= 1. So E is a Gaussian bound at a slightly smaller beta, plus half a unit of
         every number for that rounding, and half a unit of X for the floor.
         """
         scale, errors = node_of(self).scale, _row_errors(self.n_items, self.grid)
-        counters = 1 + len(frozen)
-        likelier = -counters * self.n_items * summands * math.log1p(-1.0 / (24.0 * scale * scale))
+        likelier = -self.n_items * summands * math.log1p(-1.0 / (24.0 * scale * scale))
         sigma, last = scale * math.sqrt(summands), users or self.n_items
-        kept = sum(map(self.nodes_at, frozen))
-        pieces = [(sigma * np.sqrt(np.square(errors.prefixes[:last]) + kept), sigma * errors.steps[:last])]
+        pieces = [(sigma * errors.prefixes[:last], sigma * errors.steps[:last])]
         failure = failure_of_a_cell(n_cells, beta) * math.exp(-likelier)
         coefficients, weights = _factors(self.n_items, self.grid)
         rounded = 0.5 + 0.5 * self.grid * float(np.rint(coefficients[0] * weights).max())
-        return gaussian_bound(lambda: iter(pieces), failure) + counters * summands * rounded * errors.largest_sum
+        return gaussian_bound(lambda: iter(pieces), failure) + summands * rounded * errors.largest_sum
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of one row per item."""

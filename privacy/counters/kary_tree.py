@@ -138,10 +138,6 @@ class KaryTree(Tree):
             blocks += np.abs(shifted - rest * k - k // 2)
         return np.sqrt(blocks)
 
-    def nodes_at(self, item: int) -> float:
-        """Return the sum of the absolute digits of `item`."""
-        return sum(map(abs, _digits(item, self.k)))
-
     def depths(self, users: int) -> Tally:
         """Return the number of prefixes among 1..users by their number of blocks, from the highest digit down.
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from dprl.privacy.counters import BinaryTree, GridToeplitz, KaryTree
-from dprl.privacy.counters.base import Counter, Tally, node_of
+from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.error_bounds import (
     running_sum_bound,
     unary_cell_bound,
@@ -29,24 +29,17 @@ class NoiseSpec(NamedTuple):
     """The noise on counts.
 
     law: randomizes the client's message; None sends counts without noise. counter: the server's. printed: a paper's
-    error bound to use instead of the exact one, or None. frozen: after restarts of the server, the last released items
-    of earlier counters of the same kind; later releases contain those releases with their noise.
+    error bound to use instead of the exact one, or None.
     """
 
     law: Mechanism | UnaryEncoder | None
     counter: Counter
     printed: PrintedError | None = None
-    frozen: tuple[int, ...] = ()
 
     @property
     def on_either_side(self) -> Mechanism | UnaryEncoder | None:
         """The law of the noise, on whichever side it is; None without noise."""
         return self.law or self.counter.node
-
-    @property
-    def frozen_nodes(self) -> float:
-        """Variance of the noise of all earlier counters in a release, in units of a node's."""
-        return sum(self.counter.nodes_at(item) for item in self.frozen)
 
 
 @dataclass(frozen=True)
@@ -78,8 +71,6 @@ def error_bounds(encoding: CountEncoding, noise: NoiseSpec, beta: float) -> dict
 def _family_bound(encoding: CountEncoding, noise: NoiseSpec, family: CountFamily, share: float) -> float:
     n_cells = encoding.needed.layers * family.width
     if noise.printed is not None:
-        if noise.frozen:
-            raise ValueError("precision must be exact after a restart, got printed; papers print one counter's bound")
         law = noise.on_either_side
         beta = share * len(encoding.needed.families)
         return 0.0 if law is None else noise.printed(law.scale, noise.counter.n_items, n_cells, beta)
@@ -90,8 +81,6 @@ def _family_bound(encoding: CountEncoding, noise: NoiseSpec, family: CountFamily
 def _sums_bound(noise: NoiseSpec, summands: int, number: int, users: int, beta: float, is_pooled: bool) -> float:
     """Return E for `number` sums of `summands` released cells each, after each of the first `users` users."""
     report, counter = noise.law, noise.counter
-    if noise.frozen:
-        return _restarted_bound(noise, summands, number, users, beta)
     if report is None:
         return counter.error_bound(number, beta, summands, users)
     if isinstance(report, UnaryEncoder):
@@ -103,25 +92,6 @@ def _sums_bound(noise: NoiseSpec, summands: int, number: int, users: int, beta: 
         return unary_cell_bound(users, cell, number, beta)
     # The sums of `summands` cells after each user are among the partial sums of `users * summands` draws.
     return running_sum_bound(users * summands, report, number, beta)
-
-
-def _restarted_bound(noise: NoiseSpec, summands: int, number: int, users: int, beta: float) -> float:
-    """Return E for a counter that releases on top of the last releases of earlier ones, also with weights.
-
-    Counters have independent keys. With integer noise, prefix t of a tree is a sum of its nodes and of those of the
-    earlier counters, so `weighted_tree_bound` holds with their draws added. On a grid of whole numbers, variances
-    are added. For others the bounds of all counters are added, each at its share of beta. The times of restarts are
-    assumed to be independent of the noise.
-    """
-    counter = noise.counter
-    if isinstance(counter, BinaryTree | KaryTree) and node_of(counter).arithmetic == INTEGER:
-        nodes, prefixes = counter.depths(users)
-        depths = Tally(nodes + round(noise.frozen_nodes), prefixes)
-        return weighted_tree_bound(depths, node_of(counter), summands, beta / number)
-    if isinstance(counter, GridToeplitz):
-        return counter.error_bound(number, beta, summands, users, noise.frozen)
-    share = beta / (1 + len(noise.frozen))
-    return sum(counter.error_bound(number, share, summands, last) for last in (users, *noise.frozen))
 
 
 def weighted_bound(encoding: CountEncoding, noise: NoiseSpec, sums: WeightedSums, beta: float) -> float:
@@ -143,7 +113,7 @@ def weighted_bound(encoding: CountEncoding, noise: NoiseSpec, sums: WeightedSums
         if encoding.pooled:
             return _pooled_unary_bound(law, cell, users, failure)
         return weighted_unary_bound(users, cell, failure)
-    if noise.frozen or law is None or law.arithmetic != INTEGER or isinstance(noise.counter, GridToeplitz):
+    if law is None or law.arithmetic != INTEGER or isinstance(noise.counter, GridToeplitz):
         return _sums_bound(noise, summands, 1, users, failure, encoding.pooled)
     if noise.law is not None:
         return weighted_sum_bound(users, law, summands, failure)

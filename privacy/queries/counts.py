@@ -253,12 +253,10 @@ class CountQuery(Query):
         """Return the released sums."""
         return {"noisy": channel.server.noisy}
 
-    def restart(self, channel: CountChannel, earlier: Int64Array) -> Self:
-        """Continue from the released sums, whose noise stays in all later releases, see `NoiseSpec.frozen`."""
+    def restart(self, channel: CountChannel) -> None:
+        """Continue from the released sums."""
         channel.server.totals[:] = channel.server.noisy
         self.restored(channel)
-        frozen = tuple(release_number(channel.times, users) for users in earlier.tolist() if self.noisy_sides[1])
-        return replace(self, noise=self.noise._replace(frozen=frozen))
 
     @property
     def draws_blocks(self) -> bool:
@@ -310,11 +308,11 @@ class CountQuery(Query):
         if law is not None or counter.node is None:
             one = 0.0 if law is None else math.sqrt(report_variance(law, self.encoding.released, summands=1))
             return np.zeros(0, dtype=np.int64), np.zeros(0), one
-        node, frozen = math.sqrt(counter.node.variance), math.sqrt(self.noise.frozen_nodes)
+        node = math.sqrt(counter.node.variance)
         if counter.n_items > _MOST_PROFILE_ITEMS:
-            return np.array([counter.n_items]), np.array([node * math.hypot(counter.errors()[1], frozen)]), 0.0
+            return np.array([counter.n_items]), np.array([node * counter.errors()[1]]), 0.0
         times = np.arange(1, counter.n_items + 1) if self.schedule is None else self.schedule.times
-        return times, node * np.hypot(counter.profile(), frozen), 0.0
+        return times, node * counter.profile(), 0.0
 
     def details(self, request: PrivacyRequest, events: tuple[ReleaseEvent, ...], arithmetic: str) -> Mapping[str, Any]:
         """Return the size of the error, its spread over users, and the best noise for the same request."""

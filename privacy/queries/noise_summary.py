@@ -27,7 +27,7 @@ def count_error(encoding: CountEncoding, noise: NoiseSpec) -> tuple[float, float
         rms, largest = math.sqrt((users + 1) / 2.0), math.sqrt(users)
     elif noise.counter.node is not None:
         node = noise.counter.node.variance * summands
-        rms, largest = (math.hypot(error, math.sqrt(noise.frozen_nodes)) for error in noise.counter.errors())
+        rms, largest = noise.counter.errors()
     else:
         return 0.0, 0.0
     deviation = math.sqrt(node)
@@ -52,7 +52,6 @@ def noise_summary(
         return {}
     rms, largest = count_error(encoding, noise)
     error = {"family": encoding.needed.families[0].name, "rms": rms, "max": largest}
-    error |= {"restarts": len(noise.frozen)} if noise.frozen else {}
     budget = CountBudget(guarantee.epsilon, guarantee.delta, encoding, noise.counter.n_items, arithmetic)
     row = encoding.released.row()
     best = best_of_all(budget, local=noise.law is not None)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +13,11 @@ from dprl.privacy import (
     CountFamilies,
     CountPrivatizer,
     LocalPrivacy,
-    NoiseConfig,
     NoPrivacy,
     Streams,
     UserRecord,
     WeightedSums,
 )
-from dprl.privacy.counters import release_prefix
 from tests.privacy.sending import sent
 
 Families = Callable[..., CountFamilies]
@@ -112,58 +108,3 @@ def test_bits_that_are_almost_never_wrong_have_a_bound_too(epsilon: float, tabul
     settings = LocalPrivacy(epsilon, families="one_hot", mechanism="symmetric_unary_encoding")
     bounds = settings.build(tabular_families(4), 300, Streams(0, "rare")).precision(0.1).bounds
     assert all(0.0 < bound < 300.0 for bound in bounds.values())
-
-
-FROZEN = (15, 15, 15, 7, 15, 21)
-RESTARTED: dict[str, dict[str, Any]] = {
-    "Laplace tree": {"counter": "binary_tree"},
-    "Gaussian tree": {"counter": "binary_tree", "delta": 1e-6, "mechanism": "gaussian"},
-    "k-ary tree": {"counter": "kary_tree"},
-    "grid": {"delta": 1e-6, "counter": "buffered_toeplitz", "mechanism": "gaussian"},
-    "continuous": {"delta": 1e-6, "counter": "buffered_toeplitz", "mechanism": "gaussian"},
-}
-
-
-@pytest.mark.parametrize("kind", RESTARTED)
-def test_bounds_hold_for_the_noise_of_earlier_counters_too(kind: str, tabular_families: Families) -> None:
-    # As above: a true bound is refuted with probability at most 1e-4; the bound of the last counter alone is refuted.
-    n_runs, beta = 60, 0.1
-    exact = NoiseConfig(arithmetic="fast" if kind == "continuous" else "exact")
-    query = (
-        CentralPrivacy(1.0, families="separate", **RESTARTED[kind])
-        .build(tabular_families(4), 21, Streams(0, "x", exact))
-        .query
-    )
-    counter, n_cells = query.noise.counter, 4 * 96
-    after = replace(query, noise=query.noise._replace(frozen=FROZEN))
-
-    def noise(seed: int, *items: int) -> np.ndarray:
-        state = counter.open(n_cells, Streams(seed, kind, exact).key("server_noise"))
-        found = np.zeros((len(items), n_cells))
-        for row, item in zip(found, items, strict=True):
-            release_prefix(row, np.zeros(n_cells), state, item)
-        return found
-
-    worst, deviation = [], []
-    for run in range(n_runs):
-        frozen = sum(noise(100 * run + i, item)[0] for i, item in enumerate(FROZEN))
-        found = noise(100 * run + 99, *range(1, 22)) + frozen
-        worst.append(np.abs(found.reshape(21, -1, 3).sum(axis=2)).max())
-        deviation.append(np.mean(found[-1] ** 2))
-    sums = WeightedSums("transitions", 3, n_cells // 3, 21)
-    bound, before = (one.weighted_precision(sums, beta) for one in (after, query))
-    assert np.sum(np.array(worst) > bound) <= stats.binom.isf(1e-4, n_runs, beta)
-    assert np.sum(np.array(worst) > before) > n_runs / 2
-    assert after.precision(beta).bounds["visits"] > query.precision(beta).bounds["visits"]
-    if kind != "continuous":  # variances are added, not deviations
-        assert bound < 1.8 * np.median(worst)
-    times, deviations, _ = after.deviations()
-    assert times[-1] == 21
-    assert np.sqrt(np.mean(deviation)) == pytest.approx(deviations[-1], rel=0.1)
-
-
-def test_no_paper_prints_a_bound_for_earlier_counters(tabular_families: Families) -> None:
-    settings = CentralPrivacy(1.0, calibration="printed", precision="printed")
-    query = settings.build(tabular_families(4), 21, Streams(0, "printed")).query
-    with pytest.raises(ValueError, match="precision must be exact after a restart, got printed"):
-        replace(query, noise=query.noise._replace(frozen=(3,))).precision(0.1)
