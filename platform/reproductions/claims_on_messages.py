@@ -99,12 +99,12 @@ def gradient_claims() -> list[AuditCase]:
     ]
 
 
-def _raw(name: str, printed: str, claim: Claim, channel: str, sent: Callable[[int], ArrayLike], note: str) -> AuditCase:
+def _raw(name: str, printed: str, claim: Claim, content: str, sent: Callable[[int], ArrayLike], note: str) -> AuditCase:
     """Return the claim on a message without noise, which differs between two worlds with certainty."""
 
     def compared(_: Attack) -> Measurement:
         differ = not np.array_equal(sent(0), sent(1))
-        told = f"{printed}: {channel}: {'not ' * differ}the same"
+        told = f"{printed}: {content}: {'not ' * differ}the same"
         bounds = (math.inf, 1.0) if differ else (0.0, 0.0)
         return Measurement("same seeds", told, claim, NOTHING_PROVED, *bounds, confidence=1.0, runs=1)
 
