@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -20,17 +19,15 @@ from dprl.platform.commands.base import (
     stdout_for_results,
     whole_number,
 )
-from dprl.platform.errors import EXIT_DONE, broken_rule, counted
+from dprl.platform.errors import EXIT_DONE, counted
 
 if TYPE_CHECKING:
     from dprl.platform.configs.experiment import Experiment
-    from dprl.platform.results.sweep_identity import Stages
     from dprl.platform.sweeps.executor import ExecutorName
 
 HELP = "run every cell of a config as a Ray Tune trial; repeat the command to resume"
 EXAMPLE = "sweep tune_configs/regret_vs_epsilon.yaml --name first_try"
-_ADAPTIVE = "add seeds, as many as the config has at a time, to cells whose comparisons are not yet significant"
-_NUMBERS = ("--most-seeds", "--max-restarts", "--cpus")
+_NUMBERS = ("--max-restarts", "--cpus")
 _LIMITS = (
     ("--max-restarts", "max_restarts", (-1, 10**6), "write e.g. 20"),
     ("--cpus", "most_cpus", (1, 100_000), "write e.g. 4"),
@@ -70,46 +67,29 @@ def add_dry_run(parser: argparse.ArgumentParser) -> None:
 def add_sweep_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `sweep` that `submit` passes on by `sweep_words`."""
     add_naming(parser)
-    parser.add_argument("--adaptive", action="store_true", help=_ADAPTIVE)
-    parser.add_argument(_NUMBERS[0], metavar="N", help="with --adaptive: at most N seeds per cell (default: 5 * seeds)")
     restarts = "how often a cell restarts elsewhere after its worker or node is lost; -1: no limit (default: 3)"
-    parser.add_argument(_NUMBERS[1], metavar="N", help=restarts)
-    parser.add_argument(_NUMBERS[2], metavar="N", help="use at most N CPUs, at least one per cell (default: all CPUs)")
+    parser.add_argument(_NUMBERS[0], metavar="N", help=restarts)
+    parser.add_argument(_NUMBERS[1], metavar="N", help="use at most N CPUs, at least one per cell (default: all CPUs)")
     parser.add_argument("--memory", metavar="GB", help="memory that Ray reserves per cell, like `memory` in the config")
 
 
 def sweep_words(options: argparse.Namespace) -> list[str]:
     """Return the words that give another `dprl sweep` the flags of this call."""
-    given = {flag: getattr(options, _attribute(flag)) for flag in (*SWITCHES, "--adaptive")}
+    given = {flag: getattr(options, _attribute(flag)) for flag in SWITCHES}
     numbers = {flag: getattr(options, _attribute(flag)) for flag in _NUMBERS}
     words = [flag for flag, chosen in given.items() if chosen]
     return words + [word for flag, number in numbers.items() if number is not None for word in (flag, number)]
 
 
-def asked(options: argparse.Namespace) -> tuple[list[Experiment], Stages | None, dict[str, Any]]:
-    """Return the cells of the config, the stages of --adaptive, and further `SweepOptions`; `run` has only cells.
-
-    Raises UserError.
-    """
+def asked(options: argparse.Namespace) -> tuple[list[Experiment], dict[str, Any]]:
+    """Return the cells of the config and further `SweepOptions`; `run` has only cells. Raises UserError."""
     from dprl.platform.commands.cells import expanded_cells
 
     cells, numbers = expanded_cells(options), dict[str, Any]()
-    stages = _stages(cells, options) if "adaptive" in options else None
     for flag, key, bounds, remedy in _LIMITS:
         if (text := getattr(options, _attribute(flag), None)) is not None:
             numbers[key] = whole_number(flag, text, bounds, remedy)
-    return cells, stages, numbers
-
-
-def _stages(cells: Sequence[Experiment], options: argparse.Namespace) -> Stages | None:
-    """Return the stages of --adaptive, None without it. Raises UserError."""
-    if options.adaptive:
-        from dprl.platform.sweeps.adaptive import stages_asked_for
-
-        return stages_asked_for(cells, options.most_seeds)
-    if options.most_seeds is not None:
-        raise broken_rule("--most-seeds", "is only for --adaptive", options.most_seeds, "add --adaptive")
-    return None
+    return cells, numbers
 
 
 def _attribute(flag: str) -> str:
@@ -126,7 +106,7 @@ def show_cells(options: argparse.Namespace) -> int:
     from dprl.platform.commands.cells import labels_of, planned_certificates
     from dprl.platform.reports.verdicts import verdict_line
 
-    cells, stages, _ = asked(options)
+    cells, _ = asked(options)
     certificates = planned_certificates(cells)
     if options.json:
         say(as_json(certificates))
@@ -137,8 +117,7 @@ def show_cells(options: argparse.Namespace) -> int:
     episodes = sum(cell.seeds * cell.episodes for cell in cells)
     units = {cell.algorithm.unit for cell in cells}
     unit = units.pop() if len(units) == 1 else "episode"
-    more = "" if stages is None else f", in each of at most {counted(stages.most, 'stage')}"
-    say(f"{counted(len(cells), 'cell')}, {counted(seeds, 'seed')}, {counted(episodes, unit)}{more}; nothing was run")
+    say(f"{counted(len(cells), 'cell')}, {counted(seeds, 'seed')}, {counted(episodes, unit)}; nothing was run")
     return EXIT_DONE
 
 
@@ -148,11 +127,10 @@ def execute(options: argparse.Namespace, executor: ExecutorName) -> int:
     from dprl.platform.environment_variables import tracking_uri
     from dprl.platform.results.home import home_folder
 
-    cells, stages, numbers = asked(options)
+    cells, numbers = asked(options)
     certificates_of(cells)
     home = home_folder(getattr(options, "storage", None))
     from dprl.platform.reports.tables import write_summary
-    from dprl.platform.sweeps.adaptive import run_adaptive
     from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
 
     how = SweepOptions(
@@ -168,7 +146,7 @@ def execute(options: argparse.Namespace, executor: ExecutorName) -> int:
     )
     try:
         with stdout_for_results(on_ray=executor == "tune"):
-            result = run_sweep(cells, how) if stages is None else run_adaptive(cells, how, stages)
+            result = run_sweep(cells, how)
     except KeyboardInterrupt as error:
         return interrupted(error, options)
     # A closed pipe does not change the exit code.

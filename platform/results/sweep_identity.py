@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from dprl.atomic_files import read_regular, write_json
 from dprl.platform.configs.experiment import Experiment, Scalar
@@ -15,31 +14,19 @@ from dprl.platform.errors import LONGEST_LINE, UserError, counted, first_of, sho
 _MOST_KEYS, _MOST_VALUES, _LONGEST_SHOWN = 4, 5, 30
 
 
-class Stages(NamedTuple):
-    """Stages of an adaptive sweep: seeds per stage, and most stages."""
-
-    seeds: int
-    most: int
-
-
 @dataclass(frozen=True)
 class Grid:
-    """The cells of one call of a sweep: their settings by digest, and the digest of the code that they run.
-
-    stages: of an adaptive sweep, None if the number of seeds is fixed. The report's tests depend on it.
-    """
+    """The cells of one call of a sweep: their settings by digest, and the digest of the code that they run."""
 
     sources: str
     cells: Mapping[str, Mapping[str, Scalar]]
-    stages: Stages | None = None
 
     @classmethod
-    def of(cls, experiments: Sequence[Experiment], stages: Stages | None = None) -> Grid:
+    def of(cls, experiments: Sequence[Experiment]) -> Grid:
         """Return the grid of these cells."""
         return cls(
             " ".join(sorted({each.sources for each in experiments})),
             {each.digest: each.parameters() for each in experiments},
-            stages,
         )
 
     @classmethod
@@ -47,8 +34,7 @@ class Grid:
         """Return the grid that an earlier call wrote, None without one. Raises UserError for a damaged file."""
         try:
             found = json.loads(read_regular(file))
-            stages = Stages(**found["stages"]) if "stages" in found else None
-            return cls(found["sources"], found["cells"], stages)
+            return cls(found["sources"], found["cells"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -57,8 +43,7 @@ class Grid:
 
     def write(self, file: Path) -> None:
         """Write the grid for later calls."""
-        stages = {} if self.stages is None else {"stages": self.stages._asdict()}
-        write_json(file, {"sources": self.sources, "cells": self.cells, **stages})
+        write_json(file, {"sources": self.sources, "cells": self.cells})
 
     def continues(self, before: Grid) -> bool:
         """Whether this is `before`, grown or shrunk."""

@@ -20,9 +20,8 @@ def require_name(layout: SweepLayout, cells: Sequence[Experiment], grid: Grid, f
     with suppress(*((UserError,) if fresh else ())):  # a damaged file is no obstacle to a fresh start
         before = Grid.read(layout.grid_file)
     journals = layout.cell_folder("charges")
-    # The stages of an adaptive sweep come and go.
     new = [cell.digest for cell in cells if cell.asks_users and before and cell.digest not in before.cells]
-    new_release = grid.stages is None and any(not [*journals.glob(f"{digest}-*")] for digest in new)
+    new_release = any(not [*journals.glob(f"{digest}-*")] for digest in new)
     if before is None or not grid.continues(before) or new_release:
         require_no_charges(layout.name, journals, grid)
     if before is not None and not fresh:

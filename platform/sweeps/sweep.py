@@ -24,7 +24,7 @@ from dprl.platform.results.cell_folder import DamagedCellError
 from dprl.platform.results.home import storage_words
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.results.summary import block_column
-from dprl.platform.results.sweep_identity import Grid, Stages
+from dprl.platform.results.sweep_identity import Grid
 from dprl.platform.sweeps.address import joined_cluster
 from dprl.platform.sweeps.cell import CellProgress, second_release
 from dprl.platform.sweeps.charges import lost_charges, require_journals, require_name
@@ -51,8 +51,8 @@ class SweepOptions:
     executor: 'process' runs the cells one after the other in this process, 'tune' as Ray Tune trials.
     address: of a running Ray cluster, or None for this machine.
     tracking_uri: of MLflow, or None for a database in `home`. fresh: delete the results of earlier calls.
-    command: the user's words, for messages. quiet: show only problems meanwhile. stages: of an adaptive sweep, for the
-    report's tests; None if the number of seeds is fixed. max_restarts, most_cpus: as in `TrialOptions`.
+    command: the user's words, for messages. quiet: show only problems meanwhile.
+    max_restarts, most_cpus: as in `TrialOptions`.
 
     Raises UserError.
     """
@@ -65,7 +65,6 @@ class SweepOptions:
     fresh: bool
     command: str
     quiet: bool = False
-    stages: Stages | None = None
     max_restarts: int = DEFAULT_RESTARTS
     most_cpus: int | None = None
 
@@ -105,7 +104,7 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     set_environment()
     layout.require_no_links([cell.digest for cell in cells])
     with sigterm_as_ctrl_c(), joined_cluster(options.address, layout.home, store), _locked(layout):
-        grid = Grid.of(cells, options.stages)
+        grid = Grid.of(cells)
         require_name(layout, cells, grid, options.fresh)
         if options.fresh:
             require_journals(layout.cells(cells))

@@ -84,7 +84,7 @@ def test_list_shows_what_a_config_can_name(capsys: pytest.CaptureFixture[str]) -
         "version  osband | strehl_littman | bourel, default osband",
         "horizon   a whole number, default 20",
         "calibration  certified | printed, default certified",
-        "counter      binary_tree | kary_tree | normalized",
+        "counter      binary_tree | kary_tree",
         "epsilon      a number, required",
     ):
         assert " ".join(line.split()) in " ".join(shown.split())
@@ -381,7 +381,7 @@ def test_a_command_that_is_written_down_holds_no_secret() -> None:
 def test_bash_completes_commands_flags_and_configs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").touch()
     script = output(capsys, "completion", "bash")
-    for words, completed in ((["sw"], "sweep"), (["sweep", "--adap"], "--adaptive"), (["run", "mi"], "mine.yaml")):
+    for words, completed in ((["sw"], "sweep"), (["sweep", "--dry"], "--dry-run"), (["run", "mi"], "mine.yaml")):
         asked = f"COMP_WORDS=(dprl {' '.join(words)}); COMP_CWORD={len(words)}; _shtab_dprl; echo ${{COMPREPLY[@]}}"
         done = subprocess.run(
             ["bash", "-c", f"{script}\n{asked}"], cwd=tmp_path, capture_output=True, text=True, check=True

@@ -14,7 +14,7 @@ from dprl.platform.commands.sweep import sweep_words
 from dprl.platform.environment_variables import tracking_uri
 
 CLUSTER = ["--address", "http://localhost:1"]
-FLAGS = ["--fresh", "--quiet", "--adaptive", "--most-seeds", "6", "--max-restarts", "-1", "--cpus", "2"]
+FLAGS = ["--fresh", "--quiet", "--max-restarts", "-1", "--cpus", "2"]
 
 
 @pytest.fixture(autouse=True)
@@ -38,12 +38,6 @@ def test_submit_takes_and_hands_on_what_says_how_to_sweep() -> None:
 
 
 @pytest.mark.parametrize("words", [["sweep"], ["sweep", "--dry-run"], ["submit", *CLUSTER]])
-def test_a_number_of_seeds_alone_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*words, "smoke", "--most-seeds", "6"]) == 2
-    assert capsys.readouterr().err == "dprl: --most-seeds: is only for --adaptive, got '6'; add --adaptive\n"
-
-
-@pytest.mark.parametrize("words", [["sweep"], ["sweep", "--dry-run"], ["submit", *CLUSTER]])
 @pytest.mark.parametrize("number", ["-2", "many", "1.5"])
 @pytest.mark.parametrize(("flag", "least"), [("--max-restarts", -1), ("--cpus", 1)])
 def test_numbers_are_whole(
@@ -61,12 +55,6 @@ def test_memory_is_that_of_the_config(words: list[str], capsys: pytest.CaptureFi
     assert {(cell.memory, cell.name) for cell in cells} == {(2.5, "mine")}
     assert main([*words, "smoke", "--memory", "much"]) == 2
     assert capsys.readouterr().err.startswith("dprl: memory: must be a number")
-
-
-def test_a_dry_run_says_how_many_stages_there_are_at_most(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sweep", "smoke", "--dry-run", "--adaptive", "--most-seeds", "10"]) == 0
-    assert ", in each of at most 3 stages; nothing was run\n" in capsys.readouterr().out
-    assert main(["sweep", "smoke", "--dry-run", "--adaptive", "--most-seeds", "1"]) == 2
 
 
 def test_mlflows_own_variable_says_where_its_store_is(

@@ -27,11 +27,10 @@ from dprl.platform.reports.cell_texts import (
 from dprl.platform.reports.comparing.declared import Factors, Kind, declared_pairs, factors_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.inference.effects import Effect, effect, scale_of
-from dprl.platform.reports.inference.pairs import Pair, family, family_in_stages
+from dprl.platform.reports.inference.pairs import Pair, family
 from dprl.platform.reports.records import full_label, unit_of
 from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.summary import standing
-from dprl.platform.results.sweep_identity import Stages
 
 _FEWEST_DIGITS = 4
 """Digits of a cell's digest that suffice to name it."""
@@ -48,15 +47,13 @@ class _Comparison(NamedTuple):
 class Group:
     """Cells that differ in algorithm, privacy or noise only, the best first, and those without a rank last.
 
-    title: the environment, and the settings specific to this group. metric: their headline. stages: in which seeds were
-    added, None if their number was fixed or only some cells had stages. asked: pairs that a user wants compared, by
-    their places.
+    title: the environment, and the settings specific to this group. metric: their headline. asked: pairs that a user
+    wants compared, by their places.
     """
 
     title: str
     metric: Metric | None
     cells: tuple[ReportCell, ...]
-    stages: Stages | None = None
     asked: tuple[tuple[int, int], ...] = ()
 
     @property
@@ -109,10 +106,7 @@ class Group:
         kinds |= {(min(pair), max(pair)): "compare" for pair in self.asked if (min(pair), max(pair)) not in kinds}
         pairs, finals = list(kinds), [cell.finals for cell in self.cells]
         log = self.cells[0].positive
-        if self.stages is not None:
-            tests = family_in_stages(finals, pairs, *self.stages, log=log)
-        else:
-            tests = family(finals, pairs, log=log, looks=[cell.looks for cell in self.cells])
+        tests = family(finals, pairs, log=log)
         return {pair: _Comparison(kinds[pair], test) for pair, test in zip(pairs, tests, strict=True)}
 
     def comparison(self, one: int, other: int) -> _Comparison | None:
@@ -123,12 +117,11 @@ class Group:
         """Return the effect of a cell against another one, declared or not; its p-value is for a single test."""
         first, second = self.cells[one], self.cells[other]
         scale = scale_of(first.finals, second.finals) if first.positive else "linear"
-        looks = first.looks * second.looks if self.stages is None else self.stages.most
-        return effect(first.finals, second.finals, scale, looks)
+        return effect(first.finals, second.finals, scale)
 
 
-def groups_of(cells: Sequence[ReportCell], stages: Stages | None = None) -> list[Group]:
-    """Return the groups of `cells`, in their order. stages: in which seeds were added, None if all at once."""
+def groups_of(cells: Sequence[ReportCell]) -> list[Group]:
+    """Return the groups of `cells`, in their order."""
     flats = [cell.row for cell in cells]
     keys = [key for key in dict.fromkeys(key for flat in flats for key in flat) if key.startswith("env.")]
     hidden = ENV_NAMING - (DIGESTS & {*environment_keys(flats)})
@@ -138,8 +131,7 @@ def groups_of(cells: Sequence[ReportCell], stages: Stages | None = None) -> list
         key = (*(plain(cell.row.get(name)) for name in keys), cell.row["episodes"], cell.metric)
         found.setdefault(key, []).append(cell)
     long = len({cell.row["episodes"] for cell in cells}) > 1
-    groups = (_group(members, told, long=long) for members in found.values())
-    return [replace(group, stages=stages) for group in groups]
+    return [_group(members, told, long=long) for members in found.values()]
 
 
 def naming_keys(cells: Sequence[ReportCell]) -> list[str]:

@@ -43,7 +43,7 @@ class ReportCell:
     row: its row of the summary, without missing values; 'sweep' names the sweep. certificate: content of
     `certificate.json`. metric: the headline, None without one. episodes: int64[T], the ends of the blocks. curves:
     float64[n_seeds, T], the headline there, summed from the start if it is a sum; empty without one. folders: of its
-    parts. looks: number of sets of seeds it could have had if seeds were added in stages; 1 if their number was fixed.
+    parts.
     """
 
     row: Row
@@ -52,7 +52,6 @@ class ReportCell:
     episodes: np.ndarray
     curves: np.ndarray
     folders: tuple[CellFolder, ...]
-    looks: int = 1
 
     @property
     def seeds(self) -> int:
@@ -116,10 +115,6 @@ class ReportCell:
             return self.curves[:, -1]
         return np.average(self.curves, axis=1, weights=np.diff(self.episodes, prepend=0))
 
-    def first_seeds(self, most: int) -> ReportCell:
-        """Return the cell with at most its first `most` seeds."""
-        return dataclasses.replace(self, curves=self.curves[:most])
-
     def values_of(self, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
         """Return the ends of blocks, int64[T], and the values of a metric there, float64[n_seeds, T]."""
         records = _numbered_apart([folder.records([metric.name]) for folder in self.folders])
@@ -145,16 +140,13 @@ def read_cells(layouts: Sequence[SweepLayout], damaged: list[str] | None = None)
     cell if `damaged` is None.
     """
     pools: dict[Settings, dict[object, ReportCell]] = {}
-    looks: dict[Settings, dict[str, int]] = {}
     for settings, cell in (part for layout in layouts for part in _parts(layout, damaged)):
         pool = pools.setdefault(settings, {})
-        looks.setdefault(settings, {})[str(cell.row["sweep"])] = cell.looks
         # A cell of the same first seed repeats the seeds of this one, and may have more.
         other = pool.get(cell.row["seed"])
         if other is None or cell.seeds > other.seeds:
             pool[cell.row["seed"]] = cell
-    # Any stage of each sweep may have been its last one.
-    return told_apart([_pooled([*pool.values()], math.prod(looks[key].values())) for key, pool in pools.items()])
+    return told_apart([_pooled([*pool.values()]) for pool in pools.values()])
 
 
 def told_apart(cells: Sequence[ReportCell]) -> list[ReportCell]:
@@ -178,11 +170,9 @@ def _parts(layout: SweepLayout, damaged: list[str] | None) -> Iterator[tuple[Set
     """Yield the finished cells of the sweep's grid that can be read, each with its settings besides the seeds."""
     known = rows_of(layout.summary()) if layout.summary_file.is_file() else []
     rows = {str(row["cell"]): row for row in known}
-    stages = layout.grid().stages
-    looks = 1 if stages is None else stages.most
     for folder in layout.finished_cells():
         try:
-            found = _read(folder, layout.name, rows.get(folder.path.name), looks)
+            found = _read(folder, layout.name, rows.get(folder.path.name))
         except DamagedCellError as error:
             if damaged is None:
                 raise
@@ -191,7 +181,7 @@ def _parts(layout: SweepLayout, damaged: list[str] | None) -> Iterator[tuple[Set
             yield found
 
 
-def _read(folder: CellFolder, sweep: str, row: Row | None, looks: int) -> tuple[Settings, ReportCell]:
+def _read(folder: CellFolder, sweep: str, row: Row | None) -> tuple[Settings, ReportCell]:
     """Return a finished cell, and everything except its seeds: its settings and the code that ran.
 
     row: its row of the summary, if there is one. Raises UserError, DamagedCellError.
@@ -208,7 +198,7 @@ def _read(folder: CellFolder, sweep: str, row: Row | None, looks: int) -> tuple[
         curves = values.T
     known = sorted(key for key in row if "." in key or key in _OTHERS)
     settings = ((_SOURCES, str(results.versions[_SOURCES])), *settings_in(row, known))
-    return settings, ReportCell(row, results.certificate, metric, episodes, curves, (folder,), looks)
+    return settings, ReportCell(row, results.certificate, metric, episodes, curves, (folder,))
 
 
 def _row(folder: CellFolder, results: CellResults) -> Row:
@@ -225,7 +215,7 @@ def _experiment_of(folder: CellFolder) -> Experiment:
         raise UserError(f"SWEEP: must have settings that this version of dprl knows: {error}") from None
 
 
-def _pooled(parts: Sequence[ReportCell], looks: int) -> ReportCell:
+def _pooled(parts: Sequence[ReportCell]) -> ReportCell:
     """Return the cell of `parts` that differ in their seeds only."""
     cells = sorted(parts, key=lambda part: int(part.row["seed"]))
     row = cells[0].row if len(cells) == 1 else _pooled_row(cells)
@@ -238,7 +228,6 @@ def _pooled(parts: Sequence[ReportCell], looks: int) -> ReportCell:
         certificate=certificate,
         curves=np.concatenate([cell.curves for cell in cells]),
         folders=tuple(folder for cell in cells for folder in cell.folders),
-        looks=looks,
     )
 
 

@@ -70,11 +70,8 @@ def estimate(values: np.ndarray, scale: Scale, bounds: tuple[float, float] = UNB
     return Estimate(value, lower, upper, scale)
 
 
-def effect(first: np.ndarray, second: np.ndarray, scale: Scale, looks: int = 1) -> Effect:
+def effect(first: np.ndarray, second: np.ndarray, scale: Scale) -> Effect:
     """Return the effect of `first` float64[n] against `second` float64[m] by Welch's test, on logs for a ratio.
-
-    looks: number of sets of seeds that there could have been, if results decided among them. The p-value is multiplied
-    by `looks`, and the interval has confidence 1 - 0.05 / looks, so that both are valid whatever the choice was.
 
     Welch's test allows for different variances, as they are between levels of noise. It assumes normal values, or
     normal logs for a positive metric, which are closer to normal. A permutation test would not, but its least p-value
@@ -84,13 +81,13 @@ def effect(first: np.ndarray, second: np.ndarray, scale: Scale, looks: int = 1) 
     difference = float(one.mean() - other.mean())
     half, p_value = math.nan, math.nan
     if min(len(one), len(other)) >= FEWEST_SEEDS and math.isfinite(difference):
-        half, p_value = _welch(one, other, difference, scale, looks)
+        half, p_value = _welch(one, other, difference, scale)
     ends = (difference, difference - half, difference + half)
     value, lower, upper = (float(np.exp(x)) for x in ends) if scale == "log" else ends
     return Effect(value, lower, upper, p_value, scale)
 
 
-def _welch(one: np.ndarray, other: np.ndarray, difference: float, scale: Scale, looks: int) -> tuple[float, float]:
+def _welch(one: np.ndarray, other: np.ndarray, difference: float, scale: Scale) -> tuple[float, float]:
     """Return the half width of the interval of `difference` and the p-value of two samples on their scale."""
     # For logs, a relative difference is an absolute one.
     sizes = [1.0 if scale == "log" else abs(float(values.mean())) for values in (one, other)]
@@ -101,8 +98,8 @@ def _welch(one: np.ndarray, other: np.ndarray, difference: float, scale: Scale, 
     shares = [variance / total for variance in variances]
     freedom = 1.0 / sum(share**2 / (len(values) - 1) for share, values in zip(shares, (one, other), strict=True))
     error = math.sqrt(total)
-    half = float(scipy.special.stdtrit(freedom, 1.0 - (1.0 - CONFIDENCE) / (2.0 * looks))) * error
-    return half, min(1.0, looks * 2.0 * float(scipy.special.stdtr(freedom, -abs(difference) / error)))
+    half = float(scipy.special.stdtrit(freedom, 1.0 - (1.0 - CONFIDENCE) / 2.0)) * error
+    return half, min(1.0, 2.0 * float(scipy.special.stdtr(freedom, -abs(difference) / error)))
 
 
 def _variance(values: np.ndarray, rounding: float) -> float:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from dprl.atomic_files import write_bytes, write_json, write_text
 from dprl.platform.configs.varying import varies
-from dprl.platform.errors import UserError, broken_rule, counted, first_of
+from dprl.platform.errors import UserError, counted, first_of
 from dprl.platform.reports.cell_texts import algorithm_name, rows_of, setting_text, shared_settings
 from dprl.platform.reports.comparing.groups import Group, groups_of, with_comparison
 from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
@@ -27,7 +27,6 @@ from dprl.platform.reports.figures.styles import FORMATS
 from dprl.platform.reports.pages.content import Content
 from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.layout import SweepLayout, sweep_layout
-from dprl.platform.results.sweep_identity import Stages
 
 _FORMAT, _PATIENCE = "png", 5.0
 """Format of the figures beside a report, and seconds between two lines on their progress."""
@@ -66,11 +65,7 @@ class SweepReport:
         if not cells:
             raise UserError(f"SWEEP: must have a cell that can be read: {damaged[0]}")
         missing += [f"left out: {line}" for line in damaged]
-        # The seeds of several sweeps were not added in common stages, so each cell has a correction of its own.
-        stages = layouts[0].grid().stages if len(layouts) == 1 else None
-        if stages is not None:
-            _check_stages(layouts[0], cells, stages)
-        groups = groups_of(cells, stages)
+        groups = groups_of(cells)
         return cls(layouts, groups if compared is None else with_comparison(groups, *compared), missing, compared)
 
     @property
@@ -170,32 +165,8 @@ class SweepReport:
         shared = shared_settings([cell.row for cell in self.cells])
         if shared:
             lines.append(f"All cells: {', '.join(shared)}")
-        lines += self._price()
         versions = dict.fromkeys(folder.made_by() for cell in self.cells for folder in cell.folders)
         return [*lines, *(f"Cells were run with {text}" for text in versions)]
-
-    def _price(self) -> list[str]:
-        """Return a line for each sweep that added seeds, on the correction of its p-values."""
-        told = []
-        for layout in self.layouts:
-            stages = layout.grid().stages
-            if stages is None:
-                continue
-            how = f"in at most {stages.most} stages of {stages.seeds}, until declared comparisons are significant"
-            if len(self.layouts) == 1:
-                return [f"Seeds were added {how}; p-values are those of the stages, times {stages.most}"]
-            price = f"a p-value is times {stages.most} for each of its cells"
-            told.append(f"{layout.name}: seeds were added {how}; {price}")
-        return told
-
-
-def _check_stages(layout: SweepLayout, cells: Sequence[ReportCell], stages: Stages) -> None:
-    """Raise UserError if a cell has seeds beyond these stages, because the correction would be wrong."""
-    most = max(cell.seeds for cell in cells)
-    if most > stages.seeds * stages.most:
-        rule = f"must have at most {stages.seeds * stages.most} seeds a cell of {layout.name}, as --adaptive adds"
-        again = "run it again without a grid over seed, or without --adaptive"
-        raise broken_rule("SWEEP", rule, most, again)
 
 
 def remove_report(folder: Path) -> None:

@@ -10,8 +10,6 @@ import pytest
 
 from dprl.platform.errors import UserError
 from dprl.platform.results.cell_folder import CellFolder
-from dprl.platform.results.sweep_identity import Stages
-from dprl.platform.sweeps.adaptive import run_adaptive
 from dprl.platform.sweeps.sweep import run_sweep
 from dprl.privacy.journal import charging_attempts
 from tests.platform.sweeps.test_sweep import cells_of, options
@@ -90,12 +88,3 @@ def test_a_journal_that_cannot_be_read_is_an_error_in_one_line(tmp_path: Path, c
     cell.charges_file(0).mkdir()
     (found,) = run_sweep(release(tmp_path, ONE), options(tmp_path / "home")).failed
     assert "must be one that can be read, got 'it is no regular file'; free it" in found
-
-
-def test_stages_of_an_adaptive_release_come_and_go(tmp_path: Path) -> None:
-    """Their cells differ in the seed, so they are other cells with charges of their own."""
-    cells = cells_of(tmp_path, privacy={"grid_search": [ONE, OTHER]}, episodes=20, seeds=3, noise={"entropy": "os"})
-    home = options(tmp_path / "home")
-    for _ in range(2):
-        assert run_adaptive(cells, home, Stages(3, 2)).failed == []
-        assert run_sweep(cells, home).failed == []

@@ -17,7 +17,6 @@ import yaml
 from dprl.platform.command_line import main
 from dprl.platform.program import sigterm_as_ctrl_c
 from dprl.platform.reports.pages.writing import SweepReport
-from dprl.platform.sweeps import adaptive
 from dprl.platform.sweeps.execution import LockedCell
 from dprl.platform.sweeps.progress import PlainProgress
 from dprl.platform.tracking.tracker import Tracker
@@ -55,15 +54,6 @@ def test_ctrl_c_while_mlflow_is_opened_leaves_no_run_running(
     assert main(["run", str(config)]) == 130
     assert capfd.readouterr().err.count(RESUME) == 1
     assert [run.info.status for run in mlflow_runs(config.parent / "home")] == ["KILLED"]
-
-
-def test_ctrl_c_between_stages_says_how_to_go_on(
-    config: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(adaptive, "run_sweep", lambda *_: pytest.fail("is not reached"))
-    monkeypatch.setattr(adaptive, "_done", interrupt)
-    assert main(["sweep", str(config), "--adaptive", "--set", "seeds=3"]) == 130
-    assert capfd.readouterr().err.count(RESUME.replace("run", "sweep")) == 1
 
 
 def terminate(*_: object, **__: object) -> None:

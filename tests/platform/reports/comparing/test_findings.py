@@ -318,7 +318,7 @@ def test_where_nothing_certifies_the_heading_says_so() -> None:
 
 def test_a_regret_of_0_is_reported_as_no_regret() -> None:
     none = [0.0, 0.0, 0.0]
-    group, _ = found(report_cell(none, note="saturated"), report_cell(none, "none"))
+    group, _ = found(report_cell(none), report_cell(none, "none"))
     assert heading([group]) == "private_ucb_vi at certified \u03b5 \u2264 1 (central privacy): no regret"
     assert lead([group])[0] == (
         "At certified \u03b5 \u2264 1, private_ucb_vi has no regret under central privacy (\u03b4 = 0), "

@@ -73,16 +73,6 @@ def test_a_difference_is_welchs_interval() -> None:
     assert (found.lower, found.upper) == pytest.approx(tuple(expected.confidence_interval(0.95)))
 
 
-def test_looks_widen_the_interval_as_they_raise_the_p_value() -> None:
-    """The p-value times the number of looks is 0.05 where the interval for as many looks ends at a ratio of 1."""
-    one, other = np.array([1.0, 1.1, 1.2]), np.array([1.4, 1.5, 1.7])
-    plain, paid = effect(one, other, "log"), effect(one, other, "log", looks=4)
-    assert paid.p_value == pytest.approx(4 * plain.p_value)
-    assert paid.lower < plain.lower < plain.upper < paid.upper
-    # Divided by the upper end of its interval, the ratio is just not significant.
-    assert effect(one / paid.upper, other, "log", looks=4).p_value == pytest.approx(0.05)
-
-
 def test_cells_that_do_not_vary() -> None:
     same, other, rounded = np.full(3, 0.3), np.full(3, 0.4), np.array([0.1 + 0.2, 0.3, 0.1 + 0.2])
     for scale in ("log", "linear"):

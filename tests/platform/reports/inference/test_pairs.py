@@ -11,20 +11,16 @@ import pytest
 from scipy.stats import binom, ttest_ind
 
 from dprl.platform.reports.inference.effects import effect
-from dprl.platform.reports.inference.pairs import LEVEL, Pair, family, family_in_stages, holm
+from dprl.platform.reports.inference.pairs import LEVEL, Pair, family, holm
 
 
 def pairs_of(cells: Sequence[np.ndarray]) -> list[tuple[int, int]]:
     return list(itertools.combinations(range(len(cells)), 2))
 
 
-def all_pairs(cells: Sequence[np.ndarray], looks: Sequence[int] = (), *, log: bool = False) -> list[Pair]:
+def all_pairs(cells: Sequence[np.ndarray], *, log: bool = False) -> list[Pair]:
     """All pairs of these cells."""
-    return family(cells, pairs_of(cells), log=log, looks=looks)
-
-
-def all_pairs_in_stages(cells: Sequence[np.ndarray], per_stage: int, stages: int, *, log: bool = False) -> list[Pair]:
-    return family_in_stages(cells, pairs_of(cells), per_stage, stages, log=log)
+    return family(cells, pairs_of(cells), log=log)
 
 
 def test_holm_is_that_of_the_definition() -> None:
@@ -85,74 +81,6 @@ def test_one_cell_has_no_pairs() -> None:
     assert all_pairs([np.arange(3.0)]) == []
 
 
-@pytest.mark.parametrize("seeds", [3, 5])
-def test_seeds_may_be_added_until_cells_differ(seeds: int) -> None:
-    """Four equal means, tested at five stages, stopped at the first false difference: false-alarm rate 1e-3."""
-    generator = np.random.default_rng(seeds)
-    families, wrong = 300, 0
-    for _ in range(families):
-        values = [generator.normal(0.0, spread, 5 * seeds) for spread in (1.0, 1.0, 3.0, 9.0)]
-        looks = ([cell[: k * seeds] for cell in values] for k in range(1, 6))
-        wrong += any(pair.significant for look in looks for pair in all_pairs_in_stages(look, seeds, 5))
-    assert wrong <= binom.ppf(1 - 1e-3, families, LEVEL)
-
-
-def test_looking_again_and_again_without_a_price_would_not_do() -> None:
-    """The check above can fail: tests for a fixed number of seeds find false differences more often."""
-    generator = np.random.default_rng(0)
-    families, wrong = 300, 0
-    for _ in range(families):
-        values = [generator.normal(0.0, 1.0, 25) for _ in range(2)]
-        wrong += any(pair.significant for k in range(1, 6) for pair in all_pairs([cell[: 5 * k] for cell in values]))
-    assert wrong > binom.ppf(1 - 1e-3, families, LEVEL)
-
-
-def test_what_is_distinguished_once_stays_so_and_needs_no_more_seeds() -> None:
-    generator = np.random.default_rng(2)
-    values = [generator.normal(mean, 1.0, 12) for mean in (0.0, 0.5, 50.0)]
-    first = all_pairs_in_stages([cell[:3] for cell in values], 3, 4)
-    assert [pair.significant for pair in first] == [False, True, True]
-    later = all_pairs_in_stages([values[0], values[1], values[2][:3]], 3, 4)
-    assert [pair.significant for pair in later][1:] == [True, True]
-    assert all(late.adjusted <= early.adjusted for late, early in zip(later, first, strict=True))
-    assert first[0].p_value == pytest.approx(min(1.0, 4 * all_pairs([values[0][:3], values[1][:3]])[0].p_value))
-
-
-def joint_report(generator: np.random.Generator, looks: list[int]) -> bool:
-    """Whether a joint report on an adaptive sweep of two cells and a fixed sweep of one cell finds a false difference.
-
-    Seeds are added until a difference seems significant in either report.
-    """
-    first, second, fixed = generator.normal(0.0, 1.0, (3, 15))
-    for k in range(1, 6):
-        found = [first[: 3 * k], second[: 3 * k], fixed]
-        if any(pair.significant for pair in all_pairs(found)):
-            break
-    return any(pair.significant for pair in all_pairs(found, looks))
-
-
-def test_a_joint_report_pays_for_the_stages_of_its_sweeps() -> None:
-    """False-alarm rate 1e-3. The check can fail: without the correction there are too many false differences."""
-    generator, families = np.random.default_rng(4), 400
-    most = binom.ppf(1 - 1e-3, families, LEVEL)
-    assert sum(joint_report(generator, [5, 5, 1]) for _ in range(families)) <= most
-    assert sum(joint_report(generator, []) for _ in range(families)) > most
-
-
-def test_a_pair_pays_for_both_of_its_cells() -> None:
-    values = np.random.default_rng(5).normal(size=(3, 6)) + np.array([[0.0], [1.0], [5.0]])
-    plain, paid = all_pairs(list(values)), all_pairs(list(values), [4, 3, 1])
-    for pair, free, price in zip(paid, plain, (12, 4, 3), strict=True):
-        assert pair.p_value == pytest.approx(min(1.0, price * free.p_value))
-    assert [pair.adjusted for pair in paid] == pytest.approx(holm([pair.p_value for pair in paid]))
-
-
-def test_more_seeds_than_the_stages_have_are_refused() -> None:
-    """The correction would be too small for them."""
-    with pytest.raises(ValueError, match="at most 2 stages of 3 seeds, got 3; add to `stages`"):
-        all_pairs_in_stages([np.arange(9.0), np.arange(9.0)], 3, 2)
-
-
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 def test_a_family_of_ratios_has_a_false_difference_in_a_twentieth_at_most(seeds: int) -> None:
     """Log-normal cells of one geometric mean and unequal spreads. False-alarm rate: 1e-3 if the level is kept."""
@@ -178,9 +106,3 @@ def test_a_cell_with_a_seed_at_zero_is_compared_by_differences_and_keeps_the_see
     zero, positive = family(cells, [(0, 1), (1, 2)], log=True)
     assert (zero.effect.scale, positive.effect.scale) == ("linear", "log")
     assert zero.effect.value == pytest.approx(-3.0)
-
-
-def test_an_interval_in_stages_has_their_price() -> None:
-    cells = list(np.random.default_rng(7).lognormal(size=(2, 6)))
-    (found,) = family_in_stages(cells, [(0, 1)], 3, 4, log=True)
-    assert found.effect == pytest.approx(effect(cells[0], cells[1], "log", looks=4))
