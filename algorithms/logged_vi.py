@@ -104,12 +104,12 @@ class LoggedVIConfig(PessimisticVIConfig):
         The yardstick is a log with a reward of 1 in every step and with visits spread evenly over states and actions.
         """
         bound, pairs = getattr(lower_value, "py_func", lower_value), env.n_states * env.n_actions
-        visits_per_user = (env.horizon if self.stationary else 1) / pairs
+        visits_of_one = (env.horizon if self.stationary else 1) / pairs
 
         def proves(users: int) -> bool:
             privatizer = super(LoggedVIConfig, self).privatizer(env, privacy, users + 1, streams)
             counts = np.zeros((env.n_states + 2, 1))
-            counts[0] = counts[-2:] = users * visits_per_user
+            counts[0] = counts[-2:] = users * visits_of_one
             values = np.zeros(env.n_states)
             return bool(bound(counts, 0, values, 1.0, limits_of(env, privatizer, self.beta), False)[0] > 0.0)
 

@@ -64,12 +64,7 @@ def described(value: Any) -> Any:  # noqa: ANN401 - a part of a query
 
 
 def _sensitivity(found: Sensitivity | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    written = asdict(found)
-    if found.groups == 1:
-        del written["groups"]
-    return written
+    return None if found is None else asdict(found)
 
 
 def _parameters(owner: object) -> dict[str, Any]:

@@ -144,9 +144,9 @@ def additive_losses(name: str, scale: float, of: Mapping[str, float]) -> Counter
     if name.endswith("gaussian") or not of.get("l1"):
         return Counter({("gaussian", (of["l2"] / scale) ** 2): 1} if of.get("l2") else {})
     law, last = ("discrete", of["copies"] / scale) if name == "discrete_laplace" else ("laplace", math.inf)
-    full, rest = divmod(of["l1"] / of.get("groups", 1) * (1.0 + 1e-12), of["linf"])
+    full, rest = divmod(of["l1"] * (1.0 + 1e-12), of["linf"])
     found = {(law, of["linf"] / scale, last): int(full), (law, rest / scale, last): int(rest > 1e-9 * of["linf"])}
-    return Counter({loss: n * int(of.get("groups", 1)) for loss, n in found.items() if n})
+    return Counter({loss: n for loss, n in found.items() if n})
 
 
 def release_losses(f: Mapping[str, Any], pair: int, changed: str) -> Counter[Loss] | None:
@@ -160,9 +160,9 @@ def release_losses(f: Mapping[str, Any], pair: int, changed: str) -> Counter[Los
     if "report.encoding.epsilon" in p:
         return Counter({("shuffled", p["report.encoding.epsilon"], p["users"]): 1})
     if name.endswith("_encoding"):
-        a, e, steps = p["encoding.epsilon"], math.exp(p["encoding.epsilon"]), 1 if p["sampled"] else p["n_steps"]
+        a, e = p["encoding.epsilon"], math.exp(p["encoding.epsilon"])
         told = response(a, (e + 1.0) / (e - 1.0 + p.get("encoding.width", e + 3.0)))
-        return Counter({response(a / 2.0): 2 * steps} if "symmetric" in name else {told: steps})
+        return Counter({told: 1})
     if name in ("randomized_response", "projected_random_sign"):
         return Counter({response(p.get("bit.epsilon") or p["epsilon"]): p.get("projections", 1)})
     if name == "privunit":

@@ -17,7 +17,6 @@ from dprl.algorithms.base import (
     Metric,
     Releases,
     check_number,
-    check_whole,
 )
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.tabular.blocks import run_in_blocks
@@ -357,20 +356,9 @@ class StationaryMDPConfig(TabularMDPConfig):
     Args:
         stationary: the environment is known to be the same at every step; counts are summed over steps. Refused on any
             other environment. The guarantee does not depend on it.
-        visits_per_user: with `stationary`, how many visits of each (s, a) of one user are counted; 0 counts all. Users
-            are then simulated one by one.
     """
 
     stationary: bool = False
-    visits_per_user: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("visits_per_user", self.visits_per_user, 0, 10**6)
-        if self.visits_per_user and not self.stationary:
-            raise ValueError(
-                f"visits_per_user must be 0 without stationary: true, got {self.visits_per_user}; a step has one visit"
-            )
 
     def families(self, env: FiniteMDP) -> CountFamilies:
         """Return transitions, visits, and rewards or losses. Raises ValueError if steps differ and are pooled."""
@@ -382,7 +370,7 @@ class StationaryMDPConfig(TabularMDPConfig):
                 f"stationary must be false on {env.name}, got true; its transitions or rewards differ "
                 "between steps, or its log was written without stationary=True"
             )
-        return PooledFamilies(found.n_steps, found.families, ranked=found.ranked, visits_per_user=self.visits_per_user)
+        return PooledFamilies(found.n_steps, found.families, ranked=found.ranked)
 
     def layers(self, env: FiniteMDP) -> int:
         """Return the number of steps with separate counts."""

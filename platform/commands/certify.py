@@ -16,7 +16,7 @@ _PLANNED = {
     "delta": "delta of the guarantee (default: 0)",
     "mechanism": "noise, e.g. gaussian (default: auto)",
     "counter": "continual counter of jdp, e.g. binary_tree (default: auto)",
-    "families": "released counts: separate, marginal or one_hot (default: auto)",
+    "families": "released counts: separate or one_hot (default: auto)",
     "users": "number of users, one episode each",
     "horizon": "steps per episode",
     "states": "number of states of the MDP (default: 2)",

@@ -7,6 +7,12 @@ REMOVED: dict[str, str] = {
     "env.name=pursuit": "take soccer",
     "env.env_id=Blackjack-v1": "take FrozenLake-v1, CliffWalking-v1 or Taxi-v3",
     "env.env_id=dprl/AcrobotMasses-v0": "write Acrobot-v1, without masses",
+    "algorithm.visits_per_user": "leave it out: all visits are counted",
+    "privacy.families=marginal": "write one_hot",
+    "privacy.mechanism=symmetric_unary_encoding": "write sampled_optimized_unary_encoding, or auto",
+    "privacy.mechanism=sampled_symmetric_unary_encoding": "write sampled_optimized_unary_encoding, or auto",
+    "privacy.mechanism=optimized_unary_encoding": "write sampled_optimized_unary_encoding",
+    "privacy.mechanism=direct_encoding": "write sampled_direct_encoding",
     **{
         f"privacy.counter={name}": "write counter: buffered_toeplitz"
         for name in ("honaker", "square_root", "normalized_square_root")

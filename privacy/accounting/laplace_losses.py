@@ -7,9 +7,7 @@ with probability e^-a / 2, and the density e^(-(a - l) / 2) / 4 between them.
 1 - delta(epsilon; v) is the integral over x of min(f(x), e^epsilon f(x - v)), a marginal of a log-concave function of
 (x, v), hence log-concave in v (Prekopa). It does not change if coordinates of v are permuted or change their signs. So
 delta rises with every |v_j|, and is Schur-convex: among all v with |v|_1 <= l1 and |v_j| <= linf it is largest, at
-every epsilon at once, if as many coordinates as fit change by linf and one by the rest. If groups of coordinates have
-separate bounds, this vector of each group majorises the group's changes, so all of them together majorise all changes.
-Counts of a replaced record are such groups: the numbers that rise, and the numbers that fall.
+every epsilon at once, if as many coordinates as fit change by linf and one by the rest.
 
 *Partly revealed noise.* If differences of h noises w_i of a number are public before it is chosen, as in a tree that
 subtracts, the density of the remainder, a shift t of all, is proportional to exp(-sum_i |t - c_i| / b). Any log-concave
@@ -82,16 +80,10 @@ class LaplaceLoss:
         return f"privacy loss distribution of Laplace losses, {losses}"
 
 
-def laplace_parts(l1: float, linf: float, cells: int, scale: float, groups: int = 1) -> tuple[tuple[int, float], ...]:
-    """Return the losses of the worst vector for Laplace noise of this scale and a change with these norms.
-
-    groups: number of groups of numbers, each with an L1 norm of at most l1 / groups.
-    """
-    whole, rest = concentrated(l1 / groups, linf, cells)
-    if groups > 1 and groups * (whole + (rest > 0.0)) > cells:
-        return laplace_parts(l1, linf, cells, scale)
-    largest = min(l1 / groups, linf) / scale
-    parts = ((groups * whole, largest), (groups, rest / scale))
+def laplace_parts(l1: float, linf: float, cells: int, scale: float) -> tuple[tuple[int, float], ...]:
+    """Return the losses of the worst vector for Laplace noise of this scale and a change with these norms."""
+    whole, rest = concentrated(l1, linf, cells)
+    parts = ((whole, min(l1, linf) / scale), (1, rest / scale))
     return parts if rest > 0.0 else parts[:1]
 
 

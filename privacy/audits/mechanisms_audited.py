@@ -24,7 +24,7 @@ from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram import l1_upper
 from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform
-from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
+from dprl.privacy.mechanisms.one_hot_encoding import SAMPLED_PREFIX, UnaryEncoder
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.uniform import Uniform
@@ -79,7 +79,9 @@ def _last_bits(noise: Mechanism, claim: Claim, runs: int) -> AuditCase:
 
 
 def _encoding(name: str) -> AuditCase:
-    made = LocalPrivacy(EPSILON, mechanism=name, families="one_hot").build(_TWO_CELLS, 1, Streams(0, "audit"))
+    made = LocalPrivacy(EPSILON, mechanism=SAMPLED_PREFIX + name, families="one_hot").build(
+        _TWO_CELLS, 1, Streams(0, "audit")
+    )
     law = cast(UnaryEncoder, made.query.noise.law).encoding
     label = f"two cells, bits with probability {law.hot_probability:.4g} and {law.cold_probability:.4g}"
     curve, probe = made.planned_ledger().curve, local_reports(made, label)

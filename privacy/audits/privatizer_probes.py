@@ -26,9 +26,9 @@ from dprl.privacy.channel import CHARGED
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.gram_laws import GramGaussian
-from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding, UnaryEncoder
+from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.queries.count_encoding import add_record
-from dprl.privacy.queries.count_families import CountFamilies, CountFamily, PooledFamilies, UserRecord
+from dprl.privacy.queries.count_families import CountFamilies, CountFamily, UserRecord
 from dprl.privacy.queries.count_kernels import CountChannel, encode, send_and_aggregate
 from dprl.privacy.queries.count_kernels import release as write_release
 from dprl.privacy.queries.linear_statistics import StatisticsQuery
@@ -68,16 +68,11 @@ def _shrunk(family: CountFamily, families: CountFamilies) -> int:
 
 
 def canary(families: CountFamilies, world: int) -> UserRecord:
-    """Return the first user's record in world 0 or 1; the two records share no cell in any family and step.
-
-    With limited visits, each world visits as many cells as are counted, from opposite ends.
-    """
+    """Return the first user's record in world 0 or 1; the two records share no cell in any family and step."""
     width = np.array([family.width for family in families.families], dtype=np.int64)
     shape = (families.n_steps, width.shape[0])
-    most = families.visits_per_user if isinstance(families, PooledFamilies) else 0
-    passed = np.minimum(np.arange(families.n_steps) // most, width.min() - 1) if most else np.zeros(families.n_steps)
-    index = np.broadcast_to(passed[:, None] if world else width - 1 - passed[:, None], shape).astype(np.int64)
-    return UserRecord(index.copy(), np.ones(shape))
+    index = np.zeros(shape, dtype=np.int64)
+    return UserRecord(index if world else index + width - 1, np.ones(shape))
 
 
 def filler_user(families: CountFamilies) -> UserRecord:
@@ -181,17 +176,9 @@ def _message_ratios(
     if not isinstance(report, UnaryEncoder):
         return np.asarray(report.log_ratios(messages, ones, zeros).sum(axis=1))
     signs = (ones - zeros).reshape(report.n_steps, -1)
-    if not report.sampled:
-        return _unary_ratios(report.encoding, messages, np.broadcast_to(signs.reshape(-1), messages.shape))
-    return _unary_ratios(report.encoding, messages[:, 1:], signs[messages[:, 0].astype(np.int64)])
-
-
-def _unary_ratios(encoding: OneHotEncoding, bits: Float64Array, signs: Float64Array) -> Float64Array:
-    """Return ln P(bits | world 1) / P(bits | world 0), float64[runs].
-
-    bits float64[runs, n]; signs float64[runs, n]: 1 for world 1's hot cell, -1 for world 0's, 0 for all others.
-    """
-    one, zero = encoding.losses
+    # Of the step that is sent: 1 for world 1's hot cell, -1 for world 0's, 0 for all others.
+    bits, signs = messages[:, 1:], signs[messages[:, 0].astype(np.int64)]
+    one, zero = report.encoding.losses
     return np.asarray(((bits * one + (1.0 - bits) * zero) * signs).sum(axis=1))
 
 

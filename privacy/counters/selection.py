@@ -113,7 +113,7 @@ def choose(
 
 def counter_class(name: str, mechanism: type[Mechanism]) -> type[AnyCounter]:
     """Return the class of the counter of that name for noise of that class; KeyError for an unknown name."""
-    return (EXACT_COUNTERS if mechanism.arithmetic == INTEGER else COUNTERS).get(name, COUNTERS[name])
+    return (EXACT_COUNTERS if mechanism.arithmetic == INTEGER else COUNTERS)[name]
 
 
 def calibrated_of(

@@ -14,7 +14,7 @@ from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
-from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding
+from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.mechanisms.vectors import VectorMechanism
 
@@ -28,7 +28,7 @@ ADDITIVE: dict[str, type[Mechanism]] = {
 """Additive mechanisms by name; plugins add theirs."""
 
 ENCODINGS: dict[str, type[OneHotEncoding]] = {
-    encoding.name: encoding for encoding in (SymmetricUnaryEncoding, OptimizedUnaryEncoding, DirectEncoding)
+    encoding.name: encoding for encoding in (OptimizedUnaryEncoding, DirectEncoding)
 }
 """Randomized bits instead of one-hot vectors."""
 

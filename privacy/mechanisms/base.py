@@ -41,13 +41,12 @@ class Sensitivity:
 
     >>> two_steps = Sensitivity.of_cells(4)
     >>> two_steps.repeated(4)
-    Sensitivity(l1=16.0, l2=4.0, linf=1.0, cells=16, copies=1, groups=1)
+    Sensitivity(l1=16.0, l2=4.0, linf=1.0, cells=16, copies=1)
 
     Args:
         l1, l2, linf: bounds on the norms of their difference.
         cells: number of numbers that can differ.
         copies: number of copies of each, released with separate noise and counted as one; see `joined`.
-        groups: number of groups of the numbers, each with at most l1 / groups of the change.
     """
 
     l1: float
@@ -55,11 +54,10 @@ class Sensitivity:
     linf: float
     cells: int
     copies: int = 1
-    groups: int = 1
 
     def __post_init__(self) -> None:
         norms = (self.l1, self.l2, self.linf)
-        if min(self.cells, self.copies, self.groups) < 1 or not all(math.isfinite(x) and x > 0 for x in norms):
+        if min(self.cells, self.copies) < 1 or not all(math.isfinite(x) and x > 0 for x in norms):
             raise ValueError(f"a sensitivity is finite and above 0 in every norm, got {self}; bound what is released")
 
     @staticmethod
@@ -69,8 +67,8 @@ class Sensitivity:
 
     def repeated(self, times: int) -> Sensitivity:
         """Return the sensitivity of `times` copies, each with separate noise."""
-        l1, l2, groups = self.l1 * times, self.l2 * math.sqrt(times), self.groups * times if self.groups > 1 else 1
-        return Sensitivity(l1, l2, self.linf, self.cells * times, self.copies, groups)
+        l1, l2 = self.l1 * times, self.l2 * math.sqrt(times)
+        return Sensitivity(l1, l2, self.linf, self.cells * times, self.copies)
 
     def joined(self, times: int) -> Sensitivity:
         """Return the sensitivity of `times` copies, where all copies of a number count as one release.
@@ -78,7 +76,7 @@ class Sensitivity:
         For copies with noises that are not independent given what is known when the number is chosen.
         """
         l2, copies = self.l2 * math.sqrt(times), self.copies * times
-        return Sensitivity(self.l1 * times, l2, self.linf * times, self.cells, copies, self.groups)
+        return Sensitivity(self.l1 * times, l2, self.linf * times, self.cells, copies)
 
     def scaled(self, factor: int) -> Sensitivity:
         """Return a bound for the sum of `factor` differences in any cells, by the triangle inequality."""
@@ -95,13 +93,12 @@ class Sensitivity:
     def of_one_copy(self) -> Sensitivity:
         """The sensitivity of one copy of every number."""
         l2 = self.l2 / math.sqrt(self.copies)
-        return Sensitivity(self.l1 / self.copies, l2, self.linf / self.copies, self.cells, 1, self.groups)
+        return Sensitivity(self.l1 / self.copies, l2, self.linf / self.copies, self.cells, 1)
 
     def within(self, other: Sensitivity) -> bool:
         """Whether it is at most `other` in every field."""
         norms = self.l1 <= other.l1 and self.l2 <= other.l2 and self.linf <= other.linf
-        grouped = self.groups % other.groups == 0
-        return norms and grouped and self.cells <= other.cells and self.copies <= other.copies
+        return norms and self.cells <= other.cells and self.copies <= other.copies
 
     @property
     def integer(self) -> bool:

@@ -57,9 +57,9 @@ class DirectEncoding(OneHotEncoding):
             raise ValueError(f"width must be at least 1 and below 2^32, got {self.width}; give the cells of a row")
 
     @classmethod
-    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity, width: int = 2) -> Self:
-        """Return the encoding at which all changes together are (epsilon, delta)-DP."""
-        return cls(largest_row_loss(partial(cls, width=width), epsilon, delta, encodings(sensitivity)), width)
+    def calibrated(cls, epsilon: float, delta: float, width: int) -> Self:
+        """Return the (epsilon, delta)-DP encoding of one row with the least noise."""
+        return cls(largest_row_loss(partial(cls, width=width), epsilon, delta), width)
 
     @property
     def hot_probability(self) -> float:

@@ -166,7 +166,7 @@ def _curve(scale: float, sensitivity: Sensitivity) -> PrivacyCurve:
     responses = RandomizedResponses(cells, linf / scale, pure)
     if sensitivity.of_one_copy.integer:
         return responses
-    parts = laplace_parts(l1, linf, cells, dominating_scale(scale, sensitivity.copies), sensitivity.groups)
+    parts = laplace_parts(l1, linf, cells, dominating_scale(scale, sensitivity.copies))
     return MinimumCurve((responses, LaplaceLoss(parts, pure)))
 
 

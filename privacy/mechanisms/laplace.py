@@ -83,7 +83,7 @@ class Laplace(Mechanism):
     def curve(self, sensitivity: Sensitivity) -> LaplaceLoss:
         """Return the losses of the worst vector: attained by numbers that change by 1 each, else an upper bound."""
         l1, linf, cells = sensitivity.l1, sensitivity.linf, sensitivity.cells
-        parts = laplace_parts(l1, linf, cells, self.scale, sensitivity.groups)
+        parts = laplace_parts(l1, linf, cells, self.scale)
         return LaplaceLoss(parts, quotient_up(l1, self.scale))
 
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:

@@ -1,8 +1,7 @@
 """Encodings of one-hot vectors, as bits that are drawn by exact coins: their common part, and a user's rows.
 
-Local reports of a user's H steps can share epsilon in two ways: *split* sends every step with epsilon / H; *sampled*
-draws one step, independently of the data, sends it with all of epsilon and multiplies the estimate by H. Splitting
-costs a factor of about H^2 in variance, sampling about H.
+A user draws one of H steps, independently of the data, sends it with all of epsilon, and the estimate is multiplied by
+H. This costs a factor of about H in variance; sending every step with epsilon / H would cost about H^2.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import numpy.typing as npt
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.curves import PrivacyCurve
-from dprl.privacy.accounting.root_finding import inside, largest, quotient_down
+from dprl.privacy.accounting.root_finding import inside, largest
 from dprl.privacy.base import Int64Array
 from dprl.privacy.mechanisms.base import INTEGER, Sensitivity
 from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, require_epsilon
@@ -30,15 +29,15 @@ _HALF_WORD = np.uint64(32)
 SAMPLED_PREFIX = "sampled_"
 
 
-def largest_row_loss(make: Callable[[float], OneHotEncoding], epsilon: float, delta: float, n: int) -> float:
-    """Return the largest epsilon_0 at which n encodings make(epsilon_0) together are (epsilon, delta)-DP."""
-    pure, rows = quotient_down(epsilon, n), Sensitivity.of_cells(2 * n)
+def largest_row_loss(make: Callable[[float], OneHotEncoding], epsilon: float, delta: float) -> float:
+    """Return the largest epsilon_0 at which the encoding make(epsilon_0) of one row is (epsilon, delta)-DP."""
+    pure, row = epsilon, Sensitivity.of_cells(2)
     if delta <= 0.0 or pure >= LARGEST_EPSILON:
         return min(LARGEST_EPSILON, pure)
     epsilon, delta = inside(epsilon, delta)
-    if make(LARGEST_EPSILON).curve(rows).delta(epsilon) <= delta:
+    if make(LARGEST_EPSILON).curve(row).delta(epsilon) <= delta:
         return LARGEST_EPSILON
-    return max(pure, largest(lambda e: make(min(e, LARGEST_EPSILON)).curve(rows).delta(epsilon), delta, pure))
+    return max(pure, largest(lambda e: make(min(e, LARGEST_EPSILON)).curve(row).delta(epsilon), delta, pure))
 
 
 def encodings(sensitivity: Sensitivity) -> int:
@@ -67,8 +66,8 @@ class OneHotEncoding(ABC):
 
     @classmethod
     @abstractmethod
-    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity, width: int = 2) -> Self:
-        """Return the encoding of `width` cells for which all changes within `sensitivity` are (epsilon, delta)-DP."""
+    def calibrated(cls, epsilon: float, delta: float, width: int) -> Self:
+        """Return the (epsilon, delta)-DP encoding of one row of `width` cells with the least noise."""
 
     @property
     @abstractmethod
@@ -129,14 +128,13 @@ class OneHotEncoding(ABC):
 
 @dataclass(frozen=True)
 class UnaryEncoder:
-    """A user's one-hot rows as randomized bits.
+    """One of a user's one-hot rows as randomized bits.
 
-    *Formal guarantee.* Every step's row is encoded with the encoding's epsilon, so H steps together are H * epsilon-LDP
-    for any two trajectories. With `sampled` the user draws one step, independently of the data, and sends that step and
-    its row only: epsilon-LDP, exactly.
+    *Formal guarantee.* The user draws one step, independently of the data, and sends that step and its encoded row
+    only: epsilon-LDP for any two trajectories, exactly, with the encoding's epsilon.
 
     Args:
-        encoding: of one row. n_steps: H. width: cells of a row. sampled: whether one step is sent instead of all.
+        encoding: of one row. n_steps: H. width: cells of a row.
 
     Paper: Wang, Blocki, Li, Jha 2017, sec. 4; [CZ22] Remark 7.
     """
@@ -144,8 +142,8 @@ class UnaryEncoder:
     encoding: OneHotEncoding
     n_steps: int
     width: int
-    sampled: bool
     arithmetic: ClassVar[str] = INTEGER
+    NAMED: ClassVar[dict[str, object]] = {"sampled": True}
 
     def __post_init__(self) -> None:
         if getattr(self.encoding, "width", self.width) != self.width:
@@ -156,7 +154,7 @@ class UnaryEncoder:
     @property
     def name(self) -> str:
         """The name in configs and certificates."""
-        return (SAMPLED_PREFIX if self.sampled else "") + self.encoding.name
+        return SAMPLED_PREFIX + self.encoding.name
 
     @property
     def scale(self) -> float:
@@ -164,23 +162,18 @@ class UnaryEncoder:
         return math.sqrt(self.variance)
 
     @property
-    def rows_sent(self) -> int:
-        """Number of rows that a user sends."""
-        return 1 if self.sampled else self.n_steps
-
-    @property
     def message_cells(self) -> int:
-        """Numbers in a message: all bits or, if one step is sent, that step and its bits."""
-        return 1 + self.width if self.sampled else self.n_steps * self.width
+        """Numbers in a message: the step that is sent, and its bits."""
+        return 1 + self.width
 
     @property
     def factor(self) -> float:
         """Factor of (bit - q) in the unbiased estimate."""
-        return (self.n_steps if self.sampled else 1) / self.encoding.gap
+        return self.n_steps / self.encoding.gap
 
     def variances(self, cells: int = 1) -> tuple[float, float]:
         """Return the variance that one user adds to a sum of cells of a row, with and without the hot one."""
-        steps, variance = self.n_steps if self.sampled else 1, self.encoding.variance
+        steps, variance = self.n_steps, self.encoding.variance
         return variance(hot=True, steps=steps, cells=cells), variance(hot=False, steps=steps, cells=cells)
 
     def mean_variance(self, cells: int) -> float:
@@ -195,11 +188,11 @@ class UnaryEncoder:
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """Change of the encoded rows if the user is replaced: two cells of every row sent."""
-        return Sensitivity.of_cells(2 * self.rows_sent)
+        """Change of the encoded row if the user is replaced: two cells."""
+        return Sensitivity.of_cells(2)
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return the curve of the rows that are sent."""
+        """Return the curve of the row that is sent."""
         return self.encoding.curve(sensitivity)
 
 

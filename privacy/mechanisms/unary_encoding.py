@@ -1,4 +1,4 @@
-"""Unary encodings: a one-hot vector is reported bit by bit, each by a separate exact coin."""
+"""Unary encoding: a one-hot vector is reported bit by bit, each by a separate exact coin."""
 
 from __future__ import annotations
 
@@ -11,58 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from dprl.privacy.accounting.closed_forms import largest_loss
-from dprl.privacy.accounting.curves import OneHotResponses, RandomizedResponses
+from dprl.privacy.accounting.curves import OneHotResponses
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding, encodings, largest_row_loss
-from dprl.privacy.mechanisms.randomized_response import COIN_BITS, LARGEST_EPSILON, truth_bits
+from dprl.privacy.mechanisms.randomized_response import COIN_BITS, truth_bits
 from dprl.privacy.mechanisms.samplers import Noise, sampler
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.exact import LIMBS, fill_bernoulli, to_limbs
-
-
-@dataclass(frozen=True)
-class SymmetricUnaryEncoding(OneHotEncoding):
-    """Randomized response with epsilon/2 for every bit: p = e^(epsilon/2) / (1 + e^(epsilon/2)), q = 1 - p.
-
-    *Formal guarantee.* (epsilon, 0)-DP for any two one-hot vectors: two bits change, each with a loss of epsilon/2,
-    exactly, in computer arithmetic too (p is rounded down to 256 bits, and q is exactly 1 - p).
-
-    Paper: Erlingsson, Pihur, Korolova 2014; Wang, Blocki, Li, Jha 2017, sec. 4.3.
-    """
-
-    name: ClassVar[str] = "symmetric_unary_encoding"
-
-    @classmethod
-    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity, width: int = 2) -> Self:
-        """Return the encoding at which all changes together are (epsilon, delta)-DP."""
-        del width
-        return cls(min(LARGEST_EPSILON, 2.0 * largest_loss(epsilon, delta, 2 * encodings(sensitivity))))
-
-    @property
-    def hot_probability(self) -> float:
-        """Probability p = e^(epsilon/2) / (1 + e^(epsilon/2))."""
-        return float(scipy.special.expit(self.epsilon / 2.0))
-
-    @property
-    def cold_probability(self) -> float:
-        """Probability q = 1 / (1 + e^(epsilon/2))."""
-        return float(scipy.special.expit(-self.epsilon / 2.0))
-
-    @property
-    def gap(self) -> float:
-        """Difference p - q."""
-        return math.tanh(self.epsilon / 4.0)
-
-    def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
-        """Return two losses of epsilon/2 for every encoding: exact."""
-        return RandomizedResponses(2 * encodings(sensitivity), self.epsilon / 2.0)
-
-    def table(self) -> npt.NDArray[np.uint64]:
-        """Return p and 1 - p."""
-        p = truth_bits(Fraction(self.epsilon) / 2)
-        return np.concatenate([to_limbs(p, LIMBS), to_limbs((1 << COIN_BITS) - p, LIMBS)])
 
 
 @dataclass(frozen=True)
@@ -84,10 +40,10 @@ class OptimizedUnaryEncoding(OneHotEncoding):
     hot_probability: ClassVar[float] = 0.5
 
     @classmethod
-    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity, width: int = 2) -> Self:
-        """Return the encoding at which all changes together are (epsilon, delta)-DP."""
+    def calibrated(cls, epsilon: float, delta: float, width: int) -> Self:
+        """Return the (epsilon, delta)-DP encoding of one row with the least noise."""
         del width
-        return cls(largest_row_loss(cls, epsilon, delta, encodings(sensitivity)))
+        return cls(largest_row_loss(cls, epsilon, delta))
 
     @property
     def cold_probability(self) -> float:

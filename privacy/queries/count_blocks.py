@@ -39,8 +39,6 @@ class UserBlock:
 def draws_blocks(encoding: CountEncoding, law: object) -> bool:
     """Whether sums of messages can be drawn at once: all cells follow from the first family, and the sums are known."""
     first, *others = encoding.needed.families
-    if encoding.slots().visits[0] > 0:
-        return False
     marginals = first.indicator and all(family.marginal_of == first.name for family in others)
     return marginals and (law is None or isinstance(law, UnaryEncoder) or bool(getattr(law, "draws_sums", False)))
 
@@ -55,13 +53,12 @@ def sum_of_messages(
     noise, coins = (block_generator(key, block.first) for key in keys)
     horizon, slots = encoding.released.n_steps, encoding.slots()
     sizes = np.full(horizon, block.users, dtype=np.int64)
-    sampled = isinstance(law, UnaryEncoder) and law.sampled
-    if sampled:
-        # Each user sends one step, so steps have different users.
-        sizes = noise.multinomial(block.users, np.full(horizon, 1.0 / horizon))
     if isinstance(law, UnaryEncoder):
-        slots = slots._replace(stride=slots.block)  # every step has bits of its own
-    sums = _encoded(encoding, slots, block.draw(sizes if sampled else None), block.values, coins)
+        # Each user sends one step, so steps have different users; every step has bits of its own.
+        sizes = noise.multinomial(block.users, np.full(horizon, 1.0 / horizon))
+        slots = slots._replace(stride=slots.block)
+    drawn = block.draw(sizes if isinstance(law, UnaryEncoder) else None)
+    sums = _encoded(encoding, slots, drawn, block.values, coins)
     if isinstance(law, UnaryEncoder):
         bits = law.encoding.sum_of_bits(sums.reshape(horizon, -1).astype(np.int64), sizes, noise)
         estimates = (bits - sizes[:, None] * law.encoding.cold_probability) * law.factor
@@ -108,14 +105,14 @@ def _add(
     steps, cells, users = entered
     for i in range(steps.shape[0]):
         start = steps[i] * slots.stride
-        if slots.bit >= 0:
-            above = heads[i, slots.bit]
+        if slots.one_hot != 0:
+            above = heads[i, slots.bit] if slots.bit >= 0 else 0
             sums[start + cells[i]] += users[i] - above
-            sums[start + slots.widths[0] + cells[i]] += above
+            if above > 0:
+                sums[start + slots.widths[0] + cells[i]] += above
             continue
         for family in range(slots.widths.shape[0]):
-            if slots.sent[family] >= 0:
-                amount = users[i] * value[i, family]
-                if slots.coins[family] != 0:
-                    amount = float(heads[i, family])
-                sums[start + slots.sent[family] + cells[i] % slots.widths[family]] += amount
+            amount = users[i] * value[i, family]
+            if slots.coins[family] != 0:
+                amount = float(heads[i, family])
+            sums[start + slots.starts[family] + cells[i] % slots.widths[family]] += amount

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS
+from dprl.privacy.counters import COUNTERS
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of, choose
 from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, laws_for
@@ -65,7 +65,7 @@ def counter_names() -> tuple[list[str], list[str]]:
 def report_names(*, pure: bool = False) -> list[str]:
     """Return the names for `mechanism` in the local model; pure: only those of laws with a pure guarantee."""
     additive = [law.name for law in laws_for(MESSAGE) if law.pure or not pure]
-    return [*additive, *ENCODINGS, *(SAMPLED_PREFIX + name for name in ENCODINGS), AUTO]
+    return [*additive, *(SAMPLED_PREFIX + name for name in ENCODINGS), AUTO]
 
 
 def calibrated_counter(counter: str, mechanism: str, budget: CountBudget) -> tuple[Counter, str]:
@@ -75,9 +75,6 @@ def calibrated_counter(counter: str, mechanism: str, budget: CountBudget) -> tup
     """
     _check_delta(mechanism, budget)
     laws = budget.laws(mechanism)
-    if budget.exact and counter not in (*EXACT_COUNTERS, AUTO):
-        whole = ", ".join(EXACT_COUNTERS)
-        raise ValueError(f"counter must be one of {whole}, got {counter!r}; arithmetic: exact needs whole numbers")
     if AUTO not in (counter, mechanism):
         return calibrated_of(counter, laws[0], budget.wanted(laws))
     counters = list(COUNTERS) if counter == AUTO else [counter]
@@ -103,7 +100,7 @@ def _ranked(budget: CountBudget) -> list[tuple[float, Mechanism | UnaryEncoder]]
     """Return the reports that can meet the budget with their thresholds, best first; raise ValueError if none can."""
     names = [law.name for law in budget.laws(AUTO)]
     if _one_hot(budget.encoding):
-        names += [name for name in report_names() if name.endswith(tuple(ENCODINGS))]
+        names += [SAMPLED_PREFIX + name for name in ENCODINGS]
     found, refusals = [], []
     for name in names:
         try:
@@ -133,8 +130,8 @@ def detection_threshold(report: Mechanism | UnaryEncoder, budget: CountBudget) -
     bits = _bits(report, encoding.released)
     slope, hidden = 1.0 + own - other, budget.n_users * other * bits
     if encoding.needed.by_bound:
-        # A sampled report has one step only, so a user's h visits are dependent: h (h - 1) less variance.
-        sampled = isinstance(report, UnaryEncoder) and report.sampled
+        # A report has one step only, so a user's h visits are dependent: h (h - 1) less variance.
+        sampled = isinstance(report, UnaryEncoder)
         most = max(h * (own - other) - sampled * h * (h - 1) for h in range(1, bits + 1))
         return math.sqrt(budget.n_users * most + hidden)
     return (slope + math.sqrt(slope**2 + 4.0 * hidden)) / 2.0
@@ -199,24 +196,16 @@ def _report(name: str, budget: CountBudget) -> Mechanism | UnaryEncoder:
         return budget.laws(name)[0].calibrated(budget.epsilon, budget.delta, budget.row)
     if not _one_hot(budget.encoding):
         raise ValueError(
-            f"mechanism must be additive noise unless every step sends one cell, got {name}; use families: one_hot "
-            "without visits_per_user"
+            f"mechanism must be additive noise unless every step sends one cell, got {name}; use families: one_hot"
         )
-    encoding, sampled = ENCODINGS[name.removeprefix(SAMPLED_PREFIX)], name.startswith(SAMPLED_PREFIX)
-    released = budget.encoding.released
-    changed = Sensitivity.of_cells(2 if sampled else 2 * released.n_steps)
-    calibrated = encoding.calibrated(budget.epsilon, budget.delta, changed, released.block)
-    return UnaryEncoder(calibrated, released.n_steps, released.block, sampled)
+    encoding, released = ENCODINGS[name.removeprefix(SAMPLED_PREFIX)], budget.encoding.released
+    calibrated = encoding.calibrated(budget.epsilon, budget.delta, released.block)
+    return UnaryEncoder(calibrated, released.n_steps, released.block)
 
 
 def _one_hot(encoding: CountEncoding) -> bool:
     """Whether a user sends exactly one cell of one family at every step, for any data on the device."""
-    return (
-        not encoding.slots().visits[0]
-        and encoding.integral
-        and len(encoding.released.families) == 1
-        and encoding.released.families[0].indicator
-    )
+    return encoding.integral and len(encoding.released.families) == 1 and encoding.released.families[0].indicator
 
 
 def _check_delta(mechanism: str, budget: CountBudget) -> None:

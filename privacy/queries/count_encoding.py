@@ -1,7 +1,7 @@
 """Encoding of counts: the families that a learner needs, those that are released, and the sums between them.
 
-A tabular learner needs N(h,s,a,s'), N(h,s,a) and R(h,s,a). Each released family costs a share of the budget, but a
-marginal can be summed from released cells, and a reward in [0, 1] can be sent as one more bit of the cell.
+A tabular learner needs N(h,s,a,s'), N(h,s,a) and R(h,s,a). Each released family costs a share of the budget, but with
+a reward in [0, 1] as one more bit of the first family's cell, the others are sums of its cells.
 """
 
 from __future__ import annotations
@@ -13,32 +13,31 @@ import numpy as np
 
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.queries.count_families import CountFamilies, CountFamily, PooledFamilies
+from dprl.privacy.queries.count_families import CountFamilies, CountFamily
 
-RELEASED_FAMILIES = ("separate", "marginal", "one_hot")
+RELEASED_FAMILIES = ("separate", "one_hot")
 _SUMMANDS = 1
-NOT_SENT = -1
+_NO_BIT = -1
 
 
 class Slots(NamedTuple):
     """An encoding for kernels.
 
-    widths int64[F]: cells of each needed family; sent int64[F]: where it starts in a step of a message, or -1;
-    coins int64[F]: 1 where a value in [0, 1] becomes a coin of that probability; tossed: 1 if there is such a coin;
-    bit: the family with the coin that chooses the half of a one-hot cell, or -1; block: cells of a step of a message;
-    stride: distance of two steps in the sums, `block` or, where steps are pooled, 0; visits: how many steps of a user
-    with the same cell of the narrowest family are counted, 0 for all, and the width of that family; sums int64[F, 5]:
-    see `collect`.
+    one_hot: 1 if every step sends one cell of one family; widths int64[F]: cells of each needed family;
+    starts int64[F]: where each starts in a step of a message, unless one_hot; coins int64[F]: 1 where a value in [0, 1]
+    becomes a coin of that probability; tossed: 1 if there is such a coin; bit: the family with the coin that chooses
+    the half of a one-hot cell, or -1; block: cells of a step of a message; stride: distance of two steps in the sums,
+    `block` or, where steps are pooled, 0; sums int64[F, 5]: see `collect`.
     """
 
+    one_hot: int
     widths: Int64Array
-    sent: Int64Array
+    starts: Int64Array
     coins: Int64Array
     tossed: int
     bit: int
     block: int
     stride: int
-    visits: tuple[int, int]
     sums: Int64Array
 
 
@@ -48,10 +47,9 @@ class CountEncoding:
 
     Args:
         needed: the learner's families.
-        kind: 'separate': all of them. 'marginal': indicator families that are marginals are summed from the released
-            cells. 'one_hot': one family that has all others as marginals; a family of values in [0, 1] becomes a coin
-            that chooses between two cells (unbiased pre-processing by the user).
-        whole: whether to send coins instead of values in [0, 1] in the other kinds too, so that all numbers are whole.
+        kind: 'separate': all of them. 'one_hot': one family that has all others as marginals; a family of values in
+            [0, 1] becomes a coin that chooses between two cells (unbiased pre-processing by the user).
+        whole: whether to send coins instead of values in [0, 1] if separate, too, so that all numbers are whole.
 
     Raises:
         ValueError: if the families do not allow it.
@@ -64,17 +62,11 @@ class CountEncoding:
     def __post_init__(self) -> None:
         if self.kind not in RELEASED_FAMILIES:
             raise ValueError(f"families must be one of {', '.join(RELEASED_FAMILIES)}, got {self.kind!r}; choose one")
-        if getattr(self.needed, "n_pairs", 0):
-            raise ValueError("n_pairs must be 0 for the needed families: it follows from their widths; leave it out")
-        others = self.needed.families[1:]
-        if self.kind == "marginal" and any(f.marginal_of not in ("", self._finest.name) for f in self.needed.families):
-            raise ValueError(
-                f"families must be separate here, got {self.kind}; some are marginals of another than the first"
-            )
-        if self.kind == "one_hot" and not all(family.marginal_of == self._finest.name for family in others):
+        others = self.needed.families[1:] if self.kind == "one_hot" else ()
+        if not all(family.marginal_of == self._finest.name for family in others):
             raise ValueError(f"families must be separate here, got {self.kind}; not all are marginals of the first")
-        if self.kind == "one_hot" and sum(not family.indicator for family in others) > 1:
-            raise ValueError(f"families must be separate or marginal here, got {self.kind}; two of them hold values")
+        if sum(not family.indicator for family in others) > 1:
+            raise ValueError(f"families must be separate here, got {self.kind}; two of them hold values")
 
     @property
     def _finest(self) -> CountFamily:
@@ -87,19 +79,12 @@ class CountEncoding:
     @property
     def released(self) -> CountFamilies:
         """The families that are sent and get noise."""
-        needed, families = self.needed, tuple(self._released())
-        if isinstance(needed, PooledFamilies) and needed.limited < min(family.width for family in families):
-            return replace(needed, families=families, n_pairs=needed.limited)
-        return replace(needed, families=families)
-
-    def _released(self) -> list[CountFamily]:
         if self.kind == "separate":
-            return list(self.needed.families)
-        if self.kind == "marginal":
-            return [family for family in self.needed.families if not (family.marginal_of and family.indicator)]
+            return self.needed
         halves = 1 if self._valued is None else 2
         name = self._finest.name if halves == 1 else f"{self._finest.name}_with_bit"
-        return [CountFamily(name, halves * self._finest.width, self._finest.public_start_change)]
+        family = CountFamily(name, halves * self._finest.width, self._finest.public_start_change)
+        return replace(self.needed, families=(family,))
 
     def summands(self, family: CountFamily) -> int:
         """Return the number of released cells that add up to one cell of a needed family."""
@@ -108,22 +93,18 @@ class CountEncoding:
     def slots(self) -> Slots:
         """Return the encoding for kernels."""
         needed, released = self.needed.families, self.released
-        starts = dict(zip([family.name for family in released.families], released.offsets(), strict=True))
         one_hot, valued = self.kind == "one_hot", self._valued
-        if one_hot:
-            starts = {self._finest.name: 0}
-        # For any data on a device: an invalid indicator becomes a coin, too.
         coins = [self.whole or (one_hot and not family.indicator) for family in needed]
         sums = [[*self._sum_of(family), target] for family, target in zip(needed, self.needed.offsets(), strict=True)]
         return Slots(
+            one_hot=int(one_hot),
             widths=np.array([family.width for family in needed], dtype=np.int64),
-            sent=np.array([starts.get(family.name, NOT_SENT) for family in needed], dtype=np.int64),
+            starts=self.needed.offsets(),
             coins=np.array(coins, dtype=np.int64),
             tossed=int(any(coins)),
-            bit=needed.index(valued) if one_hot and valued is not None else NOT_SENT,
+            bit=needed.index(valued) if one_hot and valued is not None else _NO_BIT,
             block=released.block,
             stride=0 if released.layers == 1 else released.block,
-            visits=self._visits,
             sums=np.array(sums, dtype=np.int64),
         )
 
@@ -133,33 +114,20 @@ class CountEncoding:
         return self.needed.layers < self.needed.n_steps
 
     @property
-    def _visits(self) -> tuple[int, int]:
-        families = self.needed
-        most = families.visits_per_user if isinstance(families, PooledFamilies) else 0
-        return most, min(family.width for family in families.families)
-
-    @property
     def integral(self) -> bool:
         """Whether all numbers sent are whole, for any data on the device."""
         return self.whole or self.kind == "one_hot"
 
-    @property
-    def summed(self) -> bool:
-        """Whether the needed families are summed from the released ones; otherwise they are the same."""
-        return self.kind != "separate"
-
     def _sum_of(self, family: CountFamily) -> list[int]:
         """Return [first released cell of a step, number of cells, their distance, width of the family]."""
-        released, width = self.released, family.width
-        starts = dict(zip([f.name for f in released.families], (int(x) for x in released.offsets()), strict=True))
-        if family.name in starts:
+        width = family.width
+        if self.kind == "separate":
+            starts = dict(zip([f.name for f in self.needed.families], map(int, self.needed.offsets()), strict=True))
             return [starts[family.name], 1, 0, width]
         copies = self._finest.width // width
-        if self.kind == "marginal":
-            return [starts[family.marginal_of], copies, width, width]
         if not family.indicator:
             return [self._finest.width, copies, width, width]
-        halves = released.block // self._finest.width
+        halves = self.released.block // self._finest.width
         return [0, halves * copies, width, width]
 
 
@@ -192,60 +160,20 @@ def one_hot_index(slots: Slots, index: Int64Array, value: Float64Array, coins: F
 
 
 @no_alloc_kernel
-def _is_counted(slots: Slots, index: Int64Array, step: int) -> bool:
-    """Client side: whether a step is among the counted visits of its cell of the narrowest family."""
-    most, width = slots.visits
-    first, earlier = int(slots.widths[0]), 0
-    cell = bounded_index(index[step, 0], first) % width
-    for i in range(step):
-        earlier += int(bounded_index(index[i, 0], first) % width == cell)
-    return earlier < most
-
-
-@no_alloc_kernel
 def add_record(slots: Slots, sums: Float64Array, index: Int64Array, value: Float64Array, coins: Float64Array) -> None:
     """Client side: add the encoding of a record to `sums` float64[layers * block]."""
     n_families = slots.widths.shape[0]
-    if slots.visits[0] > 0:
-        _add_limited_record(slots, sums, index, value, coins)
-        return
     for step in range(index.shape[0]):
         start = step * slots.stride
-        if slots.bit >= 0:
+        if slots.one_hot != 0:
             sums[start + one_hot_index(slots, index, value, coins, step)] += 1.0
             continue
         for family in range(n_families):
-            if slots.sent[family] >= 0:
-                cell = bounded_index(index[step, family], int(slots.widths[family]))
-                sums[start + int(slots.sent[family]) + cell] += _amount(slots, value, coins, step, family)
-
-
-@no_alloc_kernel
-def _amount(slots: Slots, value: Float64Array, coins: Float64Array, step: int, family: int) -> float:
-    """Client side: return the amount that a step adds to its cell of a family: a value in [0, 1], or its coin."""
-    amount = bounded_value(value[step, family])
-    if slots.coins[family] != 0:
-        amount = 1.0 if coins[step * slots.widths.shape[0] + family] < amount else 0.0
-    return amount
-
-
-@no_alloc_kernel
-def _add_limited_record(
-    slots: Slots, sums: Float64Array, index: Int64Array, value: Float64Array, coins: Float64Array
-) -> None:
-    """Client side: `add_record` with limited visits; the first family determines the cells of all."""
-    first = int(slots.widths[0])
-    for step in range(index.shape[0]):
-        if not _is_counted(slots, index, step):
-            continue
-        cell = bounded_index(index[step, 0], first)
-        if slots.bit >= 0:
-            sums[one_hot_index(slots, index, value, coins, step)] += 1.0
-            continue
-        for family in range(slots.widths.shape[0]):
-            if slots.sent[family] >= 0:
-                at = int(slots.sent[family]) + cell % int(slots.widths[family])
-                sums[at] += _amount(slots, value, coins, step, family)
+            cell = bounded_index(index[step, family], int(slots.widths[family]))
+            amount = bounded_value(value[step, family])
+            if slots.coins[family] != 0:
+                amount = 1.0 if coins[step * n_families + family] < amount else 0.0
+            sums[start + int(slots.starts[family]) + cell] += amount
 
 
 @no_alloc_kernel

@@ -109,15 +109,14 @@ class CountFamilies:
 
     def change(self, norm: str) -> Step:
         """Return the step to the change of one family in a norm: that of `row`."""
-        return self._change("H", {"H": float(self.n_steps)}, norm)
+        return self._change("H", norm)
 
-    def _change(self, sizes: str, numbers: dict[str, float], norm: str) -> Step:
-        """Return that step. sizes: formula of the L1 norm, or the squared L2 norm, of one user's part of a family."""
+    def _change(self, size: str, norm: str) -> Step:
+        """Return that step. size: formula of the L1 norm, or the squared L2 norm, of one user's part of a family."""
         row, code = self.row(), code_of(self, "row")
-        many = sizes if len(numbers) == 1 else f"({sizes})"
-        formula, value = (f"sqrt(2 * {many})", row.l2) if norm == "l2" else (f"2 * {many}", row.l1)
+        formula, value = (f"sqrt(2 * {size})", row.l2) if norm == "l2" else (f"2 * {size}", row.l1)
         name = f"replacing one user, in one family of counts, {'L2' if norm == 'l2' else 'L1'}"
-        return Step(name, formula, numbers, value, _MOVES, DEVIATIONS, code)
+        return Step(name, formula, {"H": float(self.n_steps)}, value, _MOVES, DEVIATIONS, code)
 
     def row_after_public_start(self, family: CountFamily) -> Sensitivity | None:
         """Sensitivity of one family if the first state and action are public; None if nothing changes."""
@@ -134,34 +133,11 @@ class CountFamilies:
 class PooledFamilies(CountFamilies):
     """Counts summed over the steps, for environments that are the same at every step: [cells of a step].
 
-    Replacing a user changes each family by 2H in L1 as before, but by up to sqrt(2) H in L2 and H in one cell. If only
-    the first m visits of each of P pairs are counted, it is less: v = min(H, m * P) steps in all, so 2v in L1, and in
-    L2 the root of twice the largest sum of squares of numbers up to m that add up to v.
-
-    Args:
-        visits_per_user: m; 0 counts all.
-        n_pairs: P, which divides the width of every family; 0 for the width of the narrowest one.
+    Replacing a user changes each family by 2H in L1 as before, but by up to sqrt(2) H in L2 and H in one cell.
     """
 
-    visits_per_user: int = 0
-    n_pairs: int = field(default=0, metadata={UNNAMED: 0})
+    NAMED: ClassVar[dict[str, object]] = {"visits_per_user": 0}
     layers: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        widths = [family.width for family in self.families]
-        if self.n_pairs < 0:
-            raise ValueError(f"n_pairs must be at least 0, got {self.n_pairs}; leave it out")
-        if self.visits_per_user < 0 or (self.visits_per_user and any(width % self.limited for width in widths)):
-            raise ValueError(
-                f"visits_per_user must be 0 unless the narrowest family's width divides all others, got "
-                f"{self.visits_per_user} with widths {widths}; a cell's visits would not be limited"
-            )
-
-    @property
-    def limited(self) -> int:
-        """Number of pairs whose visits are limited: cells modulo this number."""
-        return self.n_pairs if self.n_pairs and self.visits_per_user else min(f.width for f in self.families)
 
     @property
     def assumption(self) -> str:
@@ -171,37 +147,17 @@ class PooledFamilies(CountFamilies):
 
     def row(self, n_families: int = 1) -> Sensitivity:
         """Sensitivity of everything that one user adds to `n_families` families."""
-        full, most, rest = self._visits
-        steps, squares = full * most + rest, full * most**2 + rest**2
-        cells = min(2 * steps, self.block)
-        l1, l2 = float(2 * steps * n_families), math.sqrt(2 * squares * n_families)
-        # Counts that rise and counts that fall are half of the change each; this matters only with a rest.
-        groups = 2 * n_families if rest else 1
-        return Sensitivity(l1, l2, float(most), cells * n_families, groups=groups)
-
-    @property
-    def _visits(self) -> tuple[int, int, int]:
-        """Worst-case visits of one user: number of cells with most visits, their visits, visits of one more cell."""
-        most = min(self.visits_per_user or self.n_steps, self.n_steps)
-        full, rest = divmod(min(self.n_steps, most * self.limited), most)
-        return full, most, rest
+        steps, cells = self.n_steps, min(2 * self.n_steps, self.block) * n_families
+        return Sensitivity(float(2 * steps * n_families), math.sqrt(2 * steps**2 * n_families), float(steps), cells)
 
     def change(self, norm: str) -> Step:
         """Return the step to the change of one family in a norm: that of `row`."""
-        numbers = dict(zip(("cells", "visits", "rest"), map(float, self._visits), strict=True))
-        sizes = "cells * visits**2 + rest**2" if norm == "l2" else "cells * visits + rest"
-        if not numbers["rest"]:
-            sizes, _ = sizes.partition(" + ")[0], numbers.pop("rest")
-        return self._change(sizes, numbers, norm)
+        return self._change("H**2" if norm == "l2" else "H", norm)
 
     def row_after_public_start(self, family: CountFamily) -> Sensitivity | None:
         """The same as `row`: a bound."""
         del family
         return self.row()
-
-    def attains_row(self, family: CountFamily) -> bool:
-        """Whether some pair of users attains `row` in a family."""
-        return family.width > 1 and not self.visits_per_user
 
 
 @dataclass(frozen=True)

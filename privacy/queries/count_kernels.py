@@ -22,8 +22,8 @@ from dprl.privacy.queries.count_encoding import Slots, add_record, collect, one_
 from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.schedule import required_release
 
-SUMS, UNARY, SAMPLED_UNARY = range(3)
-"""Kinds of messages: counts that are summed, bits of all steps, bits of one step that was drawn."""
+SUMS, ONE_STEP = range(2)
+"""Kinds of messages: counts that are summed, or the bits of one step that was drawn."""
 
 
 @shows_numbers
@@ -58,16 +58,14 @@ class ServerState(NamedTuple):
 class CountChannel(NamedTuple):
     """The channel of counts.
 
-    cursor int64[5]; slots: the encoding; n_steps: H; summed: 1 if the needed families are summed from the released
-    ones; client, server: the two sides; message float64[m]: the current message; released float64[n_cells]: the
-    families that the learner needs, read by `released_counts` only; times int64[n]: the schedule of releases, empty for
-    one after every user.
+    cursor int64[5]; slots: the encoding; n_steps: H; client, server: the two sides; message float64[m]: the current
+    message; released float64[n_cells]: the families that the learner needs, read by `released_counts` only; times
+    int64[n]: the schedule of releases, empty for one after every user.
     """
 
     cursor: Int64Array
     slots: Slots
     n_steps: int
-    summed: int
     client: ClientState
     server: ServerState
     message: Float64Array
@@ -113,12 +111,6 @@ def _randomized_rounding(channel: CountChannel, user: int) -> None:
 
 
 @no_alloc_kernel
-def _with_hot(noise: Noise, hot: int) -> Noise:
-    """Return the unary encoding of a hot cell."""
-    return Noise(noise.law, noise.scale, float(hot), noise.key, noise.table)
-
-
-@no_alloc_kernel
 def encode(channel: CountChannel, index: Int64Array, value: Float64Array, user: int) -> None:
     """Client side: write user `user`'s (1-based) message into channel.message. Raises LedgerError.
 
@@ -136,17 +128,13 @@ def encode(channel: CountChannel, index: Int64Array, value: Float64Array, user: 
     if client.kind == SUMS:
         fill_noise(message, client.noise, np.uint64(user) * np.uint64(message.shape[0]))
         add_record(slots, message, index, value, client.coins)
-    elif client.kind == UNARY:
-        for step in range(channel.n_steps):
-            part = message[step * slots.block : (step + 1) * slots.block]
-            hot = one_hot_index(slots, index, value, client.coins, step)
-            first = (np.uint64(user) * np.uint64(channel.n_steps) + np.uint64(step)) * np.uint64(slots.block)
-            fill_noise(part, _with_hot(client.noise, hot), first)
     else:
         step = choose_step(client.coins_key, np.uint64(2**63) + np.uint64(user), channel.n_steps)
         message[0] = step
         hot = one_hot_index(slots, index, value, client.coins, step)
-        fill_noise(message[1:], _with_hot(client.noise, hot), np.uint64(user) * np.uint64(slots.block))
+        noise = client.noise
+        encoded = Noise(noise.law, noise.scale, float(hot), noise.key, noise.table)
+        fill_noise(message[1:], encoded, np.uint64(user) * np.uint64(slots.block))
 
 
 @no_alloc_kernel
@@ -159,7 +147,7 @@ def release(channel: CountChannel) -> None:
     number = required_release(channel.times, received)
     if (server.counter.kind != EXACT or channel.times.shape[0] > 0) and received > 0:
         release_prefix(server.noisy, server.totals, server.counter, number)
-    if channel.summed != 0:
+    if channel.slots.one_hot != 0:
         collect(channel.released, server.noisy, channel.slots)
     channel.cursor[RELEASED] = received
 
@@ -176,11 +164,6 @@ def add_message(channel: CountChannel) -> None:
     if channel.client.kind == SUMS:
         for i in range(totals.shape[0]):
             totals[i] += message[i]
-    elif channel.client.kind == UNARY:
-        for start in range(0, message.shape[0], totals.shape[0]):
-            part = message[start : start + totals.shape[0]]
-            for i in range(totals.shape[0]):
-                totals[i] += (part[i] - server.shift) * server.factor
     else:
         start = min(max(int(message[0]), 0), channel.n_steps - 1) * stride
         for i in range(block):

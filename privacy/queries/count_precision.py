@@ -85,10 +85,8 @@ def _sums_bound(noise: NoiseSpec, summands: int, number: int, users: int, beta: 
         return counter.error_bound(number, beta, summands, users)
     if isinstance(report, UnaryEncoder):
         cell = _unary_cell(report, summands)
-        if is_pooled:
-            return _pooled_unary_bound(report, cell, users, beta / number)
-        if grid_points(cell) > _MOST_GRID_POINTS:
-            return weighted_unary_bound(users, cell, beta / number)
+        if is_pooled or grid_points(cell) > _MOST_GRID_POINTS:
+            return weighted_unary_bound(users, cell, beta / number, pooled=is_pooled)
         return unary_cell_bound(users, cell, number, beta)
     # The sums of `summands` cells after each user are among the partial sums of `users * summands` draws.
     return running_sum_bound(users * summands, report, number, beta)
@@ -109,10 +107,7 @@ def weighted_bound(encoding: CountEncoding, noise: NoiseSpec, sums: WeightedSums
     summands, users = encoding.summands(family) * sums.cells, min(sums.users, noise.counter.n_items)
     law, failure = noise.on_either_side, beta / sums.number
     if isinstance(law, UnaryEncoder):
-        cell = _unary_cell(law, summands)
-        if encoding.pooled:
-            return _pooled_unary_bound(law, cell, users, failure)
-        return weighted_unary_bound(users, cell, failure)
+        return weighted_unary_bound(users, _unary_cell(law, summands), failure, pooled=encoding.pooled)
     if law is None or law.arithmetic != INTEGER or isinstance(noise.counter, GridToeplitz):
         return _sums_bound(noise, summands, 1, users, failure, encoding.pooled)
     if noise.law is not None:
@@ -123,12 +118,5 @@ def weighted_bound(encoding: CountEncoding, noise: NoiseSpec, sums: WeightedSums
 
 
 def _unary_cell(report: UnaryEncoder, cells: int) -> UnaryCell:
-    encoding, steps = report.encoding, report.n_steps if report.sampled else 1
-    return UnaryCell(encoding.hot_probability, encoding.cold_probability, steps, cells, encoding.exclusive)
-
-
-def _pooled_unary_bound(report: UnaryEncoder, cell: UnaryCell, users: int, failure: float) -> float:
-    """Return E if the rows of all steps are added: that of the rows of all users' steps, or of one row per user."""
-    if report.sampled:
-        return weighted_unary_bound(users, cell, failure, pooled=True)
-    return weighted_unary_bound(users * report.n_steps, cell, failure)
+    encoding = report.encoding
+    return UnaryCell(encoding.hot_probability, encoding.cold_probability, report.n_steps, cells, encoding.exclusive)

@@ -24,9 +24,8 @@ from dprl.privacy.queries.count_calibration import report_variance
 from dprl.privacy.queries.count_encoding import CountEncoding, collect
 from dprl.privacy.queries.count_families import DEVIATIONS, CountFamilies, CountFamily, UserRecord
 from dprl.privacy.queries.count_kernels import (
-    SAMPLED_UNARY,
+    ONE_STEP,
     SUMS,
-    UNARY,
     ClientState,
     CountChannel,
     Released,
@@ -129,9 +128,10 @@ class CountQuery(Query):
         if noise is None:
             return ()
         if isinstance(noise, UnaryEncoder):
-            sent, code = float(noise.rows_sent), code_of(noise, "sensitivity")
-            name, lemma = "one user's one-hot vectors in one family", "One for each step that is sent"
-            return (Step(name, "steps_sent", {"steps_sent": sent}, sent, lemma, DEVIATIONS, code),)
+            name, lemma = "one user's one-hot vectors in one family", "One step is sent"
+            return (
+                Step(name, "steps_sent", {"steps_sent": 1.0}, 1.0, lemma, DEVIATIONS, code_of(noise, "sensitivity")),
+            )
         step = families.change(noise.norm)
         return (step,) if counter.node is None else (step, step_of_counter(counter, families.row(), noise.norm))
 
@@ -168,7 +168,7 @@ class CountQuery(Query):
     def open(self, streams: Streams) -> CountChannel:
         """Return the channel before the first user."""
         encoding, law, released = self.encoding, self.noise.law, self.encoding.released
-        n_cells, kind = released.n_cells, _message_kind(law)
+        n_cells = released.n_cells
         drawn = law.encoding if isinstance(law, UnaryEncoder) else law
         totals = np.zeros(n_cells)
         # Without noise, and if every sum may be read, the sums are the releases.
@@ -177,9 +177,8 @@ class CountQuery(Query):
             cursor=new_cursor(),
             slots=encoding.slots(),
             n_steps=released.n_steps,
-            summed=int(encoding.summed),
             client=ClientState(
-                kind=kind,
+                kind=ONE_STEP if isinstance(law, UnaryEncoder) else SUMS,
                 noise=SILENT if drawn is None else drawn.noise(streams.key("user_noise", self.identity)),
                 coins_key=streams.key("user_coins", self.identity),
                 coins=np.zeros(released.n_steps * len(self.families.families)),
@@ -192,7 +191,7 @@ class CountQuery(Query):
                 noisy=noisy,
             ),
             message=np.zeros(law.message_cells if isinstance(law, UnaryEncoder) else n_cells),
-            released=np.zeros(self.families.n_cells) if encoding.summed else noisy,
+            released=np.zeros(self.families.n_cells) if encoding.kind == "one_hot" else noisy,
             times=EVERY_USER if self.schedule is None else self.schedule.times,
         )
 
@@ -210,7 +209,7 @@ class CountQuery(Query):
 
     def restored(self, channel: CountChannel) -> None:
         """Sum the needed families again."""
-        if self.encoding.summed:
+        if self.encoding.kind == "one_hot":
             collect(channel.released, channel.server.noisy, channel.slots)
 
     def check_record(self, record: UserRecord) -> None:
@@ -332,12 +331,6 @@ class CountQuery(Query):
                 f"got {index.shape} and {value.shape}; fill every slot"
             )
         return index.astype(np.int64), value.astype(np.float64)
-
-
-def _message_kind(law: Mechanism | UnaryEncoder | None) -> int:
-    if isinstance(law, UnaryEncoder):
-        return SAMPLED_UNARY if law.sampled else UNARY
-    return SUMS
 
 
 def _fits(law: UnaryEncoder, released: CountFamilies) -> bool:

@@ -87,7 +87,8 @@ def noise_identity(*parts: object) -> str:
 
     It names no Python class, so renaming or moving a class changes neither a key nor a journal. A field added later can
     be left out for one value by `metadata={UNNAMED: value}`, so that earlier noise keeps its identity, and a field that
-    only affects the choice of the noise for all values by `{UNNAMED: ANY}`.
+    only affects the choice of the noise for all values by `{UNNAMED: ANY}`. A class names fields that it no longer has,
+    with their value, in `NAMED`.
 
     Args:
         parts: dataclass instances, tuples, numbers, strings or None, possibly nested.
@@ -108,9 +109,10 @@ def _identity(part: object) -> str:
         raise TypeError(f"noise must be described by dataclasses, tuples, numbers and strings, got {type(part)}")
     unnamed = {entry.name: entry.metadata[UNNAMED] for entry in fields(part) if UNNAMED in entry.metadata}
     left_out = {name for name, value in unnamed.items() if value is ANY or value == getattr(part, name)}
-    names = sorted(entry.name for entry in fields(part) if entry.name not in left_out)
-    registered = "" if "name" in names else getattr(part, "name", "")
-    return f"{registered}[{','.join(f'{name}={_identity(getattr(part, name))}' for name in names)}]"
+    named = {entry.name: getattr(part, entry.name) for entry in fields(part) if entry.name not in left_out}
+    registered = "" if "name" in named else getattr(part, "name", "")
+    named |= getattr(part, "NAMED", {})
+    return f"{registered}[{','.join(f'{name}={_identity(named[name])}' for name in sorted(named))}]"
 
 
 _secret_keys: WeakValueDictionary[int, npt.NDArray[np.uint64]] = WeakValueDictionary()

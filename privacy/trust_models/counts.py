@@ -29,8 +29,8 @@ class CountSettings(Budgeted[CountFamilies, CountQuery]):
 
     Args:
         calibration: source of the scale. precision: source of the error bound E.
-        families: families that get noise: 'separate', 'marginal' or 'one_hot', see count_encoding.py; unary encodings
-            need 'one_hot'. 'auto': 'one_hot' where the counts allow it, which has the least noise.
+        families: families that get noise: 'separate' or 'one_hot', see count_encoding.py; unary encodings need
+            'one_hot'. 'auto': 'one_hot' where the counts allow it, for the least noise.
         mechanism: the noise of a report, or 'auto' for the one that detects visits best; with a counter, the noise of
             its nodes, or 'auto' for the one with the smaller variance.
 

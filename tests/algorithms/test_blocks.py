@@ -30,19 +30,12 @@ REPORTS: dict[str, Any] = {
     "jdp one_hot": CentralPrivacy(20.0, delta=1e-6, families="one_hot", counter="buffered_toeplitz"),
     "jdp every_user": CentralPrivacy(20.0, releases="every_user"),
     "ldp laplace": LocalPrivacy(200.0, families="separate", mechanism="laplace"),
-    "ldp gaussian": LocalPrivacy(20.0, delta=1e-6, families="marginal", mechanism="gaussian"),
+    "ldp gaussian": LocalPrivacy(20.0, delta=1e-6, families="one_hot", mechanism="gaussian"),
     "ldp discrete_laplace": LocalPrivacy(200.0, families="separate", mechanism="discrete_laplace"),
     "shuffle": ShufflePrivacy(20.0, 1e-6, smallest_block=EPISODES - 1),
     **{
         f"ldp {name}": LocalPrivacy(10.0, families="one_hot", mechanism=name)
-        for name in (
-            "symmetric_unary_encoding",
-            "optimized_unary_encoding",
-            "sampled_symmetric_unary_encoding",
-            SAMPLED,
-            "direct_encoding",
-            "sampled_direct_encoding",
-        )
+        for name in (SAMPLED, "sampled_direct_encoding")
     },
 }
 

@@ -25,7 +25,7 @@ SAMPLED = "sampled_optimized_unary_encoding"
 # The other branches of the exchange: every counter and reports of bits.
 OTHERS: list[Any] = [
     *(CentralPrivacy(20.0, delta=1e-6, counter=counter, families="one_hot") for counter in COUNTERS),
-    LocalPrivacy(20.0, mechanism="symmetric_unary_encoding", families="one_hot"),
+    LocalPrivacy(20.0, mechanism="sampled_direct_encoding", families="one_hot"),
     LocalPrivacy(20.0, mechanism=SAMPLED, families="one_hot"),
 ]
 

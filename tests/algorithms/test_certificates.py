@@ -23,7 +23,7 @@ def certificate(name: str, env: Any, privacy: Any, episodes: int = EPISODES) -> 
     return found
 
 
-@paired(name=TABULAR, request_=REQUESTS, families=["separate", "marginal", "one_hot"])
+@paired(name=TABULAR, request_=REQUESTS, families=["separate", "one_hot"])
 def test_what_a_certificate_recommends_can_be_run_and_is_as_good(
     request_: Any, families: str, name: str, envs: Any
 ) -> None:

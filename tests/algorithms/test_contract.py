@@ -41,7 +41,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "preset": ("proved", {"bonus_scale": 0.02}),
     "certify_policy": (True, {}), "counts": ("costs", PRACTICAL), "known_transitions": (True, PRACTICAL),
     "known_rewards": (True, PRACTICAL), "alpha": (3.0, PRACTICAL), "stationary": (True, PRACTICAL),
-    "visits_per_user": (2, {"stationary": True}), "consistency": ("always", PRACTICAL), "exploration": (0.5, PRACTICAL),
+    "consistency": ("always", PRACTICAL), "exploration": (0.5, PRACTICAL),
     "constants": ("proved", PRACTICAL), "c1": (2.0, PRACTICAL), "c2": (2.0, PRACTICAL),
 }  # fmt: skip
 # Of algorithms where others do; None for settings that admit one value only.

@@ -19,7 +19,7 @@ PRIVACY = CentralPrivacy(20.0)
 # Other values of settings that are not numbers.
 OTHER_CHOICES = {"consistency": "always", "constants": "proved", "counts": "costs", "simulation": "users"}
 # Settings of pooled counts, for environments that are the same at every step, and a name for other scales.
-APART = {"stationary", "visits_per_user", "preset"}
+APART = {"stationary", "preset"}
 
 
 def saved(learner: Learner, mdp: FiniteMDP, **settings: Any) -> dict[str, np.ndarray]:
@@ -56,7 +56,7 @@ def test_a_state_of_other_settings_environment_or_seed_is_refused(
 
 
 def test_a_state_of_counts_that_are_pooled_in_another_way_is_refused(learner: Learner, river: FiniteMDP) -> None:
-    ways: list[dict[str, Any]] = [{}, {"stationary": True}, {"stationary": True, "visits_per_user": 1}]
+    ways: list[dict[str, Any]] = [{}, {"stationary": True}]
     states = [saved(learner, river, name="bernstein_vi", **way) for way in ways]
     for way in ways:
         for other, state in zip(ways, states, strict=True):

@@ -24,9 +24,9 @@ NOISES: dict[str, Any] = {
     "none": NoPrivacy(),
     "jdp laplace": CentralPrivacy(20.0, families="separate", counter="binary_tree"),
     "jdp gaussian": CentralPrivacy(5.0, 1e-6, families="one_hot", counter="buffered_toeplitz"),
-    "jdp every user": CentralPrivacy(20.0, counter="kary_tree", families="marginal", releases="every_user"),
+    "jdp every user": CentralPrivacy(20.0, counter="kary_tree", families="one_hot", releases="every_user"),
     "ldp": LocalPrivacy(60.0, families="separate"),
-    "ldp unary": LocalPrivacy(8.0, families="one_hot", mechanism="optimized_unary_encoding"),
+    "ldp unary": LocalPrivacy(8.0, families="one_hot", mechanism="sampled_optimized_unary_encoding"),
 }
 NOISE = pytest.mark.parametrize("noise", NOISES)
 

@@ -21,9 +21,8 @@ EPISODES = 40
 COUNTERS = ("binary_tree", "kary_tree", "buffered_toeplitz")
 NOISES: dict[str, Any] = {
     **{name: CentralPrivacy(20.0, 1e-6, counter=name, families="one_hot") for name in COUNTERS},
-    "every user": CentralPrivacy(20.0, counter="kary_tree", families="marginal", releases="every_user"),
+    "every user": CentralPrivacy(20.0, counter="kary_tree", families="one_hot", releases="every_user"),
     "laplace": LocalPrivacy(20.0, families="separate"),
-    "unary": LocalPrivacy(1.0, families="one_hot", mechanism="optimized_unary_encoding"),
     "sampled": LocalPrivacy(1.0, families="one_hot", mechanism="sampled_optimized_unary_encoding"),
 }
 

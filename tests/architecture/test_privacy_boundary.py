@@ -112,7 +112,7 @@ def test_learners_and_platform_read_nothing_that_is_not_released(root: Path) -> 
         "tuple(privatizer.channel)",
         "for x in channel:\n    pass",
         "channel._asdict()",
-        "channel._replace(summed=0)",
+        "channel._replace(n_steps=0)",
         "counts = channel.released",
         "c = privatizer.channel",
         "dict(zip(channel._fields, channel))",

@@ -48,7 +48,7 @@ PRIVACY: dict[str, dict[str, Case]] = {
         "ldp": (LOCAL, {}),
         "ldp, exact": (LOCAL, EXACT),
         "ldp, short": (LDP, {}),
-        "ldp, Gaussian": ({**LDP, "delta": 1e-6, "mechanism": "gaussian", "families": "marginal"}, {}),
+        "ldp, Gaussian, separate": ({**LDP, "delta": 1e-6, "mechanism": "gaussian"}, {}),
     },
     "gradients": {
         "none": ({"model": "none"}, {}),
@@ -92,7 +92,6 @@ ONE_ALGORITHM: dict[str, Case] = {
     },
     "jdp, one-hot": ({**TREE, "families": "one_hot"}, {}),
     "jdp, printed": ({**JDP, "calibration": "printed"}, {}),
-    "ldp, symmetric": ({**LDP, "families": "one_hot", "mechanism": "symmetric_unary_encoding"}, {}),
     "ldp, sampled": ({**LDP, "families": "one_hot", "mechanism": "sampled_optimized_unary_encoding"}, EXACT),
 }
 """Noise tested with private_ucb_vi only."""

@@ -28,7 +28,7 @@ COMMANDS = {
         f"{PRIVACY}ldp, epsilon: 1, delta: 1e-6}}'",
         f"{PRIVACY}shuffle, epsilon: 0.5, delta: 1e-6}}'",
         f"{PRIVACY}jdp, epsilon: 1, calibration: printed}}'",
-        f"{PRIVACY}jdp, epsilon: 1, visits_per_user: 2}}'",
+        f"{PRIVACY}jdp, epsilon: 1, nonsense: 2}}'",
         f"{PRIVACY}jdp, epsilon: 1}}' --set release=true --set seeds=1",
         "certify trust_models",
         "certify ma_ldp_schedule",

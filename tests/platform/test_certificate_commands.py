@@ -51,7 +51,7 @@ def test_a_plan_is_the_certificate_of_its_noise(capsys: pytest.CaptureFixture[st
     (tmp_path / "plan.json").write_text(text)
     assert main(["verify", str(tmp_path / "plan.json")]) == 0
     assert "plan.json[0]: consistent. HOLDS" in capsys.readouterr().out
-    local = planned(model="ldp", mechanism="optimized_unary_encoding", families="one_hot", delta=0.0)
+    local = planned(model="ldp", mechanism="sampled_optimized_unary_encoding", families="one_hot", delta=0.0)
     assert (local["trust_model"], local["verdict"]) == ("ldp", "holds")
     assert local["proved"]["pure_epsilon"] == pytest.approx(1.0)
 

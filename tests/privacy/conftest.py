@@ -32,7 +32,6 @@ TREE: dict[str, Any] = {**PAPER, "counter": "binary_tree"}
 KINDS: dict[str, tuple[PrivacyConfig, NoiseConfig]] = {
     "none": (NoPrivacy(), FAST),
     "jdp": (CentralPrivacy(1.0, **TREE), FAST),
-    "jdp, marginal": (CentralPrivacy(1.0, counter="binary_tree", families="marginal"), FAST),
     "jdp, k-ary tree, one-hot": (CentralPrivacy(1.0, counter="kary_tree", families="one_hot"), FAST),
     "jdp, Gaussian tree": (CentralPrivacy(1.0, delta=1e-6, mechanism="gaussian", **TREE), FAST),
     "jdp, buffered": (CentralPrivacy(1.0, delta=1e-6, counter="buffered_toeplitz", **PAPER), FAST),
@@ -43,9 +42,8 @@ KINDS: dict[str, tuple[PrivacyConfig, NoiseConfig]] = {
     "ldp, short": (LocalPrivacy(1.0), FAST),
     "ldp": (LocalPrivacy(1.0, **PAPER), FAST),
     "ldp, direct": (LocalPrivacy(1.0, families="one_hot", mechanism="sampled_direct_encoding"), FAST),
-    "ldp, Gaussian": (LocalPrivacy(1.0, delta=1e-6, mechanism="gaussian", families="marginal"), FAST),
+    "ldp, Gaussian, separate": (LocalPrivacy(1.0, delta=1e-6, mechanism="gaussian", **PAPER), FAST),
     "ldp, exact": (LocalPrivacy(1.0, **PAPER), EXACT),
-    "ldp, symmetric": (LocalPrivacy(1.0, mechanism="symmetric_unary_encoding", families="one_hot"), FAST),
     "ldp, sampled": (LocalPrivacy(1.0, mechanism=SAMPLED, families="one_hot"), EXACT),
 }
 """Arguments of privatizers, by a descriptive name."""

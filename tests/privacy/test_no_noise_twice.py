@@ -96,8 +96,12 @@ def of_statistics(settings: LocalStatisticsPrivacy, streams: Streams, _: object)
 def cases() -> dict[str, tuple[Callable[..., Messages], Any, NoiseConfig]]:
     """Every law of the user's side, by a descriptive name."""
     found: dict[str, tuple[Callable[..., Messages], Any, NoiseConfig]] = {
-        "coins": (of_coins, LocalPrivacy(1.0, mechanism="symmetric_unary_encoding", families="one_hot"), FAST),
-        "coins, exact": (of_coins, LocalPrivacy(1.0, mechanism="symmetric_unary_encoding", families="one_hot"), EXACT),
+        "coins": (of_coins, LocalPrivacy(1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot"), FAST),
+        "coins, exact": (
+            of_coins,
+            LocalPrivacy(1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot"),
+            EXACT,
+        ),
         "counts, exact": (of_counts, LocalPrivacy(1.0), EXACT),
     }
     for name in sorted(set(report_names()) - {AUTO}):

@@ -73,7 +73,7 @@ def test_a_printed_cell_is_refuted_whatever_comes_after_it(config: str, capsys: 
     "change",
     [
         "noise.arithmetic=exact",
-        "privacy={model: ldp, epsilon: 4, mechanism: symmetric_unary_encoding, families: one_hot}",
+        "privacy={model: ldp, epsilon: 4, mechanism: sampled_direct_encoding, families: one_hot}",
         "privacy={model: none}",
     ],
 )

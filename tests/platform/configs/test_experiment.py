@@ -52,7 +52,7 @@ OTHERS = {
     "entropy": ("seed", "os"),
     "calibration": ("certified", "printed"),
     "counter": ("binary_tree", "kary_tree"),
-    "families": ("separate", "marginal"),
+    "families": ("separate", "one_hot"),
     "releases": ("scheduled", "every_user"),
     "simulation": ("auto", "users"),
     "preset": ("proved", "tuned"),

@@ -112,7 +112,7 @@ def test_less_noise_that_is_known_is_named() -> None:
     found = told(APPROXIMATE, choice="the one with the least error")
     (line,) = facts(found, "best known")
     assert line == (
-        "for epsilon 1, delta 1e-06: counter: buffered_toeplitz, mechanism: gaussian, families: marginal; "
+        "for epsilon 1, delta 1e-06: counter: buffered_toeplitz, mechanism: gaussian, families: one_hot; "
         "standard deviation 50.42, 2.884 times less noise"
     )
     assert facts(found, "chosen") == ["the one with the least error"]

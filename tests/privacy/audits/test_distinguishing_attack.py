@@ -22,7 +22,7 @@ from dprl.privacy.trust_models.local import LocalPrivacy
 
 SEEDS = 200
 STREAMS, TWO_CELLS = Streams(0, "audit"), CountFamilies(1, (CountFamily("cells", 2, 2),))
-UNARY = LocalPrivacy(1.0, mechanism="optimized_unary_encoding", families="one_hot")
+UNARY = LocalPrivacy(1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
 EXACT = ProbeProof(1.0, 0.0)
 
 
@@ -82,7 +82,9 @@ EXACTLY_ONE: dict[str, Callable[[], Probe]] = {
     "discrete": lambda: noisy_cells(DiscreteLaplace(2.0), *changed_cells(2), label="two counts"),
     "tree": lambda: counter_prefixes(TREE, *changed_cells(1), label="tree"),
     "unary": lambda: local_reports(
-        LocalPrivacy(1.0, mechanism="optimized_unary_encoding", families="one_hot").build(TWO_CELLS, 1, STREAMS),
+        LocalPrivacy(1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot").build(
+            TWO_CELLS, 1, STREAMS
+        ),
         "unary",
     ),
 }

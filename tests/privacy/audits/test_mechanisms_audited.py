@@ -16,7 +16,6 @@ NEARLY_REACHED = {
     "laplace": 0.95,
     "discrete_laplace": 0.95,
     "bounded_laplace": 0.9,
-    "symmetric_unary_encoding": 0.9,
     "optimized_unary_encoding": 0.9,
     "direct_encoding": 0.9,
     "clipped_laplace": 0.75,

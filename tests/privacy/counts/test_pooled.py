@@ -48,8 +48,8 @@ STREAMS = Streams(0, "pooled")
 RUNS, ALPHA = 200_000, 1e-4
 
 
-def pooled(visits: int = 0, steps: int = H) -> PooledFamilies:
-    return PooledFamilies(steps, FAMILIES, visits_per_user=visits)
+def pooled(steps: int = H) -> PooledFamilies:
+    return PooledFamilies(steps, FAMILIES)
 
 
 def exactly(families: CountFamilies, kind: str, n_users: int = 20) -> CountPrivatizer:
@@ -64,27 +64,25 @@ def trajectory(generator: np.random.Generator, steps: int = H) -> UserRecord:
     return UserRecord(index, np.stack([np.ones(steps), np.ones(steps), generator.random(steps)], axis=1))
 
 
-@pytest.mark.parametrize(("visits", "l1", "l2", "linf"), [(1, 24, 4.90, 1), (4, 40, 12.65, 4), (0, 40, 28.28, 20)])
-def test_the_sensitivity_of_a_river(visits: int, l1: float, l2: float, linf: float) -> None:
+def test_the_sensitivity_of_a_river() -> None:
     """At H = 20 and S A = 12."""
-    config = BernsteinVIConfig(stationary=True, visits_per_user=visits)
-    row = config.families(RiverSwim(n_states=6, horizon=20).build()).row()
-    assert (row.l1, round(row.l2, 2), row.linf) == (l1, l2, linf)
-    assert row.cells == l1  # one cell for each visit of either user, of 72
+    row = BernsteinVIConfig(stationary=True).families(RiverSwim(n_states=6, horizon=20).build()).row()
+    assert (row.l1, round(row.l2, 2), row.linf) == (40, 28.28, 20)
+    assert row.cells == 40  # one cell for each visit of either user, of 72
 
 
 @settings(deadline=None)  # the first call compiles
-@given(st.integers(0, 2**32 - 1), st.integers(0, H + 1), st.sampled_from(["separate", "marginal", "one_hot"]))
-def test_no_two_records_differ_by_more(seed: int, visits: int, kind: str) -> None:
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["separate", "one_hot"]))
+def test_no_two_records_differ_by_more(seed: int, kind: str) -> None:
     """Records with any content: a faulty device may send contradictory or invalid cells."""
     generator = np.random.default_rng(seed)
     most = generator.integers(1, 2 * PAIRS * STATES)
     rows = []
     for _ in range(2):
         index, value = generator.integers(-2, most, size=(H, 3)), 2.0 * generator.standard_normal((H, 3))
-        privatizer = exactly(pooled(visits), kind)
+        privatizer = exactly(pooled(), kind)
         rows.append(sent_row(privatizer, UserRecord(index, value)))
-    encoding = CountEncoding(pooled(visits), kind)
+    encoding = CountEncoding(pooled(), kind)
     row, changed = encoding.released.row(len(encoding.released.families)), np.abs(rows[0] - rows[1])
     assert changed.sum() <= row.l1
     rises = (rows[0] - rows[1])[rows[0] > rows[1]].sum()
@@ -94,24 +92,14 @@ def test_no_two_records_differ_by_more(seed: int, visits: int, kind: str) -> Non
     assert np.count_nonzero(changed) <= row.cells
 
 
-@pytest.mark.parametrize("kind", ["separate", "marginal", "one_hot"])
-def test_the_limit_of_visits_follows_from_the_families(kind: str) -> None:
-    """A certificate with another number of pairs would state less sensitivity than its users have."""
-    with pytest.raises(ValueError, match="n_pairs must be 0 for the needed families"):
-        CountEncoding(replace(pooled(1), n_pairs=2), kind)
-    with pytest.raises(ValueError, match="n_pairs must be at least 0, got -1"):
-        replace(pooled(1), n_pairs=-1)
-
-
-@pytest.mark.parametrize("visits", [1, 2])
-@pytest.mark.parametrize(("kind", "known"), [("one_hot", False), ("one_hot", True), ("marginal", True)])
-def test_the_sensitivity_of_released_cells_is_attained(kind: str, known: bool, visits: int) -> None:
-    """Over all pairs of records: limits are on visits, also where only finer cells are released."""
-    pairs, states, steps = 2, 2, 5
+@pytest.mark.parametrize("known", [False, True])
+def test_the_sensitivity_of_released_cells_is_attained(known: bool) -> None:
+    """Over all pairs of records."""
+    pairs, states, steps = 2, 2, 4
     widths = {"transitions": pairs * states, "visits": pairs, "losses": pairs}
     families = tuple(replace(each, width=widths[each.name]) for each in FAMILIES)[: 2 if known else 3]
-    encoding = CountEncoding(PooledFamilies(steps, families, visits_per_user=visits), kind)
-    privatizer, sums = exactly(encoding.needed, kind), set()
+    encoding = CountEncoding(PooledFamilies(steps, families), "one_hot")
+    privatizer, sums = exactly(encoding.needed, "one_hot"), set()
     for cells in itertools.product(range(pairs * states), repeat=steps):
         for losses in [(1.0,) * steps] if known else itertools.product((0.0, 1.0), repeat=steps):
             index = np.stack([np.array(cells), *[np.array(cells) % pairs] * (len(families) - 1)], axis=1)
@@ -121,39 +109,32 @@ def test_the_sensitivity_of_released_cells_is_attained(kind: str, known: bool, v
     rows = np.array(sorted(sums))
     changes = np.abs(rows[:, None] - rows[None])
     row = encoding.released.row(len(encoding.released.families))
-    assert changes.sum(axis=2).max() == row.l1 == 2 * min(steps, visits * pairs)
+    assert changes.sum(axis=2).max() == row.l1 == 2 * steps
     assert np.sqrt((changes**2).sum(axis=2).max()) == pytest.approx(row.l2)
     assert (changes.max(), np.count_nonzero(changes, axis=2).max()) == (row.linf, row.cells)
 
 
-@pytest.mark.parametrize("kind", ["separate", "marginal", "one_hot"])
-@pytest.mark.parametrize("visits", [0, 1, 2])
-def test_they_are_the_counts_of_all_steps_that_are_counted(kind: str, visits: int) -> None:
+@pytest.mark.parametrize("kind", ["separate", "one_hot"])
+def test_they_are_the_counts_of_all_steps(kind: str) -> None:
     generator = np.random.default_rng(1)
     records = [trajectory(generator) for _ in range(20)]
     for record in records:
         record.value[:] = np.round(record.value)  # so that coins are not random
-    privatizer = exactly(pooled(visits), kind)
+    privatizer = exactly(pooled(), kind)
     for user, record in enumerate(records, start=1):
         privatizer.receive(privatizer.send(record, user))
     counts = privatizer.release()
     expected = {family.name: np.zeros(family.width) for family in FAMILIES}
     for record in records:
-        seen = np.zeros(PAIRS)
         for (cell, pair, _), value in zip(record.index, record.value, strict=True):
-            seen[pair] += 1
-            if visits == 0 or seen[pair] <= visits:
-                expected["transitions"][cell] += 1
-                expected["visits"][pair] += 1
-                expected["losses"][pair] += value[2]
+            expected["transitions"][cell] += 1
+            expected["visits"][pair] += 1
+            expected["losses"][pair] += value[2]
     for name, cells in expected.items():
         assert np.array_equal(privatizer.query.family(counts, name)[0], cells)
 
 
-@pytest.mark.parametrize(
-    "mechanism",
-    ["laplace", "optimized_unary_encoding", "sampled_symmetric_unary_encoding", "sampled_direct_encoding"],
-)
+@pytest.mark.parametrize("mechanism", ["laplace", "sampled_optimized_unary_encoding", "sampled_direct_encoding"])
 def test_local_reports_add_up_to_them_on_average(mechanism: str) -> None:
     """Means of 4,000 users lie within 6 standard errors; error bounds at 1e-6 hold as well."""
     generator, n_users = np.random.default_rng(2), 4000
@@ -206,47 +187,38 @@ def test_the_moment_of_a_pooled_sum_is_the_largest(
         assert math.log(mean) - argument * truth <= bound + 1e-9
 
 
-def attacked(config: PrivacyConfig, visits: int, claim: Claim, runs: int = RUNS) -> Any:
-    privatizer = config.build(pooled(visits, steps=3), 2, STREAMS)
+def attacked(config: PrivacyConfig, claim: Claim, runs: int = RUNS) -> Any:
+    privatizer = config.build(pooled(steps=3), 2, STREAMS)
     probe = central_prefixes if privatizer.trust_model == "jdp" else local_reports
     proved = ProbeProof.of(privatizer.planned_ledger().curve, claim)
     return measure(probe(privatizer, f"{config}"), claim, proved, Attack(runs, 0, ALPHA))
 
 
 @pytest.mark.parametrize(
-    ("model", "settings", "visits"),
+    ("model", "settings"),
     [
-        (CentralPrivacy, {"counter": "kary_tree"}, 0),
-        (LocalPrivacy, {"mechanism": "laplace"}, 0),
-        (LocalPrivacy, {"mechanism": "laplace"}, 1),
-        (LocalPrivacy, {"mechanism": "sampled_optimized_unary_encoding"}, 0),
-        (LocalPrivacy, {"mechanism": "optimized_unary_encoding"}, 0),
-        (LocalPrivacy, {"mechanism": "sampled_direct_encoding"}, 0),
+        (CentralPrivacy, {"counter": "kary_tree"}),
+        (LocalPrivacy, {"mechanism": "laplace"}),
+        (LocalPrivacy, {"mechanism": "sampled_optimized_unary_encoding"}),
+        (LocalPrivacy, {"mechanism": "sampled_direct_encoding"}),
     ],
 )
-def test_audits_reach_the_proof_and_refute_two_thirds_of_the_noise(model: Any, settings: Any, visits: int) -> None:
+def test_audits_reach_the_proof_and_refute_two_thirds_of_the_noise(model: Any, settings: Any) -> None:
     """False alarm of a sound release: below 1e-4."""
-    sound = attacked(model(1.0, families="one_hot", **settings), visits, Claim(1.0))
+    sound = attacked(model(1.0, families="one_hot", **settings), Claim(1.0))
     assert not sound.refutes
     assert 0.6 < sound.epsilon_lb <= 1.0
-    assert attacked(model(1.5, families="one_hot", **settings), visits, Claim(1.0)).refutes
-
-
-@pytest.mark.parametrize("mechanism", ["optimized_unary_encoding", "sampled_direct_encoding"])
-def test_every_step_of_unary_encodings_sends_one_cell(mechanism: str) -> None:
-    with pytest.raises(ValueError, match="mechanism must be additive noise unless every step sends one cell"):
-        LocalPrivacy(1.0, families="one_hot", mechanism=mechanism).build(pooled(1), 2, STREAMS)
+    assert attacked(model(1.5, families="one_hot", **settings), Claim(1.0)).refutes
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("visits", [0, 2])
-def test_audits_of_gaussian_noise_are_below_the_proof(visits: int) -> None:
+def test_audits_of_gaussian_noise_are_below_the_proof() -> None:
     privacy = CentralPrivacy(1.0, 1e-6, families="one_hot", counter="buffered_toeplitz")
-    measured = attacked(privacy, visits, Claim(1.0, 1e-6), RUNS // 10)
+    measured = attacked(privacy, Claim(1.0, 1e-6), RUNS // 10)
     assert not measured.refutes
     assert 0.15 < measured.epsilon_lb <= 1.0
     less = CentralPrivacy(4.0, 1e-6, families="one_hot", counter="buffered_toeplitz")
-    assert attacked(less, visits, Claim(1.0, 1e-6), RUNS // 10).refutes
+    assert attacked(less, Claim(1.0, 1e-6), RUNS // 10).refutes
 
 
 def test_the_certificate_says_what_is_assumed() -> None:
@@ -267,22 +239,12 @@ def test_environments_that_are_the_same_at_every_step(env: Any) -> None:
     sizes = env.build()
     assert privatizer.query.families.n_cells == sizes.n_states * sizes.n_actions * (sizes.n_states + 2)
     assert privatizer.in_blocks
-    assert not built(env, NoPrivacy(), visits_per_user=1).in_blocks
 
 
-def test_others_are_refused_and_so_are_limits_without_it() -> None:
+def test_others_are_refused() -> None:
     with pytest.raises(ValueError, match="stationary must be false on random_mdp, got true"):
         built(RandomMDP(), NoPrivacy())
-    with pytest.raises(ValueError, match="visits_per_user must be 0 without stationary: true, got 2"):
-        BernsteinVIConfig(visits_per_user=2)
-    with pytest.raises(ValueError, match="simulation must be users here"):
-        built(RiverSwim(), NoPrivacy(), visits_per_user=2, simulation="blocks")
     with pytest.raises(ValueError, match="calibration must be certified here, got printed"):
         built(RiverSwim(), CentralPrivacy(1.0, calibration="printed"))
     with pytest.raises(ValueError, match="stationary must be true or false"):
         BernsteinVIConfig(stationary="yes")  # type: ignore[arg-type]
-    # A cell of width 4 maps to several cells of width 3, so one of these could have more visits.
-    widths = (CountFamily("a", 12, 2), CountFamily("b", 4, 2, "a"), CountFamily("c", 3, 2, "a"))
-    with pytest.raises(ValueError, match="visits_per_user must be 0 unless the narrowest family's width divides all"):
-        PooledFamilies(H, widths, visits_per_user=1)
-    assert PooledFamilies(H, widths).row().linf == H

@@ -105,6 +105,6 @@ def test_weighted_sums_of_the_noise_that_runs_stay_within_their_bound(
 @pytest.mark.parametrize("epsilon", [50.0, 100.0, 200.0, 1e3, 1e5])
 def test_bits_that_are_almost_never_wrong_have_a_bound_too(epsilon: float, tabular_families: Families) -> None:
     # The exact bound's grid would need gigabytes here.
-    settings = LocalPrivacy(epsilon, families="one_hot", mechanism="symmetric_unary_encoding")
+    settings = LocalPrivacy(epsilon, families="one_hot", mechanism="sampled_optimized_unary_encoding")
     bounds = settings.build(tabular_families(4), 300, Streams(0, "rare")).precision(0.1).bounds
     assert all(0.0 < bound < 300.0 for bound in bounds.values())

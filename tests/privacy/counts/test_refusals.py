@@ -220,7 +220,7 @@ def test_whole_number_noise_hides_the_fractions_of_values_too(tabular_families: 
 
 
 def test_a_unary_law_of_another_shape_is_refused(tabular_families: Families) -> None:
-    settings = LocalPrivacy(1.0, mechanism="optimized_unary_encoding", families="one_hot")
+    settings = LocalPrivacy(1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
     query = settings.build(tabular_families(HORIZON), 9, Streams(0, "rows")).query
     assert isinstance(query.noise.law, UnaryEncoder)
     own = query.noise.law

@@ -27,8 +27,7 @@ N_USERS = 21
 READ = ({21}, {1, 4, 5, 11, 12, 16, 21}, {8, 16, 17}, set(range(2, 22, 3)))
 LOCAL = {
     "separate": ("laplace", "discrete_laplace"),
-    "marginal": ("gaussian", "laplace"),
-    "one_hot": ("laplace", "optimized_unary_encoding", "sampled_symmetric_unary_encoding", "direct_encoding"),
+    "one_hot": ("gaussian", "laplace", "sampled_optimized_unary_encoding", "sampled_direct_encoding"),
 }
 SETTINGS: dict[str, PrivacyConfig] = {
     f"{counter}, {families}": CentralPrivacy(1.0, delta=1e-6, counter=counter, families=families)
