@@ -81,7 +81,6 @@ def _answers(found: SweepReport) -> list[Block]:
     from dprl.platform.reports.comparing.rows import answers_of
     from dprl.platform.reports.comparing.sentences import heading, lead
     from dprl.platform.reports.documents.blocks import Heading, Paragraph, Table
-    from dprl.platform.reports.pages.cell_tables import needed_tables
     from dprl.platform.reports.pages.comparison import no_ratio
 
     blocks: list[Block] = [Paragraph(line, "", "not finished") for line in found.missing]
@@ -95,7 +94,7 @@ def _answers(found: SweepReport) -> list[Block]:
             blocks.append(Table.of_texts(_HEADERS, rows, _HEADERS))
     if found.compared is not None and (reason := no_ratio(found.groups, *found.compared)):
         blocks.append(Paragraph(reason, "lead"))
-    return [*blocks, *needed_tables(found.cells)]
+    return blocks
 
 
 def _text_of(file: str) -> str:

@@ -54,7 +54,7 @@ class Walker:
 
     def learn(self, n: int) -> TrainResult:
         before = self.episodes_done
-        sent = self._senders.send(self.privatizer.lease(n), np.full((n, DIMENSION), 0.1), np.zeros(n))
+        sent = self._senders.send(self.privatizer.lease(n), np.full((n, DIMENSION), 0.1))
         self._parameters += 0.01 * self.privatizer.accept(sent).mean(axis=0)
         self.episodes_done += n
         successful = self._lucky and self.episodes_done >= 10

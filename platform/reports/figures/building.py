@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from dprl.platform.errors import counted, first_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.charts import MOST_LINES, MOST_PANELS, Axis, Chart, Grid, Line, Panel
 from dprl.platform.reports.figures.lines import MODEL_TITLES, Lines, certified, column_of, columns_of, model_of
-from dprl.platform.reports.inference.effects import Estimate, Scale, estimate, scale_of
+from dprl.platform.reports.inference.effects import Scale, estimate, scale_of
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reports.number_texts import epsilon_text
 from dprl.platform.reports.records import unit_of
@@ -29,15 +29,11 @@ _FEW_FREE = 3
 
 
 class Quantity(NamedTuple):
-    """A cell's numbers for a chart. values: float64[n_seeds] or float64[n_seeds, T]. label: of its axis or panel.
-
-    estimates: by the `id` of cells, if they are not those of the values; a point then represents runs of any length.
-    """
+    """A cell's numbers for a chart. values: float64[n_seeds] or float64[n_seeds, T]. label: of its axis or panel."""
 
     metric: Metric
     label: str
     values: Callable[[ReportCell], np.ndarray]
-    estimates: Mapping[int, Estimate] | None = None
 
 
 def headline_quantity(cell: ReportCell) -> Quantity:
@@ -81,21 +77,18 @@ class ValueScale(NamedTuple):
 
     def estimates(self, quantity: Quantity, cells: Sequence[ReportCell]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return centres and ends of intervals, float64[n] each."""
-        found = quantity.estimates or {
-            id(cell): estimate(self.apply(quantity.values(cell)), self.scale, range_of(quantity.metric, cell))
-            for cell in cells
-        }
-        centres, low, high = np.array([found[id(cell)][:3] for cell in cells]).T
+        found = (
+            estimate(self.apply(quantity.values(cell)), self.scale, range_of(quantity.metric, cell)) for cell in cells
+        )
+        centres, low, high = np.array([each[:3] for each in found]).T
         return centres, low, high
 
-    def axis(
-        self, title: str, grid: Grid, range_: tuple[float, float], *, short: str = "", counts: bool = False
-    ) -> Axis:
+    def axis(self, title: str, grid: Grid, range_: tuple[float, float], *, short: str = "") -> Axis:
         """Return the axis of the values in all panels; short: its short title, if that is another one."""
         panels = [panel for row in grid for panel in row if panel is not None]
         lines = [line for panel in panels for line in panel.lines]
         limits = self._limits(lines, [panel.unlearned for panel in panels], range_)
-        return Axis(title, short or title, self.scale == "log", limits, counts=counts)
+        return Axis(title, short or title, self.scale == "log", limits)
 
     def _limits(
         self, lines: Sequence[Line], levels: Sequence[float], range_: tuple[float, float]

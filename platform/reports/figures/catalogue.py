@@ -11,7 +11,7 @@ from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.figures.colours import Palette, colours_of
 from dprl.platform.reports.figures.curves import curve_charts
-from dprl.platform.reports.figures.frontier import final_charts, frontier_charts, gap_charts, user_charts
+from dprl.platform.reports.figures.frontier import final_charts, frontier_charts, gap_charts
 from dprl.platform.reports.figures.horizons import horizon_charts
 from dprl.platform.reports.figures.layout import compose
 from dprl.platform.reports.figures.lines import algorithm_of
@@ -57,8 +57,7 @@ def report_charts(cells: Sequence[ReportCell], most: int | None = None) -> list[
             found += make(part, palette, name if i == 0 else f"{name}_{metric.name}")
     finals: list[Chart] = []
     for i, metric in enumerate(results_in({key for cell in cells for key in cell.row}, is_final_score)):
-        for draw, name in ((final_charts, "final"), (user_charts, "users")):
-            finals += draw(cells, metric, palette, name if i == 0 else f"{name}_{metric.name}")
+        finals += final_charts(cells, metric, palette, "final" if i == 0 else f"final_{metric.name}")
     left = None if most is None else max(1, (most - len(found) - len(finals)) // max(1, len(by_metric)))
     for i, (metric, part) in enumerate(by_metric.items()):
         found += curve_charts(part, palette, "curves" if i == 0 else f"curves_{metric.name}", left)

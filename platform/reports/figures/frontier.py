@@ -1,4 +1,4 @@
-"""Charts over the certified epsilon: the headline, final scores and the users needed, gaps of output policies."""
+"""Charts over the certified epsilon: the headline, final scores, gaps of output policies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from dprl.algorithms import Metric
 from dprl.platform.reports.cell_texts import EPISODES
 from dprl.platform.reports.comparing.report_cells import ReportCell
-from dprl.platform.reports.comparing.users_needed import Needed, untrained, users_needed
 from dprl.platform.reports.figures.building import (
     Quantity,
     ValueScale,
@@ -28,11 +27,8 @@ from dprl.platform.reports.figures.building import (
 from dprl.platform.reports.figures.charts import Chart, Line, LineName, Panel
 from dprl.platform.reports.figures.colours import Palette
 from dprl.platform.reports.figures.lines import Lines, certified, column_of, fill_of
-from dprl.platform.reports.inference.effects import Estimate
-from dprl.platform.reports.number_texts import rounded
-from dprl.platform.reports.records import is_final_score, unit_of
+from dprl.platform.reports.records import is_final_score
 
-_USERS = Metric("users_needed", "last", "episodes")
 _SAME = 1.0 + 1e-6
 """Certified epsilons may differ from claimed ones by rounding errors."""
 
@@ -52,45 +48,6 @@ def final_charts(cells: Sequence[ReportCell], metric: Metric, palette: Palette, 
         return []
     about = name, "Final score against certified privacy", f"{metric.definition.capitalize()}."
     return _over_epsilon(shown, [Quantity(metric, "Final score", _last_of(metric))], palette, about)
-
-
-def user_charts(cells: Sequence[ReportCell], metric: Metric, palette: Palette, name: str) -> list[Chart]:
-    """Return the users needed for a final score against certified epsilon, [] if no private run reaches it."""
-    needed = users_needed([cell for cell in cells if certified(cell) or not cell.private], metric)
-    reached = {id(each.cells[-1]): each for each in needed if math.isfinite(each.users)}
-    shown = [each.cells[-1] for each in reached.values()]
-    if not any(map(certified, shown)):
-        return []
-    unit = unit_of(cell.row for each in needed for cell in each.cells)
-    found = {key: Estimate(each.users, each.lower, min(each.upper, each.most), "log") for key, each in reached.items()}
-    label = f"{unit.capitalize()}s needed"
-    users = Quantity(_USERS, label, lambda cell: np.array([found[id(cell)].value]), found)
-    return _over_epsilon(shown, [users], palette, (name, needed_title(unit), _meaning(needed, unit, palette)))
-
-
-def needed_title(unit: str) -> str:
-    """Return the title of the users needed, in words that stand alone."""
-    return f"{unit.capitalize()}s to 90% of the final score without privacy"
-
-
-def _meaning(needed: Sequence[Needed], unit: str, palette: Palette) -> str:
-    """Return the caption: the level, the source of the numbers, and those beyond the numbers of users run."""
-    goals = {(each.first, each.level) for each in needed}
-    first, level = map(rounded, min(goals))
-    value = f": {level}, where the untrained policy has {first}" if len(goals) == 1 else ""
-    counts = sorted({int(cell.row[EPISODES]) for each in needed for cell in each.cells})
-    where = f"runs of {', '.join(f'{count:,}' for count in counts)} {unit}s" if len(counts) > 1 else "points of a run"
-    lines, beyond = Lines([each.cells[-1] for each in needed], palette), []
-    for each in needed:
-        if not each.fewest < each.users <= each.most:
-            name = lines.name(each.cells[-1], along=False)
-            words = ", ".join(word for word in (name.algorithm, name.model or "no privacy", *name.words) if word)
-            beyond.append(f" {words}: {each.text(unit)}.")
-    return (
-        f"{unit.capitalize()}s until the mean final score has gone 90% of the way from the untrained policy to the end "
-        f"of the longest runs without privacy of the same algorithm{value}. Interpolated between {where}, with 95% "
-        f"intervals over seeds, open above where they end at the most {unit}s run.{''.join(beyond)}"
-    )
 
 
 def gap_charts(cells: Sequence[ReportCell], gaps: Sequence[Metric], palette: Palette) -> list[Chart]:
@@ -124,14 +81,13 @@ def _over_epsilon(
             found.append(Panel(", ".join([*words, *([title] if title else [])]), tuple(every), level))
         return found
 
-    given = quantities[0].estimates is not None
     low = quantities[0].metric.better == "low"
-    grid, left_out = panel_grid(shown, lines, panels, over=EPISODES if given else "", low=low)
+    grid, left_out = panel_grid(shown, lines, panels, low=low)
     labels = [quantity.label for quantity in quantities]
     y_title = labels[0] if len(labels) == 1 else f"{labels[0]} or {' or '.join(labels[1:]).lower()}"
     name, title, meaning = about
-    seeds = "" if given else seeds_sentence(shown, scale, "intervals")
-    y = scale.axis(y_title, grid, range_of(quantities[0].metric, cells[0]), short=labels[0], counts=given)
+    seeds = seeds_sentence(shown, scale, "intervals")
+    y = scale.axis(y_title, grid, range_of(quantities[0].metric, cells[0]), short=labels[0])
     cut = cut_sentence(grid, y, "intervals")
     told = caption(meaning, seeds, cut, *lines.sentences(lines_of(grid)), unproved_sentence(cells, lines), left_out)
     return charts_of(Chart(name, title, told, "points", grid, epsilon_axis(shown), y))
@@ -160,8 +116,9 @@ def unlearned_level(cells: Sequence[ReportCell], quantity: Quantity, every: Sequ
     """
     if is_final_score(quantity.metric):
         here = column_of(cells[0], EPISODES)
-        return untrained([cell for cell in every if column_of(cell, EPISODES) == here], quantity.metric)
+        free = [cell for cell in every if column_of(cell, EPISODES) == here and not cell.private]
+        firsts = [float(cell.values_of(quantity.metric)[1][:, 0].mean()) for cell in free]
+        return float(np.mean(firsts)) if firsts else math.nan
     if quantity.metric.over != "sum":
         return math.nan
-    firsts = [float(np.mean(cell.curves[:, 0])) / float(cell.episodes[0]) for cell in cells]
-    return max(firsts)
+    return max(float(np.mean(cell.curves[:, 0])) / float(cell.episodes[0]) for cell in cells)

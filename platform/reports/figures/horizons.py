@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dprl.platform.reports.cell_texts import EPISODES, NOISE, Settings, settings_in
 from dprl.platform.reports.comparing.report_cells import ReportCell
-from dprl.platform.reports.comparing.users_needed import cells_along
 from dprl.platform.reports.figures.building import (
     Quantity,
     ValueScale,
@@ -26,6 +26,8 @@ from dprl.platform.reports.figures.lines import Lines, fill_of
 from dprl.platform.results.summary import worst_of
 
 HORIZON = "env.horizon"
+_SETTINGS = ("env.", "algorithm.", *NOISE, EPISODES, "release", "audit", "cell_label")
+"""Sections and keys of all settings but the seeds."""
 
 
 def horizon_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "horizon") -> list[Chart]:
@@ -33,7 +35,12 @@ def horizon_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "h
 
     A line is named after its cell with the largest certified epsilon, because epsilon may differ along it.
     """
-    along = [line for line in cells_along(cells, HORIZON) if len(line) > 1]
+    found: dict[Settings, list[ReportCell]] = {}
+    for cell in cells:
+        if HORIZON in cell.row:
+            keys = sorted(key for key in cell.row if key.startswith(_SETTINGS) and key != HORIZON)
+            found.setdefault(settings_in(cell.row, keys), []).append(cell)
+    along = [sorted(line, key=lambda cell: cell.row[HORIZON]) for line in found.values() if len(line) > 1]
     if not along:
         return []
     shown = [cell for line in along for cell in line]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,7 +15,6 @@ from dprl.platform.errors import counted
 from dprl.platform.reports.cell_texts import (
     ENV_NAME,
     ENV_NAMING,
-    EPISODES,
     NAMED,
     Row,
     algorithm_name,
@@ -28,7 +26,6 @@ from dprl.platform.reports.cell_texts import (
 from dprl.platform.reports.comparing.findings import reference_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
-from dprl.platform.reports.comparing.users_needed import users_needed
 from dprl.platform.reports.documents.blocks import (
     Block,
     Column,
@@ -42,13 +39,10 @@ from dprl.platform.reports.documents.blocks import (
     beside,
     styled,
 )
-from dprl.platform.reports.figures.catalogue import palette_of
-from dprl.platform.reports.figures.frontier import needed_title
-from dprl.platform.reports.figures.lines import Lines, column_of, columns_of
 from dprl.platform.reports.number_texts import delta_number, effect_text, epsilon_text, estimate_text, rounded
 from dprl.platform.reports.pages.markup import BADGES, DASH, Names, badge_of, small, with_grey_interval
 from dprl.platform.reports.pages.values import IN_CSV, capital, own_rewards, result_text, shown, value_label
-from dprl.platform.reports.records import is_final_score, results_in, unit_of
+from dprl.platform.reports.records import results_in
 from dprl.platform.reports.tables import noise_note
 
 _MOST_ROWS = 300
@@ -59,8 +53,6 @@ _NARROW_COLUMNS = 9
 """Maximum of columns that fit with intervals on the same line as their values."""
 _MOST_KINDS = 4
 """Maximum of kinds of cells named with a verdict."""
-
-_USERS_TEXTS = ("Environment", "Algorithm", "Trust model")
 
 
 class _Place(NamedTuple):
@@ -266,21 +258,3 @@ def _factor_text(factors: Sequence[float]) -> str:
         return ""
     ends = list(dict.fromkeys(rounded(end, 2) for end in (min(known), max(known))))
     return f", certifies {' to '.join(ends)} times the \u03b5 it claims"
-
-
-def needed_tables(cells: Sequence[ReportCell]) -> Iterator[Block]:
-    """Yield a section for each final score that has runs of one algorithm with and without privacy."""
-    for metric in results_in({key for cell in cells for key in cell.row}, is_final_score):
-        found = users_needed(cells, metric)
-        shown = list(itertools.chain.from_iterable(each.cells for each in found))
-        if not any(cell.private for cell in shown):
-            continue
-        lines, unit = Lines(shown, palette_of(shown)), unit_of(cell.row for cell in shown)
-        titles, rows = columns_of(shown, EPISODES), []
-        for each in sorted(found, key=lambda each: each.cells[-1].proved):
-            cell, name = each.cells[-1], lines.name(each.cells[-1])
-            words = ", ".join((name.algorithm, *name.words)), name.model or "none", epsilon_text(cell.proved, 3)
-            rows.append([titles[column_of(cell, EPISODES)], *words, each.text(unit), rounded(each.level)])
-        headers = [*_USERS_TEXTS, "Certified \u03b5", f"{unit.capitalize()}s needed", "Score to reach"]
-        table = Table.of_texts(headers, rows, _USERS_TEXTS).without_empty_columns()
-        yield Section([Heading(needed_title(unit), 3), table])

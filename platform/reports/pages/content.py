@@ -20,7 +20,7 @@ from dprl.platform.reports.figures.catalogue import palette_of
 from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reports.pages.budget_tables import BudgetTables
-from dprl.platform.reports.pages.cell_tables import cell_blocks, needed_tables
+from dprl.platform.reports.pages.cell_tables import cell_blocks
 from dprl.platform.reports.pages.comparison import halving_comparison
 from dprl.platform.reports.pages.markup import Names
 from dprl.platform.reports.pages.values import environment_words
@@ -113,7 +113,6 @@ class Content:
     def _body(self) -> Iterator[Block]:
         leading, others = self._figures
         yield from leading
-        yield from needed_tables(self._cells)
         yield from BudgetTables([group for group in self.groups if group.metric is not None], self.names).blocks()
         if self.compared is not None:
             yield from halving_comparison(self.groups, *self.compared)

@@ -1,0 +1,74 @@
+"""Final scores of policy gradients: levels of untrained policies, and runs without privacy that clip alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dprl.algorithms.dppg.algorithm import SCORE
+from dprl.platform.reports.comparing.groups import groups_of
+from dprl.platform.reports.comparing.report_cells import ReportCell, longer_blocks
+from dprl.platform.reports.comparing.sentences import lead
+from dprl.platform.reports.figures.catalogue import report_charts
+from dprl.platform.results.cell_folder import CellFolder
+from tests.platform.reports.comparing.cases import certificate
+
+NONE = math.inf
+FIRST = -500.0
+"""Score of the untrained policy, as on Acrobot."""
+
+
+def cell(folder: Path, epsilon: float, users: int, finals: Sequence[float], **settings: Any) -> ReportCell:
+    """A finished cell of dppg: each seed's scores rise linearly from FIRST to its entry of `finals`."""
+    episodes = np.unique(np.linspace(1, users, 100).astype(int))
+    values = np.array([FIRST + (final - FIRST) * (episodes - 1) / (users - 1) for final in finals])
+    frames = [pd.DataFrame({"seed": i, "episode": episodes, "evaluation": one}) for i, one in enumerate(values)]
+    place = folder / f"{epsilon}_{users}"
+    place.mkdir(exist_ok=True)
+    pd.concat(frames).to_parquet(place / "records.parquet")
+    free = math.isinf(epsilon)
+    proof = certificate("none" if free else "jdp", None if free else epsilon, epsilon)
+    row = {"cell": place.name, "algorithm.name": "dppg", "env.name": "control", "env.horizon": 500, "seed": 0}
+    row |= {"privacy.model": proof["trust_model"], "episodes": users, "seeds": len(finals), "proved_epsilon": epsilon}
+    row |= {"verdict": proof["verdict"], "evaluation": float(np.mean(finals)), "score": 0.0, "score_first": 0.0}
+    row |= {} if free else {"privacy.epsilon": epsilon, "claimed_epsilon": epsilon, "claimed_delta": 0.0}
+    return ReportCell(row | settings, proof, SCORE, episodes, values, (CellFolder(place),))
+
+
+@pytest.mark.parametrize(
+    ("norm", "clip", "alike"), [("l2", 2.0, True), ("none", None, True), ("l1", 2.0, False), ("l2", 1.0, False)]
+)
+def test_a_run_without_privacy_is_the_reference_if_it_clips_alike(
+    norm: str, clip: float | None, alike: bool, tmp_path: Path
+) -> None:
+    private = cell(tmp_path, 1.0, 1000, [-100.0] * 3, **{"privacy.mechanism": "clipped_gaussian", "privacy.clip": 2.0})
+    clipping = {"privacy.clip_norm": norm} | ({} if clip is None else {"privacy.clip": clip})
+    cells = [private, cell(tmp_path, NONE, 1000, [-200.0] * 3, **clipping)]
+    told = " ".join(lead(groups_of(cells)))
+    assert ("from its score without privacy" in told) == alike
+    assert ("clips gradients otherwise: write clip_norm: l2 and the same clip there" in told) == (not alike)
+
+
+def test_final_scores_have_the_level_of_the_first_policy(tmp_path: Path) -> None:
+    cells = [cell(tmp_path, e, users, [-100.0] * 3) for e in (NONE, 1.0) for users in (100, 1000)]
+    charts = {chart.name: chart for chart in report_charts(cells)}
+    assert list(charts)[:2] == ["final", "frontier"]
+    assert [panel.unlearned for panel in charts["final"].panels] == [FIRST, FIRST]
+    assert charts["final"].lines[0].y[-1] == -100.0
+    assert charts["curves"].x.title == "Users (certified \u03b5 = 1)"
+
+
+def test_longer_blocks_keep_the_mean_of_a_run() -> None:
+    episodes = np.unique(np.geomspace(1, 1000, 200).astype(int))
+    values = np.random.default_rng(0).normal(size=(2, len(episodes)))
+    ends, means = longer_blocks(episodes, values)
+    assert len(ends) <= 25
+    assert ends[-1] == 1000
+    whole = np.average(values, axis=1, weights=np.diff(episodes, prepend=0))
+    assert np.average(means, axis=1, weights=np.diff(ends, prepend=0)) == pytest.approx(whole)
