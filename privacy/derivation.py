@@ -28,7 +28,6 @@ from dprl.privacy.counters.base import Counter, Tree
 from dprl.privacy.ledger import ReleaseEvent, curve_of
 from dprl.privacy.mechanisms import GramMechanism
 from dprl.privacy.mechanisms.base import Sensitivity
-from dprl.privacy.mechanisms.gradients import GRID
 from dprl.privacy.mechanisms.gram import GramRelease, gram_sensitivity
 from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder, encodings
 from dprl.privacy.mechanisms.sampled import SampledGaussian
@@ -266,9 +265,6 @@ def _losses(part: _Part) -> Iterator[tuple[tuple[str, float], dict[str, float]]]
     for factor, size, names in weights_of_stages(law.release, 2 if kind == "pure_epsilon" else 4):
         many = f"sqrt({factor})" if kind == "mu" else factor
         yield (f"{many} * {formula}", (math.sqrt(size) if kind == "mu" else size) * value), {**names, **numbers}
-        if law.arithmetic == GRID:
-            rounded = f"largest {many} * {formula}, where rounding to a grid adds to the change"
-            yield (rounded, part.loss[1]), {**names, **numbers}
 
 
 def weights_of_stages(release: GramRelease, power: int) -> Iterator[tuple[str, float, dict[str, float]]]:

@@ -286,9 +286,14 @@ def _check_release(experiment: Experiment) -> None:
             f"release must be false with noise: {{arithmetic: {experiment.noise.arithmetic}, entropy: "
             f"{experiment.noise.entropy}}}, got True; write noise: {{arithmetic: exact, entropy: os}}"
         )
-    privacy = experiment.privacy
+    privacy, algorithm = experiment.privacy, experiment.algorithm
+    if algorithm.releases == "statistics":
+        raise ValueError(
+            f"release must be false with algorithm {algorithm.name}, got True; the noise of its statistics is proved "
+            "for real numbers, not for what a computer sends: choose an algorithm on counts or gradients"
+        )
     if privacy.model == "none" or getattr(privacy, "calibration", "") == "printed":
-        private = " or ".join(sorted(set(TRUST_MODELS[experiment.algorithm.releases]) - {"none"}))
+        private = " or ".join(sorted(set(TRUST_MODELS[algorithm.releases]) - {"none"}))
         printed = ", calibration certified" if hasattr(privacy, "calibration") else ""
         raise ValueError(f"release must be false without certified noise, got True; choose model {private}{printed}")
     if getattr(privacy, "release_scores", "") == _RAW_SCORES:
@@ -296,7 +301,7 @@ def _check_release(experiment: Experiment) -> None:
             f"release must be false with release_scores: {_RAW_SCORES}, got True; "
             "no simulator knows what real users did: write release_scores: none"
         )
-    if getattr(experiment.algorithm, "padded", True) is False:
+    if getattr(algorithm, "padded", True) is False:
         raise ValueError(
             "release must be false with algorithm.padded: false, got True; the times in logs and MLflow would reveal "
             "the length of episodes: write algorithm.padded: true"

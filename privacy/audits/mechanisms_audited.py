@@ -21,8 +21,9 @@ from dprl.privacy.audits.page import AuditCase
 from dprl.privacy.audits.privatizer_probes import local_reports, statistics_messages
 from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, GramMechanism
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
-from dprl.privacy.mechanisms.gram import l1_upper
+from dprl.privacy.mechanisms.gram import gram_sensitivity, l1_upper
 from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform
 from dprl.privacy.mechanisms.one_hot_encoding import SAMPLED_PREFIX, UnaryEncoder
 from dprl.privacy.mechanisms.privunit import PrivUnit
@@ -107,7 +108,7 @@ def _privunit(name: str) -> AuditCase:
     return AuditCase.of_curve(name, subject, _PURE, mechanism.curve(), privunit_gradients(mechanism))
 
 
-def _gram(kind: type[GramLaplace] | type[GramGaussian] | type[GramBoundedLaplace], name: str) -> AuditCase:
+def _gram(kind: type[GramLaplace] | type[GramGaussian], name: str) -> AuditCase:
     claim = _PURE if kind is GramLaplace else _APPROXIMATE
     mechanism = kind.calibrated(EPSILON, claim.delta, _ONE_GRAM.release(clipped=True))
     return _of_gram(name, claim, mechanism, f"scale {mechanism.scales[0]:.4g}")
@@ -119,6 +120,13 @@ def _gram_uniform(name: str) -> AuditCase:
     bound = l1_upper(_ONE_GRAM.dimension) / (2.0 * DELTA)
     mechanism = GramUniform(_ONE_GRAM.release(clipped=True), (bound, 0.0))
     return _of_gram(name, claim, mechanism, f"bound {bound:.4g}")
+
+
+def _gram_bounded_laplace(name: str) -> AuditCase:
+    """Return the case of bounded Laplace noise, which has no calibration, at the scale and bound for one number."""
+    noise = BoundedLaplace.calibrated(EPSILON, DELTA, gram_sensitivity(_ONE_GRAM.dimension, 1.0))
+    mechanism = GramBoundedLaplace(_ONE_GRAM.release(clipped=True), (noise.scale, 0.0), (noise.bound, 0.0))
+    return _of_gram(name, _APPROXIMATE, mechanism, f"scale {noise.scale:.4g}")
 
 
 def _of_gram(name: str, claim: Claim, mechanism: GramMechanism, noise: str) -> AuditCase:
@@ -136,6 +144,6 @@ _OTHERS: dict[str, Callable[[str], AuditCase]] = {
     PrivUnit.name: _privunit,
     GramLaplace.name: partial(_gram, GramLaplace),
     GramGaussian.name: partial(_gram, GramGaussian),
-    GramBoundedLaplace.name: partial(_gram, GramBoundedLaplace),
+    GramBoundedLaplace.name: _gram_bounded_laplace,
     GramUniform.name: _gram_uniform,
 }

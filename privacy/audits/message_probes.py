@@ -272,9 +272,7 @@ def gram_ratios(
 
     one, zero: the message without noise in world 1 and in world 0.
     """
-    unit = mechanism.grid(stage) or 1.0
     ends, off_diagonal = mechanism.stage_mechanisms(stage)
     wide = 2 * mechanism.release.dimension
-    y, one, zero = messages / unit, one / unit, zero / unit
-    first = ends.log_ratios(y[:, :wide], one[:wide], zero[:wide]).sum(axis=1)
-    return np.asarray(first + off_diagonal.log_ratios(y[:, wide:], one[wide:], zero[wide:]).sum(axis=1))
+    first = ends.log_ratios(messages[:, :wide], one[:wide], zero[:wide]).sum(axis=1)
+    return np.asarray(first + off_diagonal.log_ratios(messages[:, wide:], one[wide:], zero[wide:]).sum(axis=1))

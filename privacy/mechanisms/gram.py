@@ -2,7 +2,7 @@
 
 At stage h the device of each of n agents sends (phi phi^T + W, phi V + w). It first shrinks phi to the norm m_h and
 clips V to [0, m_h], with m_h = H - h. [TH23] cuts V from above only and assumes |phi| <= H (D7): without a lower cut no
-finite guarantee exists. The noise is that of gram_gaussian.py, gram_laplace.py and gram_bounded.py.
+finite guarantee exists. The noise is that of gram_laws.py.
 """
 
 from __future__ import annotations
@@ -205,14 +205,11 @@ def clip_value(value: float, bound: float, clips: bool) -> float:
 
 
 @no_alloc_kernel
-def finish_gram(
-    numbers: Float64Array, feature: Float64Array, target: float, grid: float, ends: float, off_diagonal: float
-) -> None:
+def finish_gram(numbers: Float64Array, feature: Float64Array, target: float, ends: float, off_diagonal: float) -> None:
     """Turn draws `numbers` float64[D (D + 3) / 2] into the noisy message of feature float64[D] and target.
 
-    numbers: the diagonal, the right-hand side, the upper triangle row by row. The statistics are rounded to the grid if
-    that is above 0. ends, off_diagonal: the factors of draws, on the diagonal and the right-hand side, and off
-    the diagonal.
+    numbers: the diagonal, the right-hand side, the upper triangle row by row. ends, off_diagonal: the factors of draws,
+    on the diagonal and the right-hand side, and off the diagonal.
 
     *Formal guarantee.* None by itself; see the mechanism of the noise, on the features and target that it clips.
     """
@@ -220,18 +217,11 @@ def finish_gram(
     place = 2 * d
     for i in range(d):
         x = feature[i]
-        numbers[i] = _on_grid(x * x, grid) + ends * numbers[i]
-        numbers[d + i] = _on_grid(x * target, grid) + ends * numbers[d + i]
+        numbers[i] = x * x + ends * numbers[i]
+        numbers[d + i] = x * target + ends * numbers[d + i]
         for j in range(i + 1, d):
-            numbers[place] = _on_grid(x * feature[j], grid) + off_diagonal * numbers[place]
+            numbers[place] = x * feature[j] + off_diagonal * numbers[place]
             place += 1
-
-
-@kernel
-def _on_grid(number: float, grid: float) -> float:
-    """Return the multiple of the grid nearest to `number`, or the number itself without a grid."""
-    # A power of two: the division and the product are exact.
-    return grid * float(np.rint(number / grid)) if grid > 0.0 else number
 
 
 @no_alloc_kernel

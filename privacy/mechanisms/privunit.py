@@ -18,26 +18,17 @@ from dprl.privacy.accounting.curves import PureDP
 from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.mechanisms.privunit_kernels import privunit_workspace
 from dprl.privacy.mechanisms.sampling import SILENT
-from dprl.privacy.mechanisms.vectors import CAP, EXACT_CAP, VectorMechanism, VectorNoise
+from dprl.privacy.mechanisms.vectors import CAP, VectorMechanism, VectorNoise
 
-COMMON_SUPPORT = "common support"
-"""The possible messages, and their law before the choice of the cap, are the same for every input."""
 # Relative; error of the incomplete beta function, with a margin (tests compare it with rationals and
 # with 40 digits), and for every dimension the rounding of 1 - gamma^2.
 _MASS_ERROR, _MASS_ERROR_PER_DIMENSION = 1e-9, 2.0**-50
 # The square of a smaller threshold loses digits.
 _LEAST_THRESHOLD = 1e-150
+_LEAST_MASS = 1e-300
 _LARGEST_COIN_EPSILON = 30.0
 # Number of draws reserved for a message, because rejection has no bound.
 _DRAWS, _MOST_SUBMISSIONS = 1 << 32, 2**31
-
-
-def _rarest_cap(dimension: int) -> float:
-    """Return the least mass of a cap for which rejection from the whole sphere is allowed.
-
-    It takes 16384 directions on average; the reserved draws are too few with a probability of at most e^-128.
-    """
-    return max(2.0**-14, 128.0 * 3.0 * ((dimension + 1) // 2) / _DRAWS)
 
 
 @dataclass(frozen=True)
@@ -49,15 +40,10 @@ class PrivUnit(VectorMechanism):
     p/q within the cap and (1 - p)/(1 - q) outside, and antipodal inputs attain the ratio. `epsilon` is computed from
     the p and gamma that the sampler uses, with bounds of the rounding errors added.
 
-    The coin is exact: p is a multiple of 2^-53 and is compared with 53 bits. The rest depends on the sampler:
-
-    * `exact=False` draws <x, v> from its conditional law by rejection (no table, no interpolation) and adds a uniform
-      direction orthogonal to v. The last bits of the message depend on v: 'float64-idealised'. The running time reveals
-      the coin, because rejection takes longer on one side of the cap's edge.
-    * `exact=True` draws directions that do not depend on the data until one lies in the cap and one outside, then lets
-      the coin choose. So the guarantee depends only on the coin and the mass of the cap: the possible messages are the
-      same for all inputs, and rounding moves the edge of the cap by less than `edge_error`, which `epsilon` accounts
-      for. The number of directions drawn is independent of the choice.
+    The coin is exact: p is a multiple of 2^-53 and is compared with 53 bits. The sampler draws <x, v> from its
+    conditional law by rejection (no table, no interpolation) and adds a uniform direction orthogonal to v. The last
+    bits of the message depend on v: 'float64-idealised'. The running time reveals the coin, because rejection takes
+    longer on one side of the cap's edge.
 
     A vector without direction (zero, or without a finite coordinate) is treated like a uniformly random one: the
     density of its message is 1, between the two above, and its estimate has mean zero.
@@ -66,7 +52,6 @@ class PrivUnit(VectorMechanism):
         dimension: d >= 2, of the vector.
         probability: p in [1/2, 1), of the cap; a multiple of 2^-53, like every float64 in this range.
         threshold: gamma in [0, 1), the least <x, v> of the cap.
-        exact: whether the sampler is exact; else the fast one.
 
     Paper: Bhowmick, Duchi, Freudiger, Kapoor, Rogers 2018, Algorithm 1; Asi, Feldman, Talwar 2022, sec. 4.
     """
@@ -74,8 +59,9 @@ class PrivUnit(VectorMechanism):
     dimension: int
     probability: float
     threshold: float
-    exact: bool = False
     name: ClassVar[str] = "privunit"
+    arithmetic: ClassVar[str] = IDEALISED
+    NAMED: ClassVar[dict[str, object]] = {"exact": False}
 
     def __post_init__(self) -> None:
         _check_dimension(self.dimension)
@@ -83,12 +69,11 @@ class PrivUnit(VectorMechanism):
             raise ValueError(f"probability must lie in [0.5, 1), got {self.probability}; ask for a smaller epsilon")
         if not 0.0 <= self.threshold < 1.0:
             raise ValueError(f"threshold must lie in [0, 1), got {self.threshold}; ask for a smaller epsilon")
-        rarest = _rarest_cap(self.dimension) / 2.0 if self.exact else 1e-300
-        if cap_mass(self.dimension, self.threshold) < rarest:
-            raise ValueError(f"threshold {self.threshold} leaves a cap of mass below {rarest:.3g}; lower it")
+        if cap_mass(self.dimension, self.threshold) < _LEAST_MASS:
+            raise ValueError(f"threshold {self.threshold} leaves a cap of mass below {_LEAST_MASS:.3g}; lower it")
 
     @classmethod
-    def calibrated(cls, epsilon: float, delta: float, dimension: int, exact: bool = False) -> PrivUnit:
+    def calibrated(cls, epsilon: float, delta: float, dimension: int) -> PrivUnit:
         """Return the (p, gamma) of least noise with a certified loss of at most `epsilon`; `delta` is not used.
 
         *Formal guarantee.* See the class: the returned object's `epsilon` is at most the requested one.
@@ -97,7 +82,7 @@ class PrivUnit(VectorMechanism):
         _check_dimension(dimension)
         if not (math.isfinite(epsilon) and epsilon > 1e-6):
             raise ValueError(f"epsilon must be finite and above 1e-6, got {epsilon}; choose one in that range")
-        lowest = max(1e-3 * epsilon, epsilon - math.log(1.0 / _rarest_cap(dimension)) if exact else epsilon - 500.0)
+        lowest = max(1e-3 * epsilon, epsilon - 500.0)
         highest = min(epsilon * (1.0 - 1e-6), _LARGEST_COIN_EPSILON)
         if lowest >= highest:
             raise ValueError(
@@ -112,29 +97,24 @@ class PrivUnit(VectorMechanism):
             minus_gain, bounds=(lowest, highest), method="bounded", options={"xatol": 1e-9}
         ).x
         gamma = _threshold_of_log_odds(dimension, epsilon - float(coin))
-        p, step = _coin(epsilon - _cap_loss(dimension, gamma, exact), epsilon), 2.0**-53
-        found = cls(dimension, p, gamma, exact)
+        p, step = _coin(epsilon - _cap_loss(dimension, gamma), epsilon), 2.0**-53
+        found = cls(dimension, p, gamma)
         while found.epsilon > epsilon:
             if p == 0.5:
                 raise ValueError(
                     f"epsilon must be above what rounding costs in {dimension} dimensions, {found.epsilon:.3g}, "
-                    f"got {epsilon}; raise it, or set exact to False"
+                    f"got {epsilon}; raise it"
                 )
             p, step = max(0.5, p - step), 2.0 * step
-            found = cls(dimension, p, gamma, exact)
+            found = cls(dimension, p, gamma)
         return found
-
-    @property
-    def arithmetic(self) -> str:
-        """Assumption of the guarantee on numbers."""
-        return COMMON_SUPPORT if self.exact else IDEALISED
 
     @property
     def epsilon(self) -> float:
         """The certified loss of one message, rounded up."""
         # p / (1 - p) - 1: its numerator and its denominator are exact.
         coin = math.log1p((2.0 * self.probability - 1.0) / (1.0 - self.probability))
-        return (coin + _cap_loss(self.dimension, self.threshold, self.exact)) * (1.0 + 1e-12)
+        return (coin + _cap_loss(self.dimension, self.threshold)) * (1.0 + 1e-12)
 
     @property
     def gain(self) -> float:
@@ -152,8 +132,8 @@ class PrivUnit(VectorMechanism):
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
         """Return the kernels' form."""
-        kind, silent = EXACT_CAP if self.exact else CAP, SILENT._replace(key=key)
-        noise = self._for_kernels(kind, self.threshold, silent, privunit_workspace(self.dimension), _DRAWS)
+        silent = SILENT._replace(key=key)
+        noise = self._for_kernels(CAP, self.threshold, silent, privunit_workspace(self.dimension), _DRAWS)
         return noise._replace(probability=self.probability, factor=self.gain, submissions=_MOST_SUBMISSIONS)
 
 
@@ -176,16 +156,9 @@ def _belt_mass(dimension: int, threshold: float) -> float:
     return float(scipy.special.betainc(0.5, (dimension - 1) / 2.0, threshold * threshold))
 
 
-def edge_error(dimension: int) -> float:
-    """Return a bound on the rounding error of <x, v> for the directions and unit vectors of the kernels."""
-    return (dimension + 64) * 2.0**-50
-
-
-def _cap_loss(dimension: int, gamma: float, exact: bool) -> float:
+def _cap_loss(dimension: int, gamma: float) -> float:
     """Return an upper bound of ln((1 - q) / q)."""
     edge = max(gamma, _LEAST_THRESHOLD) if gamma > 0.0 else 0.0
-    if exact:
-        edge = min(1.0, gamma + edge_error(dimension))
     error = _MASS_ERROR + _MASS_ERROR_PER_DIMENSION * dimension
     belt = _belt_mass(dimension, edge) * (1.0 + error)
     if belt < 0.5:

@@ -22,7 +22,7 @@ _LEAST_OF_UPPER = 1.0 - math.sqrt(0.5)
 
 def privunit_workspace(dimension: int) -> tuple[int, int]:
     """Return the sizes of the kernels' workspace, in numbers and words."""
-    return 2 * dimension, _WORDS_BEFORE + 3 * ((dimension + 1) // 2)
+    return dimension, _WORDS_BEFORE + 3 * ((dimension + 1) // 2)
 
 
 @kernel
@@ -57,20 +57,6 @@ def fill_normals(out: np.ndarray, words: np.ndarray) -> None:
         second[i] = radius * y
     if d - m < m:
         first[m - 1] = math.sqrt(_exponential(high[m - 1], low[m - 1])) * circle_point(angles[m - 1])[0]
-
-
-@kernel
-def fill_direction(out: np.ndarray, words: np.ndarray, key: np.ndarray, first: np.uint64) -> np.uint64:
-    """Fill `out` float64[d] with a uniform direction from draws first, ...; return the number of the next draw.
-
-    words: uint64[3 * ceil(d/2)], workspace.
-    """
-    fill_bits(words, key, first)
-    fill_normals(out, words)
-    length = math.sqrt(dot(out, out))
-    for i in range(out.shape[0]):
-        out[i] /= length
-    return first + np.uint64(words.shape[0])
 
 
 @kernel
@@ -110,7 +96,7 @@ def _coordinate(inside: bool, d: int, gamma: float, key: np.ndarray, first: np.u
 
 
 @kernel
-def privunit_fast(
+def fill_privunit(
     out: np.ndarray,
     vector: np.ndarray,
     cap: tuple[float, float],
@@ -126,8 +112,7 @@ def privunit_fast(
     *Formal guarantee.* See PrivUnit; in real arithmetic.
     """
     d = out.shape[0]
-    (probability, gamma), (numbers, words) = cap, workspace
-    unit = numbers[:d]
+    (probability, gamma), (unit, words) = cap, workspace
     has_direction = unit_input(unit, vector)
     fill_bits(words, key, first)
     inside = bool(np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability)
@@ -141,49 +126,13 @@ def privunit_fast(
         out[i] = t * unit[i] + across * out[i]
 
 
-@kernel
-def privunit_exact(
-    out: np.ndarray,
-    vector: np.ndarray,
-    cap: tuple[float, float],
-    key: np.ndarray,
-    first: np.uint64,
-    workspace: tuple[np.ndarray, np.ndarray],
-) -> None:
-    """Fill `out` like privunit_fast, with one of several directions that are drawn independently of `vector`.
-
-    *Formal guarantee.* See PrivUnit: it depends on the coin and on the mass of the cap.
-    """
-    d = out.shape[0]
-    (probability, gamma), (numbers, words) = cap, workspace
-    unit, drawn = numbers[:d], numbers[d : 2 * d]
-    has_direction = unit_input(unit, vector)
-    fill_bits(words[:1], key, first)
-    inside = bool(np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability)
-    # Always drawn, so that the number of draws does not reveal whether the input has a direction.
-    number = fill_direction(drawn, words[_WORDS_BEFORE:], key, first + np.uint64(1))
-    for i in range(d):
-        unit[i] = unit[i] if has_direction else drawn[i]
-    found_inside, found_outside = False, False
-    # Both are always found: stopping at the one that is sent would reveal it by the running time.
-    while not (found_inside and found_outside):
-        number = fill_direction(drawn, words[_WORDS_BEFORE:], key, number)
-        in_cap = dot(drawn, unit) >= gamma
-        new = not (found_inside if in_cap else found_outside)
-        found_inside, found_outside = found_inside or in_cap, found_outside or not in_cap
-        if new and in_cap == inside:
-            for i in range(d):
-                out[i] = drawn[i]
-
-
-@extern_kernel("int64(voidptr, voidptr, int64, float64, float64, int64, voidptr, uint64, voidptr, voidptr, int64)")
+@extern_kernel("int64(voidptr, voidptr, int64, float64, float64, voidptr, uint64, voidptr, voidptr, int64)")
 def _send_direction(
     out: c_void_p,
     vector: c_void_p,
     d: int,
     probability: float,
     gamma: float,
-    exact: int,
     key: c_void_p,
     first: np.uint64,
     numbers: c_void_p,
@@ -191,12 +140,9 @@ def _send_direction(
     n_words: int,
 ) -> int:
     message, given = carray(out, (d,), np.float64), carray(vector, (d,), np.float64)
-    workspace = carray(numbers, (2 * d,), np.float64), carray(words, (n_words,), np.uint64)
+    workspace = carray(numbers, (d,), np.float64), carray(words, (n_words,), np.uint64)
     cap, stream = (probability, gamma), carray(key, (KEY_WORDS,), np.uint64)
-    if exact != 0:
-        privunit_exact(message, given, cap, stream, first, workspace)
-    else:
-        privunit_fast(message, given, cap, stream, first, workspace)
+    fill_privunit(message, given, cap, stream, first, workspace)
     return 1
 
 
@@ -205,23 +151,20 @@ def send_direction(
     out: np.ndarray,
     vector: np.ndarray,
     cap: tuple[float, float],
-    exact: bool,
     key: np.ndarray,
     first: np.uint64,
     workspace: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    """Call `privunit_exact` or `privunit_fast`; raise like `require_generator`.
+    """Call `fill_privunit`; raise like `require_generator`.
 
     *Formal guarantee.* See PrivUnit.
     """
-    numbers = workspace[0].reshape(2 * out.size)
+    numbers = workspace[0].reshape(out.size)
     words = workspace[1].reshape(_WORDS_BEFORE + 3 * ((out.size + 1) // 2))
     message, given, stream = out.reshape(out.size), vector.reshape(out.size), key.reshape(KEY_WORDS)
     require_generator(stream)
     if not JIT_DISABLED:
         addresses, work = (message.ctypes, given.ctypes), (numbers.ctypes, words.ctypes)
-        _send_direction(*addresses, out.size, *cap, int(exact), stream.ctypes, first, *work, words.size)
-    elif exact:
-        privunit_exact(message, given, cap, stream, first, (numbers, words))
+        _send_direction(*addresses, out.size, *cap, stream.ctypes, first, *work, words.size)
     else:
-        privunit_fast(message, given, cap, stream, first, (numbers, words))
+        fill_privunit(message, given, cap, stream, first, (numbers, words))

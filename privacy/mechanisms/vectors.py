@@ -21,8 +21,8 @@ from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
 from dprl.privacy.randomness.bits import fill_bits
 
 # Kinds of messages: the clipped vector without noise, with noise, with noise on a grid; randomized signs of
-# projections; a direction inside or outside a cap, constructed for it or chosen from the draws.
-RAW, CLIPPED, GRIDDED, SIGNS, CAP, EXACT_CAP = range(6)
+# projections; a direction inside or outside a cap.
+RAW, CLIPPED, GRIDDED, SIGNS, CAP = range(5)
 NO_ACCOUNT = "none"
 _MOST_DRAWS = 2**53
 
@@ -80,9 +80,9 @@ def fill_message(message: Float64Array, vector: Float64Array, noise: VectorNoise
         key, table, seed = noise.noise.key, noise.noise.table, noise.words[:1]
         fill_bits(seed, noise.open_key, np.uint64(number))
         send_signs(message, vector, noise.clip, table, key, first, seed[0], (noise.numbers, noise.words))
-    elif noise.kind in (CAP, EXACT_CAP):
+    elif noise.kind == CAP:
         cap, workspace = (noise.probability, noise.clip), (noise.numbers, noise.words)
-        send_direction(message, vector, cap, noise.kind == EXACT_CAP, noise.noise.key, first, workspace)
+        send_direction(message, vector, cap, noise.noise.key, first, workspace)
     else:
         raise ValueError("kind must be one of the codes in dprl.privacy.mechanisms.vectors")
 
@@ -129,7 +129,7 @@ def fill_estimate(out: Float64Array, message: Float64Array, noise: VectorNoise) 
         raise ValueError("message and estimate must be as long as the mechanism says")
     if noise.kind == SIGNS:
         project_back(out, message, noise.factor, noise.numbers, noise.words)
-    elif noise.kind in (CAP, EXACT_CAP):
+    elif noise.kind == CAP:
         for i in range(out.shape[0]):
             out[i] = message[i] / noise.factor
     else:

@@ -30,7 +30,7 @@ _REMEMBERED = 256
 def vector_law(mechanism: str, budget: GradientBudget, clip: float, scaling: Scaling = "paper") -> VectorMechanism:
     """Return the least noise of one submission for which all of them meet the budget.
 
-    mechanism: a name of VECTOR_LAWS. clip: privunit has none. scaling: of projected_random_sign.
+    mechanism: a name of VECTORS. clip: privunit has none. scaling: of projected_random_sign.
 
     *Formal guarantee.* For delta = 0 the losses of all submissions add up to at most epsilon. For delta > 0 the curve
     of all gradients together, the one of certificates, meets (epsilon, delta).
@@ -162,7 +162,7 @@ def _signs(budget: GradientBudget, clip: float, scaling: Scaling) -> _Law:
 
 def _privunit(budget: GradientBudget, clip: float, scaling: Scaling) -> _Law:
     del clip, scaling
-    return budget.each(), lambda loss: PrivUnit.calibrated(loss, 0.0, budget.dimension, budget.exact)
+    return budget.each(), lambda loss: PrivUnit.calibrated(loss, 0.0, budget.dimension)
 
 
 VECTOR_LAWS: dict[str, Callable[[GradientBudget, float, Scaling], _Law]] = {
@@ -171,7 +171,3 @@ VECTOR_LAWS: dict[str, Callable[[GradientBudget, float, Scaling], _Law]] = {
     PrivUnit.name: _privunit,
     ClippedGaussian.name: _clipped_gaussian,
 }
-
-
-PURE_LAWS = [ClippedLaplace.name, ProjectedRandomSign.name, PrivUnit.name]
-"""Names of laws with a pure guarantee."""

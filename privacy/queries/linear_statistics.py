@@ -177,7 +177,7 @@ class StatisticsQuery(Query):
         if self.central is not None:
             self._check_central(self.central)
         elif self.schedule is not None:
-            raise LedgerError(f"only a trusted server releases sums on a schedule, got {self}; leave the schedule out")
+            raise LedgerError(f"only a trusted server releases sums on a schedule, got {self.schedule}; leave it out")
         elif (vector is not None) != (self.rewards == "noisy") or (raw and self.rewards == "noisy"):
             raise LedgerError(f"rewards are noisy where there is noise for them and for the rest; this has {self}")
         if len(law.release.bounds) != layout.horizon or law.release != layout.release(law.release.clipped):

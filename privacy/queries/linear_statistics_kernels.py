@@ -10,7 +10,6 @@ import math
 from typing import NamedTuple, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.privacy.base import Float64Array, Int64Array
@@ -21,15 +20,11 @@ from dprl.privacy.mechanisms import GramMechanism
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
 from dprl.privacy.mechanisms.gram import add_gram, clip_features, clip_value, finish_gram
-from dprl.privacy.mechanisms.gram_base import RawGram, stage_key
+from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_noisy
-from dprl.privacy.randomness.bits import KEY_WORDS
-from dprl.privacy.randomness.streams import forgotten_by_forks
 from dprl.privacy.schedule import required_release
 
-WHOLE, BY_STAGE, NONE = range(3)
-"""Ways to draw noise: for a message at once, stage by stage, or not at all."""
 PUBLIC, NOISY, OPEN, CLIPPED = range(4)
 """Treatment of the rewards' corrections: not sent, sent with noise, sent as they are, sent clipped without noise."""
 
@@ -38,22 +33,11 @@ PUBLIC, NOISY, OPEN, CLIPPED = range(4)
 class _StageNoise(NamedTuple):
     """The noise of Gram matrices for kernels.
 
-    drawn: a code above; whole: for WHOLE, noise of scale 1, and the key for all kinds; keys uint64[H, 5]: of the
-    stages; laws int64[H], limits float64[H], sizes float64[H, 2]: of their noise, on and off the diagonal, in units of
-    the grid; tables uint64[:]: of all sizes, ends int64[2H + 1]: their boundaries; factors float64[H, 2]: factors of
-    draws; grids float64[H]: 0 for none.
+    unit: noise of scale 1, or none; factors float64[H, 2]: of the draws of a stage, on and off the diagonal.
     """
 
-    drawn: int
-    whole: Noise
-    keys: npt.NDArray[np.uint64]
-    laws: Int64Array
-    limits: Float64Array
-    sizes: Float64Array
-    tables: npt.NDArray[np.uint64]
-    ends: Int64Array
+    unit: Noise
     factors: Float64Array
-    grids: Float64Array
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")
@@ -137,7 +121,7 @@ def send_statistics(
     advance_sent(channel.cursor, user)
     length, n_stages = channel.length, channel.bounds.shape[0]
     wide = channel.message.shape[0] - _corrections_sent(channel)
-    _draw(channel, channel.message[:wide], user)
+    fill_noise(channel.message[:wide], channel.noise.unit, np.uint64(user) * np.uint64(wide))
     place = 0
     for m in range(channel.n_messages):
         for h in range(n_stages):
@@ -145,15 +129,8 @@ def send_statistics(
             if bound > 0.0:
                 clip_features(channel.feature, features[m, h], bound, channel.clips)
                 target = clip_value(targets[m, h], bound, channel.clips)
-                noise = channel.noise
-                finish_gram(
-                    channel.message[place : place + length],
-                    channel.feature,
-                    target,
-                    noise.grids[h],
-                    noise.factors[h, 0],
-                    noise.factors[h, 1],
-                )
+                factors = channel.noise.factors[h]
+                finish_gram(channel.message[place : place + length], channel.feature, target, factors[0], factors[1])
                 place += length
     _send_corrections(channel, channel.message[wide:], corrections, user)
 
@@ -272,36 +249,6 @@ def _corrections_sent(channel: StatisticsChannel) -> int:
 
 
 @no_alloc_kernel
-def _draw(channel: StatisticsChannel, numbers: Float64Array, user: int) -> None:
-    """Fill `numbers`, all messages of the user, with draws: one stream, or one for each stage."""
-    noise, length, d = channel.noise, channel.length, channel.feature.shape[0]
-    if noise.drawn == WHOLE:
-        fill_noise(numbers, noise.whole, np.uint64(user) * np.uint64(numbers.shape[0]))
-        return
-    if noise.drawn == NONE:
-        for i in range(numbers.shape[0]):
-            numbers[i] = 0.0
-        return
-    place = 0
-    for m in range(channel.n_messages):
-        first = np.uint64(user * channel.n_messages + m) * np.uint64(length)
-        for h in range(channel.bounds.shape[0]):
-            if channel.bounds[h] > 0.0:
-                middle, stop = place + 2 * d, place + length
-                _draw_part(numbers[place:middle], noise, h, 0, first)
-                _draw_part(numbers[middle:stop], noise, h, 1, first + np.uint64(2 * d))
-                place = stop
-
-
-@no_alloc_kernel
-def _draw_part(numbers: Float64Array, noise: _StageNoise, h: int, part: int, first: np.uint64) -> None:
-    """Fill `numbers` with draws of stage h, on (0) or off (1) the diagonal."""
-    start, stop = noise.ends[2 * h + part], noise.ends[2 * h + part + 1]
-    drawn = Noise(noise.laws[h], noise.sizes[h, part], noise.limits[h], noise.keys[h], noise.tables[start:stop])
-    fill_noise(numbers, drawn, first)
-
-
-@no_alloc_kernel
 def _send_corrections(channel: StatisticsChannel, message: Float64Array, corrections: Float64Array, user: int) -> None:
     """Write the corrections to their part of the message: clipped one by one with noise, unchanged, or not at all."""
     rewards = channel.rewards
@@ -346,38 +293,10 @@ def _clip_rows(out: Float64Array, flat: Float64Array, radius: float, norm: int) 
 
 
 def stage_noise(mechanism: GramMechanism | RawGram, key: np.ndarray) -> _StageNoise:
-    """Return the draws of a message: all at once if the stages' laws differ in scale only, else stage by stage."""
-    n_stages = len(mechanism.release.bounds)
-    factors = np.ones((n_stages, 2))
-    found = _StageNoise(
-        drawn=NONE,
-        whole=SILENT._replace(key=key),
-        keys=np.zeros((n_stages, KEY_WORDS), dtype=np.uint64),
-        laws=np.zeros(n_stages, dtype=np.int64),
-        limits=np.zeros(n_stages),
-        sizes=np.zeros((n_stages, 2)),
-        tables=np.zeros(0, dtype=np.uint64),
-        ends=np.zeros(2 * n_stages + 1, dtype=np.int64),
-        factors=factors,
-        grids=np.zeros(n_stages),
-    )
+    """Return the draws of a message: one stream for all stages, whose noise differs in scale only."""
+    factors = np.ones((len(mechanism.release.bounds), 2))
     if isinstance(mechanism, RawGram):
-        return found
-    unit = mechanism.unit
-    if unit is not None:
-        factors[:, 0] = mechanism.scales
-        factors[:, 1] = factors[:, 0] * mechanism.off_diagonal
-        return found._replace(drawn=WHOLE, whole=unit.noise(key))
-    tables: list[np.ndarray] = []
-    for h in range(n_stages):
-        if mechanism.release.bounds[h] > 0.0:
-            found.keys[h] = stage_key(key, h + 1)
-            found.grids[h] = mechanism.grid(h + 1)
-            factors[h] = found.grids[h] or 1.0
-            for part, law in enumerate(mechanism.stage_mechanisms(h + 1)):
-                noise = law.noise(key)
-                found.laws[h], found.limits[h], found.sizes[h, part] = noise.law, noise.bound, noise.scale
-                tables.append(noise.table)
-                found.ends[2 * h + part + 1] = noise.table.shape[0]
-    forgotten_by_forks(found.keys)
-    return found._replace(drawn=BY_STAGE, tables=np.concatenate(tables), ends=np.cumsum(found.ends))
+        return _StageNoise(SILENT._replace(key=key), factors)
+    factors[:, 0] = mechanism.scales
+    factors[:, 1] = factors[:, 0] * mechanism.off_diagonal
+    return _StageNoise(mechanism.unit.noise(key), factors)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
+from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
 from dprl.privacy.mechanisms import GramMechanism
 from dprl.privacy.mechanisms.gaussian import Gaussian
@@ -18,7 +18,6 @@ from dprl.privacy.mechanisms.gram_laws import (
     GramGaussian,
     GramLaplace,
     GramUniform,
-    budget_mu,
     printed_gaussian_sigma,
     printed_laplace_scale,
     printed_uniform_bound,
@@ -41,11 +40,10 @@ class StatisticsBudget:
     """The guarantee that the noise on one user's statistics must meet.
 
     Args:
-        epsilon, delta: the guarantee. mechanism: a name of CALIBRATED.
+        epsilon, delta: the guarantee. mechanism: a name of GRAMS.
         rewards: treatment of the corrections. reward_share: share of mu^2 (Gaussian) or of epsilon for noisy ones.
         reward_clip: G, the norm to which each correction is clipped.
         stage_scales: whether noise is in proportion to m_h^2; otherwise it is the same at all stages.
-        exact: whether numbers are rounded to a grid.
     """
 
     epsilon: float
@@ -55,7 +53,6 @@ class StatisticsBudget:
     reward_share: float
     reward_clip: float
     stage_scales: bool
-    exact: bool
 
 
 def counted_statistics(
@@ -86,11 +83,6 @@ def counted_statistics(
 
 def certified_statistics(budget: StatisticsBudget, layout: StatisticsLayout) -> StatisticsQuery:
     """Return the query with the least noise that meets the budget; raise ValueError if there is none."""
-    if budget.exact and budget.mechanism == GramBoundedLaplace.name:
-        raise ValueError(
-            f"mechanism must be gram_gaussian or gram_laplace with arithmetic: exact, got {budget.mechanism!r}; "
-            "bounded noise has no exact sampler: write arithmetic: fast"
-        )
     mechanism, vector = CALIBRATED[budget.mechanism](budget, layout)
     ratio = _noise_ratio(mechanism.scales, budget, layout)
     return StatisticsQuery(layout, mechanism, budget.rewards, vector, budget.reward_clip, ratio)
@@ -109,33 +101,28 @@ _Noise = tuple[GramMechanism, ClippedGaussian | ClippedLaplace | None]
 def _gaussian(budget: StatisticsBudget, layout: StatisticsLayout) -> _Noise:
     """Return Gaussian noise of both parts, of one mu^2."""
     release = layout.release(clipped=True)
-    numbers = release.n_numbers + (layout.n_corrections if budget.rewards == "noisy" else 0)
-    mu = budget_mu(budget.epsilon, budget.delta, numbers if budget.exact else 0)
+    mu = gaussian_mu(budget.epsilon, budget.delta)
     if budget.rewards != "noisy":
-        return GramGaussian.from_gdp(mu, release, budget.stage_scales, budget.exact, budget.epsilon), None
+        return GramGaussian.from_gdp(mu, release, budget.stage_scales), None
     # All corrections of a user are one vector, and none of them is longer than G.
     diameter = 2.0 * budget.reward_clip * math.sqrt(layout.n_agents * layout.horizon)
     scale = diameter / (mu * math.sqrt(budget.reward_share)) * (1.0 + ROUNDING)
-    vector = ClippedGaussian.with_scale(scale, layout.n_corrections, diameter, budget.exact)
+    vector = ClippedGaussian.with_scale(scale, layout.n_corrections, diameter)
     rest = mu * math.sqrt(1.0 - budget.reward_share)
-    return GramGaussian.from_gdp(rest, release, budget.stage_scales, budget.exact, budget.epsilon), vector
+    return GramGaussian.from_gdp(rest, release, budget.stage_scales), vector
 
 
-def _of_shared_epsilon(
-    kind: type[GramLaplace] | type[GramBoundedLaplace],
-    budget: StatisticsBudget,
-    layout: StatisticsLayout,
-) -> _Noise:
-    """Return Laplace noise for the corrections and noise of `kind` for the rest of epsilon."""
+def _laplace(budget: StatisticsBudget, layout: StatisticsLayout) -> _Noise:
+    """Return Laplace noise of both parts, which share epsilon."""
     release = layout.release(clipped=True)
     vector, epsilon = None, budget.epsilon
     if budget.rewards == "noisy":
         part = epsilon * budget.reward_share
         diameter = 2.0 * budget.reward_clip * layout.n_agents * layout.horizon
-        vector = ClippedLaplace.calibrated(part, 0.0, layout.n_corrections, diameter, budget.exact)
+        vector = ClippedLaplace.calibrated(part, 0.0, layout.n_corrections, diameter)
         # Rounded down by more than the sum of both parts' rounding errors.
         epsilon = (epsilon - part) * (1.0 - ROUNDING)
-    return kind.calibrated(epsilon, budget.delta, release, budget.stage_scales, budget.exact), vector
+    return GramLaplace.calibrated(epsilon, budget.delta, release, budget.stage_scales), vector
 
 
 @dataclass(frozen=True)
@@ -167,8 +154,7 @@ OF_SCALES: dict[str, Callable[[GramRelease, tuple[float, ...]], GramMechanism]] 
 }
 CALIBRATED: dict[str, Callable[[StatisticsBudget, StatisticsLayout], _Noise]] = {
     GramGaussian.name: _gaussian,
-    GramLaplace.name: partial(_of_shared_epsilon, GramLaplace),
-    GramBoundedLaplace.name: partial(_of_shared_epsilon, GramBoundedLaplace),
+    GramLaplace.name: _laplace,
 }
 NODES: dict[str, type[Gaussian] | type[Laplace]] = {GramGaussian.name: Gaussian, GramLaplace.name: Laplace}
 """Noise of a trusted server's counter, by mechanism."""

@@ -205,9 +205,16 @@ class StatisticsSettings(Budgeted[StatisticsLayout, StatisticsQuery]):
         check_positive("reward_clip", self.reward_clip)
         check_share("reward_share", self.reward_share)
 
-    def _budget(self, epsilon: float, delta: float, rewards: Rewards, streams: Streams) -> StatisticsBudget:
-        """Return the guarantee that the noise of one message, or of a counter, must meet."""
+    def _budget(self, rewards: Rewards, streams: Streams) -> StatisticsBudget:
+        """Return the guarantee that the noise of one message, or of a counter, must meet.
+
+        Raises ValueError for exact arithmetic.
+        """
+        if streams.noise.arithmetic == "exact":
+            raise ValueError(
+                "arithmetic must be fast for statistics, got exact; their noise is proved for real numbers: write "
+                "arithmetic: fast"
+            )
         return StatisticsBudget(
-            *(epsilon, delta, self.mechanism, rewards, self.reward_share, self.reward_clip, self.stage_scales),
-            exact=streams.noise.arithmetic == "exact",
+            self.epsilon, self.delta, self.mechanism, rewards, self.reward_share, self.reward_clip, self.stage_scales
         )

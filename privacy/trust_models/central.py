@@ -265,12 +265,7 @@ class CentralStatisticsPrivacy(StatisticsSettings):
 
     def place(self, data: StatisticsLayout, n_users: int, streams: Streams, growth: float) -> Placed[StatisticsQuery]:
         """Return the query with a counter on the server's side."""
-        if streams.noise.arithmetic == "exact":
-            raise ValueError(
-                "arithmetic must be fast with model jdp for statistics, got exact; real numbers are added up: write "
-                "arithmetic: fast, or model: ldp"
-            )
-        budget = self._budget(self.epsilon, self.delta, self.rewards, streams)
+        budget = self._budget(self.rewards, streams)
 
         def counted(n_items: int) -> Placed[StatisticsQuery]:
             query, why = counted_statistics(budget, self.counter, data, n_items)

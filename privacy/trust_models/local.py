@@ -9,14 +9,16 @@ from typing import Any, ClassVar, Literal
 from dprl.privacy.base import Guarantee, TrustModel
 from dprl.privacy.counters import ExactCounter
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
+from dprl.privacy.mechanisms.gradients import ClippedLaplace
 from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramUniform
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.projected_random_sign import Scaling
+from dprl.privacy.mechanisms.privunit import PrivUnit
+from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign, Scaling
 from dprl.privacy.queries.count_calibration import AUTO, calibrated_report, report_names
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.queries.counts import CountQuery
-from dprl.privacy.queries.gradient_calibration import VECTOR_LAWS, GradientBudget, GradientLayout, vector_law
+from dprl.privacy.queries.gradient_calibration import GradientBudget, GradientLayout, vector_law
 from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.queries.linear_statistics import Rewards, StatisticsLayout, StatisticsQuery
 from dprl.privacy.queries.statistics_calibration import (
@@ -79,15 +81,19 @@ class LocalGradientPrivacy(NoisyGradientSettings):
 
     scaling: Scaling = "paper"
     release_scores: Literal["simulator", "none"] = "simulator"
-    laws: ClassVar[Sequence[str]] = tuple(VECTOR_LAWS)
+    laws: ClassVar[Sequence[str]] = (ClippedLaplace.name, ProjectedRandomSign.name, PrivUnit.name)
     model: ClassVar[TrustModel] = "ldp"
 
     def place(self, data: GradientLayout, n_users: int, streams: Streams, growth: float) -> Placed[GradientQuery]:
         """Return the query with noise on every message."""
         del n_users, growth
-        exact = streams.noise.arithmetic == "exact"
+        exact, name = streams.noise.arithmetic == "exact", self.law_for(data)
+        if exact and name == PrivUnit.name:
+            raise ValueError(
+                "mechanism must not be privunit with arithmetic: exact, got privunit; its guarantee is for real "
+                "numbers: write mechanism: clipped_laplace, or arithmetic: fast"
+            )
         budget = GradientBudget(self.epsilon, self.delta, self.submissions, data.dimension, exact)
-        name = self.law_for(data)
         law = vector_law(name, budget, data.clip(name, self.clip), self.scaling)
         return Placed(GradientQuery(law, self.release_scores, data.left_open))
 
@@ -103,7 +109,7 @@ class LocalStatisticsPrivacy(StatisticsSettings):
     D11).
 
     Args:
-        mechanism: a Gram mechanism's name; gram_uniform is only for printed.
+        mechanism: a Gram mechanism's name; gram_uniform and gram_bounded_laplace are only for printed.
         calibration: source of the scale.
         clipping: 'device' or 'none'; 'auto': device if certified, none if printed.
         rewards: 'public': rewards are known, and no corrections are sent; 'noisy'; 'open': corrections of their weights
@@ -146,8 +152,7 @@ class LocalStatisticsPrivacy(StatisticsSettings):
             )
 
     def _check_delta(self) -> None:
-        needed = [GramGaussian.name, GramUniform.name if self.calibration == "printed" else GramBoundedLaplace.name]
-        if self.delta == 0 and self.mechanism in needed:
+        if self.delta == 0 and self.mechanism in (GramGaussian.name, GramUniform.name):
             raise ValueError(
                 f"delta must be above 0 with {self.calibration} {self.mechanism}, got 0; set one, or use gram_laplace"
             )
@@ -156,7 +161,7 @@ class LocalStatisticsPrivacy(StatisticsSettings):
         for key, allowed, remedy in (
             ("clipping", (_AUTO, "device"), "without clips no noise has a finite guarantee"),
             ("rewards", (_AUTO, "noisy", "public"), "corrections without noise have no finite guarantee"),
-            ("mechanism", tuple(CALIBRATED), "uniform noise for a usual delta would hide everything"),
+            ("mechanism", tuple(CALIBRATED), "noise of bounded support is larger, or hides everything"),
             ("noise_scale", (1, 1.0), "it sets the scale itself"),
         ):
             value = getattr(self, key)
@@ -170,14 +175,9 @@ class LocalStatisticsPrivacy(StatisticsSettings):
     def place(self, data: StatisticsLayout, n_users: int, streams: Streams, growth: float) -> Placed[StatisticsQuery]:
         """Return the query with the calibrated or the printed noise."""
         del n_users, growth
-        budget = self._budget(self.epsilon, self.delta, self._rewards, streams)
+        budget = self._budget(self._rewards, streams)
         if self.calibration == "certified":
             return Placed(certified_statistics(budget, data), choice=self._choice())
-        if budget.exact:
-            raise ValueError(
-                "calibration must be certified with arithmetic: exact, got printed; papers print real numbers: "
-                "write arithmetic: fast, or calibration: certified"
-            )
         printed, scaled = PRINTED[self.mechanism], self.noise_scale
         claimed = Guarantee(self.model, self.epsilon, 0.0 if printed.pure else self.delta)
         source = printed.source if scaled == 1 else _SCALED.format(scaled, printed.source)

@@ -28,7 +28,6 @@ NAMES = [name for name, config in ALGORITHMS.items() if config.releases == "grad
 PRIVACY: dict[str, GradientPrivacyConfig] = {
     "none": NoGradientPrivacy(),
     "clipped_laplace": LocalGradientPrivacy(5.0),
-    "clipped_gaussian": LocalGradientPrivacy(5.0, delta=1e-6, mechanism="clipped_gaussian"),
     "projected_random_sign": LocalGradientPrivacy(5.0, mechanism="projected_random_sign"),
     "privunit": LocalGradientPrivacy(5.0, mechanism="privunit"),
     "three submissions": LocalGradientPrivacy(6.0, submissions=3),

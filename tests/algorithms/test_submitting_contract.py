@@ -38,7 +38,6 @@ PRIVACY: dict[str, dict[str, Any]] = {
         "gaussian": LocalStatisticsPrivacy(1e3, 1e-3, "gram_gaussian", rewards="public"),
         "trusted server": CentralStatisticsPrivacy(1e4),
         "counter": CentralStatisticsPrivacy(1e3, 1e-3, "gram_gaussian", counter="auto", rewards="public"),
-        "bounded": LocalStatisticsPrivacy(1e4, 1e-3, "gram_bounded_laplace"),
     },
 }
 SETTINGS: dict[str, dict[str, Any]] = {"ma_ldp": {"bonus_scale": 0.001, "shift_scale": 0.01}}

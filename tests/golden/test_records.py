@@ -54,8 +54,6 @@ PRIVACY: dict[str, dict[str, Case]] = {
         "none": ({"model": "none"}, {}),
         "laplace": ({**LDP, "mechanism": "clipped_laplace"}, {}),
         "laplace, exact": ({**LDP, "mechanism": "clipped_laplace"}, EXACT),
-        "gaussian": ({"model": "ldp", "epsilon": 9.0, "delta": 1e-6, "mechanism": "clipped_gaussian"}, {}),
-        "gaussian, exact": ({"model": "ldp", "epsilon": 9.0, "delta": 1e-6, "mechanism": "clipped_gaussian"}, EXACT),
         "trusted server": ({"model": "jdp", "epsilon": 9.0}, {}),
         "trusted server, exact": (
             {"model": "jdp", "epsilon": 9.0, "delta": 1e-6, "mechanism": "clipped_gaussian", "submissions": 3},
@@ -63,7 +61,6 @@ PRIVACY: dict[str, dict[str, Case]] = {
         ),
         "signs": ({"model": "ldp", "epsilon": 5.0, "mechanism": "projected_random_sign"}, {}),
         "privunit": ({"model": "ldp", "epsilon": 9.0, "mechanism": "privunit"}, {}),
-        "privunit, exact": ({"model": "ldp", "epsilon": 9.0, "mechanism": "privunit"}, EXACT),
         "three submissions": ({**LDP, "submissions": 3}, {}),
     },
     "statistics": {
@@ -76,13 +73,7 @@ PRIVACY: dict[str, dict[str, Case]] = {
             {},
         ),
         "laplace": ({"model": "ldp", "epsilon": 1e4}, {}),
-        "laplace, exact": ({"model": "ldp", "epsilon": 1e4}, EXACT),
         "gaussian": ({"model": "ldp", "epsilon": 1e3, "delta": 1e-3, "mechanism": "gram_gaussian"}, {}),
-        "gaussian, exact": (
-            {"model": "ldp", "epsilon": 1e3, "delta": 1e-3, "mechanism": "gram_gaussian", "rewards": "public"},
-            EXACT,
-        ),
-        "bounded": ({"model": "ldp", "epsilon": 1e4, "delta": 1e-3, "mechanism": "gram_bounded_laplace"}, {}),
     },
 }
 ONE_ALGORITHM: dict[str, Case] = {

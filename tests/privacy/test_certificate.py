@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dprl.privacy import (
+    CentralGradientPrivacy,
     CentralPrivacy,
     Certificate,
     CountFamilies,
@@ -17,7 +18,6 @@ from dprl.privacy import (
     Ledger,
     LedgerError,
     LedgerSpec,
-    LocalGradientPrivacy,
     LocalPrivacy,
     NoGradientPrivacy,
     NoiseConfig,
@@ -214,7 +214,7 @@ def test_the_best_noise_is_of_the_arithmetic_that_was_asked_for(
 @pytest.mark.parametrize(
     "privatizer",
     [
-        LocalGradientPrivacy(1.0, 1e-6, "clipped_gaussian").build(GradientLayout(3), 5, Streams(0, "infinite")),
+        CentralGradientPrivacy(1.0, 1e-6, "clipped_gaussian").build(GradientLayout(3), 5, Streams(0, "infinite")),
         NoGradientPrivacy().build(GradientLayout(3), 5, Streams(0, "infinite")),
     ],
     ids=["gaussian", "raw gradients"],

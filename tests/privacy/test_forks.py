@@ -38,10 +38,10 @@ from dprl.privacy import (
     send_statistics,
     submit,
 )
-from dprl.privacy.mechanisms import GRAMS, VECTORS
 from dprl.privacy.queries.count_calibration import AUTO, report_names
 from dprl.privacy.queries.count_kernels import send_and_release
 from dprl.privacy.queries.gradient_calibration import GradientLayout
+from dprl.privacy.queries.statistics_calibration import CALIBRATED
 
 N_USERS, DIMENSION = 15, 6
 OS, SEEDED = NoiseConfig(entropy="os"), NoiseConfig()
@@ -122,19 +122,17 @@ def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
         delta = 1e-6 if "gaussian" in name or "bounded" in name or "truncated" in name else 0.0
         noise = EXACT_OS if name.startswith("discrete") else OS
         found[f"counts ldp {name}"] = (of_counts, LocalPrivacy(1.0, delta, mechanism=name, families="one_hot"), noise)
-    for name in VECTORS:
-        delta = 1e-6 if name == "clipped_gaussian" else 0.0
-        settings = LocalGradientPrivacy(2.0, delta, name)
+    for name in LocalGradientPrivacy.laws:
+        settings = LocalGradientPrivacy(2.0, mechanism=name)
         found[f"gradients {name}"] = (of_gradients, settings, OS)
         found[f"senders {name}"] = (of_senders, settings, OS)
-    for name in sorted(set(GRAMS) - {"gram_uniform"}):
+    for name in CALIBRATED:
         delta = 0.0 if name == "gram_laplace" else 1e-5
-        for noise in (OS, EXACT_OS) if name in ("gram_laplace", "gram_gaussian") else (OS,):
-            # With public rewards, only the stages have keys.
-            of_grams = LocalStatisticsPrivacy(1.0, delta, name, rewards="noisy" if noise == OS else "public")
-            found[f"statistics {name} {noise.arithmetic}"] = (of_statistics, of_grams, noise)
-    printed = LocalStatisticsPrivacy(1.0, 1e-5, "gram_uniform", "printed", clipping="device", rewards="public")
-    return found | {"statistics gram_uniform": (of_statistics, printed, OS)}
+        found[f"statistics {name}"] = (of_statistics, LocalStatisticsPrivacy(1.0, delta, name), OS)
+    for name in ("gram_uniform", "gram_bounded_laplace"):
+        printed = LocalStatisticsPrivacy(1.0, 1e-5, name, "printed", clipping="device", rewards="public")
+        found[f"statistics {name}"] = (of_statistics, printed, OS)
+    return found
 
 
 LAWS = laws()

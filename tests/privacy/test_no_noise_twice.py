@@ -29,9 +29,9 @@ from dprl.privacy import (
     add_statistics,
     send_statistics,
 )
-from dprl.privacy.mechanisms import GRAMS, VECTORS
 from dprl.privacy.queries.count_calibration import AUTO, report_names
 from dprl.privacy.queries.gradient_calibration import GradientLayout
+from dprl.privacy.queries.statistics_calibration import CALIBRATED
 from tests.privacy.sending import sent
 
 N_USERS, HORIZON, DIMENSION, WINDOW = 5, 6, 300, 64
@@ -109,20 +109,16 @@ def cases() -> dict[str, tuple[Callable[..., Messages], Any, NoiseConfig]]:
         noise = EXACT if name.startswith("discrete") else FAST
         make = of_cells if "direct" in name else of_counts
         found[f"counts {name}"] = (make, LocalPrivacy(1.0, delta, mechanism=name, families="one_hot"), noise)
-    for name in VECTORS:
-        delta = 1e-6 if name == "clipped_gaussian" else 0.0
-        settings = LocalGradientPrivacy(4.0, delta, name, submissions=2)
+    for name in LocalGradientPrivacy.laws:
+        settings = LocalGradientPrivacy(4.0, mechanism=name, submissions=2)
         found[f"gradients {name}"] = (of_gradients, settings, FAST)
-    for name in sorted(set(GRAMS) - {"gram_uniform"}):
+    for name in CALIBRATED:
         delta = 0.0 if name == "gram_laplace" else 1e-5
-        for noise in (FAST, EXACT) if name in ("gram_laplace", "gram_gaussian") else (FAST,):
-            found[f"statistics {name} {noise.arithmetic}"] = (
-                of_statistics,
-                LocalStatisticsPrivacy(1.0, delta, name),
-                noise,
-            )
-    printed = LocalStatisticsPrivacy(1.0, 1e-5, "gram_uniform", "printed", clipping="device", rewards="public")
-    return found | {"statistics gram_uniform": (of_statistics, printed, FAST)}
+        found[f"statistics {name}"] = (of_statistics, LocalStatisticsPrivacy(1.0, delta, name), FAST)
+    for name in ("gram_uniform", "gram_bounded_laplace"):
+        printed = LocalStatisticsPrivacy(1.0, 1e-5, name, "printed", clipping="device", rewards="public")
+        found[f"statistics {name}"] = (of_statistics, printed, FAST)
+    return found
 
 
 CASES = cases()

@@ -52,7 +52,7 @@ CHANGES: dict[tuple[str, str], Changes] = {
     },
     ("gradients", "ldp"): {
         **changes(SIGNS, **VECTOR, submissions=2, release_scores="none"),
-        **changes(GAUSSIAN, delta=1e-5),
+        **changes({**SIGNS, "delta": 1e-6}, delta=1e-5),
     },
     ("statistics", "none"): changes({}, rewards="public", clipping="device"),
     ("statistics", "jdp"): {

@@ -22,7 +22,8 @@ from dprl.privacy.certificate_json import described, sealed
 from dprl.privacy.ledger import Charged, Ledger
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian
-from dprl.privacy.mechanisms.gradients import ClippedGaussian
+from dprl.privacy.mechanisms.gradients import ClippedLaplace
+from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.query_json import query_from_json
 from dprl.privacy.verification import verify
 from tests.privacy.conftest import KINDS, _privatizer
@@ -274,7 +275,7 @@ def forged(kind: str, **changes: Any) -> dict[str, Any]:
         ("counts ldp", {"public_start": None}, "noise[0].sensitivity_public_start.l1"),
         ("counts ldp", {"attainable": False}, "noise[0].attainable"),
         ("counts ldp", {"entropy": "os"}, "noise[0].entropy"),
-        ("gradients clipped_gaussian", {"mechanism": ClippedGaussian.with_scale(1e3, 6, 1e-3)}, "noise[0].scale"),
+        ("gradients clipped_laplace", {"mechanism": ClippedLaplace(12, 0.01, Laplace(1.0))}, "noise[0].scale"),
     ],
 )
 def test_a_forgery_that_is_consistent_in_all_but_the_query_is_found(

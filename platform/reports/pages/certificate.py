@@ -67,7 +67,7 @@ _REMEDIES = (
     ("settings that were tuned", "Tune on a simulator or on public data, then fix the settings in the config."),
     ("raw scores", "Write release_scores: none, or private for one randomized bit per message."),
     ("seed", "In the config: `noise: {entropy: os}`: keys from the operating system, never written down."),
-    ("last bits", "In the config: `noise: {arithmetic: exact}`: whole numbers and exact coins."),
+    ("last bits", "For counts and gradients: `noise: {arithmetic: exact}`: whole numbers and exact coins."),
     ("before they are shuffled", "Run the shuffler apart from the server, and delete reports after a block."),
     ("hide nobody", "Ask for an epsilon that holds with fewer honest users: a larger block."),
     ("in another run", "Keep one list of people for all runs, and add the epsilons up: dprl compose."),

@@ -23,7 +23,6 @@ pytestmark = pytest.mark.usefixtures("walking")
         LDP,
         SIGNS,
         {"model": "ldp", "epsilon": 2.0, "mechanism": "clipped_laplace"},
-        {"model": "ldp", "epsilon": 2.0, "delta": 1e-5, "mechanism": "clipped_gaussian"},
     ],
     ids=lambda settings: settings["mechanism"],
 )

@@ -62,7 +62,7 @@ def test_a_cell_written_as_yaml_is_the_same_cell(tmp_path: Path) -> None:
         (
             {"privacy": LDP | {"mechanism": "prvunit"}},
             (
-                "privacy.mechanism: must be one of clipped_laplace, projected_random_sign, privunit, clipped_gaussian, "
+                "privacy.mechanism: must be one of clipped_laplace, projected_random_sign, privunit, "
                 "auto, got 'prvunit'; did you mean 'privunit'?"
             ),
         ),
@@ -142,7 +142,7 @@ def test_the_list_tells_the_kinds_apart() -> None:
     ]
     text = listing_text({"trust_models": models})
     assert "for algorithms whose users release gradients" in text
-    assert "clipped_laplace | projected_random_sign | privunit | clipped_gaussian" in text
+    assert "clipped_laplace | projected_random_sign | privunit" in text
     assert "default null" in text
     walking = next(entry for entry in listing("algorithms")["algorithms"] if entry["name"] == "walking")
     assert (walking["plays"], walking["releases"]) == ("control task", "gradients")

@@ -137,13 +137,8 @@ PRIVACY: dict[str, dict[str, Any]] = {
         "env": {"name": "cartpole_gravity", "horizon": 20},
         "privacy": {"model": "ldp", "epsilon": 5.0, "release_scores": "none"},
     },
-    "statistics": {
-        "algorithm": {"name": "ma_ldp"},
-        "env": {"name": "network_mdp", "dimension": 3, "horizon": 3},
-        "privacy": {"model": "ldp", "epsilon": 5.0, "mechanism": "gram_laplace"},
-    },
 }
-HOLD_AT_DELTA = {"jdp", "statistics"}
+HOLD_AT_DELTA = {"jdp"}
 """Kinds with many small releases: two attempts fail the pure claim and still meet its epsilon at delta 1e-6."""
 CUTS = [*product(("jdp", "gradients"), ("charged", "saved")), *((kind, "sent") for kind in PRIVACY)]
 KILLED = """

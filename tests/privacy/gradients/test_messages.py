@@ -36,14 +36,21 @@ def test_noise_of_the_whole_has_the_scale_of_its_epsilon_and_no_other(noise: Noi
         assert stats.kstest(x, stats.laplace(scale=scale * factor).cdf).pvalue < 1e-50
 
 
-@pytest.mark.parametrize("mechanism", ["clipped_laplace", "projected_random_sign", "privunit", "clipped_gaussian"])
-@pytest.mark.parametrize("noise", [FAST, EXACT])
+@pytest.mark.parametrize(
+    ("mechanism", "noise"),
+    [
+        ("clipped_laplace", FAST),
+        ("clipped_laplace", EXACT),
+        ("projected_random_sign", FAST),
+        ("projected_random_sign", EXACT),
+        ("privunit", FAST),
+    ],
+)
 def test_all_that_leaves_an_agent_but_for_registered_noise_is_the_same(mechanism: str, noise: NoiseConfig) -> None:
     worlds = np.full((30, D), 1e-3), np.repeat([[math.nan] * D, [math.inf] * D, [1e300] * D], 10, axis=0)
 
     def record(world: int) -> Sequence[Message]:
-        delta = 1e-6 if mechanism == "clipped_gaussian" else 0.0
-        settings = LocalGradientPrivacy(2.0, delta, mechanism)
+        settings = LocalGradientPrivacy(2.0, mechanism=mechanism)
         privatizer = settings.build(GradientLayout(D), 30, Streams(3, "channels", noise))
         messages = GradientClient(privatizer.client_spec).send(privatizer.lease(30), worlds[world])
         estimates = privatizer.accept(messages)

@@ -223,7 +223,7 @@ def test_a_schedule_that_is_not_the_counters_is_refused() -> None:
     query: StatisticsQuery = scheduled().query
     with pytest.raises(LedgerError, match=r"an item for each of 40 releases, got 8; build it for the schedule"):
         replace(query, schedule=ReleaseSchedule(0.0, USERS))
-    with pytest.raises(LedgerError, match="a shuffler needs a schedule, and noise on all numbers"):
+    with pytest.raises(LedgerError, match="only a trusted server releases sums on a schedule"):
         replace(LocalStatisticsPrivacy(1.0).build(LAYOUT, USERS, Streams(0, "x")).query, schedule=query.schedule)
     with pytest.raises(ValueError, match="n_users must be at most 40, got 41"):
         query.check_run(USERS + 1, 1)

@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy.accounting.composition import compose
 from dprl.privacy.mechanisms import gram
-from dprl.privacy.mechanisms.discrete_laplace import discrete_laplace_table
-from dprl.privacy.mechanisms.gradients import GRID
 from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair, gram_sensitivity, l1_lower, l1_upper
 from dprl.privacy.mechanisms.gram_laws import (
     GramGaussian,
@@ -21,8 +18,6 @@ from dprl.privacy.mechanisms.gram_laws import (
     printed_laplace_scale,
     printed_uniform_bound,
 )
-from dprl.privacy.queries.linear_statistics_kernels import stage_noise
-from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64
 from dprl.privacy.randomness.streams import Streams
 from tests.privacy.sending import gram_messages
 
@@ -191,25 +186,16 @@ def test_certified_scales() -> None:
 
 
 @pytest.mark.parametrize("stage_scales", [False, True])
-@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 1e-6), (1.0, 1e-5), (6.0, 1e-3), (1.0, 0.0)])
-def test_guarantee_and_scale_are_inverse(epsilon: float, delta: float, exact: bool, stage_scales: bool) -> None:
-    laplace = GramLaplace.calibrated(epsilon, delta, TEN_AGENTS, stage_scales, exact)
+def test_guarantee_and_scale_are_inverse(epsilon: float, delta: float, stage_scales: bool) -> None:
+    laplace = GramLaplace.calibrated(epsilon, delta, TEN_AGENTS, stage_scales)
     if delta == 0.0:
         assert epsilon * 0.999 < laplace.curve().pure_epsilon <= epsilon
         return
-    gaussian = GramGaussian.calibrated(epsilon, delta, TWO_AGENTS, stage_scales, exact)
+    gaussian = GramGaussian.calibrated(epsilon, delta, TWO_AGENTS, stage_scales)
     for curve in (gaussian.curve(), laplace.curve()):
         assert curve.delta(epsilon) <= delta
         assert curve.epsilon(delta) > epsilon * 0.98
-
-
-def test_exact_stages_cost_together_what_they_cost_one_by_one() -> None:
-    scales = (3.0, 1.7)  # in units of their grids, the second is the larger one
-    parts = [GramGaussian(GramRelease(2, (1.0,), 1), (scale,), exact=True).curve() for scale in scales]
-    together = GramGaussian(GramRelease(2, (1.0, 1.0), 1), scales, exact=True).curve()
-    for epsilon in (0.5, 2.0, 9.0):
-        assert together.delta(epsilon) == pytest.approx(compose(parts).delta(epsilon), rel=1e-8)
 
 
 @pytest.mark.parametrize("isotropic", [False, True])
@@ -237,11 +223,9 @@ def _messages(mechanism: GramGaussian | GramLaplace, phi: np.ndarray, value: flo
 
 
 @pytest.mark.parametrize("kind", [GramGaussian, GramLaplace])
-@pytest.mark.parametrize("exact", [False, True])
-def test_noise_has_the_right_scale_everywhere_and_no_other(kind: type[GramGaussian | GramLaplace], exact: bool) -> None:
+def test_noise_has_the_right_scale_everywhere_and_no_other(kind: type[GramGaussian | GramLaplace]) -> None:
     # Kolmogorov-Smirnov on 4000 numbers or more at a fixed seed; false-alarm rate of each acceptance 1e-3.
-    mechanism = kind.calibrated(1.0, 1e-5 if kind is GramGaussian else 0.0, TWO_AGENTS, False, exact)
-    assert mechanism.arithmetic == (GRID if exact else "float64-idealised")
+    mechanism = kind.calibrated(1.0, 1e-5 if kind is GramGaussian else 0.0, TWO_AGENTS, False)
     x = _messages(mechanism, np.zeros(4), 0.0, 2, 1000)
     law = stats.norm if kind is GramGaussian else stats.laplace
     off = math.sqrt(0.5) if kind is GramGaussian else 1.0
@@ -258,22 +242,19 @@ def test_noise_has_the_right_scale_everywhere_and_no_other(kind: type[GramGaussi
     assert np.max(np.abs(correlation - np.eye(14))) < 5 / math.sqrt(1000)
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_messages_are_symmetric_and_clipped_on_the_device(exact: bool) -> None:
-    mechanism = GramLaplace.calibrated(1.0, 0.0, TWO_AGENTS, False, exact)
+def test_messages_are_symmetric_and_clipped_on_the_device() -> None:
+    mechanism = GramLaplace.calibrated(1.0, 0.0, TWO_AGENTS, False)
     phi = np.array([30.0, -40.0, 0.0, 0.0])
     silent = _messages(mechanism, np.zeros(4), 0.0, 2, 20)
     shown = _messages(mechanism, phi, 99.0, 2, 20)
     assert np.array_equal(shown[:, :4], shown[:, :4].transpose(0, 2, 1))
     clipped = np.array([1.8, -2.4, 0.0, 0.0])
-    tolerance = mechanism.grid(2) if exact else 1e-10
+    tolerance = 1e-10
     for message, noise in zip(shown, silent, strict=True):
         np.testing.assert_allclose((message - noise)[:4], np.outer(clipped, clipped), atol=tolerance)
         np.testing.assert_allclose((message - noise)[4], clipped * 3.0, atol=tolerance)
     below = _messages(mechanism, phi, -1.0, 2, 3) - silent[:3]
     np.testing.assert_allclose(below[:, 4], 0.0, atol=tolerance)
-    if exact:
-        assert np.array_equal(shown / mechanism.grid(2), np.rint(shown / mechanism.grid(2)))
 
 
 def test_numbers_that_are_not_finite_count_as_zero() -> None:
@@ -294,76 +275,9 @@ def test_what_cannot_be_is_refused() -> None:
         GramLaplace(TWO_AGENTS, (1.0,))
     with pytest.raises(ValueError, match="scales must be finite and above 0"):
         GramGaussian(TWO_AGENTS, (1.0, 1.0, 0.0, 1.0, 1.0))
-    with pytest.raises(ValueError, match="isotropic must be False for Laplace noise"):
-        GramLaplace(TWO_AGENTS, (1.0,) * 5, isotropic=True)
     with pytest.raises(ValueError, match=r"delta must lie in \(0, 1\) for Gaussian noise"):
         GramGaussian.calibrated(1.0, 0.0, TWO_AGENTS)
     with pytest.raises(ValueError, match="epsilon must be finite and above 0"):
         GramLaplace.calibrated(0.0, 0.0, TWO_AGENTS)
     with pytest.raises(ValueError, match="bounds must be finite"):
         GramRelease(4, (0.0, 0.0), 1)
-
-
-@pytest.mark.parametrize("stage_scales", [False, True])
-@pytest.mark.parametrize("dimension", [2, 20])
-@pytest.mark.parametrize("delta", [0.0, 1e-9])
-def test_small_requests_are_met_on_a_grid_that_is_fine_enough(delta: float, dimension: int, stage_scales: bool) -> None:
-    release = GramRelease.of_horizon(5, dimension, 3)
-    for epsilon in (1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0):
-        exact, fast = (GramLaplace.calibrated(epsilon, delta, release, stage_scales, grid) for grid in (True, False))
-        for found in (exact, fast):
-            curve = found.curve()
-            assert curve.epsilon(delta) <= epsilon
-            assert curve.delta(epsilon) <= delta
-        # Rounding costs at most 2^-6 in L1 and a little more in L2.
-        assert 1.0 < exact.scales[0] / fast.scales[0] < 1.02
-        for stage, scale in enumerate(exact.scales[:4], 1):
-            assert 2.0**20 <= scale / exact.grid(stage) < 2.0**40
-
-
-@pytest.mark.parametrize(("epsilon", "dimension"), [(1e-3, 2), (1e-2, 20), (1e-9, 2)])
-def test_gaussian_requests_below_what_rounding_costs_are_refused(epsilon: float, dimension: int) -> None:
-    release = GramRelease.of_horizon(5, dimension, 3)
-    with pytest.raises(ValueError, match=r"^epsilon must be above what rounding to a grid costs, got .*; raise it"):
-        GramGaussian.calibrated(epsilon, 1e-9, release, stage_scales=True, exact=True)
-    # A ten times larger epsilon is possible, as it is without a grid.
-    found = GramGaussian.calibrated(max(10 * epsilon, 1e-2), 1e-9, release, exact=epsilon > 1e-9)
-    assert found.curve().epsilon(1e-9) <= max(10 * epsilon, 1e-2)
-
-
-def test_a_laplace_request_below_what_the_finest_grid_costs_is_refused() -> None:
-    release = GramRelease.of_horizon(5, 20, 3)
-    with pytest.raises(
-        ValueError, match=r"^epsilon must be above what rounding to a grid costs, got 1e-09 for gram_lap"
-    ):
-        GramLaplace.calibrated(1e-9, 0.0, release, exact=True)
-
-
-@pytest.mark.parametrize("generator", [SPLITMIX64, CHACHA20])
-def test_stages_never_read_the_same_word(generator: int) -> None:
-    # A draw's words and its words for ties are numbered by its table: in one stream those of two scales would meet.
-    mechanism = GramLaplace(GramRelease(2, (3.0, 1.0), 1), (5e3, 1e9), exact=True)
-    strides = []
-    for stage in (1, 2):
-        table = discrete_laplace_table(mechanism.stage_mechanisms(stage)[0].scale)
-        strides.append((int(table[0]), int(table[2]) * int(table[1] + table[3])))
-    assert strides[0][0] != strides[1][0]
-    assert strides[0][1] != strides[1][1]
-    given = np.array([generator, *range(11, 15)], dtype=np.uint64)
-    keys = stage_noise(mechanism, given).keys
-    # One key a stage, and none of them the device's own.
-    assert len({tuple(key.tolist()) for key in (*keys, given)}) == 3
-    assert set(keys[:, 0].tolist()) == {generator}
-
-
-def test_the_finest_grids_hold_messages_without_rounding_errors() -> None:
-    mechanism = GramLaplace.calibrated(1e-6, 0.0, GramRelease.of_horizon(5, 20, 3), exact=True)
-    shown = _messages(mechanism, np.ones(20), 3.0, 1, 50)
-    units = shown / mechanism.grid(1)
-    assert np.array_equal(units, np.rint(units))
-    # A scale is about 2^38 units here; from 2^53 units on float64 would skip integers.
-    assert 2.0**38 < np.max(np.abs(units)) < 2.0**53
-    assert np.any(units % 2 == 1)
-    # Mean absolute noise of 50 x 40 independent numbers: 5 standard deviations of 1 / sqrt(2000).
-    rows = np.concatenate([shown[:, range(20), range(20)], shown[:, 20]], axis=1)
-    assert np.mean(np.abs(rows)) == pytest.approx(mechanism.scales[0], rel=5 / math.sqrt(2000))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy.mechanisms.privunit import COMMON_SUPPORT, PrivUnit, cap_mass, edge_error
-from dprl.privacy.mechanisms.privunit_kernels import fill_direction, fill_normals
+from dprl.privacy.mechanisms.privunit import PrivUnit, cap_mass
+from dprl.privacy.mechanisms.privunit_kernels import fill_normals
 from dprl.privacy.randomness.streams import Streams
 from tests.privacy.sending import estimated, randomized
 from tests.without_compiler import printed_without_compiler
@@ -45,9 +45,8 @@ def test_cap_mass_is_what_rational_arithmetic_says(d: int, gamma: float) -> None
 
 @pytest.mark.parametrize("d", [2, 3, 4, 16, 112, 5000])
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 3.0, 8.0])
-@pytest.mark.parametrize("exact", [False, True])
-def test_the_certified_loss_is_what_was_asked_for_from_below(d: int, epsilon: float, exact: bool) -> None:
-    mechanism = PrivUnit.calibrated(epsilon, 0.0, d, exact)
+def test_the_certified_loss_is_what_was_asked_for_from_below(d: int, epsilon: float) -> None:
+    mechanism = PrivUnit.calibrated(epsilon, 0.0, d)
     p, q = mechanism.probability, cap_mass(d, mechanism.threshold)
     loss = math.log(p / (1 - p)) + math.log((1 - q) / q)
     assert loss < mechanism.epsilon <= epsilon
@@ -57,7 +56,7 @@ def test_the_certified_loss_is_what_was_asked_for_from_below(d: int, epsilon: fl
 
 
 def precise_loss(mechanism: PrivUnit) -> mpmath.mpf:
-    """ln(p / (1 - p)) + ln((1 - q) / q) in 40 digits, of the fast sampler; 1 - 2q is the mass of the belt."""
+    """ln(p / (1 - p)) + ln((1 - q) / q) in 40 digits; 1 - 2q is the mass of the belt."""
     with mpmath.workdps(40):
         p, half = mpmath.mpf(mechanism.probability), mpmath.mpf(1) / 2
         b = mpmath.mpf(mechanism.dimension - 1) / 2
@@ -94,12 +93,6 @@ def test_a_small_request_is_met(d: int, epsilon: float) -> None:
     assert mechanism.gain == pytest.approx(epsilon * PrivUnit.calibrated(1e-2, 0.0, d).gain / 1e-2, rel=1e-2)
 
 
-def test_a_request_below_what_rounding_costs_is_refused() -> None:
-    refusal = r"^epsilon must be above what rounding costs in 5000000 dimensions, .*, got 3e-06; raise it"
-    with pytest.raises(ValueError, match=refusal):
-        PrivUnit.calibrated(3e-6, 0.0, 5_000_000, exact=True)
-
-
 def test_loss_in_three_dimensions_has_a_closed_form() -> None:
     # A cap of the sphere in R^3 has the area 2 pi (1 - gamma).
     mechanism = PrivUnit(3, 0.75, 0.5)
@@ -128,12 +121,11 @@ def test_no_other_split_of_epsilon_has_less_noise(epsilon: float) -> None:
             assert PrivUnit(30, 1 / (1 + math.exp(-coin)), float(gamma)).noise_norm > best * (1 - 1e-7)
 
 
-@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(("d", "epsilon"), [(2, 2.0), (3, 4.0), (9, 1.0), (112, 3.0)])
-def test_messages_have_the_law_that_is_stated(d: int, epsilon: float, exact: bool) -> None:
+def test_messages_have_the_law_that_is_stated(d: int, epsilon: float) -> None:
     # Kolmogorov-Smirnov within and outside the cap, of <x, v> and of a direction orthogonal to v, and the coin at 4.5
     # standard deviations, at fixed seeds: false-alarm rate below 1e-4 each.
-    mechanism, v, n = PrivUnit.calibrated(epsilon, 0.0, d, exact), _direction(d), 8000
+    mechanism, v, n = PrivUnit.calibrated(epsilon, 0.0, d), _direction(d), 8000
     x = _messages(mechanism, 17.0 * v, n)
     np.testing.assert_allclose(np.linalg.norm(x, axis=1), 1.0, rtol=1e-12)
     t, gamma, p = x @ v, mechanism.threshold, mechanism.probability
@@ -150,11 +142,10 @@ def test_messages_have_the_law_that_is_stated(d: int, epsilon: float, exact: boo
         assert stats.kstest(sideways, stats.beta((d - 2) / 2, (d - 2) / 2, loc=-1, scale=2).cdf).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_the_simulated_estimate_accepts_its_epsilon_and_no_other(exact: bool) -> None:
+def test_the_simulated_estimate_accepts_its_epsilon_and_no_other() -> None:
     # Mean of <estimate, v> over 20 000 messages is 1 within 5 standard errors (false-alarm rate below 1e-6); with the
     # gain of 2/3 or 3/2 of epsilon it is not. Its mean squared error has the stated root within 2 %.
-    mechanism, v, n = PrivUnit.calibrated(3.0, 0.0, 20, exact), _direction(20), 20_000
+    mechanism, v, n = PrivUnit.calibrated(3.0, 0.0, 20), _direction(20), 20_000
     estimates = estimated(mechanism, _messages(mechanism, v, n))
     along = estimates @ v
     error = along.std() / math.sqrt(n)
@@ -165,10 +156,9 @@ def test_the_simulated_estimate_accepts_its_epsilon_and_no_other(exact: bool) ->
     assert math.sqrt(np.mean(np.sum((estimates - v) ** 2, axis=1))) == pytest.approx(mechanism.noise_norm, rel=0.02)
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_the_ratio_of_antipodal_inputs_is_epsilon(exact: bool) -> None:
+def test_the_ratio_of_antipodal_inputs_is_epsilon() -> None:
     # The cap around v has probability p for v and (1 - p) q / (1 - q) for -v; counts at 5 standard deviations.
-    mechanism, v, n = PrivUnit.calibrated(2.0, 0.0, 6, exact), _direction(6), 20_000
+    mechanism, v, n = PrivUnit.calibrated(2.0, 0.0, 6), _direction(6), 20_000
     p, q = mechanism.probability, cap_mass(6, mechanism.threshold)
     other = (1 - p) * q / (1 - q)
     assert math.log(p / other) == pytest.approx(2.0, abs=1e-6)
@@ -177,35 +167,9 @@ def test_the_ratio_of_antipodal_inputs_is_epsilon(exact: bool) -> None:
         assert abs(hits - n * chance) < 5 * math.sqrt(n * chance * (1 - chance))
 
 
-def test_exact_messages_are_directions_that_do_not_depend_on_the_vector() -> None:
-    mechanism = PrivUnit.calibrated(2.0, 0.0, 7, exact=True)
-    assert mechanism.arithmetic == COMMON_SUPPORT
-    words = np.empty(12, dtype=np.uint64)
-    for number in range(30):
-        # Draw 0 is the coin.
-        position, candidates = np.uint64((number << 32) + 1), []
-        for _ in range(200):
-            direction = np.empty(7)
-            position = np.uint64(fill_direction(direction, words, KEY, position))
-            candidates.append(direction.tobytes())
-        for seed in range(4):
-            assert randomized(mechanism, _direction(7, seed), KEY, number).tobytes() in candidates
-
-
-def test_rounding_moves_the_edge_by_less_than_is_accounted_for() -> None:
-    rng = np.random.default_rng(4)
-    for d in (2, 30, 700):
-        for _ in range(100):
-            x, v = (a / np.linalg.norm(a) for a in rng.normal(size=(2, d)))
-            exact = sum((Fraction(a) * Fraction(b) for a, b in zip(x, v, strict=True)), Fraction(0))
-            length = math.sqrt(float(sum(Fraction(a) ** 2 for a in x) * sum(Fraction(b) ** 2 for b in v)))
-            assert abs(float(x @ v) - float(exact) / length) < edge_error(d)
-
-
-@pytest.mark.parametrize("exact", [False, True])
-def test_the_message_of_a_vector_without_direction_is_a_uniform_direction(exact: bool) -> None:
+def test_the_message_of_a_vector_without_direction_is_a_uniform_direction() -> None:
     # 5 standard errors for each of the means of 5 coordinates; false-alarm rate of Kolmogorov-Smirnov 1e-4 each.
-    mechanism = PrivUnit.calibrated(3.0, 0.0, 5, exact)
+    mechanism = PrivUnit.calibrated(3.0, 0.0, 5)
     x = _messages(mechanism, np.array([math.nan, 0.0, math.inf, 0.0, -math.inf]), 10_000)
     assert np.all(np.abs(x.mean(axis=0)) < 5 / math.sqrt(5 * 10_000))
     for coordinate in x.T:
@@ -229,9 +193,7 @@ def test_radii_are_accurate_relative_to_their_size() -> None:
             assert abs(mpmath.hypot(normals[i], normals[m + i]) / radius - 1) < 2e-15
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_a_vector_without_direction_takes_the_same_draws(exact: bool) -> None:
-    # The exact sampler goes on until it has seen both sides of the cap around a given or a drawn direction.
+def test_a_vector_without_direction_takes_the_same_draws() -> None:
     code = (
         "import numpy as np\n"
         "from dprl.privacy.mechanisms import privunit_kernels\n"
@@ -243,11 +205,11 @@ def test_a_vector_without_direction_takes_the_same_draws(exact: bool) -> None:
         "    drawn.append((out.size, int(first)))\n"
         "    kernel(out, key, first)\n"
         "privunit_kernels.fill_bits = recorded\n"
-        f"mechanism, key = PrivUnit.calibrated(2.0, 0.0, 7, {exact}), Streams(0, 'x').key('user_noise')\n"
+        "mechanism, key = PrivUnit.calibrated(2.0, 0.0, 7), Streams(0, 'x').key('user_noise')\n"
         "for vector in (np.eye(7)[0], np.zeros(7), np.full(7, np.nan)):\n"
         "    drawn.clear()\n"
         "    randomized(mechanism, vector, key, 3)\n"
-        f"    print(drawn[: {4 if exact else None}])\n"
+        "    print(drawn)\n"
     )
     lines = printed_without_compiler(code).splitlines()
     assert len(lines) == 3
@@ -270,7 +232,5 @@ def test_what_cannot_be_is_refused() -> None:
         PrivUnit(3, 0.7, 1.0)
     with pytest.raises(ValueError, match="epsilon must be finite and above"):
         PrivUnit.calibrated(0.0, 0.0, 3)
-    with pytest.raises(ValueError, match=r"epsilon must be below about 39 here, got 60\.0"):
-        PrivUnit.calibrated(60.0, 0.0, 112, exact=True)
     with pytest.raises(ValueError, match="leaves a cap of mass below"):
-        PrivUnit(112, 0.7, 0.9, exact=True)
+        PrivUnit(5000, 0.7, 0.9)
