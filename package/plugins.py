@@ -1,6 +1,6 @@
 """List and sources of plugins.
 
-A plugin is a module that registers algorithms, environments or mechanisms when it is imported. It is named in
+A plugin is a module that registers algorithms or environments when it is imported. It is named in
 `$DPRL_PLUGINS`, or by an entry point of an installed package. Its sources are part of `source_digest`, like our own, so
 cells that ran on another version of a plugin are other cells.
 """

@@ -1,4 +1,4 @@
-"""Registration of plugins' algorithms, environments and mechanisms, and loading of plugins."""
+"""Registration of plugins' algorithms and environments, and loading of plugins."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ from dprl.plugins import (
     plugin_modules,
     used_packages,
 )
-from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
-from dprl.privacy.mechanisms.tabulated import TabulatedMechanism, require_nothing_else
 from dprl.sources import is_installed, source_digest, sources_are_unchanged
 
 __all__ = [
@@ -38,7 +36,6 @@ __all__ = [
     "register_algorithm",
     "register_environment",
     "register_function",
-    "register_mechanism",
     "require_digested_modules",
 ]
 
@@ -91,20 +88,6 @@ def register_environment(spec: T) -> T:
     return spec
 
 
-def register_mechanism(mechanism: T) -> T:
-    """Register a subclass of `TabulatedMechanism` under its `name` as noise of local counts, and return it.
-
-    Raises ValueError like `register_algorithm`, and for other classes, because plugins cannot add other samplers.
-    """
-    _check_part(mechanism, MECHANISMS, "mechanism")
-    if not issubclass(mechanism, TabulatedMechanism):
-        got = mechanism.__qualname__
-        raise ValueError(f"mechanism {mechanism.name} must be a subclass of TabulatedMechanism, got {got}")
-    require_nothing_else(mechanism)
-    ADDITIVE[mechanism.name] = MECHANISMS[mechanism.name] = mechanism
-    return mechanism
-
-
 @cache
 def load_plugins() -> tuple[str, ...]:
     """Import all plugins to register their parts, and return their names.
@@ -154,10 +137,9 @@ def environment_module(spec: object) -> str:
     return str(getattr(spec, "env_id", "")).rpartition(":")[0]
 
 
-def digest_of_parts(algorithm: type, env: type, mechanism: str) -> str:
+def digest_of_parts(algorithm: type, env: type) -> str:
     """Return the digest of the sources of dprl and of the plugins that these parts belong to or use."""
-    parts = (algorithm, env, MECHANISMS.get(mechanism))
-    return source_digest(used_packages(frozenset(part.__module__ for part in parts if part is not None)))
+    return source_digest(used_packages(frozenset({algorithm.__module__, env.__module__})))
 
 
 def _require_digested(loaded: Collection[str]) -> None:

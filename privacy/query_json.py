@@ -62,7 +62,7 @@ def _class_of(name: object, path: str) -> type[Any]:
     for each in classes:
         if each.__name__ == name:
             return each
-    raise LedgerError(f"{path}.class must be one of dprl or of a loaded plugin, got {name!r}; load its plugin")
+    raise LedgerError(f"{path}.class must be one of dprl, got {name!r}; correct it")
 
 
 def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - a type, or a form of typing

@@ -11,13 +11,12 @@ from dprl.platform.commands.base import say
 from dprl.platform.errors import EXIT_DONE, broken_rule
 from dprl.platform.program import program
 
-HELP = "write a working algorithm, environment, game or mechanism as a start for your own"
+HELP = "write a working algorithm, environment or game as a start for your own"
 EXAMPLE = "new algorithm my_ucb"
 _EXAMPLES = {
     "algorithm": ("simple_ucb", "SimpleUCBConfig"),
     "env": ("inventory", "Inventory"),
     "game": ("hide_and_seek", "HideAndSeek"),
-    "mechanism": ("truncated_geometric", "TruncatedGeometric"),
 }
 """Module and class of the example in docs/extending that is copied for each kind of part."""
 
@@ -53,8 +52,6 @@ def run(options: argparse.Namespace) -> int:
         Path(f"{name}{suffix}").write_text(text, encoding="utf-8")
     say(f"wrote {name}.py and {name}.yaml; run them, then edit:")
     say(f"  PYTHONPATH=$PWD DPRL_PLUGINS={name} {program()} run {name}.yaml")
-    if options.kind == "mechanism":
-        say(f"  PYTHONPATH=$PWD DPRL_PLUGINS={name} {program()} audit {name}.yaml")
     return EXIT_DONE
 
 

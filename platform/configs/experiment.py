@@ -158,7 +158,7 @@ class Experiment:
     @property
     def sources(self) -> str:
         """Digest of the sources of dprl and of the plugins that the cell uses."""
-        return digest_of_parts(type(self.algorithm), type(self.env), getattr(self.privacy, "mechanism", ""))
+        return digest_of_parts(type(self.algorithm), type(self.env))
 
     def short_name(self, varying: Sequence[str]) -> str:
         """Return a short name that distinguishes the cell: its label, or its values of the `varying` dotted keys."""

@@ -60,7 +60,6 @@ def mechanism_cases(name: str, runs: int = DEFAULT_RUNS) -> list[AuditCase]:
     noise = law.calibrated(EPSILON, claim.delta, _ONE_NUMBER)
     probe = noisy_cells(noise, (1.0,), (0.0,), "one number, 0 or 1")
     subject = f"scale {noise.scale:.4g}" + (f", bound {noise.bound:.4g}" if noise.bound else "")
-    # A law with two names has one audit.
     case = replace(AuditCase.of_curve(law.name, subject, claim, noise.curve(_ONE_NUMBER), probe), runs=runs)
     return [case] if noise.arithmetic != IDEALISED or law is Uniform else [case, _last_bits(noise, claim, runs)]
 

@@ -19,7 +19,7 @@ from dprl.privacy.counters.base import Tally
 from dprl.privacy.counters.gaussian_bounds import Pieces, gaussian_bound
 from dprl.privacy.counters.tree_bounds import tree_bound
 from dprl.privacy.counters.unary_bounds import UnaryCell, unary_bound
-from dprl.privacy.mechanisms.base import NODE, Mechanism
+from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.tails import LEAST_VARIANCE, least_over_arguments, moment_bound
 
 # Running sums of fewer draws are treated as a chain of nodes, because the recursion of trees has no factor of 2.
@@ -50,7 +50,7 @@ def running_sum_bound(n_items: int, law: Mechanism, n_cells: int, beta: float) -
     """Return E for running sums of independent draws, one per item."""
     _check("n_items", n_items)
     failure = failure_of_a_cell(n_cells, beta)
-    if n_items <= _CHAIN_ITEMS and NODE in law.places:
+    if n_items <= _CHAIN_ITEMS:
         return tree_bound(2 * n_items + 1, n_items, law, 1, failure)
     return law.sum_bound(n_items, failure)
 

@@ -21,11 +21,9 @@ from dprl.privacy.mechanisms.vectors import VectorMechanism
 GramMechanism = GramGaussian | GramLaplace | GramUniform | GramBoundedLaplace
 
 ADDITIVE: dict[str, type[Mechanism]] = {
-    **{law.name: law for law in (Laplace, DiscreteLaplace, Gaussian, DiscreteGaussian, Uniform, BoundedLaplace)},
-    # The same law with the bound determined by (epsilon, delta).
-    "truncated_laplace": BoundedLaplace,
+    law.name: law for law in (Laplace, DiscreteLaplace, Gaussian, DiscreteGaussian, Uniform, BoundedLaplace)
 }
-"""Additive mechanisms by name; plugins add theirs."""
+"""Additive mechanisms by name."""
 
 ENCODINGS: dict[str, type[OneHotEncoding]] = {
     encoding.name: encoding for encoding in (OptimizedUnaryEncoding, DirectEncoding)

@@ -19,7 +19,6 @@ __all__ = [
     "GRID_ROW",
     "IDEALISED",
     "INTEGER",
-    "MESSAGE",
     "NODE",
     "NO_NOISE",
     "ROW",
@@ -31,8 +30,8 @@ __all__ = [
 
 IDEALISED = "float64-idealised"
 INTEGER = "integer"
-NODE, ROW, GRID_ROW, MESSAGE = "node", "row", "grid row", "message"
-"""Uses of a law: independent nodes of a tree, rows of a factorisation (real or whole numbers), users' messages."""
+NODE, ROW, GRID_ROW = "node", "row", "grid row"
+"""Uses of a law: nodes of a tree and users' messages, rows of a factorisation (real or whole numbers)."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ class Mechanism(ABC):
     """Norm of the sensitivity that determines the scale: 'l1', 'l2' or 'cells'."""
     arithmetic: ClassVar[str]
     places: ClassVar[frozenset[str]] = frozenset()
-    """Places for it in a config: NODE, ROW, GRID_ROW, MESSAGE."""
+    """Places for it in a config: NODE, ROW, GRID_ROW."""
     pure: ClassVar[bool] = False
     """Whether some scale proves a guarantee with delta = 0."""
     replaces: ClassVar[str] = ""

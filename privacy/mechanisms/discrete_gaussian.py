@@ -26,7 +26,7 @@ from dprl.privacy.accounting.discrete_gaussians import (
 )
 from dprl.privacy.accounting.root_finding import ROUNDING, inside, smallest
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import GRID_ROW, INTEGER, MESSAGE, NODE, Mechanism, Noise, Sensitivity
+from dprl.privacy.mechanisms.base import GRID_ROW, INTEGER, NODE, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.gaussian import REACH, Gaussian
 from dprl.privacy.mechanisms.samplers import sampler
 from dprl.privacy.mechanisms.tails import Complex128Array, Lattice, few_enough, lattice_sum_bound
@@ -68,7 +68,7 @@ class DiscreteGaussian(Mechanism):
     norm: ClassVar[str] = "l2"
     arithmetic: ClassVar[str] = INTEGER
     bound: ClassVar[float] = 0.0
-    places: ClassVar[frozenset[str]] = frozenset({NODE, GRID_ROW, MESSAGE})
+    places: ClassVar[frozenset[str]] = frozenset({NODE, GRID_ROW})
     replaces: ClassVar[str] = Gaussian.name
     least_joined_square: ClassVar[float] = LEAST_JOINED_SQUARE
 

@@ -21,7 +21,7 @@ from dprl.privacy.accounting.curves import MinimumCurve, PrivacyCurve, Randomize
 from dprl.privacy.accounting.laplace_losses import LaplaceLoss, dominating_scale, laplace_parts
 from dprl.privacy.accounting.root_finding import quotient_up
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import INTEGER, MESSAGE, NODE, Mechanism, Noise, Sensitivity
+from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace, calibrated_scale
 from dprl.privacy.mechanisms.samplers import sampler
 from dprl.privacy.mechanisms.tails import Complex128Array, Lattice, few_enough, lattice_sum_bound
@@ -79,7 +79,7 @@ class DiscreteLaplace(Mechanism):
     norm: ClassVar[str] = "l1"
     arithmetic: ClassVar[str] = INTEGER
     bound: ClassVar[float] = 0.0
-    places: ClassVar[frozenset[str]] = frozenset({NODE, MESSAGE})
+    places: ClassVar[frozenset[str]] = frozenset({NODE})
     pure: ClassVar[bool] = True
     draws_sums: ClassVar[bool] = True
     replaces: ClassVar[str] = Laplace.name

@@ -13,7 +13,7 @@ from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.accounting.curves import GaussianDP
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import IDEALISED, MESSAGE, NODE, ROW, Mechanism, Noise, Sensitivity, require_positive
+from dprl.privacy.mechanisms.base import IDEALISED, NODE, ROW, Mechanism, Noise, Sensitivity, require_positive
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, one_to_two, open_unit, reduced, signed
 from dprl.privacy.mechanisms.samplers import sampler
 from dprl.privacy.mechanisms.tails import Lattice
@@ -50,7 +50,7 @@ class Gaussian(Mechanism):
     norm: ClassVar[str] = "l2"
     arithmetic: ClassVar[str] = IDEALISED
     bound: ClassVar[float] = 0.0
-    places: ClassVar[frozenset[str]] = frozenset({NODE, ROW, MESSAGE})
+    places: ClassVar[frozenset[str]] = frozenset({NODE, ROW})
     draws_sums: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

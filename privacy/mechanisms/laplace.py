@@ -14,7 +14,7 @@ from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.accounting.laplace_losses import LaplaceLoss, laplace_parts
 from dprl.privacy.accounting.root_finding import inside, quotient_up, root_of_tail, smallest
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import IDEALISED, MESSAGE, NODE, Mechanism, Noise, Sensitivity, require_positive
+from dprl.privacy.mechanisms.base import IDEALISED, NODE, Mechanism, Noise, Sensitivity, require_positive
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, open_unit, reduced, signed
 from dprl.privacy.mechanisms.samplers import sampler
 from dprl.privacy.mechanisms.tails import NEGLIGIBLE, Lattice, laplace_sum_tail
@@ -58,7 +58,7 @@ class Laplace(Mechanism):
     norm: ClassVar[str] = "l1"
     arithmetic: ClassVar[str] = IDEALISED
     bound: ClassVar[float] = 0.0
-    places: ClassVar[frozenset[str]] = frozenset({NODE, MESSAGE})
+    places: ClassVar[frozenset[str]] = frozenset({NODE})
     pure: ClassVar[bool] = True
     draws_sums: ClassVar[bool] = True
 

@@ -11,7 +11,7 @@ from dprl.privacy.counters import COUNTERS
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of, choose
 from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, laws_for
-from dprl.privacy.mechanisms.base import INTEGER, MESSAGE, NODE, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.one_hot_encoding import SAMPLED_PREFIX, UnaryEncoder
 from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES, CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies
@@ -64,7 +64,7 @@ def counter_names() -> tuple[list[str], list[str]]:
 
 def report_names(*, pure: bool = False) -> list[str]:
     """Return the names for `mechanism` in the local model; pure: only those of laws with a pure guarantee."""
-    additive = [law.name for law in laws_for(MESSAGE) if law.pure or not pure]
+    additive = [law.name for law in laws_for(NODE) if law.pure or not pure]
     return [*additive, *(SAMPLED_PREFIX + name for name in ENCODINGS), AUTO]
 
 
@@ -210,7 +210,7 @@ def _one_hot(encoding: CountEncoding) -> bool:
 
 def _check_delta(mechanism: str, budget: CountBudget) -> None:
     law = ADDITIVE.get(mechanism)
-    if law is not None and NODE in law.places and not law.pure and budget.delta <= 0.0:
+    if law is not None and not law.pure and budget.delta <= 0.0:
         pure = ", ".join(law.name for law in laws_for(NODE) if law.pure)
         raise ValueError(
             f"mechanism must have pure privacy without a delta, as {pure}, got {mechanism!r}; "

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-EXAMPLES = {"algorithm": "simple_ucb", "mechanism": "truncated_geometric", "env": "inventory"}
+EXAMPLES = {"algorithm": "simple_ucb", "env": "inventory"}
 PLUGINS = ",".join(EXAMPLES.values())
 
 

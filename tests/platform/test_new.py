@@ -12,7 +12,7 @@ import pytest
 from dprl.platform.command_line import main
 
 
-@pytest.mark.parametrize("kind", ["algorithm", "env", "game", "mechanism"])
+@pytest.mark.parametrize("kind", ["algorithm", "env", "game"])
 def test_a_new_part_is_certified_as_it_is_written(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

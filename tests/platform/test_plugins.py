@@ -25,14 +25,11 @@ from dprl.platform.plugins import (
     load_plugins,
     register_algorithm,
     register_environment,
-    register_mechanism,
     require_digested_modules,
 )
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
 from dprl.plugins import plugin_modules, plugin_sources, used_packages
-from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
-from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.sources import source_digest, tree_or_bytes
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
@@ -47,7 +44,7 @@ SMALL = {
 }
 TREE_OR_BYTES = cache(tree_or_bytes)
 """The files of dprl are parsed once for all tests of this file."""
-REGISTRIES: tuple[dict[str, Any], ...] = (ALGORITHMS, ENVIRONMENTS, MDPS, ADDITIVE, MECHANISMS)
+REGISTRIES: tuple[dict[str, Any], ...] = (ALGORITHMS, ENVIRONMENTS, MDPS)
 
 
 @pytest.fixture
@@ -109,13 +106,6 @@ def test_a_name_that_is_taken_or_none_is_refused(named: Callable[..., None]) -> 
     for name in ("", "two words", None, 7):
         with pytest.raises(ValueError, match="name must be one word, got"):
             register_algorithm(part(PUCBConfig, name))  # type: ignore[arg-type]
-
-
-def test_a_mechanism_without_a_table_is_refused(named: Callable[..., None]) -> None:
-    named("ours")
-    with pytest.raises(ValueError, match="must be a subclass of TabulatedMechanism, got Mine"):
-        register_mechanism(part(Laplace, "mine"))
-    assert "mine" not in MECHANISMS
 
 
 def test_an_environment_that_nobody_plays_is_refused(named: Callable[..., None]) -> None:
@@ -185,7 +175,7 @@ def test_a_package_with_compiled_files_uses_all_plugins(
     named("ours_a", "ours_b")
     assert used_packages(frozenset(["ours_a.part"])) == {"ours_a", "ours_b"}
     monkeypatch.setattr(plugins, "source_digest", lambda packages="all": str(packages))
-    assert plugins.digest_of_parts(PUCBConfig, RiverSwim, "laplace") == str(frozenset())
+    assert plugins.digest_of_parts(PUCBConfig, RiverSwim) == str(frozenset())
 
 
 @pytest.mark.parametrize(
