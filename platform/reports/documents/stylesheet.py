@@ -69,7 +69,7 @@ overflow-wrap:anywhere}
 .lead{font-size:clamp(16px,1.6vw,18.5px);line-height:1.5;margin:0 0 18px;max-width:60em;overflow-wrap:anywhere}
 .note,figcaption{color:var(--muted);font-size:14px}.note{margin:0 0 14px;max-width:62em}
 figure{margin:0 0 8px}figcaption p{margin:6px 0 0;max-width:62em}figcaption b{color:var(--ink)}
-figure>svg{display:block;width:100%;height:auto}figure>svg.narrow{display:none}
+figure{overflow-x:auto}figure>svg{display:block;width:100%;height:auto}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(225px,100%),1fr));gap:14px}
 .card{background:var(--panel);border:1px solid var(--line);border-radius:10px;padding:14px 18px 12px;min-width:0}
 .card .ct{font-weight:600;font-size:15px}
@@ -137,8 +137,7 @@ a{color:inherit}
 @media (max-width:960px){.budgets .st{display:none}.budgets{font-size:13px}
 .budgets th,.budgets td{padding-left:6px;padding-right:6px}.budgets th{font-size:12.5px}}
 @media screen and (max-width:719px){
-main{padding:18px 16px 48px}h2{margin-top:40px}
-figure>svg.wide{display:none}figure>svg.narrow{display:block;max-width:520px;margin:0 auto}
+main{padding:18px 16px 48px}h2{margin-top:40px}figure>svg{min-width:720px}
 .budgets,.budgets tbody{display:block}.budgets thead{display:none}
 .budgets tr{display:grid;grid-template-columns:minmax(0,1fr) auto;gap:1px 10px;padding:8px 0 9px;\
 border-top:1px solid var(--line)}

@@ -15,7 +15,7 @@ from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.figures.colours import Shades
 from dprl.platform.reports.figures.layout import compose
 from dprl.platform.reports.figures.marks import label_colour, line_colour
-from dprl.platform.reports.figures.styles import FRAME, Style, render, style_of
+from dprl.platform.reports.figures.styles import FRAME, render, style_of
 
 _COLOUR = re.compile(r"((?:fill|stroke): )(#[0-9a-fA-F]{6})\b")
 _HEAD = re.compile(r'<svg[^>]*?viewBox="([^"]*)"[^>]*>')
@@ -116,8 +116,7 @@ def _template() -> Template:
 
 
 def _drawing(figure: Figure) -> Markup:
-    """Return the figure twice, for wide and for narrow screens."""
-    return Markup("").join(map(Markup, inline_figure(figure.chart, f"f{figure.number}")))
+    return Markup(inline_figure(figure.chart, f"f{figure.number}"))
 
 
 def _figure_colours(charts: Sequence[Chart]) -> list[tuple[str, str]]:
@@ -128,15 +127,9 @@ def _figure_colours(charts: Sequence[Chart]) -> list[tuple[str, str]]:
     return [*drawn, *FRAME.values()]
 
 
-def inline_figure(chart: Chart, identifier: str) -> tuple[str, str]:
-    """Return a chart as two SVG elements, for wide and for narrow pages; their ids begin with `identifier`."""
-    wide, narrow = style_of("page"), style_of("phone")
-    return _element(chart, wide, "wide", f"{identifier}w"), _element(chart, narrow, "narrow", f"{identifier}n")
-
-
-def _element(chart: Chart, style: Style, css: str, identifier: str) -> str:
-    """Return a chart in one style as an SVG element without a size of its own."""
-    found = render(compose(chart, style), "svg").decode()
+def inline_figure(chart: Chart, identifier: str) -> str:
+    """Return a chart as an SVG element without a size of its own; its ids begin with `identifier`."""
+    found = render(compose(chart, style_of("page")), "svg").decode()
     found = _DROPPED.sub("", found[found.index("<svg") :])
     head = _HEAD.search(found)
     box = head.group(1) if head is not None else "0 0 1 1"
@@ -145,4 +138,4 @@ def _element(chart: Chart, style: Style, css: str, identifier: str) -> str:
     body = re.sub(r"xlink:href", "href", body)
     body = re.sub(r"\n\s*", "\n", body)
     body = _COLOUR.sub(lambda at: f"{at.group(1)}var({colour_name(at.group(2))},{at.group(2)})", body)
-    return f'<svg class="{css}" role="img" viewBox="{box}" xmlns="http://www.w3.org/2000/svg">{body}'
+    return f'<svg role="img" viewBox="{box}" xmlns="http://www.w3.org/2000/svg">{body}'

@@ -24,6 +24,8 @@ _LEADER = 0.18
 _ASPECT = 0.84
 _NARROWEST = 1.05
 """Width of a panel, in inches of a paper figure."""
+_COLUMNS = 3
+"""Maximum of panels side by side."""
 _LOWEST, _SHORTEST, _TALLEST = 0.6, 1.35, 2.3
 """Heights of panels, in inches of a paper figure: the least with a given height of the figure, and limits without."""
 _LETTERS = "abcdefghijkl"
@@ -80,7 +82,7 @@ def compose(chart: Chart, style: Style) -> Figure:
 
 def _background(style: Style) -> str:
     """Return the colour behind a figure: none on pages, which show their own background."""
-    return "none" if style.name in ("page", "phone") else style.frame("page")
+    return "none" if style.name == "page" else style.frame("page")
 
 
 def _fold(chart: Chart, style: Style) -> tuple[list[list[Panel | None]], _Frame]:
@@ -92,7 +94,7 @@ def _fold(chart: Chart, style: Style) -> tuple[list[list[Panel | None]], _Frame]
     frame = _frame_of(chart, grid, style)
     every = [panel for row in zip(*grid, strict=True) for panel in row if panel is not None]
     most = len(grid[0])
-    while most > 1 and (most > style.columns or frame.width > 1.001 * style.width):
+    while most > 1 and (most > _COLUMNS or frame.width > 1.001 * style.width):
         most -= 1
         columns = math.ceil(len(every) / math.ceil(len(every) / most))
         rows = [every[i : i + columns] for i in range(0, len(every), columns)]

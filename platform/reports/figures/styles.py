@@ -1,4 +1,4 @@
-"""Sizes, colours of the frame, and fonts of figures: for a paper, for slides, and for pages wide and narrow."""
+"""Sizes, colours of the frame, and fonts of figures: for a paper, for slides, and for pages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Style:
 
     width, height: in inches; without a height, it is the one that suits the panels. text, ticks, labels, small: font
     sizes in points, of titles, ticks, direct labels and the key. line: width of curves. hair: width of axes and ticks.
-    marker: diameter, all in points. columns: maximum of panels side by side. dpi: of a PNG.
+    marker: diameter, all in points. dpi: of a PNG.
     """
 
     name: str
@@ -57,7 +57,6 @@ class Style:
     line: float
     hair: float
     marker: float
-    columns: int
     dpi: int
     theme: Theme = "light"
     height: float | None = None
@@ -81,11 +80,10 @@ class Style:
 
 
 STYLES = {
-    "paper": Style("paper", 5.5, 8.0, 7.5, 7.0, 6.5, 1.2, 0.6, 3.6, 3, 300),
-    "slides": Style("slides", 11.0, 16.0, 15.0, 14.0, 13.0, 2.4, 1.0, 7.2, 3, 200),
-    # One point is one pixel of a page if the SVG has its natural size: 1100 and 360 pixels.
-    "page": Style("page", 1100 / _POINTS, 13.0, 12.0, 12.0, 12.0, 2.0, 1.0, 6.5, 3, 110),
-    "phone": Style("phone", 360 / _POINTS, 12.0, 11.0, 11.0, 11.0, 1.8, 1.0, 5.5, 1, 144),
+    "paper": Style("paper", 5.5, 8.0, 7.5, 7.0, 6.5, 1.2, 0.6, 3.6, 300),
+    "slides": Style("slides", 11.0, 16.0, 15.0, 14.0, 13.0, 2.4, 1.0, 7.2, 200),
+    # One point is one pixel of a page if the SVG has its natural size: 1100 pixels.
+    "page": Style("page", 1100 / _POINTS, 13.0, 12.0, 12.0, 12.0, 2.0, 1.0, 6.5, 110),
 }
 
 

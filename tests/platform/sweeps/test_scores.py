@@ -65,7 +65,7 @@ def test_a_sweep_shows_its_headline_everywhere(
     assert summary["first_success_lower"].tolist() == [10.0] * 3
     assert summary["success"].tolist() == [0.5] * 3
     assert not [key for key in map(str, summary) if "regret" in key or "halved" in key]
-    names = {"frontier.png", "curves.png", "final.png", "users.png"}
+    names = {"frontier.png", "curves.png", "final.png"}
     assert {file.name for file in result.folder.glob("*.png")} == names
     files = {file.name for file in CellFolder(result.folder / "cells" / summary["cell"][1]).artifacts()}
     assert {"score.png", "episode.png", "policy.npz"} <= files

@@ -98,7 +98,7 @@ def test_texts_are_broken_after_commas_or_else_at_spaces_or_else_at_underscores(
     assert lines("riverswim, H = 4", "riverswim, H = 4") == ["riverswim, H = 4"]
 
 
-@pytest.mark.parametrize(("style", "width"), [("paper", 5.5), ("paper", 2.7), ("slides", None), ("phone", None)])
+@pytest.mark.parametrize(("style", "width"), [("paper", 5.5), ("paper", 2.7), ("slides", None)])
 def test_no_text_leaves_the_figure_or_lies_on_another(style: str, width: float | None) -> None:
     wide = [report_cell(of("pucb", jdp(1.0), horizon=6)), report_cell(of("bernstein_vi", LDP, horizon=6))]
     raw = of("pucb", jdp(1.0)).as_mapping()

@@ -113,14 +113,6 @@ def test_nothing_is_cut_off_and_all_text_is_readable(browser: Any, address: str,
     assert browser.get_log("browser") == []
 
 
-def test_phones_have_figures_of_their_own(browser: Any, address: str) -> None:
-    visible = "return getComputedStyle(document.querySelector('svg.%s')).display != 'none'"
-    for width, narrow in ((400, True), (1280, False)):
-        show(browser, address, width, "light")
-        assert browser.execute_script(visible % "narrow") == narrow
-        assert browser.execute_script(visible % "wide") != narrow
-
-
 def test_nothing_is_requested(browser: Any, address: str) -> None:
     show(browser, address, 1280, "light")
     assert browser.execute_script("return performance.getEntriesByType('resource').map(each => each.name)") == []

@@ -105,10 +105,10 @@ def test_the_style_sheet_has_a_class_for_each_algorithm() -> None:
 def test_figures_have_no_size_of_their_own(report: SweepReport) -> None:
     from dprl.platform.reports.figures.catalogue import report_charts  # noqa: PLC0415
 
-    for element in inline_figure(report_charts(report.cells)[0], "x"):
-        head = element[: element.index(">")]
-        assert "viewBox" in head
-        assert "width" not in head
+    element = inline_figure(report_charts(report.cells)[0], "x")
+    head = element[: element.index(">")]
+    assert "viewBox" in head
+    assert "width" not in head
 
 
 def test_numbers_have_their_intervals_in_grey() -> None:
