@@ -163,8 +163,8 @@ def release_losses(f: Mapping[str, Any], pair: int, changed: str) -> Counter[Los
         a, e = p["encoding.epsilon"], math.exp(p["encoding.epsilon"])
         told = response(a, (e + 1.0) / (e - 1.0 + p.get("encoding.width", e + 3.0)))
         return Counter({told: 1})
-    if name in ("randomized_response", "projected_random_sign"):
-        return Counter({response(p.get("bit.epsilon") or p["epsilon"]): p.get("projections", 1)})
+    if name == "projected_random_sign":
+        return Counter({response(p["bit.epsilon"]): p["projections"]})
     if name == "privunit":
         q, inside = betainc((p["dimension"] - 1) / 2.0, 0.5, 1.0 - p["threshold"] ** 2) / 2.0, p["probability"]
         return Counter({("signs", math.log(inside * (1.0 - q) / ((1.0 - inside) * q)), inside): 1})
