@@ -35,8 +35,6 @@ class Query(ABC):
     """Whether a trusted server draws fresh noise for each sum of messages, wherever they come from."""
     schedule: ReleaseSchedule | None = None
     """Of a server's releases, if they are not after every user."""
-    shuffled: bool = False
-    """Whether a shuffler permutes the messages between two releases of a schedule."""
 
     @property
     @abstractmethod
@@ -56,17 +54,14 @@ class Query(ABC):
     def check_run(self, n_users: int, submissions: int) -> None:
         """Raise LedgerError unless the noise accounts for n_users users with `submissions` submissions each.
 
-        With a server that counts, or messages shuffled on a schedule, a user submits once: rows of one user would share
-        nodes or blocks, and `repeat` does not account for that. Raises ValueError for more users than the noise
-        suffices for.
+        With a server that counts, or shuffled blocks, a user submits once: rows of one user would share nodes or
+        blocks, and `repeat` does not account for that. Raises ValueError for more users than the noise suffices for.
         """
         if n_users * submissions > self.longest_run:
             raise ValueError(
                 f"n_users must be at most {self.longest_run}, got {n_users}; the noise is made for no more"
             )
         most_users = self.counted_users
-        if self.schedule is not None and (self.shuffled or most_users is not None):
-            most_users = self.schedule.users
         if most_users is None:
             return
         if submissions > 1:
@@ -79,19 +74,11 @@ class Query(ABC):
 
     @property
     def counted_users(self) -> int | None:
-        """Number of users that fit into a noisy counter of the server, None without one; a schedule has its own."""
+        """Number of users that fit into a noisy counter of the server, or into shuffled blocks; None without either."""
         return None
 
-    def check_continued(self, charged: int) -> None:
-        """Raise LedgerError if a run cannot continue after `charged` submissions that only its journal records.
-
-        Of messages shuffled between releases on a schedule, those of the interrupted block are lost.
-        """
-        if charged > 0 and self.shuffled and self.schedule is not None:
-            raise LedgerError(
-                f"a run with shuffled {self.name} cannot go on from a journal, got {charged} submissions there, as the "
-                "rest of a block would be too small; begin another attempt"
-            )
+    def check_continued(self, charged: int) -> None:  # noqa: B027
+        """Raise LedgerError if a run cannot continue after `charged` submissions that only its journal records."""
 
     @abstractmethod
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:

@@ -103,8 +103,18 @@ class CountQuery(Query):
 
     @property
     def counted_users(self) -> int | None:
-        """Number of items of a noisy counter: users, unless there is a schedule."""
-        return None if self.noise.counter.node is None else self.noise.counter.n_items
+        """Number of users of a noisy counter, or of shuffled blocks."""
+        if self.noise.counter.node is None and not self.shuffled:
+            return None
+        return self.noise.counter.n_items if self.schedule is None else self.schedule.users
+
+    def check_continued(self, charged: int) -> None:
+        """Raise LedgerError for shuffled reports after a charge: those of the interrupted block are lost."""
+        if charged > 0 and self.shuffled:
+            raise LedgerError(
+                f"a run with shuffled counts cannot go on from a journal, got {charged} submissions there, as the rest "
+                "of a block would be too small; begin another attempt"
+            )
 
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases of a run, one for each released family.

@@ -257,8 +257,10 @@ class StatisticsQuery(Query):
 
     @property
     def counted_users(self) -> int | None:
-        """Number of items of a trusted server's counter: users, unless there is a schedule."""
-        return None if self.central is None else self.central.counter.n_items
+        """Number of users of a trusted server's counter."""
+        if self.central is None:
+            return None
+        return self.central.counter.n_items if self.schedule is None else self.schedule.users
 
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases of one user's message."""

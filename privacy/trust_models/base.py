@@ -10,10 +10,8 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar
 from dprl.privacy.base import ADJACENCY, Guarantee, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.ledger import Journal
-from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
+from dprl.privacy.mechanisms.gradients import ClippedLaplace
 from dprl.privacy.mechanisms.gram_laws import GramGaussian, GramLaplace
-from dprl.privacy.mechanisms.privunit import PrivUnit
-from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign, Scaling
 from dprl.privacy.privatizer import Privatizer
 from dprl.privacy.queries.count_calibration import AUTO
 from dprl.privacy.queries.gradient_calibration import GradientLayout
@@ -127,8 +125,6 @@ class GradientSettings(TrustModelSettings[GradientLayout, GradientQuery]):
     adjacency: ClassVar[str] = GRADIENT_ADJACENCY
     release_scores: str
     """Reader of scores: 'simulator' or 'none'."""
-    scaling: Scaling = "paper"
-    """Of the estimate of projected_random_sign; a setting of models with noise on messages."""
 
 
 @dataclass(frozen=True)
@@ -154,31 +150,17 @@ class NoisyGradientSettings(GradientSettings, Budgeted[GradientLayout, GradientQ
         check_choice("mechanism", self.mechanism, [*self.laws, AUTO])
         if self.clip is not None:
             check_positive("clip", self.clip, "gradients are shrunk to half of it: write e.g. 2")
-            self._check_clip(self.mechanism)
-        if self.scaling != "paper" and self.mechanism != ProjectedRandomSign.name:
-            raise ValueError(
-                f"scaling must be paper with {self.mechanism}, got {self.scaling!r}; "
-                "only estimates of projected_random_sign can be scaled"
-            )
-        if self.delta == 0 and self.mechanism == ClippedGaussian.name:
-            raise ValueError("delta must be above 0 with clipped_gaussian, got 0; set one, or use clipped_laplace")
 
     def law_for(self, data: GradientLayout) -> str:
         """Return the name of the mechanism; 'auto' is the paper's for its algorithms, else the one of least noise."""
-        name = self.mechanism
-        if name == AUTO:
-            name = ClippedLaplace.name if data.paper else self._least
-        self._check_clip(name)
-        return name
-
-    def _check_clip(self, mechanism: str) -> None:
-        if self.clip is not None and mechanism == PrivUnit.name:
-            raise ValueError(f"clip must be left out with privunit, got {self.clip!r}; it sends directions only")
+        if self.mechanism != AUTO:
+            return self.mechanism
+        return ClippedLaplace.name if data.paper else self._least
 
     @property
+    @abstractmethod
     def _least(self) -> str:
-        """Name of the mechanism with the least noise: directions have less than any clipped vector with noise."""
-        return PrivUnit.name
+        """Name of the mechanism with the least noise."""
 
 
 @dataclass(frozen=True)

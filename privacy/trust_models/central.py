@@ -115,6 +115,8 @@ class CentralGradientPrivacy(NoisyGradientSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.delta == 0 and self.mechanism == ClippedGaussian.name:
+            raise ValueError("delta must be above 0 with clipped_gaussian, got 0; set one, or use clipped_laplace")
         self._check_sampling()
         self._check_counter()
 

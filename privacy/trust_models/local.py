@@ -84,10 +84,29 @@ class LocalGradientPrivacy(NoisyGradientSettings):
     laws: ClassVar[Sequence[str]] = (ClippedLaplace.name, ProjectedRandomSign.name, PrivUnit.name)
     model: ClassVar[TrustModel] = "ldp"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_clip(self.mechanism)
+        if self.scaling != "paper" and self.mechanism != ProjectedRandomSign.name:
+            raise ValueError(
+                f"scaling must be paper with {self.mechanism}, got {self.scaling!r}; "
+                "only estimates of projected_random_sign can be scaled"
+            )
+
+    def _check_clip(self, mechanism: str) -> None:
+        if self.clip is not None and mechanism == PrivUnit.name:
+            raise ValueError(f"clip must be left out with privunit, got {self.clip!r}; it sends directions only")
+
+    @property
+    def _least(self) -> str:
+        """Name of the mechanism with the least noise: directions have less than any clipped vector with noise."""
+        return PrivUnit.name
+
     def place(self, data: GradientLayout, n_users: int, streams: Streams, growth: float) -> Placed[GradientQuery]:
         """Return the query with noise on every message."""
         del n_users, growth
         exact, name = streams.noise.arithmetic == "exact", self.law_for(data)
+        self._check_clip(name)
         if exact and name == PrivUnit.name:
             raise ValueError(
                 "mechanism must not be privunit with arithmetic: exact, got privunit; its guarantee is for real "

@@ -24,11 +24,11 @@ def mixed_table(env: NetworkMDP = TEAM_ENV) -> NDArray[np.float64]:
     return np.random.default_rng(0).dirichlet(np.full(mdp.n_actions, 0.5), size=shape)
 
 
-def team_experiment(env: NetworkMDP = TEAM_ENV, seeds: int = 2, algorithm: str = "ma_ldp") -> Experiment:
+def team_experiment(env: NetworkMDP = TEAM_ENV, seeds: int = 2) -> Experiment:
     """Return a cell of few episodes; its seeds are 5, 6, ..."""
     plain = {
         "name": "team",
-        "algorithm": {"name": algorithm},
+        "algorithm": {"name": "ma_ldp"},
         "env": {"name": "network_mdp"},
         "privacy": {"model": "ldp", "epsilon": 10.0},
         "episodes": 12,
@@ -38,10 +38,10 @@ def team_experiment(env: NetworkMDP = TEAM_ENV, seeds: int = 2, algorithm: str =
     return dataclasses.replace(read_experiment(plain), env=env)
 
 
-def run_team_cell(folder: Path, algorithm: str = "ma_ldp") -> Path:
+def run_team_cell(folder: Path) -> Path:
     """Run a cell of agents."""
     folder.mkdir(parents=True, exist_ok=True)
-    run = CellRun(team_experiment(algorithm=algorithm), CellFolder(folder))
+    run = CellRun(team_experiment(), CellFolder(folder))
     while not run.advance(1.0).finished:
         pass
     return folder
