@@ -10,7 +10,7 @@ CONFIG ?= tune_configs/regret_vs_epsilon.yaml
 HALVING ?= halving_riverswim_3 halving_riverswim_6 halving_random_mdp
 HALVING_ARGS ?=
 HELD_OUT_ARGS ?=
-HALVING_PAGE ?= docs/halving.md
+HALVING_OUT ?= dprl_runs/halving
 SHIPPED ?= smoke regret_vs_epsilon private_vs_comparators
 REPRODUCE_ARGS ?= --full
 PYTEST_ARGS ?=
@@ -111,16 +111,16 @@ bench: setup  ## our implementations against naive ones, as ratios
 	@$(BIN)/python -m benchmarks.sweeps $(filter --quick,$(BENCH_ARGS))
 
 # Each sweep resumes where an earlier call stopped; a cell that failed stops this before the page is written.
-# A small one: DPRL_HOME=/tmp/small make halving HALVING_PAGE=/tmp/small.md HALVING_ARGS='--set episodes=2000 --set seeds=6'
-halving: setup  ## episodes until the regret has halved: runs the sweeps HALVING (half an hour), writes docs/halving.md
+# A small one: DPRL_HOME=/tmp/small make halving HALVING_OUT=/tmp/small/page HALVING_ARGS='--set episodes=2000 --set seeds=6'
+halving: setup  ## episodes until the regret has halved: runs the sweeps HALVING (half an hour), writes a report
 	@for sweep in $(HALVING); do $(BIN)/dprl sweep $$sweep $(HALVING_ARGS); done
 	@$(BIN)/dprl report $(HALVING) --title 'Episodes until the regret per episode has halved' \
-		--preface tune_configs/halving.md --compare bernstein_vi private_ucb_vi --no-figures --out $(HALVING_PAGE)
+		--compare bernstein_vi private_ucb_vi --out $(HALVING_OUT)
 
-held-out: setup  ## algorithms at equal noise on environments they were not tuned on (an hour), writes docs/held_out.md
+held-out: setup  ## algorithms at equal noise on environments they were not tuned on (an hour), writes a report
 	@$(BIN)/dprl sweep held_out $(HELD_OUT_ARGS)
 	@$(BIN)/dprl report held_out --title 'Algorithms at equal noise on held-out environments' \
-		--preface tune_configs/held_out.md --compare bernstein_vi private_ucb_vi --no-figures --out docs/held_out.md
+		--compare bernstein_vi private_ucb_vi
 
 reproduce: setup  ## published experiments again: numbers of the papers beside ours, in docs/ (an hour or more)
 	@$(BIN)/dprl reproduce all $(REPRODUCE_ARGS)

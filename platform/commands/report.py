@@ -1,4 +1,4 @@
-"""`dprl report`: sweeps side by side, as a page for a browser or as Markdown."""
+"""`dprl report`: sweeps side by side, as a page for a browser."""
 
 from __future__ import annotations
 
@@ -16,18 +16,15 @@ if TYPE_CHECKING:
 
 HELP = "report the best algorithm at each epsilon: a page with figures, tables and tests"
 EXAMPLE = "report regret_vs_epsilon"
-_MARKDOWN = ".md"
 _HEADERS = ["privacy budget", "best", "[95 % interval]", "cost of privacy", "next best"]
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("sweeps", metavar="SWEEP", nargs="+", help="the name of a sweep, or its folder")
-    where = "folder for report.html and its files (default: the sweep's, if only one), or a file for a Markdown page"
-    parser.add_argument("--out", metavar="DIR|FILE.md", help=where)
+    where = "folder for report.html and its files (default: the sweep's, if only one)"
+    parser.add_argument("--out", metavar="DIR", help=where)
     parser.add_argument("--title", help="title of the page (default: the names of the sweeps)")
-    parser.add_argument("--preface", metavar="FILE.md", help="Markdown for the top of a Markdown page")
-    parser.add_argument("--no-figures", action="store_true", help="a Markdown page without figures")
     parser.add_argument(
         "--compare",
         metavar=("ONE", "OTHER"),
@@ -46,28 +43,18 @@ def run(options: argparse.Namespace) -> int:
     from dprl.platform.sweeps.progress import progress_display
 
     home = home_folder(options.storage, written=False)
-    page = options.out is not None and options.out.endswith(_MARKDOWN)
-    if options.preface is not None and not page:
-        remedy = "add e.g. --out report.md"
-        raise broken_rule("--preface", "is for the Markdown form only", options.preface, remedy)
-    if options.no_figures and not page:
-        raise broken_rule("--no-figures", "is for the Markdown form only", "no .md file", "add e.g. --out report.md")
+    if options.out is not None and options.out.endswith(".md"):
+        raise broken_rule("--out", "must be a folder for report.html", options.out, "write e.g. --out report")
     if options.out is None and len(options.sweeps) > 1:
         rule, remedy = "must be given with several sweeps", "write e.g. --out report"
         raise broken_rule("--out", rule, None, remedy)
-    preface = "" if options.preface is None else _text_of(options.preface)
     compared = None if options.compare is None else (options.compare[0], options.compare[1])
     found = SweepReport.of(home, options.sweeps, compared)
     place = found.layouts[0].folder if options.out is None else Path(options.out)
     try:
-        if page:
-            files = found.write_markdown(
-                place, options.resume_command, options.title, preface, figures=not options.no_figures
-            )
-        else:
-            files = found.write(place, options.resume_command, options.title, progress_display().say)
+        files = found.write(place, options.resume_command, options.title, progress_display().say)
     except OSError as error:
-        raise unwritable(place, error, "file" if page else "folder") from None
+        raise unwritable(place, error, "folder") from None
     if options.json:
         say(as_json({"page": str(files[0]), "files": [str(file) for file in files], **found.data()}))
         return EXIT_DONE
@@ -95,12 +82,3 @@ def _answers(found: SweepReport) -> list[Block]:
     if found.compared is not None and (reason := no_ratio(found.groups, *found.compared)):
         blocks.append(Paragraph(reason, "lead"))
     return blocks
-
-
-def _text_of(file: str) -> str:
-    try:
-        return Path(file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        rule = f"must be a Markdown file that can be read ({why})"
-        raise broken_rule("--preface", rule, file, "give the path of one") from None

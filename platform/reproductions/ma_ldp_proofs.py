@@ -10,7 +10,6 @@ from typing import Any
 
 import scipy
 
-from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reproductions.claims_on_messages import DELTA, EPSILON, gram_claims, gram_noise, gram_proof
 from dprl.platform.reproductions.ma_ldp import (
     BOUNDED,
@@ -22,7 +21,7 @@ from dprl.platform.reproductions.ma_ldp import (
     Levels,
     printed_bound,
 )
-from dprl.platform.reproductions.tables import INFINITE, plain
+from dprl.platform.reproductions.tables import INFINITE, markdown_table, plain
 from dprl.privacy.audits.findings import Claim, Finding, NoiseProof
 from dprl.privacy.audits.page import audit_page
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from dprl.platform.reports import number_texts
-from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reproductions.claims import (
     Cells,
@@ -23,6 +22,7 @@ from dprl.platform.reproductions.claims import (
 from dprl.platform.results.summary import standing
 
 INFINITE, MISSING = "\u221e", "\u2014"
+_BAR = "\\|"
 _TEXTS = {
     *(
         "algorithm",
@@ -34,7 +34,6 @@ _TEXTS = {
         "quantity",
         "against",
         "at",
-        "trained on",
     ),
     *("theorem", "order", "claimed", "order of regret", "attack", "B", "search", "inside", "verdict"),
 }
@@ -45,6 +44,15 @@ _WORDS = {"holds": "**holds**", "fails": "**fails**", "open": "open", "not run":
 def table(rows: Iterable[Mapping[str, str]]) -> str:
     """Return a table of rows, each with its texts by header; '' for no rows."""
     return markdown_table([*rows], _TEXTS)
+
+
+def markdown_table(rows: Sequence[Mapping[str, str]], texts: Collection[str]) -> str:
+    """Return a table of rows, texts by header, with the columns `texts` aligned left, the others right; '' for none."""
+    if not rows:
+        return ""
+    rule = [":--" if header in texts else "--:" for header in rows[0]]
+    lines = ([*rows[0]], rule, *([*row.values()] for row in rows))
+    return "\n".join(f"| {' | '.join(cell.replace('|', _BAR) for cell in line)} |" for line in lines)
 
 
 def number(value: float, decimals: int = 0) -> str:

@@ -177,7 +177,7 @@ def test_reports_are_unchanged(name: str, tmp_path: Path) -> None:
     asked = ("bernstein_vi", "private_ucb_vi") if name == "algorithms" else None
     check(FOLDER / "pages" / f"{name}.md", page(found, asked))
     content = Content(
-        None, groups_of(found), [], ["a sweep"], ["one is missing"], ["how it was made"], "a test", "A preface.", asked
+        None, groups_of(found), [], ["a sweep"], ["one is missing"], ["how it was made"], "a test", compared=asked
     )
     check_page(f"{name}.html", html(*content.document()))
 

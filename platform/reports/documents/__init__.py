@@ -1,1 +1,1 @@
-"""Documents as blocks of text, and their renderers: terminal, HTML and Markdown."""
+"""Documents as blocks of text, and their renderers: terminal and HTML."""

@@ -15,7 +15,6 @@ from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.comparing.sentences import heading, lead
 from dprl.platform.reports.documents.blocks import Block, Figure, Heading, Paragraph, Rich, Section, styled
-from dprl.platform.reports.documents.markdown import VERBATIM
 from dprl.platform.reports.figures.catalogue import palette_of
 from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
@@ -27,7 +26,7 @@ from dprl.platform.reports.pages.values import environment_words
 from dprl.platform.reports.records import full_label, results_in
 
 _CURVES = "curves"
-_LEADING = ("gaps", "final", "users")
+_LEADING = ("gaps", "final")
 """Names of the figures that go to the top."""
 _NO_HEADLINE = "These cells have no headline to compare"
 _INTERVALS = f"""\
@@ -69,7 +68,7 @@ class Content:
 
     title: by default the heading. groups: its cells. charts: its figures, the most important first. sweeps: their names
     and progress. missing: one line for each sweep that is not finished. made: lines on how it was made. command: the
-    one that writes it again. preface: text at the top. compared: two algorithms for a comparison of the episodes to
+    one that writes it again. compared: two algorithms for a comparison of the episodes to
     half regret. certificates: labels and relative paths of the cells' pages.
     """
 
@@ -80,7 +79,6 @@ class Content:
     missing: Sequence[str]
     made: Sequence[str]
     command: str
-    preface: str = ""
     compared: tuple[str, str] | None = None
     certificates: Sequence[tuple[str, str]] = ()
 
@@ -105,8 +103,6 @@ class Content:
         for line in self.missing:
             yield Paragraph(line, "missing", "Not finished")
         yield Heading(answer, 1)
-        if self.preface:
-            yield Paragraph(self.preface, VERBATIM)
         if told := " ".join(lead(self.groups)):
             yield Paragraph(told, "lead")
 

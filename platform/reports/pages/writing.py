@@ -12,14 +12,13 @@ from typing import Any
 
 import pandas as pd
 
-from dprl.atomic_files import write_bytes, write_json, write_text
+from dprl.atomic_files import write_bytes, write_json
 from dprl.platform.configs.varying import varies
 from dprl.platform.errors import UserError, counted, first_of
 from dprl.platform.reports.cell_texts import algorithm_name, rows_of, setting_text, shared_settings
 from dprl.platform.reports.comparing.groups import Group, groups_of, with_comparison
 from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
 from dprl.platform.reports.comparing.rows import answers_of, cell_frame, comparison_frame, finding_rows
-from dprl.platform.reports.documents.markdown import markdown
 from dprl.platform.reports.documents.web_page import html
 from dprl.platform.reports.figures.catalogue import MOST_CHARTS, chart_files, report_charts
 from dprl.platform.reports.figures.charts import Chart
@@ -120,22 +119,6 @@ class SweepReport:
             for name, data in chart_files(chart, _FORMAT).items():
                 write_bytes(folder / name, data)
         return [folder / name for name in (*files, *figures)]
-
-    def write_markdown(
-        self, file: Path, command: str, title: str | None = None, preface: str = "", *, figures: bool = True
-    ) -> list[Path]:
-        """Write the report as a Markdown page, its figures into a folder beside it, and return the files.
-
-        preface: Markdown below the heading. figures: whether it has any. Raises OSError if something cannot be written.
-        """
-        charts = report_charts(self.cells, MOST_CHARTS) if figures else []
-        folder = file.with_name(f"{file.stem}_figures")
-        content = replace(self._content(charts, command, title), preface=preface)
-        write_text(file, markdown(*content.document(), folder.name))
-        drawn = {f"{chart.name}.svg": chart_files(chart, "svg")[f"{chart.name}.svg"] for chart in charts}
-        for name, data in drawn.items():
-            write_bytes(folder / name, data)
-        return [file, *(folder / name for name in drawn)]
 
     def _content(self, charts: Sequence[Chart], command: str, title: str | None) -> Content:
         about = self._sweeps(), self.missing, self._made()

@@ -15,7 +15,7 @@ from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.reports.verdicts import certificate_text, privacy_text, verdict_line
 from dprl.platform.results.summary import columns
-from tests.platform.message_cases import LAPLACE, NO_CLIPS, NONE, PRINTED, cell, votes
+from tests.platform.message_cases import LAPLACE, NO_CLIPS, NONE, PRINTED, cell
 from tests.platform.reports.cases import finished, page, reported, tables_of
 
 
@@ -83,9 +83,9 @@ def test_the_scales_of_all_stages_are_reported() -> None:
 
 def test_the_table_names_them() -> None:
     stream = io.StringIO()
-    write_summary(stream, summary(cell(PRINTED), cell(NO_CLIPS), cell(NONE), cell(LAPLACE), votes(LAPLACE)))
-    rows = stream.getvalue().splitlines()[1:6]
-    assert ["NO PRIVACY" in row for row in rows] == [True, True, True, False, False]
+    write_summary(stream, summary(cell(PRINTED), cell(NO_CLIPS), cell(NONE), cell(LAPLACE)))
+    rows = stream.getvalue().splitlines()[1:5]
+    assert ["NO PRIVACY" in row for row in rows] == [True, True, True, False]
 
 
 def test_the_page_shows_claims_that_prove_nothing() -> None:

@@ -115,14 +115,6 @@ def test_loading_warns_of_a_certificate_that_was_edited(home: Path) -> None:
     assert len(loaded.frame) == 2
 
 
-def test_a_markdown_report_leaves_it_out_too(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one, _ = cells(home)
-    one.versions_file.write_text("[]")
-    assert main(["report", "small", "--out", str(home / "small.md")]) == 0
-    told = " ".join((home / "small.md").read_text().split())
-    assert f"**Not finished.** left out: {one.path}" in told
-
-
 @pytest.mark.parametrize("damage", ["certificate a list", "versions a list", "marker a list"])
 def test_run_runs_the_cell_again_with_the_same_result(
     damage: str, home: Path, capsys: pytest.CaptureFixture[str]

@@ -16,13 +16,12 @@ from dprl.algorithms import ALGORITHMS, Metric, PrivateUCBVIConfig, TabularLearn
 from dprl.algorithms.base import Releases
 from dprl.envs import Env, FiniteMDP
 from dprl.platform.configs.experiment import Experiment, read_experiment
-from dprl.platform.reports.pages.writing import SweepReport
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 from dprl.platform.tracking.cell_entries import cell_metrics
 from dprl.privacy import CountPrivatizer, PrivacyConfig, Streams
-from tests.platform.reports.cases import tables_of
+from tests.platform.reports.cases import page_of, tables_of
 
 EPISODES = 20
 
@@ -90,11 +89,6 @@ def run(home: Path, *cells: Experiment) -> SweepResult:
     return result
 
 
-def markdown_page(home: Path, result: SweepResult) -> str:
-    found = SweepReport.of(home, [result.folder.name])
-    return found.write_markdown(home / "page.md", "a test")[0].read_text()
-
-
 def table(summary: pd.DataFrame) -> list[str]:
     stream = io.StringIO()
     write_summary(stream, summary)
@@ -124,7 +118,7 @@ def test_only_what_is_declared_has_columns_and_figures(tmp_path: Path, monkeypat
     header, *_, legend = table(result.summary)
     assert header.split() == ["cell", "claim", "certified", "verdict", "s"]
     assert legend == "columns: docs/metrics.md"
-    (rows,) = tables_of(markdown_page(tmp_path, result))
+    (rows,) = tables_of(page_of(tmp_path, "scored"))
     assert [row["Algorithm"] for row in rows] == ["scoring", "scoring"]
     assert not [header for header in rows[0] if "egret" in header]
     folder = CellFolder(result.folder / "cells" / result.summary["cell"][1])
@@ -144,7 +138,7 @@ def test_it_is_marked_beside_an_algorithm_that_has_regret(tmp_path: Path) -> Non
     assert header[:5] == ["cell", "regret", "+-95%", "regret/ep.", "halving"]
     assert scored[1:5] == ["-"] * 4
     assert "-" not in other
-    *_, scores, regrets = tables_of(markdown_page(tmp_path, result))
+    *_, scores, regrets = tables_of(page_of(tmp_path, "scored"))
     assert "Episodes to half regret" in regrets[0]
     assert "Episodes to half regret" not in scores[0]
 

@@ -13,12 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dprl.platform.policies import ActorCriticPolicy, load_policy
-from dprl.platform.reports.pages.writing import SweepReport
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 from dprl.platform.tracking.cell_entries import cell_metrics
+from tests.platform.reports.cases import page_of
 from tests.platform.gradient_cases import LDP, METRICS, NONE, SIGNS, cell
 
 pytestmark = pytest.mark.usefixtures("walking")
@@ -93,7 +93,7 @@ def test_tables_pages_and_mlflow_tell_scores(tmp_path: Path) -> None:
     assert first.split()[1:7] == ["10.5", "0", "1->20", "20", ">20", "0.5"]
     assert "higher is better" in legend
     assert "first: first success after the last submission, median over seeds" in legend
-    text = SweepReport.of(tmp_path, ["walked"]).write_markdown(tmp_path / "page.md", "a test")[0].read_text()
+    text = page_of(tmp_path, "walked")
     assert "Score: steps of an agent's episode; higher is better." in " ".join(text.split())
     assert ">20 [10, >20]" in text
     points = cell_metrics(METRICS, CellFolder(result.folder / "cells" / result.summary["cell"][1]).results())

@@ -256,10 +256,6 @@ def test_the_terminal_says_why_there_is_no_ratio(copy: Path, capsys: pytest.Capt
 def test_what_cannot_be_asked_for_is_refused(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = output(capsys, home, "small", "small", code=2)
     assert "--out: must be given with several sweeps, got None; write e.g. --out report\n" in told
-    told = output(capsys, home, "small", "--preface", "preface.md", "--out", tmp_path, code=2)
-    assert "--preface: is for the Markdown form only, got 'preface.md'; add e.g. --out report.md\n" in told
-    told = output(capsys, home, "small", "--no-figures", code=2)
-    assert "--no-figures: is for the Markdown form only" in told
     told = output(capsys, home, "small", "--compare", "a", "b", "--out", tmp_path, code=2)
     assert "--compare: must be algorithms, labels or digests of cells, got 'a'; valid: private_ucb_vi\n" in told
     file = tmp_path / "file"
