@@ -10,8 +10,7 @@ from functools import lru_cache
 from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS, AnyCounter, KaryTree
 from dprl.privacy.counters.base import law_names, node_of
 from dprl.privacy.counters.kary_tree import mean_blocks
-from dprl.privacy.mechanisms import laws_for
-from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
 
 # Largest number of bytes of noise that a counter stores.
 _MEMORY_LIMIT = 2 << 30
@@ -25,7 +24,6 @@ class CounterRequirements:
         epsilon, delta: the guarantee; delta = 0 asks for a pure one.
         row: change of a user's row if the user is replaced.
         n_items: T, the maximum number of users. n_cells: number of counters.
-        exact: whether noise must be integer, as needed for a real release.
     """
 
     epsilon: float
@@ -33,7 +31,6 @@ class CounterRequirements:
     row: Sensitivity
     n_items: int
     n_cells: int
-    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,9 +87,7 @@ def calibrate(
 
 
 def choose(
-    required: CounterRequirements,
-    counters: Iterable[str] = tuple(COUNTERS),
-    mechanisms: Iterable[type[Mechanism]] | None = None,
+    required: CounterRequirements, counters: Iterable[str], mechanisms: Iterable[type[Mechanism]]
 ) -> _CounterSelection:
     """Return the counter of least root mean square error among all pairs of `counters` and `mechanisms`.
 
@@ -101,7 +96,7 @@ def choose(
     tried = [
         _try(kind, mechanism, required)
         for name in counters
-        for mechanism in (laws_for(NODE) if mechanisms is None else mechanisms)
+        for mechanism in mechanisms
         if (kind := counter_class(name, mechanism)).place in mechanism.places
     ]
     tried.sort(key=lambda pair: (pair[1].rms, pair[1].largest, pair[1].counter, pair[1].mechanism))
@@ -160,11 +155,6 @@ def _try(
     def out(note: str) -> tuple[None, _Candidate]:
         return None, _Candidate(kind.name, mechanism.name, math.inf, math.inf, note)
 
-    integer = mechanism.arithmetic == INTEGER
-    if required.exact != integer:
-        return out(
-            "exact arithmetic needs integer noise" if required.exact else "integer noise is for exact arithmetic"
-        )
     try:
         shape = kind(required.n_items).suited(mechanism.norm)
         if note := _too_large(shape, required):

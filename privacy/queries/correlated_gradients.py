@@ -155,5 +155,5 @@ def counted_gradients(
     if budget.exact:
         # Its grid is that of the continuous noise.
         law = ClippedGaussian.with_scale(node_of(found).scale, budget.dimension, clip, exact=True)
-        found, why = calibrated_of(counter, DiscreteGaussian, replace(wanted, row=law.sensitivity, exact=True), whole)
+        found, why = calibrated_of(counter, DiscreteGaussian, replace(wanted, row=law.sensitivity), whole)
     return replace(law, additive=node_of(found)), found, why

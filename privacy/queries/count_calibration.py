@@ -51,10 +51,11 @@ class CountBudget:
         laws = [law for law in laws_for(NODE) if (law.arithmetic == INTEGER) == self.exact]
         return [law for law in laws if self.delta > 0.0 or law.pure]
 
-    def wanted(self, laws: list[type[Mechanism]]) -> CounterRequirements:
-        """Return the requirements for the choice of a counter with noise of these laws."""
-        n_cells, whole = self.encoding.released.n_cells, all(law.arithmetic == INTEGER for law in laws)
-        return CounterRequirements(self.epsilon, self.delta, self.row, self.n_users, n_cells, exact=whole)
+    @property
+    def wanted(self) -> CounterRequirements:
+        """The requirements for the choice of a counter."""
+        n_cells = self.encoding.released.n_cells
+        return CounterRequirements(self.epsilon, self.delta, self.row, self.n_users, n_cells)
 
 
 def counter_names() -> tuple[list[str], list[str]]:
@@ -76,9 +77,9 @@ def calibrated_counter(counter: str, mechanism: str, budget: CountBudget) -> tup
     _check_delta(mechanism, budget)
     laws = budget.laws(mechanism)
     if AUTO not in (counter, mechanism):
-        return calibrated_of(counter, laws[0], budget.wanted(laws))
+        return calibrated_of(counter, laws[0], budget.wanted)
     counters = list(COUNTERS) if counter == AUTO else [counter]
-    choice = choose(budget.wanted(laws), counters, laws)
+    choice = choose(budget.wanted, counters, laws)
     return choice.counter, choice.reason if counter == AUTO else ""
 
 
@@ -167,7 +168,7 @@ def _best(budget: CountBudget, *, local: bool) -> tuple[float, dict[str, Any]]:
     summands = budget.encoding.summands(budget.encoding.needed.families[0])
     if not local:
         laws = budget.laws(AUTO)
-        best = choose(budget.wanted(laws), tuple(COUNTERS), laws).candidates[0]
+        best = choose(budget.wanted, tuple(COUNTERS), laws).candidates[0]
         rms = best.rms * math.sqrt(summands)
         named = {"counter": best.counter, "mechanism": best.mechanism, "families": budget.encoding.kind, "rms": rms}
         return rms, named

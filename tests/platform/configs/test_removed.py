@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.configs.removed import REMOVED
 from dprl.platform.errors import UserError
 
-SECTIONS = {
+SECTIONS: dict[str, dict[str, Any]] = {
     "algorithm": {"name": "private_ucb_vi"},
     "env": {"name": "riverswim"},
     "privacy": {"model": "jdp", "epsilon": 1.0},

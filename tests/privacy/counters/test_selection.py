@@ -11,12 +11,15 @@ from dprl.privacy.counters import COUNTERS, BinaryTree, KaryTree
 from dprl.privacy.counters.selection import CounterRequirements, calibrate, calibrated_of, choose, counter_class
 from dprl.privacy.mechanisms import laws_for
 from dprl.privacy.mechanisms.base import IDEALISED, INTEGER, NODE, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from tests.privacy.laplace_losses import of_laplace_losses
 
 # One family, H = 5: a user changes 10 cells by 1.
 ROW = Sensitivity.of_cells(10)
+REAL = [Laplace, Gaussian]
 PAIRS = [(name, m) for name in sorted(COUNTERS) for m in laws_for(NODE) if counter_class(name, m).place in m.places]
 
 
@@ -62,7 +65,7 @@ def test_error_multipliers_of_the_table(name: str, n_items: int, rms: float, lar
 def test_standard_deviations_at_the_same_guarantee(
     n_items: int, delta: float, counter: str, mechanism: str, rms: float, largest: float
 ) -> None:
-    choice = choose(CounterRequirements(1.0, delta, ROW, n_items, 100))
+    choice = choose(CounterRequirements(1.0, delta, ROW, n_items, 100), COUNTERS, REAL)
     found = next(c for c in choice.candidates if (c.counter, c.mechanism) == (counter, mechanism))
     assert (found.rms, found.largest) == pytest.approx((rms, largest), rel=0.01)
 
@@ -86,20 +89,21 @@ def test_calibrated_counters_prove_what_was_asked_and_little_more(
 
 def test_the_choice_is_the_smallest_of_all_pairs_and_says_why() -> None:
     wanted = CounterRequirements(1.0, 1e-6, ROW, 999, 100)
-    choice = choose(wanted)
-    assert sorted((c.counter, c.mechanism) for c in choice.candidates) == sorted((n, m.name) for n, m in PAIRS)
+    choice = choose(wanted, COUNTERS, REAL)
+    pairs = [(name, law.name) for name, law in PAIRS if law in REAL]
+    assert sorted((c.counter, c.mechanism) for c in choice.candidates) == sorted(pairs)
     assert [c.rms for c in choice.candidates] == sorted(c.rms for c in choice.candidates)
     best = choice.candidates[0]
     assert (choice.counter.name, choice.counter.node.name) == (best.counter, best.mechanism)  # type: ignore[union-attr]
     assert "buffered_toeplitz with gaussian noise has the smallest root mean square error, 39.87" in choice.reason
     assert "next: kary_tree with gaussian noise, 68.86" in choice.reason
-    only = choose(wanted, counters=["binary_tree"], mechanisms=[Gaussian])
+    only = choose(wanted, ["binary_tree"], [Gaussian])
     assert only.counter == calibrate(BinaryTree(999), Gaussian, 1.0, 1e-6, ROW)
     assert only.reason.endswith("nothing else is possible here")
 
 
 def test_pure_guarantees_get_pure_noise() -> None:
-    choice = choose(CounterRequirements(1.0, 0.0, ROW, 99_999, 100))
+    choice = choose(CounterRequirements(1.0, 0.0, ROW, 99_999, 100), COUNTERS, REAL)
     assert choice.counter == KaryTree(99_999, Laplace(40.0), 23)
     pure = {law.name for law in laws_for(NODE) if law.pure and law.arithmetic == IDEALISED}
     assert {c.mechanism for c in choice.candidates if math.isfinite(c.rms)} == pure
@@ -109,7 +113,7 @@ def test_pure_guarantees_get_pure_noise() -> None:
     ("delta", "n_items", "best"), [(0.0, 1000, "kary"), (1e-6, 5000, "kary"), (1e-6, 1000, "buffered")]
 )
 def test_exact_arithmetic_gets_integer_noise(delta: float, n_items: int, best: str) -> None:
-    choice = choose(CounterRequirements(1.0, delta, ROW, n_items, 100, exact=True))
+    choice = choose(CounterRequirements(1.0, delta, ROW, n_items, 100), COUNTERS, [DiscreteLaplace, DiscreteGaussian])
     possible = {c.counter for c in choice.candidates if math.isfinite(c.rms)}
     assert possible - {"buffered_toeplitz"} == {"binary_tree", "kary_tree"}
     assert choice.counter.name.startswith(best)
@@ -120,11 +124,11 @@ def test_exact_arithmetic_gets_integer_noise(delta: float, n_items: int, best: s
 
 def test_what_does_not_fit_in_memory_is_refused_with_reasons() -> None:
     with pytest.raises(ValueError, match=r"counter must be one that can .* got none: .*needs 5\.6 GB") as error:
-        choose(CounterRequirements(1.0, 1e-6, ROW, 10_000, 10**8))
+        choose(CounterRequirements(1.0, 1e-6, ROW, 10_000, 10**8), COUNTERS, REAL)
     assert "\n" not in str(error.value)
     large = "counter: buffered_toeplitz needs 8 GB of noise, more than 2 GiB; use kary_tree"
     with pytest.raises(ValueError, match=f"^{large}$"):
-        choose(CounterRequirements(1.0, 1e-6, ROW, 10**9, 120), counters=["buffered_toeplitz"])
+        choose(CounterRequirements(1.0, 1e-6, ROW, 10**9, 120), ["buffered_toeplitz"], REAL)
     with pytest.raises(ValueError, match=f"^{large}$"):
         calibrated_of("buffered_toeplitz", Gaussian, CounterRequirements(1.0, 1e-6, ROW, 10**9, 120))
 
@@ -133,9 +137,9 @@ def test_nothing_possible_is_refused_with_reasons() -> None:
     with pytest.raises(
         ValueError, match=r"^counter: buffered_toeplitz takes gaussian noise only, which needs a delta above 0"
     ):
-        choose(CounterRequirements(1.0, 0.0, ROW, 100, 10), counters=["buffered_toeplitz"], mechanisms=[Laplace])
+        choose(CounterRequirements(1.0, 0.0, ROW, 100, 10), ["buffered_toeplitz"], [Laplace])
     with pytest.raises(ValueError, match="buffered_toeplitz with gaussian: delta must be above 0"):
-        choose(CounterRequirements(1.0, 0.0, ROW, 100, 10), counters=["buffered_toeplitz"])
+        choose(CounterRequirements(1.0, 0.0, ROW, 100, 10), ["buffered_toeplitz"], REAL)
 
 
 def test_a_composed_tree_pays_for_a_users_nodes_of_a_cell_as_one() -> None:
