@@ -69,8 +69,6 @@ class Counter(ABC):
     """Place of its noise, NODE, ROW or GRID_ROW; it determines the possible laws."""
     most_items: ClassVar[int] = 2**53
     """Largest T; smaller for counters that compute with one number per user."""
-    keeps_integers: ClassVar[bool] = False
-    """Whether integer nodes make the noise of every prefix an integer."""
 
     if TYPE_CHECKING:  # fields or properties
 
@@ -160,10 +158,9 @@ class Counter(ABC):
 
 
 class Tree(Counter):
-    """Base of tree counters, in which users enter different numbers of nodes."""
+    """Base of tree counters: users enter different numbers of nodes, and integer nodes make integer noise."""
 
     place = NODE
-    keeps_integers = True
 
     @property
     @abstractmethod

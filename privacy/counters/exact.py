@@ -28,7 +28,6 @@ class ExactCounter(Counter):
     node: ClassVar[Mechanism | None] = None
     name: ClassVar[str] = "exact"
     place: ClassVar[str] = ""
-    keeps_integers: ClassVar[bool] = True
 
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
         """Return `row`, because the difference of two sums reveals the row."""

@@ -13,7 +13,7 @@ import numpy as np
 from dprl.privacy.base import Float64Array, LedgerError, TrustModel
 from dprl.privacy.channel import RELEASED
 from dprl.privacy.counters import COUNTERS, AnyCounter, BinaryTree
-from dprl.privacy.counters.base import node_of
+from dprl.privacy.counters.base import Tree, node_of
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
 from dprl.privacy.derivation import Step, step_of_counter
 from dprl.privacy.ledger import ReleaseEvent
@@ -56,7 +56,7 @@ class CorrelatedGradientQuery(GradientQuery):
             raise LedgerError(f"correlated noise is on sums of clipped_gaussian of a trusted server, got {law.name}")
         if type(counter) not in COUNTERS.values() or counter.node != law.additive:
             raise LedgerError(f"the counter must be one of COUNTERS with the noise of the law, got {counter}")
-        if law.grid and not counter.keeps_integers:
+        if law.grid and not isinstance(counter, Tree):
             raise LedgerError(f"the counter must keep whole numbers with noise on a grid, got {counter.name}")
         if law.grid and counter.n_items * self.window * law.radius_units > _LARGEST_SUM:
             raise LedgerError(f"sums must be below {_LARGEST_SUM} units of the grid, got {self}; take fewer users")
@@ -142,7 +142,7 @@ def counted_gradients(
     Raises ValueError if there is none, or no whole-number noise for it with exact arithmetic.
     """
     law, tree = ClippedGaussian.with_scale(1.0, budget.dimension, clip), counter
-    whole = [name for name, cls in COUNTERS.items() if cls.keeps_integers]
+    whole = [name for name, cls in COUNTERS.items() if issubclass(cls, Tree)]
     if budget.exact:
         if counter not in (*whole, AUTO):
             raise ValueError(
