@@ -22,7 +22,7 @@ def channels() -> list[str]:
     words = [word for word in words if "{" not in word and word not in (threat_models.__doc__, ADJACENCY)]
     adjacencies = (threat_models.GRADIENT_ADJACENCY, threat_models.SAMPLED_ADJACENCY)
     units = (threat_models._USER, threat_models._AGENT)
-    pairs = (threat_models._COUNTS, threat_models._BITS, threat_models._GRAMS, threat_models._GRADIENTS)
+    pairs = (threat_models._COUNTS, threat_models._GRAMS, threat_models._GRADIENTS)
     others = (threat_models.PUBLIC_REWARDS, threat_models._RECOMMENDED)
     found += [word for word in words if word not in (*adjacencies, *units, *pairs, *others)]
     sampled = threat_models.of_sampled_gradients(threat_models.THREAT_MODELS["gradients", "jdp"])
