@@ -113,7 +113,7 @@ def test_less_noise_that_is_known_is_named() -> None:
     (line,) = facts(found, "best known")
     assert line == (
         "for epsilon 1, delta 1e-06: counter: buffered_toeplitz, mechanism: gaussian, families: one_hot; "
-        "standard deviation 50.42, 2.884 times less noise"
+        "standard deviation 50.43, 2.884 times less noise"
     )
     assert facts(found, "chosen") == ["the one with the least error"]
     for ratio, same in ((1.004, True), (1.006, False)):

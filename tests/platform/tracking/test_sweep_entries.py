@@ -26,7 +26,7 @@ from tests.platform.tracking.cases import CONFIG, cells_in, client_of, opened, r
 
 
 def groups_of(home: Path, cells: list[SweepCell]) -> Sequence[Group]:
-    grid = Grid.of([cell.experiment for cell in cells], None)
+    grid = Grid.of([cell.experiment for cell in cells])
     layout = SweepLayout(home, "tracked")
     grid.write(layout.grid_file)
     return SweepReport.of(home, ["tracked"]).groups

@@ -21,7 +21,7 @@ def cells(*algorithms: str, **columns: Any) -> list[ReportCell]:
 
 
 def page(folder: Path, found: list[ReportCell]) -> str:
-    return SweepReport([], groups_of(found, None), []).write(folder, "a test")[0].read_text()
+    return SweepReport([], groups_of(found), []).write(folder, "a test")[0].read_text()
 
 
 def headers(text: str) -> list[str]:
@@ -39,7 +39,7 @@ def test_one_algorithm_alone_is_not_called_the_best(tmp_path: Path) -> None:
 def test_mapped_rewards_are_shown_in_own_units_beside_them(tmp_path: Path) -> None:
     mapped = {"derived_reward_low": -100.0, "derived_reward_high": 0.0}
     found = cells("bernstein_vi", **mapped)
-    text, (group,) = page(tmp_path, found), groups_of(found, None)
+    text, (group,) = page(tmp_path, found), groups_of(found)
     for cell in found:
         own = 100.0 * cell.estimate.value / group.episodes
         # In the table of budgets and in that of all cells.
