@@ -9,8 +9,6 @@ from dp_accounting.pld import privacy_loss_distribution as peer
 from dprl.privacy.accounting.closed_forms import composed_epsilon, gaussian_mu, zcdp_rho
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dprl.privacy.mechanisms.gram import GramRelease
-from dprl.privacy.mechanisms.gram_laws import GramGaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 
 # Two counts that change by 5 each.
@@ -47,17 +45,7 @@ def rows() -> list[tuple[str, float, float, float]]:
         before = change.l2 / math.sqrt(2.0 * zcdp_rho(epsilon, 1e-6)) / least
         now = DiscreteGaussian.calibrated(epsilon, 1e-6, change).scale / least
         found.append((f"noise, discrete Gaussian, {name}, ({epsilon:g}, 1e-6)", before, now, 1.0))
-    found += [_gram_row(*case) for case in ((1.0, 4, 2), (3.0, 4, 2), (1.0, 50, 10))]
     return found
-
-
-def _gram_row(epsilon: float, dimension: int, n_agents: int) -> tuple[str, float, float, float]:
-    """Return the row of Gaussian noise on Gram matrices on a grid; H = 5."""
-    release = GramRelease.of_horizon(5, dimension, n_agents)
-    found, least = (GramGaussian.calibrated(epsilon, 1e-6, release, exact=exact) for exact in (True, False))
-    concentrated = GramGaussian.from_gdp(math.sqrt(2.0 * zcdp_rho(epsilon, 1e-6)), release, True, True, epsilon)
-    before, now = (each.scales[0] / least.scales[0] for each in (concentrated, found))
-    return f"noise, Gram matrices on a grid, D = {dimension}, ({epsilon:g}, 1e-6)", before, now, 1.0
 
 
 def main() -> None:

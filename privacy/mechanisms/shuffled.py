@@ -24,8 +24,9 @@ class ShuffledReports:
     users: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.report, ShuffledReports):
-            raise LedgerError(f"report must not be shuffled already, got {self.report.name}; give the randomizer")
+        report: object = self.report
+        if isinstance(report, ShuffledReports):
+            raise LedgerError(f"report must not be shuffled already, got {report.name}; give the randomizer")
         if not isinstance(self.users, int) or self.users < 1:
             raise LedgerError(f"users must be a whole number of at least 1, got {self.users}; give the smallest block")
 

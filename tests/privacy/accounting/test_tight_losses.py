@@ -8,7 +8,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from dp_accounting import get_sigma_gaussian
 from dp_accounting.pld import privacy_loss_distribution as peer
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,8 +20,6 @@ from dprl.privacy.accounting.laplace_losses import LaplaceLoss
 from dprl.privacy.mechanisms import ADDITIVE
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dprl.privacy.mechanisms.gram import GramRelease
-from dprl.privacy.mechanisms.gram_laws import GramGaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from tests import reference_accountant as reference
 
@@ -183,24 +180,6 @@ def test_rounded_gaussians_of_different_scales_are_bounded_together(
     gap = np.maximum(np.add.outer(*losses) - epsilon, 0.0)
     exact = float(np.sum(np.outer(*laws) * -np.expm1(-gap)))
     assert exact <= together.delta(epsilon) * (1.0 + 1e-9) + 1e-13
-
-
-@settings(max_examples=15, deadline=None)
-@given(
-    epsilon=st.floats(0.5, 8.0),
-    delta=st.sampled_from([1e-9, 1e-6, 1e-3]),
-    n_agents=st.integers(1, 3),
-    dimension=st.integers(2, 6),
-)
-def test_gram_matrices_on_a_grid_have_about_the_noise_of_dp_accounting(
-    epsilon: float, delta: float, n_agents: int, dimension: int
-) -> None:
-    release = GramRelease.of_horizon(4, dimension, n_agents)
-    found = GramGaussian.calibrated(epsilon, delta, release, exact=True)
-    assert 0.999 * epsilon <= found.curve().epsilon(delta) <= epsilon
-    # Three stages of sqrt(4.5) m^2 each; rounding to the grid costs the rest.
-    least = 9.0 * math.sqrt(4.5 * 3 * n_agents) * get_sigma_gaussian(epsilon, delta)
-    assert 1.0 - 1e-6 <= found.scales[0] / least < 1.02
 
 
 @settings(max_examples=20, deadline=None)

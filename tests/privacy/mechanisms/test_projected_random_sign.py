@@ -172,7 +172,7 @@ def test_worst_ratio_is_attained_by_opposite_saturated_vectors() -> None:
     # Given M, a bit is told with `truth` for u = C and flipped for u = -C; counts at 5 standard deviations.
     # A row of M without an entry, where both vectors project to 0, has probability (2/3)^60.
     mechanism = ProjectedRandomSign.calibrated(5.0, 0.0, 60, 1e-6)
-    truth = mechanism.bit.truth
+    truth = 1.0 / (1.0 + math.exp(-mechanism.bit.epsilon))
     assert mechanism.projections * math.log(truth / (1 - truth)) == pytest.approx(5.0)
     vector, n = np.random.default_rng(2).normal(size=60), 4000
     for sign in (1.0, -1.0):
