@@ -125,7 +125,7 @@ def test_in_the_compiled_lane_gravity_does_not_come_out(fixed_draws: None, mecha
         (Shows, ("texts",)),
     ],
 )
-def test_mutants_are_caught(fixed_draws: None, kind: type[PrivateEnvRunner], channels: tuple[str, ...]) -> None:
+def test_mutants_are_caught(kind: type[PrivateEnvRunner], channels: tuple[str, ...]) -> None:
     assert leaks(config(), nothing, kind) == channels
 
 

@@ -304,9 +304,9 @@ class TellsNorms(PrivateEnvRunner):
         client: Any = agents._client
         send = client.send
 
-        def measured(lease: Any, gradients: Float64Array, scores: Float64Array) -> Any:
+        def measured(lease: Any, gradients: Float64Array) -> Any:
             self.norm += math.fsum(abs(gradients.ravel()))
-            return send(lease, gradients, scores)
+            return send(lease, gradients)
 
         client.send = measured
         return super().report(batch, spec)
