@@ -301,6 +301,11 @@ def _check_release(experiment: Experiment) -> None:
             f"release must be false with release_scores: {_RAW_SCORES}, got True; "
             "no simulator knows what real users did: write release_scores: none"
         )
+    if getattr(privacy, "mechanism", "") == "privunit":
+        raise ValueError(
+            "release must be false with mechanism privunit, got True; its guarantee is for real numbers: write "
+            "mechanism: clipped_laplace"
+        )
     if getattr(algorithm, "padded", True) is False:
         raise ValueError(
             "release must be false with algorithm.padded: false, got True; the times in logs and MLflow would reveal "

@@ -105,16 +105,18 @@ class LocalGradientPrivacy(NoisyGradientSettings):
     def place(self, data: GradientLayout, n_users: int, streams: Streams, growth: float) -> Placed[GradientQuery]:
         """Return the query with noise on every message."""
         del n_users, growth
-        exact, name = streams.noise.arithmetic == "exact", self.law_for(data)
-        self._check_clip(name)
-        if exact and name == PrivUnit.name:
+        exact, name, why = streams.noise.arithmetic == "exact", self.law_for(data), ""
+        if exact and self.mechanism == PrivUnit.name:
             raise ValueError(
                 "mechanism must not be privunit with arithmetic: exact, got privunit; its guarantee is for real "
                 "numbers: write mechanism: clipped_laplace, or arithmetic: fast"
             )
+        if exact and name == PrivUnit.name:
+            name, why = ClippedLaplace.name, "mechanism: clipped_laplace; privunit is proved for real numbers only"
+        self._check_clip(name)
         budget = GradientBudget(self.epsilon, self.delta, self.submissions, data.dimension, exact)
         law = vector_law(name, budget, data.clip(name, self.clip), self.scaling)
-        return Placed(GradientQuery(law, self.release_scores, data.left_open))
+        return Placed(GradientQuery(law, self.release_scores, data.left_open), choice=why)
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,7 @@ class PGCConfig(GradientCollectionConfig):
     def _validate_learning(self) -> None:
         check_choice("lane", self.lane, _LANES)
         Schedule(self.staleness or 0, self.buffer_size).checked()
+        self.learning_config()
         if self.compiled:
             self.cart_pole()
 

@@ -94,6 +94,10 @@ def test_a_cell_written_as_yaml_is_the_same_cell(tmp_path: Path) -> None:
             ),
         ),
         (
+            {"release": True, "privacy": LDP | {"mechanism": "privunit", "release_scores": "none"}},
+            "release: must be false with mechanism privunit, got True; its guarantee is for real numbers: write",
+        ),
+        (
             {"release": True, "privacy": NONE},
             "release: must be false without certified noise, got True; choose model jdp or ldp",
         ),

@@ -149,6 +149,9 @@ def test_arithmetic_chooses_the_sampler() -> None:
     assert (type(gaussian), gaussian.arithmetic) == (ClippedGaussian, "grid")
     with pytest.raises(ValueError, match=r"^mechanism must not be privunit with arithmetic: exact, .*; its .*: write"):
         mechanism_of(LocalGradientPrivacy(1.0, mechanism="privunit"), "exact")
+    ours = LocalGradientPrivacy(1.0).build(OURS, 100, Streams(0, "x", NoiseConfig("exact")))
+    assert (ours.query.law.name, ours.query.law.arithmetic) == ("clipped_laplace", "grid")
+    assert ours.request.choice == "mechanism: clipped_laplace; privunit is proved for real numbers only"
     assert mechanism_of(LocalGradientPrivacy(1.0, mechanism="projected_random_sign")).arithmetic == "integer"
 
 
