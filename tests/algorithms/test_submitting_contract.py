@@ -168,7 +168,7 @@ def test_a_state_of_another_run_is_refused_in_one_line(name: str, kind: str) -> 
 
 @EACH
 def test_a_state_of_other_noise_is_refused(name: str) -> None:
-    kinds = [*PRIVACY[ALGORITHMS[name].releases]]
+    kinds = [*PRIVACY]
     for kind, other in pairwise([*kinds, kinds[0]]):
         run = learner(name, kind)
         run.learn(5)
