@@ -89,7 +89,7 @@ class UserClient(Generic[Q]):
     def submit(self, record: Any) -> UserMessage:  # noqa: ANN401 - each query has its own
         """Charge the user's next submission on the disk, then make the message of `record` and store it.
 
-        record: a `UserRecord` for counts, (gradient float64[d], score) for gradients.
+        record: a `UserRecord` for counts, float64[d] for gradients.
 
         Raises:
             LedgerError: if the user has no submission left, a message waits, or the journal cannot be written.

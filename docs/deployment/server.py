@@ -45,7 +45,7 @@ class GradientTask:
 
     def step(self, estimates: Any) -> None:
         """Take a step along the estimate of a message."""
-        self.parameters -= self.rate * estimates.gradients[0]
+        self.parameters -= self.rate * estimates[0]
 
     def task(self) -> list[float]:
         """Return the parameters, which are on the disk."""

@@ -72,6 +72,17 @@ def test_a_client_sends_nothing_to_the_server_of_another_run(
     assert client.left == 1
 
 
+def test_a_gradient_of_the_clients_script_moves_the_servers_parameters(root: Path, tmp_path: Path) -> None:
+    example = root / "docs" / "deployment"
+    server, client = (runpy.run_path(str(example / f"{side}.py")) for side in ("server", "client"))
+    experiment = load_deployment(example / "gradients_ldp.yaml")
+    task = server["GradientTask"](experiment, str(tmp_path / "server"))
+    sender, before = user_client(experiment, 1, tmp_path / "1"), task.task()
+    record = client["gradient"](experiment, before, np.random.default_rng(0))
+    assert task.server.receive_once(sender.submit(record))
+    assert task.task() != before
+
+
 @pytest.mark.parametrize(
     ("name", "words", "line"),
     [
