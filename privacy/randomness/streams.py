@@ -109,9 +109,10 @@ def _identity(part: object) -> str:
         raise TypeError(f"noise must be described by dataclasses, tuples, numbers and strings, got {type(part)}")
     unnamed = {entry.name: entry.metadata[UNNAMED] for entry in fields(part) if UNNAMED in entry.metadata}
     left_out = {name for name, value in unnamed.items() if value is ANY or value == getattr(part, name)}
-    named = {entry.name: getattr(part, entry.name) for entry in fields(part) if entry.name not in left_out}
-    registered = "" if "name" in named else getattr(part, "name", "")
-    named |= getattr(part, "NAMED", {})
+    own = {entry.name: getattr(part, entry.name) for entry in fields(part) if entry.name not in left_out}
+    registered = "" if "name" in own else getattr(part, "name", "")
+    # A field that comes back counts, else noises that differ in it only would share a stream.
+    named = {**getattr(part, "NAMED", {}), **own}
     return f"{registered}[{','.join(f'{name}={_identity(named[name])}' for name in sorted(named))}]"
 
 

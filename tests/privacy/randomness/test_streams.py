@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -79,6 +80,19 @@ def test_a_field_added_later_leaves_the_identity_of_earlier_noise_and_names_othe
     assert noise_identity(Later(2.0)) == noise_identity(Earlier(2.0))
     assert noise_identity(Later(2.0, ranked=True)) != noise_identity(Later(2.0))
     assert noise_identity(Later(2.0, why="the choice")) == noise_identity(Earlier(2.0))
+
+
+def test_a_field_that_comes_back_names_other_noise_again() -> None:
+    @dataclass(frozen=True)
+    class Gone:
+        NAMED: ClassVar[dict[str, object]] = {"exact": False}
+
+    @dataclass(frozen=True)
+    class Back(Gone):
+        exact: bool = False
+
+    assert noise_identity(Gone()) == noise_identity(Back()) == "[exact=False]"
+    assert noise_identity(Back(exact=True)) == "[exact=True]"
 
 
 def test_two_releases_share_no_draw() -> None:
