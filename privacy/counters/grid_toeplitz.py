@@ -58,7 +58,9 @@ class GridToeplitz(Counter):
     function of rows 1 ... i-1 of z, of user i and of fresh randomness. Therefore replacing user k changes only x_k, by
     some d_k that rows 1 ... k-1 determine, and shifts row t >= k by C_tk d_k, no other row. (4) A discrete Gaussian
     shifted by integers s is (|s|^2 / (2 sigma^2))-zCDP; zCDP composes adaptively, and the squared shifts add up to
-    |C_k|^2 |d_k|^2 <= l2^2.
+    |C_k|^2 |d_k|^2 <= l2^2. (5) Given rows 1 ... k-1, the shifts of all later rows are one known vector and their noise
+    is independent of it. So all bounds of `DiscreteGaussian.curve` for a vector of norm l2 hold, also those below zCDP,
+    which certificates use.
 
     Arithmetic: C is whole numbers in float64, computed once, and its column norms are those of the rounded entries.
     C_tt >= 1, because columns' norms g_t are below 2 up to MOST_ITEMS and the grid is at most 1/2. `prefix_noise`
