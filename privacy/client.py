@@ -18,12 +18,18 @@ from dprl.privacy.privatizer import Privatizer
 from dprl.privacy.query import Query
 
 Q = TypeVar("Q", bound=Query)
+_OF_ONE_SERVER = "."
 
 
 def run_name(planned: Privatizer[Any]) -> str:
     """Return a digest of the ledger's terms, the record and the noise, equal for both halves of a run."""
     words = f"{planned.ledger.spec.terms}|{planned.query.identity}"
     return hashlib.blake2b(words.encode(), digest_size=16).hexdigest()
+
+
+def name_of_server(planned: Privatizer[Any], folder: str) -> str:
+    """Return the name of a server's run: with noise of its own also that of its `folder`, as no other has its noise."""
+    return run_name(planned) + (f"{_OF_ONE_SERVER}{folder}" if planned.server_noise else "")
 
 
 class UserClient(Generic[Q]):
@@ -37,7 +43,8 @@ class UserClient(Generic[Q]):
     and everyone else, who see only `submit`'s messages. `jdp`: none by itself. The message holds the raw record; the
     trusted server, the channel to it and this folder see it, so the channel must be encrypted and the server
     authenticated. Everyone else sees the server's releases, with their guarantee. The folder holds the message until
-    the acknowledgement or, if a kill interrupted its writing, until the next client opens the folder.
+    the acknowledgement or, if a kill interrupted its writing, until the next client opens the folder. It names one
+    server's process, and no other counts it: a server with fresh noise could otherwise release the record again.
 
     Args:
         planned: the run's privatizer, built from the config; only described here, never run.
@@ -86,16 +93,31 @@ class UserClient(Generic[Q]):
     def _channel(self) -> Any:  # noqa: ANN401 - each query has its own
         return self._spec.query.client_side.open(self._spec.streams)
 
-    def submit(self, record: Any) -> UserMessage:  # noqa: ANN401 - each query has its own
+    def takes_part_in(self, server: str) -> bool:
+        """Whether a server's run, `ServerPrivatizer.run`, is of this client's config."""
+        return server.partition(_OF_ONE_SERVER)[0] == self.run and (_OF_ONE_SERVER in server) == self._raw
+
+    @property
+    def _raw(self) -> bool:
+        """Whether messages have no noise, because a server adds it."""
+        return self._spec.query.noisy_sides[1]
+
+    def submit(self, record: Any, server: str = "") -> UserMessage:  # noqa: ANN401 - each query has its own
         """Charge the user's next submission on the disk, then make the message of `record` and store it.
 
         record: a `UserRecord` for counts, float64[d] for gradients.
+        server: the name of the run of the server that counts the message; under `ldp` it can be left out.
 
         Raises:
-            LedgerError: if the user has no submission left, a message waits, or the journal cannot be written.
+            LedgerError: if the server is of another run, the user has no submission left, a message waits, or the
+                journal cannot be written.
             ValueError: for a record of another shape; nothing is charged.
         """
         self._spec.query.check_record(record)
+        if not self.takes_part_in(server or self.run):
+            raise LedgerError(
+                f"server must be the name of the server's run, of the same config, got {server!r}; ask the server"
+            )
         if self.waiting is not None:
             raise LedgerError("a message waits for its acknowledgement; send it again, the server counts it once")
         if self.left < 1:
@@ -107,7 +129,7 @@ class UserClient(Generic[Q]):
         number = (turn - 1) * self._n_users + self.user
         channel.cursor[[CHARGED, SENT]] = number, number - 1
         self._spec.query.client_side.send(channel, record, number)
-        message = UserMessage(number, channel.message, self.run)
+        message = UserMessage(number, channel.message, server or self.run)
         write_bytes(self._outbox, message.to_json().encode(), private=True)
         return message
 

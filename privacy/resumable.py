@@ -17,7 +17,7 @@ from dprl.atomic_files import append, open_regular, remove_leftovers, write_arra
 from dprl.privacy.base import LedgerError
 from dprl.privacy.channel import CHARGED, RECEIVED, RELEASED, SENT, advance_sent
 from dprl.privacy.checkpoints import check_sealed, sealed
-from dprl.privacy.client import run_name
+from dprl.privacy.client import name_of_server
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.messages import UserMessage
 from dprl.privacy.privatizer import LOOP, Privatizer
@@ -80,7 +80,8 @@ class ServerPrivatizer(Privatizer[Q]):
 
     *Formal guarantee.* That of the query. `ldp`: messages have their noise, and all else is post-processing. `jdp`: the
     keys of the noise are lost with the process, so its run ends with it: the folder holds charges and no record, and a
-    new server on it is refused. Users stay charged.
+    new server on it is refused. Users stay charged, and messages name the folder, so that no server in another folder
+    counts one that this server may have counted.
 
     Args:
         planned: the run's privatizer, built from the config; only described here, never run.
@@ -105,10 +106,11 @@ class ServerPrivatizer(Privatizer[Q]):
         journal = ChargeJournal(folder / "charges")
         streams = planned.client_spec.streams
         super().__init__(planned.query, planned.request, planned.n_users, streams, planned.submissions, journal)
-        self.run, self._apply, self._arrays = run_name(planned), apply, arrays or {}
+        self._apply, self._arrays = apply, arrays or {}
         self._saved, self._counted, self._position = folder / "state.npz", RangeSet(), 0
         self._halfway = False
         self._ledger.begin()  # takes the lock of the folder
+        self.run = name_of_server(planned, journal.identity)
         remove_leftovers(folder)
         self._file = journal
         self._log = None if self.server_noise else _MessageLog(folder / "messages")
@@ -136,7 +138,10 @@ class ServerPrivatizer(Privatizer[Q]):
         """
         self.require_whole()
         if message.issuer != self.run:
-            raise LedgerError("a message must be of this run, got another's; build client and server from one config")
+            raise LedgerError(
+                "a message must be of this run, got another's; build client and server from one config, and a message "
+                "for a server whose run has ended stays lost"
+            )
         if not 1 <= message.user <= self.capacity:
             raise ValueError(f"a submission must lie in 1..{self.capacity}, got {message.user}; see UserClient")
         if self._counted.covers(message.user, message.user):

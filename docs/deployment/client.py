@@ -61,10 +61,11 @@ def main(*words: str) -> None:
     record = {"counts": episode, "gradients": gradient}[experiment.algorithm.releases]
     while client.left or client.waiting:
         offer = call(f"{url}/task")
-        if offer["run"] != client.run:  # before anything is charged or sent: under jdp a message holds the raw record
+        # Before anything is charged or sent: under jdp a message holds the raw record.
+        if not client.takes_part_in(offer["run"]):
             sys.exit("refused: the server must run the client's config, got another run; compare both files")
         # One that waits is of a process that was killed.
-        message = client.waiting or client.submit(record(experiment, offer["task"], rng))
+        message = client.waiting or client.submit(record(experiment, offer["task"], rng), offer["run"])
         call(f"{url}/messages", message.to_json().encode())
         client.acknowledge(message)
 

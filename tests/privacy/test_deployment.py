@@ -52,11 +52,11 @@ def records(planned: Make, users_of: Callable[[Any, int], Records]) -> Records:
     return users_of(planned(LocalPrivacy(1.0)), USERS)
 
 
-def made(planned: Privatizer[Any], user: int, record: Any, folder: Path) -> UserMessage:
+def made(planned: Privatizer[Any], user: int, record: Any, folder: Path, server: str = "") -> UserMessage:
     where = folder / str(user)
     where.mkdir(parents=True, exist_ok=True)
     client = UserClient(planned, user, where)
-    message = client.submit(record)
+    message = client.submit(record, server)
     client.close()
     return UserMessage.from_json(message.to_json())
 
@@ -80,7 +80,7 @@ def test_the_halves_release_the_bits_of_one_privatizer(
         for user, record in enumerate(records, start=1):
             # Coins of rewards have other keys where only the server has noise.
             record.value[:, 2] = np.rint(record.value[:, 2])
-            assert server.receive_once(made(two, user, record, tmp_path))
+            assert server.receive_once(made(two, user, record, tmp_path, server.run))
             np.testing.assert_array_equal(server.release().values, sent(whole, record, user).values)
         assert server.certificate("x").to_dict() == whole.certificate("x").to_dict()
     assert {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_file()} == {0o600}
@@ -125,17 +125,38 @@ def test_a_server_that_adds_noise_ends_with_its_process(
         with serving(plan, folder) as server:
             assert server.charged == 0
     with serving(plan, folder) as server:
-        server.receive_once(made(plan, 1, record, tmp_path))
+        server.receive_once(made(plan, 1, record, tmp_path, server.run))
         assert [file.name for file in folder.iterdir()] == ["charges"]  # no raw record
     with pytest.raises(LedgerError, match=r"got 1: the keys .* begin in another folder with new users"):
         ServerPrivatizer(plan, folder)
+
+
+@pytest.mark.parametrize("settings", [CentralPrivacy(1.0), CentralGradientPrivacy(2e3)])
+def test_a_raw_record_is_counted_by_one_server_only(
+    settings: Any, planned: Make, records: Records, tmp_path: Path
+) -> None:
+    """A client sends until it has an acknowledgement, also if its server has counted the message and died."""
+    plan, folders = planned(settings), [tmp_path / "first", tmp_path / "second"]
+    [folder.mkdir() for folder in folders]
+    record = records[0] if plan.query.name == "counts" else np.zeros(DIMENSION)
+    with pytest.raises(LedgerError, match="server must be the name of the server's run"):
+        made(plan, 1, record, tmp_path)
+    with serving(plan, folders[0]) as server:
+        message = made(plan, 1, record, tmp_path, server.run)  # the refusal has charged nothing
+        assert server.receive_once(message)
+    with serving(plan, folders[1]) as server:
+        with pytest.raises(LedgerError, match="whose run has ended stays lost"):
+            server.receive_once(message)
+        assert server.charged == 0
+    client = UserClient(plan, 2, tmp_path)
+    assert [client.takes_part_in(name) for name in (message.issuer, client.run, "another.run")] == [True, False, False]
 
 
 def test_seeded_noise_of_a_counter_is_not_drawn_again(planned: Make, records: Records, tmp_path: Path) -> None:
     plan, folder = planned(CentralPrivacy(1.0), SEEDED), tmp_path / "server"
     folder.mkdir()
     with serving(plan, folder) as server:
-        server.receive_once(made(plan, 1, records[0], tmp_path))
+        server.receive_once(made(plan, 1, records[0], tmp_path, server.run))
     with pytest.raises(LedgerError, match="noise of a seed must be drawn once"):
         ServerPrivatizer(plan, folder)
 
@@ -146,7 +167,8 @@ def test_gradients_reach_the_learner_once(settings: Any, planned: Make, tmp_path
     folder.mkdir()
     window, clip = plan.query.window or 1, plan.query.law.clip
     gradients = 0.45 * clip * np.eye(DIMENSION)[np.random.default_rng(2).integers(0, DIMENSION, plan.n_users)]
-    messages = [made(plan, user, row, tmp_path) for user, row in enumerate(gradients, start=1)]
+    with serving(plan, folder, arrays=state) as server:
+        messages = [made(plan, user, row, tmp_path, server.run) for user, row in enumerate(gradients, start=1)]
 
     def apply(found: Any) -> None:
         state["sum"] += found[0]
@@ -203,8 +225,8 @@ def test_a_client_charges_first_and_sends_the_same_bytes_again(
 def test_what_does_not_fit_is_refused_and_not_counted(planned: Make, records: Records, tmp_path: Path) -> None:
     plan, folder = planned(CentralPrivacy(1.0)), tmp_path / "server"
     folder.mkdir()
-    good = made(plan, 1, records[0], tmp_path)
     with serving(plan, folder) as server:
+        good = made(plan, 1, records[0], tmp_path, server.run)
         for value in (-1.0, 0.5, 5.0, 2.0**60):
             values = good.values.copy()
             values[0] = value
@@ -289,8 +311,8 @@ def test_after_an_error_nothing_is_released_before_a_restart(
     """Otherwise a message could be counted or logged twice."""
     plan, folder = planned(settings), tmp_path / "server"
     folder.mkdir()
-    message = made(plan, 1, records[0], tmp_path)
     with serving(plan, folder) as server, monkeypatch.context() as patch:
+        message = made(plan, 1, records[0], tmp_path, server.run)
         if part == "apply":
             patch.setattr(type(server.query), "receive_values", fails)
         else:
@@ -348,7 +370,7 @@ def test_an_unfinished_file_of_a_raw_record_is_removed(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", killed)
         with pytest.raises(OSError, match="killed"):
-            client.submit(records[0])
+            client.submit(records[0], f"{client.run}.server")
     assert b"values" in kept[0].read_bytes()
     with pytest.raises(LedgerError, match="in use by another run"):
         UserClient(plan, 1, tmp_path)
