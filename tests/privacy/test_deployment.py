@@ -137,7 +137,8 @@ def test_a_raw_record_is_counted_by_one_server_only(
 ) -> None:
     """A client sends until it has an acknowledgement, also if its server has counted the message and died."""
     plan, folders = planned(settings), [tmp_path / "first", tmp_path / "second"]
-    [folder.mkdir() for folder in folders]
+    for folder in folders:
+        folder.mkdir()
     record = records[0] if plan.query.name == "counts" else np.zeros(DIMENSION)
     with pytest.raises(LedgerError, match="server must be the name of the server's run"):
         made(plan, 1, record, tmp_path)
