@@ -19,6 +19,8 @@ from dprl.platform.configs.sections import choices, describe_type
 from dprl.platform.errors import UserError, counted
 from dprl.platform.program import command
 from dprl.privacy import COUNTERS, MECHANISMS, TRUST_MODELS
+from dprl.privacy.mechanisms.one_hot_encoding import SAMPLED_PREFIX
+from dprl.privacy.queries.count_calibration import AUTO
 
 Entry = dict[str, Any]
 
@@ -55,7 +57,7 @@ def named(name: str) -> dict[str, list[Entry]]:
     found: dict[str, list[Entry]] = {}
     for kind in _PLACES:
         for entry, cls in _parts(kind):
-            if entry["name"] == name:
+            if entry["name"] in (name, name.removeprefix(SAMPLED_PREFIX)):
                 told = {} if cls is None else {"documentation": _documentation(cls)}
                 found.setdefault(kind, []).append(entry | told)
     return found
@@ -118,15 +120,18 @@ def _config(name: str, path: Path) -> Entry:
 
 
 def overview_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Return the names of each kind, each name once, short enough that all kinds fit on a screen."""
+    """Return the names of each kind, each name once, and of configs their number: all kinds fit on a screen."""
     width = max(map(len, kinds)) + 2
     lines = []
+    mechanisms = (key for entry in kinds["trust_models"] for key in entry["keys"] if key["key"] == "mechanism")
+    accepted = dict.fromkeys(name for key in mechanisms for name in key["choices"] if name != AUTO)
+    shown = {"mechanisms": accepted, "configs": [f"{len(kinds['configs'])} of them: {command('list', 'configs')}"]}
     for kind, entries in kinds.items():
-        names = ", ".join(dict.fromkeys(entry["name"] for entry in entries))
+        names = ", ".join(shown.get(kind, dict.fromkeys(entry["name"] for entry in entries)))
         head = f"{kind:<{width}}"
         lines += textwrap.wrap(names, _SCREEN, initial_indent=head, subsequent_indent=" " * width) or [head.rstrip()]
-    told = f"Keys and defaults: `{command('list', 'envs')}`; documentation: `{command('list', 'riverswim')}`."
-    lines += ["", *textwrap.wrap(told, _SCREEN)]
+    told = f"Keys: `{command('list', 'envs')}`; text: `{command('list', 'riverswim')}`"
+    lines += textwrap.wrap(told, _SCREEN)
     return "\n".join(lines)
 
 
