@@ -85,9 +85,10 @@ class LocalRay:
         try:
             yield
         except KeyboardInterrupt as error:
+            # A SIGTERM to the whole process group ends the servers, too.
+            _KEPT.append(error)
             if not interrupted.is_set():
                 raise
-            _KEPT.append(error)
             raise RayLost(reasons[0]) from error
         finally:
             over.set()

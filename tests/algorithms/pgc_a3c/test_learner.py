@@ -180,5 +180,6 @@ def test_it_learns_to_balance_and_noise_alone_does_not() -> None:
         run = learner(ours, 6000, seed, **settings)
         run.learn(3000)
         assert run.learn(3000).metrics["score"] > 150
-    noise = learner(ours, 3000, 0, **settings, reports="noise")
-    assert noise.learn(3000).metrics["score"] < 100
+    # One in 13 seeds of noise alone exceeds 60 by chance, the median of five in less than 1 % of cases.
+    noise = [learner(ours, 3000, seed, **settings, reports="noise").learn(3000).metrics["score"] for seed in range(5)]
+    assert np.median(noise) < 60
