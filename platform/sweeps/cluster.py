@@ -103,6 +103,9 @@ def _join(address: str) -> None:
 
 def _init(address: str, **local: Any) -> None:  # noqa: ANN401
     before = signal.getsignal(signal.SIGTERM)
+    # Ray's processes start with SIGTERM blocked: one to the whole process group, as from `timeout`, must not end them,
+    # because Ray ends a driver without a raylet before it can write what is done.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM} if local else ())
     try:
         ray.init(
             address=address,
@@ -114,6 +117,7 @@ def _init(address: str, **local: Any) -> None:  # noqa: ANN401
     except SystemExit:  # raised by Ray's own handler of SIGTERM
         raise KeyboardInterrupt from None
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         # Ray's handler would end this process before the results are written.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before or signal.SIG_DFL)

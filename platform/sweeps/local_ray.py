@@ -22,6 +22,7 @@ _POLL_SECONDS = 0.5
 _SERVERS = ("gcs_server", "raylet")
 _INTERRUPT_SECONDS = 5.0
 """While a GCS without raylet lives, Ray ends this process within ten seconds; without a GCS, in a minute."""
+_GRACE_SECONDS = 1.0
 _SIGNAL = signal.SIGUSR2
 """Tune takes SIGUSR1 for itself."""
 
@@ -98,12 +99,20 @@ class LocalRay:
     def stop(self) -> None:
         """Disconnect from Ray, and end its processes."""
         if not self.death:
+            # They do not hear the SIGTERM of Ray's shutdown, which would wait a second for each of them.
+            ending = threading.Timer(_GRACE_SECONDS, self._end_all)
+            ending.start()
             ray.shutdown()
+            ending.cancel()
             return
         self._kill()
         # Handlers run in reverse order of registration. A SIGTERM may have gone to the servers, too.
         interrupted = isinstance(sys.exception(), KeyboardInterrupt)
         atexit.register(_leave, EXIT_INTERRUPTED if interrupted else EXIT_SOME_FAILED)
+
+    def _end_all(self) -> None:
+        for started in [one for each in list(self._node.all_processes.values()) for one in each]:
+            started.process.kill()
 
     def _kill(self) -> None:
         self._node.kill_all_processes(check_alive=False, allow_graceful=False)

@@ -137,10 +137,7 @@ def test_ctrl_c_ends_the_sweep_and_says_how_to_go_on(
     home, config = tmp_path / "home", write_config(tmp_path, **LONG)
     with start(home, command, config) as driver:
         wait_for(lambda: checkpoints(home), driver)
-        # Also to its children, as a terminal does. Ray's servers hear SIGTERM, too, and Ray may then end the driver
-        # before it can speak: as a Kubernetes pod, Ray's driver alone gets it here.
-        alone = command == "sweep" and number == signal.SIGTERM
-        (os.kill if alone else os.killpg)(driver.pid, number)
+        os.killpg(driver.pid, number)  # to the driver and its children, as a terminal and `timeout` do
         said, _ = driver.communicate(timeout=PATIENCE)
         assert driver.returncode == 130, said
         assert "interrupted: stopping, then writing what is done" in said
