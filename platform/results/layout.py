@@ -62,10 +62,6 @@ class SweepStatus:
         return {key: getattr(self, key) for key in _COUNTS}
 
 
-MOST_WITH_FIGURES = 100
-"""Larger sweeps draw no figures of single cells."""
-
-
 @dataclass(frozen=True)
 class SweepCell:
     """Grid point of a sweep: its experiment, short name and folder."""
@@ -74,7 +70,6 @@ class SweepCell:
     label: str
     folder: CellFolder
     lock_path: Path
-    with_figures: bool = True
 
     @property
     def digest(self) -> str:
@@ -203,10 +198,7 @@ class SweepLayout:
         return SweepStatus.read(self.status_file, command("sweep", "CONFIG", "--name", self.name))
 
     def cells(self, experiments: Sequence[Experiment]) -> list[SweepCell]:
-        """The sweep's cells in grid order; grid points that are the same experiment are one cell.
-
-        In sweeps of more than `MOST_WITH_FIGURES` cells, cells have no figures: drawing takes longer than all else.
-        """
+        """The sweep's cells in grid order; grid points that are the same experiment are one cell."""
         distinct = list({experiment.digest: experiment for experiment in experiments}.values())
         varying = varying_keys(distinct)
         return [
@@ -215,7 +207,6 @@ class SweepLayout:
                 label=experiment.short_name(varying),
                 folder=CellFolder(self.cell_folder(experiment.digest)),
                 lock_path=self.folder / "locks" / experiment.digest,
-                with_figures=len(distinct) <= MOST_WITH_FIGURES,
             )
             for experiment in distinct
         ]

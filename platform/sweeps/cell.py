@@ -21,7 +21,6 @@ from dprl.atomic_files import (
     remove_leftovers,
     write_arrays,
     write_atomically,
-    write_bytes,
     write_json,
     write_text,
 )
@@ -30,7 +29,6 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.configs.memory import seeds_at_once
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.plugins import require_digested_modules
-from dprl.platform.reports.figures.learning import cell_figures
 from dprl.platform.reports.pages.certificate import certificate_page
 from dprl.platform.reports.records import reward_range
 from dprl.platform.reports.verdicts import privacy_text
@@ -100,7 +98,7 @@ class CellRun:
     attempts. Raises UserError if the checkpoint or a journal of such a cell is damaged, missing or from another run.
 
     excluded: channels that the certificate names as not covered, in addition to those of the run. cpus: at least 1;
-    `seeds_at_once` gives the number of seeds that learn at once. with_figures: whether the cell has its own figures.
+    `seeds_at_once` gives the number of seeds that learn at once.
     """
 
     def __init__(
@@ -109,12 +107,10 @@ class CellRun:
         folder: CellFolder,
         excluded: Sequence[str] = (),
         cpus: int = 1,
-        *,
-        with_figures: bool = True,
     ) -> None:
         self.experiment = experiment
         self.folder = folder
-        self._excluded, self._with_figures = excluded, with_figures
+        self._excluded = excluded
         self._threads = seeds_at_once(experiment, cpus)
         self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
         self.ends = block_ends(experiment.episodes)
@@ -371,11 +367,7 @@ class CellRun:
         write_text(folder.certificate_page, certificate_page(certificate, versions(), title, reward_range(own)))
         write_atomically(folder.records_file, lambda file: records.to_parquet(file, index=False))
         seeds = np.unique(records["seed"])
-        tables = self._tables()
-        write_arrays(folder.policy_file, {"seed": seeds, **tables})
-        figures = cell_figures(records, self.experiment, certificate, tables) if self._with_figures else {}
-        for name, figure in figures.items():
-            write_bytes(folder.path / name, figure)
+        write_arrays(folder.policy_file, {"seed": seeds, **self._tables()})
         write_json(folder.versions_file, versions())
         done = {"digest": self.experiment.digest, "seconds": round(self._seconds, 3), **self._basis}
         write_json(folder.marker_file, done)

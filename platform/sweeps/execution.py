@@ -97,9 +97,7 @@ class LockedCell:
                 )
             # In this order: read the previous holder's files only after it has released the lock.
             self._lock.acquire()
-            self._run = CellRun(
-                self.cell.experiment, self.cell.folder, cpus=self._cpus, with_figures=self.cell.with_figures
-            )
+            self._run = CellRun(self.cell.experiment, self.cell.folder, cpus=self._cpus)
         return self._run.advance(max(seconds, _WORK_PER_SAVING * self._run.saving))
 
     def close(self) -> None:

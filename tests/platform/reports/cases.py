@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib import figure
 
 from dprl.algorithms.base import headline
 from dprl.platform.configs.experiment import Experiment, read_experiment
@@ -149,11 +148,3 @@ def page_of(home: Path, *sweeps: str, compared: tuple[str, str] | None = None, t
     """The text of the page of finished sweeps, without figures."""
     found = SweepReport.of(home, sweeps, compared)
     return markdown(*found._content([], "a test", title).document(), "figures")
-
-
-def is_png(content: bytes) -> bool:
-    return content.startswith(b"\x89PNG\r\n\x1a\n")
-
-
-def legend_of(drawn: figure.Figure) -> list[str]:
-    return [text.get_text() for text in drawn.legends[0].get_texts()]

@@ -37,7 +37,6 @@ ARTIFACTS = {
     "certificate.json",
     "records.parquet",
     "policy.npz",
-    "regret.png",
     "versions.json",
     "finished.json",
 }
@@ -95,7 +94,7 @@ def test_seconds_of_a_cell_are_those_of_all_its_processes(tmp_path: Path, monkey
     """The clock advances by one at each reading."""
     ticks, processes = itertools.count(), 1
     monkeypatch.setattr("dprl.platform.sweeps.cell.time.perf_counter", lambda: float(next(ticks)))
-    while not CellRun(experiment(episodes=6), CellFolder(tmp_path), with_figures=False).advance(0.0).finished:
+    while not CellRun(experiment(episodes=6), CellFolder(tmp_path)).advance(0.0).finished:
         processes += 1
     assert processes == 12
     assert json.loads((tmp_path / "finished.json").read_text())["seconds"] >= processes

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dprl.atomic_files import write_json
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.errors import UserError
 from dprl.platform.reports.verdicts import certificate_facts
@@ -96,11 +97,13 @@ def test_a_cut_among_the_artifacts_is_no_second_release(tmp_path: Path, monkeypa
     """Files written before the disk was full may have been read."""
     cell = experiment(release=True, seeds=1)
 
-    def full(*_: object) -> dict[str, bytes]:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def full(file: Path, content: Any) -> None:
+        if file.name == "versions.json":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_json(file, content)
 
     with monkeypatch.context() as patched:
-        patched.setattr("dprl.platform.sweeps.cell.cell_figures", full)
+        patched.setattr("dprl.platform.sweeps.cell.write_json", full)
         with pytest.raises(OSError, match="No space left"):
             CellRun(cell, CellFolder(tmp_path)).advance(60.0)
     names = ("records.parquet", "policy.npz", "certificate.json")

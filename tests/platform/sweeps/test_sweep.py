@@ -83,22 +83,7 @@ def test_a_sweep_leaves_a_row_and_all_artifacts_a_cell(tmp_path: Path) -> None:
     }
     for cell in cells:
         files = {file.name for file in (result.folder / "cells" / cell.digest).iterdir()}
-        assert files == expected | {"regret.png", "versions.json"}
-
-
-def test_cells_of_a_large_sweep_have_no_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sweeps up to the limit have one figure per cell."""
-    cells, layout = cells_of(tmp_path), SweepLayout(tmp_path / "home", "small")
-    for most, shown in ((2, True), (1, False)):
-        monkeypatch.setattr("dprl.platform.results.layout.MOST_WITH_FIGURES", most)
-        assert [cell.with_figures for cell in layout.cells(cells)] == [shown, shown]
-    result = run_sweep(cells, options(tmp_path / "home"))
-    assert not result.failed
-    assert not result.unwritten
-    files = {file.name for file in result.folder.glob("cells/*/*")}
-    assert {"certificate.html", "records.parquet"} <= files
-    assert "regret.png" not in files
-    assert (result.folder / "curves.png").exists()
+        assert files == expected | {"versions.json"}
 
 
 def test_a_second_call_runs_nothing_and_a_grown_grid_only_what_is_new(

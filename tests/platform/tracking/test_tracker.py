@@ -56,7 +56,7 @@ def test_a_cell_is_a_nested_run_with_its_parameters_curves_and_artifacts(home: P
         assert {tag for tag in child.data.tags if not tag.startswith("mlflow.")} == internal | public
         artifacts = {file.path for file in client.list_artifacts(child.info.run_id)}
         assert artifacts == {file.name for file in cell.folder.artifacts()}
-        assert {"records.parquet", "certificate.json", "regret.png"} <= artifacts
+        assert {"records.parquet", "certificate.json"} <= artifacts
         assert not artifacts & {"state.npz", "finished.json"}
     private = children[1].data
     assert private.params["privacy.epsilon"] == "1.0"
