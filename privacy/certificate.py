@@ -10,14 +10,13 @@ from typing import Any
 from dprl import __version__
 from dprl.privacy.base import Guarantee, LedgerError, TrustModel
 from dprl.privacy.certificate_json import release_in_json, sealed
-from dprl.privacy.derivation import Terms
-from dprl.privacy.derived_fields import derived_fields
 from dprl.privacy.ledger import Ledger, ReleaseEvent
 from dprl.privacy.mechanisms.base import IDEALISED
+from dprl.privacy.several_episodes import ChargedReleases, several_episodes
 from dprl.privacy.threat_models import ThreatModel
 from dprl.privacy.verdicts import Tightness, Verdict, in_json, tightness_of, verdict
 
-SCHEMA = "dprl.certificate/4"
+SCHEMA = "dprl.certificate/5"
 DELTAS = (1e-5, 1e-6)
 SEEDED = "seeded"
 ENTROPY = {"seed": SEEDED, "os": "os"}
@@ -59,7 +58,6 @@ class Proof:
     Args:
         pure_epsilon: the proved pure epsilon over all pairs of neighbours.
         tightness: 'exact' if a pair of neighbours attains it, 'upper' if it is only an upper bound; None if infinite.
-        pure_epsilon_public_start: the same if the first state and action are public.
         epsilon_at_claimed_delta: the epsilon to compare with the claim, at its delta; for delta 0 the pure one.
         epsilon_at_delta: delta -> epsilon.
         delta_at_requested_epsilon: delta at the requested epsilon; None if there is none.
@@ -68,7 +66,6 @@ class Proof:
 
     pure_epsilon: float
     tightness: Tightness | None
-    pure_epsilon_public_start: float
     epsilon_at_claimed_delta: float
     epsilon_at_delta: dict[float, float]
     delta_at_requested_epsilon: float | None
@@ -116,15 +113,9 @@ class Certificate:
         """The proved epsilon at each of DELTAS."""
         return self.proof.epsilon_at_delta
 
-    @property
-    def _terms(self) -> Terms:
-        request, proved = self.request, self.proof.epsilon_at_claimed_delta
-        claim = (request.claimed, request.calibration, request.source)
-        return Terms(*claim, self.submissions, self.attempts, proved, self.groups)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as JSON-ready data; infinity is written as the string 'inf'."""
-        request, proof, steps = self.request, self.proof, self.details.get("derivation", ())
+        request, proof = self.request, self.proof
         fields = {
             "schema": SCHEMA,
             "version": __version__,
@@ -158,12 +149,16 @@ class Certificate:
             "composition": self.details.get("composition"),
             "choice": request.choice,
             "error": self.details.get("error"),
-            "per_user": self.details.get("per_user"),
             "releases": self.details.get("releases"),
             "simulation": self.details.get("simulation", "users"),
             "assumption": self.details.get("assumption"),
             "best_available": self.details.get("best_available"),
-            **derived_fields(self.trust_model, self.threat_model.adjacency, self.releases, self._terms, steps),
+            "episodes_per_user": several_episodes(
+                self.trust_model,
+                self.threat_model.adjacency,
+                ChargedReleases(self.releases, self.submissions * self.attempts, self.groups),
+                request.claimed,
+            ),
             "verdict": self.verdict,
             "factor": None if self.factor is None else in_json(self.factor),
             "audit": self.audit,
@@ -177,7 +172,7 @@ def certify(
     """Compute the certificate of a ledger; the request is only compared with the result, never trusted.
 
     `details`: 'query' and 'randomness', the facts from which the releases are computed; 'composition'; and facts about
-    the same noise that concern accuracy or single users: 'error', 'per_user', 'best_available'.
+    the accuracy of the same noise: 'error', 'best_available'.
 
     Verdicts: `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` if
     something leaves without noise. `factor` is the proved epsilon over the claimed one, at the claimed delta.
@@ -192,7 +187,6 @@ def certify(
     proof = Proof(
         pure_epsilon=ledger.pure_epsilon(),
         tightness=tightness_of(ledger.pure_epsilon(), ledger.attained),
-        pure_epsilon_public_start=ledger.pure_epsilon_public_start(),
         epsilon_at_claimed_delta=ledger.epsilon(0.0 if claimed is None else claimed.delta),
         epsilon_at_delta={delta: ledger.epsilon(delta) for delta in DELTAS},
         delta_at_requested_epsilon=None if requested is None else ledger.delta(requested.epsilon),

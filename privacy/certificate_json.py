@@ -9,7 +9,6 @@ from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 from dprl.privacy.ledger import ReleaseEvent
-from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.validation import field_types
 from dprl.privacy.verdicts import in_json
 
@@ -39,8 +38,7 @@ def release_in_json(release: ReleaseEvent) -> dict[str, Any]:
         "mechanism": _RAW if mechanism is None else mechanism.name,
         "scale": None if scale is None else scale * release.unit,
         "parameters": parameters if release.unit == 1.0 else {**parameters, _GRID: release.unit},
-        "sensitivity": _sensitivity(release.sensitivity),
-        "sensitivity_public_start": _sensitivity(release.public_start),
+        "sensitivity": None if release.sensitivity is None else asdict(release.sensitivity),
         "attainable": release.attainable,
         "nodes_per_user": release.nodes_per_user,
         "times": release.times,
@@ -61,10 +59,6 @@ def described(value: Any) -> Any:  # noqa: ANN401 - a part of a query
     if isinstance(value, tuple):
         return [described(each) for each in value]
     return in_json(value) if isinstance(value, float) else value
-
-
-def _sensitivity(found: Sensitivity | None) -> dict[str, Any] | None:
-    return None if found is None else asdict(found)
 
 
 def _parameters(owner: object) -> dict[str, Any]:

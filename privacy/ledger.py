@@ -40,7 +40,6 @@ class ReleaseEvent:
         mechanism: randomizes each released number; None if the data leave without noise.
         sensitivity: largest change of everything that it randomizes if one user is replaced; None for a mechanism of
             whole messages, which bounds the change itself, and for data without noise.
-        public_start: the same if the first state and action are public; None if nothing changes then.
         attainable: whether some pair of neighbours has this change.
         nodes_per_user: maximum of randomized numbers of a cell that depend on one user.
         cells: number of numbers in the channel.
@@ -54,7 +53,6 @@ class ReleaseEvent:
     channel: str
     mechanism: Mechanism | OneHotEncoding | UnaryEncoder | ShuffledReports | SampledGaussian | MessageMechanism | None
     sensitivity: Sensitivity | None
-    public_start: Sensitivity | None
     attainable: bool
     nodes_per_user: int
     cells: int
@@ -68,18 +66,15 @@ class ReleaseEvent:
             raise LedgerError(f"the ledger cannot account for a release by {self.mechanism!r}; give it a privacy curve")
         if min(self.nodes_per_user, self.cells, self.times) < 1:
             raise LedgerError(f"a release has at least 1 node and 1 cell, got {self}")
-        whole, part = self.sensitivity, self.public_start
-        if (whole is None) != (self.mechanism is None or type(law) in _MESSAGES):
+        if (self.sensitivity is None) != (self.mechanism is None or type(law) in _MESSAGES):
             raise LedgerError(f"a release has a sensitivity unless its mechanism bounds it itself, got {self}")
         if isinstance(self.mechanism, ShuffledReports):
             self.curve()  # raises unless a report has a pure loss
-        if whole and part and not part.within(whole):
-            raise LedgerError(f"a public start cannot change more than {whole}, got {part}")
 
     @staticmethod
     def without_noise(channel: str, cells: int, entropy: str) -> ReleaseEvent:
         """Return the release of data without noise."""
-        return ReleaseEvent(channel, None, None, None, True, 1, cells, entropy)
+        return ReleaseEvent(channel, None, None, True, 1, cells, entropy)
 
     @staticmethod
     def of_message(
@@ -98,13 +93,13 @@ class ReleaseEvent:
             attainable: whether some pair of inputs attains the curve's pure epsilon.
             cells: number of numbers in a submission.
         """
-        return ReleaseEvent(channel, mechanism, None, None, attainable, 1, cells, entropy)
+        return ReleaseEvent(channel, mechanism, None, attainable, 1, cells, entropy)
 
     @staticmethod
     def of_sums(channel: str, counter: Counter, row: Sensitivity, cells: int, entropy: str) -> ReleaseEvent:
         """Return the release of all of a counter's noisy running sums, for users' rows that change by `row`."""
         changed = counter.sensitivity(row)
-        return ReleaseEvent(channel, counter.node, changed, changed, False, counter.nodes_per_user, cells, entropy)
+        return ReleaseEvent(channel, counter.node, changed, False, counter.nodes_per_user, cells, entropy)
 
     @property
     def identity(self) -> str:
@@ -113,16 +108,7 @@ class ReleaseEvent:
 
     def curve(self) -> PrivacyCurve:
         """Return the privacy curve of this release for one user."""
-        return self._curve_at(self.sensitivity)
-
-    def pure_epsilon_public_start(self) -> float:
-        """Return the pure epsilon if the first state and action are public."""
-        if self.sensitivity is None:
-            return self.curve().pure_epsilon
-        return 0.0 if self.public_start is None else self._curve_at(self.public_start).pure_epsilon
-
-    def _curve_at(self, sensitivity: Sensitivity | None) -> PrivacyCurve:
-        mechanism = self.mechanism
+        mechanism, sensitivity = self.mechanism, self.sensitivity
         if mechanism is None:
             return Unbounded()
         if sensitivity is None:
@@ -287,12 +273,6 @@ class Ledger:
     def pure_epsilon(self) -> float:
         """Return the proved pure epsilon of one user; inf if there is none."""
         return self.curve.pure_epsilon
-
-    def pure_epsilon_public_start(self) -> float:
-        """Return the proved pure epsilon if the first state and action of every user are public."""
-        each = [release.pure_epsilon_public_start() for release in self.spec.releases]
-        worst = max((math.fsum(each[i] for i in group) for group in self.spec.groups), default=sum(each))
-        return worst * self.spec.submissions * self.attempts
 
     def epsilon(self, delta: float) -> float:
         """Return an epsilon that holds at `delta`; inf if none is known."""

@@ -298,9 +298,7 @@ class Privatizer(Generic[Q]):
 
     def certified(self, ledger: Ledger, algorithm: str) -> Certificate:
         """Return the certificate of a ledger of this run's releases, e.g. with other charges."""
-        # The epsilon of each user is computed for one attempt only.
-        details = self._details if ledger.attempts == 1 else {**self._details, "per_user": None}
-        return certify(ledger, self.request, algorithm, details)
+        return certify(ledger, self.request, algorithm, self._details)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return everything that changes in a run; draws are keyed by submission, so there is no generator state.
@@ -358,7 +356,7 @@ class Privatizer(Generic[Q]):
     @cached_property
     def _details(self) -> Mapping[str, Any]:
         noise, found = self._streams.noise, {"simulation": "blocks" if self._in_blocks else "users"}
-        facts = {"query": described(self.query), "randomness": asdict(noise), "derivation": self.query.derivation()}
+        facts = {"query": described(self.query), "randomness": asdict(noise)}
         return {**self.query.details(self.request, self._spec.releases, noise.arithmetic), **found, **facts}
 
     def _changing(self) -> dict[str, np.ndarray]:

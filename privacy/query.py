@@ -11,7 +11,6 @@ import numpy as np
 from dprl.privacy.base import Float64Array, LedgerError, Precision, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.channel import Channel
-from dprl.privacy.derivation import Step
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.schedule import ReleaseSchedule
@@ -83,10 +82,6 @@ class Query(ABC):
     @abstractmethod
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases that one submission takes part in, described by the objects that make the noise."""
-
-    def derivation(self) -> tuple[Step, ...]:
-        """Return the steps from one user's record to the change of the numbers that get noise."""
-        return ()
 
     @abstractmethod
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
@@ -173,5 +168,5 @@ class Query(ABC):
         events: tuple[ReleaseEvent, ...],  # noqa: ARG002
         arithmetic: str,  # noqa: ARG002
     ) -> Mapping[str, Any]:
-        """Return facts about the noise for the certificate: 'error', 'per_user', 'best_available'."""
+        """Return facts about the noise for the certificate: 'error', 'best_available'."""
         return {}

@@ -84,9 +84,9 @@ class Verification:
 def verify(stated: Mapping[str, Any]) -> Verification:
     """Recompute a certificate from the facts that it states, by the code that makes certificates.
 
-    The query with its noise gives the releases and their sensitivities, the threat model, the errors and the
-    derivation; with the charges it gives the proof, the verdict and everything else. A composed certificate is composed
-    again from its parts. All fields must agree, except for TAKEN_AS_STATED, which must be facts of a possible run.
+    The query with its noise gives the releases and their sensitivities, the threat model and the errors; with the
+    charges it gives the proof, the verdict and everything else. A composed certificate is composed again from its
+    parts. All fields must agree, except for TAKEN_AS_STATED, which must be facts of a possible run.
     This holds whatever version the certificate states: anybody can write another one into it.
 
     Raises LedgerError for a damaged certificate, and for one of an earlier schema.

@@ -149,7 +149,7 @@ def additive_losses(name: str, scale: float, of: Mapping[str, float]) -> Counter
     return Counter({loss: n for loss, n in found.items() if n})
 
 
-def release_losses(f: Mapping[str, Any], pair: int, changed: str) -> Counter[Loss] | None:
+def release_losses(f: Mapping[str, Any], pair: int) -> Counter[Loss] | None:
     """Return the losses of one release; None without noise, or where the device does not clip."""
     p = {key.removeprefix("parameters."): value for key, value in f.items()}
     name = f.get("mechanism") or "optimized_unary_encoding"  # golden records leave out words as long as this
@@ -170,7 +170,7 @@ def release_losses(f: Mapping[str, Any], pair: int, changed: str) -> Counter[Los
         return Counter({("signs", math.log(inside * (1.0 - q) / ((1.0 - inside) * q)), inside): 1})
     if name.startswith("clipped_"):  # in any direction, so along one coordinate
         return additive_losses(name, f["scale"], dict.fromkeys(("l1", "l2", "linf"), p["clip"]) | {"copies": 1})
-    return additive_losses(name, p["scale"], {k.split(".")[1]: x for k, x in f.items() if k.startswith(f"{changed}.")})
+    return additive_losses(name, p["scale"], {k.split(".")[1]: x for k, x in f.items() if k.startswith("sensitivity.")})
 
 
 def recomputed(certificate: Mapping[str, Any], slack: float = 0.0) -> dict[str, float]:
@@ -180,10 +180,10 @@ def recomputed(certificate: Mapping[str, Any], slack: float = 0.0) -> dict[str, 
         if place := re.fullmatch(r"noise\[(\d+)\]\.(.*)", key):
             releases.setdefault(place[1], {})[place[2]] = value
 
-    def losses(pair: int, changed: str = "sensitivity") -> Losses | None:
+    def losses(pair: int) -> Losses | None:
         total: Counter[Loss] = Counter()
         for f in releases.values():
-            if (part := release_losses(f, pair, changed)) is None:
+            if (part := release_losses(f, pair)) is None:
                 return None
             times = f["times"] * certificate["submissions"] * certificate["attempts"]
             total.update({loss: n * times for loss, n in part.items()})
@@ -191,9 +191,8 @@ def recomputed(certificate: Mapping[str, Any], slack: float = 0.0) -> dict[str, 
 
     deltas = {f"epsilon_at_delta.{at:g}": at for at in (1e-5, 1e-6)}
     deltas |= {"pure_epsilon": 0.0, "epsilon_at_claimed_delta": certificate["claimed.delta"]}
-    pairs, starting = [losses(0), losses(1)], losses(0, "sensitivity_public_start")
+    pairs = [losses(0), losses(1)]
     found = {path: max(math.inf if p is None else epsilon(p, at) for p in pairs) for path, at in deltas.items()}
-    found["pure_epsilon_public_start"] = math.inf if starting is None else pure(starting)
     if (requested := certificate.get("requested.epsilon")) is not None:
         at = requested * (1.0 - slack)
         found["delta_at_requested_epsilon"] = max(1.0 if p is None else delta(p, at) for p in pairs)

@@ -28,8 +28,8 @@ def visit_families(n_states: int, n_actions: int) -> tuple[CountFamily, CountFam
     """
     pairs = n_states * n_actions
     return (
-        CountFamily("transitions", pairs * n_states, public_start_change=2),
-        CountFamily("visits", pairs, public_start_change=0, marginal_of="transitions"),
+        CountFamily("transitions", pairs * n_states),
+        CountFamily("visits", pairs, marginal_of="transitions"),
     )
 
 
@@ -48,7 +48,6 @@ def families_of_size(horizon: int, n_states: int, n_actions: int, losses: bool =
     third = CountFamily(
         "losses" if losses else "rewards",
         n_states * n_actions,
-        public_start_change=1,
         marginal_of="transitions",
         indicator=False,
     )

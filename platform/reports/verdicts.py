@@ -117,7 +117,7 @@ def certificate_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts.append(("proved", _pure_text(proved, certificate["verdict"])))
     if certificate["verdict"] != "unbounded":
         facts += _approximate_facts(proved, claimed["epsilon"] or requested["epsilon"])
-    facts += _user_facts(certificate, claimed["delta"]) + _attempt_facts(certificate)
+    facts += _attempt_facts(certificate)
     facts += [("noise", _noise_text(noise)) for noise in certificate["noise"]]
     facts += _error_facts(certificate) + _block_facts(certificate)
     if certificate["audit"] is not None:
@@ -173,23 +173,7 @@ def _approximate_facts(proved: Mapping[str, Any], epsilon: float) -> list[tuple[
     delta = proved["delta_at_requested_epsilon"]
     if delta is not None:
         facts.append(("proved", f"delta {delta:.3g} at epsilon {number(epsilon)}"))
-    start = float(proved.get("pure_epsilon_public_start", math.inf))
-    if start < float(proved["pure_epsilon"]):
-        facts.append(("proved", f"pure epsilon {number(start)} if the first state and action are public"))
     return facts
-
-
-def _user_facts(certificate: Mapping[str, Any], delta: float) -> list[tuple[str, str]]:
-    """Return the distribution of the proved epsilon over users, if it differs among them."""
-    users = certificate.get("per_user")
-    if users is None or users["least"] == users["most"]:
-        return []
-    at = f" at delta {delta:g}" if delta else ""
-    text = (
-        f"by user{at}: epsilon {number(users['least'])} for the least exposed, {number(users['median'])} in the "
-        f"median, {number(users['most'])} for {users['at_most']} of {users['users']}"
-    )
-    return [("proved", text)]
 
 
 def _attempt_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:

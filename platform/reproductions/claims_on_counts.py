@@ -41,7 +41,7 @@ def _printed(paper: str, model: TrustModel) -> Scale:
     """Return a paper's scale as `calibration: printed` runs it: a family's L1 change is taken to be H (D3)."""
     lemma = PRINTED[paper][model]
     # One cell wide, because no scale depends on the width.
-    cells = tuple(CountFamily(f"{i}", 1, 2) for i in range(_FAMILIES[paper]))
+    cells = tuple(CountFamily(f"{i}", 1) for i in range(_FAMILIES[paper]))
     return lambda horizon, episodes: lemma.scale(CountFamilies(horizon, cells), episodes - 1, EPSILON)
 
 

@@ -44,8 +44,8 @@ BLOCKS = 200
 _LEARNER, _POLICIES = "learner/", "policies/"
 _LONGEST_DAMAGE = 100
 _OF_ATTEMPTS = {
-    *("attempts", "users_asked_again", "users", "proved", "verdict", "factor", "per_user"),
-    *("episodes_per_user", "derivation"),
+    *("attempts", "users_asked_again", "users", "proved", "verdict", "factor"),
+    "episodes_per_user",
 }
 """Fields of a certificate that depend on how often a seed was started again."""
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile)

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, cast
-
-import numpy as np
 
 from dprl.privacy.accounting.closed_forms import zcdp_delta
 from dprl.privacy.accounting.curves import (
@@ -47,7 +45,6 @@ from dprl.privacy.accounting.pld import (
 from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
 from dprl.privacy.accounting.root_finding import smallest
 from dprl.privacy.accounting.shuffling import ShuffledLoss
-from dprl.privacy.base import Int64Array
 
 # Ratio of deltas that differ by rounding only: 100 times 1e-8 is 1e-6.
 _SAME = 1.0 - 1e-12
@@ -354,33 +351,3 @@ def _of_one_kind(kind: Kind, pure: float) -> PrivacyCurve:
     if law == DISCRETE_GAUSSIAN:
         return DiscreteGaussianLoss(n, scale)
     return RandomizedResponses(n, scale, pure)
-
-
-def summary_over_users(
-    curve_of: Callable[[int], PrivacyCurve], losses: tuple[Int64Array, Int64Array], delta: float
-) -> dict[str, float]:
-    """Return the distribution of the epsilons at `delta` over users with unequal numbers of losses.
-
-    The keys are 'least', 'median', 'mean' and 'most' of the users' epsilons; 'users', their number; and 'at_most', the
-    number of users with the largest.
-
-    Args:
-        curve_of: returns the curve of a number of losses.
-        losses: numbers of losses int64[n], e.g. nodes that a user's row enters, and the number of users int64[n] with
-            each. A user's number must depend only on the user's place, not on data.
-        delta: 0 for pure epsilons.
-    """
-    counts, users = losses
-    epsilons = np.array([curve_of(int(count)).epsilon(delta) for count in counts])
-    order = np.argsort(epsilons)
-    epsilons, users = epsilons[order], users[order]
-    total = int(users.sum())
-    median = epsilons[np.searchsorted(np.cumsum(users), total / 2.0)]
-    return {
-        "least": float(epsilons[0]),
-        "median": float(median),
-        "mean": float(epsilons @ users / total),
-        "most": float(epsilons[-1]),
-        "users": total,
-        "at_most": int(users[epsilons == epsilons[-1]].sum()),
-    }

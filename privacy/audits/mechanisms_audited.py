@@ -39,7 +39,7 @@ DEFAULT_RUNS = 400_000
 _SOURCE = "its calibration"
 _PURE, _APPROXIMATE = Claim(EPSILON, 0.0, _SOURCE), Claim(EPSILON, DELTA, _SOURCE)
 _DIMENSION, _CLIP = 8, 1.0
-_ONE_NUMBER, _TWO_CELLS = Sensitivity.of_cells(1), CountFamilies(1, (CountFamily("cells", 2, 2),))
+_ONE_NUMBER, _TWO_CELLS = Sensitivity.of_cells(1), CountFamilies(1, (CountFamily("cells", 2),))
 _ONE_GRAM = StatisticsLayout(horizon=2, dimension=4, n_messages=1, n_agents=1, reward_dimension=1)
 
 

@@ -48,7 +48,7 @@ class CounterState(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Numbers of users, or of prefixes, by an integer value: values int64[n], increasing, and numbers int64[n]."""
+    """Numbers of prefixes by an integer value: values int64[n], increasing, and numbers int64[n]."""
 
     values: Int64Array
     numbers: Int64Array
@@ -172,27 +172,6 @@ class Tree(Counter):
         """The number of nodes that item 1 enters."""
         return self.levels
 
-    @property
-    @abstractmethod
-    def levels_text(self) -> str:
-        """Formula for `levels` in terms of the number of releases."""
-
-    @abstractmethod
-    def losses(self) -> Tally:
-        """Return the number of users by the number of nodes that they enter."""
-
-    @abstractmethod
-    def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
-        """Return the change by a user who enters `nodes` nodes, with a change of the row by `row`."""
-
-    @abstractmethod
-    def nodes_of(self, item: int) -> int:
-        """Return the number of nodes that user `item`, 1-based, enters."""
-
-    def sensitivity(self, row: Sensitivity) -> Sensitivity:
-        """Return one copy of `row` for every level."""
-        return self.of_nodes(row, self.levels)
-
     def _opened(self, base: int, n_rows: int, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
         """Return the empty tree: a row of zeros for prefix 0, and n_rows - 1 others."""
         held = np.full(n_rows, -1, dtype=np.int64)
@@ -213,12 +192,6 @@ def errors_of(pieces: Iterable[Float64Array]) -> tuple[float, float]:
         largest = max(largest, float(piece.max()))
         length += piece.size
     return math.sqrt(math.fsum(squares) / length), largest
-
-
-def check_item(item: int, n_items: int) -> None:
-    """Raise ValueError unless 1 <= item <= n_items."""
-    if not 1 <= item <= n_items:
-        raise ValueError(f"item must be in 1..{n_items}, got {item}; users are numbered from 1")
 
 
 def node_of(counter: Counter) -> Mechanism:

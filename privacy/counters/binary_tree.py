@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.base import CounterState, Tally, Tree, check_item, node_of
+from dprl.privacy.counters.base import CounterState, Tally, Tree, node_of
 from dprl.privacy.counters.error_bounds import binary_tree_bound
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 
@@ -51,35 +51,12 @@ class BinaryTree(Tree):
         """L = floor(log2 T) + 1: the number of noisy nodes that item 1 enters, and the maximum for any item."""
         return int(self.n_items).bit_length()
 
-    @property
-    def levels_text(self) -> str:
-        """The number of binary digits of the last item."""
-        return f"floor(log2 T) + 1, T = {self.n_items:,} releases"
-
-    def losses(self) -> Tally:
-        """Return the number of items by the number of nodes: left blocks with the item that are complete by T.
-
-        The ones of T in binary divide 1..T into whole blocks; an item enters its block and every left half with it.
-        """
-        entered = Counter[int]()
-        for level in _ones(self.n_items):
-            for lefts in range(level + 1):
-                entered[1 + lefts] += math.comb(level, lefts)
-        return Tally.of(entered)
-
-    def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
-        """Return the change by a user who enters `nodes` nodes: that many copies of `row`.
+    def sensitivity(self, row: Sensitivity) -> Sensitivity:
+        """Return one copy of `row` for every level.
 
         No output before the user's row depends on the nodes' noise, so each copy has independent noise.
         """
-        return row.repeated(nodes)
-
-    def nodes_of(self, item: int) -> int:
-        """Return the number of nodes that user `item` enters."""
-        check_item(item, self.n_items)
-        blocks = [(item - 1) >> level for level in range(self.levels)]
-        complete = [(block + 1) << level <= self.n_items for level, block in enumerate(blocks)]
-        return sum(block & 1 == 0 and full for block, full in zip(blocks, complete, strict=True))
+        return row.repeated(self.levels)
 
     def profile(self) -> Float64Array:
         """Return the square root of the number of ones in 1..T, float64[T]."""

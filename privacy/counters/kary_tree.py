@@ -11,8 +11,8 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.counters.base import CounterState, Tally, Tree, check_item, node_of
+from dprl.privacy.base import Float64Array
+from dprl.privacy.counters.base import CounterState, Tally, Tree, node_of
 from dprl.privacy.counters.error_bounds import kary_tree_bound
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 
@@ -78,51 +78,9 @@ class KaryTree(Tree):
         """h: the number of noisy nodes that item 1 enters, and the maximum for any item."""
         return height(self.n_items, self.k)
 
-    @property
-    def levels_text(self) -> str:
-        """The least number of levels that hold all items."""
-        return f"h, ({self.k}^h - 1) / 2 >= {self.n_items:,} releases"
-
-    def losses(self) -> Tally:
-        """Return the number of items by the number of used nodes that they enter, i.e. nodes of some prefix up to T.
-
-        A whole block before the block with T is used unless it is the middle one, and so is every block inside it.
-        """
-        k, half, found, cut = self.k, self.k // 2, Counter[int](), 0
-        for level in reversed(range(self.levels)):
-            size = k**level
-            block, place = self.n_items // size, self.n_items // size % k
-            middle = int(place > half)
-            for unused in range(level + 1):
-                inside = math.comb(level, unused) * (k - 1) ** (level - unused)
-                found[cut + 1 + level - unused] += (place - middle) * inside
-                found[cut + level - unused] += middle * inside
-            begun = (block + 1) * size - (size - 1) // 2 <= self.n_items
-            cut += (place < half and begun) or place > half
-        return Tally.of(found)
-
-    def _entered(self, before: Int64Array) -> Int64Array:
-        """Return the number of used nodes of the items that come after `before` others."""
-        k, entered = self.k, np.zeros(before.shape, dtype=np.int64)
-        for level in range(self.levels):
-            size = k**level
-            block = before // size
-            place = block % k
-            # The prefix at its end adds a block of the first half, the prefix at its start subtracts one of the second
-            # half, and the middle block belongs to none. Prefixes begin to use a block (size - 1)/2 before that; a
-            # subtracted block with an item in it has begun.
-            begun = (block + 1) * size - (size - 1) // 2 <= self.n_items
-            entered += ((place < k // 2) & begun) | (place > k // 2)
-        return entered
-
-    def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
-        """Return the change by a user who enters `nodes` nodes: that many copies of `row`, joined per cell."""
-        return row.joined(nodes)
-
-    def nodes_of(self, item: int) -> int:
-        """Return the number of used nodes that user `item` enters."""
-        check_item(item, self.n_items)
-        return int(self._entered(np.array([item - 1], dtype=np.int64))[0])
+    def sensitivity(self, row: Sensitivity) -> Sensitivity:
+        """Return one copy of `row` for every level, joined per cell."""
+        return row.joined(self.levels)
 
     @property
     def attained(self) -> bool:

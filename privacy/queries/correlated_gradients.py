@@ -15,7 +15,6 @@ from dprl.privacy.channel import RELEASED
 from dprl.privacy.counters import COUNTERS, AnyCounter, BinaryTree
 from dprl.privacy.counters.base import Tree, node_of
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
-from dprl.privacy.derivation import Step, step_of_counter
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.gaussian import Gaussian
@@ -82,12 +81,6 @@ class CorrelatedGradientQuery(GradientQuery):
         if not isinstance(law, ClippedGaussian):  # __post_init__ refuses others
             raise LedgerError(f"law must be clipped_gaussian, got {law.name}")
         return (ReleaseEvent.of_sums("running sums of gradients", counter, law.sensitivity, law.dimension, entropy),)
-
-    def derivation(self) -> tuple[Step, ...]:
-        """Return the distance of two clipped gradients, and the change of the counter's noisy numbers."""
-        if not isinstance(self.law, ClippedGaussian):  # __post_init__ refuses others
-            return ()
-        return (*super().derivation(), step_of_counter(self.counter, self.law.sensitivity, self.law.norm))
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model, with the counter among the covered channels."""

@@ -83,7 +83,7 @@ class CountEncoding:
             return self.needed
         halves = 1 if self._valued is None else 2
         name = self._finest.name if halves == 1 else f"{self._finest.name}_with_bit"
-        family = CountFamily(name, halves * self._finest.width, self._finest.public_start_change)
+        family = CountFamily(name, halves * self._finest.width)
         return replace(self.needed, families=(family,))
 
     def summands(self, family: CountFamily) -> int:

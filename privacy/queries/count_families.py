@@ -9,14 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.derivation import Step, code_of
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.randomness.streams import ANY, UNNAMED
 
 _PUBLIC_SUCCESSORS = "the possible next states are public: no others are counted"
 _HOLDS_ANYWAY = "the guarantee does not depend on it"
-_MOVES = "Another trajectory moves a 1 from one cell to another at each of H steps (D3)"
-DEVIATIONS = "docs/paper_map.md#deviations"
 
 
 @dataclass(frozen=True)
@@ -26,23 +23,25 @@ class CountFamily:
     Args:
         name: the channel's name in ledger and certificate.
         width: cells per step.
-        public_start_change: largest L1 change of step 1 (0, 1 or 2) by replacing a user if the first state and action
-            are public; 2 if they are not.
         marginal_of: the family whose cell, modulo `width`, is this one's; '' for none.
         indicator: whether the value is always 1; otherwise it can be any in [0, 1].
 
-    Raises ValueError for a width below 1 or another public_start_change.
+    Raises ValueError for a width below 1.
     """
 
     name: str
     width: int
-    public_start_change: int
     marginal_of: str = ""
     indicator: bool = True
 
     def __post_init__(self) -> None:
-        if self.width < 1 or self.public_start_change not in (0, 1, 2):
-            raise ValueError(f"width must be at least 1 and public_start_change 0, 1 or 2, got {self}; count one cell")
+        if self.width < 1:
+            raise ValueError(f"width must be at least 1, got {self}; count one cell")
+
+    @property
+    def NAMED(self) -> dict[str, object]:  # noqa: N802 - see `noise_identity`
+        """A field of earlier versions."""
+        return {"public_start_change": 2 if not self.marginal_of else int(not self.indicator)}
 
 
 @dataclass(frozen=True)
@@ -107,22 +106,6 @@ class CountFamilies:
         # D3: the papers count H, the cells of a removed trajectory; a replaced one changes 2 per step.
         return Sensitivity.of_cells(2 * self.n_steps * n_families)
 
-    def change(self, norm: str) -> Step:
-        """Return the step to the change of one family in a norm: that of `row`."""
-        return self._change("H", norm)
-
-    def _change(self, size: str, norm: str) -> Step:
-        """Return that step. size: formula of the L1 norm, or the squared L2 norm, of one user's part of a family."""
-        row, code = self.row(), code_of(self, "row")
-        formula, value = (f"sqrt(2 * {size})", row.l2) if norm == "l2" else (f"2 * {size}", row.l1)
-        name = f"replacing one user, in one family of counts, {'L2' if norm == 'l2' else 'L1'}"
-        return Step(name, formula, {"H": float(self.n_steps)}, value, _MOVES, DEVIATIONS, code)
-
-    def row_after_public_start(self, family: CountFamily) -> Sensitivity | None:
-        """Sensitivity of one family if the first state and action are public; None if nothing changes."""
-        changed = 2 * (self.n_steps - 1) + family.public_start_change
-        return Sensitivity.of_cells(changed) if changed > 0 else None
-
     def attains_row(self, family: CountFamily) -> bool:
         """Whether some pair of users attains `row` in a family."""
         # Two trajectories can differ at a step if it has two cells.
@@ -149,15 +132,6 @@ class PooledFamilies(CountFamilies):
         """Sensitivity of everything that one user adds to `n_families` families."""
         steps, cells = self.n_steps, min(2 * self.n_steps, self.block) * n_families
         return Sensitivity(float(2 * steps * n_families), math.sqrt(2 * steps**2 * n_families), float(steps), cells)
-
-    def change(self, norm: str) -> Step:
-        """Return the step to the change of one family in a norm: that of `row`."""
-        return self._change("H**2" if norm == "l2" else "H", norm)
-
-    def row_after_public_start(self, family: CountFamily) -> Sensitivity | None:
-        """The same as `row`: a bound."""
-        del family
-        return self.row()
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,15 @@ from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Precision, 
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.channel import RECEIVED, RELEASED, advance_block, new_cursor
 from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS, ExactCounter
-from dprl.privacy.derivation import Step, code_of, step_of_counter
 from dprl.privacy.ledger import ReleaseEvent
-from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import INTEGER, Mechanism
 from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.shuffled import ShuffledReports
 from dprl.privacy.queries.count_blocks import UserBlock, draws_blocks, sum_of_messages
 from dprl.privacy.queries.count_calibration import report_variance
 from dprl.privacy.queries.count_encoding import CountEncoding, collect
-from dprl.privacy.queries.count_families import DEVIATIONS, CountFamilies, CountFamily, UserRecord
+from dprl.privacy.queries.count_families import CountFamilies, CountFamily, UserRecord
 from dprl.privacy.queries.count_kernels import (
     ONE_STEP,
     SUMS,
@@ -132,31 +131,13 @@ class CountQuery(Query):
             return tuple(ReleaseEvent.without_noise(name, number, entropy) for name, number in cells)
         return tuple(self._event(family, noise, entropy) for family in families.families)
 
-    def derivation(self) -> tuple[Step, ...]:
-        """Return the change of one user's row in one family, and that of the counter's noisy numbers."""
-        noise, counter, families = self.noise.on_either_side, self.noise.counter, self.encoding.released
-        if noise is None:
-            return ()
-        if isinstance(noise, UnaryEncoder):
-            name, lemma = "one user's one-hot vectors in one family", "One step is sent"
-            return (
-                Step(name, "steps_sent", {"steps_sent": 1.0}, 1.0, lemma, DEVIATIONS, code_of(noise, "sensitivity")),
-            )
-        step = families.change(noise.norm)
-        return (step,) if counter.node is None else (step, step_of_counter(counter, families.row(), noise.norm))
-
     def _event(self, family: CountFamily, noise: Mechanism | UnaryEncoder, entropy: str) -> ReleaseEvent:
         families, counter = self.encoding.released, self.noise.counter
-        if isinstance(self.noise.law, UnaryEncoder):
-            row = self.noise.law.sensitivity
-            start: Sensitivity | None = row
-        else:
-            row, start = families.row(), families.row_after_public_start(family)
+        row = self.noise.law.sensitivity if isinstance(self.noise.law, UnaryEncoder) else families.row()
         return ReleaseEvent(
             channel=family.name,
             mechanism=ShuffledReports(noise, self._smallest_block) if self.shuffled else noise,
             sensitivity=counter.sensitivity(row),
-            public_start=None if start is None else counter.sensitivity(start),
             attainable=families.attains_row(family) and counter.attained and not self.shuffled,
             nodes_per_user=counter.nodes_per_user,
             cells=families.layers * family.width,
@@ -324,11 +305,11 @@ class CountQuery(Query):
         return times, node * counter.profile(), 0.0
 
     def details(self, request: PrivacyRequest, events: tuple[ReleaseEvent, ...], arithmetic: str) -> Mapping[str, Any]:
-        """Return the size of the error, its spread over users, and the best noise for the same request."""
+        """Return the size of the error, and the best noise for the same request."""
         requested = request.requested
         if requested is not None and self.shuffled:  # the best noise is that of reports with the same loss
             requested = replace(requested, epsilon=events[0].curve().pure_epsilon, delta=0.0)
-        found = noise_summary(requested, self.encoding, self.noise, events, arithmetic, self.schedule)
+        found = noise_summary(requested, self.encoding, self.noise, arithmetic, self.schedule)
         return {**found, "assumption": self.families.assumption}
 
     def _arrays(self, record: UserRecord) -> tuple[Int64Array, Float64Array]:

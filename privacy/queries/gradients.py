@@ -15,7 +15,6 @@ import numpy as np
 from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
 from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent, new_cursor
-from dprl.privacy.derivation import Step, code_of
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.mechanisms.vectors import RawVector, VectorNoise, fill_estimate, fill_message, fill_shrunk
@@ -190,14 +189,6 @@ class GradientQuery(Query):
         if isinstance(law, RawVector):
             return (ReleaseEvent.without_noise("gradient", law.dimension, entropy),)
         return (ReleaseEvent.of_message("gradient", law, True, law.message_length, entropy),)
-
-    def derivation(self) -> tuple[Step, ...]:
-        """Return the largest distance of two clipped gradients, if the law clips."""
-        if not isinstance(self.law, ClippedGaussian | ClippedLaplace):
-            return ()
-        name, clip = f"distance of two clipped gradients, {self.law.norm.upper()}", self.law.clip
-        lemma, code = "Gradients are shrunk into a ball of radius C / 2", code_of(self.law, "sensitivity")
-        return (Step(name, "2 * radius", {"radius": clip / 2.0}, clip, lemma, "docs/paper_map.md#ot20", code),)
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model."""

@@ -19,7 +19,6 @@ from dprl.privacy.base import Float64Array, LedgerError, TrustModel
 from dprl.privacy.channel import new_cursor
 from dprl.privacy.counters import COUNTERS, ExactCounter
 from dprl.privacy.counters.base import Counter, node_of
-from dprl.privacy.derivation import Step, step_of_counter
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
 from dprl.privacy.mechanisms.base import Sensitivity, require_positive
@@ -40,7 +39,6 @@ from dprl.privacy.queries.linear_statistics_kernels import (
     StatisticsChannel,
     stage_noise,
 )
-from dprl.privacy.queries.statistics_steps import correction_steps, message_step, row_steps
 from dprl.privacy.query import MOST_DRAWS, Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.schedule import EVERY_USER, ReleaseSchedule
@@ -281,22 +279,6 @@ class StatisticsQuery(Query):
         elif self.reward_law is not None:
             found.append(ReleaseEvent.of_message(channel, self.reward_law, False, numbers, entropy))
         return tuple(found)
-
-    def derivation(self) -> tuple[Step, ...]:
-        """Return the change of one message at the first stage, and that of a trusted server's noisy numbers."""
-        release, central, noisy = self.law.release, self.central, self.rewards == "noisy"
-        rows = self.layout.n_agents * self.layout.horizon
-        if not release.clipped:
-            return ()
-        if central is None:
-            norm = "l2" if isinstance(self.law, GramGaussian) else "l1"
-            more = correction_steps(rows, self.reward_clip, norm) if noisy else []
-            return message_step(release, norm), *more
-        norm = node_of(central.counter).norm
-        found = row_steps(release, central.scales[0], norm, gram_row(release, central.scales, norm))
-        if noisy:
-            found += correction_steps(rows, self.reward_clip, norm, central.reward_scale, found[-1].value)
-        return (*found, step_of_counter(central.counter, self.row, norm))
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model."""

@@ -1,18 +1,12 @@
-"""Noise summary of a certificate: the size of the error, its spread over users, and the best noise available."""
+"""Noise summary of a certificate: the size of the error, and the best noise available."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from dprl.privacy.accounting.composition import compose, summary_over_users
-from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.base import Guarantee
-from dprl.privacy.counters.base import Counter, Tally, Tree
-from dprl.privacy.ledger import ReleaseEvent
-from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.queries.count_calibration import CountBudget, best_of_all, detection_threshold, report_variance
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_precision import NoiseSpec
@@ -39,11 +33,10 @@ def noise_summary(
     guarantee: Guarantee | None,
     encoding: CountEncoding,
     noise: NoiseSpec,
-    releases: tuple[ReleaseEvent, ...],
     arithmetic: str,
     schedule: ReleaseSchedule | None,
 ) -> dict[str, Any]:
-    """Return 'error', 'per_user' and 'best_available' for the certificate; {} without a guarantee.
+    """Return 'error' and 'best_available' for the certificate; {} without a guarantee.
 
     `arithmetic`, 'fast' or 'exact', restricts the best noise. On a schedule errors are those of its releases, and
     'releases' is their number, see `ReleaseSchedule`. The result is shared, so callers must not change it.
@@ -53,41 +46,11 @@ def noise_summary(
     rms, largest = count_error(encoding, noise)
     error = {"family": encoding.needed.families[0].name, "rms": rms, "max": largest}
     budget = CountBudget(guarantee.epsilon, guarantee.delta, encoding, noise.counter.n_items, arithmetic)
-    row = encoding.released.row()
     best = best_of_all(budget, local=noise.law is not None)
     if noise.law is not None:
         error["threshold"] = detection_threshold(noise.law, budget)
     return {
         "error": error,
-        "per_user": _per_user(noise.counter, row, releases, guarantee.delta, schedule),
         "releases": None if schedule is None else schedule.number,
         "best_available": {**best, "ratio": rms / best["rms"] if best["rms"] > 0.0 else 1.0},
     }
-
-
-def _per_user(
-    counter: Counter,
-    row: Sensitivity,
-    releases: tuple[ReleaseEvent, ...],
-    delta: float,
-    schedule: ReleaseSchedule | None,
-) -> dict[str, float] | None:
-    """Return the distribution of the proved epsilon at `delta` over a tree's users; None if all have the same."""
-    if not isinstance(counter, Tree):
-        return None
-
-    def curve_of(nodes: int) -> PrivacyCurve:
-        changed = counter.of_nodes(row, nodes)
-        return compose([replace(release, sensitivity=changed, public_start=None).curve() for release in releases])
-
-    losses = counter.losses() if schedule is None else _losses(counter, schedule)
-    return summary_over_users(curve_of, losses, delta)
-
-
-def _losses(counter: Tree, schedule: ReleaseSchedule) -> Tally:
-    """Return the number of users by the number of nodes of their block, without users after the last release."""
-    found: dict[int, int] = {}
-    for item, users in enumerate(schedule.blocks().tolist(), start=1):
-        nodes = counter.nodes_of(item)
-        found[nodes] = found.get(nodes, 0) + users
-    return Tally.of(found)

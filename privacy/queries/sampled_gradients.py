@@ -18,7 +18,6 @@ from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.channel import CHARGED, new_cursor
-from dprl.privacy.derivation import Step, code_of
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.gradients import ClippedGaussian
 from dprl.privacy.mechanisms.sampled import SampledGaussian
@@ -154,23 +153,6 @@ class SampledGradientQuery(GradientQuery):
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the one release of all rounds."""
         return (ReleaseEvent.of_message("gradient", self.mechanism, False, self.law.message_length, entropy),)
-
-    def derivation(self) -> tuple[Step, ...]:
-        """Return the largest norm of a clipped gradient, by which one user changes a sum, and the sampling rate."""
-        law, code = self.mechanism, code_of(self.mechanism, "curve")
-        place, lemma = (
-            "docs/dppg.md#users-who-return-by-chance",
-            "Adding or removing a user moves a sum by one gradient",
-        )
-        radius = Step(
-            "longest clipped gradient, L2", "clip / 2", {"clip": law.law.clip}, law.law.clip / 2.0, lemma, place, code
-        )
-        sizes = {"window": float(self.window), "population": float(self.population)}
-        name, lemma = (
-            "rate: a user's chance to be in a round",
-            "Each user of the population joins by a secret coin of their own",
-        )
-        return radius, Step(name, "window / population", sizes, law.rate, lemma, place, code)
 
     def details(self, request: PrivacyRequest, events: tuple[ReleaseEvent, ...], arithmetic: str) -> Mapping[str, Any]:
         """Return the sampling, in words for the certificate."""

@@ -56,8 +56,8 @@ LIBRARIES = {
 ORDER = {
     "privacy": (
         *("base", "verdicts", "validation", "checkpoints", "threat_models", "ranges", "messages", "randomness"),
-        *("accounting", "mechanisms", "counters", "ledger", "journal", "certificate_json", "derivation"),
-        *("derived_fields", "certificate", "channel", "schedule", "query"),
+        *("accounting", "mechanisms", "counters", "ledger", "journal", "certificate_json"),
+        *("several_episodes", "certificate", "channel", "schedule", "query"),
         *("privatizer", "client", "resumable", "queries", "query_json", "verification", "trust_models", "audits"),
     ),
     "platform": (

@@ -126,7 +126,7 @@ def test_sensitivities_follow_from_the_horizon(source: str) -> None:
 )
 def test_counts_pooled_over_steps(settings: CentralPrivacy | LocalPrivacy) -> None:
     horizon = 4
-    families = PooledFamilies(horizon, (CountFamily("transitions", 50, 2),))
+    families = PooledFamilies(horizon, (CountFamily("transitions", 50),))
     certificate = leaves_of(settings.build(families, 21, Streams(0, "reference")).planned_certificate("x"))
     assert max(excesses(certificate, AGREES).values()) <= AGREES
     nodes, scale = int(str(certificate["noise[0].nodes_per_user"])), float(str(certificate["noise[0].scale"]))

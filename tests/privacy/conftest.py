@@ -55,9 +55,9 @@ def _families(horizon: int, n_states: int = 3, n_actions: int = 2) -> CountFamil
     return CountFamilies(
         horizon,
         (
-            CountFamily("transitions", pairs * n_states, 2),
-            CountFamily("visits", pairs, 0, marginal_of="transitions"),
-            CountFamily("rewards", pairs, 1, marginal_of="transitions", indicator=False),
+            CountFamily("transitions", pairs * n_states),
+            CountFamily("visits", pairs, marginal_of="transitions"),
+            CountFamily("rewards", pairs, marginal_of="transitions", indicator=False),
         ),
         paper="[CZ22]",
     )

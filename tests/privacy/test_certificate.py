@@ -50,7 +50,6 @@ def test_printed_local_noise_fails_by_exactly_two(tabular_families: Families) ->
     assert found.factor == pytest.approx(2.0)
     assert found.epsilon_at_delta[1e-6] == pytest.approx(1.4827, abs=5e-4)
     assert found.proof.delta_at_requested_epsilon == pytest.approx(4.1417e-4, rel=5e-3)
-    assert found.proof.pure_epsilon_public_start == pytest.approx(2 - 1 / 5)
 
 
 def test_certified_local_noise_holds(tabular_families: Families) -> None:
@@ -62,7 +61,6 @@ def test_certified_local_noise_holds(tabular_families: Families) -> None:
 def test_printed_central_noise_fails_as_pure_and_holds_approximately(tabular_families: Families) -> None:
     found = certified(CentralPrivacy(1.0, calibration="printed"), tabular_families(5), 1000)
     assert found.proved_epsilon == pytest.approx(2.895, abs=5e-4)
-    assert found.proof.pure_epsilon_public_start == pytest.approx(2.606, abs=5e-4)
     assert found.epsilon_at_delta[1e-6] == pytest.approx(0.6836, abs=5e-4)
     assert found.verdict == "holds_approximately"
     assert found.factor == pytest.approx(2.895, abs=5e-4)
@@ -152,8 +150,7 @@ def ledger_of(model: TrustModel, *releases: ReleaseEvent, users: int = 1, submis
 def release(**changes: Any) -> ReleaseEvent:
     values: dict[str, Any] = {
         "channel": "visits", "mechanism": Laplace(10.0), "sensitivity": Sensitivity.of_cells(4),
-        "public_start": Sensitivity.of_cells(2), "attainable": True, "nodes_per_user": 1, "cells": 8,
-        "entropy": "seeded",
+        "attainable": True, "nodes_per_user": 1, "cells": 8, "entropy": "seeded",
     }  # fmt: skip
     return ReleaseEvent(**values | changes)
 
@@ -165,13 +162,7 @@ def test_an_unknown_release_is_refused() -> None:
         ledger_of("jdp")
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"nodes_per_user": 0}, {"nodes_per_user": -3}, {"cells": 0},
-        {"public_start": Sensitivity.of_cells(5)}, {"public_start": Sensitivity(4.0, 4.0, 1.0, 4)},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("changes", [{"nodes_per_user": 0}, {"nodes_per_user": -3}, {"cells": 0}])
 def test_a_release_that_describes_no_mechanism_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(LedgerError):
         release(**changes)
@@ -183,7 +174,7 @@ def test_a_single_cell_a_step_cannot_change_so_the_bound_is_not_attained(tabular
 
 
 def test_one_raw_channel_makes_everything_unbounded() -> None:
-    raw = release(channel="rewards", mechanism=None, sensitivity=None, public_start=None)
+    raw = release(channel="rewards", mechanism=None, sensitivity=None)
     ledger = ledger_of("ldp", release(), raw)
     assert math.isinf(ledger.pure_epsilon())
     assert math.isinf(ledger.epsilon(1e-6))
@@ -237,12 +228,9 @@ def test_a_claim_holds_up_to_rounding_and_no_further(off: float, told: str) -> N
 
 
 def test_every_submission_counts_and_one_release_that_does_not_attain_its_bound_is_enough() -> None:
-    one, other = release(), release(attainable=False, public_start=Sensitivity.of_cells(1))
+    one, other = release(), release(attainable=False)
     for submissions in (1, 3):
         both = ledger_of("ldp", one, other, users=5, submissions=submissions)
         assert both.pure_epsilon() == pytest.approx(submissions * 2.0 * one.curve().pure_epsilon)
-        each = [each.pure_epsilon_public_start() for each in (one, other)]
-        assert 0.0 < each[1] < each[0]
-        assert both.pure_epsilon_public_start() == pytest.approx(submissions * sum(each))
         assert not both.attained
         assert ledger_of("ldp", one, one, users=5, submissions=submissions).attained

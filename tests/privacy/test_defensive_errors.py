@@ -35,7 +35,7 @@ from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.threat_models import THREAT_MODELS
 
-VISITS = CountFamily("visits", 6, 0)
+VISITS = CountFamily("visits", 6)
 
 
 def of_families(*families: CountFamily, steps: int = 2) -> CountFamilies:
@@ -48,12 +48,11 @@ def of_families(*families: CountFamily, steps: int = 2) -> CountFamilies:
         (lambda: Sensitivity(0.0, 1.0, 1.0, 1), "finite and above 0 in every norm"),
         (lambda: Sensitivity(1.0, 1.0, float("inf"), 1), "finite and above 0 in every norm"),
         (lambda: Sensitivity(1.0, 1.0, 1.0, 0), "finite and above 0 in every norm"),
-        (lambda: CountFamily("visits", 0, 0), "width must be at least 1"),
-        (lambda: CountFamily("visits", 1, 3), "public_start_change 0, 1 or 2"),
+        (lambda: CountFamily("visits", 0), "width must be at least 1"),
         (lambda: of_families(VISITS, steps=0), "must have a step and different names"),
         (lambda: of_families(VISITS, VISITS), "two would share their cells"),
-        (lambda: of_families(VISITS, CountFamily("rewards", 4, 1, marginal_of="visits")), "a multiple of 4 cells"),
-        (lambda: of_families(CountFamily("rewards", 4, 1, marginal_of="visits")), "marginal_of must name a family"),
+        (lambda: of_families(VISITS, CountFamily("rewards", 4, marginal_of="visits")), "a multiple of 4 cells"),
+        (lambda: of_families(CountFamily("rewards", 4, marginal_of="visits")), "marginal_of must name a family"),
         (lambda: gaussian_mu(1.0, 0.0), "delta must be above 0 and below 1"),
         (lambda: KaryTree(1000, DiscreteGaussian(1.0)), r"at least sqrt\(3 h\) in a kary_tree of h = "),
         (lambda: Uniform(1.0).envelope, "law must be one with a known error bound, got uniform"),
@@ -78,9 +77,9 @@ def test_counts_of_no_paper_have_no_printed_noise() -> None:
 @pytest.mark.parametrize(
     ("families", "message"),
     [
-        ((VISITS, CountFamily("other", 6, 0)), "not all are marginals of the first"),
+        ((VISITS, CountFamily("other", 6)), "not all are marginals of the first"),
         (
-            (VISITS, *(CountFamily(name, 6, 0, marginal_of="visits", indicator=False) for name in ("one", "two"))),
+            (VISITS, *(CountFamily(name, 6, marginal_of="visits", indicator=False) for name in ("one", "two"))),
             "two of them hold values",
         ),
     ],
@@ -91,7 +90,7 @@ def test_families_that_cannot_be_released_together_are_refused(families: tuple[C
 
 
 def test_noise_without_a_claim_is_refused() -> None:
-    release = ReleaseEvent("visits", Laplace(10.0), Sensitivity.of_cells(4), None, True, 1, 8, "seeded")
+    release = ReleaseEvent("visits", Laplace(10.0), Sensitivity.of_cells(4), True, 1, 8, "seeded")
     ledger = Ledger(LedgerSpec("jdp", (release,), THREAT_MODELS["counts", "jdp"], 1))
     with pytest.raises(ValueError, match="a request for noise must have a claim"):
         certify(ledger, PrivacyRequest(None, None, "certified", "a test"), "x")

@@ -25,7 +25,7 @@ from dprl.privacy.queries.linear_statistics import StatisticsLayout
 from dprl.privacy.trust_models.central import CentralGradientPrivacy, CentralStatisticsPrivacy
 from dprl.privacy.trust_models.local import LocalPrivacy
 
-FAMILIES = CountFamilies(2, (CountFamily("visits", 4, 2),))
+FAMILIES = CountFamilies(2, (CountFamily("visits", 4),))
 STREAMS = Streams(0, "runs that fit")
 ONE_SUBMISSION = "submissions must be 1 where a server counts or users are shuffled on a schedule, got 2"
 
@@ -59,18 +59,6 @@ def test_nobody_is_twice_in_a_window() -> None:
     built = settings.build(GradientLayout(dimension=4, window=5), 30, STREAMS)
     with pytest.raises(LedgerError, match="window must be at most n_users, 10, got 11"):
         Privatizer(dataclasses.replace(built.query, window=11), built.request, 10, STREAMS, 3)
-
-
-def test_the_spread_over_users_is_left_out_where_attempts_compose(tmp_path: Any) -> None:
-    for attempt in (1, 2):
-        noise = NoiseConfig("exact", "os")
-        settings = CentralPrivacy(1.0, counter="kary_tree")
-        journal = ChargeJournal(tmp_path / "charges", continues=False)
-        made = settings.build(FAMILIES, 9, Streams(0, "spread", noise), journal)
-        made.charge(1, 9)
-        found = made.certificate("x").to_dict()
-        assert found["attempts"] == attempt
-        assert (found["per_user"] is None) == (attempt > 1)
 
 
 def test_seeded_noise_is_not_drawn_again_for_other_data(tmp_path: Any) -> None:

@@ -39,7 +39,7 @@ EVERY: dict[str, Callable[[], Any]] = {
 }
 Path = tuple[str | int, ...]
 CHARGES = {"users", "most_users", "submissions", "attempts", "users_asked_again"}
-FACTS = {"whole", "indicator", "public_start_change", "reward_clip", "reward_dimension", "noise_ratio"}
+FACTS = {"whole", "indicator", "reward_clip", "reward_dimension", "noise_ratio"}
 FACTS |= {"by_bound"}
 """Numbers of a query that need not affect the certificate."""
 NOISELESS = {"counts none", "gradients none", "statistics none", "statistics none, clipped"}
@@ -269,10 +269,9 @@ def forged(kind: str, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("kind", "changes", "found"),
     [
-        ("counts jdp", {"sensitivity": Sensitivity.of_cells(1), "public_start": None}, "noise[0].sensitivity.l1"),
-        ("counts ldp", {"sensitivity": Sensitivity.of_cells(4), "public_start": None}, "noise[0].sensitivity.l1"),
+        ("counts jdp", {"sensitivity": Sensitivity.of_cells(1)}, "noise[0].sensitivity.l1"),
+        ("counts ldp", {"sensitivity": Sensitivity.of_cells(4)}, "noise[0].sensitivity.l1"),
         ("counts jdp, buffered", {"mechanism": Gaussian(1e6)}, "noise[0].scale"),
-        ("counts ldp", {"public_start": None}, "noise[0].sensitivity_public_start.l1"),
         ("counts ldp", {"attainable": False}, "noise[0].attainable"),
         ("counts ldp", {"entropy": "os"}, "noise[0].entropy"),
         ("gradients clipped_laplace", {"mechanism": ClippedLaplace(12, 0.01, Laplace(1.0))}, "noise[0].scale"),
@@ -281,7 +280,7 @@ def forged(kind: str, **changes: Any) -> dict[str, Any]:
 def test_a_forgery_that_is_consistent_in_all_but_the_query_is_found(
     kind: str, changes: dict[str, Any], found: str
 ) -> None:
-    """Proof, derivation, verdict and checksum are those of the forged releases."""
+    """Proof, verdict and checksum are those of the forged releases."""
     assert found in found_in(forged(kind, **changes))
 
 
@@ -319,7 +318,6 @@ def test_what_is_no_certificate_of_this_schema_is_refused(certificate: Any, mess
         (("proved", "epsilon_at_delta", "1e-06"), 9.0),
         (("verdict",), "fails"),
         (("episodes_per_user",), None),
-        (("derivation",), []),
         (("error",), None),
         (("audited_by",), "a reviewer"),
         (("signature",), {}),

@@ -131,9 +131,8 @@ code{font:12.5px ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation Mono",mo
 border:1px solid var(--line);border-radius:4px;padding:1px 5px;overflow-wrap:anywhere;color:var(--ink)}
 a{color:inherit}
 .card .big .badge,.card .big small{display:inline-flex;vertical-align:middle;margin-left:10px;letter-spacing:0}
-.steps td,.halves td,.details td{vertical-align:top}.steps td.wrap,.halves td.wrap{overflow-wrap:anywhere}
-.bounds{width:auto}.halves td,.halves th{width:50%}.steps td:nth-child(1){width:27%}.steps td:nth-child(4){width:37%}
-.steps code{overflow-wrap:normal}
+.halves td,.details td{vertical-align:top}.halves td.wrap{overflow-wrap:anywhere}
+.bounds{width:auto}.halves td,.halves th{width:50%}
 @media (max-width:960px){.budgets .st{display:none}.budgets{font-size:13px}
 .budgets th,.budgets td{padding-left:6px;padding-right:6px}.budgets th{font-size:12.5px}}
 @media screen and (max-width:719px){
@@ -151,12 +150,12 @@ border-top:1px solid var(--line)}
 .budgets td.value{order:5}.budgets td.next{order:6}
 .budgets td.value::before,.budgets td.next:not(:empty)::before{content:attr(data-l) " ";color:var(--muted)}
 .bounds th,.bounds td{padding-left:5px;padding-right:5px}.bounds th{white-space:normal}.bounds td.wrap{min-width:0}
-.steps thead,.halves thead{display:none}.steps tr,.halves tr{display:block;padding:8px 0;\
+.halves thead{display:none}.halves tr{display:block;padding:8px 0;\
 border-bottom:1px solid var(--line)}
-.steps td,.halves td,.steps td:nth-child(n),.halves td:nth-child(n){display:block;width:auto;border:0;padding:2px 0;\
+.halves td,.halves td:nth-child(n){display:block;width:auto;border:0;padding:2px 0;\
 text-align:left}
-.steps td:first-child,.halves td:first-child{font-weight:600}
-.steps td[data-l]::before,.halves td[data-l]::before{content:attr(data-l) " ";color:var(--muted)}
+.halves td:first-child{font-weight:600}
+.halves td[data-l]::before{content:attr(data-l) " ";color:var(--muted)}
 .tall{max-height:420px}
 .all th:first-child,.all td:first-child{position:sticky;left:0;background:var(--bg);z-index:1}
 .all thead th:first-child{background:var(--panel);z-index:2}.all tr.none td:first-child{background:var(--panel)}
@@ -172,8 +171,8 @@ figure,.card,.facts>div,tr{break-inside:avoid}h2,h3{break-after:avoid}
 .budgets{font-size:7pt}.budgets th,.budgets td{padding:2pt 3pt;font-size:7pt}.tag{font-size:6.4pt;padding:0 2pt}
 .all{font-size:6.6pt;line-height:1.25}.all th,.all td{padding:1.5pt 3pt;font-size:6.6pt;white-space:normal}
 .all thead th{position:static}.all .badge{font-size:6.2pt;padding:0 3pt}svg.sw{width:16px;margin-right:3px}
-.steps,.halves,.bounds,.details{font-size:8.5pt}
-.steps code,.halves code{font-size:7.5pt}.steps td,.halves td,.bounds td,.details td{padding:2.5pt 5pt}
+.halves,.bounds,.details{font-size:8.5pt}
+.halves code{font-size:7.5pt}.halves td,.bounds td,.details td{padding:2.5pt 5pt}
 svg.strip{width:80px}details:not([open]){display:none}
 .badge{-webkit-print-color-adjust:exact;print-color-adjust:exact}
 }

@@ -1,10 +1,9 @@
-"""Page of one certificate, for the person who signs it: claim, proof, attack, derivation, limits, and checks."""
+"""Page of one certificate, for the person who signs it: claim, proof, attack, limits, and checks."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -14,7 +13,6 @@ from dprl.platform.reports.documents.blocks import (
     Card,
     Column,
     Heading,
-    Inline,
     Paragraph,
     Rich,
     Table,
@@ -49,8 +47,6 @@ _WORDS = {
     "cryptographic), and two runs that share a seed can share their noise",
 }
 """Replacements for terms of certificates."""
-_COMPUTED = {"change", "scale", "loss", "mu", "rho", "epsilon", "rate", "multiplier", "rewards", "proved"}
-"""Names of numbers that may be the value of an earlier step; a requested epsilon is not."""
 _VERDICTS = {
     "holds": "The claim {} holds.",
     "simulated": "The claim {} holds for the noise of this run, but a simulation protects nobody.",
@@ -111,8 +107,8 @@ def certificate_page(
     versions: of the software that made it. title: names the cell. rewards: the range of the
     environment's own rewards, mapped to [0, 1].
     """
-    blocks = [*_answer(certificate, title), *_users(certificate), *_derivation(certificate)]
-    blocks += [*_limits(certificate), *_details(certificate, rewards), *_check(certificate, versions)]
+    blocks = [*_answer(certificate, title), *_users(certificate), *_limits(certificate)]
+    blocks += [*_details(certificate, rewards), *_check(certificate, versions)]
     return html(f"Privacy certificate: {title}", blocks)
 
 
@@ -147,16 +143,10 @@ def _answer(certificate: Mapping[str, Any], title: str) -> Iterator[Block]:
 
 
 def _same_noise(certificate: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the epsilon of the same noise at other deltas, and by user."""
+    """Yield the epsilon of the same noise at other deltas."""
     found = certificate["proved"]["epsilon_at_delta"].items()
     if bounds := [f"\u03b5 \u2264 {_up(value)} at \u03b4 = {delta_number(float(delta))}" for delta, value in found]:
         yield "By \u03b4", ", ".join(bounds)
-    users = certificate["per_user"]
-    if users and users["least"] != users["most"]:
-        spread = f"\u03b5 from {_up(users['least'])} to {_up(users['most'])}, median {_up(users['median'])}"
-        sums = max(noise["nodes_per_user"] for noise in certificate["noise"])
-        why = f", in all {sums} noisy sums; the others are in fewer" if sums > 1 else ""
-        yield "By user", f"{spread}; the largest holds for {users['at_most']:,} of {users['users']:,} users{why}"
 
 
 def _seeded(certificate: Mapping[str, Any]) -> bool:
@@ -196,45 +186,6 @@ def _users(certificate: Mapping[str, Any]) -> Iterator[Block]:
     yield Table([*columns, Column("Proved by", "wrap")], body, "bounds")
 
 
-def _derivation(certificate: Mapping[str, Any]) -> Iterator[Block]:
-    steps = certificate["derivation"]
-    if not steps:
-        return
-    yield Heading("How the noise follows from the request")
-    yield Paragraph(
-        "Each value is the result of its formula for the numbers below it, where (1) stands for the value of step 1."
-    )
-    columns = [
-        Column("Step", "wrap"),
-        Column("Formula and numbers", "wrap"),
-        Column("Value", "n", "Value"),
-        Column("Proof and code", "wrap"),
-    ]
-    body: list[Sequence[Inline]] = []
-    for number, step in enumerate(steps, start=1):
-        numbers = ", ".join(_source(name, value, steps[: number - 1]) for name, value in step["numbers"].items())
-        shown = Rich(f"{step['formula']}; {numbers}", Markup("<code>{}</code><br>{}").format(step["formula"], numbers))
-        proof = f"{step['lemma']} ({step['place']})"
-        where = Rich(
-            f"{proof}; {step['code']}", Markup("{} ").format(step["lemma"]) + _code(step["place"], step["code"])
-        )
-        body.append([f"{number}. {step['name'][:1].upper()}{step['name'][1:]}", shown, _number(step["value"]), where])
-    yield Table(columns, body, "steps")
-
-
-def _source(name: str, value: Any, before: Sequence[Mapping[str, Any]]) -> str:  # noqa: ANN401 - see `_number`
-    """Return 'name = value', with the number of the step that computed the value, if one did."""
-    found = [i for i, step in enumerate(before, start=1) if math.isclose(float(step["value"]), float(value))]
-    made = name.rstrip("_0123456789") in _COMPUTED and found
-    return f"{name} = {_number(value)}{f' ({found[-1]})' if made else ''}"
-
-
-def _code(*names: str) -> Markup:
-    """Return names in a code font, with places to break them."""
-    broken = (Markup("<wbr>").join(re.split(r"(?<=[.:/_#-])", name)) for name in names)
-    return Markup("").join(Markup("<br><code>{}</code>").format(name) for name in broken)
-
-
 def _limits(certificate: Mapping[str, Any]) -> Iterator[Block]:
     yield Heading("What is not covered, and what to do about it")
     yield Paragraph(f"{'; '.join(map(_plain, certificate['covered_channels'])) or 'nothing'}.", "", "Covered")
@@ -271,8 +222,8 @@ def remedy_of(gap: str) -> str:
 def _details(certificate: Mapping[str, Any], rewards: tuple[float, float]) -> Iterator[Block]:
     yield Heading("In detail")
     facts = [(name, text) for name, text in certificate_facts(certificate) if name in ("noise", "requested", "proved")]
-    # The card states epsilon at every delta, and by user.
-    above = [name == "proved" and text.startswith(("epsilon ", "by user", "delta 0 at")) for name, text in facts]
+    # The card states epsilon at every delta.
+    above = [name == "proved" and text.startswith(("epsilon ", "delta 0 at")) for name, text in facts]
     body = [
         [name.capitalize(), _plain(text).replace("below", "above")]
         for (name, text), shown in zip(facts, above, strict=True)

@@ -49,7 +49,6 @@ def test_an_approximate_guarantee_is_told_with_its_delta() -> None:
         "no pure epsilon, but a finite one at each delta below",
         "epsilon 0.8725 at delta 1e-05, epsilon 1 at delta 1e-06",
         "delta 1e-06 at epsilon 1",
-        "by user at delta 1e-06: epsilon 0.2912 for the least exposed, 0.6889 in the median, 1 for 1 of 999",
     ]
     transitions = "transitions: gaussian, scale 65.45, 72 numbers, a user is in up to 10 noisy sums of each"
     assert facts(found, "noise")[0] == f"{transitions}; float64-idealised, seeded"
@@ -71,18 +70,10 @@ def test_a_pure_guarantee_is_told_without_delta() -> None:
     assert privacy_text(found) == "jdp, certified \u03b5 = 2.895 (the claim of 1 fails)"
     proved = facts(found, "proved")
     assert proved[0] == "pure epsilon 2.895 (exact: some pair of neighbours attains it)"
-    assert proved[-2] == "pure epsilon 2.533 if the first state and action are public"
-    assert proved[-1].startswith("by user: epsilon 0.2895 for the least exposed, ")
-    bound = found["proved"] | {"tightness": "upper bound", "pure_epsilon_public_start": found["proved"]["pure_epsilon"]}
+    bound = found["proved"] | {"tightness": "upper bound"}
     shown = facts(found | {"proved": bound}, "proved")
     assert shown[0] == "pure epsilon 2.895 (an upper bound)"
     assert not any("public" in text for text in shown)
-
-
-def test_users_who_are_equally_exposed_have_no_line_of_their_own() -> None:
-    found = told(APPROXIMATE)
-    equal = found | {"per_user": found["per_user"] | {"least": 1.0, "most": 1.0}}
-    assert not any("by user" in text for text in facts(equal, "proved"))
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def test_a_wrong_proof_would_be_noticed(page: ClaimsPage, name: str) -> None:
 
 
 def test_the_scales_of_cz22_are_those_that_run(found: dict[str, Finding]) -> None:
-    families = CountFamilies(5, tuple(CountFamily(name, 7, 2) for name in "abc"), paper="[CZ22]")
+    families = CountFamilies(5, tuple(CountFamily(name, 7) for name in "abc"), paper="[CZ22]")
     lemmas = PRINTED["[CZ22]"]
     tree, report = (lemma.scale(families, 999, 1.0) for lemma in (lemmas["jdp"], lemmas["ldp"]))
     # 6 H L numbers in the tree and 6 H in a report, each with a loss of one over the scale.

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprl.privacy.accounting.closed_forms import composed_epsilon, largest_loss
-from dprl.privacy.accounting.composition import ComposedLoss, compose, repeat, summary_over_users
+from dprl.privacy.accounting.composition import ComposedLoss, compose, repeat
 from dprl.privacy.accounting.curves import (
     ZCDP,
     ApproximateLoss,
@@ -322,22 +322,6 @@ def test_vectors_of_submissions(submissions: int, each: float) -> None:
     # Not above, although the float64 nearest to 1/10 is.
     assert submissions * Fraction(pure) <= 1
     assert pure == pytest.approx(1 / submissions, rel=1e-15)
-
-
-def test_users_of_a_binary_tree() -> None:
-    n_items = 999
-    items = np.arange(n_items)
-    nodes = np.zeros(n_items, np.int64)
-    for level in range(10):
-        block = items >> level
-        nodes += (block % 2 == 0) & ((block + 1) << level <= n_items)
-    losses = np.unique(nodes, return_counts=True)
-    summary = summary_over_users(lambda n: RandomizedResponses(20 * n, 0.01), losses, 0.0)
-    assert [summary["least"], summary["most"]] == pytest.approx([0.2, 2.0])
-    assert (summary["users"], summary["at_most"]) == (999, 1)
-    assert summary["mean"] == pytest.approx(0.2 * 5.06, abs=1e-3)
-    assert summary["median"] == pytest.approx(1.0)
-    assert summary_over_users(lambda n: RandomizedResponses(20 * n, 0.01), losses, 1e-6)["most"] < 2.0
 
 
 def test_printed_in_one_line() -> None:

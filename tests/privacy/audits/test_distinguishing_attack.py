@@ -21,7 +21,7 @@ from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.trust_models.local import LocalPrivacy
 
 SEEDS = 200
-STREAMS, TWO_CELLS = Streams(0, "audit"), CountFamilies(1, (CountFamily("cells", 2, 2),))
+STREAMS, TWO_CELLS = Streams(0, "audit"), CountFamilies(1, (CountFamily("cells", 2),))
 UNARY = LocalPrivacy(1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
 EXACT = ProbeProof(1.0, 0.0)
 

@@ -111,7 +111,7 @@ NOISES: list[Mechanism] = [Gaussian(0.05), Gaussian(5.0), Laplace(0.9), Laplace(
 @pytest.mark.parametrize("noise", NOISES, ids=str)
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (1.0, 1e-6), (0.2, 1e-6), (1.0, 1e-2), (25.0, 0.0)])
 def test_an_audit_and_a_certificate_agree(noise: Mechanism, epsilon: float, delta: float) -> None:
-    families = CountFamilies(1, (CountFamily("visits", 2, 2),))
+    families = CountFamilies(1, (CountFamily("visits", 2),))
     claimed = Guarantee("ldp", epsilon, delta)
     request = PrivacyRequest(claimed, claimed, "certified", "a test")
     query = CountQuery(CountEncoding(families, whole=True), NoiseSpec(noise, ExactCounter(1)))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 from scipy import stats
 
 from dprl.privacy.counters import BinaryTree, release_prefix
-from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.sampling import fill_noise
@@ -49,23 +48,12 @@ def test_an_item_enters_at_most_the_stated_number_of_nodes_and_item_one_attains_
     for end in range(1, n_items + 1):
         entered[end - (end & -end) : end] += 1
     tree = BinaryTree(n_items)
-    assert_array_equal(tree.losses(), np.unique(entered, return_counts=True))
     assert entered.max() == entered[0] == tree.levels
-    row = Sensitivity.of_cells(4)
-    for item in range(1, n_items + 1, max(1, n_items // 50)):
-        assert tree.of_nodes(row, tree.nodes_of(item)) == row.repeated(int(entered[item - 1]))
-    for item in (0, n_items + 1):
-        with pytest.raises(ValueError, match=rf"item must be in 1..{n_items}, got {item}"):
-            tree.nodes_of(item)
 
 
 def test_levels_equal_the_ceiling_of_log2_of_the_episodes() -> None:
     episodes = (2, 3, 4, 5, 33, 100, 1000, 100_000)
     assert [BinaryTree(k - 1).levels for k in episodes] == [1, 2, 2, 3, 6, 7, 10, 17]
-    # At K = 1000 users enter 1 to 10 nodes, 5.06 on average; only user 1 enters 10.
-    entered, items = BinaryTree(999).losses()
-    assert entered @ items / 999 == pytest.approx(5.06, abs=0.005)
-    assert [entered[0], entered[-1], items[-1]] == [1, 10, 1]
 
 
 def test_nodes_are_fresh_laplace_draws() -> None:

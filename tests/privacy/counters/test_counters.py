@@ -88,8 +88,6 @@ def test_what_is_charged_is_the_dearest_column_of_the_map_that_ran(name: str, n_
     c = entered_nodes(counter, b)
     # Lemma A holds for any C with B C = A.
     assert b @ c == pytest.approx(np.tril(np.ones((n_items, n_items))), abs=1e-8)
-    if isinstance(counter, Tree):
-        assert [counter.nodes_of(item + 1) for item in range(n_items)] == np.count_nonzero(c, axis=0).tolist()
     worst = counter.sensitivity(ROW)
     assert worst.l2 == pytest.approx(ROW.l2 * np.linalg.norm(c, axis=0).max(), rel=1e-7)
     assert worst.l1 == pytest.approx(ROW.l1 * np.abs(c).sum(axis=0).max(), rel=1e-7)
@@ -124,8 +122,6 @@ def test_users_and_prefixes_are_all_counted(name: str, n_items: int, data: st.Da
     assert counter.errors() == pytest.approx((np.sqrt(np.mean(profile**2)), profile.max()), rel=1e-6)
     if isinstance(counter, Tree):
         users = data.draw(st.integers(1, n_items))
-        assert counter.losses().numbers.sum() == n_items
-        assert counter.losses().values.max() <= counter.levels
         assert counter.depths(users).numbers.sum() == users
 
 
@@ -286,13 +282,10 @@ def test_the_largest_run_is_described_without_an_array_over_users(name: str) -> 
     counter = with_node(name, 10**9, 2.0)
     tracemalloc.start()
     rms, largest = counter.errors()
-    losses = counter.losses() if isinstance(counter, Tree) else None
     assert counter.sensitivity(ROW).l2 > 0.0
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert 1.0 < rms < largest
-    assert losses is not None
-    assert losses.numbers.sum() == 10**9
     assert peak < 1e7
 
 

@@ -92,7 +92,7 @@ def test_auto_is_the_report_that_detects_the_fewest_visits(
 
 
 def test_pooled_counts_have_the_noise_of_all_steps() -> None:
-    families = (CountFamily("transitions", 8, 2), CountFamily("visits", 4, 0, marginal_of="transitions"))
+    families = (CountFamily("transitions", 8), CountFamily("visits", 4, marginal_of="transitions"))
     pooled, each = (kind(6, families) for kind in (PooledFamilies, CountFamilies))
     report, _ = calibrated_report("sampled_optimized_unary_encoding", budget(each, 3.0, 1000))
     own, other = variances(report.name, 3.0, 6, 2, 8)
@@ -140,7 +140,7 @@ def test_where_one_bound_is_for_all_cells_the_most_visited_one_decides(
 def test_a_bound_for_pooled_counts_is_for_the_most_telling_number_of_visits(name: str) -> None:
     """By the law of a user's estimate who visits the cell at h of H steps, for all h."""
     steps, users, epsilon = 6, 1000, 5.0
-    families = (CountFamily("transitions", 8, 2), CountFamily("visits", 4, 0, marginal_of="transitions"))
+    families = (CountFamily("transitions", 8), CountFamily("visits", 4, marginal_of="transitions"))
     asked = budget(PooledFamilies(steps, families, by_bound=True), epsilon, users)
     report, _ = calibrated_report(name, asked)
     own, other = variances(name, epsilon, 1, 2, 8)
@@ -153,7 +153,7 @@ def test_a_bound_for_pooled_counts_is_for_the_most_telling_number_of_visits(name
 
 
 def test_families_without_visits_have_a_threshold_too() -> None:
-    asked = budget(CountFamilies(2, (CountFamily("values", 4, 2, indicator=False),)), 1.0, 100, "separate")
+    asked = budget(CountFamilies(2, (CountFamily("values", 4, indicator=False),)), 1.0, 100, "separate")
     report, why = calibrated_report("auto", asked)
     assert detection_threshold(report, asked) == pytest.approx((1 + math.sqrt(1 + 400 * report.variance)) / 2)
     assert why.startswith("laplace: ")

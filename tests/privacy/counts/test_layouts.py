@@ -11,9 +11,9 @@ from dprl.privacy import CentralPrivacy, CountFamilies, CountFamily, LocalPrivac
 from tests.privacy.sending import sent
 
 STEPS, STATES, PAIRS, USERS = 3, 4, 6, 12
-TRANSITIONS = CountFamily("transitions", PAIRS * STATES, 2)
-VISITS = CountFamily("visits", PAIRS, 0, marginal_of="transitions")
-REWARDS = CountFamily("rewards", PAIRS, 1, marginal_of="transitions", indicator=False)
+TRANSITIONS = CountFamily("transitions", PAIRS * STATES)
+VISITS = CountFamily("visits", PAIRS, marginal_of="transitions")
+REWARDS = CountFamily("rewards", PAIRS, marginal_of="transitions", indicator=False)
 WITH_REWARDS = CountFamilies(STEPS, (TRANSITIONS, VISITS, REWARDS))
 WITHOUT = CountFamilies(STEPS, (TRANSITIONS, VISITS))
 # Integer noise of this scale is 0 except with probability e^-200.

@@ -40,9 +40,9 @@ from dprl.privacy.counters.unary_bounds import UnaryCell, _log_pooled_moment
 
 H, PAIRS, STATES = 6, 4, 2
 FAMILIES = (
-    CountFamily("transitions", PAIRS * STATES, 2),
-    CountFamily("visits", PAIRS, 0, marginal_of="transitions"),
-    CountFamily("losses", PAIRS, 1, marginal_of="transitions", indicator=False),
+    CountFamily("transitions", PAIRS * STATES),
+    CountFamily("visits", PAIRS, marginal_of="transitions"),
+    CountFamily("losses", PAIRS, marginal_of="transitions", indicator=False),
 )
 STREAMS = Streams(0, "pooled")
 RUNS, ALPHA = 200_000, 1e-4

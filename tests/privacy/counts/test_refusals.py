@@ -287,14 +287,14 @@ def test_encodings_of_equal_noise_share_no_stream() -> None:
     contribution = UserRecord(np.zeros((1, 2), dtype=np.int64), np.ones((1, 2)))
     released = []
     for widths in ((4, 2), (3, 3)):
-        families = CountFamilies(1, tuple(CountFamily(f"f{i}", width, 2) for i, width in enumerate(widths)))
+        families = CountFamilies(1, tuple(CountFamily(f"f{i}", width) for i, width in enumerate(widths)))
         privatizer = CentralPrivacy(1.0).build(families, 3, Streams(0, "same"))
         released.append(sent(privatizer, contribution, 1).values)
     assert (np.abs(released[0] - released[1]) > 1.5).any()
 
 
 def test_whole_number_noise_is_refused_on_indicators_that_a_device_could_cut() -> None:
-    families = CountFamilies(1, (CountFamily("a", 3, 2), CountFamily("b", 2, 2)))
+    families = CountFamilies(1, (CountFamily("a", 3), CountFamily("b", 2)))
     query = CountQuery(CountEncoding(families), NoiseSpec(None, BinaryTree(3, DiscreteLaplace(5.0))))
     with pytest.raises(LedgerError, match="hides whole numbers only"):
         query.events("seeded")

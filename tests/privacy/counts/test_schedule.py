@@ -20,7 +20,6 @@ from dprl.privacy import (
     WeightedSums,
 )
 from dprl.privacy.counters import COUNTERS
-from dprl.privacy.counters.base import Tree
 from dprl.privacy.queries.count_kernels import send_and_aggregate, send_and_release
 from dprl.privacy.schedule import ReleaseSchedule
 
@@ -160,20 +159,6 @@ def test_a_run_goes_on_from_a_state_between_two_releases(built: Callable[[], Cou
     resumed.charge(10, N_USERS)
     found = play(resumed, users[9:], first=10)
     assert all(np.array_equal(found[user], expected[user]) for user in TIMES if user > 9)
-
-
-@pytest.mark.parametrize("counter", ["binary_tree", "kary_tree"])
-def test_the_epsilons_of_users_count_every_user_once(counter: str, privatizer_of: Maker) -> None:
-    families = privatizer_of("none").query.families
-    privatizer = CentralPrivacy(1.0, counter=counter).build(families, 1000, Streams(0, ""), growth=0.2)
-    schedule, made = privatizer.query.schedule, privatizer.query.noise.counter
-    assert schedule is not None
-    assert isinstance(made, Tree)
-    per_user = privatizer.planned_certificate("x").details["per_user"]
-    entered = np.array([made.nodes_of(item) for item in range(1, made.n_items + 1)])
-    mean = float(entered @ schedule.blocks()) / (schedule.times[-1] * made.levels)
-    assert per_user["users"] == schedule.times[-1]
-    assert per_user["mean"] == pytest.approx(mean, rel=1e-6)
 
 
 def test_every_user_is_released_where_that_is_asked_for_or_printed(privatizer_of: Maker) -> None:

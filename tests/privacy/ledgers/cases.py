@@ -22,7 +22,7 @@ N_AGENTS, CAP = 5, 3
 
 
 def laplace(epsilon: float = 1.0) -> ReleaseEvent:
-    return ReleaseEvent("x", Laplace(4.0 / epsilon), Sensitivity.of_cells(4), None, True, 1, 8, "os")
+    return ReleaseEvent("x", Laplace(4.0 / epsilon), Sensitivity.of_cells(4), True, 1, 8, "os")
 
 
 def agents(cap: int = CAP, epsilon: float = 1.0, threats: ThreatModel = AGENTS, journal: Any = None) -> Ledger:

@@ -24,8 +24,7 @@ AGENTS = ThreatModel("an agent", "replace its messages", "the server", ("message
 
 
 def ledger_of(path: Path, cap: int = CAP, scale: float = 4.0, users: int = N_AGENTS, **settings: Any) -> Ledger:
-    whole, part = Sensitivity.of_cells(4), Sensitivity.of_cells(2)
-    release = ReleaseEvent("x", Laplace(scale), whole, part, True, 1, 8, "os")
+    release = ReleaseEvent("x", Laplace(scale), Sensitivity.of_cells(4), True, 1, 8, "os")
     return Ledger(LedgerSpec("ldp", (release,), AGENTS, users, cap), ChargeJournal(path, **settings))
 
 
@@ -72,7 +71,6 @@ def test_an_attempt_that_does_not_continue_asks_users_again(path: Path) -> None:
     assert charge(second, 3) == 3
     assert (second.attempts, second.users_asked_again, second.users_charged) == (2, 3, 5)
     assert second.pure_epsilon() == pytest.approx(2.0 * first.pure_epsilon())
-    assert second.pure_epsilon_public_start() == pytest.approx(2.0 * first.pure_epsilon_public_start())
     assert contents(path) == ["attempt 1", "1 5", "attempt 2", "1 3"]
     close(second)
     reread = ledger_of(path, cap=1)

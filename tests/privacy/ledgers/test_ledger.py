@@ -102,7 +102,7 @@ def test_the_caller_says_whether_a_message_attains_its_bound() -> None:
 def test_coins_in_place_of_bits_meet_the_guarantee(name: str, delta: float) -> None:
     changed = Sensitivity.of_cells(2)
     mechanism = ENCODINGS[name].calibrated(1.0, delta, 40)
-    release = ReleaseEvent("bits", mechanism, changed, None, True, 1, 40, "os")
+    release = ReleaseEvent("bits", mechanism, changed, True, 1, 40, "os")
     found = verdict_of(release, 1.0, delta)
     assert found.verdict == "holds"
     assert verdict_of(release, 0.5, delta).verdict in {"fails", "holds_approximately"}
@@ -128,9 +128,9 @@ def test_parameters_are_the_numbers_of_a_mechanism_and_of_its_parts() -> None:
 
 def test_a_message_has_no_sensitivity_beside_its_own_and_noise_on_cells_needs_one() -> None:
     with pytest.raises(LedgerError, match="unless its mechanism bounds it itself"):
-        ReleaseEvent("x", calibrated("privunit", 1.0, 0.0), Sensitivity.of_cells(1), None, False, 1, 6, "os")
+        ReleaseEvent("x", calibrated("privunit", 1.0, 0.0), Sensitivity.of_cells(1), False, 1, 6, "os")
     with pytest.raises(LedgerError, match="unless its mechanism bounds it itself"):
-        ReleaseEvent("x", Laplace(1.0), None, None, False, 1, 6, "os")
+        ReleaseEvent("x", Laplace(1.0), None, False, 1, 6, "os")
 
 
 def test_submissions_are_charged_in_order_and_up_to_the_cap() -> None:
@@ -167,15 +167,12 @@ def test_all_submissions_up_to_the_cap_are_proved_together() -> None:
     assert ledger.pure_epsilon() == pytest.approx(10.0)
     # Four numbers of 0.1 / 4 each, a hundred times.
     assert ledger.epsilon(1e-6) == pytest.approx(of_laplace_losses(400, 0.025, 1e-6), rel=1e-4)
-    assert ledger.pure_epsilon_public_start() == 0.0
 
 
 def test_a_user_is_charged_for_all_releases_of_the_worst_run_of_disjoint_users() -> None:
-    all_cells, later = Sensitivity.of_cells(4), Sensitivity.of_cells(2)
-    cheap, dear = (ReleaseEvent("x", Laplace(scale), all_cells, later, True, 1, 8, "os") for scale in (4.0, 2.0))
+    cheap, dear = (ReleaseEvent("x", Laplace(scale), Sensitivity.of_cells(4), True, 1, 8, "os") for scale in (4.0, 2.0))
     ledger = Ledger(LedgerSpec("ldp", (cheap, cheap, dear, cheap), AGENTS, N_AGENTS, 3, groups=((0, 1), (2, 3))))
     assert ledger.pure_epsilon() == pytest.approx(3 * (2.0 + 1.0))
-    assert ledger.pure_epsilon_public_start() == pytest.approx(3 * (1.0 + 0.5))
 
 
 def certificate(ledger: Ledger, epsilon: float, adjacency: str = AGENTS.adjacency) -> Certificate:

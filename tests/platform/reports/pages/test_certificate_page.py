@@ -50,22 +50,12 @@ def test_the_page_is_self_contained_and_has_all_parts() -> None:
     text, found = page("trust_models", -1)
     assert not re.search(r"<script|<link rel=\"style|(?:src|href)=\"(?!data:)|url\(", text)
     assert "@media print" in text
-    for word in ("take part more than once", "follows from the request", "Signed"):
+    for word in ("take part more than once", "Signed"):
         assert word in text
     for word in ("dprl verify certificate.json", "numpy 2.0", "dprl 1.2.3", found["schema"]):
         assert word in text
     for channel in found["excluded_channels"]:
         assert remedy_of(channel).partition(":")[0] in text
-    unbroken = text.replace("<wbr>", "")
-    for step in found["derivation"]:
-        assert step["code"] in unbroken
-
-
-def test_values_of_steps_have_four_digits() -> None:
-    text, found = page("regret_vs_epsilon", 1)
-    values = [float(step["value"]) for step in found["derivation"]]
-    assert any(not value.is_integer() for value in values)
-    assert all(f">{value:.4g}<" in text for value in values)
 
 
 def test_commands_name_files_beside_the_page(tmp_path: Path) -> None:
@@ -75,16 +65,6 @@ def test_commands_name_files_beside_the_page(tmp_path: Path) -> None:
     commands = re.findall(r"<code>(dprl [a-z]+ [^<]*)</code>", text[text.index("Check it yourself") :])
     assert {command.split()[-1] for command in commands} == beside
     assert [command.split()[1] for command in commands] == ["verify", "certify", "audit"]
-
-
-def test_numbers_of_a_step_name_the_step_that_they_come_from() -> None:
-    text, found = page("cz22", 2)
-    table = text[text.index("follows from the request") : text.index("What is not covered")]
-    rows = re.findall(r"<tr>(.*?)</tr>", table, flags=re.DOTALL)[1:]
-    assert len(rows) == len(found["derivation"])
-    channels = next(row for row in rows if "channels * change" in row)
-    assert "channels = 3, change = 88 (2)" in channels
-    assert ">264<" in channels
 
 
 def test_the_verdict_is_in_words() -> None:

@@ -1,8 +1,7 @@
-"""Fields of a certificate that follow from its releases: several episodes of a user, derivation."""
+"""Privacy of people who take part in several episodes of one run, for its certificate."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 from dprl.privacy.accounting.composition import repeat
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.accounting.groups import group_epsilon
-from dprl.privacy.derivation import Step, Terms, steps_from_ledger
+from dprl.privacy.base import Guarantee
 from dprl.privacy.ledger import ReleaseEvent, curve_of
 from dprl.privacy.mechanisms.sampled import SampledGaussian
 from dprl.privacy.threat_models import NOISY_SIDES, SHUFFLE
@@ -20,49 +19,34 @@ EPISODES_PER_USER = (2, 5, 10)
 _GROUP, _COMPOSED, _JOINT = "group privacy", "composition", "joint sensitivity"
 
 
-def derived_fields(
-    model: str,
-    relation: str,
-    releases: tuple[ReleaseEvent, ...],
-    terms: Terms,
-    steps: Sequence[Step],
-) -> dict[str, Any]:
-    """Return 'episodes_per_user' and 'derivation', JSON-ready; empty without noise.
-
-    Args:
-        model: the trust model. relation: of neighbours; a bound for one relation says nothing about another.
-        releases: of one submission. terms: the claim, and the number of times that one user takes part in all of them.
-        steps: of the derivation, from one user's record to the numbers that get noise.
-    """
-    if not any(NOISY_SIDES[model]) or terms.claimed is None:
-        return {"episodes_per_user": None, "derivation": []}
-    charged = _Charged(releases, terms.submissions * terms.attempts, terms.groups)
-    return {
-        "episodes_per_user": _episodes(model, relation, charged, terms.claimed.delta),
-        "derivation": [step.to_dict() for step in (*steps, *steps_from_ledger(releases, terms))],
-    }
-
-
-class _Charged(NamedTuple):
+class ChargedReleases(NamedTuple):
     """Releases of one submission, the number of submissions in all attempts, and disjoint groups of releases."""
 
     releases: tuple[ReleaseEvent, ...]
     times: int
     groups: tuple[tuple[int, ...], ...]
 
-    @property
-    def curve(self) -> PrivacyCurve:
-        """Privacy curve of one user with one episode."""
-        return curve_of(*self)
+
+def several_episodes(
+    model: str, relation: str, charged: ChargedReleases, claimed: Guarantee | None
+) -> dict[str, Any] | None:
+    """Return epsilon for each number of EPISODES_PER_USER, JSON-ready; None without noise.
+
+    relation: of neighbours; a bound for one relation says nothing about another.
+    """
+    if not any(NOISY_SIDES[model]) or claimed is None:
+        return None
+    return _bounds(model, relation, charged, claimed.delta)
 
 
 @lru_cache(maxsize=1024)  # most cells of a sweep and all seeds of a cell share them; callers must not change them
-def _episodes(model: str, relation: str, charged: _Charged, delta: float) -> dict[str, Any]:
+def _bounds(model: str, relation: str, charged: ChargedReleases, delta: float) -> dict[str, Any]:
     bounds: list[dict[str, Any]] = []
+    one = curve_of(*charged)
     for episodes in EPISODES_PER_USER:
         joint, how = _joint_curve(model, charged, episodes)
         for at in sorted({delta, APPROXIMATE_DELTA}):
-            group = group_epsilon(charged.curve, episodes, at)
+            group = group_epsilon(one, episodes, at)
             together = None if joint is None else joint.epsilon(at)
             composed = together is not None and together < group * (1.0 - 1e-9)
             bounds.append(
@@ -78,7 +62,7 @@ def _episodes(model: str, relation: str, charged: _Charged, delta: float) -> dic
     return {"relation": relation, "bounds": bounds, "joint": how}
 
 
-def _joint_curve(model: str, charged: _Charged, episodes: int) -> tuple[PrivacyCurve | None, str]:
+def _joint_curve(model: str, charged: ChargedReleases, episodes: int) -> tuple[PrivacyCurve | None, str]:
     """Return the curve of `episodes` episodes of one user by their joint distribution, and its name; None and a reason.
 
     *Formal guarantee.* Messages with separate noise are adaptive releases about one user, so they compose. Rows of a
@@ -88,14 +72,14 @@ def _joint_curve(model: str, charged: _Charged, episodes: int) -> tuple[PrivacyC
         return None, "none: several reports of a user may be in one block"
     client, _ = NOISY_SIDES[model]
     if client:
-        return repeat(charged.curve, episodes), _COMPOSED
+        return repeat(curve_of(*charged), episodes), _COMPOSED
     if any(isinstance(release.mechanism, SampledGaussian) for release in charged.releases):
         return None, "none: no bound is proved for several places of one user in the population"
     if any(release.sensitivity is None for release in charged.releases):
         return None, "none: several messages of a user may be in one sum"
     grown = tuple(
-        replace(release, sensitivity=release.sensitivity.scaled(episodes), public_start=None)
+        replace(release, sensitivity=release.sensitivity.scaled(episodes))
         for release in charged.releases
         if release.sensitivity is not None
     )
-    return charged._replace(releases=grown).curve, _JOINT
+    return curve_of(*charged._replace(releases=grown)), _JOINT
