@@ -124,7 +124,7 @@ held-out: setup  ## algorithms at equal noise on environments they were not tune
 
 reproduce: setup  ## published experiments again: numbers of the papers beside ours, in docs/ (an hour or more)
 	@$(BIN)/dprl reproduce all $(REPRODUCE_ARGS)
-	@for paper in pgc_a3c ma_ldp cz22 qw24; do cp "$${DPRL_HOME:-dprl_runs}/reproductions/$$paper"/* docs/; done
+	@for paper in pgc_a3c ma_ldp; do cp "$${DPRL_HOME:-dprl_runs}/reproductions/$$paper"/* docs/; done
 
 # Small runs of the example configs compile what shipped kernels are for. Those are found by their code: none is ever stale.
 wheel: setup  ## dist/*.whl with compiled kernels for this Python and common CPUs (ten minutes)

@@ -14,18 +14,14 @@ EXAMPLE = "reproduce pgc-a3c --quick"
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "paper", metavar="PAPER", nargs="?", default="all", help="pgc-a3c, ma-ldp, cz22, qw24, or all (default)"
-    )
+    parser.add_argument("paper", metavar="PAPER", nargs="?", default="all", help="pgc-a3c, ma-ldp, or all (default)")
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
         "--quick",
         action="store_true",
-        help="as many trials as the paper: 20, or 10 for ma-ldp; 3 if it has no experiments",
+        help="as many trials as the paper: 20, or 10 for ma-ldp",
     )
-    size.add_argument(
-        "--full", action="store_true", help="100 trials, for narrower intervals (default); 10 or 5 for cz22 and qw24"
-    )
+    size.add_argument("--full", action="store_true", help="100 trials, for narrower intervals (default)")
     parser.add_argument("--fresh", action="store_true", help=SWITCHES["--fresh"])
     add_json(parser)
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.base import Float64Array
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.inference.pairs import LEVEL, holm
 from dprl.platform.reproductions import resampling
@@ -43,27 +43,20 @@ class PaperCell:
 
     Args:
         values: float64[n] by name, one number per run.
-        ends: int64[b], the last episodes of the blocks.
-        curves: float64[n, b], of every run, at these ends.
+        episodes: length of each run.
         certificate: result of `Certificate.to_dict`.
         facts: numbers over all runs by name, NaN if the algorithm has none.
     """
 
     values: Mapping[str, Float64Array]
-    ends: Int64Array
-    curves: Float64Array
+    episodes: int
     certificate: Mapping[str, Any]
     facts: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def episodes(self) -> int:
-        """Length of each run."""
-        return int(self.ends[-1])
-
-    @property
     def count(self) -> int:
         """Number of runs."""
-        return len(self.curves)
+        return len(next(iter(self.values.values())))
 
 
 Cells = Mapping[Key, PaperCell]
@@ -214,23 +207,11 @@ def _permuted(claims: Sequence[Inequality], values: Sequence[Sequence[Float64Arr
     )
 
 
-def all_seen(claims: Sequence[Inequality], group: str, cells: Cells, runs: int) -> float:
-    """Return the share of resamples of the paper's number of runs that show all orders."""
-    pairs = [[key.of(group) for key in claim.keys] for claim in claims]
-    keys = dict.fromkeys(key for pair in pairs for key in pair)
-    (measure,) = {claim.measure for claim in claims}
-    drawn = {
-        key: resampling.resampled(cells[key].values[measure.values], measure.statistic, runs, stream)
-        for stream, key in enumerate(keys)
-    }
-    return float(np.mean(np.all([drawn[larger] > drawn[smaller] for larger, smaller in pairs], axis=0)))
-
-
 class NumberEntry(NamedTuple):
     """One cell of a published table.
 
     published: None if the paper has none, or it is lost. ours: of all runs. first: of as many first runs as the paper
-    has. spread: the central 95 % of results of that many runs. absolute: in a relative table, before division.
+    has. spread: the central 95 % of results of that many runs.
     """
 
     key: Key
@@ -238,7 +219,6 @@ class NumberEntry(NamedTuple):
     ours: Estimate
     first: float
     spread: tuple[float, float]
-    absolute: Estimate | None = None
 
     @property
     def inside(self) -> bool | None:
@@ -271,13 +251,14 @@ class PublishedTable:
 
     def _entry(self, row: Key, group: str, cells: Cells, runs: int) -> NumberEntry:
         cell, key, published = cells[row.of(group)], row.of(group), self.numbers.get(row)
-        values, statistic, ours = cell.values[self.measure.values], self.measure.statistic, self.measure.estimate(cell)
+        values, statistic = cell.values[self.measure.values], self.measure.statistic
         if not self.references:
+            ours = self.measure.estimate(cell)
             first = float(statistic(values[:runs]))
             return NumberEntry(key, published, ours, first, resampling.trial_range(values, statistic, runs))
         reference = cells[self.references[row].of(group)].values[self.measure.values]
         relative, first = resampling.ratio(values, reference), resampling.ratio(values[:runs], reference[:runs]).value
-        return NumberEntry(key, published, relative, first, resampling.ratio_range(values, reference, runs, runs), ours)
+        return NumberEntry(key, published, relative, first, resampling.ratio_range(values, reference, runs, runs))
 
 
 def inside(entries: Sequence[NumberEntry]) -> tuple[int, int]:

@@ -5,13 +5,12 @@ A paper is one file of data and one page in Markdown with placeholders for table
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dprl.atomic_files import write_bytes, write_text
+from dprl.atomic_files import write_text
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, Scalar
 from dprl.platform.errors import UserError, counted
@@ -22,7 +21,6 @@ from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
 
 _QUICK = "_quick"
-_PLACE = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
@@ -64,25 +62,8 @@ class PaperGroup(NamedTuple):
     settings: Mapping[str, Scalar]
     private: bool = True
 
-    def has(self, flat: Mapping[str, Scalar]) -> bool:
-        """Return whether an experiment of these parameters belongs to the group."""
-        return all(flat.get(name) == value for name, value in self.settings.items())
 
-
-@dataclass(frozen=True)
-class PageData:
-    """Input of a page.
-
-    cells: the finished ones. made: lines on the runs. extra: findings of the paper that are no cells.
-    """
-
-    cells: Mapping[claims.Key, claims.PaperCell]
-    made: Sequence[str] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Ran:
+class _Ran(NamedTuple):
     """Outcome of the sweep.
 
     cells: the finished ones. made: lines on the runs. failed: one line per failed cell and unwritten file, one if
@@ -127,31 +108,16 @@ class Paper:
         """Return the results of one cell."""
         raise NotImplementedError
 
-    def extra(self, request: Request) -> Mapping[str, Any]:  # noqa: ARG002 - for subclasses
-        """Return findings besides the cells, for `PageData.extra`."""
-        return {}
-
-    def blocks(self, found: PageData) -> dict[str, str]:
+    def blocks(self, cells: claims.Cells) -> dict[str, str]:
         """Return the text of the template's placeholders."""
-        cells, groups, decided = found.cells, [group.name for group in self.groups], self.decided(found.cells)
-        runs, users = self.units
+        groups = [group.name for group in self.groups]
         entries = {one: {group: one.entries(group, cells, self.runs) for group in groups} for one in self.tables}
         return {
-            "made": "  \n".join(found.made),
-            "counted": f"{tables.run_counts(cells)} {runs} of {tables.longest(cells):,} {users} for each cell.",
+            "counted": tables.counted(cells, self.units),
             "groups": "\n".join(f"* **{one.name}**: {one.words}" for one in self.groups),
-            "tables": "\n\n".join(
-                tables.published_table(one, by_group, self.names) for one, by_group in entries.items()
-            ),
-            "sentences": tables.sentence_table(decided, groups),
-            "claims": tables.claim_table(decided, groups, self.runs),
-            "privacy": tables.privacy_table(cells, self.names),
-            "left_open": tables.left_open(cells),
+            "tables": tables.published_table(entries, self.names) if entries else "",
+            "sentences": tables.sentence_table(self.decided(cells), groups) if self.sentences else "",
         }
-
-    def figures(self, found: PageData) -> dict[str, bytes]:
-        """Return PNG files by name."""
-        raise NotImplementedError
 
     def named(self, key: claims.Key) -> dict[str, Any]:
         """Return the key of a cell as plain data."""
@@ -167,43 +133,46 @@ class Paper:
             return Reproduced(self.name, None, [], {}, ran.failed)
         keyed = ((self.key_of(cell.experiment), cell.folder.results()) for cell in ran.cells)
         cells = {key: self.read(results) for key, results in keyed if key is not None}
-        found = PageData(cells, ran.made, self.extra(request))
         folder = Home(request.sweep.home.resolve()).reproductions / f"{self.name}{_QUICK * request.quick}"
-        page = _write(folder, f"reproduction_{self.name}.md", self.page(found), self.figures(found))
-        return Reproduced(self.name, page, self.verdicts(found), self.data(found), ran.failed)
+        page = folder / f"reproduction_{self.name}.md"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_text(page, self.page(cells, ran.made))
+        except OSError as error:
+            told = f"{folder}: must be a folder that can be written, got '{error.strerror}'; free it"
+            raise UserError(told) from None
+        return Reproduced(self.name, page, self.verdicts(cells), self.data(cells), ran.failed)
 
     def key_of(self, experiment: Experiment) -> claims.Key | None:
         """Return the key of an experiment, None if it is not in the paper."""
         flat = experiment.parameters()
-        group = next((group.name for group in self.groups if group.has(flat)), None)
-        return None if group is None else self.key(group, flat)
+        fit = (one for one in self.groups if all(flat.get(name) == value for name, value in one.settings.items()))
+        group = next(fit, None)
+        return None if group is None else self.key(group.name, flat)
 
     def decided(self, cells: claims.Cells) -> claims.Decided:
         """Return the outcomes of each sentence, by group."""
         groups = [group.name for group in self.groups]
         return {one: {group: claims.decide(one, group, cells, self.runs) for group in groups} for one in self.sentences}
 
-    def page(self, found: PageData) -> str:
-        """Return the page: the template with its placeholders filled; paragraphs that become empty are left out."""
-        blocks = self.blocks(found)
+    def page(self, cells: claims.Cells, made: Sequence[str]) -> str:
+        """Return the page: the template with its placeholders filled. made: lines on the runs."""
         template = (Path(__file__).parent / f"{self.name}.md").read_text(encoding="utf-8")
-        parts = (_PLACE.sub(lambda place: blocks[place[1]], part) for part in template.rstrip("\n").split("\n\n"))
-        return "\n\n".join(part for part in parts if part) + "\n"
+        return template.format(made="  \n".join(made), **self.blocks(cells))
 
-    def verdicts(self, found: PageData) -> list[list[str]]:
+    def verdicts(self, cells: claims.Cells) -> list[list[str]]:
         """Return a table for a terminal: published numbers and sentences by group. The first row has the headers."""
         groups, rows = [group.name for group in self.groups], []
         for one in self.tables:
-            counts = (claims.inside(one.entries(group, found.cells, self.runs)) for group in groups)
+            counts = (claims.inside(one.entries(group, cells, self.runs)) for group in groups)
             rows.append([f"{one.name}: inside our range", *(f"{hits} of {asked}" for hits, asked in counts)])
-        for sentence, by_group in self.decided(found.cells).items():
+        for sentence, by_group in self.decided(cells).items():
             words = (claims.verdict_of(by_group[group]) for group in groups)
             rows.append([sentence.text, *("-" if word == "not run" else word for word in words)])
         return [["", *groups], *rows]
 
-    def data(self, found: PageData) -> dict[str, Any]:
-        """Return all numbers of the page as plain data."""
-        cells = found.cells
+    def data(self, cells: claims.Cells) -> dict[str, Any]:
+        """Return all numbers as plain data."""
         entries = [
             {"table": place, **self.named(entry.key), **claims.entry_data(entry, self.runs)}
             for place, one in enumerate(self.tables, 1)
@@ -217,7 +186,7 @@ class Paper:
         return {"tables": entries, "sentences": sentences, "cells": every}
 
 
-def run_cells(request: Request, config: str, quick_seeds: int) -> Ran:
+def run_cells(request: Request, config: str, quick_seeds: int) -> _Ran:
     """Run the unfinished cells of the sweep of `config`; with --quick those of a sweep with `quick_seeds` per cell.
 
     Raises UserError if the sweep cannot start.
@@ -231,21 +200,9 @@ def run_cells(request: Request, config: str, quick_seeds: int) -> Ran:
     versions = dict.fromkeys(f"Run with {cell.folder.made_by()}." for cell in found)
     missing = len(cells) - len(found)
     told = f"{counted(missing, 'cell')} of {len(cells)} not finished: no page was written"
-    return Ran(
+    return _Ran(
         cells=found,
         made=[f"Made by `{options.command}` from the sweep {options.name} ({config}.yaml).", *versions],
         failed=[*swept.failed, *swept.unwritten, *([told] if missing else [])],
         complete=not missing,
     )
-
-
-def _write(folder: Path, name: str, text: str, figures: Mapping[str, bytes]) -> Path:
-    """Write the figures and then the page into the folder; return the page's path. Raises UserError if it cannot."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for file, drawn in figures.items():
-            write_bytes(folder / file, drawn)
-        write_text(folder / name, text)
-    except OSError as error:
-        raise UserError(f"{folder}: must be a folder that can be written, got '{error.strerror}'; free it") from None
-    return folder / name

@@ -9,14 +9,24 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.scores import AREA, FINAL_SCORE, FIRST_SUCCESS, SCORE
 from dprl.platform.configs.experiment import Scalar
-from dprl.platform.reproductions.claims import Inequality, Key, Measure, PaperCell, PublishedTable, Sentence, Side
-from dprl.platform.reproductions.engine import PaperGroup
+from dprl.platform.reproductions.claims import (
+    Inequality,
+    Key,
+    Measure,
+    PaperCell,
+    PublishedTable,
+    Sentence,
+    Side,
+    finite_epsilon,
+)
+from dprl.platform.reproductions.engine import Paper, PaperGroup
 from dprl.platform.reproductions.resampling import median
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.summary import by_seed
@@ -38,7 +48,6 @@ BUFFERS = {LAPLACE: 1, PROJECTED: 100}
 """|B| of the tables, by the last sentence of sec. 4.1."""
 EARLY = 10_000
 """Submissions; the paper does not say when its early stage ends."""
-_BINS = 100
 
 
 def _reading(name: str, words: str, reward: str, bootstrap: str, initial: str, scale: float) -> PaperGroup:
@@ -82,7 +91,7 @@ def read(results: CellResults) -> PaperCell:
     first, area, final = (by_seed(records, one.name)[1][-1] for one in (FIRST_SUCCESS, AREA, FINAL_SCORE))
     ends, scores = by_seed(records, SCORE.name)
     whole = np.average(scores.T, axis=1, weights=np.diff(ends, prepend=0))
-    return PaperCell(values_of(first, area, final, whole), *_evened(ends, scores.T), results.certificate)
+    return PaperCell(values_of(first, area, final, whole), int(ends[-1]), results.certificate)
 
 
 def values_of(
@@ -102,18 +111,6 @@ def values_of(
         "final_score": final,
     }
     return {name: np.ascontiguousarray(values, dtype=np.float64) for name, values in found.items()}
-
-
-def _evened(ends: Int64Array, blocks: Float64Array) -> tuple[Int64Array, Float64Array]:
-    """Return ends int64[b] and means float64[n, b] over hundredths of the run, or over single longer blocks.
-
-    Blocks at the start have a few submissions each, so that their curve would show mostly noise.
-    """
-    lengths = np.diff(ends, prepend=0)
-    place = (ends * _BINS - 1) // int(ends[-1])
-    starts = np.flatnonzero(np.diff(place, prepend=-1))
-    total, weight = np.add.reduceat(blocks * lengths, starts, axis=1), np.add.reduceat(lengths, starts)
-    return np.append(ends[starts[1:] - 1], ends[-1]), total / weight
 
 
 FIRST = Measure("median first success", "first_success", median, decimals=0)
@@ -203,17 +200,15 @@ def _buffered(mechanism: str, better: int, worse: int) -> tuple[Inequality, ...]
     return tuple(Inequality(measure, *sides) for measure in (AREA_UNDER, MEAN_SCORE))
 
 
-LAPLACE_BUFFERING = Sentence(
-    "the buffering limits the learning dynamics of the Laplace mechanism too small to learn",
-    "4.1",
-    _buffered(LAPLACE, 1, 100),
-)
-PROJECTED_BUFFERING = Sentence(
-    "in the PRS mechanism, the buffering gives better learning stability", "4.1", _buffered(PROJECTED, 100, 1)
-)
 SENTENCES = (
-    LAPLACE_BUFFERING,
-    PROJECTED_BUFFERING,
+    Sentence(
+        "the buffering limits the learning dynamics of the Laplace mechanism too small to learn",
+        "4.1",
+        _buffered(LAPLACE, 1, 100),
+    ),
+    Sentence(
+        "in the PRS mechanism, the buffering gives better learning stability", "4.1", _buffered(PROJECTED, 100, 1)
+    ),
     Sentence(
         "the Laplace mechanism shows a decreasing the median of FST along with increasing \u03b5",
         "4.2",
@@ -258,3 +253,27 @@ SENTENCES = (
     ),
     Sentence("Otherwise, the Laplace mechanism seems more promising", "4.3", _beats(AREA_UNDER, LAPLACE, (10.0,))),
 )
+
+
+class _PGCA3C(Paper):
+    """[OT20], with the names of its readings and buffers in the data."""
+
+    name, config, runs = "pgc_a3c", CONFIG, RUNS
+    groups, names, units = READINGS, NAMES, ("trials", "submissions")
+    measures = (FIRST, SUCCESS, AREA_UNDER, MEAN_SCORE, FINAL)
+    tables, sentences = TABLES, SENTENCES
+
+    key, read = staticmethod(key), staticmethod(read)
+
+    def named(self, key: Key) -> dict[str, Any]:
+        """Return the key of a cell as plain data."""
+        return {
+            "reading": key.group,
+            "mechanism": key.mechanism,
+            "epsilon": finite_epsilon(key),
+            "buffer_size": key.setting,
+            "reports": key.control or "gradient",
+        }
+
+
+PAPER = _PGCA3C()

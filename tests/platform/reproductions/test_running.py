@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dprl.platform.reproductions.engine import Ran, Request, run_cells
+from dprl.platform.reproductions.engine import Request, _Ran, run_cells
 from dprl.platform.sweeps.sweep import SweepOptions
 from tests.platform.processes import mlflow_runs
 
 
-def ran(home: Path, uri: str | None = None) -> Ran:
+def ran(home: Path, uri: str | None = None) -> _Ran:
     small = ("episodes=50", "seeds=1", "privacy={model: none}")
     sweep = SweepOptions("", home, "process", None, uri, False, "dprl reproduce")
     return run_cells(Request(sweep, False, small), "smoke", 1)

@@ -9,19 +9,16 @@ import numpy as np
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.reproductions.claims import Key, PaperCell
-from dprl.platform.reproductions.engine import PageData
 from dprl.platform.reproductions.ma_ldp import (
     AGAIN,
     CONFIG,
     EPISODES,
-    GROUPS,
     ILLUSTRATIONS,
     MAXMIN,
+    PAPER,
     PRINTED,
     Levels,
-    cell_of,
 )
-from dprl.platform.reproductions.ma_ldp_page import PAPER
 
 
 def certificate(key: Key) -> dict[str, Any]:
@@ -37,11 +34,9 @@ def certificate(key: Key) -> dict[str, Any]:
     }
 
 
-def runs(key: Key, regret: np.ndarray, episodes: int = EPISODES) -> PaperCell:
-    """Runs of constant regret per user that sum up to this."""
-    ends = np.linspace(0, episodes, 21).astype(np.int64)[1:]
-    facts = {"saturated": 0.5, "indefinite": 0.0, "shift": 4e7}
-    return cell_of(ends, np.outer(regret, ends / episodes), certificate(key), facts)
+def runs(key: Key, regret: np.ndarray) -> PaperCell:
+    """Runs with these regrets."""
+    return PaperCell({"regret": regret}, EPISODES, certificate(key), {"saturated": 0.5, "indefinite": 0.0})
 
 
 def drawn(key: Key, mean: float, count: int = 30, spread: float = 400.0) -> PaperCell:
@@ -61,13 +56,3 @@ def every_cell(count: int = 30) -> dict[Key, PaperCell]:
     """All cells, with the regret of random actions."""
     level = Levels.of(EPISODES).uniform
     return {key: drawn(key, level, count) for key in every_key()}
-
-
-def found(count: int = 30) -> PageData:
-    """All inputs of a page, without attacks."""
-    return PageData(every_cell(count), ["Made by a test."], {"attacks": {}})
-
-
-def private_groups() -> list[str]:
-    """Groups that claim some privacy."""
-    return [group.name for group in GROUPS if group.private]

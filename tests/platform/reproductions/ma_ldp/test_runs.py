@@ -22,12 +22,11 @@ from dprl.platform.reproductions.ma_ldp import (
     ILLUSTRATIONS,
     MAXMIN,
     NON_PRIVATE_CEILING,
+    PAPER,
     PRINTED,
     Levels,
-    cell_of,
     read,
 )
-from dprl.platform.reproductions.ma_ldp_page import PAPER
 from dprl.platform.results.cell_folder import CellResults
 from tests.platform.reproductions.ma_ldp.cases import every_key
 
@@ -40,29 +39,19 @@ def results() -> CellResults:
         for end, share in ((4, 1.0), (9, 0.0), (10, 0.5))
     ]
     records = pd.DataFrame(rows).sample(frac=1.0, random_state=0)
-    return CellResults(records, {"verdict": "holds"}, 1.0, 0.0, derived={"last_shift": 7.0})
+    return CellResults(records, {"verdict": "holds"}, 1.0, 0.0)
 
 
-def test_curves_are_summed_regrets_and_shares_are_means_over_episodes() -> None:
+def test_regrets_are_summed_and_shares_are_means_over_episodes() -> None:
     found = read(results())
-    assert found.ends.tolist() == [4, 9, 10]
-    assert found.curves.tolist() == [[4.0, 9.0, 10.0], [8.0, 18.0, 20.0]]
     assert found.values["regret"].tolist() == [10.0, 20.0]
-    assert found.values["late"] == pytest.approx([1.0, 2.0])
     assert found.facts["saturated"] == pytest.approx((4 * 1.0 + 5 * 0.0 + 0.5) / 10)
-    assert (found.count, found.episodes, found.facts["shift"]) == (2, 10, 7.0)
-
-
-def test_the_late_regret_is_that_of_the_last_tenth() -> None:
-    ends = np.arange(1, 101)
-    curve = np.where(ends <= 90, 2.0 * ends, 180.0 + 0.5 * (ends - 90))
-    assert cell_of(ends, curve[np.newaxis], {}, {}).values["late"] == pytest.approx([0.5])
+    assert (found.count, found.episodes) == (2, 10)
 
 
 def test_levels_are_those_of_the_environment() -> None:
     levels = Levels.of(EPISODES)
     assert levels.uniform == pytest.approx(5627.83, abs=0.01)
-    assert levels.half == levels.uniform / 2
     mdp = NetworkMDP().build()
     at_random = np.full((mdp.horizon, mdp.n_states, mdp.n_agents, mdp.n_actions), 1.0 / mdp.n_actions)
     assert levels.uniform == pytest.approx(EPISODES * (mdp.optimal_start_value() - mdp.start_value(at_random)))

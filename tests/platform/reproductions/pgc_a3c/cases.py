@@ -45,7 +45,7 @@ def trials(first_success: np.ndarray, key: Key | None = None, submissions: int =
     scores = np.clip(20.0 + 150.0 * np.minimum(1.0, ends / until) + 20.0 * np.sin(ends / until), 0.0, 200.0)
     area = np.where(np.isfinite(first_success), (submissions - first_success + 1) / submissions, 0.0)
     about = certificate(key.mechanism, key.epsilon) if key else certificate(LAPLACE, 1.0)
-    return PaperCell(values_of(first_success, area, scores[:, -1], scores.mean(axis=1)), ends, scores, about)
+    return PaperCell(values_of(first_success, area, scores[:, -1], scores.mean(axis=1)), submissions, about)
 
 
 def drawn(key: Key, median: float, count: int) -> PaperCell:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -11,9 +10,18 @@ import pytest
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import read_experiment
-from dprl.platform.reproductions.pgc_a3c import _BINS, BUFFERS, CONFIG, LAPLACE, PROJECTED, RUNS, TABLES, read
-from dprl.platform.reproductions.pgc_a3c_page import PAPER
-from dprl.platform.reproductions.tables import proved_text
+from dprl.platform.reproductions.claims import Key, inside
+from dprl.platform.reproductions.pgc_a3c import (
+    BUFFERS,
+    CONFIG,
+    ELEMENTWISE,
+    LAPLACE,
+    PAPER,
+    PROJECTED,
+    RUNS,
+    TABLES,
+    read,
+)
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.sweeps.cell import block_ends
 from tests.platform.reproductions.pgc_a3c.cases import every_cell, trials
@@ -58,15 +66,6 @@ def test_means_over_the_run_are_those_of_the_submissions(submissions: int) -> No
     assert (found.episodes, found.count) == (submissions, 3)
 
 
-def test_curves_are_means_over_even_stretches() -> None:
-    submissions = 9_000
-    scores = np.random.default_rng(0).uniform(0.0, 200.0, size=(2, submissions))
-    found = read(results(submissions, scores, [1.0, 1.0]))
-    assert len(found.ends) == _BINS
-    assert np.diff(found.ends, prepend=0).tolist() == [90] * _BINS
-    assert found.curves == pytest.approx(scores.reshape(2, _BINS, 90).mean(axis=2))
-
-
 def test_the_area_is_that_under_the_success_ratio() -> None:
     first, submissions = [3.0, 7.0, math.inf], 10
     found = read(results(submissions, np.ones((3, submissions)), first))
@@ -105,8 +104,25 @@ def test_an_experiment_of_other_settings_is_no_cell() -> None:
     assert PAPER.key_of(read_experiment(mapping)) is None
 
 
-def test_what_proves_nothing_has_the_sign_of_infinity() -> None:
-    for epsilon, text in ((1.5, "1.5"), (math.inf, "\u221e")):
-        certificate = {"claimed": {"delta": 1e-5}, "verdict": "fails", "proved": {"epsilon_at_claimed_delta": epsilon}}
-        found = dataclasses.replace(trials(np.array([10.0])), certificate=certificate)
-        assert proved_text(found) == f"{text}, \u03b4=1e-05"
+def test_the_page_has_the_numbers_of_the_trials_beside_those_that_are_published() -> None:
+    cells = every_cell(30)
+    key = Key("R1", LAPLACE, 2.0, 1)
+    cells[key] = trials(np.r_[np.full(10, 5000.0), np.full(11, 6000.0), np.full(9, math.inf)], key)
+    for one, published in zip(TABLES, (7, 10, 4), strict=True):
+        assert inside(one.entries("R1", cells, RUNS))[1] == published
+    text = PAPER.page(cells, ["Made by a test."])
+    assert "| Table 1 | Laplace | 2 | 1 | 20238.5 | 6000 [" in text
+    assert "| Table 2 | Laplace | 2 | 1 | 0.90 | 0.700 [" in text
+    assert sum(line.startswith("| Table ") for line in text.splitlines()) == 7 + 10 + 4
+
+
+def test_relative_areas_have_the_reference_of_their_reading_and_buffer() -> None:
+    cells = every_cell(30)
+    entries = {entry.key: entry for entry in TABLES[2].entries("R2", cells, RUNS)}
+    key = Key("R2", PROJECTED, 5.0, 100)
+    expected = cells[key].values["area"].mean() / cells[Key("R2", ELEMENTWISE, math.inf, 100)].values["area"].mean()
+    assert entries[key].ours.value == pytest.approx(expected)
+    for size in (1, 100):
+        cells[Key("R1", ELEMENTWISE, math.inf, size)] = trials(np.full(30, math.inf))
+    without = TABLES[2].entries("R1", cells, RUNS)
+    assert all(math.isnan(entry.ours.value) and entry.inside is None for entry in without)
