@@ -107,8 +107,6 @@ bench: setup  ## our implementations against naive ones, as ratios
 	@$(BIN)/python -m benchmarks.ma_ldp $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python -m benchmarks.pgc $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python -m benchmarks.pgc_on_rllib $(filter --quick,$(BENCH_ARGS))
-	@$(BIN)/python -m benchmarks.scaling $(filter --quick,$(BENCH_ARGS))
-	@$(BIN)/python -m benchmarks.sweeps $(filter --quick,$(BENCH_ARGS))
 
 # Each sweep resumes where an earlier call stopped; a cell that failed stops this before the page is written.
 # A small one: DPRL_HOME=/tmp/small make halving HALVING_OUT=/tmp/small/page HALVING_ARGS='--set episodes=2000 --set seeds=6'

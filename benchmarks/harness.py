@@ -78,24 +78,6 @@ def machine() -> dict[str, str | int]:
     }
 
 
-def verdict(value: float, goal: float | None, at_most: bool = False) -> str:
-    """Return the goal with its verdict, '' without a goal."""
-    if goal is None:
-        return ""
-    met = value <= goal if at_most else value >= goal
-    return f"{'<=' if at_most else '>='} {goal:g} {'[green]met[/]' if met else '[red]missed[/]'}"
-
-
-def judged(row: Row, **least: float | None) -> Row:
-    """Return a row of times with others' ratios to ours ('over_...') and their goals ('least_...').
-
-    least: goal of the ratio of each other program, by its name in the row; None without a goal.
-    """
-    ratios = {name: row[name] / row["ours"] for name in least}
-    row = row | {f"over_{name}": ratio for name, ratio in ratios.items()}
-    return row | {f"least_{name}": verdict(ratio, least[name]) for name, ratio in ratios.items()}
-
-
 def show(console: Console, title: str, rows: Sequence[Row], columns: str) -> None:
     """Print a table with one line per row; columns: 'heading {field:.2f} | ...'. Numbers are aligned right."""
     parts = [column.strip().partition("{") for column in columns.split("|")]

@@ -264,16 +264,12 @@ class NaiveNashVI(NaiveLearner):
             reached = self.counts.transitions[h].sum(axis=(0, 1, 2))
 
 
-class ClosedFormNashVI(NaiveNashVI):
-    """NaiveNashVI with eq. (8) in closed form, all rows at once in NumPy."""
+class PureFirstNashVI(NaiveNashVI):
+    """NaiveNashVI with eq. (8) in closed form, and linprog only for states without a pure equilibrium."""
+
+    by_our_rule = True
 
     def nearest_counts(self, transitions: Floats, visits: Floats) -> Floats:
         if self.settings.trust_model == "none":
             return transitions
         return nearest_closed_form(transitions, visits, self.settings.error / 4.0)
-
-
-class PureFirstNashVI(ClosedFormNashVI):
-    """ClosedFormNashVI that chooses equilibria like our program: linprog only if there is no pure one."""
-
-    by_our_rule = True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.naive_ucb_vi import Counts, Floats, NaiveUCBVI, Settings, TunedUCBVI
+from benchmarks.naive_ucb_vi import Counts, Floats, NaiveUCBVI, Settings
 from dprl.envs import FiniteMDP
 
 
@@ -45,7 +45,3 @@ class NaiveUCBPO(NaiveUCBVI):
 
     def action(self, h: int, state: int) -> int:
         return self.draw(self.policy[h, state])
-
-
-class TunedUCBPO(NaiveUCBPO, TunedUCBVI):
-    """NaiveUCBPO with all steps' estimates at once and inverse-CDF sampling."""

@@ -234,30 +234,3 @@ class NaiveUCBVI(NaiveLearner):
         self.counts.transitions[(*cells, states[1:])] += 1.0
         self.counts.rewards[cells] += self.mdp.rewards[cells]
         self.add_noise()
-
-
-class TunedUCBVI(NaiveUCBVI):
-    """NaiveUCBVI with NumPy optimisations.
-
-    It computes denominators, bonuses and estimates of all steps at once, and samples by inverse CDF instead of
-    Generator.choice, which checks its probabilities at every call.
-    """
-
-    def optimistic_q(self, private: Counts) -> Callable[[int, Floats], Floats]:
-        denominator = np.maximum(1.0, private.visits + self.settings.visits_error)
-        known = private.rewards / denominator + self.bonus(denominator)
-        transitions = private.transitions / denominator[..., None]
-        return lambda h, values: np.clip(known[h] + transitions[h] @ values, 0.0, self.mdp.horizon - h)
-
-    def roll_out(self, uniforms: Floats | None = None) -> tuple[Integers, Integers]:
-        return super().roll_out(self.rng.random(2 * self.mdp.horizon + 1) if uniforms is None else uniforms)
-
-    def first_state(self) -> int:
-        return self.pick(self.mdp.start_cdf)
-
-    def next_state(self, h: int, state: int, action: int) -> int:
-        return self.pick(self.mdp.cdf[h, state, action])
-
-    def pick(self, cumulative: Floats) -> int:
-        """The first index with a cumulative probability above the next uniform."""
-        return int(cumulative.searchsorted(next(self.uniforms), side="right"))

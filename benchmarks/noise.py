@@ -1,4 +1,4 @@
-"""Noise: ours with both generators against NumPy's, per draw and per cell of one counter step, in one run.
+"""Noise: ours with both generators against NumPy's, per draw, in one run.
 
 Run from the repository's root: python -m benchmarks.noise [--quick] [--json PATH]
 """
@@ -16,9 +16,6 @@ from rich.console import Console
 from benchmarks.harness import Blocks, Row, Run, command_line, microseconds_per_episode, repeated, show
 from dprl.compiled import kernel
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.base import CounterState
-from dprl.privacy.counters.binary_tree import BinaryTree
-from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.base import Mechanism, Noise
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -42,8 +39,6 @@ MECHANISMS: tuple[Mechanism, ...] = (
     Uniform(SCALE),
     BoundedLaplace(SCALE, 3.0 * SCALE),
 )
-# Laws of the papers' counters, and their integer versions.
-IN_TREES = {"laplace", "gaussian", "discrete_laplace", "discrete_gaussian"}
 GENERATORS: dict[Entropy, str] = {"seed": "SplitMix64", "os": "ChaCha20"}
 _DRAWS_A_BLOCK, _QUICK_DRAWS_A_BLOCK = 8_000_000, 400_000
 _REPEATS = 7
@@ -54,13 +49,6 @@ def draw_often(n: int, out: Float64Array, noise: Noise) -> None:
     """Fill `out` n times, each time with the next draws."""
     for i in range(n):
         fill_noise(out, noise, np.uint64(i) * np.uint64(out.shape[0]))
-
-
-@kernel
-def release_often(n: int, released: Float64Array, totals: Float64Array, state: CounterState) -> None:
-    """Release prefixes 1..n."""
-    for item in range(1, n + 1):
-        release_prefix(released, totals, state, item)
 
 
 def nanoseconds(run: Run, size: int, draws: int) -> float:
@@ -82,28 +70,18 @@ def our_draws(mechanism: Mechanism, entropy: Entropy, size: int) -> Run:
     return lambda n: draw_often(n, out, noise)
 
 
-def tree_steps(mechanism: Mechanism, entropy: Entropy, size: int) -> Run:
-    """Steps of the binary tree of `size` counters."""
-    key = Streams(0, "benchmark", NoiseConfig(entropy=entropy)).key("server_noise")
-    state = BinaryTree(2**20, mechanism).open(size, key)
-    released, totals = np.empty(size), np.zeros(size)
-    return lambda n: release_often(n, released, totals, state)
-
-
 def measure(draws: int) -> list[Row]:
-    """Time every law with both generators, and tree steps; NumPy is timed before and after, against drift."""
+    """Time every law with both generators; NumPy is timed before and after, against drift."""
     rows: list[Row] = []
     for size, mechanism in product(SIZES, MECHANISMS):
         law = mechanism.name
         before = nanoseconds(numpy_draws(law, size), size, draws // 4)
-        ours = {("draw", e): nanoseconds(our_draws(mechanism, e, size), size, draws) for e in GENERATORS}
-        if law in IN_TREES:
-            ours |= {("tree step", e): nanoseconds(tree_steps(mechanism, e, size), size, draws) for e in GENERATORS}
+        ours = {e: nanoseconds(our_draws(mechanism, e, size), size, draws) for e in GENERATORS}
         numpy = min(before, nanoseconds(numpy_draws(law, size), size, draws // 4))
-        for (what, entropy), took in ours.items():
-            row = {"what": what, "law": law, "entropy": entropy, "size": size, "ours": took, "numpy": numpy}
-            rows.append(row | {"ratio": numpy / took})
-    return sorted(rows, key=lambda row: str(row["what"]))
+        for entropy, took in ours.items():
+            row: Row = {"law": law, "entropy": entropy, "size": size, "ours": took, "numpy": numpy}
+            rows.append(row | {"generator": GENERATORS[entropy], "ratio": numpy / took})
+    return rows
 
 
 def run(console: Console, options: argparse.Namespace) -> Row:
@@ -113,8 +91,8 @@ def run(console: Console, options: argparse.Namespace) -> Row:
     show(
         console,
         title,
-        [row | {"generator": GENERATORS[row["entropy"]]} for row in rows],
-        "kind {what} | law {law} | generator {generator} | numbers {size:,} | ours {ours:.2f} "
+        rows,
+        "law {law} | generator {generator} | numbers {size:,} | ours {ours:.2f} "
         "| NumPy {numpy:.2f} | ratio {ratio:.1f}",
     )
     return {"rows": rows}

@@ -18,10 +18,9 @@ from benchmarks.harness import Blocks
 from dprl.envs import FiniteMDP
 
 _HERE = Path(__file__).resolve().parent
-PEERS = _HERE / "peers"
-_REQUIREMENTS = PEERS / "requirements.txt"
-_SCRIPT = PEERS / "rlberry_ucb_vi.py"
-ENVIRONMENTS = _HERE.parent / "build" / "peers"
+_REQUIREMENTS = _HERE / "peers" / "requirements.txt"
+_SCRIPT = _HERE / "peers" / "rlberry_ucb_vi.py"
+_ENVIRONMENT = _HERE.parent / "build" / "peers" / "rlberry"
 NO_PEERS = {"--no-peers": {"action": "store_true", "help": "do not install and run other programs"}}
 _INSTALL_SECONDS = 900
 _RUN_SECONDS = 600
@@ -40,8 +39,7 @@ def measure(mdp: FiniteMDP, blocks: Blocks) -> tuple[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mdp.npz"
         save(mdp, path)
-        command = [str(python), "-I", str(_SCRIPT), str(path)]
-        command += ["--episodes", str(blocks.episodes), "--repeats", str(blocks.repeats)]
+        command = [str(python), "-I", str(_SCRIPT), str(path), str(blocks.episodes), str(blocks.repeats)]
         answer = json.loads(run_command(command, _RUN_SECONDS).splitlines()[-1])
     return answer["name"], float(answer["microseconds"])
 
@@ -70,21 +68,20 @@ def exact_rows(transitions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return rounded
 
 
-def install(name: str = "rlberry", requirements: Path = _REQUIREMENTS) -> Path:
-    """Create a peer's environment if it is missing, and return its interpreter."""
-    folder = ENVIRONMENTS / name
-    python, stamp = folder / "bin" / "python", folder / "installed"
-    wanted = hashlib.sha256(requirements.read_bytes()).hexdigest()
+def install() -> Path:
+    """Create the peer's environment if it is missing, and return its interpreter."""
+    python, stamp = _ENVIRONMENT / "bin" / "python", _ENVIRONMENT / "installed"
+    wanted = hashlib.sha256(_REQUIREMENTS.read_bytes()).hexdigest()
     if python.exists() and stamp.exists() and stamp.read_text() == wanted:
         return python
-    print(f"installing {name} into build/peers/{name} (once, about a minute)", file=sys.stderr, flush=True)
+    print("installing rlberry into build/peers/rlberry (once, about a minute)", file=sys.stderr, flush=True)
     try:
-        venv.create(folder, clear=True, with_pip=True)
+        venv.create(_ENVIRONMENT, clear=True, with_pip=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise PeerUnavailableError(f"no virtual environment: {_last_line(str(error))}") from error
     # --no-compile, because pip would spend longer on unused byte code than on the installation.
     pip = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
-    run_command([*pip, "-r", str(requirements)], _INSTALL_SECONDS)
+    run_command([*pip, "-r", str(_REQUIREMENTS)], _INSTALL_SECONDS)
     stamp.write_text(wanted)
     return python
 

@@ -1,14 +1,9 @@
 """Gradient collection on RLlib with 0, 1 and 2 runners in one run: submissions per second, as ratios, and driver CPU.
 
-Three lanes: `compiled` is PGC-A3C on CartPole with gravity; `vectorised` is DPPG in the central model, 50 users per
-call, in Gymnasium's CartPole with a module of 64 x 64 units; `single` is PGC-A3C in the torch lane, one agent at a
-time. Episodes are not padded, or padded to 1 or 10 ms of CPU. Padding uses CPU instead of sleeping: runners that sleep
-would leave the cores to each other and to the driver, and two of them would look twice as fast on one core. It counts
-the CPU time of the runner's thread, so that a busy machine does not shorten it. The compiled lane has two schedules:
-the defaults, and free-running with many agents per call.
-
-Nothing is learned, and actions stay random, so that episodes stay short. Iterations with 0, 1 and 2 runners take turns,
-so that other load on the machine affects them equally.
+Lane `compiled` is PGC-A3C on CartPole with gravity; `vectorised` is DPPG in the central model, 50 users per call, in
+Gymnasium's CartPole with a module of 64 x 64 units. Episodes are not padded, or padded to 1 or 10 ms of CPU time of the
+runner's thread: runners that sleep would look twice as fast on one core. Nothing is learned, and actions stay random,
+so that episodes stay short. Iterations with 0, 1 and 2 runners take turns, so that other load affects them equally.
 
 Finally, it compares steps per second of the vectorised lane, with gradients and noise, with RLlib's PPO, which samples
 the same environment with the same module, runners and 50 environments each, and computes no gradient.
@@ -83,29 +78,26 @@ class _DPPGOnRunners(_Padded, DPPGConfig):
 
 
 class Case(NamedTuple):
-    """Lane, schedule, least milliseconds of an episode, and submissions of an iteration."""
+    """Lane, least milliseconds of an episode, and submissions of an iteration."""
 
     lane: str
     milliseconds: int
     submissions: int
-    free_running: bool = False
 
     @property
     def name(self) -> str:
         """Name in the tables."""
         length = f"{self.milliseconds} ms episodes" if self.milliseconds else "short episodes"
-        return f"{self.lane}, {length}{', free-running, 200 a call' if self.free_running else ''}"
+        return f"{self.lane}, {length}"
 
 
 CASES = (
     Case("compiled", 0, 4_000),
     Case("compiled", 1, 1_000),
     Case("compiled", 10, 200),
-    Case("compiled", 0, 40_000, free_running=True),
     Case("vectorised", 0, 4 * USERS),
     Case("vectorised", 1, 4 * USERS),
     Case("vectorised", 10, 2 * USERS),
-    Case("single", 0, 100),
 )
 
 
@@ -119,12 +111,9 @@ def config(case: Case, runners: int, iterations: int, folder: str) -> GradientCo
     else:
         made = _PGCOnRunners().privacy(model="ldp", epsilon=5.0, mechanism="clipped_laplace")
         made.training(learning_rate=0.0, exploration=1.0, exploration_floor=1.0, **length)
-        made.env_runners(lane="torch" if case.lane == "single" else "compiled")
     made._runner = {0: PrivateEnvRunner, 1: _PaddedRunner, 10: _SlowRunner}[case.milliseconds]
     made.env_runners(num_env_runners=runners).resources(num_cpus_for_main_process=0)
     made.ledger(folder=f"{folder}/{runners}")
-    if case.free_running:
-        made.schedule(deterministic=False).training(buffer_size=100).env_runners(agents_per_call=200)
     found: GradientCollectionConfig = made
     return found
 
@@ -199,7 +188,7 @@ def run(console: Console, options: argparse.Namespace) -> Row:
                 "| submissions/s {per_second:,.0f} | of 0 runners {of_0:.2f} | of 1 runner {of_1:.2f} "
                 "| driver CPU, us {driver_microseconds:.1f}",
             )
-        ours = {row["runners"]: row["steps_per_second"] for row in rows if row["case"] == CASES[4].name}
+        ours = {row["runners"]: row["steps_per_second"] for row in rows if row["case"] == CASES[3].name}
         peers = [{"runners": r, "ours": ours[r], "ppo": ppo_steps(r, repeats)} for r in RUNNERS]
         for peer in peers:
             peer["ratio"] = peer["ours"] / peer["ppo"]

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks.naive_ucb_po import NaiveUCBPO, TunedUCBPO
-from benchmarks.naive_ucb_vi import NaiveUCBVI, Settings, TunedUCBVI
+from benchmarks.naive_ucb_po import NaiveUCBPO
+from benchmarks.naive_ucb_vi import NaiveUCBVI, Settings
 from dprl.algorithms import PrivateUCBPOConfig, PrivateUCBVIConfig, TabularLearner, TabularMDPConfig
 from dprl.envs import FiniteMDP, RandomMDP, RiverSwim
 from dprl.privacy import CentralPrivacy, CountPrivatizer, LocalPrivacy, NoPrivacy, Streams
@@ -25,11 +25,10 @@ MODELS: tuple[Model, ...] = ("none", "jdp", "ldp")
 
 @dataclass(frozen=True)
 class Subject:
-    """An algorithm: our settings of it, and the two NumPy programs."""
+    """An algorithm: our settings of it, and the NumPy program."""
 
     settings: TabularMDPConfig
     naive: type[NaiveUCBVI]
-    tuned: type[NaiveUCBVI]
 
     @property
     def name(self) -> str:
@@ -45,16 +44,16 @@ class Subject:
         learner.learn(1)
         return learner
 
-    def yardstick(self, program: type[NaiveUCBVI], mdp: FiniteMDP, model: Model, episodes: int) -> NaiveUCBVI:
+    def yardstick(self, mdp: FiniteMDP, model: Model, episodes: int) -> NaiveUCBVI:
         """A NumPy learner with the same noise scale, precisions and bonus."""
         settings = Settings.of(self.privatizer(mdp, model, episodes), self.settings)
-        return program(mdp, episodes, settings, np.random.default_rng(0))
+        return self.naive(mdp, episodes, settings, np.random.default_rng(0))
 
 
 # Small scales keep the optimistic values below their cap, so that the policy changes and its exact value is computed
 # repeatedly, the more expensive case. At scale 1 and these K all cells are saturated and the policy never changes.
-UCB_VI = Subject(PrivateUCBVIConfig(bonus_scale=0.01, precision_scale=0.01), NaiveUCBVI, TunedUCBVI)
-UCB_PO = Subject(PrivateUCBPOConfig(bonus_scale=0.01, precision_scale=0.01), NaiveUCBPO, TunedUCBPO)
+UCB_VI = Subject(PrivateUCBVIConfig(bonus_scale=0.01, precision_scale=0.01), NaiveUCBVI)
+UCB_PO = Subject(PrivateUCBPOConfig(bonus_scale=0.01, precision_scale=0.01), NaiveUCBPO)
 SUBJECTS = (UCB_VI, UCB_PO)
 
 

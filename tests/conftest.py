@@ -35,8 +35,6 @@ _ALGORITHMS = {path.stem for path in (_ROOT / "algorithms").iterdir()} | {"dp_uc
 
 _BENCHMARKED = {
     "tests/benchmarks/test_games.py": "dp_nash_vi",
-    "tests/benchmarks/test_naive_ucb_po.py": "private_ucb_po",
-    "tests/benchmarks/test_naive_ucb_vi.py": "private_ucb_vi",
     "tests/benchmarks/test_pgc.py": "pgc_a3c",
 }
 """The algorithm whose loop the tests of a file compile, if no name shows it."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
+import sys
 import time
 from importlib.metadata import version
 
@@ -14,28 +14,22 @@ from rlberry_scool.agents.ucbvi import UCBVIAgent  # type: ignore[import-not-fou
 
 
 def main() -> None:
-    """Fit a warm agent for some episodes, several times, and report the cheapest."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("mdp", help="npz file: transitions [S,A,S'], rewards [S,A], start state, horizon")
-    parser.add_argument("--episodes", type=int, default=200)
-    parser.add_argument("--warm-up", type=int, default=50)
-    parser.add_argument("--repeats", type=int, default=5)
-    arguments = parser.parse_args()
+    """Fit a warm agent for n episodes, several times, and report the cheapest; arguments: file, episodes, repeats."""
+    file, episodes, repeats = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     logging.getLogger("rlberry_logger").setLevel(logging.ERROR)
-    agent = load_agent(arguments.mdp)
-    agent.fit(arguments.warm_up)
+    agent = load_agent(file)
+    agent.fit(50)
     seconds = []
-    for _ in range(arguments.repeats):
+    for _ in range(repeats):
         start = time.process_time()
-        agent.fit(arguments.episodes)
+        agent.fit(episodes)
         seconds.append(time.process_time() - start)
-    best = min(seconds) / arguments.episodes
     name = f"rlberry-scool {version('rlberry-scool')} UCBVI"
-    print(json.dumps({"name": name, "microseconds": best * 1e6}))
+    print(json.dumps({"name": name, "microseconds": min(seconds) / episodes * 1e6}))
 
 
 def load_agent(path: str) -> UCBVIAgent:
-    """The agent as shipped, on the saved MDP."""
+    """The agent as shipped, on the saved MDP: transitions [S,A,S'], rewards [S,A], start state, horizon."""
     with np.load(path) as saved:
         transitions, rewards = saved["transitions"], saved["rewards"]
         start, horizon = int(saved["start"]), int(saved["horizon"])

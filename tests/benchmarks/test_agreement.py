@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks import subjects
-from benchmarks.naive_ucb_vi import Counts, NaiveUCBVI, Settings, TunedUCBVI
+from benchmarks.naive_ucb_vi import Counts, NaiveUCBVI, Settings
 from benchmarks.subjects import SUBJECTS, UCB_VI, Subject
 from dprl.algorithms import TabularLearner
 from dprl.envs import FiniteMDP, RiverSwim
@@ -57,8 +57,7 @@ def released(mdp: FiniteMDP, privatizer: CountPrivatizer) -> Counts:
 def test_without_noise_both_make_the_same_moves(mdp: FiniteMDP, subject: Subject) -> None:
     episodes = 1000
     ours, streams = build(subject, mdp, "none", episodes, seed=1)
-    theirs = numpy_twin(subject.tuned, ours, mdp, seed=0)
-    assert isinstance(theirs, TunedUCBVI)
+    theirs = numpy_twin(subject.naive, ours, mdp, seed=0)
     draws_a_step = 1 if subject is UCB_VI else 2
     uniforms = np.empty(draws_a_step * mdp.horizon + 1)
     policies = set()
@@ -75,11 +74,10 @@ def test_without_noise_both_make_the_same_moves(mdp: FiniteMDP, subject: Subject
 
 @BOTH
 @pytest.mark.parametrize("model", ["jdp", "ldp"])
-@pytest.mark.parametrize("program", ["naive", "tuned"])
-def test_the_same_private_counts_give_the_same_plan(model: str, program: str, subject: Subject) -> None:
+def test_the_same_private_counts_give_the_same_plan(model: str, subject: Subject) -> None:
     mdp, episodes = small_mdp(), 300
     ours, _ = build(subject, mdp, model, episodes, seed=2)
-    planner = numpy_twin(getattr(subject, program), ours, mdp, seed=0)
+    planner = numpy_twin(subject.naive, ours, mdp, seed=0)
     policies = set()
     for k in range(episodes):
         planner.policy = planner.plan(released(mdp, ours.privatizer))
@@ -125,7 +123,7 @@ def test_mean_regret_agrees(model: str, subject: Subject) -> None:
     for seed in range(SEEDS):
         learner, _ = build(subject, mdp, model, episodes, seed)
         ours[seed] = np.cumsum([learner.learn(block).regret for _ in range(points)])
-        yardstick = numpy_twin(subject.tuned, learner, mdp, seed)
+        yardstick = numpy_twin(subject.naive, learner, mdp, seed)
         theirs[seed] = np.cumsum([sum(yardstick.episode() for _ in range(block)) for _ in range(points)])
     difference = ours.mean(axis=0) - theirs.mean(axis=0)
     standard_error = np.sqrt((ours.var(axis=0, ddof=1) + theirs.var(axis=0, ddof=1)) / SEEDS)

@@ -8,13 +8,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from benchmarks.ma_ldp import learner, naive, random_estimates
+from benchmarks.ma_ldp import learner, naive
 from benchmarks.naive_ma_ldp import NaiveMALDP, TensorPlanner, feature_tensor
 from dprl.algorithms.ma_ldp import MALDPConfig
 from dprl.algorithms.ma_ldp.algorithm import MALDPLearner
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan, planning
 from dprl.envs import LinearMixtureMDP, NetworkMDP
 from dprl.privacy import NoStatisticsPrivacy, Streams
+from dprl.privacy.base import Float64Array
 
 SIZES = [(1, 2), (2, 2), (2, 3), (2, 4), (3, 2), (3, 3), (4, 2)]
 
@@ -96,6 +97,14 @@ def test_one_shared_plan_decides_for_all(n: int, d: int) -> None:
         np.testing.assert_array_equal(chosen, least[:-1].argmax(axis=2))
 
 
+def random_estimates(env: LinearMixtureMDP, generator: np.random.Generator) -> tuple[Float64Array, ...]:
+    """Return theta [n, H, D], inverses of Sigma [n, H, D, D] and rewards [n, H, S] of n agents, at random."""
+    n, horizon, dimension = env.n_agents, env.horizon, env.n_agents * env.dimension
+    theta = 0.3 * generator.standard_normal((n, horizon, dimension))
+    root = generator.standard_normal((n, horizon, dimension, dimension))
+    return theta, root @ root.swapaxes(2, 3) / dimension, generator.random((n, horizon, env.n_states))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("bonus_scale", [0.0, 0.001])
 def test_both_learn_as_much_without_noise(bonus_scale: float) -> None:
@@ -120,7 +129,7 @@ def silent(env: LinearMixtureMDP, episodes: int, seed: int, bonus_scale: float) 
 def test_the_noise_is_the_same() -> None:
     """Variances of the sums of 400 messages agree within a factor: chi-squared, a false alarm in 10^6."""
     env = NetworkMDP().build()
-    fast, slow = learner(env, "public"), naive(env)
+    fast, slow = learner(env), naive(env)
     scales = np.array(fast.privatizer.query.law.scales)
     np.testing.assert_array_equal(scales, slow.scales)
     fast.learn(401)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
-from benchmarks import peer_rlberry, pgc
+from benchmarks import peer_rlberry
 from benchmarks.harness import Blocks
 from dprl.envs import FiniteMDP
 
@@ -60,13 +58,3 @@ def test_a_missing_peer_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(peer_rlberry.PeerUnavailableError) as raised:
         peer_rlberry.measure(mdp, Blocks(1))
     assert str(raised.value) == "ERROR: no such package"
-
-
-def test_a_missing_gymnax_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unavailable(*_: object) -> Path:
-        raise peer_rlberry.PeerUnavailableError("ERROR: no network")
-
-    monkeypatch.setattr(pgc, "install", unavailable)
-    file = io.StringIO()
-    assert pgc.beside_gymnax(Console(file=file, width=200), 1.0) == {}
-    assert file.getvalue() == "gymnax not measured: ERROR: no network\n"
