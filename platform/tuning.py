@@ -29,7 +29,7 @@ from dprl.platform.tracking.store import TrackingStore
 from dprl.privacy.threat_models import of_trials
 
 if TYPE_CHECKING:
-    from dprl.platform.tracking.retrying import RetryingTracker
+    from dprl.platform.tracking.deferring import DeferringTracker
 
 __all__ = ["mlflow_callback", "optuna_search", "trainable"]
 
@@ -189,12 +189,12 @@ class _MLflowCallback(ObserverCallback):
 
     def setup(self, **info: object) -> None:
         """Begin the parent run. Raises UserError for an unusable store."""
-        from dprl.platform.tracking.retrying import RetryingTracker
+        from dprl.platform.tracking.deferring import DeferringTracker
         from dprl.platform.tracking.tracker import Tracker
 
         tracker = Tracker(self._store, self._name, "ray.tune.Tuner", uuid.uuid4().hex)
         tracker.open([], fresh=False)
-        self._tracker: RetryingTracker = RetryingTracker(tracker, print_error)
+        self._tracker: DeferringTracker = DeferringTracker(tracker, print_error)
 
     def _cell(self, trial: Trial) -> SweepCell:
         if trial.trial_id not in self._trials:
@@ -214,7 +214,7 @@ class _MLflowCallback(ObserverCallback):
         self.flush()
         counts = {"cells": len(trials), **self.ended}
         status = "FAILED" if self.ended["cells_failed"] else "FINISHED"
-        missed = self._tracker.close([], counts, status, patient=not self._store.local)
+        missed = self._tracker.close([], counts, status)
         if missed is not None:
             print_error(f"MLflow: {missed}; all results are in the trials' folders")
 

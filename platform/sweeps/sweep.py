@@ -6,7 +6,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,11 +33,10 @@ from dprl.platform.sweeps.execution import DEFAULT_RESTARTS, RayLost, TrialOptio
 from dprl.platform.sweeps.executor import Executor, ExecutorName, open_executor
 from dprl.platform.sweeps.progress import ProgressDisplay, progress_display
 from dprl.platform.sweeps.sweep_files import SweepFiles
-from dprl.platform.tracking.database import in_the_making
 from dprl.platform.tracking.store import TrackingStore, experiment_name
 
 if TYPE_CHECKING:
-    from dprl.platform.tracking.retrying import RetryingTracker
+    from dprl.platform.tracking.deferring import DeferringTracker
 
 _FIRST_TO_READ = 2
 """Files that the terminal names at the end: the table and the page."""
@@ -146,7 +145,7 @@ def _writing(layout: SweepLayout) -> Iterator[None]:
 class _Sweep:
     """One call of `run_sweep`; as SweepObserver it records each cell as it ends."""
 
-    tracker: RetryingTracker
+    tracker: DeferringTracker
 
     def __init__(
         self, layout: SweepLayout, store: TrackingStore, display: ProgressDisplay, options: SweepOptions
@@ -243,15 +242,15 @@ class _Sweep:
         with self._ctrl_c_answered(), ExitStack() as unless_begun:
             self.display.say(f"opening MLflow at {self.store.shown}")
             # Imported only here: importing MLflow takes seconds, and its environment variables must be set before.
-            from dprl.platform.tracking.retrying import RetryingTracker  # noqa: PLC0415
+            from dprl.platform.tracking.deferring import DeferringTracker  # noqa: PLC0415
             from dprl.platform.tracking.tracker import Tracker  # noqa: PLC0415
 
             with _writing(self.layout):
                 sweep_id = self.layout.sweep_id()
             tracker = Tracker(self.store, self.options.name, self.options.command, sweep_id)
-            self.tracker = RetryingTracker(tracker, self.display.warn)
-            unless_begun.callback(self.tracker.close, [], {}, "KILLED", patient=False)
-            # Not by the retrying one: at the start the user must fix a store that does not answer.
+            self.tracker = DeferringTracker(tracker, self.display.warn)
+            unless_begun.callback(self.tracker.close, [], {}, "KILLED")
+            # Not by the deferring one: at the start the user must fix a store that does not answer.
             tracker.open(cells, self.options.fresh)
             self._take_over(grid, todo)
             unless_begun.pop_all()
@@ -320,14 +319,11 @@ class _Sweep:
         self.display.ended(cell.label, f"FAILED: {cause} ({where})")
         self.tracker.fail(cell, cause)
 
-    @contextmanager
-    def _executor(self) -> Iterator[Executor]:
-        options, address = self.options, self.options.address
-        # Costs no time only while Ray starts.
-        meanwhile = self.store.database if options.executor == "tune" and address is None else None
-        trials = TrialOptions(self.layout.tune_folder, options.max_restarts, self._ray_died, options.most_cpus)
-        with in_the_making(meanwhile), open_executor(options.executor, address, trials, self.display.say) as executor:
-            yield executor
+    def _executor(self) -> AbstractContextManager[Executor]:
+        trials = TrialOptions(
+            self.layout.tune_folder, self.options.max_restarts, self._ray_died, self.options.most_cpus
+        )
+        return open_executor(self.options.executor, self.options.address, trials, self.display.say)
 
     def _execute(self, executor: Executor, todo: Sequence[SweepCell]) -> None:
         compile_kernels([cell.experiment for cell in todo], self.display.say)
@@ -352,8 +348,7 @@ class _Sweep:
         finally:
             # Close all runs even if the report failed.
             pages = [page for cell in finished if files and (page := cell.folder.certificate_page).is_file()]
-            patient = status != "KILLED" and not self.store.local
-            missed = self.tracker.close([*files, *pages], counts, status, patient, self.files.entries)
+            missed = self.tracker.close([*files, *pages], counts, status, self.files.entries)
         again = f"nothing is lost, the same command writes it later: {self.options.command}"
         lacking = [*self.files.problems, *([f"MLflow: {missed}"] if missed is not None else [])]
         self._say_where(files, tracked=missed is None)

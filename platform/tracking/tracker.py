@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from mlflow import entities
@@ -21,6 +21,7 @@ from dprl.platform.errors import broken_rule
 from dprl.platform.reports.records import horizon_of
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.layout import SweepCell
+from dprl.platform.results.lock import FolderLock
 from dprl.platform.tracking.cell_entries import (
     CERTIFICATE_HEADING,
     cell_metrics,
@@ -29,7 +30,6 @@ from dprl.platform.tracking.cell_entries import (
     certificate_tags,
     failing_claim,
 )
-from dprl.platform.tracking.database import only_maker
 from dprl.platform.tracking.runs import (
     DIGEST,
     PARENT,
@@ -44,6 +44,8 @@ from dprl.platform.tracking.store import TrackingError, TrackingStore, runs_path
 from dprl.platform.tracking.sweep_entries import ANSWER_HEADING, SweepEntries, unfinished_note
 
 _BATCH = 1000
+_PATIENCE_SECONDS = 300.0
+"""Timeout for other processes that create the database, on a busy machine."""
 _PARAMETERS_A_BATCH = 100
 _FAILURE = "failure"
 _IN_GRID, _OUTSIDE = "in_grid", "false"
@@ -309,8 +311,10 @@ def _client(store: TrackingStore) -> MlflowClient:
     logging.getLogger("alembic").setLevel(logging.WARNING)
     # MLflow raises errors of a database, but also logs them with a traceback.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
-    # The first client of a store creates its tables.
-    with only_maker(store.database):
+    # The first client of a store creates its tables, one process at a time.
+    there = None if store.database is None else store.database.resolve()
+    lock = there and FolderLock(there.with_name(f".{there.name}.lock"), _PATIENCE_SECONDS)
+    with lock or nullcontext():
         client = MlflowClient(store.uri)
         client.search_experiments(max_results=1)
     return client
