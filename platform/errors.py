@@ -38,7 +38,7 @@ class UserError(Exception):
 
 
 _EXTRAS = {
-    **dict.fromkeys(("ray", "aiohttp", "grpc"), "ray"),
+    **dict.fromkeys(("ray", "grpc"), "ray"),
     "optuna": "optuna",
     **dict.fromkeys(("torch", "tree", "lz4", "ormsgpack"), "rllib"),
 }

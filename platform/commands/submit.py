@@ -96,7 +96,6 @@ def _submit(options: argparse.Namespace) -> int:
 
 def _follow(dashboard: Dashboard, job_id: str, where: dict[str, Any], options: argparse.Namespace) -> int:
     """Show the job's log until it ends, and return its exit code."""
-    from dprl.platform.submission.dashboard import Unreachable
     from dprl.platform.submission.jobs import follow_job
 
     again = f"follow it again with `{_command(dashboard, '--follow', job_id)}`"
@@ -106,7 +105,7 @@ def _follow(dashboard: Dashboard, job_id: str, where: dict[str, Any], options: a
         stop = _command(dashboard, "--stop", job_id)
         print_error(f"\ndprl: the job is still running; {again}, stop it with `{stop}`")
         return EXIT_INTERRUPTED
-    except Unreachable as error:
+    except ConnectionError as error:
         print_error(f"dprl: {dashboard.url} no longer answers ({error}); the job may still run: {again}")
         return EXIT_SOME_FAILED
     if end.cause:

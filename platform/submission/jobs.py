@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
 import re
 import secrets
@@ -13,30 +11,32 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import aiohttp
-from ray.job_submission import JobStatus, JobSubmissionClient
+from ray.job_submission import JobDetails, JobStatus
 
 from dprl.platform.environment_variables import EXPERIMENT_VARIABLE
-from dprl.platform.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError, first_line
-from dprl.platform.submission.dashboard import Dashboard, Unreachable
+from dprl.platform.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_DONE,
+    EXIT_INTERRUPTED,
+    EXIT_SOME_FAILED,
+    UserError,
+    broken_rule,
+    first_line,
+)
+from dprl.platform.submission.dashboard import Dashboard
 from dprl.plugins import VARIABLE
 
 _SWEEP_CODES = {EXIT_DONE, EXIT_SOME_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED}
 _STOPPING = {"RAY_JOB_STOP_WAIT_TIME_S": "60"}
 """Time after SIGTERM in which the sweep writes its summary. A head that a script started would ignore SIGINT."""
 
-_POLL_SECONDS, _PATIENCE_SECONDS = 1.0, 60.0
-_CHECK_SECONDS = 10.0
-"""Poll interval while a log is followed."""
+_POLL_SECONDS, _PATIENCE_SECONDS = 2.0, 60.0
 
 _NO_AGENT = "No available agent"
 """Ray's error if no agent has seen the job: it can be submitted again."""
 
 _RAY_LINE = re.compile(r"(\d{4}-\d\d-\d\d [\d:,]+\t(DEBUG|INFO|WARNING) |Running entrypoint for job )")
-_ADDRESSES = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
-_CHATTY = ("ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk", "ray._private.runtime_env.packaging")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def submit_job(
 
     Ray's agent that starts jobs may come up after the head; wait for it and tell the user.
     """
-    client, (code, job) = _client(dashboard), shipped
+    code, job = shipped
     # Not in the job's runtime environment: Ray refuses variables that the driver also sets for its workers.
     named = {name: os.environ[name] for name in (VARIABLE, EXPERIMENT_VARIABLE) if os.environ.get(name)}
     start = ["env", *(f"{name}={value}" for name, value in named.items())] if named else []
@@ -76,7 +76,7 @@ def submit_job(
     while True:
         try:
             return str(
-                client.submit_job(
+                dashboard.submit_job(
                     entrypoint=entrypoint,
                     submission_id=job_id,
                     runtime_env={"py_modules": [str(code)], "working_dir": str(job), "env_vars": _STOPPING},
@@ -98,140 +98,59 @@ def submit_job(
 
 
 def follow_job(dashboard: Dashboard, job_id: str, show: Callable[[str], None]) -> JobEnd:
-    """Show the lines of the job's log as they come, and return how it ended. Raises UserError, Unreachable."""
-    contact = _Contact(dashboard, job_id)
-    contact.look()
-    client, log, ended = _client(dashboard), JobLog(show), False
+    """Show the lines of the job's log as they come, without Ray's own, and return how it ended.
+
+    Raises UserError for an unknown job, ConnectionError if nothing answers for a minute.
+    """
+    _require_job(dashboard, job_id)
+    log, shown, answered = "", 0, time.monotonic()
     while True:
-        complete = False
-        with suppress(RuntimeError, OSError, aiohttp.ClientError):  # the connection, not the job, has ended
-            complete = asyncio.run(_tail(client, job_id, log, contact))
-        details = contact.look()
-        if details is not None and _has_ended(details):
-            # A broken connection may have lost the end of the log, so connect once more.
-            if complete or ended:
-                log.close()
-                return end_of(details)
-            ended = True
+        try:
+            details = dashboard.get_job_info(job_id)
+        except (RuntimeError, OSError) as error:
+            # The head may be away for a while, and the job goes on.
+            if time.monotonic() - answered > _PATIENCE_SECONDS:
+                raise ConnectionError(first_line(error)) from None
+            time.sleep(_POLL_SECONDS)
+            continue
+        answered, ended = time.monotonic(), details.status.is_terminal()
+        with suppress(RuntimeError, OSError):  # the node of the job may be lost
+            log = dashboard.get_job_logs(job_id)
+        whole = len(log) if ended else log.rfind("\n") + 1
+        for line in log[shown:whole].splitlines():
+            if not _RAY_LINE.match(line):
+                show(line)
+        shown = max(shown, whole)
+        if ended:
+            return end_of(details)
         time.sleep(_POLL_SECONDS)
 
 
 def stop_job(dashboard: Dashboard, job_id: str) -> bool:
     """Stop the job and return whether it was running. Raises UserError."""
+    _require_job(dashboard, job_id)
     try:
-        dashboard.job(job_id)
-        return bool(_client(dashboard).stop_job(job_id))
-    except (RuntimeError, OSError, Unreachable) as error:
+        return bool(dashboard.stop_job(job_id))
+    except (RuntimeError, OSError) as error:
         raise UserError(f"--stop: {dashboard.url} must stop {job_id} ({first_line(error)}); try again") from None
 
 
-def end_of(details: Mapping[str, object]) -> JobEnd:
+def end_of(details: JobDetails) -> JobEnd:
     """Return the end of a job from Ray's record."""
-    status, code = str(details["status"]), details.get("driver_exit_code")
+    status, code = details.status.value, details.driver_exit_code
     if status == JobStatus.STOPPED:
         return JobEnd(status, EXIT_INTERRUPTED, "")
     if status == JobStatus.SUCCEEDED:
         return JobEnd(status, EXIT_DONE, "")
-    if isinstance(code, int) and code in _SWEEP_CODES:
+    if code in _SWEEP_CODES:
         return JobEnd(status, code, "")
-    return JobEnd(status, EXIT_SOME_FAILED, str(details.get("message") or "no message"))
+    return JobEnd(status, EXIT_SOME_FAILED, str(details.message or "no message"))
 
 
-class JobLog:
-    """Passes on the lines of a log, without Ray's own lines and without repetitions after a reconnect."""
-
-    def __init__(self, show: Callable[[str], None]) -> None:
-        self._show = show
-        self._shown = 0
-        self.told = 0
-        """Number of characters received on this connection."""
-        self._rest = ""
-
-    def begin(self) -> None:
-        """The next text starts at the beginning of the log."""
-        self.told = 0
-
-    def add(self, text: str) -> None:
-        """Take the next piece of the log; it may end within a line."""
-        begin, self.told = self.told, self.told + len(text)
-        new = text[max(0, self._shown - begin) :]
-        self._shown = max(self._shown, self.told)
-        *lines, self._rest = (self._rest + new).split("\n")
-        for line in lines:
-            self._pass_on(line)
-
-    def close(self) -> None:
-        """Pass on a last line without a newline."""
-        if self._rest:
-            self._pass_on(self._rest)
-            self._rest = ""
-
-    def _pass_on(self, line: str) -> None:
-        if not _RAY_LINE.match(line):
-            self._show(line)
-
-
-class _Contact:
-    """Polls a job until nothing has answered for a minute."""
-
-    def __init__(self, dashboard: Dashboard, job_id: str) -> None:
-        self._dashboard = dashboard
-        self._job_id = job_id
-        self._last_answer = time.monotonic()
-
-    def look(self) -> dict[str, Any] | None:
-        """Return Ray's record of the job, None while nothing answers. Raises UserError, Unreachable."""
-        try:
-            details = self._dashboard.job(self._job_id)
-        except Unreachable:
-            if time.monotonic() - self._last_answer > _PATIENCE_SECONDS:
-                raise
-            return None
-        self._last_answer = time.monotonic()
-        return details
-
-
-def _has_ended(details: Mapping[str, object]) -> bool:
-    return bool(JobStatus(details["status"]).is_terminal())
-
-
-async def _tail(client: JobSubmissionClient, job_id: str, log: JobLog, contact: _Contact) -> bool:
-    """Pass on the job's log, and return whether it is complete. Raises errors of the connection and of `contact`.
-
-    Ray's client waits forever, even for a head that has vanished, so the job is polled meanwhile. A connection is
-    dropped if it is older than a period without answers, or silent when the job has ended.
-    """
-    reading = asyncio.create_task(_read(client, job_id, log))
-    answered = True
+def _require_job(dashboard: Dashboard, job_id: str) -> None:
+    """Raise UserError if the dashboard does not know the job."""
     try:
-        while True:
-            before = log.told
-            done, _ = await asyncio.wait({reading}, timeout=_CHECK_SECONDS)
-            if done:
-                reading.result()
-                return True
-            details = await asyncio.to_thread(contact.look)
-            if details is None:
-                answered = False
-            elif not answered or (_has_ended(details) and log.told == before):
-                return False
-    finally:
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
-
-
-async def _read(client: JobSubmissionClient, job_id: str, log: JobLog) -> None:
-    log.begin()
-    async for text in client.tail_job_logs(job_id):
-        log.add(text)
-
-
-def _client(dashboard: Dashboard) -> JobSubmissionClient:
-    for name in _CHATTY:
-        logging.getLogger(name).setLevel(logging.WARNING)
-    # They would override the address: job and token would go to another cluster.
-    hidden = {name: os.environ.pop(name) for name in _ADDRESSES if name in os.environ}
-    try:
-        return JobSubmissionClient(dashboard.url, headers=dict(dashboard.headers))
-    finally:
-        os.environ.update(hidden)
+        dashboard.get_job_info(job_id)
+    except (RuntimeError, OSError) as error:
+        remedy = f"`ray job list --address {dashboard.url}` shows them"
+        raise broken_rule("job", f"must be one of {dashboard.url} ({first_line(error)})", job_id, remedy) from None

@@ -49,7 +49,7 @@ LIBRARIES = {
             "shtab",
             "scipy",
         ),
-        *("aiohttp", "grpc", "gymnasium", "markupsafe", "packaging", "sqlalchemy", "yaml"),
+        *("grpc", "gymnasium", "markupsafe", "packaging", "sqlalchemy", "yaml"),
     },
     "platform/policies": {"gymnasium", "numpy", "ray", "torch"},
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +14,6 @@ import pytest
 
 from dprl.platform.command_line import main
 from dprl.platform.errors import UserError
-from dprl.platform.submission import dashboard as module
 from dprl.platform.submission.dashboard import Dashboard
 
 TOKEN = "a-secret-word"
@@ -73,7 +71,7 @@ def _no_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("ray://head:10001", "that is Ray Client's; write e.g. --address http://HOST:8265"),
+        ("ray://head:10001", "write e.g. --address http://HOST:8265"),
         ("head:8265", "write --address http://head:8265"),
         ("head", "write e.g. --address http://HOST:8265"),
         ("http://", "write e.g. --address http://HOST:8265"),
@@ -94,64 +92,33 @@ def test_a_password_in_the_address_is_refused_and_not_shown() -> None:
     assert "hidden" not in str(told.value)
 
 
-def test_nobody_listens(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """This is reported at once, after one request and without waiting."""
-    asked: list[str] = []
-    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits"))
-    get = Dashboard._get
-
-    def noted(self: Dashboard, path: str) -> tuple[int, bytes]:
-        asked.append(path)
-        return get(self, path)
-
-    monkeypatch.setattr(Dashboard, "_get", noted)
+def test_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["submit", "--follow", "some-job", "--address", "http://127.0.0.1:9"]) == 2
     told = capsys.readouterr().err
-    assert told.startswith("dprl: --address: must be where Ray listens (Connection refused), got 'http://127.0.0.1:9';")
+    assert told.startswith("dprl: --address: must be Ray's dashboard ([Errno 111] Connection refused), got 'http://127")
     assert told.count("\n") == 1
-    assert asked == ["/api/version"]
-
-
-def test_silence_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    import socket  # noqa: PLC0415
-
-    monkeypatch.setattr(module, "TIMEOUT_SECONDS", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        with pytest.raises(UserError, match=r"must be where Ray listens \(timed out\)"):
-            Dashboard(f"http://127.0.0.1:{port}")
-
-
-def test_what_speaks_no_http() -> None:
-    import socket  # noqa: PLC0415
-
-    def answer(server: socket.socket) -> None:
-        connection, _ = server.accept()
-        with connection:
-            connection.recv(1000)
-            connection.sendall(b"\x00\x00\x12\x04\x00\x00\x00\x00\x00")
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=answer, args=(server,), daemon=True).start()
-        with pytest.raises(UserError, match="the server there does not speak HTTP"):
-            Dashboard(f"http://127.0.0.1:{server.getsockname()[1]}")
 
 
 @pytest.mark.parametrize("answer", [(200, b"<html>"), (200, {"version": 1}), (404, "none"), (500, b"")])
 def test_another_server(answer: tuple[int, object]) -> None:
     with (
         serving(Stub({"/api/version": answer})) as url,
-        pytest.raises(UserError, match=f"must be Ray's dashboard, got '{url}'; that is another server"),
+        pytest.raises(UserError, match="must be Ray's dashboard") as told,
     ):
         Dashboard(url)
+    assert "\n" not in str(told.value)
 
 
 def test_who_asks_for_no_token_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Job and token go to the given address, whatever Ray's variables say."""
     monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_ADDRESS", "http://192.0.2.9:8265")
+    monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "http://192.0.2.9:8265")
     stub = Stub({"/api/version": (200, VERSION)})
     with serving(stub) as url:
-        assert Dashboard(url).headers == {}
-    assert stub.asked == [("/api/version", None)]
+        Dashboard(url)
+    assert {token for _, token in stub.asked} == {None}
 
 
 @pytest.mark.parametrize("place", ["variable", "file", "home"])
@@ -166,7 +133,7 @@ def test_the_token_is_found_where_ray_looks(place: str, monkeypatch: pytest.Monk
         (tmp_path / ".ray" / "auth_token").write_text(TOKEN)
     stub = Stub({"/api/version": (200, VERSION)}, TOKEN)
     with serving(stub) as url:
-        assert Dashboard(url).headers == {"Authorization": f"Bearer {TOKEN}"}
+        Dashboard(url)
     assert stub.asked[-1] == ("/api/version", f"Bearer {TOKEN}")
 
 
@@ -184,13 +151,14 @@ def test_a_missing_or_wrong_token(mine: str | None, said: str, monkeypatch: pyte
 
 def test_the_token_is_not_taken_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
     elsewhere = Stub({"/api/version": (200, VERSION)})
     with serving(elsewhere) as target:
         leading = Stub({"/api/version": (302, b"")})
         leading.location = f"{target}/api/version"
-        with serving(leading) as url, pytest.raises(UserError, match=r"another server \(HTTP 302\)"):
+        with serving(leading) as url:
             Dashboard(url)
-    assert elsewhere.asked == []
+    assert {token for _, token in elsewhere.asked} == {None}
 
 
 def test_only_living_nodes_count() -> None:
@@ -200,27 +168,11 @@ def test_only_living_nodes_count() -> None:
         assert Dashboard(url).alive_nodes() == ["10.0.0.1"]
 
 
-def test_a_head_that_fails_or_stops_answering_is_told() -> None:
-    answers: dict[str, tuple[int, object]] = {
-        "/api/version": (200, VERSION),
-        "/api/v0/nodes": (418, b"short  and\nstout"),
-        "/api/jobs/behind%20a%20proxy": (502, b""),
-        "/api/jobs/refused": (400, b"no"),
-        "/api/jobs/a%2Fb": (200, {"status": "RUNNING"}),
-    }
-    with serving(Stub(answers)) as url:
-        found = Dashboard(url)
-        with pytest.raises(
-            UserError, match=f"^--address: {url} must answer, got HTTP 418 .short and stout.; see the h"
-        ):
-            found.alive_nodes()
-        with pytest.raises(module.Unreachable, match=r"^HTTP 502$"):
-            found.job("behind a proxy")
-        with pytest.raises(UserError, match=r"must answer, got HTTP 400 \(no\); see the head's logs$"):
-            found.job("refused")
-        assert found.job("a/b") == {"status": "RUNNING"}
-    with pytest.raises(UserError, match=f"^--address: {url} must keep answering .*; try again$"):
-        found.alive_nodes()
+@pytest.mark.parametrize("nodes", [(418, b"short  and\nstout"), (200, {"data": {}})])
+def test_a_head_that_does_not_list_its_nodes(nodes: tuple[int, object]) -> None:
+    stub = Stub({"/api/version": (200, VERSION), "/api/v0/nodes": nodes})
+    with serving(stub) as url, pytest.raises(UserError, match=r"^--address: .* must list its nodes .*; try again$"):
+        Dashboard(url).alive_nodes()
 
 
 def test_a_job_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,7 +180,10 @@ def test_a_job_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["submit", "--follow", "nope", "--address", url]) == 2
         assert main(["submit", "--stop", "nope", "--address", url]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert lines == [f"dprl: job: must be one of {url}, got 'nope'; `ray job list --address {url}` shows them"] * 2
+    assert len(lines) == 2
+    for line in lines:
+        assert line.startswith(f"dprl: job: must be one of {url} (Request failed with status code 404")
+        assert line.endswith(f"got 'nope'; `ray job list --address {url}` shows them")
 
 
 @pytest.mark.parametrize("words", [[], ["smoke", "--follow", "x"], ["--follow", "x", "--stop", "y"]])

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
-from ray.job_submission import JobStatus
+from ray.job_submission import JobDetails, JobStatus, JobType
 
 from dprl import __version__
 from dprl.platform.configs.config import config_files, load_cells, read_config
 from dprl.platform.errors import UserError
 from dprl.platform.submission import jobs, requirements
-from dprl.platform.submission.jobs import JobEnd, JobLog, end_of
+from dprl.platform.submission.jobs import JobEnd, end_of
 from dprl.platform.submission.placement import check_tracking, is_this_machine, storage_on
 from dprl.platform.submission.shipping import CONFIG_FILE, pack
 from dprl.platform.submitted_job import interpreter_of_ray
@@ -92,53 +90,21 @@ def test_nothing_is_missing_here() -> None:
     assert requirements.unmet_requirements() == []
 
 
-def test_the_log_is_shown_once_and_without_rays_lines() -> None:
-    shown: list[str] = []
-    log = JobLog(shown.append)
-    text = (
-        "2026-11-22 13:28:50,602\tINFO job_manager.py:581 -- Runtime env is setting up.\n"
-        "Running entrypoint for job x: python3 -m y\n"
-        "one\n2026-11-22 13:28:50,602\tERROR what is wrong\ntwo\nlast"
-    )
-    for begin in (0, 40, 170):  # the connection breaks twice, and each new one starts the log from its beginning
-        log.begin()
-        for place in range(0, begin or len(text) // 2, 7):
-            log.add(text[place : place + 7])
-    log.begin()
-    log.add(text)
-    log.close()
-    assert shown == ["one", "2026-11-22 13:28:50,602\tERROR what is wrong", "two", "last"]
-
-
 @pytest.mark.parametrize(
-    ("details", "expected"),
+    ("status", "code", "expected"),
     [
-        ({"status": JobStatus.SUCCEEDED, "driver_exit_code": 0}, JobEnd("SUCCEEDED", 0, "")),
-        ({"status": "FAILED", "driver_exit_code": 1, "message": "m"}, JobEnd("FAILED", 1, "")),
-        ({"status": "FAILED", "driver_exit_code": 2, "message": "m"}, JobEnd("FAILED", 2, "")),
-        ({"status": "FAILED", "driver_exit_code": -9, "message": "killed"}, JobEnd("FAILED", 1, "killed")),
-        ({"status": "FAILED", "driver_exit_code": None, "message": "no env"}, JobEnd("FAILED", 1, "no env")),
-        ({"status": "STOPPED", "driver_exit_code": None}, JobEnd("STOPPED", 130, "")),
+        ("SUCCEEDED", 0, JobEnd("SUCCEEDED", 0, "")),
+        ("FAILED", 1, JobEnd("FAILED", 1, "")),
+        ("FAILED", 2, JobEnd("FAILED", 2, "")),
+        ("FAILED", -9, JobEnd("FAILED", 1, "killed")),
+        ("FAILED", None, JobEnd("FAILED", 1, "killed")),
+        ("STOPPED", None, JobEnd("STOPPED", 130, "")),
     ],
 )
-def test_how_a_job_ended(details: dict[str, Any], expected: JobEnd) -> None:
-    assert end_of({**details, "status": str(JobStatus(details["status"]).value)}) == expected
-
-
-def test_ray_s_own_addresses_do_not_override_the_given_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise job and token would go to another cluster."""
-    found: list[tuple[object, ...]] = []
-
-    def client(url: str, headers: dict[str, str]) -> None:
-        found.append((url, headers, "RAY_ADDRESS" in os.environ, "RAY_API_SERVER_ADDRESS" in os.environ))
-
-    monkeypatch.setattr(jobs, "JobSubmissionClient", client)
-    monkeypatch.setenv("RAY_ADDRESS", "http://elsewhere:8265")
-    monkeypatch.delenv("RAY_API_SERVER_ADDRESS", raising=False)
-    given: Any = SimpleNamespace(url="http://head:8265", headers={"Authorization": "Bearer word"})
-    jobs._client(given)
-    assert found == [("http://head:8265", {"Authorization": "Bearer word"}, False, False)]
-    assert os.environ["RAY_ADDRESS"] == "http://elsewhere:8265"
+def test_how_a_job_ended(status: str, code: int | None, expected: JobEnd) -> None:
+    told = {"message": "killed", "driver_exit_code": code}
+    details = JobDetails(type=JobType.SUBMISSION, entrypoint="", status=JobStatus(status), **told)
+    assert end_of(details) == expected
 
 
 def test_one_node_that_is_this_machine_needs_no_storage(tmp_path: Path) -> None:
@@ -207,31 +173,15 @@ def test_the_example_for_kubernetes(root: Path) -> None:
     assert service["spec"]["selector"].items() <= server["spec"]["template"]["metadata"]["labels"].items()
 
 
-def test_job_and_token_go_to_the_address_that_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray would prefer these variables to the given address."""
-    made: list[str | None] = []
-
-    class Client:
-        def __init__(self, address: str, headers: dict[str, str]) -> None:
-            made.extend([address, os.environ.get("RAY_ADDRESS"), os.environ.get("RAY_API_SERVER_ADDRESS")])
-
-    monkeypatch.setattr(jobs, "JobSubmissionClient", Client)
-    for name in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"):
-        monkeypatch.setenv(name, "http://192.0.2.9:8265")
-    dashboard = SimpleNamespace(url="http://192.0.2.1:8265", headers={"Authorization": "Bearer x"})
-    jobs._client(dashboard)  # type: ignore[arg-type]
-    assert made == ["http://192.0.2.1:8265", None, None]
-    assert os.environ["RAY_ADDRESS"] == "http://192.0.2.9:8265"
-
-
 NO_AGENT = "Request failed with status code 500: No available agent to submit job, please try again later.."
 BUSY = "Request failed with status code 500: something else"
-DASHBOARD = SimpleNamespace(url="http://192.0.2.1:8265", headers={})
 SHIPMENT = (Path("code"), Path("job"))
 
 
 class Refusing:
-    """A client that refuses a job once for each of `reasons`, and then accepts it."""
+    """A dashboard that refuses a job once for each of `reasons`, and then accepts it."""
+
+    url = "http://192.0.2.1:8265"
 
     def __init__(self, *reasons: str) -> None:
         self.reasons = list(reasons)
@@ -244,10 +194,10 @@ class Refusing:
 
 def test_an_agent_that_is_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "_POLL_SECONDS", 0.0)
-    monkeypatch.setattr(jobs, "_client", lambda _: Refusing(NO_AGENT, NO_AGENT))
     told: list[str] = []
-    assert jobs.submit_job(DASHBOARD, "tiny", [], SHIPMENT, {}, told.append).startswith("tiny-")  # type: ignore[arg-type]
-    assert told == [f"waiting    for {DASHBOARD.url} to start the agent for jobs"]
+    late: Any = Refusing(NO_AGENT, NO_AGENT)
+    assert jobs.submit_job(late, "tiny", [], SHIPMENT, {}, told.append).startswith("tiny-")
+    assert told == [f"waiting    for {late.url} to start the agent for jobs"]
 
 
 @pytest.mark.parametrize(
@@ -261,11 +211,10 @@ def test_an_agent_that_is_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_head_that_takes_no_job(reasons: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "_POLL_SECONDS", 0.02)
     monkeypatch.setattr(jobs, "_PATIENCE_SECONDS", 0.1)
-    client = Refusing(*reasons)
-    monkeypatch.setattr(jobs, "_client", lambda _: client)
+    client: Any = Refusing(*reasons)
     with pytest.raises(UserError) as refused:
-        jobs.submit_job(DASHBOARD, "tiny", [], SHIPMENT, {}, [].append)  # type: ignore[arg-type]
-    assert str(refused.value).startswith(f"--address: {DASHBOARD.url} {said}")
+        jobs.submit_job(client, "tiny", [], SHIPMENT, {}, [].append)
+    assert str(refused.value).startswith(f"--address: {client.url} {said}")
     assert "\n" not in str(refused.value)
     assert len(client.reasons) < max(2, len(reasons))
 
