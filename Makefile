@@ -11,7 +11,6 @@ HALVING ?= halving_riverswim_3 halving_riverswim_6 halving_random_mdp
 HALVING_ARGS ?=
 HELD_OUT_ARGS ?=
 HALVING_OUT ?= dprl_runs/halving
-SHIPPED ?= smoke regret_vs_epsilon private_vs_comparators
 REPRODUCE_ARGS ?= --full
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
@@ -38,7 +37,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --no-compile --disable-pip-version-ch
 	/^Collecting / {if (++found % 20 == 0) {print "    " found " packages found"; fflush()}} \
 	/^Installing collected packages/ {print "    unpacking " gsub(/,/, "") + 1 " packages"; fflush()}'
 
-.PHONY: help setup dev demo smoke test test-slow check lint typing format docs bench halving held-out reproduce wheel clean
+.PHONY: help setup dev demo smoke test test-slow check lint typing format docs bench halving held-out reproduce clean
 
 help:  ## this text
 	@echo "dprl: differentially private reinforcement learning on Ray"
@@ -123,17 +122,6 @@ held-out: setup  ## algorithms at equal noise on environments they were not tune
 reproduce: setup  ## published experiments again: numbers of the papers beside ours, in docs/ (an hour or more)
 	@$(BIN)/dprl reproduce all $(REPRODUCE_ARGS)
 	@for paper in pgc_a3c ma_ldp; do cp "$${DPRL_HOME:-dprl_runs}/reproductions/$$paper"/* docs/; done
-
-# Small runs of the example configs compile what shipped kernels are for. Those are found by their code: none is ever stale.
-wheel: setup  ## dist/*.whl with compiled kernels for this Python and common CPUs (ten minutes)
-	@rm -rf build/kernels package/kernels && mkdir -p package/kernels
-	@export NUMBA_CPU_FEATURES= NUMBA_CACHE_DIR=build/kernels; \
-	for level in x86-64-v3 x86-64-v4; do export NUMBA_CPU_NAME=$$level DPRL_HOME=build/kernels/$$level; \
-		for config in $(SHIPPED); do $(BIN)/dprl run $$config --set episodes=2000 --set seeds=1; done; \
-		$(BIN)/dprl run smoke --name real --set noise.entropy=os --set episodes=100; done
-	@cp build/kernels/kernels/*.kernel package/kernels/
-	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
-	@rm -rf package/kernels && ls dist/*.whl
 
 clean:  ## remove .venv and everything built; keeps dprl_runs
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Files of compiled kernels, in this user's cache or shipped with the package.
+"""Files of compiled kernels in this user's cache.
 
 Numba optimises every function that a kernel calls, and compiles machine code and two wrappers for it; then its callers
 merge the intermediate code and optimise all of it again. Here, a kernel has intermediate code once, which its callers
@@ -38,13 +38,6 @@ from dprl.kernel_keys import reached, type_text
 from dprl.sources import cache_base
 
 KEPT_FILES = 4000
-SHIPPED = Path(__file__).resolve().parent / "kernels"
-"""Folder of a wheel's kernels, compiled for `LEVELS`."""
-# LLVM's names, the best one first, with the host features that identify them.
-LEVELS = {
-    "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx2", "bmi2", "fma"),
-    "x86-64-v3": ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
-}
 
 
 Prepare = Callable[[Collection[str]], None]
@@ -75,14 +68,11 @@ class _KernelCache(NullCache):
         key = self.keys[sig] = self._key(code, sig)
         if key is None:
             return None
-        cpu = target_context.codegen().magic_tuple()
-        own = kernel_folder() / self._name(key, cpu)
-        for path in (own, *(SHIPPED / self._name(key, (cpu[0], level, "")) for level in _levels())):
-            with suppress(OSError, EOFError, pickle.UnpicklingError):
-                content = path.read_bytes()
-                if path is own:
-                    os.utime(path)
-                return self.rebuilt(target_context, pickle.loads(content))
+        path = kernel_folder() / self._name(key, target_context.codegen().magic_tuple())
+        with suppress(OSError, EOFError, pickle.UnpicklingError):
+            content = path.read_bytes()
+            os.utime(path)
+            return self.rebuilt(target_context, pickle.loads(content))
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ANN401 - as Numba's
@@ -106,15 +96,6 @@ class _KernelCache(NullCache):
     def _name(self, key: str, cpu: tuple[str, ...]) -> str:
         digest = hashlib.sha256(repr((key, *cpu)).encode()).hexdigest()[:32]
         return f"{self._function.__name__[:40]}-{digest}{self.suffix}"
-
-
-@cache
-def _levels() -> tuple[str, ...]:
-    """Return the levels that this CPU supports; none if no kernels came with the package."""
-    if not SHIPPED.is_dir():
-        return ()
-    has = llvm.get_host_cpu_features()
-    return tuple(level for level, needed in LEVELS.items() if all(has.get(one) for one in needed))
 
 
 @cache

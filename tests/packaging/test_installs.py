@@ -73,7 +73,7 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("source")
     for top in (*TOP_FOLDERS, "package", "tune_configs", "docs/extending"):
         shutil.copytree(root / top, copy / top, ignore=shutil.ignore_patterns("__pycache__", "kernels"))
-    for file in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+    for file in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(root / file, copy)
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
     run(*pip, "--wheel-dir", copy / "dist", ".", cwd=copy)
