@@ -180,7 +180,7 @@ def _parser() -> argparse.ArgumentParser:
         )
         module.add_flags(own)
         flags = [flag for action in own._actions for flag in action.option_strings]
-        own.set_defaults(command=name, parser=parser, flags=flags)
+        own.set_defaults(command=name, flags=flags)
     return parser
 
 

@@ -11,7 +11,6 @@ from typing import Protocol
 from dprl.platform.commands import (
     audit,
     certify,
-    completion,
     compose,
     list_parts,
     new,
@@ -43,7 +42,7 @@ GROUPS: dict[str, dict[str, _Command]] = {
     "run experiments": {"run": run, "sweep": sweep, "submit": submit, "reproduce": reproduce},
     "look at results": {"report": report, "plot": plot, "ui": ui},
     "check privacy": {"certify": certify, "verify": verify, "compose": compose, "audit": audit},
-    "write configs and parts": {"list": list_parts, "new": new, "completion": completion},
+    "write configs and parts": {"list": list_parts, "new": new},
 }
 """Commands by their headings in the help."""
 COMMANDS: dict[str, _Command] = {name: command for group in GROUPS.values() for name, command in group.items()}

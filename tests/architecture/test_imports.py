@@ -46,7 +46,6 @@ LIBRARIES = {
             "ray",
             "rich",
             "rich_argparse",
-            "shtab",
             "scipy",
         ),
         *("grpc", "gymnasium", "markupsafe", "packaging", "sqlalchemy", "yaml"),

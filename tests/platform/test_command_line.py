@@ -6,7 +6,6 @@ import inspect
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -375,15 +374,3 @@ def test_a_command_that_is_written_down_holds_no_secret() -> None:
         "--tracking-uri=http://hidden@h",
     ]
     assert resume_command(words).endswith("sweep a.yaml --tracking-uri http://...@h:5000 --tracking-uri=http://...@h")
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_bash_completes_commands_flags_and_configs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").touch()
-    script = output(capsys, "completion", "bash")
-    for words, completed in ((["sw"], "sweep"), (["sweep", "--dry"], "--dry-run"), (["run", "mi"], "mine.yaml")):
-        asked = f"COMP_WORDS=(dprl {' '.join(words)}); COMP_CWORD={len(words)}; _shtab_dprl; echo ${{COMPREPLY[@]}}"
-        done = subprocess.run(
-            ["bash", "-c", f"{script}\n{asked}"], cwd=tmp_path, capture_output=True, text=True, check=True
-        )
-        assert done.stdout.split() == [completed]
