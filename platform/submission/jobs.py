@@ -144,7 +144,7 @@ def end_of(details: JobDetails) -> JobEnd:
         return JobEnd(status, EXIT_DONE, "")
     if code in _SWEEP_CODES:
         return JobEnd(status, code, "")
-    return JobEnd(status, EXIT_SOME_FAILED, str(details.message or "no message"))
+    return JobEnd(status, EXIT_SOME_FAILED, str(dict(details)["message"] or "no message"))
 
 
 def _require_job(dashboard: Dashboard, job_id: str) -> None:

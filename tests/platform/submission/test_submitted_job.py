@@ -213,7 +213,7 @@ def test_a_head_that_takes_no_job(reasons: list[str], said: str, monkeypatch: py
     monkeypatch.setattr(jobs, "_PATIENCE_SECONDS", 0.1)
     client: Any = Refusing(*reasons)
     with pytest.raises(UserError) as refused:
-        jobs.submit_job(client, "tiny", [], SHIPMENT, {}, [].append)
+        jobs.submit_job(client, "tiny", [], SHIPMENT, {}, print)
     assert str(refused.value).startswith(f"--address: {client.url} {said}")
     assert "\n" not in str(refused.value)
     assert len(client.reasons) < max(2, len(reasons))
