@@ -40,7 +40,6 @@ RAW_SCORES = (
 SIMULATED_SCORES = "raw scores, which the simulation reads for its metrics; a deployment must not send them"
 DURATIONS = "when a message comes: an agent's episode took that long"
 ROUNDS = "how many rounds of fixed length pass before a message comes"
-ARRIVALS = "the order in which messages arrive and are applied"
 TIMING_DETAILS = "differences of microseconds in computing time"
 RUNNERS = "processes in which agents play: they hold episodes and clipped gradients without noise, as the server does"
 CARRIED = "state that the environment or module carries from one agent to the next"

@@ -7,7 +7,6 @@ Paper: [OT20] eq. (22) and Algorithm 1.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
@@ -151,14 +150,11 @@ class AggregatorConfig:
     Args:
         schedule: the starting parameters of each agent.
         step: the step size of updates.
-        ordered: whether messages are applied in the order of their slots, so that the run can be repeated; else as they
-            arrive.
         summed: whether a trusted server adds up the messages of each update; they are then read all at once.
     """
 
     schedule: Schedule
     step: StepRule
-    ordered: bool = True
     summed: bool = False
 
 
@@ -198,14 +194,12 @@ class Aggregator:
         """Number of updates."""
         return int(self._state.counts[UPDATES])
 
-    def startable(self, begun: int) -> float:
-        """Return how many slots can begin after slots 1..begun; infinity if messages are not ordered."""
-        return last_startable(self.rules.schedule, self.applied) - begun if self.rules.ordered else math.inf
+    def startable(self, begun: int) -> int:
+        """Return how many slots can begin after slots 1..begun."""
+        return last_startable(self.rules.schedule, self.applied) - begun
 
     def batch(self, lease: SubmissionRange, slots: Int64Array) -> Batch:
         """Return the batch for the agents of a lease, for consecutive startable slots int64[k]."""
-        if not self.rules.ordered:
-            return Batch(lease, slots, self.parameters[np.newaxis], np.zeros(len(slots), dtype=np.int64))
         schedule, versions = self.rules.schedule, self._state.versions
         wanted = np.maximum(0, slots - 1 - schedule.staleness) // schedule.buffer_size
         needed = np.arange(wanted[0], wanted[-1] + 1)
@@ -221,9 +215,9 @@ class Aggregator:
         first, last = int(slots[0]), int(slots[-1])
         if not len(slots) == len(messages) == last - first + 1:
             raise ValueError(f"slots must be consecutive, one for each of {len(messages)} messages, got {len(slots)}")
-        if self.rules.ordered and self._arrived.has(first, last):
+        if self._arrived.has(first, last):
             raise ValueError(f"slots must be filled once, got one of {first}..{last} again; give each message its own")
-        for block in self._arrived.put(first, last, messages) if self.rules.ordered else [messages]:
+        for block in self._arrived.put(first, last, messages):
             self._parts.append(block)
             if not self.rules.summed or sum(map(len, self._parts)) == self.rules.schedule.buffer_size:
                 parts, self._parts = self._parts, []

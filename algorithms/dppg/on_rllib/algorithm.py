@@ -101,8 +101,6 @@ class DPPGConfig(GradientCollectionConfig):
                 f"sampling must be one_pass on RLlib, got {sampling!r}; for others, run a config with algorithm: "
                 "{name: dppg} in one process"
             )
-        if not self.deterministic:
-            raise ValueError("deterministic must be True with model 'jdp', got False; its sums are of whole rounds")
         for key in ("n_submissions", "submissions_per_iteration"):
             if getattr(self, key) % self.users_per_update:
                 raise ValueError(
@@ -125,9 +123,7 @@ class DPPGConfig(GradientCollectionConfig):
     def rules(self, privatizer: GradientPrivatizer) -> AggregatorConfig:
         """Return the rules of the aggregator. Raises ValueError."""
         learning = self.learning_config()
-        return AggregatorConfig(
-            learning.schedule, learning.step(privatizer.query), self.deterministic, privatizer.server_noise
-        )
+        return AggregatorConfig(learning.schedule, learning.step(privatizer.query), privatizer.server_noise)
 
     def agents(self, context: RolloutContext, client: GradientClient) -> LocalAgents:
         """Return the users' side, for a runner. Raises ValueError."""

@@ -26,7 +26,7 @@ from dprl.algorithms.pgc.on_rllib.settings import check_settings, refused
 from dprl.algorithms.pgc.schedule import CallPlan
 from dprl.algorithms.pgc.scores import ScoreTracker
 from dprl.privacy import GradientClient, GradientPrivatizer, NoiseConfig, Streams, source_digest
-from dprl.privacy.threat_models import ARRIVALS, CARRIED, DURATIONS, ROUNDS, RUNNERS, TIMING_DETAILS
+from dprl.privacy.threat_models import CARRIED, DURATIONS, ROUNDS, RUNNERS, TIMING_DETAILS
 from dprl.privacy.trust_models import TRUST_MODELS
 from dprl.privacy.validation import check_choice
 
@@ -41,7 +41,6 @@ _THROUGH_TRAINING = ("model", "optimizer", "replay_buffer_config")
 class _ScheduleSettings(TypedDict, total=False):
     """Arguments of `schedule`."""
 
-    deterministic: bool
     reserve: int | None
     round_seconds: float
 
@@ -75,7 +74,7 @@ class GradientCollectionConfig(AlgorithmConfig):
         for name in self.learning_names():
             setattr(self, name, getattr(learning, name))
         self.privacy_settings: dict[str, Any] = {}
-        self.deterministic, self.round_seconds = True, 0.0
+        self.round_seconds = 0.0
         self.reserve: int | None = None
         self.agents_per_call: int | None = None
         self.ledger_folder: str | None = None
@@ -112,11 +111,11 @@ class GradientCollectionConfig(AlgorithmConfig):
     def schedule(self, **settings: Unpack[_ScheduleSettings]) -> Self:
         """Set the schedule of starting parameters and the release times of replies.
 
-        deterministic: True applies messages in the order of their slots, so that runs can be repeated with any number
-        of runners; False applies messages on arrival. reserve: submissions beyond `n_submissions` that replace lost
-        ones; None: a tenth of it plus a thousand. round_seconds: replies leave at whole multiples of it; 0: at once. If
-        it exceeds the time of the longest batch, every reply leaves after one round and does not reveal the length of
-        episodes. A longer batch visibly takes a second round, so the certificate names rounds.
+        Messages are applied in the order of their slots, so that runs can be repeated with any number of runners.
+        reserve: submissions beyond `n_submissions` that replace lost ones; None: a tenth of it plus a thousand.
+        round_seconds: replies leave at whole multiples of it; 0: at once. If it exceeds the time of the longest batch,
+        every reply leaves after one round and does not reveal the length of episodes. A longer batch visibly takes a
+        second round, so the certificate names rounds.
         """
         return self._set("schedule", settings, _ScheduleSettings.__annotations__)
 
@@ -176,8 +175,6 @@ class GradientCollectionConfig(AlgorithmConfig):
         if self.reserve is not None:
             check_whole("reserve", self.reserve, 0, MOST_SUBMISSIONS)
         check_number("round_seconds", self.round_seconds, 0.0)
-        if not isinstance(self.deterministic, bool):
-            raise ValueError(f"deterministic must be True or False, got {self.deterministic!r}; choose one of them")
         check_number("sample_timeout_s", self.sample_timeout_s, 0.0)
         if self.sample_timeout_s <= self.round_seconds:
             raise ValueError(
@@ -298,7 +295,7 @@ class GradientCollectionConfig(AlgorithmConfig):
         # Wrappers of environments, e.g. for normalisation, may carry data from one agent to the next.
         carried = () if self.compiled else (CARRIED,)
         processes = (RUNNERS,) if self.privacy_settings.get("model") == "jdp" else ()
-        return (duration, *carried, *processes, *(() if self.deterministic else (ARRIVALS,)))
+        return (duration, *carried, *processes)
 
     def streams(self) -> Streams:
         """Return the random streams of the run: a function of its settings, not of the number of processes."""
@@ -307,7 +304,7 @@ class GradientCollectionConfig(AlgorithmConfig):
             (str(self.env), sorted(self.env_config.items())),
         )
         # The agent of a submission depends on the number of agents.
-        agents = (self.compiled, self._module_text(), self.population, self.deterministic, *self._further_identity())
+        agents = (self.compiled, self._module_text(), self.population, *self._further_identity())
         what = repr((source_digest(), learning, self.trust_model(), self.n_submissions, env, agents))
         return Streams(self.seed, hashlib.sha256(what.encode()).hexdigest(), self.noise())
 

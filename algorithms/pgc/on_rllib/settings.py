@@ -1,7 +1,4 @@
-"""Support of each setting of RLlib's AlgorithmConfig: it works, has no effect by nature, or is refused.
-
-A test checks that every setting of the installed RLlib is listed.
-"""
+"""Support of each setting of RLlib's AlgorithmConfig: it works, has no effect by nature, or is refused."""
 
 from __future__ import annotations
 
@@ -46,37 +43,20 @@ NO_EFFECT: dict[str, tuple[str, ...]] = {
 """Settings without effect for every value, by the reason."""
 
 _OLD = "it belongs to RLlib's old API stack"
-_UNKNOWN = "it is not known to work here"
+_UNKNOWN = "agents play whole episodes, and the aggregator only sums messages: it has no meaning here"
 _REFUSED = {
-    "agents are played: nothing is read from files, and no trajectory may be written": (
-        "input_.*|output.*|.*offline.*|dataset_.*|prelearner_.*|ope_.*|off_policy_.*|.*_batches_kwargs|materialize_.*|"
-        "ignore_final_observation|shuffle_buffer_size"
-    ),
+    "agents are played: nothing is read from files, and no trajectory may be written": "input_.*|output.*|.*offline.*",
     "evaluate() plays a simulator in the driver: call evaluation(evaluation_duration=...)": (
         "evaluation_.*|custom_evaluation_function"
     ),
-    "modules run uncompiled on torch": "torch_compile_.*|.*tf_.*|eager_.*|enable_tf1.*|framework_str",
-    "the aggregator lives in the driver and needs no learner of its own": (
-        ".*num_learners|.*_gpus?_.*learner|num_.*_per_learner|custom_resources_per_learner|local_gpu_idx|num_gpus|"
-        "_fake_gpus|max_requests_in_flight_per_(learner|aggregator_actor)|torch_ddp_kwargs"
-    ),
     "call training(submissions_per_iteration=...)": "train_batch_size.*|min_.*_per_iteration",
-    "the aggregator adds private messages up and computes no loss: call training(learning_rate=...)": (
-        "minibatch_size|num_epochs|shuffle_batch_per_epoch|optimizer|learner_.*|log_gradients|torch_skip_nan_gradients|"
-        "_torch_(grad|lr)_.*|_disable_initialize_loss_from_dummy_batch"
-    ),
-    "runners keep no state: parameters travel with every call": (
-        "(merge|broadcast)_env_runner_states|.*env_runner_state_server.*|create_.*_on_local_worker|create_local_env_runner"
-    ),
     "wrap the environment instead: RLlib's pipeline does not run here": (
-        "env_to_module_connector|module_to_env_connector|clip_rewards|action_mask_key|is_atari|gym_env_vectorize_mode|"
-        "remote_.*env.*|preprocessor_pref|_disable_preprocessor_api|_disable_action_flattening|"
-        "restart_failed_sub_environments"
+        "env_to_module_connector|module_to_env_connector|clip_rewards|_disable_preprocessor_api|"
+        "_disable_action_flattening"
     ),
     "its means over agents would reach other messages without noise: normalise by constants in a wrapper": (
-        "observation_filter|.*_worker_filter_stats|sync_filters_.*"
+        "observation_filter"
     ),
-    "the spaces are those of the environment": "(observation|action)_space",
     "nobody may watch an agent: render in the environment that evaluate() plays": "render_env",
     "episodes stay with their agents, and a callback would see them: use on_train_result or on_evaluate_end": (
         "callbacks_on_(episode|sample)_.*"
@@ -85,27 +65,15 @@ _REFUSED = {
     "runners come back during train(): read 'lost' in its result": "callbacks_on_env_runners_recreated",
     "actions are drawn from the module, and as training() says": "explore|exploration_config",
     "each agent plays one whole episode: call env_runners(agents_per_call=...)": (
-        "rollout_fragment_length|batch_mode|num_envs_per_.*|episode_lookback_horizon|episodes_to_numpy|"
-        "compress_observations|sample_collector|count_steps_by"
+        "rollout_fragment_length|batch_mode|num_envs_per_.*"
     ),
     "agents clip their own gradients: call privacy(clip=...)": "grad_clip.*",
     "call training(learning_rate=...)": "lr",
     "call training(discount=...)": "gamma",
-    "only its runners keep trajectories to themselves": "env_runner_cls",
-    "a batch that fails is lost, and a fresh agent takes its place": "ignore_env_runner_failures",
-    "no episode of an agent is measured: read the results of train() and evaluate()": (
-        "keep_per_episode_custom_metrics|metrics_.*"
-    ),
     "give modules by rl_module(rl_module_spec=...)": "model",
-    "there is one agent with one module": (
-        "algorithm_config_overrides_per_module|observation_fn|policies_to_train|policy_map_capacity|"
-        "policy_states_are_swappable|checkpoint_trainable_policies_only"
-    ),
-    "it runs on RLlib's new API stack only": "enable_rl_module_and_learner|enable_env_runner_and_connector_v2",
-    "set them in Ray's runtime_env": "extra_python_environs_.*",
-    _OLD: (
-        "export_native_model_files|fake_sampler|sampler_perf_stats_ema_coef|replay_sequence_length|postprocess_inputs|"
-        "actions_in_input_normalized"
+    _UNKNOWN: (
+        "_fake_gpus|_torch_(grad|lr)_.*|_disable_initialize_loss_from_dummy_batch|learner_.*|is_atari|.*tf_.*|"
+        "(observation|action)_space|torch_.*"
     ),
 }
 """Patterns of settings that must keep their default, by the alternative; the first that matches has it."""

@@ -116,11 +116,8 @@ class PGCConfig(GradientCollectionConfig):
     @property
     def call_plan(self) -> CallPlan:
         """The number of agents per call and the staleness, a function of the settings; raises ValueError."""
-        # Messages that are applied on arrival do not wait for others.
-        staleness = self.staleness if self.deterministic or self.agents_per_call is None else None
         calls = self.max_requests_in_flight_per_env_runner
-        found = call_plan(self.num_env_runners or 0, calls, self.buffer_size, self.agents_per_call, staleness)
-        return found if self.staleness is None else found._replace(staleness=self.staleness)
+        return call_plan(self.num_env_runners or 0, calls, self.buffer_size, self.agents_per_call, self.staleness)
 
     @property
     def on_cart_pole(self) -> bool:
@@ -143,7 +140,7 @@ class PGCConfig(GradientCollectionConfig):
     def rules(self, privatizer: GradientPrivatizer) -> AggregatorConfig:  # noqa: ARG002 - as every algorithm
         """Return the rules of the aggregator. Raises ValueError."""
         learning = self.learning_config()
-        return AggregatorConfig(learning.schedule, learning.step, self.deterministic)
+        return AggregatorConfig(learning.schedule, learning.step)
 
     def agents(self, context: RolloutContext, client: GradientClient) -> LocalAgents:
         """Return the agents' side, for a runner. Raises ValueError."""

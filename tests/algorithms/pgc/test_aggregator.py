@@ -65,16 +65,6 @@ def test_a_message_waits_for_its_turn() -> None:
     assert aggregator.applied == 2
 
 
-def test_without_an_order_messages_are_applied_as_they_come() -> None:
-    agents = privatizer(4)
-    sender = GradientClient(agents.client_spec)
-    _, second = sent(agents, 1, sender), sent(agents, 1, sender)
-    aggregator = Aggregator(AggregatorConfig(Schedule(8, 1), StepRule(0.5), ordered=False), FIRST, agents.accept)
-    aggregator.receive(np.array([2]), second)
-    assert aggregator.applied == 1
-    np.testing.assert_allclose(aggregator.parameters, FIRST - 0.5 * second.values[0])
-
-
 def test_agents_get_the_version_that_the_schedule_says() -> None:
     schedule, agents = Schedule(3, 2), privatizer(20)
     sender = GradientClient(agents.client_spec)

@@ -74,7 +74,7 @@ class Run:
             return TRUST.build(GradientLayout(112), n, STREAMS)
 
         self.box, self.journaled = box, JournaledPrivatizer(build, folder)
-        rules = AggregatorConfig(box.schedule, box.step, options.get("ordered", True))
+        rules = AggregatorConfig(box.schedule, box.step)
         self.aggregator = Aggregator(rules, box.initial_parameters(STREAMS), self.journaled.accept)
         agents = [self.agents(lanes) for lanes in options.get("lanes", [8])]
         self.workers = Pretended(agents, random.Random(options.get("order", 0)), options.get("lost", lambda _: False))
@@ -196,14 +196,3 @@ def test_after_an_error_what_was_under_way_is_lost(tmp_path: Path) -> None:
     assert run.aggregator.applied == 60
     assert run.lost > 0
     assert len(set(run.workers.leased)) == len(run.workers.leased)
-
-
-def test_free_running_applies_messages_as_they_come(tmp_path: Path) -> None:
-    box = PGCA3CConfig(staleness=0)
-    found = []
-    for order in (1, 2):
-        run = Run(tmp_path / str(order), box, 200, lanes=[8, 8], agents_per_call=9, ordered=False, order=order)
-        run.collector.until(200)
-        assert run.aggregator.applied == run.aggregator.updates == 200
-        found.append(run.aggregator.parameters)
-    assert not np.array_equal(found[0], found[1])

@@ -37,7 +37,6 @@ def test_training_takes_every_setting_but_the_network() -> None:
         (config(submissions_per_iteration=120), "^submissions_per_iteration must be a multiple of users_per_update"),
         (config(critic="whatever"), "^critic must be one of none, device, joint"),
         (config(horizon=0), "^horizon must be a whole number from 1 to 100000"),
-        (config().schedule(deterministic=False), "^deterministic must be True with model 'jdp'"),
         (config().env_runners(agents_per_call=51), "^agents_per_call must be at most users_per_update, 50"),
         (config({**CENTRAL, "model": "shuffle"}), "^model must be one of none, jdp, ldp, got 'shuffle'"),
         (config({**CENTRAL, "sampling": "poisson", "population": 9000}), "^sampling must be one_pass on RLlib"),

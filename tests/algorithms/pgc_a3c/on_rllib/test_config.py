@@ -18,7 +18,7 @@ from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGCConfig, _TrainingSetti
 from dprl.platform.configs.config import read_config
 from dprl.privacy import Streams
 from dprl.privacy.queries.gradient_calibration import GradientLayout
-from dprl.privacy.threat_models import ARRIVALS, CARRIED, DURATIONS, ROUNDS, TIMING_DETAILS
+from dprl.privacy.threat_models import CARRIED, DURATIONS, ROUNDS, TIMING_DETAILS
 from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads
 
 
@@ -62,8 +62,8 @@ def test_elsewhere_rewards_are_the_environments_own() -> None:
         (lambda: config(lr=1.0), "unknown argument of training() 'lr'; "),
         (lambda: config().privacy(model="ldp", epsilo=1.0), "privacy() 'epsilo'; did you mean 'epsilon'?"),
         (
-            lambda: config().schedule(determinist=True),  # type: ignore[call-arg]
-            "schedule() 'determinist'; did you mean 'deterministic'?",
+            lambda: config().schedule(reserv=3),  # type: ignore[call-arg]
+            "schedule() 'reserv'; did you mean 'reserve'?",
         ),
         (lambda: config().env_runners(agents_per_cal=3), "unexpected keyword argument 'agents_per_cal'"),
         (lambda: config().ledger(path="/x"), "unexpected keyword argument 'path'"),  # type: ignore[call-arg]
@@ -84,11 +84,11 @@ def test_unknown_attributes_are_refused() -> None:
 
 
 def test_a_dict_of_a_config_makes_it_again() -> None:
-    one = config(learning_rate=0.125).env_runners(agents_per_call=9).schedule(deterministic=False)
+    one = config(learning_rate=0.125).env_runners(agents_per_call=9).schedule(reserve=3)
     again = PGCConfig().update_from_dict(one.to_dict())
     again.validate()
     assert again.learning_config() == one.learning_config()
-    assert (again.agents_per_call, again.deterministic) == (9, False)
+    assert (again.agents_per_call, again.reserve) == (9, 3)
     assert again.streams() == one.streams()
 
 
@@ -109,7 +109,6 @@ def test_a_sweep_may_vary_what_is_nested() -> None:
         (lambda c: c.env_runners(num_envs_per_env_runner=2), "num_envs_per_env_runner must be left at 1, got 2"),
         (lambda c: c.schedule(reserve=-1), "reserve must be a whole number from 0"),
         (lambda c: c.schedule(round_seconds=-1.0), "round_seconds must be a finite number, at least 0"),
-        (lambda c: c.schedule(deterministic=1), "deterministic must be True or False, got 1"),
         (lambda c: c.debugging(seed=-1), "seed must be an integer of at least 0, got -1"),
         (lambda c: c.learners(num_learners=1), "num_learners must be left at 0, got 1"),
         (lambda c: c.evaluation(evaluation_duration="auto"), "evaluation_duration must be a whole number"),
@@ -199,9 +198,6 @@ def test_agents_per_call_that_a_given_staleness_cannot_fill_are_refused() -> Non
     rule = "^agents_per_call must be at most 4 for 2 runners with staleness 8 and buffer_size 1, which let 9 agents"
     with pytest.raises(ValueError, match=f"{rule} play at once, got 50; leave out agents_per_call or staleness$"):
         made.validate()
-    # Messages applied as they arrive do not wait for others.
-    made.schedule(deterministic=False).validate()
-    assert made.call_plan == (50, 8)
 
 
 def test_who_plays_where() -> None:
@@ -221,7 +217,6 @@ def test_the_streams_are_those_of_the_run_not_of_its_processes() -> None:
         config(learning_rate=0.1),
         config(staleness=31),
         config().schedule(reserve=5),
-        config().schedule(deterministic=False),
         config().privacy(model="ldp", epsilon=1.0, mechanism="clipped_laplace"),
         config().environment("dprl/CartPoleGravity-v0", env_config={"horizon": 100}),
         config().env_runners(lane="torch"),
@@ -246,21 +241,17 @@ def test_the_streams_of_a_module_are_the_same_in_every_process() -> None:
     assert streams(numbers) != streams(changed)
 
 
-@pytest.mark.parametrize("deterministic", [True, False])
 @pytest.mark.parametrize("round_seconds", [0.0, 0.5])
 @pytest.mark.parametrize(("lane", "padded"), [("compiled", True), ("compiled", False), ("torch", False)])
-def test_the_certificate_names_what_is_left_open(
-    lane: str, padded: bool, round_seconds: float, deterministic: bool
-) -> None:
-    ready = config(padded=padded).schedule(deterministic=deterministic, round_seconds=round_seconds)
+def test_the_certificate_names_what_is_left_open(lane: str, padded: bool, round_seconds: float) -> None:
+    ready = config(padded=padded).schedule(round_seconds=round_seconds)
     ready.env_runners(lane=lane).validate()
     expected = {ROUNDS if round_seconds else TIMING_DETAILS if padded else DURATIONS}
-    expected |= set() if deterministic else {ARRIVALS}
     expected |= {CARRIED} if lane == "torch" else set()
     assert set(ready.uncovered_channels) == expected
     privatizer = ready.trust_model().build(GradientLayout(112, 1, ready.uncovered_channels), 10, ready.streams())
     excluded = privatizer.planned_certificate("pgc_a3c").to_dict()["excluded_channels"]
-    timed = {ROUNDS, TIMING_DETAILS, DURATIONS, ARRIVALS, CARRIED}
+    timed = {ROUNDS, TIMING_DETAILS, DURATIONS, CARRIED}
     assert timed & set(excluded) == expected
 
 
