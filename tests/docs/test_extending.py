@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 import dprl as dprl_package
 from tests.docs.examples import EXAMPLES, copied, dprl, python, together
@@ -113,19 +112,3 @@ def test_contract_suites_take_the_parts_of_a_plugin(user: Path, root: Path) -> N
         said = python(user, words, cwd=root)
         assert " passed" in said
         assert "failed" not in said
-
-
-@pytest.mark.slow
-@pytest.mark.cluster
-def test_a_sweep_on_ray_gives_the_same_bits(user: Path) -> None:
-    config = yaml.safe_load((user / "inventory.yaml").read_text())
-    config["privacy"] = {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 10.0}]}
-    (user / "two.yaml").write_text(yaml.safe_dump(config))
-    dprl(user, "run", "two.yaml", *TINY, "--name", "here")
-    dprl(user, "sweep", "two.yaml", *TINY, "--name", "there")
-    here, there = (
-        sorted((user / "home" / "sweeps" / name).glob("cells/*/records.parquet")) for name in ("here", "there")
-    )
-    assert [file.parent.name for file in here] == [file.parent.name for file in there]
-    assert len(here) == 2
-    assert [file.read_bytes() for file in here] == [file.read_bytes() for file in there]

@@ -101,6 +101,18 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         with_privacy("{model: ldp, epsilon: 1, mechanism: gaussian}"),
         ["ldp epsilon=1: privacy.mechanism must have pure privacy", "got 'gaussian'", "add delta: 1e-6"],
     ),
+    "printed noise in a counter that no paper has": (
+        with_privacy("{model: jdp, epsilon: 1, calibration: printed, counter: kary_tree}"),
+        ["the papers print a scale for binary_tree with laplace only"],
+    ),
+    "printed noise of a law that no paper has": (
+        with_privacy("{model: ldp, epsilon: 1, calibration: printed, mechanism: discrete_laplace}"),
+        ["the papers print a scale for laplace only"],
+    ),
+    "printed and one-hot": (
+        with_privacy("{model: ldp, epsilon: 1, calibration: printed, families: one_hot}"),
+        ["must be separate with the printed calibration"],
+    ),
     "printed and exact": (
         with_privacy("{model: jdp, epsilon: 1, calibration: printed}") + "noise: {arithmetic: exact}\n",
         ["privacy.calibration must be certified", "write arithmetic: fast, or calibration: certified"],
@@ -406,3 +418,46 @@ def test_an_unknown_option_without_a_mapping_says_nothing_of_quotes(
 ) -> None:
     assert main(["run", "try.yaml", "--sedes", "3"]) == 2
     assert "quote" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"a: !!python/name:os.system\n", b"seeds: !!int x\n", b"seed: !!binary x\n", b"seed: !!timestamp x\n"),
+        *(b"seed: !!float x\n", b"audit: !!bool x\n", b"seed: !!null x\n", b"seed: !!omap [1]\n", b"!!map\n"),
+        *(b"seed: !!set {a}\n", b"seed: !x 1\n", b"<<: 3\n", b"<<: *nobody\n", b"<<: [{seed: 1}, 2]\n", b"&a : *a\n"),
+        *(b"? [a, b]\n: 1\n", b"? {a: b}\n: 1\n", b"\x00", b"\x01", b"\xc3\x28", b"\xed\xa0\x80", b"---\nname: a\n"),
+        *(
+            b"%YAML 9.9\n---\n",
+            b"seed: 1:30\n",
+            b"seed: 2026-01-01\n",
+            b"seed: +.inf\n",
+            b"seed: 1e400\n",
+            b"}",
+            b"[",
+            b"'",
+        ),
+        *(b"|\n", b"seed: " + b"9" * 5000 + b"\n", b"a: " + b"[" * 3000 + b"\n", b"a: " + b"{a: " * 2000 + b"\n"),
+        *(b'"\\ud800": 1\n', b'name: "\\ud800"\n', b'name: "\\e[31m"\n', b'"\\e[31m": 1\n', b"k" * 5000 + b": 1\n"),
+        *(
+            "\u202e: 1\n".encode(),
+            "\u202e: {grid_search: []}\n".encode(),
+            b"7\n",
+            b"null\n",
+            b"--- 1\n--- 2\n",
+            b".nan\n",
+        ),
+    ],
+    ids=lambda content: repr(content[:30]),
+)
+def test_odd_yaml_is_refused_in_one_printable_line(
+    content: bytes, outside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Found by random changes of valid configs."""
+    (outside / "try.yaml").write_bytes(content)
+    assert main(["certify", "try.yaml"]) == 2
+    line = capsys.readouterr().err.removesuffix("\n")
+    assert line.startswith("dprl: ")
+    assert line.isprintable()
+    assert "; " in line
+    assert len(line) < 2000

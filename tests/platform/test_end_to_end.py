@@ -10,7 +10,6 @@ from mlflow.tracking import MlflowClient
 
 from dprl.platform.command_line import main
 from tests.platform.processes import (
-    CONFIG,
     dprl,
     mlflow_runs,
     records,
@@ -80,39 +79,6 @@ def test_without_ray_the_records_are_the_same(
     monkeypatch.setenv("DPRL_HOME", str(tmp_path))
     assert main(["run", str(write_config(tmp_path))]) == 0
     assert records(tmp_path) == records(swept[0])
-
-
-@pytest.mark.slow
-def test_on_one_cpu_the_records_are_the_same(swept: tuple[Path, str], tmp_path: Path) -> None:
-    said = dprl(tmp_path, "sweep", write_config(tmp_path), DPRL_NUM_CPUS="1")
-    assert "on 1 CPU" in said
-    assert records(tmp_path) == records(swept[0])
-
-
-@pytest.mark.slow
-def test_a_failing_cell_is_named_and_a_grown_grid_runs_only_what_is_new(
-    swept: tuple[Path, str], tmp_path: Path
-) -> None:
-    """Both are tested in one sweep, because starting Ray takes longest."""
-    digest = sorted(records(swept[0]))[0]
-    broken = tmp_path / "sweeps" / "grid" / "cells" / digest
-    (broken / "state.npz").mkdir(parents=True)
-    said = dprl(tmp_path, "sweep", write_config(tmp_path), expect=1)
-    assert "state.npz" in said
-    assert "(log: " in said
-    assert dict(records(tmp_path)) == {key: value for key, value in records(swept[0]).items() if key != digest}
-    statuses = {run.data.tags.get("digest"): run.info.status for run in mlflow_runs(tmp_path)}
-    assert statuses[digest] == "FAILED"
-    assert sorted(statuses.values()) == ["FAILED", "FAILED", "FINISHED", "FINISHED"]
-
-    (broken / "state.npz").rmdir()
-    grown = {"grid_search": [*CONFIG["privacy"]["grid_search"], {"model": "ldp", "epsilon": 3.0}]}
-    said = dprl(tmp_path, "sweep", write_config(tmp_path, privacy=grown))
-    assert "2 of 4 cells finished already" in said
-    assert "running 2 cells" in said
-    assert {key: records(tmp_path)[key] for key in records(swept[0])} == records(swept[0])
-    assert {run.info.status for run in mlflow_runs(tmp_path)} == {"FINISHED"}
-    assert len(mlflow_runs(tmp_path)) == 5
 
 
 @pytest.mark.slow

@@ -8,9 +8,6 @@ import json
 import os
 import shutil
 import stat
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -171,37 +168,6 @@ def test_a_kill_at_any_write_is_survived(moment: int, tmp_path: Path, monkeypatc
     finish(CellRun(one, CellFolder(folder)))
     assert numbers(folder) == numbers(tmp_path / "whole")
     assert {file.name for file in folder.iterdir()} == ARTIFACTS
-
-
-@pytest.mark.slow
-def test_a_process_killed_by_the_system_is_resumed(tmp_path: Path) -> None:
-    one = experiment(episodes=200_000, seeds=2)
-    (tmp_path / "try.yaml").write_text(one.to_yaml())
-    script = (
-        "import sys; from pathlib import Path\n"
-        "from dprl.platform.sweeps.cell import CellRun\n"
-        "from dprl.platform.results.cell_folder import CellFolder\n"
-        "from dprl.platform.configs.config import load_cells\n"
-        "run = CellRun(load_cells(sys.argv[1])[0], CellFolder(Path(sys.argv[2])))\n"
-        "while not run.advance(0.01).finished: pass\n"
-    )
-    folder = tmp_path / "killed"
-    process = subprocess.Popen([sys.executable, "-P", "-c", script, str(tmp_path / "try.yaml"), str(folder)])
-    try:
-        deadline = time.monotonic() + 240
-        while not (folder / "state.npz").exists():
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        time.sleep(0.1)
-    finally:
-        process.kill()
-        process.wait()
-    resumed = CellRun(one, CellFolder(folder))
-    assert 0 < resumed.progress.episodes_done < resumed.progress.episodes_total
-    finish(resumed)
-    finish(CellRun(one, CellFolder(tmp_path / "whole")))
-    assert numbers(folder) == numbers(tmp_path / "whole")
 
 
 def test_the_artifacts_are_complete_and_the_checkpoint_is_gone(tmp_path: Path) -> None:

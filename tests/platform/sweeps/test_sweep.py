@@ -17,6 +17,7 @@ import yaml
 from mlflow.tracking import MlflowClient
 
 from dprl.platform.api import load
+from dprl.platform.command_line import main
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
@@ -152,8 +153,9 @@ def test_a_failing_cell_is_named_and_the_others_are_kept(tmp_path: Path, capsys:
     assert "Traceback" in log.read_text()
     assert list(result.summary["cell"]) == [cells[1].digest]
     assert "FAILED" in capsys.readouterr().err
-    status = json.loads(SweepLayout(tmp_path / "home", "small").status_file.read_text())
-    assert (status["cells"], status["cells_finished"], status["cells_failed"]) == (2, 1, 1)
+    assert [*SweepLayout(tmp_path / "home", "small").status().counts.values()] == [2, 1, 1]
+    statuses = {run.data.tags.get("digest", "sweep"): run.info.status for run in mlflow_runs(tmp_path / "home")}
+    assert statuses == {"sweep": "FAILED", cells[0].digest: "FAILED", cells[1].digest: "FINISHED"}
 
     (broken / "state.npz").rmdir()
     repaired = run_sweep(cells, options(tmp_path / "home"))
@@ -439,3 +441,13 @@ def test_runs_are_ended_whatever_the_report_comes_to(tmp_path: Path, monkeypatch
     with pytest.raises(RuntimeError, match="nobody can draw"):
         run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
     assert {run.info.status for run in mlflow_runs(tmp_path / "home")} == {"FINISHED"}
+
+
+def test_a_file_that_cannot_be_written_is_reported_by_the_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DPRL_HOME", str(tmp_path / "home"))
+    cells_of(tmp_path, privacy={"model": "none"})
+    (tmp_path / "home" / "sweeps" / "small" / "summary.csv").mkdir(parents=True)
+    assert main(["run", str(tmp_path / "config.yaml")]) == 1
+    assert "not written: " in capsys.readouterr().err
