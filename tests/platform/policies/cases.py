@@ -1,19 +1,25 @@
-"""Cells of cooperating agents, run or with tables made by hand, and the examples of docs/policies.md."""
+"""Cells of MDPs, games and cooperating agents, run or with tables made by hand, and examples of docs/policies.md."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs import NetworkMDP
+from dprl.envs import EnvConfig, FiniteMDP, LinearMixtureMDP, MarkovGame, NetworkMDP
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
 
+ALGORITHMS: dict[type, dict[str, Any]] = {
+    FiniteMDP: {"name": "private_ucb_vi", "bonus_scale": 0.1},
+    MarkovGame: {"name": "dp_nash_vi", "bonus_scale": 0.01},
+    LinearMixtureMDP: {"name": "ma_ldp"},
+}
 TEAM_ENV = NetworkMDP(dimension=3, signs="random", horizon=4)
 
 
@@ -24,34 +30,35 @@ def mixed_table(env: NetworkMDP = TEAM_ENV) -> NDArray[np.float64]:
     return np.random.default_rng(0).dirichlet(np.full(mdp.n_actions, 0.5), size=shape)
 
 
-def team_experiment(env: NetworkMDP = TEAM_ENV, seeds: int = 2) -> Experiment:
-    """Return a cell of few episodes; its seeds are 5, 6, ..."""
+def experiment(env: EnvConfig[Any], seeds: int = 2) -> Experiment:
+    """Return a small cell of the environment; its seeds are 5, 6, ..."""
     plain = {
-        "name": "team",
-        "algorithm": {"name": "ma_ldp"},
-        "env": {"name": "network_mdp"},
-        "privacy": {"model": "ldp", "epsilon": 10.0},
-        "episodes": 12,
+        "name": "small",
+        "algorithm": ALGORITHMS[env.builds],
+        "env": {"name": env.name},
+        "privacy": {"model": "none"},
+        "episodes": 200,
         "seeds": seeds,
         "seed": 5,
     }
     return dataclasses.replace(read_experiment(plain), env=env)
 
 
-def run_team_cell(folder: Path) -> Path:
-    """Run a cell of agents."""
+def ran(folder: Path, env: EnvConfig[Any]) -> Path:
+    """Run a cell to its end."""
     folder.mkdir(parents=True, exist_ok=True)
-    run = CellRun(team_experiment(), CellFolder(folder))
+    run = CellRun(experiment(env), CellFolder(folder))
     while not run.advance(1.0).finished:
         pass
     return folder
 
 
-def team_cell(folder: Path, tables: NDArray[np.generic], env: NetworkMDP = TEAM_ENV) -> Path:
+def written(folder: Path, tables: NDArray[np.generic], env: EnvConfig[Any]) -> Path:
     """Write the policy files of a finished cell, one table per seed."""
-    written = CellFolder(folder)
-    written.experiment_file.write_text(team_experiment(env, len(tables)).to_yaml())
-    np.savez(written.policy_file, seed=np.arange(len(tables)) + 5, policy=tables)
+    folder.mkdir(parents=True, exist_ok=True)
+    cell = CellFolder(folder)
+    cell.experiment_file.write_text(experiment(env, len(tables)).to_yaml())
+    np.savez(cell.policy_file, seed=np.arange(len(tables)) + 5, policy=tables)
     return folder
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 from typing import Any
@@ -11,44 +10,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dprl.envs import GAMES, EnvConfig, MarkovGame, MarkovGameEnv, RandomGame, make_game
-from dprl.platform.configs.experiment import Experiment, read_experiment
-from dprl.platform.errors import UserError
+from dprl.envs import GAMES, MarkovGame, MarkovGameEnv, RandomGame, make_game
+from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.policies import GamePolicy, TabularPolicy, load_policy
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
+from tests.platform.policies.cases import ran, written
 
 ENV = RandomGame(n_states=2, n_max_actions=2, n_min_actions=3, horizon=3)
 GAME = ENV.build()
-
-
-def experiment(env: EnvConfig[MarkovGame] = ENV, seeds: int = 2) -> Experiment:
-    plain = {
-        "name": "small",
-        "algorithm": {"name": "dp_nash_vi", "bonus_scale": 0.01},
-        "env": {"name": "random_game"},
-        "privacy": {"model": "none"},
-        "episodes": 200,
-        "seeds": seeds,
-        "seed": 5,
-    }
-    return dataclasses.replace(read_experiment(plain), env=env)
-
-
-def run_cell(folder: Path, env: EnvConfig[MarkovGame] = ENV) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    run = CellRun(experiment(env), CellFolder(folder))
-    while not run.advance(1.0).finished:
-        pass
-    return folder
-
-
-def write_cell(folder: Path, tables: NDArray[np.generic], env: EnvConfig[MarkovGame] = ENV) -> Path:
-    """Write the policy files of a finished cell, one table per seed."""
-    written = CellFolder(folder)
-    written.experiment_file.write_text(experiment(env, len(tables)).to_yaml())
-    np.savez(written.policy_file, seed=np.arange(len(tables)) + 5, policy=tables)
-    return folder
 
 
 def correlated(game: MarkovGame = GAME) -> NDArray[np.float64]:
@@ -67,7 +37,7 @@ def load(path: Path, seed: int | None = None, generator: np.random.Generator | N
 
 
 def test_a_real_run_is_loaded_seed_by_seed(fixed_draws: None, tmp_path: Path) -> None:
-    run_cell(tmp_path)
+    ran(tmp_path, ENV)
     with np.load(tmp_path / "policy.npz") as arrays:
         saved = {key: arrays[key] for key in arrays.files}
     for path, seed, row in ((tmp_path, None, 0), (tmp_path, 6, 1), (tmp_path / "policy.npz", 5, 0)):
@@ -120,13 +90,6 @@ def test_pairs_and_players_are_drawn_with_their_probabilities() -> None:
     assert farthest > 0.08
 
 
-def test_the_same_generator_draws_the_same_actions(tmp_path: Path) -> None:
-    write_cell(tmp_path, correlated()[None])
-    policies = [load(tmp_path, generator=np.random.default_rng(seed)) for seed in (3, 3, 4)]
-    first, second, other = ([policy.act((1, 1)) for _ in range(30)] for policy in policies)
-    assert first == second != other
-
-
 def test_values_are_the_games_own() -> None:
     values, max_player, min_player = GAME.nash()
     nash = GamePolicy(max_player[..., :, None] * min_player[..., None, :], ENV)
@@ -141,7 +104,7 @@ def test_values_are_the_games_own() -> None:
 def test_the_policy_plays_in_the_environment_of_its_run(tmp_path: Path, name: str) -> None:
     fields: dict[str, Any] = {"n_rows": 2, "n_columns": 3} if name == "soccer" else {}
     env = GAMES[name](**fields)
-    policy = load(write_cell(tmp_path, correlated(env.build())[None], env))
+    policy = load(written(tmp_path, correlated(env.build())[None], env))
     episodes = policy.make_env()
     assert isinstance(episodes, MarkovGameEnv)
     again = make_game(**policy.env_config).game
@@ -154,35 +117,9 @@ def test_the_policy_plays_in_the_environment_of_its_run(tmp_path: Path, name: st
     assert observations["max_player"][0] == policy.game.horizon
 
 
-@pytest.mark.parametrize("observation", [(3, 0), (-1, 0), (0, 2), (0,), (0.0, 1.0), 3])
-def test_what_is_no_place_to_act_is_refused(observation: Any) -> None:
-    policy = GamePolicy(correlated(), ENV)
-    for act in (policy.act, policy.max_player, policy.min_player):
-        with pytest.raises(ValueError, match=r"^observation must be"):
-            act(observation)
-
-
-def test_the_table_cannot_be_changed() -> None:
-    table = correlated()
-    policy = GamePolicy(table, ENV)
-    expected = table.tolist()
-    table[:] = 0
-    assert policy.table.tolist() == expected
-    with pytest.raises(ValueError, match="read-only"):
-        policy.table[0, 0] = 0
-
-
-@pytest.mark.parametrize("table", [correlated()[:2], correlated()[..., 0], 0.5 * correlated(), -correlated()])
-def test_a_table_of_another_game_is_refused(tmp_path: Path, table: NDArray[np.generic]) -> None:
-    with pytest.raises(ValueError, match=r"^policy must"):
-        GamePolicy(np.asarray(table, dtype=np.float64), ENV)
-    with pytest.raises(UserError, match=r"policy\.npz: policy must"):
-        load_policy(write_cell(tmp_path, table[None]))
-
-
 def test_the_guides_lines_of_plain_numpy_play_a_game(root: Path, tmp_path: Path) -> None:
     env = GAMES["rock_paper_scissors"]()
-    folder = run_cell(tmp_path, env)
+    folder = ran(tmp_path, env)
     (block,) = re.findall(
         r"## With NumPy alone\n.*?```python\n(.*?)```", (root / "docs" / "policies.md").read_text(), re.DOTALL
     )
@@ -205,12 +142,3 @@ def test_a_policy_is_short_in_words_and_can_be_called() -> None:
     a, b = policy((0, 0))
     assert 0 <= a < policy.game.n_max_actions
     assert 0 <= b < policy.game.n_min_actions
-
-
-def test_a_file_that_is_no_policy_is_refused_without_advice_on_pickles(tmp_path: Path) -> None:
-    folder = write_cell(tmp_path, correlated()[None])
-    (folder / "policy.npz").write_bytes(b"junk")
-    with pytest.raises(UserError, match=r"must hold the policies that a run wrote") as caught:
-        load_policy(folder)
-    assert "pickle" not in str(caught.value)
-    assert "\n" not in str(caught.value)

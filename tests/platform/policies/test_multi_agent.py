@@ -36,7 +36,7 @@ from dprl.platform.policies.rl_module import TabularRLModule, evaluation_config
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
 from tests.on_ray import start_ray
-from tests.platform.policies.cases import mixed_table, team_blocks, team_cell
+from tests.platform.policies.cases import TEAM_ENV, mixed_table, team_blocks, written
 
 EXPERIMENT = {
     "name": "small",
@@ -224,7 +224,7 @@ def test_the_examples_of_the_guide_run_on_a_real_cell(cluster: None, root: Path,
 @pytest.mark.cluster
 def test_the_examples_of_the_guide_run_on_a_cell_of_agents(cluster: None, root: Path, tmp_path: Path) -> None:
     """RLlib's mean return is within five standard errors of the exact one: a false alarm in a million runs."""
-    folder = team_cell(tmp_path, mixed_table()[None])
+    folder = written(tmp_path, mixed_table()[None], TEAM_ENV)
     names: dict[str, Any] = {}
     for block in team_blocks(root, folder):
         exec(block.replace("1000", "200"), names)  # the project's own text

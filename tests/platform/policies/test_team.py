@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from dprl.envs import LinearMixtureEnv, NetworkMDP, make_mixture
-from dprl.platform.errors import UserError
 from dprl.platform.policies import TeamPolicy, load_policy
 from dprl.platform.results.cell_folder import CellFolder
-from tests.platform.policies.cases import TEAM_ENV, mixed_table, run_team_cell, team_blocks, team_cell
+from tests.platform.policies.cases import TEAM_ENV, mixed_table, ran, team_blocks, written
 
 MDP = TEAM_ENV.build()
 PLACES = [(0, 0), (1, 4), (3, 8)]
@@ -21,7 +19,7 @@ PLACES = [(0, 0), (1, 4), (3, 8)]
 
 def test_a_run_leaves_policies_that_act(tmp_path: Path) -> None:
     """Each seed has its own table; two tables may agree, because a dozen bits determine little."""
-    cell = CellFolder(run_team_cell(tmp_path))
+    cell = CellFolder(ran(tmp_path, TEAM_ENV))
     with np.load(cell.policy_file) as file:
         tables = dict(zip(file["seed"].tolist(), file["policy"], strict=True))
     for seed in (5, 6):
@@ -31,16 +29,6 @@ def test_a_run_leaves_policies_that_act(tmp_path: Path) -> None:
         assert policy.env == TEAM_ENV
         assert len(policy((0, 0))) == MDP.n_agents
         assert MDP.worst()[0][0, MDP.start] <= policy.start_value <= MDP.optimal_start_value() + 1e-12
-
-
-def test_tables_are_loaded_seed_by_seed(tmp_path: Path) -> None:
-    tables = np.stack([mixed_table(), mixed_table()[:, :, ::-1]])
-    team_cell(tmp_path, tables)
-    for path, seed, row in ((tmp_path, None, 0), (tmp_path, 6, 1), (tmp_path / "policy.npz", 5, 0)):
-        policy = load_policy(path, seed)
-        assert isinstance(policy, TeamPolicy)
-        np.testing.assert_array_equal(policy.table, tables[row])
-        assert policy.env == TEAM_ENV
 
 
 def test_agents_draw_independently_with_their_probabilities() -> None:
@@ -58,12 +46,6 @@ def test_agents_draw_independently_with_their_probabilities() -> None:
         for i, expected in enumerate((first, second)):
             np.testing.assert_array_equal(policy.agent(i).probabilities(place), expected)
     assert np.abs(mixed_table()[:, :, 0] - mixed_table()[:, :, 1]).max() > 0.5
-
-
-def test_the_same_generator_draws_the_same_actions() -> None:
-    policies = [TeamPolicy(mixed_table(), TEAM_ENV, np.random.default_rng(seed)) for seed in (3, 3, 4)]
-    first, second, other = ([policy((1, 1)) for _ in range(30)] for policy in policies)
-    assert first == second != other
 
 
 def test_values_are_the_environments_own() -> None:
@@ -91,54 +73,15 @@ def test_the_policy_plays_in_the_environment_of_its_run(env: NetworkMDP) -> None
     assert observations["agent_0"][0] == policy.mdp.horizon
 
 
-@pytest.mark.parametrize("observation", [(4, 0), (-1, 0), (0, 9), (0,), (0.0, 1.0), 3])
-def test_what_is_no_place_to_act_is_refused(observation: Any) -> None:
-    policy = TeamPolicy(mixed_table(), TEAM_ENV)
-    for act in (policy, policy.agent(1)):
-        with pytest.raises(ValueError, match=r"^observation must be"):
-            act(observation)
-
-
 @pytest.mark.parametrize("number", [-1, 2])
 def test_nobody_has_no_policy(number: int) -> None:
     with pytest.raises(ValueError, match=rf"^agent must be in 0\.\.1, got {number}; "):
         TeamPolicy(mixed_table(), TEAM_ENV).agent(number)
 
 
-def test_the_table_cannot_be_changed() -> None:
-    table = mixed_table()
-    policy = TeamPolicy(table, TEAM_ENV)
-    expected = table.tolist()
-    table[:] = 0
-    assert policy.table.tolist() == expected
-    for one in (policy.table, policy.agent(0).table):
-        with pytest.raises(ValueError, match="read-only"):
-            one[0, 0] = 0
-    assert len(repr(policy)) < 500
-
-
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        (mixed_table()[:2], r"policy must be floats of shape \(4, 9, 2, 4\), got float64 \(2, 9, 2, 4\); pass"),
-        (mixed_table()[:, :, 0], r"policy must be floats of shape"),
-        (np.full((4, 9, 16), 1 / 16), r"policy must be floats of shape"),
-        (MDP.optimum()[1], r"policy must be floats of shape .*, got int64 \(4, 9, 2\); "),
-        (0.5 * mixed_table(), r"policy must sum to 1 over the last axis"),
-        (-mixed_table(), r"policy must hold probabilities >= 0"),
-    ],
-)
-def test_a_table_of_something_else_is_refused(tmp_path: Path, table: NDArray[Any], message: str) -> None:
-    with pytest.raises(ValueError, match="^" + message):
-        TeamPolicy(table, TEAM_ENV)
-    with pytest.raises(UserError, match=r"policy\.npz: " + message) as caught:
-        load_policy(team_cell(tmp_path, table[None]))
-    assert "\n" not in str(caught.value)
-
-
 def test_the_guides_lines_run(root: Path, tmp_path: Path) -> None:
     """The examples without RLlib; those with RLlib are tested with a cluster."""
-    blocks = team_blocks(root, team_cell(tmp_path, mixed_table()[None]))
+    blocks = team_blocks(root, written(tmp_path, mixed_table()[None], TEAM_ENV))
     assert len(blocks) == 3
     names: dict[str, Any] = {}
     for block in blocks[:2]:
