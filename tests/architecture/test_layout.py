@@ -8,7 +8,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
 import yaml
 
 TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform")
@@ -113,21 +112,6 @@ def config_complaints(root: Path) -> list[str]:
     return complaints
 
 
-@pytest.fixture
-def made_up(tmp_path: Path) -> Path:
-    """Return a small valid tree."""
-    (tmp_path / "pyproject.toml").write_text(
-        '[project]\ndependencies = ["ray[tune]==2.60.*", "pyyaml>=6", "pyarrow>=18"]\n'
-        '[tool.setuptools]\npackages = ["dprl.privacy", "dprl.envs", "dprl.algorithms", "dprl.platform"]\n'
-    )
-    for top in TOP_FOLDERS:
-        (tmp_path / top).mkdir()
-        (tmp_path / top / ("base.py" if top == "platform" else "__init__.py")).touch()
-    (tmp_path / "platform" / "base.py").write_text("import ray\nimport sys\nimport yaml\n")
-    (tmp_path / "tune_configs").mkdir()
-    return tmp_path
-
-
 def test_every_code_folder_is_packaged(root: Path) -> None:
     assert packaging_complaints(root) == []
 
@@ -146,63 +130,3 @@ def test_dependencies_are_those_that_are_imported(root: Path) -> None:
 
 def test_configs_are_named_like_their_files(root: Path) -> None:
     assert config_complaints(root) == []
-
-
-def test_a_good_tree_has_no_complaints(made_up: Path) -> None:
-    (made_up / "tune_configs" / "smoke.yaml").write_text("name: smoke\n")
-    checks = (
-        packaging_complaints,
-        shadowing_complaints,
-        name_complaints,
-        dependency_complaints,
-        config_complaints,
-    )
-    assert [complaint for check in checks for complaint in check(made_up)] == []
-
-
-def test_an_unlisted_folder_is_found(made_up: Path) -> None:
-    (made_up / "algorithms" / "pgc_a3c").mkdir()
-    (made_up / "algorithms" / "pgc_a3c" / "__init__.py").touch()
-    assert packaging_complaints(made_up) == ["pyproject.toml does not list dprl.algorithms.pgc_a3c"]
-
-
-def test_a_listed_folder_without_code_is_found(made_up: Path) -> None:
-    (made_up / "envs" / "__init__.py").unlink()
-    assert packaging_complaints(made_up) == ["pyproject.toml lists dprl.envs, which has no code"]
-
-
-@pytest.mark.parametrize("relative", ["platform/__init__.py", "dprl/x.py", "dprl.py", "privacy/inner/x.py"])
-def test_hiding_is_found(made_up: Path, relative: str) -> None:
-    (made_up / relative).parent.mkdir(exist_ok=True)
-    (made_up / relative).touch()
-    assert len(shadowing_complaints(made_up)) == 1
-
-
-@pytest.mark.parametrize(
-    "relative",
-    ["platform/sweeps/ray.py", "platform/yaml.py", "envs/random.py", "privacy/utils.py", "envs/common/__init__.py"],
-)
-def test_a_bad_name_is_found(made_up: Path, relative: str) -> None:
-    (made_up / relative).parent.mkdir(exist_ok=True)
-    (made_up / relative).touch()
-    assert len(name_complaints(made_up)) == 1
-
-
-@pytest.mark.parametrize(
-    ("source", "complaint"),
-    [
-        ("import ray.tune\nimport yaml\nimport torch", "does not list torch"),
-        ("def f():\n    from scipy.stats import laplace\nimport ray, yaml", "does not list scipy"),
-        ("from yaml import safe_load", "lists ray, which nothing imports"),
-    ],
-)
-def test_a_wrong_dependency_is_found(made_up: Path, source: str, complaint: str) -> None:
-    (made_up / "platform" / "base.py").write_text(source)
-    (found,) = dependency_complaints(made_up)
-    assert complaint in found
-
-
-@pytest.mark.parametrize(("file", "name"), [("smoke.yaml", "Smoke"), ("smoke.yml", "smoke"), ("smoke.yaml", "''")])
-def test_a_misnamed_config_is_found(made_up: Path, file: str, name: str) -> None:
-    (made_up / "tune_configs" / file).write_text(f"name: {name}\n")
-    assert len(config_complaints(made_up)) == 1

@@ -74,10 +74,3 @@ def test_every_field_of_a_certificate_is_defined(algorithm: str, page: str) -> N
     part = page.partition("## Certificate")[2]
     names = set(certificate) | set(certificate["proved"]) | set(certificate["noise"][0])
     assert undefined(names - {"source", "calibration"}, part) == set()
-
-
-def test_a_number_that_is_not_defined_is_found(page: str) -> None:
-    assert undefined({"regret", "regret_lower", "privacy.epsilon", "regrets", "derived_unknown"}, page) == {
-        "regrets",
-        "derived_unknown",
-    }

@@ -65,20 +65,6 @@ def test_every_quoted_message_is_in_the_sources(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "there"),
-    [
-        ("address: must be usable by Ray (...)", True),
-        ("... is in use by ...: wait until it ends, or end it", True),
-        ("address: must be usable by Rays (...)", False),
-        ("... is in use by ...: wait until it stops, or end it", False),
-        ("...: ...", False),
-    ],
-)
-def test_a_message_that_no_longer_exists_is_found(message: str, there: bool, root: Path) -> None:
-    assert (missing(f"### `{message}`\n", texts(root)) == []) == there
-
-
-@pytest.mark.parametrize(
     ("settings", "heading"),
     [
         ("privacy={model: jdp, epsilon: 1e-30}", "privacy.epsilon: must lie between 1e-9 and 1e9, got ..."),
