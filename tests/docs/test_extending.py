@@ -95,8 +95,9 @@ def test_they_run_and_hand_over_policies_that_load(user: Path) -> None:
 @pytest.mark.timeout(1800)
 def test_contract_suites_take_the_parts_of_a_plugin(user: Path, root: Path) -> None:
     """One test of each suite is enough here: it covers the part and passes. Authors run all of them."""
-    quick = "simple_ucb and (frozen or same_seed or policies_are_valid or bad_settings or charged)"
-    for suite, which in (("algorithms/test_contract.py", quick), ("envs/test_contract.py", "inventory")):
+    quick = "simple_ucb and (frozen or policies_are_valid or bad_settings or charged)"
+    suites = ("algorithms/test_learner_contract.py", "algorithms/test_contract.py")
+    for suite, which in (*((suite, quick) for suite in suites), ("envs/test_contract.py", "inventory")):
         words = [
             "-m",
             "pytest",
