@@ -83,8 +83,8 @@ TRUST = pytest.mark.parametrize(("name", "kind"), CASES, ids=[" ".join(case) for
 
 def env_of(name: str) -> Env:
     plays = ALGORITHMS[name].plays
-    tasks = (spec() for spec in (*TASKS.values(), *CONTROLS.values()) if issubclass(spec.builds, plays))
-    return ENVS[plays] if plays in ENVS else next(tasks).build()
+    tasks: list[Any] = [*TASKS.values(), *CONTROLS.values()]
+    return ENVS[plays] if plays in ENVS else next(spec().build() for spec in tasks if issubclass(spec.builds, plays))
 
 
 def learner(name: str, kind: str = "none", seed: int = 0, episodes: int = K, **settings: Any) -> Any:
@@ -215,7 +215,8 @@ def test_users_are_charged_before_the_loop_runs(name: str, kind: str, monkeypatc
 
     def watched(first: int, last: int) -> dict[str, float]:
         charged.append(made.privatizer.charged)
-        return run(first, last)
+        found: dict[str, float] = run(first, last)
+        return found
 
     monkeypatch.setattr(made, "_run", watched)
     for n in (15, 24, 1):
@@ -252,9 +253,10 @@ def test_a_run_too_short_to_learn_is_refused(name: str) -> None:
             learner(name, episodes=1)
         return
     key = "users_per_update" if name == "dppg" else "buffer_size"
-    learner(name, **{key: K})
+    enough: dict[str, Any] = {key: K}
+    learner(name, **enough)
     with pytest.raises(ValueError, match=f"^{key} must be at most the number of episodes, got {K + 1} with {K}: no "):
-        learner(name, **{key: K + 1})
+        learner(name, **{**enough, key: K + 1})
 
 
 @TRUST
@@ -301,7 +303,7 @@ THREE_AGENTS = NetworkMDP(n_agents=3, dimension=3, horizon=3, gap=0.05).build()
 def test_every_setting_changes_a_run_and_padding_only_its_time(name: str) -> None:
     fields = {field.name for field in dataclasses.fields(ALGORITHMS[name])}  # type: ignore[arg-type]
     assert fields - {"padded"} == {*CHANGES[name]}
-    env = {"env": THREE_AGENTS} if name == "ma_ldp" else {}
+    env: dict[str, Any] = {"env": THREE_AGENTS} if name == "ma_ldp" else {}
     default = "clipped_laplace" if name != "ma_ldp" else "none"
 
     def results(key: str = "", **changes: Any) -> tuple[Mapping[str, float], dict[str, bytes]]:

@@ -53,7 +53,7 @@ def test_the_same_generator_draws_the_same_actions(kind: str, tmp_path: Path) ->
     _, env, table = KINDS[kind]
     written(tmp_path, table[None], env)
     policies = [load_policy(tmp_path, generator=np.random.default_rng(seed)) for seed in (3, 3, 4)]
-    first, second, other = ([np.array(policy((2, 1))).tolist() for _ in range(50)] for policy in policies)  # type: ignore[arg-type]
+    first, second, other = ([np.array(policy((2, 1))).tolist() for _ in range(50)] for policy in policies)
     assert first == second != other
 
 
