@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 HELP = "report the best algorithm at each epsilon: a page with figures, tables and tests"
 EXAMPLE = "report regret_vs_epsilon"
-_HEADERS = ["privacy budget", "best", "[95 % interval]", "cost of privacy", "next best"]
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +28,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--compare",
         metavar=("ONE", "OTHER"),
         nargs=2,
-        help="also test these two algorithms or cells, and show the ratio of episodes to half regret, OTHER to ONE",
+        help="also test these two algorithms or cells",
     )
     add_storage(parser)
     add_json(parser)
@@ -65,20 +64,15 @@ def run(options: argparse.Namespace) -> int:
 
 def _answers(found: SweepReport) -> list[Block]:
     """Return the answers as blocks for a terminal."""
-    from dprl.platform.reports.comparing.rows import answers_of
-    from dprl.platform.reports.comparing.sentences import heading, lead
+    from dprl.platform.reports.comparing.answers import HEADERS, TEXTS, answers_of, heading, lead, requested
     from dprl.platform.reports.documents.blocks import Heading, Paragraph, Table
-    from dprl.platform.reports.pages.comparison import no_ratio
+    from dprl.platform.reports.pages.content import ASKED
 
     blocks: list[Block] = [Paragraph(line, "", "not finished") for line in found.missing]
     if answer := heading(found.groups):
-        blocks.append(Heading(answer))
-    blocks += [Paragraph(sentence, "lead") for sentence in lead(found.groups)]
-    for group in found.groups:
-        blocks.append(Heading(f"{group.title}: {group.amount}" if group.amount else group.title))
-        rows = [[each.need, each.best or each.note, each.value, each.cost, each.short] for each in answers_of(group)]
-        if rows:
-            blocks.append(Table.of_texts(_HEADERS, rows, _HEADERS))
-    if found.compared is not None and (reason := no_ratio(found.groups, *found.compared)):
-        blocks.append(Paragraph(reason, "lead"))
+        blocks += [Heading(answer), Paragraph(lead(found.groups), "lead")]
+    if rows := [list(answer) for group in found.groups for answer in answers_of(group)]:
+        blocks.append(Table(HEADERS, rows, TEXTS).without_empty_columns())
+    if asked := requested(found.groups):
+        blocks.append(Table(ASKED, asked, ASKED))
     return blocks

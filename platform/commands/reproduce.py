@@ -52,6 +52,6 @@ def run(options: argparse.Namespace) -> int:
         for one in found:
             if one.page is not None and not options.json:
                 headers, *rows = one.verdicts
-                write(sys.stdout, [Table.of_texts(headers, rows, headers[:1])])
+                write(sys.stdout, [Table(headers, rows, headers[:1])])
                 say(f"page      {one.page}")
     return exit_code([line for one in found for line in one.failed])

@@ -160,7 +160,7 @@ def _measured(finding: Finding, measured: Measurement) -> str:
 
 
 def _table(head: tuple[str, ...], findings: Sequence[Finding]) -> str:
-    return text_of(Table.of_texts(head, [_row(finding) for finding in findings], head))
+    return text_of(Table(head, [_row(finding) for finding in findings], head))
 
 
 def _row(finding: Finding) -> tuple[str, ...]:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TextIO
 
 import pandas as pd
-from markupsafe import Markup
 
 from dprl.algorithms import Metric
 from dprl.algorithms.base import REGRET
 from dprl.platform.errors import counted, first_of
 from dprl.platform.program import command
-from dprl.platform.reports.documents.blocks import Block, Paragraph, Rich, Table, styled
+from dprl.platform.reports.documents.blocks import Block, Paragraph, Table
 from dprl.platform.reports.documents.terminal import write
 from dprl.platform.reports.number_texts import episode_reached, number, rounded
 from dprl.platform.reports.records import (
@@ -89,7 +88,7 @@ def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
     shown = rows[:_MOST_ROWS]
     texts = [["-" if pd.isna(row[column.needs]) else column.text(row) for column in columns] for row in shown]
     headers = [column.header for column in columns]
-    blocks: list[Block] = [Table.of_texts(headers, texts, headers[:1])]
+    blocks: list[Block] = [Table(headers, texts, headers[:1])]
     if len(rows) > len(shown):
         blocks.append(Paragraph(f"... and {counted(len(rows) - len(shown), 'cell')} more, in summary.csv"))
     meanings = dict.fromkeys(f"{column.header}: {column.meaning}" for column in columns if column.meaning)
@@ -121,9 +120,7 @@ def noise_note(rows: Sequence[Mapping[Any, Any]]) -> list[Block]:
         return []
     cells, most = f"{len(more):,} of {counted(len(rows), 'cell')}", rounded(max(more), 2)
     told = f"Noise in {cells} is up to {most} times the least known for its claim and releases"
-    settings = styled(command("certify", "CONFIG"), "code")
-    page = Markup("{}; settings: {}").format(told, settings)
-    return [Paragraph(Rich(f"{told}; settings: `{settings}`", page), "note")]
+    return [Paragraph(f"{told}; settings: `{command('certify', 'CONFIG')}`", "note")]
 
 
 def _of_headline(metric: Metric) -> list[_Column]:

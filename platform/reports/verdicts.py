@@ -84,7 +84,7 @@ def certificates_table(labels: Sequence[str], certificates: Sequence[Mapping[str
     if any(columns["verdict"] == "holds_approximately" for columns in found):
         notes.append(AT_DELTA)
     rows = [[label, *_numbers(columns)][: len(headers)] for label, columns in zip(labels, found, strict=True)]
-    return [Table.of_texts(headers, rows, headers[:1]), *([Paragraph("; ".join(notes), "note")] if notes else [])]
+    return [Table(headers, rows, headers[:1]), *([Paragraph("; ".join(notes), "note")] if notes else [])]
 
 
 def _numbers(columns: Mapping[str, Any]) -> list[str]:

@@ -6,10 +6,9 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
+from dprl.platform.reports.comparing.answers import answers_of, heading, headline_finding, lead, value_label
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
-from dprl.platform.reports.comparing.rows import answers_of
-from dprl.platform.reports.comparing.sentences import heading, headline_finding, lead
 
 ANSWER_HEADING = "### Answer"
 _BEST = "best"
@@ -42,7 +41,7 @@ def sweep_entries(groups: Sequence[Group], command: str) -> SweepEntries:
         if group is compared[0] and best:
             metrics |= _numbers(_BEST, next(iter(best.values())))
     named = headline_finding(groups)
-    if named is not None:
+    if named is not None and named.best is not None:
         metrics |= _numbers(_BEST, named.cell)
     return metrics, _note(groups, command)
 
@@ -79,11 +78,11 @@ def _note(groups: Sequence[Group], command: str) -> str:
     lines = []
     for group in groups:
         found = [each for each in answers_of(group) if each.best]
-        lines += ["", f"{group.title}, {group.amount}:", ""] if found else []
+        lines += ["", f"{group.title}, {value_label(group).lower()}:", ""] if found else []
         lines += [f"- {each.need}: {each.best}: {each.value}" for each in found]
     if len(lines) > _MOST_LINES:
         lines = [*lines[:_MOST_LINES], "- all others: report.html"]
-    return _with_command("\n".join([f"**{answer}.**", "", " ".join(lead(groups)), *lines]), command)
+    return _with_command("\n".join([f"**{answer}.**", "", lead(groups), *lines]), command)
 
 
 def _with_command(answer: str, command: str) -> str:

@@ -37,7 +37,7 @@ class Factors(NamedTuple):
     model: str
     delta: float
     epsilon: float
-    ran: str
+    ran: Hashable
 
     @property
     def private(self) -> bool:
@@ -92,7 +92,7 @@ def factors_of(cells: Sequence[ReportCell]) -> list[Factors]:
             name, settings = " ".join([name, *(f"{key.rpartition('.')[2]}={value}" for key, value in settings)]), ()
         private = cell.private
         noise_settings = settings_in(row, noise) if private else ()
-        ran = _noise_of(cell) if private and not alone else ""
+        ran = _noise_of(cell) if private and not alone else ()
         delta = float(row.get("claimed_delta", 0.0)) if private else 0.0
         epsilon = _epsilon(cell) if private else math.inf
         found.append(Factors(name, settings, noise_settings, str(row["privacy.model"]), delta, epsilon, ran))
@@ -180,17 +180,18 @@ def _buckets(factors: Sequence[Factors], key: Callable[[Factors], Hashable]) -> 
     return found.values()
 
 
-def _noise_of(cell: ReportCell) -> str:
+def _noise_of(cell: ReportCell) -> Hashable:
     """Return the kinds of noise in a cell's releases, their scale, the noisy sums that a user enters, and their error.
 
     Scales have six digits, because two calibrations of the same noise may differ in later ones. The error of a count
     has three: counters of equal scale differ in it if they release at other times.
     """
-    kinds = {
-        (str(each.get("mechanism")), f"{each.get('scale') or 0.0:.6g}", str(each.get("nodes_per_user")))
+    kinds = frozenset(
+        (each.get("mechanism"), float(f"{each.get('scale') or 0.0:.6g}"), each.get("nodes_per_user"))
         for each in cell.certificate.get("noise", ())
-    }
-    return f"{sorted(kinds)} {float(cell.row.get('noise_sd', math.nan)):.3g}"
+    )
+    error = cell.row.get("noise_sd")
+    return kinds, None if error is None else float(f"{error:.3g}")
 
 
 def _epsilon(cell: ReportCell) -> float:

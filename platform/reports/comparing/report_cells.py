@@ -15,7 +15,6 @@ import pandas as pd
 from dprl.algorithms import ALGORITHMS, AlgorithmConfig, Metric
 from dprl.algorithms.base import headline
 from dprl.algorithms.offline_vi import OPTIMUM_GAP
-from dprl.algorithms.pgc_a3c import PGCA3CConfig
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.reports.cell_texts import Row, Settings, algorithm_name, rows_of, settings_in
@@ -25,7 +24,6 @@ from dprl.platform.results.cell_folder import CellFolder, CellResults, DamagedCe
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.summary import block_column, by_seed, standing, worst_of
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
-from dprl.privacy.queries.gradient_calibration import DEFAULT_CLIP, PAPER_CLIP
 
 _OTHERS = ("episodes", "release", "audit")
 """Settings that have no dot in their name."""
@@ -33,7 +31,7 @@ _SOURCES = "source_digest"
 _ALGORITHM = "algorithm.name"
 _MOST_BLOCKS = 25
 _NEARLY = 0.95
-_CLIP_NORMS = {law.name: law.norm for law in (ClippedLaplace, ClippedGaussian)}
+_CLIP_NORMS = {law.__name__: law.norm for law in (ClippedLaplace, ClippedGaussian)}
 
 
 @dataclass(frozen=True)
@@ -257,24 +255,14 @@ def _numbered_apart(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(numbered, ignore_index=True)
 
 
-def clip_norm(cell: Row) -> str | None:
-    """Return the norm in which a cell clips gradients, None if its mechanism has none of the choices of `clip_norm`."""
-    chosen = str(cell.get("privacy.clip_norm", _CLIP_NORMS.get(str(cell.get("privacy.mechanism")), "")))
-    if "auto" not in (chosen, cell.get("privacy.mechanism")):
-        return chosen or None
-    if cell.get("algorithm.name") == PGCA3CConfig.name:
-        return ClippedLaplace.norm
-    if cell.get("privacy.model") == "ldp":  # directions
-        return None
-    pure = cell.get("privacy.model") != "none" and not cell.get("privacy.delta")
-    return ClippedLaplace.norm if pure else ClippedGaussian.norm
-
-
-def clips_alike(free: Row, private: Row) -> bool:
+def clips_alike(free: ReportCell, private: ReportCell) -> bool:
     """Whether a cell without privacy clips gradients as a private one does, or not at all."""
-    wanted = clip_norm(private)
-    if free.get("privacy.clip_norm", "none") == "none" or wanted is None:
-        return True
-    default = PAPER_CLIP if private.get("algorithm.name") == PGCA3CConfig.name else DEFAULT_CLIP
-    clips = {float(row.get("privacy.clip", default)) for row in (free, private)}
-    return clip_norm(free) == wanted and len(clips) == 1
+    ours, wanted = (_clip(cell.certificate) for cell in (free, private))
+    return ours is None or wanted is None or ours == wanted
+
+
+def _clip(certificate: Mapping[str, Any]) -> tuple[str, float] | None:
+    """Return norm and size of the ball to which gradients are clipped, None without one."""
+    law = (certificate.get("query") or {}).get("law", {})
+    norm = law.get("norm") or _CLIP_NORMS.get(str(law.get("class")))
+    return None if norm is None or norm == "none" else (norm, float(law["clip"]))

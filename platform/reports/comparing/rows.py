@@ -1,19 +1,16 @@
-"""Cells, comparisons and findings of a report as rows: of data for programs, of text for people."""
+"""Cells, comparisons and findings of a report as rows of data for programs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from dprl.platform.reports.comparing.findings import Finding, Rival, findings_of
-from dprl.platform.reports.comparing.groups import Group, standing_text
-from dprl.platform.reports.comparing.sentences import MIXED, budget_text, comparison_text, rival_text
+from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.inference.effects import Effect
-from dprl.platform.reports.number_texts import effect_text, estimate_text
 
 _COMPARISON_COLUMNS = ("group", "first", "second", "first_cell", "second_cell", "metric", "difference")
 _TESTED = ("p_value", "p_holm", "told_apart", "better", "with_the_best")
@@ -75,7 +72,7 @@ def _finding_row(finding: Finding) -> dict[str, Any]:
     if finding.best is None:
         return row
     cell = finding.cell
-    row |= {"best": finding.name, "cell": str(cell.row["cell"])}
+    row |= {"best": group.names[finding.best], "cell": str(cell.row["cell"])}
     row |= _numbers(*cell.estimate[:3]) | {"scale": cell.estimate.scale}
     row["next_best"] = _rival_row(group, finding.next_best)
     row["other_algorithm"] = _rival_row(group, finding.other_algorithm)
@@ -98,78 +95,3 @@ def _effect_row(found: Effect | None) -> dict[str, Any] | None:
 def _numbers(value: float, lower: float, upper: float) -> dict[str, float | None]:
     ends = {"lower": lower, "upper": upper}
     return {"value": value} | {name: None if math.isnan(end) else end for name, end in ends.items()}
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The best cell of a group within a budget.
-
-    need: trust model and budget in words. best: its name, '' if no cell is within the budget. value: its headline with
-    its interval. next_best: the next cell of another algorithm or noise, with its ratio to the best one and the test;
-    where both differ, the ratio at equal noise. cost: the ratio to the same algorithm without privacy. note: further
-    remarks. short: next_best with a shorter name.
-    """
-
-    need: str
-    best: str
-    value: str
-    next_best: str
-    cost: str
-    note: str
-    short: str = ""
-
-
-def answers_of(group: Group) -> list[Answer]:
-    """Return the answers of a group that has a headline, by trust model, small budgets first."""
-    several = len({cell.delta for cell in group.cells if cell.private}) > 1
-    return [_answer(finding, with_delta=several) for finding in findings_of(group)]
-
-
-def _answer(finding: Finding, *, with_delta: bool) -> Answer:
-    need = budget_text(finding.budget, with_delta=with_delta)
-    if finding.best is None:
-        return Answer(need, "", "", "", "", "no cell certifies it")
-    cost = "" if finding.cost is None else effect_text(finding.cost)
-    value = estimate_text(finding.cell.estimate)
-    texts = (value, _next_best(finding), cost, _note(finding), _short(finding))
-    return Answer(need, finding.name, *texts)
-
-
-def _next_best(finding: Finding) -> str:
-    group, rival, equal = finding.group, finding.next_best, finding.other_algorithm
-    if rival is None:
-        return ""
-    if not rival.mixed:
-        return rival_text(group, rival)
-    at_equal = "no cell has the same noise" if equal is None else f"at equal noise {rival_text(group, equal)}"
-    return f"{group.names[rival.place]}: {MIXED}{rival.noise}; {at_equal}"
-
-
-def _short(finding: Finding) -> str:
-    """Return the ratio to the next best cell, at equal noise where algorithm and noise differ, and its test."""
-    rival = finding.next_best
-    if rival is None:
-        return ""
-    equal = finding.other_algorithm
-    if rival.mixed and equal is not None:
-        return f"{_short_name(finding, equal)}: {comparison_text(equal)} at equal noise"
-    return f"{_short_name(finding, rival)}: {comparison_text(rival)}"
-
-
-def _short_name(finding: Finding, rival: Rival) -> str:
-    """Return a rival's name without its privacy, unless it is then that of the best cell."""
-    group = finding.group
-    names = [group.names[i].replace(f", {standing_text(group.cells[i])}", "") for i in (rival.place, finding.place)]
-    return names[0] if names[0] != names[1] else group.names[rival.place]
-
-
-def _note(finding: Finding) -> str:
-    """Return remarks: whether nothing was learned, and whether the cell is the only one."""
-    cells = [cell for cell in finding.group.cells if finding.budget.allows(cell)]
-    notes = []
-    if cells[0].unlearned:
-        every = len(cells) > 1 and all(cell.unlearned for cell in cells)
-        notes.append("nothing was learned in any of these cells" if every else "nothing was learned in it")
-    if len(cells) == 1:
-        notes.append("the only cell")
-    return "; ".join(notes)

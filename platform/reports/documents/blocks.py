@@ -1,9 +1,9 @@
-"""Blocks of a document; each renderer knows all of them."""
+"""Blocks of a document; each renderer knows all of them. Texts are plain, or Markup with HTML of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from markupsafe import Markup
@@ -12,38 +12,15 @@ if TYPE_CHECKING:
     from dprl.platform.reports.figures.charts import Chart
 
 
-@dataclass(frozen=True)
-class Rich:
-    """Text with a form of its own in HTML, such as a badge. text: for other renderers."""
-
-    text: str
-    html: Markup
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __html__(self) -> Markup:
-        return self.html
-
-    def __bool__(self) -> bool:
-        return bool(self.text or self.html)
-
-
-Inline = str | Rich
-
-
-def beside(*parts: Inline) -> Rich:
+def beside(*parts: str) -> Markup:
     """Return the non-empty parts joined with spaces."""
-    found = [part for part in parts if part]
-    return Rich(" ".join(text for part in found if (text := str(part))), Markup(" ").join(found))
+    return Markup(" ").join(part for part in parts if part)
 
 
-def styled(text: str, tag: str, style: str = "") -> Rich:
+def styled(text: str, tag: str, style: str = "") -> Markup:
     """Return text in an HTML element of its own; '' stays empty."""
-    if not text:
-        return Rich("", Markup(""))
-    css = Markup(' class="{}"').format(style) if style else Markup("")
-    return Rich(text, Markup("<{0}{1}>{2}</{0}>").format(Markup(tag), css, text))
+    css = Markup(' class="{}"').format(style) if style else ""
+    return Markup("<{0}{1}>{2}</{0}>").format(tag, css, text) if text else Markup("")
 
 
 @dataclass(frozen=True)
@@ -59,70 +36,25 @@ class Heading:
 class Paragraph:
     """A paragraph. style: its class in HTML. term: bold text before it."""
 
-    text: Inline
+    text: str
     style: str = ""
     term: str = ""
     kind: ClassVar[str] = "paragraph"
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of a table. style: its classes in HTML, with 'n' for numbers. label: of its cells on narrow screens."""
-
-    header: Inline
-    style: str = ""
-    label: str = ""
-
-    @property
-    def numeric(self) -> bool:
-        """Whether its texts are aligned right."""
-        return "n" in self.style.split()
-
-
-@dataclass(frozen=True)
 class Table:
-    """A table. body: its lines; the last cell of a short line spans the missing ones.
+    """A table. texts: headers of columns that are aligned left; the others hold numbers."""
 
-    style: its classes in HTML. styles: those of its lines, if they have any.
-    """
-
-    columns: Sequence[Column]
-    body: Sequence[Sequence[Inline]]
-    style: str = ""
-    styles: Sequence[str] = ()
+    headers: Sequence[str]
+    body: Sequence[Sequence[str]]
+    texts: Collection[str]
     kind: ClassVar[str] = "table"
 
-    def plain(self) -> tuple[list[Column], list[list[str]]]:
-        """Return columns and lines as plain texts; columns of drawings only are left out."""
-        n = len(self.columns)
-        lines = [[str(cell) for cell in line] + [""] * (n - len(line)) for line in self.body]
-        kept = [i for i, column in enumerate(self.columns) if str(column.header) or any(line[i] for line in lines)]
-        return [self.columns[i] for i in kept], [[line[i] for i in kept] for line in lines]
-
     def without_empty_columns(self) -> Table:
-        """Return the table without columns that are empty in all lines, which must be whole."""
-        kept = [i for i in range(len(self.columns)) if any(line[i] for line in self.body)]
-        return replace(
-            self, columns=[self.columns[i] for i in kept], body=[[line[i] for i in kept] for line in self.body]
-        )
-
-    @classmethod
-    def of_texts(cls, headers: Sequence[str], lines: Sequence[Sequence[str]], texts: Collection[str]) -> Table:
-        """Return a table of plain texts; columns with headers outside of `texts` hold numbers."""
-        return cls([Column(header, "" if header in texts else "n") for header in headers], lines)
-
-
-@dataclass(frozen=True)
-class Card:
-    """One number in large type, alone or with a badge. sub: its meaning. interval: its ends. facts: further ones."""
-
-    title: str
-    big: Inline
-    sub: str
-    interval: str
-    facts: Sequence[tuple[str, Inline]]
-    badge: Inline
-    kind: ClassVar[str] = "card"
+        """Return the table without columns that are empty in all lines."""
+        kept = [i for i in range(len(self.headers)) if any(line[i] for line in self.body)]
+        return Table([self.headers[i] for i in kept], [[line[i] for i in kept] for line in self.body], self.texts)
 
 
 @dataclass(frozen=True)
@@ -130,7 +62,7 @@ class Facts:
     """Names with texts under a title, such as verdicts; a name repeated in succession is shown once."""
 
     title: str
-    facts: Sequence[tuple[Inline, Inline]]
+    facts: Sequence[tuple[str, str]]
     kind: ClassVar[str] = "facts"
 
 
@@ -154,19 +86,8 @@ class Section:
 
     blocks: Sequence[Block]
     anchor: str = ""
-    style: str = ""
     folded: str = ""
     kind: ClassVar[str] = "section"
 
 
-Block = Heading | Paragraph | Table | Card | Facts | Figure | Section
-
-
-def figures_in(blocks: Sequence[Block]) -> list[Figure]:
-    """Return the figures among blocks, in their order."""
-    found: list[Figure] = []
-    for block in blocks:
-        found += (
-            [block] if isinstance(block, Figure) else figures_in(block.blocks) if isinstance(block, Section) else []
-        )
-    return found
+Block = Heading | Paragraph | Table | Facts | Figure | Section

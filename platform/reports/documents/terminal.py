@@ -6,20 +6,12 @@ import textwrap
 from collections.abc import Sequence
 from typing import TextIO
 
+from markupsafe import Markup
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from dprl.platform.reports.documents.blocks import (
-    Block,
-    Card,
-    Facts,
-    Figure,
-    Heading,
-    Paragraph,
-    Section,
-    Table,
-)
+from dprl.platform.reports.documents.blocks import Block, Facts, Figure, Heading, Paragraph, Section, Table
 
 WIDTH = 116
 _INDENT = "  "
@@ -42,26 +34,27 @@ def text_of(block: Block) -> str:
         case Facts():
             return "\n".join(_facts(block))
         case Heading(text):
-            return text
+            return _plain(text)
         case Paragraph(text, style, term):
-            told = f"{term}: {text}" if term else str(text)
+            told = f"{term}: {_plain(text)}" if term else _plain(text)
             return _INDENT + told if style == "lead" else told
-        case Card():
-            return f"{block.title}: {block.big} {block.sub}"
         case Figure():
             return block.title
         case Section(blocks):
             return "\n".join(map(text_of, blocks))
 
 
+def _plain(text: str) -> str:
+    return text.striptags() if isinstance(text, Markup) else text
+
+
 def _aligned(table: Table) -> list[str]:
-    columns, rows = table.plain()
-    lines = [[str(column.header) for column in columns], *rows]
+    lines = [[*table.headers], *([_plain(cell) for cell in line] for line in table.body)]
     widths = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
     return [
         _INDENT.join(
-            text.rjust(width) if column.numeric else text.ljust(width)
-            for text, width, column in zip(line, widths, columns, strict=True)
+            text.ljust(width) if header in table.texts else text.rjust(width)
+            for text, width, header in zip(line, widths, table.headers, strict=True)
         ).rstrip()
         for line in lines
     ]
@@ -70,12 +63,11 @@ def _aligned(table: Table) -> list[str]:
 def _write_rich(stream: TextIO, block: Block) -> bool:
     """Write a table with a bold head, or a dim note; return whether the block is one of these."""
     if isinstance(block, Table):
-        columns, rows = block.plain()
         shown = RichTable(box=None, pad_edge=False, header_style="bold")
-        for i, column in enumerate(columns):
-            shown.add_column(str(column.header), justify="right" if column.numeric else "left", no_wrap=i > 0)
-        for row in rows:
-            shown.add_row(*map(Text, row))
+        for i, header in enumerate(block.headers):
+            shown.add_column(header, justify="left" if header in block.texts else "right", no_wrap=i > 0)
+        for row in block.body:
+            shown.add_row(*(Text(_plain(cell)) for cell in row))
         Console(file=stream).print(shown)
         return True
     if isinstance(block, Paragraph) and block.style == "note":
@@ -86,7 +78,7 @@ def _write_rich(stream: TextIO, block: Block) -> bool:
 
 def _facts(block: Facts) -> list[str]:
     lines = [block.title]
-    facts = [(str(name), str(text)) for name, text in block.facts]
+    facts = [(_plain(name), _plain(text)) for name, text in block.facts]
     width, previous = max([_NAMES, *(len(name) + 1 for name, _ in facts)]), ""
     for name, text in facts:
         head = f"{_INDENT}{name if name != previous else '':<{width}}"

@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
-
-Theme = Literal["light", "dark"]
+from typing import Any, NamedTuple
 
 
 class Shades(NamedTuple):
-    """One hue as '#RRGGBB', for lines and for text, on a light and on a dark page."""
+    """One hue as '#RRGGBB', for lines and for text, whose contrast with white is at least 4.5 to 1."""
 
     line: str
     text: str
-    dark_line: str
-    dark_text: str
-
-    def line_on(self, theme: Theme) -> str:
-        """Return the colour of lines and markers."""
-        return self.dark_line if theme == "dark" else self.line
-
-    def text_on(self, theme: Theme) -> str:
-        """Return the colour of text; its contrast is at least 4.5 to 1."""
-        return self.dark_text if theme == "dark" else self.text
 
 
-BLUE = Shades("#0072B2", "#00609A", "#4AA8E8", "#6CBBF0")
-VERMILION = Shades("#D55E00", "#B04A00", "#FF8240", "#FF9A63")
-PINK = Shades("#CC79A7", "#A14B83", "#E59BC6", "#EDB0D3")
-ORANGE = Shades("#E69F00", "#8A5F00", "#F2B640", "#F5C464")
-GREEN = Shades("#009E73", "#00704F", "#2BC495", "#4AD3A8")
-INDIGO = Shades("#332288", "#332288", "#8F7CFF", "#8F7CFF")
-BROWN = Shades("#7A3B10", "#7A3B10", "#B5835A", "#B5835A")
-BLACK = Shades("#000000", "#000000", "#FFFFFF", "#FFFFFF")
+BLUE = Shades("#0072B2", "#00609A")
+VERMILION = Shades("#D55E00", "#B04A00")
+PINK = Shades("#CC79A7", "#A14B83")
+ORANGE = Shades("#E69F00", "#8A5F00")
+GREEN = Shades("#009E73", "#00704F")
+INDIGO = Shades("#332288", "#332288")
+BROWN = Shades("#7A3B10", "#7A3B10")
+BLACK = Shades("#000000", "#000000")
 HUES = (BLUE, VERMILION, PINK, ORANGE, GREEN, INDIGO, BLACK, BROWN)
 """Okabe and Ito's palette with indigo and brown for sky blue and yellow: text in a light hue would have to be darkened
 until it is too similar to that of another hue.
 """
-NO_PRIVACY = Shades("#8C8C8C", "#6A6A6A", "#8A8D91", "#A9ADB2")
+NO_PRIVACY = Shades("#8C8C8C", "#6A6A6A")
 """Grey: results without privacy, and nothing else."""
-NEUTRAL = Shades("#B8AD9E", "#6E6455", "#8A8072", "#C4B9A8")
+NEUTRAL = Shades("#B8AD9E", "#6E6455")
 """Algorithms beyond the eighth of a report."""
 
 _OF_ALGORITHMS = {

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 from dprl.platform.reports.figures.charts import Chart, Panel, labels_of
 from dprl.platform.reports.figures.colours import NO_PRIVACY, look
-from dprl.platform.reports.figures.marks import draw_marker, draw_panel, label_colour, line_colour, tick_text
-from dprl.platform.reports.figures.styles import Style, drawing, text_height, text_width
+from dprl.platform.reports.figures.marks import draw_marker, draw_panel, line_colour, tick_text
+from dprl.platform.reports.figures.styles import FAINT, INK, MUTED, PAGE, Style, drawing, text_height, text_width
 
 _WIDEST_MARGIN = 0.41
 """Largest share of the figure's width for direct labels, which are broken into lines to fit."""
@@ -61,7 +61,7 @@ def compose(chart: Chart, style: Style) -> Figure:
     """Return the chart as a matplotlib figure with the style's width and height, or larger if its texts need more."""
     with drawing():
         grid, frame = _fold(chart, style)
-        figure = Figure(figsize=(frame.width, frame.height), dpi=style.dpi, facecolor=_background(style))
+        figure = Figure(figsize=(frame.width, frame.height), dpi=style.dpi, facecolor=PAGE)
         letters = iter(_LETTERS if sum(panel is not None for row in grid for panel in row) > 1 else "")
         for i, row in enumerate(grid):
             bottom = frame.height - (i + 1) * (frame.titles + frame.panel_height) - i * frame.between
@@ -78,11 +78,6 @@ def compose(chart: Chart, style: Style) -> Figure:
         _axis_titles(figure, chart, frame, style, len(grid[0]))
         _put_key(figure, chart, frame, style)
     return figure
-
-
-def _background(style: Style) -> str:
-    """Return the colour behind a figure: none on pages, which show their own background."""
-    return "none" if style.name == "page" else style.frame("page")
 
 
 def _fold(chart: Chart, style: Style) -> tuple[list[list[Panel | None]], _Frame]:
@@ -113,11 +108,11 @@ def _labels(chart: Chart, row: Sequence[Panel | None], j: int, style: Style) -> 
 def _panel_labels(chart: Chart, panel: Panel, style: Style) -> list[_Label]:
     """Return the labels of a panel's lines, and of the dotted level of a policy that has learned nothing."""
     found = [
-        _Label(text, line.order, label_colour(line, style), line_colour(line, style))
+        _Label(text, line.order, line.ink.text, line_colour(line))
         for text, line in zip(labels_of(chart, panel.lines), panel.lines, strict=True)
     ]
     if math.isfinite(panel.unlearned):
-        found.append(_Label("no learning", panel.unlearned, style.frame("muted"), style.frame("faint")))
+        found.append(_Label("no learning", panel.unlearned, MUTED, FAINT))
     room = _WIDEST_MARGIN * style.width - (_LEADER + 0.08) * style.inch
     return [label._replace(text=in_lines(label.text, room, style.labels)) for label in found]
 
@@ -187,7 +182,7 @@ def _title(axes: Axes, title: str, letter: str, style: Style) -> None:
     if not letter:
         return
     look: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
-    look |= {"fontsize": style.text, "color": style.frame("ink"), "annotation_clip": False}
+    look |= {"fontsize": style.text, "color": INK, "annotation_clip": False}
     axes.annotate(letter + "\n" * title.count("\n"), (0.0, 1.0), (0, 0.45 * style.text), weight="bold", **look)
     width = text_width(f"{letter} ", style.text, bold=True) * 72 + 0.25 * style.text
     axes.annotate(title, (0.0, 1.0), (width, 0.45 * style.text), **look)
@@ -277,7 +272,7 @@ def _axis_titles(figure: Figure, chart: Chart, frame: _Frame, style: Style, colu
     # A title wider than the panels begins at the left edge.
     half = text_width(text, style.text) / 2
     middle = max(middle, half + 0.02 * style.inch)
-    look: dict[str, Any] = {"fontsize": style.text, "color": style.frame("ink")}
+    look: dict[str, Any] = {"fontsize": style.text, "color": INK}
     figure.text(middle / width, at / height, text, ha="center", va="top", **look)
     centre = (frame.foot + height - frame.titles) / 2
     figure.text(0.01 * style.inch / width, centre / height, chart.y.title, rotation=90, va="center", **look)
@@ -319,7 +314,7 @@ def _put_key(figure: Figure, chart: Chart, frame: _Frame, style: Style) -> None:
     axes.set(xlim=(0, frame.width), ylim=(0, frame.height))
     axes.axis("off")
     line = text_height("x", style.small) * 1.25
-    colour, marker = style.text_colour(NO_PRIVACY), look("jdp").marker
+    colour, marker = NO_PRIVACY.text, look("jdp").marker
     fills = {text: fill for fill, text in _KEY.items()}
     for i, row in enumerate(rows):
         y = (len(rows) - i - 0.5) * line + 0.02 * style.inch

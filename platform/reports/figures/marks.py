@@ -13,7 +13,7 @@ from matplotlib.markers import CARETDOWN, CARETUP
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from dprl.platform.reports.figures.charts import Axis, Chart, Fill, Line, Panel
-from dprl.platform.reports.figures.styles import Style, text_width
+from dprl.platform.reports.figures.styles import AXIS, FAINT, MUTED, PAGE, RULE, Style, text_width
 from dprl.platform.reports.number_texts import power_text
 
 _BAND = 0.16
@@ -32,7 +32,7 @@ def draw_panel(axes: Axes, chart: Chart, panel: Panel, style: Style) -> None:
     """Draw all lines of a panel, and its axes without their titles."""
     _frame(axes, chart, style)
     if math.isfinite(panel.unlearned):
-        axes.axhline(panel.unlearned, color=style.frame("faint"), lw=1.2 * style.hair, ls=(0, (1, 1.8)), zorder=1)
+        axes.axhline(panel.unlearned, color=FAINT, lw=1.2 * style.hair, ls=(0, (1, 1.8)), zorder=1)
     free = [line for line in panel.lines if line.name.free]
     private = [line for line in panel.lines if not line.name.free]
     if chart.kind == "curves":
@@ -62,15 +62,15 @@ def _frame(axes: Axes, chart: Chart, style: Style) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
-        axes.spines[side].set(color=style.frame("axis"), linewidth=style.hair)
+        axes.spines[side].set(color=AXIS, linewidth=style.hair)
     put_scale(axes.xaxis, chart.x, int(width / (text_width("10k", style.ticks) + 0.03 * style.inch)))
     put_scale(axes.yaxis, chart.y, _MOST_TICKS)
     axes.set_xlim(*chart.x.limits)
     axes.set_ylim(*chart.y.limits)
     size = style.hair * 4
-    axes.tick_params(color=style.frame("axis"), width=style.hair, length=size)
-    axes.tick_params(labelcolor=style.frame("muted"), labelsize=style.ticks, pad=size * 0.8)
-    axes.grid(axis="y", color=style.frame("rule"), lw=style.hair)
+    axes.tick_params(color=AXIS, width=style.hair, length=size)
+    axes.tick_params(labelcolor=MUTED, labelsize=style.ticks, pad=size * 0.8)
+    axes.grid(axis="y", color=RULE, lw=style.hair)
     axes.set_axisbelow(True)
 
 
@@ -130,24 +130,15 @@ def tick_text(value: float) -> str:
     return f"{value:.3g}"
 
 
-def line_colour(line: Line, style: Style) -> str:
+def line_colour(line: Line) -> str:
     """Return the colour of a line, mixed with that of the page by its tint."""
-    return _tinted(style.line_colour(line.ink), line.tint, style)
-
-
-def label_colour(line: Line, style: Style) -> str:
-    """Return the colour of a line's label, without the line's tint, because text needs contrast."""
-    return style.text_colour(line.ink)
-
-
-def _tinted(colour: str, tint: float, style: Style) -> str:
-    ends = to_rgb(colour), to_rgb(style.frame("page"))
-    red, green, blue = ((1 - tint) * one + tint * other for one, other in zip(*ends, strict=True))
+    ends = to_rgb(line.ink.line), to_rgb(PAGE)
+    red, green, blue = ((1 - line.tint) * one + line.tint * other for one, other in zip(*ends, strict=True))
     return to_hex((red, green, blue))
 
 
 def _draw_curve(axes: Axes, line: Line, style: Style) -> None:
-    colour = line_colour(line, style)
+    colour = line_colour(line)
     width = style.line * (0.8 if line.name.free else 1.25) * line.look.weight
     axes.plot(line.x, line.y, color=colour, ls=line.look.dashes, lw=width, solid_capstyle="butt", zorder=3)
     if not np.isnan(line.low).all():
@@ -156,7 +147,7 @@ def _draw_curve(axes: Axes, line: Line, style: Style) -> None:
 
 def _draw_level(axes: Axes, line: Line, style: Style) -> None:
     """Draw results without privacy across all epsilons."""
-    colour = style.line_colour(line.ink)
+    colour = line.ink.line
     axes.axhline(line.y[0], color=colour, lw=0.9 * style.line, zorder=2)
     if not math.isnan(line.low[0]):
         axes.axhspan(line.low[0], line.high[0], color=colour, alpha=_BAND, lw=0, zorder=1)
@@ -164,7 +155,7 @@ def _draw_level(axes: Axes, line: Line, style: Style) -> None:
 
 def _draw_points(axes: Axes, line: Line, style: Style, x_axis: Axis, place: float) -> None:
     """Draw markers with whiskers and the line through them, shifted by its `place` among those that share an x."""
-    colour = line_colour(line, style)
+    colour = line_colour(line)
     x = _aside(line.x, x_axis, place)
     width = style.line * line.look.weight
     axes.plot(x, line.y, color=colour, ls=line.look.dashes, lw=width, zorder=3)
@@ -204,15 +195,15 @@ def draw_marker(axes: Axes, at: tuple[float, float], marker: str, colour: str, f
         "ls": "",
         "ms": style.marker * (1.35 if wide else 1.15),
         "color": colour,
-        "mec": colour if wide else style.frame("page"),
+        "mec": colour if wide else PAGE,
         "mew": style.line * (0.8 if wide else 0.4),
         "clip_on": False,
         "zorder": 4,
     }
     if fill == "left":
-        look |= {"fillstyle": "left", "mfcalt": style.frame("page")}
+        look |= {"fillstyle": "left", "mfcalt": PAGE}
     elif fill == "none":
-        look |= {"mfc": style.frame("page")}
+        look |= {"mfc": PAGE}
     axes.plot(*at, **look)
 
 

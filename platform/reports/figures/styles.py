@@ -17,23 +17,16 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, fontManager
 
 from dprl.platform.errors import broken_rule
-from dprl.platform.reports.figures.colours import NO_PRIVACY, Shades, Theme
+from dprl.platform.reports.figures.colours import NO_PRIVACY
 
 FORMATS = ("pdf", "svg", "png")
 LENGTHS = 1.5, 40.0
 """Limits of the width and height of figures, in inches."""
 _FONTS = ("Arial", "Helvetica", "Liberation Sans", "DejaVu Sans")
 """The first one installed is used; the last one comes with matplotlib and has every glyph."""
-FRAME = {
-    "ink": ("#1D1D1F", "#E9EAEC"),
-    "axis": ("#444444", "#8D9299"),
-    "faint": ("#A8A8A8", "#6B6F75"),
-    "rule": ("#ECECEC", "#2A2C30"),
-    "page": ("#FFFFFF", "#131416"),
-    "muted": (NO_PRIVACY.text, NO_PRIVACY.dark_text),
-}
-"""Colours on a light and on a dark page: of titles, axes and ticks, the level without learning, gridlines, the page
-behind a figure (inside hollow markers and around filled ones), and notes."""
+INK, AXIS, FAINT, RULE, PAGE, MUTED = "#1D1D1F", "#444444", "#A8A8A8", "#ECECEC", "#FFFFFF", NO_PRIVACY.text
+"""Colours of titles, axes and ticks, the level without learning, gridlines, the page behind a figure (inside hollow
+markers and around filled ones), and notes."""
 _POINTS = 72
 _LINE_HEIGHT = 1.2
 """Line height as a multiple of the font size."""
@@ -58,20 +51,7 @@ class Style:
     hair: float
     marker: float
     dpi: int
-    theme: Theme = "light"
     height: float | None = None
-
-    def frame(self, part: str) -> str:
-        """Return the colour of a part of FRAME."""
-        return FRAME[part][self.theme == "dark"]
-
-    def line_colour(self, shades: Shades) -> str:
-        """Return the colour of a line."""
-        return shades.line_on(self.theme)
-
-    def text_colour(self, shades: Shades) -> str:
-        """Return the colour of a line's label."""
-        return shades.text_on(self.theme)
 
     @property
     def inch(self) -> float:
@@ -87,10 +67,10 @@ STYLES = {
 }
 
 
-def style_of(name: str, theme: Theme = "light", width: float | None = None, height: float | None = None) -> Style:
+def style_of(name: str, width: float | None = None, height: float | None = None) -> Style:
     """Return the style of that name, with another width and height (in inches) if given."""
     found = STYLES[name]
-    return replace(found, theme=theme, width=found.width if width is None else width, height=height)
+    return replace(found, width=found.width if width is None else width, height=height)
 
 
 def checked_style(name: str, width: float | None, height: float | None) -> Style:

@@ -8,20 +8,10 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from dprl.platform.reports.documents.blocks import (
-    Block,
-    Card,
-    Column,
-    Heading,
-    Paragraph,
-    Rich,
-    Table,
-    beside,
-    styled,
-)
+from dprl.platform.reports.documents.blocks import Block, Facts, Heading, Paragraph, Table, beside
 from dprl.platform.reports.documents.web_page import html
 from dprl.platform.reports.number_texts import delta_number
-from dprl.platform.reports.pages.markup import BADGES, badge_of
+from dprl.platform.reports.pages.markup import badge, badge_of
 from dprl.platform.reports.verdicts import audit_text, certificate_facts, verdict_line
 from dprl.platform.results.summary import standing
 from dprl.privacy.certificate import OPEN_CHANNELS, SEEDED
@@ -38,6 +28,7 @@ _CHECKS = {
     "refute a claim, but not prove it.",
 }
 """Commands that check a certificate, and what each of them shows."""
+_PURE = ", pure (\u03b4 = 0)"
 _MODELS = {"jdp": "joint differential privacy (JDP)", "ldp": "local differential privacy (LDP)"}
 _WORDS = {
     "released counts": "released noisy counts",
@@ -113,18 +104,21 @@ def certificate_page(
 
 
 def _answer(certificate: Mapping[str, Any], title: str) -> Iterator[Block]:
-    badge, claimed = badge_of(certificate), certificate["claimed"]
-    simulated, line = badge == "holds" and _seeded(certificate), [f"{verdict_line(certificate)}."]
+    verdict, claimed = badge_of(certificate), certificate["claimed"]
+    simulated, line = verdict == "holds" and _seeded(certificate), [f"{verdict_line(certificate)}."]
     yield Paragraph(f"Privacy certificate \u00b7 {title}", "eyebrow")
     at = f" at \u03b4 = {delta_number(claimed['delta'])}" if claimed["delta"] else ""
     claim = "" if claimed["epsilon"] is None else f"\u03b5 = {_number(claimed['epsilon'])}{at}"
-    yield Heading(_VERDICTS["simulated" if simulated else badge].format(claim), 1)
-    yield Paragraph(" ".join([*(line if badge != "holds" else []), *_plain_words(certificate)]), "lead")
+    yield Heading(_VERDICTS["simulated" if simulated else verdict].format(claim), 1)
+    yield Paragraph(" ".join([*(line if verdict != "holds" else []), *_plain_words(certificate)]), "lead")
     if claimed["epsilon"] is None:
         return
     asked = f"the config asked for {claim}; the noise was scaled to meet it"
     model = certificate["trust_model"]
+    proved = f"\u03b5 = {_up(standing(certificate).proved)}{at or _PURE}"
     facts = [
+        ("Proved", beside(proved, badge(verdict), "in simulation" * simulated)),
+        ("Claimed", claim),
         ("Claimed by", asked if claimed["calibration"] == "certified" else claimed["source"]),
         ("Trust model", _MODELS.get(model, model)),
         ("Who is protected", certificate["unit"]),
@@ -133,12 +127,7 @@ def _answer(certificate: Mapping[str, Any], title: str) -> Iterator[Block]:
         *_same_noise(certificate),
         ("Audited", audit_text(certificate["audit"]) if certificate["audit"] else "no"),
     ]
-    proved = f"\u03b5 = {_up(standing(certificate).proved)}"
-    sealed = "" if badge == "nothing" else "claim"
-    seal = beside(proved, styled(sealed, "small"), BADGES[badge].inline, styled("in simulation" * simulated, "small"))
-    pure = "pure (\u03b4 = 0)"
-    sub = f"{at.strip() or pure}; claimed: \u03b5 = {_number(claimed['epsilon'])}"
-    yield Card("Proved", seal, sub, "", facts, "")
+    yield Facts("", facts)
     yield Paragraph("These bounds are rounded up.", "note")
 
 
@@ -182,17 +171,16 @@ def _users(certificate: Mapping[str, Any]) -> Iterator[Block]:
         [str(b["episodes"]), delta_number(b["delta"]) if b["delta"] else "0", _up(b["epsilon"]), _plain(b["by"])]
         for b in users["bounds"]
     ]
-    columns = [Column(name, "n") for name in ("Episodes, up to", "\u03b4", "Proved \u03b5")]
-    yield Table([*columns, Column("Proved by", "wrap")], body, "bounds")
+    yield Table(("Episodes, up to", "\u03b4", "Proved \u03b5", "Proved by"), body, ("Proved by",))
 
 
 def _limits(certificate: Mapping[str, Any]) -> Iterator[Block]:
     yield Heading("What is not covered, and what to do about it")
     yield Paragraph(f"{'; '.join(map(_plain, certificate['covered_channels'])) or 'nothing'}.", "", "Covered")
-    columns = [Column("Not covered", "wrap"), Column("Remedy", "wrap", "Remedy:")]
+    headers = "Not covered", "Remedy"
     # Noise that can be removed opens everything else, so it comes first.
     gaps = sorted(certificate["excluded_channels"], key=lambda gap: gap not in OPEN_CHANNELS)
-    yield Table(columns, [[_plain(gap), _remedy(gap)] for gap in gaps], "halves")
+    yield Table(headers, [[_plain(gap), _remedy(gap)] for gap in gaps], headers)
     attempts, again = certificate["attempts"], certificate["users_asked_again"]
     told = (
         f"Started {attempts} times; {again:,} users were asked again, and the proof counts all attempts."
@@ -203,11 +191,10 @@ def _limits(certificate: Mapping[str, Any]) -> Iterator[Block]:
         yield Paragraph(told)
 
 
-def _remedy(gap: str) -> Rich:
+def _remedy(gap: str) -> Markup:
     """Return the remedy for a gap, with settings in a code font."""
-    remedy = remedy_of(gap)
-    parts = (Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(remedy.split("`")))
-    return Rich(remedy, Markup("").join(parts))
+    parts = remedy_of(gap).split("`")
+    return Markup("").join(Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(parts))
 
 
 def remedy_of(gap: str) -> str:
@@ -222,7 +209,7 @@ def remedy_of(gap: str) -> str:
 def _details(certificate: Mapping[str, Any], rewards: tuple[float, float]) -> Iterator[Block]:
     yield Heading("In detail")
     facts = [(name, text) for name, text in certificate_facts(certificate) if name in ("noise", "requested", "proved")]
-    # The card states epsilon at every delta.
+    # The facts above state epsilon at every delta.
     above = [name == "proved" and text.startswith(("epsilon ", "delta 0 at")) for name, text in facts]
     body = [
         [name.capitalize(), _plain(text).replace("below", "above")]
@@ -233,14 +220,15 @@ def _details(certificate: Mapping[str, Any], rewards: tuple[float, float]) -> It
     if rewards != (0.0, 1.0):
         told = f"noise of 1 on a sum of rewards is {high - low:g} of the environment's own"
         body.append(["Rewards", f"mapped from [{low:g}, {high:g}] to [0, 1]; {told}"])
-    yield Table([Column("Subject"), Column("Value", "wrap")], body, "details")
+    headers = "Subject", "Value"
+    yield Table(headers, body, headers)
 
 
 def _check(certificate: Mapping[str, Any], versions: Mapping[str, Any]) -> Iterator[Block]:
     yield Heading("Check it yourself")
     yield Paragraph("Open a terminal in the folder of this page: certificate.json and experiment.yaml are beside it.")
     for command, told in _CHECKS.items():
-        yield Paragraph(Rich(f"`{command}` {told}", Markup("<code>{}</code> {}").format(command, told)))
+        yield Paragraph(Markup("<code>{}</code> {}").format(command, told))
     found = ", ".join(f"{name} {value}" for name, value in versions.items() if isinstance(value, str | int | float))
     yield Paragraph(f"schema {certificate['schema']}{f', {found}' if found else ''}.", "note", "Made with")
     yield Paragraph("Signed: ______________________________   Date: ______________", "note")

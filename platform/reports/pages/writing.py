@@ -6,7 +6,7 @@ import io
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,16 @@ from dprl.atomic_files import write_bytes, write_json
 from dprl.platform.configs.varying import varies
 from dprl.platform.errors import UserError, counted, first_of
 from dprl.platform.reports.cell_texts import algorithm_name, rows_of, setting_text, shared_settings
+from dprl.platform.reports.comparing.answers import answers_of
 from dprl.platform.reports.comparing.groups import Group, groups_of, with_comparison
 from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
-from dprl.platform.reports.comparing.rows import answers_of, cell_frame, comparison_frame, finding_rows
+from dprl.platform.reports.comparing.rows import cell_frame, comparison_frame, finding_rows
+from dprl.platform.reports.documents.blocks import Block
 from dprl.platform.reports.documents.web_page import html
 from dprl.platform.reports.figures.catalogue import MOST_CHARTS, chart_files, report_charts
 from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.figures.styles import FORMATS
-from dprl.platform.reports.pages.content import Content
+from dprl.platform.reports.pages.content import report_document
 from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.layout import SweepLayout, sweep_layout
 
@@ -41,13 +43,12 @@ class SweepReport:
     """The report of some sweeps, before it is written.
 
     layouts: folders of the sweeps. groups: their finished cells. missing: a line for each sweep that is not finished
-    and for each cell with unreadable files. compared: two algorithms or cells that a user asked to compare.
+    and for each cell with unreadable files.
     """
 
     layouts: Sequence[SweepLayout]
     groups: Sequence[Group]
     missing: Sequence[str]
-    compared: tuple[str, str] | None = None
 
     @classmethod
     def of(cls, home: Path, names: Sequence[str], compared: tuple[str, str] | None = None) -> SweepReport:
@@ -65,7 +66,7 @@ class SweepReport:
             raise UserError(f"SWEEP: must have a cell that can be read: {damaged[0]}")
         missing += [f"left out: {line}" for line in damaged]
         groups = groups_of(cells)
-        return cls(layouts, groups if compared is None else with_comparison(groups, *compared), missing, compared)
+        return cls(layouts, groups if compared is None else with_comparison(groups, *compared), missing)
 
     @property
     def cells(self) -> list[ReportCell]:
@@ -77,11 +78,7 @@ class SweepReport:
         return {
             "sweeps": [layout.name for layout in self.layouts],
             "missing": list(self.missing),
-            "answers": [
-                {"group": group.title, "metric": group.amount, **vars(answer)}
-                for group in self.groups
-                for answer in answers_of(group)
-            ],
+            "answers": [answer._asdict() for group in self.groups for answer in answers_of(group)],
             "findings": finding_rows(self.groups),
             "cells": rows_of(cell_frame(self.groups)),
             "comparisons": rows_of(comparison_frame(self.groups)),
@@ -97,11 +94,11 @@ class SweepReport:
         Raises OSError if the folder cannot be written.
         """
         charts = report_charts(self.cells, MOST_CHARTS)
-        content = replace(self._content(charts, command, title), certificates=self._certificates(folder))
+        document = self.document(charts, command, title, self._certificates(folder))
         frame = cell_frame(self.groups)
         rows, comparisons = frame.to_csv(index=False), comparison_frame(self.groups).to_csv(index=False)
         files: dict[str, bytes] = {
-            _PAGE: html(*content.document(), content.names.shades).encode(),
+            _PAGE: html(*document).encode(),
             **dict(zip(_TABLES, (rows.encode(), _parquet(frame), comparisons.encode()), strict=True)),
         }
         figures = [f"{chart.name}.{_FORMAT}" for chart in charts]
@@ -120,9 +117,12 @@ class SweepReport:
                 write_bytes(folder / name, data)
         return [folder / name for name in (*files, *figures)]
 
-    def _content(self, charts: Sequence[Chart], command: str, title: str | None) -> Content:
+    def document(
+        self, charts: Sequence[Chart], command: str, title: str | None, certificates: Sequence[tuple[str, str]] = ()
+    ) -> tuple[str, list[Block]]:
+        """Return the title and the blocks of the page with these figures; for the others see `write`."""
         about = self._sweeps(), self.missing, self._made()
-        return Content(title, self.groups, charts, *about, command, compared=self.compared)
+        return report_document(title, self.groups, charts, *about, command, certificates)
 
     def _certificates(self, folder: Path) -> list[tuple[str, str]]:
         """Return the label and the page's path in `folder` of each cell with a certificate page there."""

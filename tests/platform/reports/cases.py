@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from dprl.algorithms.base import headline
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports.cell_texts import rows_of
 from dprl.platform.reports.comparing.groups import groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
-from dprl.platform.reports.documents.blocks import Block, Card, Facts, Figure, Heading, Paragraph, Section, Table
-from dprl.platform.reports.pages.content import Content
+from dprl.platform.reports.documents.blocks import Block, Section, Table
+from dprl.platform.reports.documents.terminal import text_of
+from dprl.platform.reports.pages.content import report_document
 from dprl.platform.reports.pages.writing import SweepReport
 from dprl.platform.reports.records import summary_row
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.summary import by_seed, columns
 
 NONE: dict[str, Any] = {"model": "none"}
-BAR = "\\|"
 
 
 def finished(one: Experiment, rows: pd.DataFrame) -> CellResults:
@@ -90,61 +90,33 @@ def reported(one: Experiment, rows: pd.DataFrame, **more: Any) -> ReportCell:
     return ReportCell(row, results.certificate, metric, episodes, values.T, ())
 
 
-def markdown(title: str, blocks: Sequence[Block], figures: str) -> str:
-    """The text of a document as Markdown. figures: folder of its figures."""
-    texts = (_text(block, figures) for block in blocks if block != Heading(title, 1))
-    return "\n\n".join([f"# {title}", *filter(None, texts)]) + "\n"
-
-
-def _text(block: Block, figures: str) -> str:
-    match block:
-        case Heading(text, level):
-            return f"{'#' * max(2, level)} {text}"
-        case Paragraph(text, _, term):
-            return _filled(f"**{term}.** {text}" if term else str(text))
-        case Table():
-            return _table(block)
-        case Figure(chart):
-            return f"![{block.title}]({figures}/{chart.name}.svg)\n\n{_filled(f'**{block.title}.** {chart.caption}')}"
-        case Section(blocks, _, _, folded):
-            title = [f"### {folded}"] if folded else []
-            return "\n\n".join([*title, *(text for each in blocks if (text := _text(each, figures)))])
-        case Card():
-            return f"* **{block.title}**: {' '.join(f'{block.big} {block.interval} {block.sub}'.split())}"
-        case Facts(title, facts):
-            head = [f"**{title}**\n"] if title else []
-            return "\n".join([*head, *(f"* **{name}**: {told}" for name, told in facts)])
-
-
-def _filled(text: str) -> str:
-    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
-
-
-def _table(table: Table) -> str:
-    columns, rows = table.plain()
-    rule = ["--:" if column.numeric else ":--" for column in columns]
-    lines = ([str(column.header) for column in columns], rule, *rows)
-    return "\n".join(f"| {' | '.join(cell.replace('|', BAR) for cell in line)} |" for line in lines)
-
-
-def page(cells: Sequence[ReportCell], compared: tuple[str, str] | None = None) -> str:
-    """The text of the page of these cells, without figures."""
+def page(cells: Sequence[ReportCell]) -> list[Block]:
+    """The blocks of the page of these cells, without figures."""
     about: list[str] = []
-    content = Content(None, groups_of(cells), [], about, about, about, "a test", compared=compared)
-    return markdown(*content.document(), "figures")
+    return every(report_document(None, groups_of(cells), [], about, about, about, "a test")[1])
 
 
-def tables_of(text: str) -> list[list[dict[str, str]]]:
-    """The rows of each table of a Markdown page, by header."""
-    found = []
-    for block in text.split("\n\n"):
-        if block.startswith("|"):
-            headers, _, *lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
-            found.append([dict(zip(headers, line, strict=True)) for line in lines])
-    return found
+def every(blocks: Sequence[Block]) -> list[Block]:
+    """Blocks with those inside of sections."""
+    return [
+        each for block in blocks for each in ([block, *every(block.blocks)] if isinstance(block, Section) else [block])
+    ]
 
 
-def page_of(home: Path, *sweeps: str, compared: tuple[str, str] | None = None, title: str | None = None) -> str:
-    """The text of the page of finished sweeps, without figures."""
-    found = SweepReport.of(home, sweeps, compared)
-    return markdown(*found._content([], "a test", title).document(), "figures")
+def texts_of(blocks: Sequence[Block]) -> str:
+    """Blocks as plain text on one line."""
+    return " ".join(" ".join(text_of(block) for block in blocks if not isinstance(block, Section)).split())
+
+
+def tables_of(blocks: Sequence[Block]) -> list[list[dict[str, str]]]:
+    """The rows of each table, by header, as plain texts."""
+    return [
+        [dict(zip(block.headers, (Markup(cell).striptags() for cell in line), strict=True)) for line in block.body]
+        for block in blocks
+        if isinstance(block, Table)
+    ]
+
+
+def page_of(home: Path, *sweeps: str, title: str | None = None) -> list[Block]:
+    """The blocks of the page of finished sweeps, without figures."""
+    return every(SweepReport.of(home, sweeps).document([], "a test", title)[1])

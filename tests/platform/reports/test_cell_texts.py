@@ -14,7 +14,7 @@ from dprl.platform.reports.cell_texts import (
     setting_text,
     short_setting,
 )
-from dprl.platform.reports.pages.values import result_text
+from dprl.platform.reports.pages.cell_tables import result_text
 
 
 def interval(name: str, value: float, lower: float, upper: float) -> dict[str, Any]:

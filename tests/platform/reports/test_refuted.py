@@ -66,7 +66,7 @@ def test_tables_pages_and_mlflow_show_no_epsilon() -> None:
     assert "holds" not in table.getvalue()
     refuted = report_cell([1.0, 2.0, 3.0], audit=WRONG, proved=math.inf, verdict="fails")
     (row,) = tables_of(page([refuted]))[-1]
-    assert (row["Claim"], row["Certified \u03b5, \u03b4 = 0"]) == ("REFUTED", "\u221e")
+    assert (row["Claim"], row["Certified \u03b5"]) == ("\u26a0 REFUTED", "\u221e")
     assert certificate_tags(results.certificate)["verdict"] == "fails"
     assert certificate_tags(results.certificate)["proved_epsilon"] == "inf"
     # MLflow's stores take finite numbers only.

@@ -10,7 +10,7 @@ from dprl.platform.reports.documents.blocks import Block, Facts, Heading, Paragr
 from dprl.platform.reports.documents.terminal import text_of, write
 
 BLOCKS: list[Block] = [
-    Table.of_texts(["cell", "regret"], [["[b]a", "1.5"], ["bb", "12.25"]], ["cell"]),
+    Table(["cell", "regret"], [["[b]a", "1.5"], ["bb", "12.25"]], ["cell"]),
     Paragraph("a [note]", "note"),
     Paragraph("first", "lead"),
     Paragraph("bonus saturated", "", "warning"),
@@ -49,7 +49,7 @@ def test_a_terminal_has_bold_headers_and_dim_notes(monkeypatch: pytest.MonkeyPat
 def test_a_table_that_is_wider_than_the_screen_keeps_its_numbers_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     stream = Terminal()
-    write(stream, [Table.of_texts(["cell", "regret"], [["one of two words", "123456789"]], ["cell"])])
+    write(stream, [Table(["cell", "regret"], [["one of two words", "123456789"]], ["cell"])])
     assert "123456789" in stream.getvalue()
 
 

@@ -85,11 +85,11 @@ def test_the_table_names_them() -> None:
 def test_the_page_shows_claims_that_prove_nothing() -> None:
     cells = [reported(one, records(one)) for one in (cell(NONE), cell(PRINTED), cell(NO_CLIPS), cell(LAPLACE))]
     rows = tables_of(page(cells))[-1]
-    nothing = ("NO PRIVACY", "\u221e")
-    assert sorted((row["Claim"], row["Certified \u03b5, \u03b4 = 0"]) for row in rows) == [
-        nothing,
-        nothing,
-        ("holds", "4"),
+    nothing = ("\u2298 NO PRIVACY", "\u221e")
+    assert sorted((row["Claim"], row["Certified \u03b5"]) for row in rows) == [
         ("reference", "\u221e"),
+        nothing,
+        nothing,
+        ("\u2713 holds", "4"),
     ]
     assert {row["Claimed \u03b5"] for row in rows} == {"", "4"}

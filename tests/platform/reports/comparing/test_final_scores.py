@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import pandas as pd
 import pytest
 
 from dprl.algorithms.dppg.algorithm import SCORE
+from dprl.platform.reports.comparing.findings import findings_of
 from dprl.platform.reports.comparing.groups import groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell, longer_blocks
-from dprl.platform.reports.comparing.sentences import lead
 from dprl.platform.reports.figures.catalogue import report_charts
 from dprl.platform.results.cell_folder import CellFolder
 from tests.platform.reports.comparing.cases import certificate
@@ -47,12 +48,12 @@ def cell(folder: Path, epsilon: float, users: int, finals: Sequence[float], **se
 def test_a_run_without_privacy_is_the_reference_if_it_clips_alike(
     norm: str, clip: float | None, alike: bool, tmp_path: Path
 ) -> None:
-    private = cell(tmp_path, 1.0, 1000, [-100.0] * 3, **{"privacy.mechanism": "clipped_gaussian", "privacy.clip": 2.0})
-    clipping = {"privacy.clip_norm": norm} | ({} if clip is None else {"privacy.clip": clip})
-    cells = [private, cell(tmp_path, NONE, 1000, [-200.0] * 3, **clipping)]
-    told = " ".join(lead(groups_of(cells)))
-    assert ("from its score without privacy" in told) == alike
-    assert ("clips gradients otherwise: write clip_norm: l2 and the same clip there" in told) == (not alike)
+    private, free = cell(tmp_path, 1.0, 1000, [-100.0] * 3), cell(tmp_path, NONE, 1000, [-200.0] * 3)
+    laws = {"class": "ClippedGaussian", "clip": 2.0}, {"class": "RawVector", "norm": norm, "clip": clip}
+    both = zip((private, free), laws, strict=True)
+    cells = [replace(one, certificate={**one.certificate, "query": {"law": law}}) for one, law in both]
+    (group,) = groups_of(cells)
+    assert (findings_of(group)[0].cost is not None) == alike
 
 
 def test_final_scores_have_the_level_of_the_first_policy(tmp_path: Path) -> None:

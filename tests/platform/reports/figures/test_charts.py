@@ -23,7 +23,7 @@ from dprl.platform.reports.figures.colours import BLUE, VERMILION
 from dprl.platform.reports.figures.layout import compose
 from dprl.platform.reports.figures.marks import put_scale, tick_text
 from dprl.platform.reports.figures.styles import FORMATS, render, style_of
-from dprl.platform.reports.pages.values import short_title
+from dprl.platform.reports.pages.cell_tables import short_title
 from tests.platform.reports.cases import NONE, cell, jdp
 from tests.platform.reports.figures.cases import LDP, chart, labelled, mixed, of, report_cell
 
@@ -337,7 +337,7 @@ def test_equal_figures_have_equal_bytes(kind: str) -> None:
 
 
 def test_text_stays_text() -> None:
-    figure = compose(chart("frontier", *mixed()), style_of("page", "dark"))
+    figure = compose(chart("frontier", *mixed()), style_of("page"))
     before = render(figure, "png")
     assert b"private_ucb_vi, no privacy</text>" in render(figure, "svg")
     assert render(figure, "png") == before  # with as many pixels as before the other formats

