@@ -111,13 +111,11 @@ bench: setup  ## our implementations against naive ones, as ratios
 # A small one: DPRL_HOME=/tmp/small make halving HALVING_OUT=/tmp/small/page HALVING_ARGS='--set episodes=2000 --set seeds=6'
 halving: setup  ## episodes until the regret has halved: runs the sweeps HALVING (half an hour), writes a report
 	@for sweep in $(HALVING); do $(BIN)/dprl sweep $$sweep $(HALVING_ARGS); done
-	@$(BIN)/dprl report $(HALVING) --title 'Episodes until the regret per episode has halved' \
-		--compare bernstein_vi private_ucb_vi --out $(HALVING_OUT)
+	@$(BIN)/dprl report $(HALVING) --title 'Episodes until the regret per episode has halved' --out $(HALVING_OUT)
 
 held-out: setup  ## algorithms at equal noise on environments they were not tuned on (an hour), writes a report
 	@$(BIN)/dprl sweep held_out $(HELD_OUT_ARGS)
-	@$(BIN)/dprl report held_out --title 'Algorithms at equal noise on held-out environments' \
-		--compare bernstein_vi private_ucb_vi
+	@$(BIN)/dprl report held_out --title 'Algorithms at equal noise on held-out environments'
 
 reproduce: setup  ## published experiments again: numbers of the papers beside ours, in docs/ (an hour or more)
 	@$(BIN)/dprl reproduce all $(REPRODUCE_ARGS)
