@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dprl.platform.reports.cell_texts import algorithm_name, trust_word
-from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of
+from dprl.platform.reports.comparing.findings import Finding, findings_of
 from dprl.platform.reports.comparing.groups import Group, standing_text
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.inference.effects import Estimate
@@ -16,32 +16,33 @@ from dprl.platform.reports.number_texts import delta_number, effect_text, epsilo
 
 _ANSWER = "{algorithm} has the {extreme} {label} within {need} on {group}"
 _NOTHING = "Nothing was learned within any certified privacy budget on {group}"
-_NUMBERS = "{label}: {value}. Cost of privacy: {cost}. Next: {next_best}."
+_NUMBERS = "{metric}: {value}. Cost of privacy: {cost}. Next: {next_best}."
 _EXTREME = {"low": "lowest", "high": "highest"}
 _DASH = "\u2013"
-HEADERS = ("Group", "Privacy budget", "Best", "Value", "Cost of privacy", "Next best")
-TEXTS = ("Group", "Privacy budget", "Best", "Next best")
+HEADERS = ("Group", "Privacy budget", "Best", "Metric", "Value", "Cost of privacy", "Next best")
+TEXTS = ("Group", "Privacy budget", "Best", "Metric", "Next best")
 """Headers of a table of answers, and those of texts."""
 
 
-class Answer(NamedTuple):
+class _Answer(NamedTuple):
     """The best cell of a group within a budget, as texts.
 
-    need: trust model and budget. best: its name, '' if no cell is within the budget. value: its headline with its
-    interval, per episode if it is a sum. cost: the ratio to the same algorithm without privacy. next_best: the next
-    cell of another algorithm at equal noise, else that of another algorithm or noise, with its effect against the best
-    one and the test.
+    need: trust model and budget. best: its name, '' if no cell is within the budget. metric, value: its headline,
+    per episode if it is a sum, with its interval. cost: the ratio to the same algorithm without privacy. next_best: the
+    next cell of another algorithm at equal noise, else that of another algorithm or noise, with its effect against the
+    best one and the test.
     """
 
     group: str
     need: str
     best: str
+    metric: str
     value: str
     cost: str
     next_best: str
 
 
-def answers_of(group: Group) -> list[Answer]:
+def answers_of(group: Group) -> list[_Answer]:
     """Return the answers of a group that has a headline, by trust model, small budgets first."""
     return [_answer(finding) for finding in findings_of(group)]
 
@@ -59,7 +60,7 @@ def heading(groups: Sequence[Group]) -> str:
         algorithm=algorithm_name(found.cell.row),
         extreme=_EXTREME[metric.better] if metric is not None else "",
         label=value_label(found.group).lower(),
-        need=_budget_text(found.budget),
+        need=_budget_text(found),
         group=found.group.title,
     )
 
@@ -70,7 +71,7 @@ def lead(groups: Sequence[Group]) -> str:
     if found is None or found.best is None:
         return ""
     texts = {key: text or _DASH for key, text in _answer(found)._asdict().items()}
-    return _NUMBERS.format(label=value_label(found.group), **texts)
+    return _NUMBERS.format(**texts)
 
 
 def headline_finding(groups: Sequence[Group]) -> Finding | None:
@@ -127,29 +128,31 @@ def value_label(group: Group) -> str:
     return f"{label} per {group.unit}" if group.metric.over == "sum" else label
 
 
-def _answer(finding: Finding) -> Answer:
-    group, need = finding.group, _budget_text(finding.budget)
+def _answer(finding: Finding) -> _Answer:
+    group, need = finding.group, _budget_text(finding)
     if finding.best is None:
-        return Answer(group.title, need, "", "", "", "")
+        return _Answer(group.title, need, "", "", "", "", "")
     cost = "" if finding.cost is None else effect_text(finding.cost)
-    rival = finding.other_algorithm or finding.next_best
     name = f"{group.names[finding.best]}{' (nothing was learned)' if finding.cell.unlearned else ''}"
     value = estimate_text(shown(group, finding.cell))
-    return Answer(
-        group.title, need, name, value, cost, "" if rival is None else _rival_text(group, finding.best, rival)
-    )
+    next_best = _rival_text(finding, finding.best)
+    return _Answer(group.title, need, name, value_label(group), value, cost, next_best)
 
 
-def _budget_text(budget: Budget) -> str:
-    """Return a budget, e.g. 'central privacy, certified \u03b5 \u2264 3, \u03b4 \u2264 10\u207b\u2076'."""
+def _budget_text(finding: Finding) -> str:
+    """Return the budget, e.g. 'central privacy, certified \u03b5 \u2264 3, \u03b4 \u2264 10\u207b\u2076'."""
+    budget = finding.budget
     if budget.model == "none":
         return "no privacy"
     delta = f"\u03b4 \u2264 {delta_number(budget.delta)}" if budget.delta else "\u03b4 = 0"
     return f"{trust_word(budget.model)} privacy, certified \u03b5 \u2264 {epsilon_text(budget.epsilon, 4)}, {delta}"
 
 
-def _rival_text(group: Group, best: int, rival: Rival) -> str:
-    """Return a rival's name, its effect against the best cell, the factors that differ, and the test."""
+def _rival_text(finding: Finding, best: int) -> str:
+    """Return the next cell, its effect against the best one, the factors that differ, and the test; '' without one."""
+    group, rival = finding.group, finding.other_algorithm or finding.next_best
+    if rival is None:
+        return ""
     short, own = (group.names[i].replace(f", {standing_text(group.cells[i])}", "") for i in (rival.place, best))
     effect = "no ratio" if rival.effect is None else effect_text(rival.effect)
     noise = "" if math.isnan(rival.noise) or rival.noise == 1.0 else f" ({rounded(rival.noise, 2)} times the noise)"

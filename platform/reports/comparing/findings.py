@@ -17,7 +17,7 @@ _EQUAL = 0.005
 """Noise that differs by a smaller fraction counts as equal."""
 
 
-class Budget(NamedTuple):
+class _Budget(NamedTuple):
     """A privacy budget: a trust model and the largest certified epsilon and delta; infinite without privacy."""
 
     model: str
@@ -58,7 +58,7 @@ class Finding:
     """
 
     group: Group
-    budget: Budget
+    budget: _Budget
     best: int | None
     next_best: Rival | None = None
     other_algorithm: Rival | None = None
@@ -79,11 +79,11 @@ def findings_of(group: Group) -> list[Finding]:
     models = dict.fromkeys(str(cell.row["privacy.model"]) for cell in group.cells if cell.private)
     budgets = [budget for model in sorted(models) for budget in _budgets(group, model)]
     if any(not cell.private for cell in group.cells):
-        budgets.append(Budget("none", math.inf, 0.0))
+        budgets.append(_Budget("none", math.inf, 0.0))
     return [_finding(group, budget) for budget in budgets]
 
 
-def _budgets(group: Group, model: str) -> list[Budget]:
+def _budgets(group: Group, model: str) -> list[_Budget]:
     """Return the budgets of a trust model: its cells' claims, and the largest certified epsilon at each delta."""
     cells = [cell for cell in group.cells if cell.row["privacy.model"] == model]
     found = set()
@@ -92,11 +92,11 @@ def _budgets(group: Group, model: str) -> list[Budget]:
         claimed = {float(cell.row["claimed_epsilon"]) for cell in here if "claimed_epsilon" in cell.row}
         certified = max((cell.proved for cell in here if math.isfinite(cell.proved)), default=0.0)
         beyond = {certified} if certified > max(claimed, default=0.0) * SAME_EPSILON else set()
-        found |= {Budget(model, epsilon, delta) for epsilon in claimed | beyond}
+        found |= {_Budget(model, epsilon, delta) for epsilon in claimed | beyond}
     return sorted(found)
 
 
-def _finding(group: Group, budget: Budget) -> Finding:
+def _finding(group: Group, budget: _Budget) -> Finding:
     within = [i for i, cell in enumerate(group.cells) if budget.allows(cell)]
     if not within:
         return Finding(group, budget, None)

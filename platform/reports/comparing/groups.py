@@ -28,7 +28,7 @@ from dprl.platform.reports.comparing.declared import Factors, Kind, declared_pai
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.inference.effects import Effect, effect, scale_of
 from dprl.platform.reports.inference.pairs import Pair, family
-from dprl.platform.reports.records import full_label, unit_of
+from dprl.platform.reports.records import unit_of
 from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.summary import standing
 
@@ -65,19 +65,6 @@ class Group:
     def episodes(self) -> int:
         """Number of episodes of a run."""
         return int(self.cells[0].row["episodes"])
-
-    @property
-    def amount(self) -> str:
-        """Meaning of the number of a run, with its unit."""
-        if self.metric is None:
-            return ""
-        over = "summed" if self.metric.over == "sum" else "mean"
-        return f"{full_label(self.metric)} ({self.metric.unit}, {over} over {self.episodes:,} {self.unit}s)"
-
-    @cached_property
-    def varying(self) -> list[str]:
-        """The settings that distinguish its cells, besides algorithm and privacy."""
-        return naming_keys(self.cells)
 
     @cached_property
     def names(self) -> dict[int, str]:
