@@ -32,7 +32,8 @@ def test_of_many_cells_the_best_of_every_group_are_shown(
     most: int, kept: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cell_tables, "_MOST_ROWS", most)
-    blocks = page([at(1.0, finals, **{"env.horizon": h}) for h in (3, 4) for finals in (HIGH, LOW)])
+    envs: list[dict[str, Any]] = [{"env.horizon": horizon} for horizon in (3, 4)]
+    blocks = page([at(1.0, finals, **env) for env in envs for finals in (HIGH, LOW)])
     found = [float(row["Regret per episode"].partition(" ")[0]) * 100 for row in tables_of(blocks)[-1]]
     assert found == pytest.approx(kept, rel=0.01)
     assert ("2 further cells are in report.csv." in texts_of(blocks)) == (most == 2)
@@ -40,7 +41,7 @@ def test_of_many_cells_the_best_of_every_group_are_shown(
 
 def test_a_cell_has_its_environment_its_settings_and_the_cost_of_privacy() -> None:
     other: dict[str, Any] = {"env.name": "random_mdp", "env.horizon": 6}
-    large, small = ({"algorithm.bonus_scale": scale} for scale in (1.0, 0.1))
+    large, small = (dict[str, Any]({"algorithm.bonus_scale": scale}) for scale in (1.0, 0.1))
     cells = [at(1.0, **large), at(1.0, **small), report_cell(FREE, "none", **large), at(1.0, HIGH, **other, **large)]
     rows = tables_of(page(cells))[-1]
     assert {row["Environment"] for row in rows} == {"riverswim, horizon 4", "random_mdp, horizon 6"}
