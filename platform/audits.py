@@ -1,4 +1,4 @@
-"""Audit of a cell, through the privatizer that its run would use, and of one mechanism.
+"""Audit of a cell, through the privatizer that its run would use.
 
 A cell's noise is attacked at small probes: a violation that is spread over many numbers is too improbable for sampling,
 but the same noise at H = 1 shows it.
@@ -29,12 +29,11 @@ from dprl.privacy import (
 from dprl.privacy.accounting.composition import compose
 from dprl.privacy.audits.distinguishing_attack import Attack, measure
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, ProbeProof, audit_summary, proof_of
-from dprl.privacy.audits.mechanisms_audited import mechanism_cases
 from dprl.privacy.audits.message_probes import gradient_messages
 from dprl.privacy.audits.page import AuditCase, Measure, audit_page
-from dprl.privacy.audits.prefix_probes import counter_prefixes
 from dprl.privacy.audits.privatizer_probes import (
     central_prefixes,
+    counter_prefixes,
     local_reports,
     probe_families,
     statistics_messages,
@@ -104,11 +103,6 @@ def attached_audit(experiment: Experiment) -> dict[str, Any]:
         return {"verdict": "not sampled", "note": f"the probe cannot be built: {error}"}
 
 
-def audit_mechanism(name: str, runs: int | None = None, seed: int = 0) -> list[Finding]:
-    """Return the findings on the mechanism `name` at its worst pair; raise KeyError for an unknown name."""
-    return audit_page(mechanism_cases(name) if runs is None else mechanism_cases(name, runs), seed, ALPHA)
-
-
 def last_bits(experiment: Experiment) -> str | None:
     """Return a remark on the float64 noise of a cell; None if noise is not idealised."""
     made: Any = experiment.privatizer()
@@ -116,8 +110,7 @@ def last_bits(experiment: Experiment) -> str | None:
         noise = made.query.noise.on_either_side
         if noise is None or noise.arithmetic != IDEALISED:
             return None
-        told = f"those of float64 noise can reveal counts: see dprl audit {noise.name}"
-        return f"{told}; arithmetic: exact has no such bits"
+        return "those of float64 noise can reveal counts; arithmetic: exact has no such bits"
     noises = [release.mechanism for release in made.planned_ledger().spec.releases]
     if all(noise is None or noise.arithmetic != IDEALISED for noise in noises):
         return None

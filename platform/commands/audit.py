@@ -1,22 +1,21 @@
-"""`dprl audit`: attacks on the noise of a config's cells, of one mechanism, or of every paper's claims."""
+"""`dprl audit`: attacks on the noise of a config's cells, or of every paper's claims."""
 
 from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 
 from dprl.platform.commands.base import add_json, add_set, as_json, say, whole_number
-from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, UserError, broken_rule, suggestion
+from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, UserError, broken_rule
 
-HELP = "attack the noise of each cell, of one mechanism or of every paper's claims: lower bounds on epsilon"
+HELP = "attack the noise of each cell, or of every paper's claims: lower bounds on epsilon"
 EXAMPLE = "audit smoke --runs 200000"
 _FEWEST_RUNS, _MOST = 100, 2**31
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("target", metavar="CONFIG|MECHANISM", nargs="?", help="a config or a mechanism, e.g. laplace")
+    parser.add_argument("target", metavar="CONFIG", nargs="?", help="a config file, or the name of one")
     parser.add_argument("--papers", action="store_true", help="audit every printed claim of the four papers")
     add_set(parser, "replace a value of the config")
     parser.add_argument("--runs", metavar="N", help="samples from each of two neighbouring inputs, per bound")
@@ -34,7 +33,7 @@ _Answer = tuple[str, object, bool]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Attack the noise of each cell, of one mechanism or of every paper's claims."""
+    """Attack the noise of each cell, or of every paper's claims."""
     text, data, violated = _answer(options)
     say(as_json(data) if options.json else text)
     return EXIT_SOME_FAILED if violated else EXIT_DONE
@@ -48,17 +47,7 @@ def _answer(options: argparse.Namespace) -> _Answer:
     if options.papers:
         return _of_papers(options, seed)
     if options.target is None:
-        raise UserError("CONFIG|MECHANISM: is required, got nothing; name one, or write --papers")
-    from dprl.platform.configs.config import config_files
-    from dprl.privacy.audits.mechanisms_audited import mechanism_names
-
-    known = mechanism_names()
-    if options.target in known and not Path(options.target).exists():
-        return _of_mechanism(options, runs, seed)
-    configs = list(config_files())
-    if not Path(options.target).exists() and options.target not in configs:
-        remedy = suggestion(options.target, [*known, *configs])
-        raise broken_rule("CONFIG|MECHANISM", "must be a config or a mechanism", options.target, remedy)
+        raise UserError("CONFIG: is required, got nothing; name one, or write --papers")
     return _of_cells(options, runs, seed)
 
 
@@ -66,25 +55,13 @@ def _of_papers(options: argparse.Namespace, seed: int) -> _Answer:
     from dprl.platform.reports.audits import papers_text
     from dprl.platform.reproductions.privacy_claims import audit_papers
 
-    for name, given in (("CONFIG|MECHANISM", options.target), ("--set", options.set), ("--runs", options.runs)):
+    for name, given in (("CONFIG", options.target), ("--set", options.set), ("--runs", options.runs)):
         if given:
             raise broken_rule(name, "must be left out with --papers", given, "its claims and runs are fixed")
     start = time.monotonic()
     page = audit_papers(seed)
     text = papers_text(page, time.monotonic() - start)
     return text, page.to_dict(), page.inconsistent
-
-
-def _of_mechanism(options: argparse.Namespace, runs: int | None, seed: int) -> _Answer:
-    from dprl.platform.audits import audit_mechanism
-    from dprl.platform.reports.audits import block, outcome
-
-    if options.set:
-        raise broken_rule("--set", "must be left out with a mechanism", options.set[0], "name a config to set it in")
-    findings = audit_mechanism(options.target, runs, seed)
-    data = {"mechanism": options.target, "findings": [finding.to_dict() for finding in findings]}
-    failing = [options.target] if any(finding.violated for finding in findings) else []
-    return "\n\n".join([block(options.target, findings), outcome(failing, 1)]), [data], bool(failing)
 
 
 def _of_cells(options: argparse.Namespace, runs: int | None, seed: int) -> _Answer:

@@ -1,4 +1,4 @@
-"""Findings of an audit as text: a block for each cell or mechanism, a table for the papers' claims."""
+"""Findings of an audit as text: a block for each cell, a table for the papers' claims."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
 from dprl.privacy.audits.page import ClaimsPage, NumberCheck
 from dprl.privacy.verdicts import APPROXIMATE_DELTA
 
-_LAST_BITS = "last bits"
 _MOST_NAMED = 5
 """Failing cells named at the end; their blocks above give the reasons."""
 _WHITE_BOX = {"holds_approximately": "at delta"}
@@ -22,23 +21,19 @@ _HEAD = ("", "from", "noise as printed", "claimed", "pure", "at a delta", "by pr
 
 
 def block(label: str, findings: Sequence[Finding], last_bits: str | None = None) -> str:
-    """Return the findings about one cell or mechanism, with the verdict in the first line.
+    """Return the findings about one cell, with the verdict in the first line.
 
-    last_bits: remark on the last bits of float64 noise, if they are not attacked.
+    last_bits: remark on the last bits of float64 noise.
     """
     first = findings[0]
     facts = [("noise", first.subject), ("claimed", _claimed(first)), ("proved", _proved(first))]
-    facts += [
-        (_LAST_BITS if _is_of_last_bits(each) else "measured", _measured(each, each.measurement))
-        for each in findings
-        if each.measurement is not None
-    ]
-    facts += [(_LAST_BITS, last_bits)] if last_bits else []
+    facts += [("measured", _measured(each, each.measurement)) for each in findings if each.measurement is not None]
+    facts += [("last bits", last_bits)] if last_bits else []
     return text_of(Facts("\n".join(_unbroken(f"{label}: {_headline(findings)}")), facts))
 
 
 def outcome(failing: Sequence[str], audited: int) -> str:
-    """Return the last lines of an audit: the failing cells or mechanisms, and the exit code."""
+    """Return the last lines of an audit: the failing cells, and the exit code."""
     if not failing:
         return f"exit code {EXIT_DONE}: no claim fails ({audited} audited)"
     named = "; ".join(failing[:_MOST_NAMED])
@@ -94,18 +89,8 @@ def _headline(findings: Sequence[Finding]) -> str:
     measured = _bound(strongest)
     if findings[0].violated:
         return f"NOT REFUTED by sampling ({measured}), but the proof fails: {told}"
-    bits = next((one.measurement for one in findings if _is_of_last_bits(one) and one.measurement is not None), None)
-    # Both bounds of epsilon are at the claimed delta.
-    if bits is not None and bits.epsilon_lb > claim.epsilon:
-        as_float64 = f"REFUTED as float64 ({_bound(bits)}): use arithmetic: exact"
-        return f"NOT REFUTED in real numbers ({measured}); {as_float64}"
     of = "" if strongest.claim.epsilon <= claim.epsilon else f" of {_pair(strongest.claim)}, {strongest.claim.source}"
     return f"NOT REFUTED: {told}, measured {measured}{of}{_limit(strongest)}"
-
-
-def _is_of_last_bits(finding: Finding) -> bool:
-    """Return whether the finding is about float64 noise while its claim is about real numbers."""
-    return finding.measurement is not None and math.isinf(finding.claim.epsilon)
 
 
 def _limit(measured: Measurement) -> str:
@@ -121,7 +106,7 @@ def _against_proof(measured: Measurement) -> str:
 
 
 def _strongest(findings: Sequence[Finding]) -> Measurement:
-    """Return the measurement with the strongest bound; those without a claim, such as last bits, are left out."""
+    """Return the measurement with the strongest bound; those without a claim are left out."""
     measured = [one.measurement for one in findings if one.measurement is not None and math.isfinite(one.claim.epsilon)]
     return max(measured, key=lambda one: (one.epsilon_lb, one.delta_lb))
 

@@ -29,7 +29,7 @@ _PLACES = {
     "envs": "env.name",
     "trust_models": "privacy.model",
     "counters": "privacy.counter, if the model has it",
-    "mechanisms": "privacy.mechanism, if the model lists it; all of them in `dprl audit`",
+    "mechanisms": "privacy.mechanism, if the model lists it",
     "configs": "CONFIG",
 }
 """Keys of configs that name a part, by kind."""

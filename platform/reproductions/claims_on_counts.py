@@ -16,7 +16,7 @@ from dprl.privacy.audits.distinguishing_attack import measure
 from dprl.privacy.audits.findings import Claim, NoiseProof, ProbeProof, proof_of
 from dprl.privacy.audits.message_probes import changed_cells, floating_point_event, noisy_cells
 from dprl.privacy.audits.page import AuditCase, Measure
-from dprl.privacy.audits.prefix_probes import counter_prefixes
+from dprl.privacy.audits.privatizer_probes import counter_prefixes
 from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import AnyCounter, BufferedToeplitz, KaryTree
 from dprl.privacy.counters.base import Counter, node_of

@@ -7,7 +7,9 @@ every run restarts the same channel with fresh noise.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -15,14 +17,17 @@ from dprl.compiled import kernel
 from dprl.privacy import CountPrivatizer
 from dprl.privacy.audits.distinguishing_attack import Key
 from dprl.privacy.audits.message_probes import (
+    Cells,
     MessageProbe,
     additive_ratios,
     furthest_features,
     gram_ratios,
 )
-from dprl.privacy.audits.prefix_probes import COVARIANCE_RUNS, PrefixProbe, counter_prefixes
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import CHARGED
+from dprl.privacy.counters.base import Counter, node_of
+from dprl.privacy.counters.binary_tree import BinaryTree
+from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.gram_laws import GramGaussian
@@ -35,6 +40,82 @@ from dprl.privacy.queries.linear_statistics import StatisticsQuery
 from dprl.privacy.queries.linear_statistics_kernels import StatisticsChannel, send_statistics
 from dprl.privacy.randomness.bits import KEY_WORDS, fill_bits
 from dprl.privacy.randomness.streams import Streams, derived_key
+
+COVARIANCE_RUNS = 1 << 14
+_SEED_OF_COVARIANCE = 0
+
+
+@dataclass(frozen=True, eq=False)
+class _PrefixProbe:
+    """Noisy prefixes that a counter releases; the first user's row differs between the worlds.
+
+    Scores are exact log likelihood ratios for a binary tree; for other counters they are the best linear statistic of
+    each cell's prefixes: the exact ratio under Gaussian noise.
+
+    Args:
+        description: the configuration, in a few words.
+        counter: with its noise.
+        ones, zeros: the first user's row in world 1 and in world 0, float64[cells].
+        release: returns prefixes float64[T, runs, cells] without the other users for (world, runs, key).
+        noise: returns noise of one cell's prefixes, float64[T, n].
+    """
+
+    description: str
+    counter: Counter
+    ones: Float64Array
+    zeros: Float64Array
+    release: Callable[[int, int, Key], Float64Array]
+    noise: Callable[[], Float64Array]
+
+    def scores(self, world: int, runs: int, key: Key) -> Float64Array:
+        """Return the scores of `runs` runs, float64[runs]."""
+        prefixes = self.release(world, runs, key)
+        if isinstance(self.counter, BinaryTree):
+            return _tree_ratios(self.counter, prefixes, self.ones, self.zeros)
+        weighted = np.tensordot(self._weights, prefixes - (self.ones + self.zeros) / 2.0, axes=1)
+        return np.asarray(weighted @ (self.ones - self.zeros))
+
+    @cached_property
+    def _weights(self) -> Float64Array:
+        """Inverse covariance of a cell's prefixes times the all-ones vector, float64[T], by simulation."""
+        covariance = np.atleast_2d(np.cov(self.noise()))
+        return np.asarray(np.linalg.solve(covariance, np.ones(covariance.shape[0])), dtype=np.float64)
+
+
+def counter_prefixes(counter: Counter, ones: Cells, zeros: Cells, label: str) -> _PrefixProbe:
+    """Return the probe of a counter that no other user enters.
+
+    Runs are cells of one counter, side by side, because the noise of cells is independent.
+    """
+    description = f"{label}, {counter.name}, scale {node_of(counter).scale:.4g}"
+    rows = np.array(zeros), np.array(ones)
+
+    def released(row: Float64Array, runs: int, key: Key) -> Float64Array:
+        cells = runs * row.shape[0]
+        state, totals = counter.open(cells, key), np.tile(row, runs)
+        prefixes = np.empty((counter.n_items, cells))
+        for item in range(1, counter.n_items + 1):
+            release_prefix(prefixes[item - 1], totals, state, item)
+        return prefixes.reshape(counter.n_items, runs, row.shape[0])
+
+    def noise() -> Float64Array:
+        key = Streams(_SEED_OF_COVARIANCE, f"audit|covariance|{description}").key("server_noise")
+        return released(np.zeros(1), COVARIANCE_RUNS, key)[:, :, 0]
+
+    def release(world: int, runs: int, key: Key) -> Float64Array:
+        return released(rows[world], runs, key)
+
+    return _PrefixProbe(description, counter, rows[1], rows[0], release, noise)
+
+
+def _tree_ratios(tree: BinaryTree, prefixes: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
+    """Return exact log likelihood ratios float64[runs] of a tree's prefixes float64[T, runs, cells] without others.
+
+    Prefix 2^i is the only node of its level that includes the first user.
+    """
+    nodes = [prefixes[(1 << i) - 1] for i in range(tree.n_items.bit_length())]
+    return np.asarray(np.sum([node_of(tree).log_ratios(y, ones, zeros).sum(axis=1) for y in nodes], axis=0))
+
 
 # Runs side by side: a few MB at the probes' sizes.
 _BATCH = 2048
@@ -101,7 +182,7 @@ def local_reports(privatizer: CountPrivatizer, label: str) -> MessageProbe:
     return MessageProbe(label, send, lambda messages: _message_ratios(report, messages, ones, zeros))
 
 
-def central_prefixes(privatizer: CountPrivatizer, label: str) -> PrefixProbe:
+def central_prefixes(privatizer: CountPrivatizer, label: str) -> _PrefixProbe:
     """Return the probe of all counts that a central privatizer releases. privatizer: a fresh one; it is used up."""
     families, counter, channel = privatizer.query.families, privatizer.query.noise.counter, privatizer.channel
     ones, zeros = (sent_row(privatizer, canary(families, world)) for world in (1, 0))
@@ -118,7 +199,7 @@ def central_prefixes(privatizer: CountPrivatizer, label: str) -> PrefixProbe:
         found = _released(privatizer, canary(families, 0), COVARIANCE_RUNS, key, np.zeros(1, np.int64))
         return found[:, :, 0].T
 
-    return PrefixProbe(label, counter, ones[changed], zeros[changed], release, noise)
+    return _PrefixProbe(label, counter, ones[changed], zeros[changed], release, noise)
 
 
 def _times(privatizer: CountPrivatizer) -> Int64Array:
@@ -259,7 +340,7 @@ def statistics_messages(parts: StatisticsQuery, label: str, reach: float = 1.0) 
     return MessageProbe(label, send, score)
 
 
-def statistics_prefixes(parts: StatisticsQuery, label: str) -> PrefixProbe:
+def statistics_prefixes(parts: StatisticsQuery, label: str) -> _PrefixProbe:
     """Return the probe of all sums that a trusted server releases, with the largest change of the first user."""
     central = parts.central
     if central is None:

@@ -11,7 +11,7 @@ from dprl.platform import audits
 from dprl.platform.audits import audit_experiment, claim_of
 from dprl.platform.reports.audits import block
 from dprl.privacy.audits import message_probes
-from dprl.privacy.audits.prefix_probes import counter_prefixes
+from dprl.privacy.audits.privatizer_probes import counter_prefixes
 from tests.platform.gradient_cases import LDP, SIGNS, cell
 
 pytestmark = pytest.mark.usefixtures("walking")

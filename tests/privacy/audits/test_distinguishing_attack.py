@@ -11,8 +11,7 @@ from scipy.stats import binom
 from dprl.privacy.audits.distinguishing_attack import Attack, Probe, draw, measure
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, ProbeProof
 from dprl.privacy.audits.message_probes import changed_cells, floating_point_event, noisy_cells
-from dprl.privacy.audits.prefix_probes import counter_prefixes
-from dprl.privacy.audits.privatizer_probes import local_reports
+from dprl.privacy.audits.privatizer_probes import counter_prefixes, local_reports
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
