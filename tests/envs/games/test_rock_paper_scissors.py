@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -75,27 +73,3 @@ def test_uniform_play_is_exploited_in_the_biased_game(memory: str) -> None:
     assert game.start @ values[0] == pytest.approx(6 * (0.5 + 0.25 / 3), rel=1e-12)
     assert (actions == ROCK).all()
     assert game.exploitability(uniform, uniform) == pytest.approx(6 * 2 * 0.25 / 3, rel=1e-12)
-
-
-def test_equal_specs_build_equal_bits() -> None:
-    one, two = RockPaperScissors().build(), RockPaperScissors().build()
-    for key in ("transitions", "rewards", "start"):
-        assert getattr(one, key).tobytes() == getattr(two, key).tobytes()
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"horizon": 0}, "horizon must be an integer of at least 1, got 0; set horizon: 1 or more"),
-        ({"horizon": 10**8}, "rock_paper_scissors needs transitions of at most 100000000 entries"),
-        ({"payoffs": "fair"}, "payoffs must be one of standard, biased, got 'fair'; choose one of them"),
-        ({"payoffs": None}, "payoffs must be one of standard, biased, got None; choose one of them"),
-        ({"memory": 1}, "memory must be one of outcome, none, got 1; choose one of them"),
-        ({"memory": ["none"]}, "memory must be one of outcome, none, got ['none']; choose one of them"),
-    ],
-)
-def test_bad_fields_are_refused_in_one_line(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole line is checked below
-        RockPaperScissors(**fields)
-    assert str(error.value).startswith(message)
-    assert "\n" not in str(error.value)

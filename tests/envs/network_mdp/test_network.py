@@ -261,12 +261,6 @@ def test_signs_only_rename_actions() -> None:
     np.testing.assert_allclose(np.sort(one.drifts, axis=1), np.sort(two.drifts, axis=1), atol=1e-15)
 
 
-def test_equal_specs_build_equal_lists() -> None:
-    one, two = (NetworkMDP(n_intermediate=2, gap=0.1).build().lists for _ in range(2))
-    for left, right in zip(one, two, strict=True):
-        assert left.tobytes() == right.tobytes()
-
-
 def test_conditions_on_the_gap_are_written_as_they_are_computed() -> None:
     point = {"start_forward": 0.3, "node_leave": 0.2, "node_forward": 0.6}
     for condition in gap_conditions(3):

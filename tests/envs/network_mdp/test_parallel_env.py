@@ -19,7 +19,6 @@ UNUSUAL = (
     "Observation numpy array is all zeros",  # the first state before the first step
     "Observation space for each agent probably should be",  # MultiDiscrete, as of the MDPs
 )
-BOTH = ["agent_0", "agent_1"]
 
 
 @pytest.mark.parametrize("fields", SPECS.values(), ids=SPECS)
@@ -67,64 +66,6 @@ def test_an_episode_is_one_of_the_joint_mdp(fields: dict[str, Any]) -> None:
         with pytest.raises(gymnasium.error.ResetNeeded):
             env.step(dict.fromkeys(agents, 0))
     assert len(seen) > mdp.horizon
-
-
-def test_draws_go_on_without_a_seed() -> None:
-    env, again = make_mixture("network_mdp", horizon=20), make_mixture("network_mdp", horizon=20)
-
-    def ends(env: LinearMixtureEnv, seed: int | None) -> list[list[int]]:
-        found = []
-        for episode in range(8):
-            env.reset(seed=seed if episode == 0 else None)
-            found.append([int(env.step(dict.fromkeys(BOTH, 0))[0]["agent_0"][1]) for _ in range(20)])
-        return found
-
-    first = ends(env, 3)
-    assert first == ends(again, 3)
-    assert len({str(states) for states in first}) > 1
-    assert ends(env, None) == ends(again, None) != first
-
-
-def test_observations_of_the_agents_share_no_memory() -> None:
-    observations, infos = make_mixture("network_mdp").reset(seed=0)
-    observations["agent_0"][:] = -1
-    infos["agent_0"].clear()
-    assert observations["agent_1"].tolist() == [0, 0]
-    assert infos["agent_1"] == {"step": 0, "state": 0}
-
-
-def test_spaces_fit_the_mixture_and_are_the_same_objects_every_time() -> None:
-    env = make_mixture("network_mdp", dimension=3)
-    for agent in BOTH:
-        assert env.observation_space(agent) == gymnasium.spaces.MultiDiscrete([6, 9])
-        assert env.observation_space(agent) is env.observation_space(agent) is env.observation_spaces[agent]
-        assert env.action_space(agent) == gymnasium.spaces.Discrete(4)
-        assert env.action_space(agent) is env.action_space(agent) is env.action_spaces[agent]
-    assert env.observation_space("agent_0") is not env.observation_space("agent_1")
-    assert env.metadata["name"] == str(env) == "network_mdp_v0"
-    assert env.render_mode is None
-
-
-@pytest.mark.parametrize(
-    ("actions", "message"),
-    [
-        ({}, r"^actions must have the keys agent_0 and agent_1, got none; pass one action of each agent$"),
-        ({"agent_0": 0}, r"^actions must have the keys .*, got agent_0; "),
-        ({"agent_0": 0, "agent_1": 0, "umpire": 0}, r"^actions must have the keys .*, got .*umpire; "),
-        ({"agent_0": 2, "agent_1": 0}, r"^actions must have agent_0 in 0\.\.1, got 2; pass an integer$"),
-        ({"agent_0": 0, "agent_1": -1}, r"^actions must have agent_1 in 0\.\.1, got -1; "),
-        ({"agent_0": 0.5, "agent_1": 0}, r"^actions must have agent_0 in 0\.\.1, got 0\.5; "),
-        ({"agent_0": 0, "agent_1": None}, r"^actions must have agent_1 in 0\.\.1, got None; "),
-    ],
-)
-def test_bad_actions_are_refused_and_take_no_step(actions: Any, message: str) -> None:
-    env = make_mixture("network_mdp")
-    with pytest.raises(gymnasium.error.ResetNeeded):
-        env.step(actions)
-    env.reset(seed=0)
-    with pytest.raises(ValueError, match=message):
-        env.step(actions)
-    assert env.step({"agent_0": np.array([1])[0], "agent_1": 1})[4]["agent_0"]["step"] == 1
 
 
 @pytest.mark.parametrize(

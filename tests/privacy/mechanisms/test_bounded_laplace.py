@@ -73,10 +73,6 @@ def test_a_draw_is_the_inverse_of_the_distribution_to_the_last_digits() -> None:
         assert np.max(np.abs(sample(3, bound=bound) / expected - 1)) < 1e-15
 
 
-def test_a_draw_depends_on_its_number_only() -> None:
-    assert np.array_equal(sample(4, 900)[400:700], sample(4, 300, first=400))
-
-
 @pytest.mark.parametrize("ratio", [1e-6, 0.3, 1.0, 3.0, 12.0, 800.0])
 def test_variance_is_zeta(ratio: float) -> None:
     zeta = integrate.quad(lambda t: t * t * math.exp(-t * ratio), 0, 1, epsabs=0)[0] * ratio**3 / -math.expm1(-ratio)

@@ -21,7 +21,6 @@ from dprl.privacy.mechanisms.discrete_laplace import (
 from dprl.privacy.randomness.bits import CHACHA20, fill_bits
 from dprl.privacy.randomness.exact import RESERVED, bernoulli
 from dprl.privacy.randomness.streams import Streams
-from tests.without_compiler import printed_both_ways
 
 N_DRAWS = 200_000
 SCALES = (0.3, 1.0, 7.5, 50.0, 300.0)
@@ -126,25 +125,6 @@ def test_accepts_the_right_scale_and_rejects_two_thirds_and_three_halves(scale: 
     assert chi_square_pvalue(x, scale) > 1e-3
     for factor in (2 / 3, 3 / 2):
         assert chi_square_pvalue(x, scale * factor) < 1e-100
-
-
-@pytest.mark.parametrize("scale", [0.3, 1.0, 50.0, 1e4, 2.0**40])
-def test_mean_variance_and_sign(scale: float) -> None:
-    # 5 standard deviations, from the law's own fourth moment: false-alarm rate below 1e-6 each.
-    x, variance = sample(2, scale), DiscreteLaplace(scale).variance
-    assert abs(x.mean()) < 5 * math.sqrt(variance / N_DRAWS)
-    fourth = variance * (1 + 6 * variance)
-    assert abs(np.mean(x**2) - variance) < 5 * math.sqrt((fourth - variance**2) / N_DRAWS)
-    nonzero = x[x != 0]
-    assert abs(np.mean(nonzero > 0) - 0.5) < 5 * 0.5 / math.sqrt(nonzero.shape[0])
-
-
-def test_fourth_moment_of_the_moment_test() -> None:
-    z = np.arange(-400, 401)
-    for scale in (0.3, 7.5):
-        variance = DiscreteLaplace(scale).variance
-        assert np.sum(z**2 * pmf(z, scale)) == pytest.approx(variance)
-        assert np.sum(z.astype(float) ** 4 * pmf(z, scale)) == pytest.approx(variance * (1 + 6 * variance))
 
 
 def test_values_beyond_the_digits_are_drawn() -> None:
@@ -292,37 +272,6 @@ def test_every_coin_has_further_words_of_its_own() -> None:
     law = TableLaw(50.0)
     # An area a draw: one row for every coin and for every further step of 2^k. All areas fit above RESERVED.
     assert law.n_limbs * (law.coins + law.largest) * 2**53 < 2**63
-
-
-@pytest.mark.parametrize("n", [1, 255, 256, 257, 1000])
-def test_a_draw_depends_on_its_number_only(n: int) -> None:
-    whole, part = sample(7, 7.5, 3000), np.empty(n)
-    fill_discrete_laplace(part, DiscreteLaplace(7.5).noise(key(7)), np.uint64(701))
-    assert np.array_equal(part, whole[701 : 701 + n])
-
-
-def test_neighbouring_draws_are_uncorrelated() -> None:
-    # Correlations of independent draws have standard deviation 1/sqrt(n); 5 of them.
-    x, y = sample(8, 50.0), sample(9, 50.0)
-    limit = 5 / math.sqrt(N_DRAWS)
-    assert abs(np.corrcoef(x[:-1], x[1:])[0, 1]) < limit
-    assert abs(np.corrcoef(np.abs(x[:-1]), np.abs(x[1:]))[0, 1]) < limit
-    assert abs(np.corrcoef(x, y)[0, 1]) < limit
-
-
-def test_same_bits_without_the_compiler() -> None:
-    # At scale 0.3 one draw in a thousand is settled coin by coin, so both paths are run.
-    code = (
-        "import numpy as np\n"
-        "from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace, fill_discrete_laplace\n"
-        "from dprl.privacy.randomness.streams import Streams\n"
-        "for scale, n in ((1.0, 6000), (50.0, 2000), (2.0**40, 300)):\n"
-        "    out = np.empty(n)\n"
-        "    key = Streams(10, 'discrete_laplace').key('user_noise')\n"
-        "    fill_discrete_laplace(out, DiscreteLaplace(scale).noise(key), np.uint64(0))\n"
-        "    print(' '.join(float(x).hex() for x in out))\n"
-    )
-    printed_both_ways(code)
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, 9e-4, 2.0**41, math.inf, math.nan])

@@ -21,6 +21,7 @@ from dprl.privacy.mechanisms.sampling import SILENT, extend_noise, fill_noise
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.randomness.bits import SPLITMIX64, fill_bits
 from dprl.privacy.randomness.streams import Streams
+from tests.without_compiler import printed_both_ways
 
 N_DRAWS = 50_000
 GENERATORS = (0, 1)
@@ -172,3 +173,16 @@ def test_rows_that_are_not_what_their_address_is_taken_for_are_refused(which: in
     for key in (np.full(5, 9, dtype=np.uint64), np.zeros(4, dtype=np.uint64)):
         with pytest.raises(ValueError, match=r"generator|total size"):
             extend_noise(np.zeros(6), np.zeros(6), np.zeros(6), np.zeros(6), laplace._replace(key=key), 1)
+
+
+def print_draws() -> None:
+    """Print draws of every law, near and far from 0, in both generators; few of the discrete ones are ties."""
+    more = [DiscreteLaplace(1.0), DiscreteLaplace(2.0**40), DiscreteGaussian(0.4), DiscreteGaussian(42.25)]
+    for mechanism in [*MECHANISMS, *more]:
+        for generator in GENERATORS:
+            found = draws(noise(mechanism, generator), 600, first=3)
+            print(" ".join(float(x).hex() for x in found))
+
+
+def test_same_bits_without_the_compiler() -> None:
+    printed_both_ways("from tests.privacy.mechanisms.test_sampling import print_draws as p; p()")

@@ -37,17 +37,6 @@ def test_accepts_the_right_bound_and_rejects_two_thirds_and_three_halves() -> No
         assert stats.kstest(x, stats.uniform(-BOUND * factor, 2 * BOUND * factor).cdf).pvalue < 1e-100
 
 
-def test_noise_stays_within_the_bound_and_has_its_variance() -> None:
-    # The mean of n squares has a standard deviation of a^2 sqrt(4/45 / n); 5 of them, false-alarm rate below 1e-6.
-    x = sample(2)
-    assert np.max(np.abs(x)) <= BOUND
-    assert abs(np.mean(x**2) - Uniform(BOUND).variance) < 5 * BOUND**2 * math.sqrt(4 / 45 / N_DRAWS)
-
-
-def test_a_draw_depends_on_its_number_only() -> None:
-    assert np.array_equal(sample(3, 900)[400:700], sample(3, 300, first=400))
-
-
 def test_delta_of_one_number_is_the_mass_that_only_one_neighbour_reaches() -> None:
     # Two densities 1/2a on [-a, a] and [v-a, v+a]: the positive part of p - e^epsilon q has mass v/2a at every epsilon.
     curve = Uniform(BOUND).curve(Sensitivity.of_cells(1, 0.6))
