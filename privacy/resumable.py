@@ -162,12 +162,13 @@ class ServerPrivatizer(Privatizer[Q]):
         return super().release()
 
     def require_whole(self) -> None:
-        """Raise LedgerError after an interrupted count: a restart counts its message again, with other noise.
+        """Raise LedgerError after an interrupted count: under `ldp`, a restart counts its message again.
 
         Call this before publishing `arrays`; `release` does.
         """
         if self._halfway:
-            raise LedgerError("a message must be counted and saved, got an error; open a new server on the folder")
+            again = "begin in another folder with new users" if self.server_noise else "open a new server on the folder"
+            raise LedgerError(f"a message must be counted and saved, got an error; {again}")
 
     def close(self) -> None:
         """Release the folder for another process."""
