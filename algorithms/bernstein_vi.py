@@ -7,8 +7,8 @@ kind of report. docs/bernstein_vi.md derives every line and proves that its valu
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs import FiniteMDP
-from dprl.privacy import CountFamilies, CountPrivatizer, NoiseSpec, PrivacyConfig, Streams, WeightedSums
-
-Consistency = Literal["proved", "always", "never"]
+from dprl.privacy import CountPrivatizer, NoiseSpec, PrivacyConfig, Streams, WeightedSums
 
 _FIRST_EPOCH = 1024
 # Fixed functions of V* with bounded noise: u, u^2, (1 - u)^2 and 1, with u = (W - V*) / W.
@@ -36,8 +34,7 @@ class _Bonus(NamedTuple):
     ends int64[J]: number of users at the end of each epoch; e, e_losses float64[J]: E of weighted sums of transitions
     and E_L of losses until then, precision_scale multiplied in; iota: logarithm of the union bound; scale: bonus_scale;
     consistent: whether totals and flow of the counts are restored; successors int64[L, R, S*A]: the possible next
-    states, the only ones counted, -1 after the last; L = 0 if they are not known; losses float64[H, S*A]: mean losses
-    1 - r, no rows if they are counted.
+    states, the only ones counted, -1 after the last; L = 0 if they are not known.
     """
 
     ends: Int64Array
@@ -47,7 +44,6 @@ class _Bonus(NamedTuple):
     scale: float
     consistent: bool
     successors: Int64Array
-    losses: Float64Array
 
 
 class _Tables(NamedTuple):
@@ -187,25 +183,12 @@ def bound_values(sums: Float64Array, losses: Float64Array, cap: float, bonus: _B
         visits[j] = cap - (estimate - bonus.scale * slack) / max(1.0, n + e)
 
 
-@no_alloc_kernel
-def take_losses(bounds: Float64Array, losses: Float64Array, cap: float) -> int:
-    """Clip upper bounds float64[S*A] at the cap, then subtract known losses float64[S*A].
-
-    Returns the number of bounds at or above the cap.
-    """
-    full = 0
-    for j in range(bounds.shape[0]):
-        full += bounds[j] >= cap
-        bounds[j] = min(bounds[j], cap) - losses[j]
-    return full
-
-
 @kernel
 def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]:
     """Value iteration on upper bounds; returns (did the policy change, share of saturated cells).
 
     A bound at or above the cap is saturated, and the value is then the cap. Among several saturated actions the policy
-    takes the one with the highest bound before clipping or, with known rewards, with the least loss.
+    takes the one with the highest bound before clipping.
     """
     policy, optimistic, transitions, excess, cost, costs, sums = tables
     horizon = policy.shape[0]
@@ -227,14 +210,8 @@ def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]
             for s in range(width):
                 costs[s] = cost[s]
         sum_up(transitions[layer], costs, sums)
-        if bonus.losses.shape[0] > 0:
-            sums[6] = 0.0
-            bound_values(sums, sums[6], cap, bonus, epoch)
-            full = take_losses(sums[0], bonus.losses[h], cap)
-            moved, _ = act_greedily(sums[0], cap, policy[h], optimistic)
-        else:
-            bound_values(sums, values[layer, width + 1], cap, bonus, epoch)
-            moved, full = act_greedily(sums[0], cap, policy[h], optimistic)
+        bound_values(sums, values[layer, width + 1], cap, bonus, epoch)
+        moved, full = act_greedily(sums[0], cap, policy[h], optimistic)
         changed |= moved
         saturated += full
     return changed, saturated / (horizon * pairs)
@@ -251,18 +228,13 @@ class BernsteinVIConfig(StationaryMDPConfig):
     which only `preset: proved` replaces by those of the theorem.
 
     Args:
-        consistency: whether totals and flow of the noisy counts are restored: 'proved' where that cannot loosen the
-            bounds (Gaussian noise), 'always' (a heuristic with other noise), or 'never'.
         known_transitions: the possible transitions are public, their probabilities are not; no others are counted, so
             large environments with few successors of each state need no table of all pairs.
-        known_rewards: the rewards are public; users do not count losses.
     """
 
     replan_growth: float = 0.01
     preset: Preset = "tuned"
-    consistency: Consistency = "proved"
     known_transitions: bool = False
-    known_rewards: bool = False
     name: ClassVar[str] = "bernstein_vi"
     tuned: ClassVar[tuple[float, float] | None] = (0.01, 0.003)
     theorem: ClassVar[str | None] = "docs/bernstein_vi.md, Theorem 1 (optimism)"
@@ -271,24 +243,6 @@ class BernsteinVIConfig(StationaryMDPConfig):
     plan = staticmethod(plan)
     run = staticmethod(run)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.stationary and self.consistency == "always":
-            raise ValueError(
-                "consistency must be proved or never with stationary: true, got 'always'; the flow of pooled counts is "
-                "unknown"
-            )
-        if self.known_transitions and self.consistency == "always":
-            raise ValueError(
-                "consistency must be proved or never with known_transitions: true, got 'always'; flow is restored in "
-                "counts of all transitions"
-            )
-
-    def families(self, env: FiniteMDP) -> CountFamilies:
-        """Return transitions, visits and, unless rewards are known, losses."""
-        found = super().families(env)
-        return replace(found, families=found.families[:2], paper="") if self.known_rewards else found
-
     def successors(self, env: FiniteMDP) -> Int64Array:
         """Return the next states that are counted: the possible ones if they are known."""
         return possible_successors(env, self.layers(env)) if self.known_transitions else ALL_STATES
@@ -296,8 +250,7 @@ class BernsteinVIConfig(StationaryMDPConfig):
     @property
     def covered_by(self) -> str | None:
         """The theorem that proves optimism of a run with these settings; it holds on any fixed schedule of plans."""
-        proved = self.bonus_scale >= 1.0 and self.precision_scale >= 1.0 and self.consistency != "always"
-        if not proved:
+        if self.bonus_scale < 1.0 or self.precision_scale < 1.0:
             return None
         return self.pooled_theorem if self.stationary else self.theorem
 
@@ -318,8 +271,6 @@ class BernsteinVIConfig(StationaryMDPConfig):
         ends = epoch_ends(episodes)
         share = self.beta / (4 * len(ends))
 
-        losses = (1.0 - env.rewards).reshape(env.horizon, -1)
-
         def bounds(family: str, cells: int, number: int) -> Float64Array:
             sums = (WeightedSums(family, cells, number, users) for users in ends)
             return self.precision_scale * np.array([privatizer.query.weighted_precision(each, share) for each in sums])
@@ -327,19 +278,13 @@ class BernsteinVIConfig(StationaryMDPConfig):
         return _Bonus(
             ends=np.array(ends, dtype=np.int64),
             e=bounds("transitions", width, _FUNCTIONS * pairs),
-            e_losses=np.zeros(len(ends)) if self.known_rewards else bounds("losses", 1, pairs),
+            e_losses=bounds("losses", 1, pairs),
             iota=math.log(8.0 * pairs * visits / self.beta),
             scale=self.bonus_scale,
-            consistent=self._restores(privatizer.query.noise),
+            # Pooled or ranked counts have no closed form: users' last states, and so the flow, are unknown.
+            consistent=not (self.stationary or self.known_transitions) and rotation_invariant(privatizer.query.noise),
             successors=successors,
-            losses=losses if self.known_rewards else losses[:0],
         )
-
-    def _restores(self, noise: NoiseSpec) -> bool:
-        if self.stationary or self.known_transitions:
-            # The flow is unknown, because users' last states are, or the closed form does not hold.
-            return False
-        return self.consistency == "always" or (self.consistency == "proved" and rotation_invariant(noise))
 
     def tables(self, env: FiniteMDP, episodes: int) -> _Tables:  # noqa: ARG002
         """Return tables of zeros."""

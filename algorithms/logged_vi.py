@@ -111,7 +111,7 @@ class LoggedVIConfig(PessimisticVIConfig):
             counts = np.zeros((env.n_states + 2, 1))
             counts[0] = counts[-2:] = users * visits_of_one
             values = np.zeros(env.n_states)
-            return bool(bound(counts, 0, values, 1.0, limits_of(env, privatizer, self.beta), False)[0] > 0.0)
+            return bool(bound(counts, 0, values, 1.0, limits_of(env, privatizer, self.beta))[0] > 0.0)
 
         if proves(env.n_users):
             return ""

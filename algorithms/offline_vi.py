@@ -87,12 +87,12 @@ def plan(counts: Released, bonus: _Bonus, tables: OfflineTables) -> tuple[bool, 
         for s in range(n_states):
             best, action = -1.0, 0
             for a in range(n_actions):
-                bound, told = lower_value(step, s * n_actions + a, older[0], cap, bonus.planning, False)
+                bound, told = lower_value(step, s * n_actions + a, older[0], cap, bonus.planning)
                 unknown += not told
                 if bound > best:
                     best, action = bound, a
             planned[s] = best
-            proved[s], _ = lower_value(step, s * n_actions + action, older[1], cap, bonus.proved, False)
+            proved[s], _ = lower_value(step, s * n_actions + action, older[1], cap, bonus.proved)
             changed |= policy[h, s, action] != 1.0
             policy[h, s] = 0.0
             policy[h, s, action] = 1.0
@@ -118,10 +118,6 @@ class PessimisticVIConfig(StationaryMDPConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.certify_policy:
-            raise ValueError(
-                f"certify_policy must be false with {self.name}, got True; it always gives the lower bound"
-            )
         if self.replan_growth != 0.0:
             raise ValueError(
                 f"replan_growth must be 0 with {self.name}, got {self.replan_growth}; it plans once, from one release"

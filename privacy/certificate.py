@@ -12,7 +12,7 @@ from dprl.privacy.base import Guarantee, LedgerError, TrustModel
 from dprl.privacy.certificate_json import release_in_json, sealed
 from dprl.privacy.ledger import Ledger, ReleaseEvent
 from dprl.privacy.mechanisms.base import IDEALISED
-from dprl.privacy.several_episodes import ChargedReleases, several_episodes
+from dprl.privacy.several_episodes import several_episodes
 from dprl.privacy.threat_models import ThreatModel
 from dprl.privacy.verdicts import Tightness, Verdict, in_json, tightness_of, verdict
 
@@ -156,8 +156,10 @@ class Certificate:
             "episodes_per_user": several_episodes(
                 self.trust_model,
                 self.threat_model.adjacency,
-                ChargedReleases(self.releases, self.submissions * self.attempts, self.groups),
                 request.claimed,
+                self.releases,
+                self.submissions * self.attempts,
+                self.groups,
             ),
             "verdict": self.verdict,
             "factor": None if self.factor is None else in_json(self.factor),

@@ -19,8 +19,8 @@ EPISODES_PER_USER = (2, 5, 10)
 _GROUP, _COMPOSED, _JOINT = "group privacy", "composition", "joint sensitivity"
 
 
-class ChargedReleases(NamedTuple):
-    """Releases of one submission, the number of submissions in all attempts, and disjoint groups of releases."""
+class _Charged(NamedTuple):
+    """Arguments of `several_episodes`."""
 
     releases: tuple[ReleaseEvent, ...]
     times: int
@@ -28,19 +28,26 @@ class ChargedReleases(NamedTuple):
 
 
 def several_episodes(
-    model: str, relation: str, charged: ChargedReleases, claimed: Guarantee | None
+    model: str,
+    relation: str,
+    claimed: Guarantee | None,
+    releases: tuple[ReleaseEvent, ...],
+    times: int,
+    groups: tuple[tuple[int, ...], ...],
 ) -> dict[str, Any] | None:
     """Return epsilon for each number of EPISODES_PER_USER, JSON-ready; None without noise.
 
-    relation: of neighbours; a bound for one relation says nothing about another.
+    Args:
+        model: the trust model. relation: of neighbours; a bound for one relation says nothing about another.
+        releases: of one submission. times: submissions in all attempts. groups: disjoint ones of releases.
     """
     if not any(NOISY_SIDES[model]) or claimed is None:
         return None
-    return _bounds(model, relation, charged, claimed.delta)
+    return _bounds(model, relation, _Charged(releases, times, groups), claimed.delta)
 
 
 @lru_cache(maxsize=1024)  # most cells of a sweep and all seeds of a cell share them; callers must not change them
-def _bounds(model: str, relation: str, charged: ChargedReleases, delta: float) -> dict[str, Any]:
+def _bounds(model: str, relation: str, charged: _Charged, delta: float) -> dict[str, Any]:
     bounds: list[dict[str, Any]] = []
     one = curve_of(*charged)
     for episodes in EPISODES_PER_USER:
@@ -62,7 +69,7 @@ def _bounds(model: str, relation: str, charged: ChargedReleases, delta: float) -
     return {"relation": relation, "bounds": bounds, "joint": how}
 
 
-def _joint_curve(model: str, charged: ChargedReleases, episodes: int) -> tuple[PrivacyCurve | None, str]:
+def _joint_curve(model: str, charged: _Charged, episodes: int) -> tuple[PrivacyCurve | None, str]:
     """Return the curve of `episodes` episodes of one user by their joint distribution, and its name; None and a reason.
 
     *Formal guarantee.* Messages with separate noise are adaptive releases about one user, so they compose. Rows of a

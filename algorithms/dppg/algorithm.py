@@ -191,9 +191,9 @@ class DPPGConfig:
         layout = GradientLayout(self.network(env).dimension, self.users_per_update, uncovered, draws=True, paper=False)
         return privacy.build(layout, episodes, streams)
 
-    def build(self, env: ControlTask, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> DPPGLearner:
+    def build(self, env: ControlTask, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> _DPPGLearner:
         """Return a fresh learner."""
-        return DPPGLearner(self, env, privatizer, episodes, streams)
+        return _DPPGLearner(self, env, privatizer, episodes, streams)
 
 
 @shows_numbers
@@ -208,7 +208,7 @@ class _Round(NamedTuple):
     scores: Float64Array
 
 
-class DPPGLearner(Learner):
+class _DPPGLearner(Learner):
     """DPPG on a control task, for a fixed number of users.
 
     *Formal guarantee.* That of the privatizer: parameters are a function of charged updates.

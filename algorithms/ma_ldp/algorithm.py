@@ -31,7 +31,7 @@ from dprl.algorithms.ma_ldp.estimation import (
     no_estimates,
     shift_rates,
 )
-from dprl.algorithms.ma_ldp.graphs import FIXED_GRAPHS, GRAPHS, FixedGraph, Gossip, Graph, RandomEdges
+from dprl.algorithms.ma_ldp.graphs import GRAPHS, consensus_matrix
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan, planning
 from dprl.algorithms.ma_ldp.rewards import RewardEstimates, check_steps, collect, first_estimates, mean_error, update
 from dprl.algorithms.ma_ldp.users import Users, play, regret, users_of
@@ -157,7 +157,6 @@ class MALDPConfig:
             advance; 0 plans before every episode, as printed. Above 0 rewards are learned in one step per plan, along
             the mean of the corrections since the last one.
         graph: communication graph after each stage.
-        edge_probability: of graph random_edges. gossip_over: the graph of gossip, one edge at a time.
 
     Paper: [TH23] Algorithm 1.
     """
@@ -170,9 +169,7 @@ class MALDPConfig:
     reward_step: float = 1.0
     reward_decay: float = 0.75
     replan_growth: float = 0.0
-    graph: str = FixedGraph.shape
-    edge_probability: float = RandomEdges.edge_probability
-    gossip_over: str = Gossip.over
+    graph: str = "complete"
     name: ClassVar[str] = "ma_ldp"
     plays: ClassVar[type[Env]] = LinearMixtureMDP
     releases: ClassVar[Releases] = "statistics"
@@ -194,24 +191,6 @@ class MALDPConfig:
             )
         check_steps(self.reward_step, self.reward_decay)
         check_choice("graph", self.graph, GRAPHS)
-        check_choice("gossip_over", self.gossip_over, FIXED_GRAPHS)
-        self.communication  # noqa: B018 - checks its own settings
-
-    @property
-    def communication(self) -> Graph:
-        """The communication graph. Raises ValueError for settings of another graph."""
-        if self.graph != RandomEdges.name and self.edge_probability != RandomEdges.edge_probability:
-            raise ValueError(
-                f"edge_probability must be left out with graph {self.graph}, got {self.edge_probability!r}; "
-                f"write graph: {RandomEdges.name}"
-            )
-        if self.graph != Gossip.name and self.gossip_over != Gossip.over:
-            raise ValueError(
-                f"gossip_over must be left out with graph {self.graph}, got {self.gossip_over!r}; write graph: gossip"
-            )
-        if self.graph == RandomEdges.name:
-            return RandomEdges(self.edge_probability)
-        return Gossip(self.gossip_over) if self.graph == Gossip.name else GRAPHS[self.graph]()
 
     def layout(self, env: LinearMixtureMDP) -> StatisticsLayout:
         """Return the layout of users' messages."""
@@ -277,9 +256,9 @@ class MALDPLearner(Learner):
         self._users = users_of(env, episodes, streams, n_messages, privatizer.query.bounds)
         floor = 0.0 if clipped else -math.inf
         self._planning = planning(env, floor, config.value == "joint", n_messages)
-        self._server = self._new_server(streams)
+        self._server = self._new_server()
 
-    def _new_server(self, streams: Streams) -> _Server:
+    def _new_server(self) -> _Server:
         privatizer, env = self.privatizer, self._env
         n_messages, horizon, dimension = (
             privatizer.query.layout.n_messages,
@@ -289,7 +268,7 @@ class MALDPLearner(Learner):
         return _Server(
             sums=empty_sums(n_messages, horizon, dimension),
             estimates=no_estimates(n_messages, horizon, dimension),
-            rewards=self._first_estimates(streams),
+            rewards=self._first_estimates(),
             growing=not privatizer.server_noise,
             beta_rates=self._beta_rates(),
             shift_rates=shift_rates(privatizer.query.deviations, dimension, self.config.alpha, self.config.shift_scale),
@@ -300,11 +279,11 @@ class MALDPLearner(Learner):
             counted=np.zeros(2, dtype=np.int64),
         )
 
-    def _first_estimates(self, streams: Streams) -> RewardEstimates:
+    def _first_estimates(self) -> RewardEstimates:
         config, query = self.config, self.privatizer.query
-        talks = (*config.communication.matrices(self._env.n_agents), streams.key("exploration", "who talks"))
+        matrix = consensus_matrix(config.graph, self._env.n_agents)
         steps, learned = (config.reward_step, config.reward_decay), query.rewards != "public"
-        return first_estimates(self._env, learned, query.clipped, steps, talks, query.layout.n_messages)
+        return first_estimates(self._env, learned, query.clipped, steps, matrix, query.layout.n_messages)
 
     def _beta_rates(self) -> Float64Array:
         """Return beta_{k,h} / k^(1/4), float64[H], for the noise that runs."""

@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.algorithms.base import Float64Array, check_number
-from dprl.algorithms.ma_ldp.graphs import consensus, matrix_number
-from dprl.algorithms.ma_ldp.joint_actions import padded
+from dprl.algorithms.ma_ldp.graphs import consensus
+from dprl.algorithms.ma_ldp.planning import padded
 from dprl.compiled import kernel, no_alloc_kernel, shows_numbers
 from dprl.envs.network_mdp import LinearMixtureMDP
-from dprl.privacy.randomness.bits import fill_uniform
 
 LARGEST_STEP = 2.0
 """For steps up to this and features of norm at most 1, the error at a state does not grow (but may change sign)."""
@@ -67,9 +66,7 @@ class RewardEstimates(NamedTuple):
     learned: 1, or 0 where rewards are public. weights float64[H, n, p]; values float64[M, H, W]: <psi(s), w>, cut to
     [0, 1] if `cut` is 1. corrections float64[n, H, p]: as released, summed over users since the last step. psi
     float64[S, p]. step, decay: of gamma_k.
-    matrices float64[m, n, n], reached float64[m]: consensus matrices and the sums of their probabilities. key
-    uint64[5]: of their draws. draws float64[H], workspace float64[n, p], own float64[n, p], received float64[n, H, p]:
-    scratch.
+    matrix float64[n, n]: of consensus. workspace float64[n, p], own float64[n, p], received float64[n, H, p]: scratch.
     """
 
     learned: int
@@ -80,10 +77,7 @@ class RewardEstimates(NamedTuple):
     psi: Float64Array
     step: float
     decay: float
-    matrices: Float64Array
-    reached: Float64Array
-    key: np.ndarray
-    draws: Float64Array
+    matrix: Float64Array
     workspace: Float64Array
     own: Float64Array
     received: Float64Array
@@ -94,14 +88,13 @@ def first_estimates(
     learned: bool,
     cut: bool,
     steps: tuple[float, float],
-    talks: tuple[Float64Array, Float64Array, np.ndarray],
+    matrix: Float64Array,
     n_messages: int,
 ) -> RewardEstimates:
     """Return the first estimates: the true ones if rewards are public, else zeros.
 
-    steps: step and decay of gamma_k. talks: consensus matrices, their probabilities, and the key of their draws.
+    steps: step and decay of gamma_k. matrix: of consensus.
     """
-    matrices, probabilities, key = talks
     n, horizon, p = mdp.n_agents, mdp.horizon, mdp.reward_features.shape[1]
     values = np.zeros((n_messages, horizon, padded(mdp.n_states)))
     if not learned:
@@ -115,10 +108,7 @@ def first_estimates(
         psi=mdp.reward_features,
         step=steps[0],
         decay=steps[1],
-        matrices=matrices,
-        reached=np.cumsum(probabilities),
-        key=key,
-        draws=np.zeros(horizon),
+        matrix=matrix,
         workspace=np.zeros((n, p)),
         own=np.zeros((n, p)),
         received=np.zeros((n, horizon, p)),
@@ -145,14 +135,12 @@ def update(estimates: RewardEstimates, number: int, users: int) -> None:
     """
     n_stages, n, p = estimates.weights.shape
     gamma = reward_step(estimates.step, estimates.decay, number)
-    fill_uniform(estimates.draws, estimates.key, np.uint64(number) * np.uint64(n_stages))
     for h in range(n_stages):
         for i in range(n):
             for j in range(p):
                 estimates.own[i, j] = estimates.corrections[i, h, j] / users
         correct(estimates.weights[h], estimates.own, gamma)
-        talk = matrix_number(estimates.reached, estimates.draws[h])
-        consensus(estimates.weights[h], estimates.matrices[talk], estimates.workspace)
+        consensus(estimates.weights[h], estimates.matrix, estimates.workspace)
     estimates.corrections[...] = 0.0
     _evaluate(estimates)
 

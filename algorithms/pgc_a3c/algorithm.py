@@ -236,12 +236,12 @@ class PGCA3CConfig:
         layout = GradientLayout(DIMENSION, self.buffer_size, (*scores, durations))
         return privacy.build(layout, episodes, streams)
 
-    def build(self, env: CartPole, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> PGCA3CLearner:
+    def build(self, env: CartPole, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> _PGCA3CLearner:
         """Return a fresh learner."""
-        return PGCA3CLearner(self, env, privatizer, episodes, streams)
+        return _PGCA3CLearner(self, env, privatizer, episodes, streams)
 
 
-class PGCA3CLearner(Learner):
+class _PGCA3CLearner(Learner):
     """PGC-A3C on CartPole with gravity, for a fixed number of submissions.
 
     *Formal guarantee.* That of the privatizer: parameters are a function of charged messages.

@@ -22,23 +22,12 @@ from dprl.algorithms.learner import Learner
 from dprl.algorithms.tabular.blocks import run_in_blocks
 from dprl.algorithms.tabular.greedy import greedy_tables
 from dprl.algorithms.tabular.loop import PlanSchedule, Run, parts_for_blocks
-from dprl.algorithms.tabular.lower_bounds import (
-    LOWER_BOUND,
-    VALUE,
-    Limits,
-    check_bounded,
-    limits_of,
-    lower_values,
-    probabilities,
-)
 from dprl.algorithms.tabular.simulator import (
     ALL_STATES,
     Simulator,
     count_families,
     narrowed,
-    of_all_states,
     simulator,
-    stochastic_policy_value,
 )
 from dprl.envs import Env, FiniteMDP
 from dprl.privacy import CountFamilies, CountPrivatizer, PooledFamilies, PrivacyConfig, Streams
@@ -156,10 +145,6 @@ class TabularConfig(ABC, Generic[E]):
         """Return copies of the output of a finished run."""
         return {"policy": self.policy(tables)}
 
-    def limits(self, env: E, privatizer: CountPrivatizer) -> Limits | None:  # noqa: ARG002
-        """Return the numbers of a lower bound on the policy's value, see `limits_of`; None without such a bound."""
-        return None
-
     @property
     def covered_by(self) -> str | None:
         """Theorem that covers all runs with these settings; None if no theorem does."""
@@ -215,7 +200,6 @@ class TabularLearner(Learner):
         super().__init__(config, privatizer, episodes, streams, self._simulator.identity())
         self.theorem = config.covered(env, privatizer, episodes)
         self._derived = config.derived(env, privatizer, episodes)
-        self._limits = config.limits(env, privatizer)
         # A separate simulator for metrics: its device has never held a user's episode.
         self._unplayed = config.simulator(env, episodes, streams)
         self._bonus = config.bonus_of_run(env, privatizer, episodes, streams)
@@ -264,20 +248,7 @@ class TabularLearner(Learner):
         at_end = any(metric.name == SATURATED.name and metric.over == "last" for metric in self.config.metrics)
         mean = saturated / (last - first + 1)
         sums_and_means[SATURATED.name] = float(self._schedule.saturated[0]) if at_end else mean
-        return sums_and_means | self.config.measure(self._unplayed, self._tables) | self._certified()
-
-    def _certified(self) -> dict[str, float]:
-        """Return a lower bound on the value of the last deployed policy, from the last release, and the value."""
-        if self._limits is None:
-            return {}
-        simulator, counts = self._unplayed, self.privatizer.release()
-        if simulator.successors.shape[0] > 0:
-            values = of_all_states(counts.values, simulator.successors, simulator.rewards.shape[1])
-            counts = counts._replace(values=values)
-        policy = probabilities(self.policy, simulator.rewards.shape[2])
-        losses = self.privatizer.query.families.families[2].name == "losses"
-        bound = float(simulator.start @ lower_values(counts, policy, self._limits, losses))
-        return {LOWER_BOUND.name: bound, VALUE.name: float(stochastic_policy_value(simulator, policy))}
+        return sums_and_means | self.config.measure(self._unplayed, self._tables)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         tables = {_TABLES + name: array for name, array in self._tables._asdict().items()}
@@ -287,43 +258,22 @@ class TabularLearner(Learner):
 
 @dataclass(frozen=True)
 class TabularMDPConfig(TabularConfig[FiniteMDP]):
-    """The settings of every tabular algorithm on finite MDPs.
+    """The settings of every tabular algorithm on finite MDPs."""
 
-    Args:
-        certify_policy: add the metrics `lower_bound`, on the value of the policy deployed last, from the private counts
-            alone, and `value`, the exact one; see Theorem 2 of docs/offline_vi.md. The guarantee does not depend on it.
-    """
-
-    certify_policy: bool = False
     plays: ClassVar[type[Env]] = FiniteMDP
     bounds_optimum: ClassVar[bool | None] = True
     """True: `tables.optimistic` bounds the optimal values from above. False: it bounds those of the policy deployed
     last. None: neither."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.certify_policy:
-            object.__setattr__(self, "metrics", (*type(self).metrics, LOWER_BOUND, VALUE))
-
     def privatizer(self, env: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
-        """Return the privatizer of the counts of users 1..K-1.
-
-        Raises ValueError if there are too many counts, or if a lower bound cannot be proved.
-        """
+        """Return the privatizer of the counts of users 1..K-1; raise ValueError if there are too many counts."""
         counts = self.families(env).block
         if counts > _MOST_COUNTS:
             raise ValueError(
                 f"env must have at most {_MOST_COUNTS:,} counts a step with {self.name}, got {counts:,} of "
                 f"{env.n_states} states; take bernstein_vi with known_transitions: true, or a smaller environment"
             )
-        privatizer = super().privatizer(env, privacy, episodes, streams)
-        if self.certify_policy:
-            check_bounded(privatizer.query)
-        return privatizer
-
-    def limits(self, env: FiniteMDP, privatizer: CountPrivatizer) -> Limits | None:
-        """Return the numbers of the lower bound, None without one."""
-        return limits_of(env, privatizer, self.beta, self.successors(env).shape[1]) if self.certify_policy else None
+        return super().privatizer(env, privacy, episodes, streams)
 
     @property
     def counts_losses(self) -> bool:
@@ -337,8 +287,7 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
 
     def simulator(self, env: FiniteMDP, episodes: int, streams: Streams) -> Simulator:
         """Return the MDP and its users."""
-        families = len(self.families(env).families)
-        return simulator(env, episodes, streams, self.counts_losses, families, self.successors(env))
+        return simulator(env, episodes, streams, self.counts_losses, self.successors(env))
 
     def successors(self, env: FiniteMDP) -> Int64Array:  # noqa: ARG002
         """Return the counted next states, see `possible_successors`; all unless the possible ones are known."""

@@ -6,14 +6,10 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
-from dprl.algorithms.base import SATURATED, Float64Array, Int64Array, Metric
-from dprl.algorithms.tabular.simulator import N_FAMILIES
-from dprl.compiled import kernel, no_alloc_kernel
+from dprl.algorithms.base import SATURATED, Float64Array, Metric
+from dprl.compiled import no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivatizer, CountQuery, WeightedSums
-from dprl.privacy.queries.count_kernels import Released
 
 # With more next states, bounds for single cells replace bounds for all their subsets.
 _MOST_SUBSETS = 2**20
@@ -50,7 +46,7 @@ class Limits(NamedTuple):
     """The numbers of the bounds.
 
     e: error bound of weighted sums of transitions, for all weights in [0, 1] at once; e_rewards: error bound of a count
-    of rewards or losses; divergence: u, the bound on N KL(empirical, true next states); iota: the same for rewards;
+    of rewards; divergence: u, the bound on N KL(empirical, true next states); iota: the same for rewards;
     scale: factor of the penalty.
     """
 
@@ -62,12 +58,10 @@ class Limits(NamedTuple):
 
 
 @no_alloc_kernel
-def lower_value(
-    step: Float64Array, pair: int, values: Float64Array, cap: float, limits: Limits, losses: bool
-) -> tuple[float, bool]:
+def lower_value(step: Float64Array, pair: int, values: Float64Array, cap: float, limits: Limits) -> tuple[float, bool]:
     """Return a lower bound on r(s,a) + sum_s' P(s'|s,a) values(s') in [0, cap], and whether the counts improve it.
 
-    step float64[S+2, S*A]: transitions, visits, rewards or losses; values float64[S]: of the next step, at least 0.
+    step float64[S+2, S*A]: transitions, visits, rewards; values float64[S]: of the next step, at least 0.
     """
     n_states = values.shape[0]
     low, high, total, first = values[0], values[0], 0.0, 0.0
@@ -88,53 +82,24 @@ def lower_value(
     spread = min(third, total - third + limits.e) + limits.e_rewards
     spread = min(max(spread, 0.0), 0.25 * most)
     penalty = limits.e_rewards + share * limits.e + limits.iota + math.sqrt(2.0 * limits.iota * spread)
-    reward = max(0.0, (1.0 - share if losses else share) - limits.scale * penalty / known)
+    reward = max(0.0, share - limits.scale * penalty / known)
     return min(reward + after, cap), reward + after > low
 
 
-@kernel
-def lower_values(counts: Released, policy: Float64Array, limits: Limits, losses: bool) -> Float64Array:
-    """Return lower bounds float64[S] on the values of a policy float64[H, S, A] at the first step."""
-    horizon, n_states, n_actions = policy.shape
-    bounds, older = np.zeros(n_states), np.zeros(n_states)
-    if counts.users == 0:
-        return bounds
-    values = counts.values.reshape((-1, n_states + 2, n_states * n_actions))
-    for h in range(horizon - 1, -1, -1):
-        older[:] = bounds
-        step = values[h if values.shape[0] == horizon else 0]
-        for s in range(n_states):
-            bounds[s] = 0.0
-            for a in range(n_actions):
-                if policy[h, s, a] > 0.0:
-                    bound, _ = lower_value(step, s * n_actions + a, older, float(horizon - h), limits, losses)
-                    bounds[s] += policy[h, s, a] * bound
-    return bounds
-
-
-def probabilities(policy: Int64Array | Float64Array, n_actions: int) -> Float64Array:
-    """Return a policy, int64[H, S] or float64[H, S, A], as probabilities float64[H, S, A]."""
-    return np.eye(n_actions)[policy] if policy.ndim == 2 else np.asarray(policy, dtype=np.float64)
-
-
 def check_bounded(query: CountQuery) -> None:
-    """Raise ValueError unless error bounds of the counts are exact, and users count rewards or losses."""
+    """Raise ValueError unless error bounds of the counts are exact."""
     if query.noise.printed is not None:
         raise ValueError(
             "precision must be exact for lower bounds, got 'printed'; no paper prints bounds of weighted sums"
         )
-    if len(query.families.families) < N_FAMILIES:
-        raise ValueError("known_rewards must be false for lower bounds, got True; they are made from counted rewards")
 
 
-def limits_of(env: FiniteMDP, privatizer: CountPrivatizer, beta: float, n_next: int = 0) -> Limits:
+def limits_of(env: FiniteMDP, privatizer: CountPrivatizer, beta: float) -> Limits:
     """Return the numbers of the bounds, which hold with probability 1 - beta for all releases of a run.
 
-    Half of beta is for the noise, half for the users' episodes. n_next: number of possible next states, 0 for all.
-    Raises ValueError as `check_bounded`.
+    Half of beta is for the noise, half for the users' episodes. Raises ValueError as `check_bounded`.
     """
-    n_next = n_next or env.n_states
-    query, users = privatizer.query, privatizer.capacity
+    n_next, query, users = env.n_states, privatizer.query, privatizer.capacity
     check_bounded(query)
     layers = query.families.layers
     pairs, visits = layers * env.n_states * env.n_actions, env.horizon // layers * users

@@ -102,10 +102,10 @@ def write_contribution(
     """User side: turn a trajectory into one cell per step and family.
 
     states int64[H+1], actions int64[H], rewards (or losses) float64[H, S, A]; the user observes its own; fills
-    cells int64[H, F] and amounts float64[H, F], F = 3, or 2 where rewards are not counted.
+    cells int64[H, 3] and amounts float64[H, 3].
     """
     write_visits(states, actions, (rewards.shape[1], rewards.shape[2]), cells, amounts)
-    for h in range(actions.shape[0] if cells.shape[1] == N_FAMILIES else 0):
+    for h in range(actions.shape[0]):
         cells[h, _REWARDS] = cells[h, _VISITS]
         amounts[h, _REWARDS] = rewards[h, states[h], actions[h]]
 
@@ -183,10 +183,9 @@ def simulator(
     episodes: int,
     streams: Streams,
     losses: bool = False,
-    n_families: int = N_FAMILIES,
     successors: Int64Array = ALL_STATES,
 ) -> Simulator:
-    """Return the simulator of K = `episodes` users of `mdp`; they count rewards, losses 1 - r, or neither.
+    """Return the simulator of K = `episodes` users of `mdp`; they count rewards or losses 1 - r.
 
     successors: those that the users' families count, see `narrowed`; `ALL_STATES` for all.
     """
@@ -203,7 +202,7 @@ def simulator(
         episodes=episodes,
         key=streams.key("env"),
         values=np.zeros((horizon + 1, n_states)),
-        device=episode_buffer(horizon, n_families),
+        device=episode_buffer(horizon, N_FAMILIES),
     )
 
 

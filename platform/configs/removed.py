@@ -23,5 +23,12 @@ REMOVED: dict[str, str] = {
     "privacy.release_scores=private": "write simulator, or none for real users",
     "privacy.score_epsilon": "leave it out: bits on scores are no longer sent",
     "privacy.target_score": "leave it out: bits on scores are no longer sent",
+    "algorithm.certify_policy": "leave it out: offline_vi gives a lower bound on the value of its policy",
+    "algorithm.known_rewards": "leave it out: users count their losses",
+    "algorithm.consistency": "leave it out: counts are made consistent where that is proved",
+    "algorithm.graph=random_edges": "write complete, ring, star or line",
+    "algorithm.graph=gossip": "write complete, ring, star or line",
+    "algorithm.edge_probability": "leave it out: graphs are fixed",
+    "algorithm.gossip_over": "leave it out: graphs are fixed",
 }
 """Remedies by 'section.key', or by 'section.key=value' if only that value is gone."""

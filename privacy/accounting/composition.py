@@ -53,7 +53,7 @@ _MOST_LAPLACE = 2000
 
 
 @dataclass(frozen=True)
-class ComposedLoss:
+class _ComposedLoss:
     """Successive releases of several kinds about one user.
 
     *Formal guarantee.* delta is the least of four bounds, plus `lost`: the sum of pure losses with zCDP of the rest, or
@@ -122,11 +122,11 @@ class ComposedLoss:
     def _beside_pure(self) -> list[tuple[PrivacyCurve, float]]:
         """The curve of each kind for which all other losses are pure, with the sum of those."""
         parts = [
-            ComposedLoss((kind,), 0.0 if kind.law == DISCRETE_GAUSSIAN else kind.n * kind.scale) for kind in self.kinds
+            _ComposedLoss((kind,), 0.0 if kind.law == DISCRETE_GAUSSIAN else kind.n * kind.scale) for kind in self.kinds
         ]
-        parts += [ComposedLoss(mu=self.mu)] if self.mu > 0.0 else []
-        parts += [ComposedLoss(rho=self.rho)] if self.rho > 0.0 else []
-        parts += [ComposedLoss(curves=(curve,)) for curve in self.curves]
+        parts += [_ComposedLoss(mu=self.mu)] if self.mu > 0.0 else []
+        parts += [_ComposedLoss(rho=self.rho)] if self.rho > 0.0 else []
+        parts += [_ComposedLoss(curves=(curve,)) for curve in self.curves]
         found = []
         for part in parts:
             others = [other for other in parts if other is not part]
@@ -183,14 +183,14 @@ def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     for curve in curves:
         if isinstance(curve, Unbounded):
             return curve
-    kept = [(curve, part) for curve, part in zip(curves, parts, strict=True) if part != ComposedLoss()]
+    kept = [(curve, part) for curve, part in zip(curves, parts, strict=True) if part != _ComposedLoss()]
     if len(kept) == 1:
         return kept[0][0]
     together = _simplified([part for _, part in kept])
     if any(isinstance(curve, MinimumCurve) for curve in curves):
         # Every choice of bounds is a bound: all first ones, all last ones, and the best one at each epsilon.
         first, last = (compose([bound_of(curve, which) for curve in curves]) for which in (0, -1))
-        return MinimumCurve((first, together, last) if isinstance(together, ComposedLoss) else (first, last))
+        return MinimumCurve((first, together, last) if isinstance(together, _ComposedLoss) else (first, last))
     return together
 
 
@@ -212,7 +212,7 @@ def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
     part = parts_of(curve)
     if times == 1 or isinstance(curve, Unbounded):
         return curve
-    every = ComposedLoss(
+    every = _ComposedLoss(
         tuple(kind._replace(n=kind.n * times) for kind in part.kinds),
         part.pure * times,
         part.mu * math.sqrt(times),
@@ -228,21 +228,21 @@ def bound_of(curve: PrivacyCurve, which: int) -> PrivacyCurve:
     return curve.curves[which] if isinstance(curve, MinimumCurve) else curve
 
 
-def parts_of(curve: PrivacyCurve) -> ComposedLoss:
+def parts_of(curve: PrivacyCurve) -> _ComposedLoss:
     """Return a curve split into its kinds of loss."""
     match curve:
-        case ComposedLoss():
+        case _ComposedLoss():
             return curve
         case Unbounded():
-            return ComposedLoss(lost=1.0)
+            return _ComposedLoss(lost=1.0)
         case GaussianDP(mu):
-            return ComposedLoss(mu=mu)
+            return _ComposedLoss(mu=mu)
         case ZCDP(rho):
-            return ComposedLoss(rho=rho)
+            return _ComposedLoss(rho=rho)
         case ShuffledLoss() | SampledGaussianLoss() | RoundedGaussianLoss() | MinimumCurve() | MaximumCurve():
-            return ComposedLoss(curves=(curve,))
+            return _ComposedLoss(curves=(curve,))
         case DiscreteGaussianLoss(n, sigma):
-            return ComposedLoss((Kind(DISCRETE_GAUSSIAN, sigma, n),))
+            return _ComposedLoss((Kind(DISCRETE_GAUSSIAN, sigma, n),))
     pure = _pure_parts(curve)
     if pure is None:
         raise ValueError(
@@ -252,7 +252,7 @@ def parts_of(curve: PrivacyCurve) -> ComposedLoss:
     return pure
 
 
-def _pure_parts(curve: PrivacyCurve) -> ComposedLoss | None:
+def _pure_parts(curve: PrivacyCurve) -> _ComposedLoss | None:
     """Return a curve of pure losses split into its kinds; None for any other."""
     match curve:
         case PureDP(epsilon_0):
@@ -262,21 +262,21 @@ def _pure_parts(curve: PrivacyCurve) -> ComposedLoss | None:
         case ApproximateLoss(epsilon_0, delta_0):
             return _responses(1, epsilon_0, epsilon_0, delta_0)
         case LaplaceLoss(parts, pure):
-            return ComposedLoss(tuple(Kind(LAPLACE, a, n) for n, a in parts), pure)
+            return _ComposedLoss(tuple(Kind(LAPLACE, a, n) for n, a in parts), pure)
         case OneHotResponses(n, epsilon_0, informative):
             kinds = (Kind(RESPONSES, epsilon_0, n, informative),) if epsilon_0 > 0.0 else ()
-            return ComposedLoss(kinds, n * epsilon_0)
+            return _ComposedLoss(kinds, n * epsilon_0)
     return None
 
 
-def _responses(n: int, epsilon_0: float, pure: float, lost: float) -> ComposedLoss:
+def _responses(n: int, epsilon_0: float, pure: float, lost: float) -> _ComposedLoss:
     """Return n losses of epsilon_0 or, if its mean divergence is smaller, one loss of their total."""
     if pure * math.tanh(pure / 2.0) < n * epsilon_0 * math.tanh(epsilon_0 / 2.0):
         n, epsilon_0 = 1, pure
-    return ComposedLoss((Kind(RESPONSES, epsilon_0, n),) if epsilon_0 > 0.0 else (), pure, lost=lost)
+    return _ComposedLoss((Kind(RESPONSES, epsilon_0, n),) if epsilon_0 > 0.0 else (), pure, lost=lost)
 
 
-def _simplified(parts: Sequence[ComposedLoss]) -> PrivacyCurve:
+def _simplified(parts: Sequence[_ComposedLoss]) -> PrivacyCurve:
     """Return the sum of parts, as a curve of one kind if possible."""
     counts: dict[tuple[int, float, float], int] = {}
     for part in parts:
@@ -309,7 +309,7 @@ def _simplified(parts: Sequence[ComposedLoss]) -> PrivacyCurve:
             return _of_one_kind(kinds[0], pure)
     rho += math.fsum(kind.rho for kind in coarse)
     curves += tuple(DiscreteGaussianLoss(kind.n, kind.scale) for kind in wide)
-    return ComposedLoss(tuple(kind for kind in kinds if kind not in [*coarse, *wide]), pure, mu, rho, lost, curves)
+    return _ComposedLoss(tuple(kind for kind in kinds if kind not in [*coarse, *wide]), pure, mu, rho, lost, curves)
 
 
 def _merged(curves: Sequence[PrivacyCurve]) -> tuple[PrivacyCurve, ...]:

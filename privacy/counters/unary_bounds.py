@@ -54,15 +54,15 @@ class UnaryCell(NamedTuple):
     exclusive: bool = False
 
 
-class FiniteLaw(NamedTuple):
+class _FiniteLaw(NamedTuple):
     """A law of mean 0: values float64[n], increasing, and their probabilities float64[n]."""
 
     values: Float64Array
     mass: Float64Array
 
-    def mirrored(self) -> FiniteLaw:
+    def mirrored(self) -> _FiniteLaw:
         """Return the law of -X."""
-        return FiniteLaw(-self.values[::-1], self.mass[::-1])
+        return _FiniteLaw(-self.values[::-1], self.mass[::-1])
 
     @property
     def variance(self) -> float:
@@ -82,7 +82,7 @@ def unary_bound(n_items: int, cell: UnaryCell, failure: float) -> float:
     return min(bound, n_items * max(float(np.abs(one.values).max()) for one in (hot, cold)))
 
 
-def report_error(cell: UnaryCell, truth: int) -> FiniteLaw:
+def report_error(cell: UnaryCell, truth: int) -> _FiniteLaw:
     """Return the law of sampled_steps * 1{the step is reported} * sum of (bit - q) / (p - q), less the truth.
 
     With truth 1 one of the bits is 1 with probability p; the others are with probability q.
@@ -101,7 +101,7 @@ def report_error(cell: UnaryCell, truth: int) -> FiniteLaw:
     mass = np.append(mass / cell.sampled_steps, 1.0 - 1.0 / cell.sampled_steps)
     order = np.argsort(values)
     held = order[mass[order] > 0.0]
-    return FiniteLaw(values[held], mass[held])
+    return _FiniteLaw(values[held], mass[held])
 
 
 def grid_points(cell: UnaryCell) -> float:
@@ -112,7 +112,7 @@ def grid_points(cell: UnaryCell) -> float:
     return _BLOCK * farthest * _FINE / deviation if deviation > 0.0 else math.inf
 
 
-def worst_block(first: FiniteLaw, second: FiniteLaw, n_steps: int) -> FiniteLaw:
+def worst_block(first: _FiniteLaw, second: _FiniteLaw, n_steps: int) -> _FiniteLaw:
     """Return the least law (on a grid) above every sum of n_steps errors of the two laws, chosen adaptively.
 
     V_m(x), the largest mean of (x + S_m)+, is the larger of the means of V_(m-1)(x + X) under the two laws; the
@@ -131,10 +131,10 @@ def worst_block(first: FiniteLaw, second: FiniteLaw, n_steps: int) -> FiniteLaw:
     mass[points // skipped] += 1.0
     held = mass > 0.0
     # V(x) is the mean of (x + Y)+.
-    return FiniteLaw(x[::skipped][held], mass[held] / mass[held].sum()).mirrored()
+    return _FiniteLaw(x[::skipped][held], mass[held] / mass[held].sum()).mirrored()
 
 
-def _above_after(x: Float64Array, above: Float64Array, law: FiniteLaw) -> Float64Array:
+def _above_after(x: Float64Array, above: Float64Array, law: _FiniteLaw) -> Float64Array:
     """Return the mean of V(x + X) - (x)+ for V(y) = (y)+ + above(y), `above` on the grid x."""
     mean = np.zeros(x.shape)
     for value, mass in zip(law.values, law.mass, strict=True):
@@ -144,7 +144,7 @@ def _above_after(x: Float64Array, above: Float64Array, law: FiniteLaw) -> Float6
     return mean
 
 
-def maximum_tail(law: FiniteLaw, n: int, x: float) -> float:
+def maximum_tail(law: _FiniteLaw, n: int, x: float) -> float:
     """Return a bound on P(max_k S_k >= x) for every martingale of n increments below `law` in the convex order.
 
     With g(a) = E(Y_1 + ... + Y_n - a)+, the least g(a) / (x - a) has x - a = 1 / theta at the saddle point theta.
@@ -173,7 +173,7 @@ def maximum_tail(law: FiniteLaw, n: int, x: float) -> float:
     return min(1.0, theta * excess)
 
 
-def _log_transform(law: FiniteLaw) -> LogTransform:
+def _log_transform(law: _FiniteLaw) -> LogTransform:
     """Return the function ln E e^(s Y), Re s > 0, of a law on a grid.
 
     With y = y_max - step (B j + k), 0 <= k < B, the sum over y is a product of matrices: about 2 sqrt(n) exponentials

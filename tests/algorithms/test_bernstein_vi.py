@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 from dprl.algorithms import BernsteinVIConfig
-from dprl.algorithms.bernstein_vi import _Bonus, _Tables, bound_values, epoch_ends, plan, rotation_invariant, sum_up
+from dprl.algorithms.bernstein_vi import _Bonus, _Tables, bound_values, epoch_ends, plan, sum_up
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.simulator import ALL_STATES
-from dprl.envs import FiniteMDP, RandomMDP, RiverSwim
+from dprl.envs import FiniteMDP, RandomMDP
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams
 from dprl.privacy.base import Float64Array
 from tests.algorithms.cases import Learner, optimal_q
@@ -32,7 +32,6 @@ def bonus_of(scale: float, *, consistent: bool, noise: float = 6.0) -> _Bonus:
         scale=scale,
         consistent=consistent,
         successors=ALL_STATES,
-        losses=np.zeros((0, STATES * ACTIONS)),
     )
 
 
@@ -232,8 +231,7 @@ def test_values_are_optimistic_where_they_are_below_their_caps(privacy: Any, epi
     failed, gained = failures(learner, drawn, privacy, episodes, beta=0.5)
     assert gained > 0.5
     assert failed <= most
-    known = {"known_transitions": True, "known_rewards": True}
-    assert failures(learner, drawn, privacy, episodes, beta=0.5, **known)[0] <= most
+    assert failures(learner, drawn, privacy, episodes, beta=0.5, known_transitions=True)[0] <= most
     # The test can fail: without a bonus nearly every run is below V* somewhere.
     assert failures(learner, drawn, privacy, episodes, beta=0.5, bonus_scale=0.0, precision_scale=0.0)[0] > most
 
@@ -252,30 +250,6 @@ def test_values_of_pooled_counts_are_optimistic(privacy: Any, learner: Learner) 
     assert gained > 0.5
     assert failed <= most
     assert failures(learner, drawn, privacy, 10_000, bonus_scale=0.0, precision_scale=0.0, **settings)[0] > most
-
-
-def test_known_rewards_plan_as_losses_counted_without_error() -> None:
-    counts, chances = noisy_counts(np.random.default_rng(4), 60_000, 0.0), np.random.default_rng(5)
-    losses = chances.uniform(size=(HORIZON, STATES * ACTIONS))
-    visits = counts[:, :STATES].sum(axis=1)
-    counts[:, STATES + 1] = visits * losses.reshape(HORIZON, STATES, ACTIONS)
-    counted, bonus = tables(), bonus_of(0.0, consistent=False, noise=0.0)
-    known = tables()
-    plan(Released(counts.ravel(), 60_000, 1), bonus, counted)
-    without = np.ascontiguousarray(counts[:, : STATES + 1])
-    plan(Released(without.ravel(), 60_000, 1), bonus._replace(losses=losses), known)
-    assert np.array_equal(known.policy, counted.policy)
-    assert known.optimistic == pytest.approx(counted.optimistic)
-
-
-def test_known_rewards_are_not_counted() -> None:
-    """Users send half as many cells, so sums over next states have less noise, and values are nearer to V*."""
-    mdp, privacy = RiverSwim(n_states=3, horizon=4).build(), CentralPrivacy(1.0, families="one_hot")
-    configs = [BernsteinVIConfig(known_rewards=known) for known in (False, True)]
-    counted, known = (config.privatizer(mdp, privacy, 900, Streams(0, "known")) for config in configs)
-    assert known.query.encoding.released.n_cells * 2 == counted.query.encoding.released.n_cells
-    assert configs[1].bonus(mdp, known, 900).e < 0.8 * configs[0].bonus(mdp, counted, 900).e
-    assert configs[1].bonus(mdp, known, 900).losses == pytest.approx(1.0 - mdp.rewards.reshape(4, -1))
 
 
 def test_pooled_counts_plan_as_the_same_counts_at_every_step() -> None:
@@ -316,21 +290,19 @@ def test_bounds_of_the_noise_are_those_of_the_privatizer(river: FiniteMDP) -> No
     ],
 )
 def test_counts_are_projected_where_that_is_proved(privacy: Any, invariant: bool, river: FiniteMDP) -> None:
-    for consistency, expected in (("proved", invariant), ("always", True), ("never", False)):
-        config: Any = BernsteinVIConfig(consistency=consistency)  # type: ignore[arg-type]
-        privatizer = config.privatizer(river, privacy, 50, Streams(0, "projected"))
-        assert rotation_invariant(privatizer.query.noise) == invariant
-        assert config.bonus(river, privatizer, 50).consistent == expected
+    config = BernsteinVIConfig()
+    privatizer = config.privatizer(river, privacy, 50, Streams(0, "projected"))
+    assert config.bonus(river, privatizer, 50).consistent == invariant
 
 
 def test_the_theorem_covers_what_it_says() -> None:
     theorem = BernsteinVIConfig.theorem
     proved = BernsteinVIConfig(preset="proved")
     assert proved.covered_by == theorem
-    assert replace(proved, bonus_scale=2.0, replan_growth=0.5, consistency="never").covered_by == theorem
+    assert replace(proved, bonus_scale=2.0, replan_growth=0.5).covered_by == theorem
     assert replace(proved, stationary=True).covered_by == "docs/bernstein_vi.md, Theorem 2 (optimism)"
-    for changed in ({"bonus_scale": 0.9}, {"precision_scale": 0.9}, {"consistency": "always"}):
-        assert replace(proved, **changed).covered_by is None
+    assert replace(proved, bonus_scale=0.9).covered_by is None
+    assert replace(proved, precision_scale=0.9).covered_by is None
     assert BernsteinVIConfig().covered_by is None
 
 

@@ -38,17 +38,17 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "bonus_scale": (1.0, PRACTICAL), "precision_scale": (1.0, PRACTICAL), "beta": (0.5, PRACTICAL),
     "replan_growth": (0.3, PRACTICAL), "simulation": ("users", {"replan_growth": 0.3}),
     "preset": ("proved", {"bonus_scale": 0.02}),
-    "certify_policy": (True, {}), "counts": ("costs", PRACTICAL), "known_transitions": (True, PRACTICAL),
-    "known_rewards": (True, PRACTICAL), "alpha": (3.0, PRACTICAL), "stationary": (True, PRACTICAL),
-    "consistency": ("always", PRACTICAL), "exploration": (0.5, PRACTICAL),
+    "counts": ("costs", PRACTICAL), "known_transitions": (True, PRACTICAL),
+    "alpha": (3.0, PRACTICAL), "stationary": (True, PRACTICAL),
+    "exploration": (0.5, PRACTICAL),
     "constants": ("proved", PRACTICAL), "c1": (2.0, PRACTICAL), "c2": (2.0, PRACTICAL),
 }  # fmt: skip
 # Of algorithms where others do; None for settings that admit one value only.
 OWN_CHANGES: dict[str, dict[str, tuple[Any, dict[str, Any]] | None]] = {
     **{name: {"preset": ("tuned", {})} for name in ("private_ucb_vi", "private_ucb_po", "pucb", "ldp_obi", "dp_ucbvi")},
     "dp_nash_vi": {"preset": None},
-    "offline_vi": {"simulation": ("users", {}), "replan_growth": None, "certify_policy": None, "preset": None},
-    "random_vi": {"beta": (0.5, {"certify_policy": True})},
+    "offline_vi": {"simulation": ("users", {}), "replan_growth": None, "preset": None},
+    "random_vi": {"beta": None},
 }
 
 

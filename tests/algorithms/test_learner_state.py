@@ -17,7 +17,7 @@ from tests.algorithms.cases import EACH, Environments, Learner
 
 PRIVACY = CentralPrivacy(20.0)
 # Other values of settings that are not numbers.
-OTHER_CHOICES = {"consistency": "always", "constants": "proved", "counts": "costs", "simulation": "users"}
+OTHER_CHOICES = {"constants": "proved", "counts": "costs", "simulation": "users"}
 # Settings of pooled counts, for environments that are the same at every step, and a name for other scales.
 APART = {"stationary", "preset"}
 
@@ -40,7 +40,7 @@ def test_a_state_of_other_settings_environment_or_seed_is_refused(
     others = [dataclasses.replace(env, rewards=1.0 - env.rewards), dataclasses.replace(env, start=env.start * [2, 0])]
     others.append(dataclasses.replace(env, transitions=env.transitions[..., ::-1]))
     foreign = [learner(other, 50, PRIVACY, name=name) for other in others]
-    fixed = APART if config.online else APART | {"replan_growth", "certify_policy"}
+    fixed = APART if config.online else APART | {"replan_growth"}
     for key in {field.name for field in dataclasses.fields(config)} - fixed:
         value = getattr(config, key)
         other = OTHER_CHOICES[key] if isinstance(value, str) else 0.5 * value + 0.01

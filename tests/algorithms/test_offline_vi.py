@@ -13,9 +13,9 @@ from dprl.algorithms import OfflineVIConfig
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.offline_vi import _Bonus, plan
 from dprl.algorithms.tabular import Released
-from dprl.algorithms.tabular.lower_bounds import Limits, divergence_bound, lower_value
+from dprl.algorithms.tabular.lower_bounds import Limits, divergence_bound, limits_of, lower_value
 from dprl.envs import FiniteMDP
-from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy
+from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, WeightedSums
 from tests.algorithms.cases import TRUST, Environments, Learner, same_state, value_of
 from tests.algorithms.test_bernstein_vi import noisy_counts
 from tests.algorithms.test_blocks import FALSE_ALARM, least_p_value
@@ -153,11 +153,9 @@ def test_noise_within_its_bounds_never_lifts_a_value_above_the_truth() -> None:
         noise *= e / max(np.maximum(noise, 0.0).sum(), np.maximum(-noise, 0.0).sum())
         step = np.concatenate([total * law + noise, [0.0, total * reward + e_rewards]])[:, None]
         truth = reward + law @ values
-        found, _ = lower_value(step, 0, values, 10.0, Limits(e, e_rewards, 0.0, 0.0, 1.0), losses=False)
+        found, _ = lower_value(step, 0, values, 10.0, Limits(e, e_rewards, 0.0, 0.0, 1.0))
         assert found <= truth + 1e-9
-        above += int(
-            lower_value(step, 0, values, 10.0, Limits(0.5 * e, 0.5 * e_rewards, 0.0, 0.0, 1.0), losses=False)[0] > truth
-        )
+        above += int(lower_value(step, 0, values, 10.0, Limits(0.5 * e, 0.5 * e_rewards, 0.0, 0.0, 1.0))[0] > truth)
     assert above > 100  # half of the bounds would not do
 
 
@@ -277,3 +275,18 @@ def test_settings_that_mean_nothing_here_are_refused(learner: Learner, river: Fi
             OfflineVIConfig(**settings)
     with pytest.raises(ValueError, match="precision must be exact for lower bounds, got 'printed'"):
         learner(river, 50, CentralPrivacy(1.0, calibration="printed", precision="printed"), name="offline_vi")
+
+
+@pytest.mark.parametrize("noise", ["jdp gaussian", "ldp"])
+def test_errors_are_bounded_for_all_functions_at_all_pairs_at_once(
+    noise: str, learner: Learner, river: FiniteMDP
+) -> None:
+    """A quarter of beta is shared by the sums over all sets of next states, of every step, state and action."""
+    privatizer: Any = learner(river, 1000, NOISES[noise], name="offline_vi").privatizer
+    n, pairs, users = river.n_states, river.rewards.size, privatizer.capacity
+
+    def bound(cells: int, number: int) -> float:
+        found: float = privatizer.query.weighted_precision(WeightedSums("transitions", cells, number, users), 0.05)
+        return found
+
+    assert limits_of(river, privatizer, 0.2).e == pytest.approx(min(n * bound(1, n * pairs), bound(n, 2**n * pairs)))

@@ -164,8 +164,8 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         ["algorithm.name: ", "got 'private_ucbvi'", "did you mean 'private_ucb_vi'?"],
     ),
     "a choice that is near to none": (
-        GOOD.replace("name: private_ucb_vi", "name: bernstein_vi, consistency: sometimes"),
-        ["algorithm.consistency: must be one of ", ", got 'sometimes'; choose one of them\n"],
+        GOOD.replace("name: private_ucb_vi", "name: bernstein_vi, preset: sometimes"),
+        ["algorithm.preset: must be one of ", ", got 'sometimes'; choose one of them\n"],
     ),
     "unknown env": (with_env("{name: river_swim}"), ["env.name: ", "did you mean 'riverswim'?"]),
     "unknown model": (with_privacy("{model: jpd, epsilon: 1}"), ["privacy.model: ", "did you mean 'jdp'?"]),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dprl.algorithms import TabularLearner
-from dprl.algorithms.dp_nash_vi.planning import NashBonus, NashPlanner, NashTables, plan
+from dprl.algorithms.dp_nash_vi.algorithm import _NashBonus, _NashPlanner, _NashTables, plan
 from dprl.algorithms.tabular import Released
 from dprl.envs.games import MarkovGame
 from dprl.privacy.base import Float64Array
@@ -29,15 +29,15 @@ def repeated(payoff: ArrayLike, horizon: int) -> MarkovGame:
     return MarkovGame("repeated", np.ones((*rewards.shape, 1)), rewards, np.ones(1))
 
 
-def numbers(e: float = 0.0, per_gap: float = 0.0, per_deviation: float = 0.0, per_count: float = 0.0) -> NashBonus:
+def numbers(e: float = 0.0, per_gap: float = 0.0, per_deviation: float = 0.0, per_count: float = 0.0) -> _NashBonus:
     """A bonus, by default none."""
-    return NashBonus(e, per_gap, per_deviation, per_count)
+    return _NashBonus(e, per_gap, per_deviation, per_count)
 
 
-def planned(game: MarkovGame, values: Float64Array, bonus: NashBonus) -> NashTables:
+def planned(game: MarkovGame, values: Float64Array, bonus: _NashBonus) -> _NashTables:
     """The tables that planning leaves, values float64[H * (S+1) * S*A*B]."""
-    tables = NashTables.first(game)
-    plan(Released(values, 1, 1), NashPlanner.of(game, bonus), tables)
+    tables = _NashTables.first(game)
+    plan(Released(values, 1, 1), _NashPlanner.of(game, bonus), tables)
     return tables
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS, DPNashVIConfig, DPUCBVIConfig
 from dprl.algorithms.dp_nash_vi import algorithm as module
-from dprl.algorithms.dp_nash_vi.algorithm import count_families
-from dprl.algorithms.dp_nash_vi.planning import NashPlanner, NashTables, _keep_smallest_gap, plan
+from dprl.algorithms.dp_nash_vi.algorithm import _keep_smallest_gap, _NashPlanner, _NashTables, count_families, plan
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP
 from dprl.envs.games import MarkovGame, RandomGame, RockPaperScissors
@@ -132,7 +131,10 @@ def test_cells_of_which_both_bounds_are_at_their_caps_are_counted(bonus: float, 
     """Near 0 and 1 one bound is at its cap, the other one with a bonus of 1; near 1/2 both with a bonus of 1/2."""
     game = repeated([[0.0, 1.0], [0.5, 0.5]], horizon=1)
     counts = Released(counted(game, 10.0).ravel(), 1, 1)
-    assert plan(counts, NashPlanner.of(game, numbers(per_count=10.0 * bonus)), NashTables.first(game)) == (True, share)
+    assert plan(counts, _NashPlanner.of(game, numbers(per_count=10.0 * bonus)), _NashTables.first(game)) == (
+        True,
+        share,
+    )
 
 
 def test_infeasible_cells_are_counted(game: MarkovGame) -> None:
@@ -200,7 +202,7 @@ def test_before_any_gap_is_below_the_cap_the_output_is_the_first_policy(learner:
 
 def test_of_equal_gaps_the_first_is_kept(game: MarkovGame) -> None:
     """Weighted by the start distribution."""
-    tables, start = NashTables.first(game), np.array([0.25, 0.75, 0.0])
+    tables, start = _NashTables.first(game), np.array([0.25, 0.75, 0.0])
     for value, upper, smallest, kept in (
         (1.0, 4, 3.0, 1.0),
         (2.0, 4, 3.0, 1.0),

@@ -13,7 +13,7 @@ import pytest
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.dppg import DPPGConfig
-from dprl.algorithms.dppg.algorithm import DPPGLearner
+from dprl.algorithms.dppg.algorithm import _DPPGLearner
 from dprl.algorithms.pgc.aggregator import StepRule, latest_parameters
 from dprl.envs import Control, Episodes
 from dprl.privacy import CentralGradientPrivacy, Streams
@@ -24,7 +24,7 @@ EPSILON, DELTA, B, RUNS, ALPHA = 1.0, 1e-6, 100, 200, 1e-4
 FAR = 1e8
 
 
-class Careful(DPPGLearner):
+class Careful(_DPPGLearner):
     """DPPG on records that are drawn here: one step each, observations near 1, one action is good."""
 
     world = 0

@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dprl.algorithms.ma_ldp.joint_actions import (
+from dprl.algorithms.ma_ldp.planning import (
     Bounds,
-    Features,
+    _Features,
     empty_forms,
     fill_forms,
     fill_worst,
@@ -43,7 +43,7 @@ def test_worst_and_best_cases_are_those_of_all_joint_actions(n: int) -> None:
     rng, actions, width = np.random.default_rng(n), action_vectors(2), padded(5)
     theta, root = rng.normal(size=2 * n), rng.normal(size=(2 * n, 2 * n))
     inverse = root @ root.T
-    features = Features(rng.normal(size=(n, width)), rng.normal(size=(n, width)), rng.normal(size=width))
+    features = _Features(rng.normal(size=(n, width)), rng.normal(size=(n, width)), rng.normal(size=width))
     bounds = Bounds(0.3, 2.0, -1.0)
     rows, worst = workspace(n, 2, width, joint=True)
     assert worst.digits.size == n, "the kernel would write beyond its end"

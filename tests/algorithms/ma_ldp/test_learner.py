@@ -84,9 +84,8 @@ def uneven() -> LinearMixtureMDP:
     return dataclasses.replace(mdp, rewards=np.array([[0.1], [1.0]]) * mdp.common_rewards)
 
 
-@pytest.mark.parametrize("graph", ["complete", "ring", "gossip", "random_edges"])
-def test_agents_come_to_believe_the_mean_reward(graph: str) -> None:
-    env, config = uneven(), MALDPConfig(bonus_scale=0.001, graph=graph)
+def test_agents_come_to_believe_the_mean_reward() -> None:
+    env, config = uneven(), MALDPConfig(bonus_scale=0.001)
     found = learner(config, NoStatisticsPrivacy(rewards="open"), env)
     first = found.learn(100).metrics["reward_error"]
     last = found.learn(EPISODES - 100).metrics["reward_error"]
@@ -96,9 +95,9 @@ def test_agents_come_to_believe_the_mean_reward(graph: str) -> None:
 
 def test_agents_correct_the_estimates_of_their_own() -> None:
     """At every stage, corrections are (r_i - estimate of agent i) psi at one state, for all agents i."""
-    env = uneven()
-    config = MALDPConfig(bonus_scale=0.001, graph="random_edges", edge_probability=0.1)
-    found = learner(config, NoStatisticsPrivacy(rewards="open"), env)
+    mdp = NetworkMDP(n_agents=3, gap=0.05).build()
+    env = dataclasses.replace(mdp, rewards=np.array([[0.1], [0.5], [1.0]]) * mdp.common_rewards)
+    found = learner(MALDPConfig(bonus_scale=0.001, graph="line"), NoStatisticsPrivacy(rewards="open"), env)
     found.learn(50)
     believed = found._server.rewards.values[..., : env.n_states]
     assert (np.ptp(believed, axis=0).max(axis=1) > 0.0).all()
@@ -184,9 +183,6 @@ def test_a_shared_message_needs_less_noise() -> None:
         ({"reward_decay": 0.5}, r"^reward_decay must be above 1/2, got 0\.5"),
         ({"reward_decay": 1.5}, r"^reward_decay must be at most 1, got 1\.5"),
         ({"graph": "tree"}, r"^graph must be one of complete, ring"),
-        ({"edge_probability": 0.1}, r"^edge_probability must be left out with graph complete, got 0\.1"),
-        ({"gossip_over": "ring"}, r"^gossip_over must be left out with graph complete, got 'ring'"),
-        ({"graph": "random_edges", "edge_probability": 0.0}, r"^edge_probability must be"),
     ],
 )
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:

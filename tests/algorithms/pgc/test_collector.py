@@ -18,7 +18,7 @@ from dprl.algorithms.pgc.collector import CollectionLimits, Collector
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL, JournaledPrivatizer
 from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
-from dprl.algorithms.pgc_a3c.on_rllib.agents import CompiledAgents
+from dprl.algorithms.pgc_a3c.on_rllib.algorithm import _CompiledAgents
 from dprl.envs import CartPoleGravity
 from dprl.privacy import GradientClient, LedgerError, Streams
 from dprl.privacy.queries.gradient_calibration import GradientLayout
@@ -84,7 +84,7 @@ class Run:
 
     def agents(self, lanes: int) -> LocalAgents:
         sender = GradientClient(self.journaled.client_spec())
-        return CompiledAgents(self.box, agent_batch(lanes, ENV, STREAMS), sender, shows_scores=True)
+        return _CompiledAgents(self.box, agent_batch(lanes, ENV, STREAMS), sender, shows_scores=True)
 
     @property
     def lost(self) -> int:

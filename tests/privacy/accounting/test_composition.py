@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprl.privacy.accounting.closed_forms import composed_epsilon, largest_loss
-from dprl.privacy.accounting.composition import ComposedLoss, compose, repeat
+from dprl.privacy.accounting.composition import _ComposedLoss, compose, repeat
 from dprl.privacy.accounting.curves import (
     ZCDP,
     ApproximateLoss,
@@ -113,7 +113,7 @@ def test_all_kinds_of_loss_cost_at_most_basic_composition(curves: list[PrivacyCu
 )
 def test_a_curve_whose_law_is_unknown_costs_what_the_law_does(curves: list[PrivacyCurve]) -> None:
     """A minimum of one curve twice hides the law: its loss is rebuilt from epsilons and deltas alone."""
-    hidden = ComposedLoss(curves=tuple(MinimumCurve((curve, curve)) for curve in curves))
+    hidden = _ComposedLoss(curves=tuple(MinimumCurve((curve, curve)) for curve in curves))
     for delta in (1e-12, 1e-6, 1e-3):
         known = compose(curves).epsilon(delta)
         assert known * (1.0 - 1e-9) <= hidden.epsilon(delta) <= known * 1.001
@@ -326,7 +326,7 @@ def test_vectors_of_submissions(submissions: int, each: float) -> None:
 
 def test_printed_in_one_line() -> None:
     curve = compose([RandomizedResponses(3, 0.5), PureDP(0.1), GaussianDP(0.3), ApproximateLoss(0.1, 1e-9)])
-    assert isinstance(curve, ComposedLoss)
+    assert isinstance(curve, _ComposedLoss)
     assert curve.method == "privacy loss distribution of 5 randomized responses, mu = 0.3, delta = 1e-09"
 
 
@@ -357,7 +357,7 @@ def test_unary_encodings_beside_others_cost_what_listing_says() -> None:
 
 def test_discrete_gaussians_that_are_not_listed_count_with_their_rho() -> None:
     together = compose([DiscreteGaussianLoss(4, 1.0), DiscreteGaussianLoss(9, 2.0)])
-    assert isinstance(together, ComposedLoss)
+    assert isinstance(together, _ComposedLoss)
     assert together.rho == 4 / 2 + 9 / 8
     assert together.epsilon(1e-6) == pytest.approx(15.3, abs=0.05)
 

@@ -15,7 +15,7 @@ from scipy import stats
 
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.error_bounds import unary_cell_bound
-from dprl.privacy.counters.unary_bounds import FiniteLaw, UnaryCell, maximum_tail, report_error, worst_block
+from dprl.privacy.counters.unary_bounds import UnaryCell, _FiniteLaw, maximum_tail, report_error, worst_block
 
 N_CELLS, BETA = 100, 0.05
 FAILURE = BETA / N_CELLS
@@ -70,7 +70,7 @@ def test_unary_bounds_hold_whatever_is_hot(cell: UnaryCell, n_items: int) -> Non
         assert np.sum(worst > bound) <= stats.binom.isf(REFUTED, worst.shape[0], FAILURE)
 
 
-def brute_force_excess(laws: tuple[FiniteLaw, FiniteLaw], steps: int, x: float) -> float:
+def brute_force_excess(laws: tuple[_FiniteLaw, _FiniteLaw], steps: int, x: float) -> float:
     """Return the largest mean of (x + S)+ over all ways to choose laws as the sum evolves."""
     if steps == 0:
         return max(x, 0.0)
@@ -95,7 +95,7 @@ def test_worst_block_is_above_every_choice_and_hardly_more(cell: UnaryCell, step
 
 def test_maximum_tail_is_above_the_exact_maximum_and_within_three_times() -> None:
     # All paths of 12 fair +-1 steps.
-    law = FiniteLaw(np.array([-1.0, 1.0]), np.array([0.5, 0.5]))
+    law = _FiniteLaw(np.array([-1.0, 1.0]), np.array([0.5, 0.5]))
     largest = np.array([max(itertools.accumulate(path)) for path in itertools.product((-1, 1), repeat=12)])
     for x in (3, 5, 8, 10):
         exact = np.mean(largest >= x)
@@ -104,7 +104,7 @@ def test_maximum_tail_is_above_the_exact_maximum_and_within_three_times() -> Non
 
 def test_tails_of_many_steps_are_the_gaussian_ones() -> None:
     # inf over a of E(Z - a)+ / (z - a) for normal Z, by search.
-    law, z = FiniteLaw(np.array([-1.0, 1.0]), np.array([0.5, 0.5])), 4.0
+    law, z = _FiniteLaw(np.array([-1.0, 1.0]), np.array([0.5, 0.5])), 4.0
     a = np.linspace(2.0, 3.99, 2000)
     expected = np.min((stats.norm.pdf(a) - a * stats.norm.sf(a)) / (z - a))
     assert maximum_tail(law, 10**8, z * 1e4) == pytest.approx(expected, rel=0.02)

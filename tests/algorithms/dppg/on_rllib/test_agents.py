@@ -10,8 +10,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from dprl.algorithms.dppg.on_rllib.agents import ModulePolicy
-from dprl.algorithms.dppg.on_rllib.algorithm import DPPGConfig
+from dprl.algorithms.dppg.on_rllib.algorithm import DPPGConfig, _ModulePolicy
 from dprl.algorithms.pgc.base import Batch
 from dprl.algorithms.pgc.on_rllib.env_runner import RolloutContext, check_playable
 from dprl.algorithms.pgc.on_rllib.parameters import read_parameters
@@ -78,7 +77,7 @@ def test_updates_are_gradients_of_the_module_and_of_one_user_each(world: str, cr
 def test_log_probabilities_are_the_modules_own() -> None:
     env = Corridor()
     module = TwoHeads(observation_space=env.observation_space, action_space=env.action_space)
-    policy = ModulePolicy(module, (2,), critic=True)
+    policy = _ModulePolicy(module, (2,), critic=True)
     seen, actions = torch.randn(4, 2), torch.tensor([0, 1, 1, 0])
     theta = torch.as_tensor(read_parameters(module))
     log, entropy, values = policy.evaluate(theta, seen, actions)

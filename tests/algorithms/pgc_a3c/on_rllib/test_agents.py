@@ -17,7 +17,13 @@ from dprl.algorithms.pgc.on_rllib.parameters import n_parameters, read_parameter
 from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.gradient import Loss, loss_tables
-from dprl.algorithms.pgc_a3c.on_rllib.agents import CompiledAgents, Rollout, TorchAgents, episode_loss, loss_gradient
+from dprl.algorithms.pgc_a3c.on_rllib.algorithm import (
+    _CompiledAgents,
+    _Rollout,
+    _TorchAgents,
+    episode_loss,
+    loss_gradient,
+)
 from dprl.algorithms.pgc_a3c.on_rllib.episodes import Episode, play
 from dprl.envs import CartPoleGravity
 from dprl.envs.cartpole_episodes import CartPoleGravityEnv
@@ -112,11 +118,11 @@ def batch_of(privatizer: GradientPrivatizer, k: int, parameters: Float64Array, f
 
 def torch_agents(
     env: gym.Env[Any, Any], module: TorchRLModule, privatizer: GradientPrivatizer, **box: Any
-) -> TorchAgents:
+) -> _TorchAgents:
     config = PGCA3CConfig(**{"reward": "literal"} | box)
     sender = GradientClient(privatizer.client_spec)
-    return TorchAgents(
-        config, Rollout(env, module, (1, 2), Streams(0, "agents").key("env", "gravity")), sender, shows_scores=True
+    return _TorchAgents(
+        config, _Rollout(env, module, (1, 2), Streams(0, "agents").key("env", "gravity")), sender, shows_scores=True
     )
 
 
@@ -199,10 +205,10 @@ def test_values_are_needed() -> None:
         torch_agents(env, module, raw(6))
 
 
-def compiled(privatizer: GradientPrivatizer, lanes: int, **box: Any) -> CompiledAgents:
+def compiled(privatizer: GradientPrivatizer, lanes: int, **box: Any) -> _CompiledAgents:
     config = PGCA3CConfig(**box)
     people = agent_batch(lanes, CartPoleGravity().build(), STREAMS)
-    return CompiledAgents(config, people, GradientClient(privatizer.client_spec), shows_scores=False)
+    return _CompiledAgents(config, people, GradientClient(privatizer.client_spec), shows_scores=False)
 
 
 @pytest.mark.parametrize("box", [{}, {"exploration": 0.9, "fading": 5.0}])
