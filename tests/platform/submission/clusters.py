@@ -64,6 +64,7 @@ def _two_nodes(folder: Path) -> Iterator[TwoNodes]:
         **plain_environment(),
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(token_file),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # as in an activated environment
         "RAY_raylet_start_wait_time_s": "500",  # a busy machine starts slowly
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(_broken_dprl(folder / "installed")),

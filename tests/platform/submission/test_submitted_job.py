@@ -1,4 +1,4 @@
-"""The parts of a submission that need no cluster: its package, its Python, its log and its end."""
+"""The parts of a submission that need no cluster: its package, its dependencies and its end."""
 
 from __future__ import annotations
 
@@ -20,17 +20,9 @@ from dprl.platform.submission import jobs, requirements
 from dprl.platform.submission.jobs import JobEnd, end_of
 from dprl.platform.submission.placement import check_tracking, is_this_machine, storage_on
 from dprl.platform.submission.shipping import CONFIG_FILE, pack
-from dprl.platform.submitted_job import interpreter_of_ray
 from dprl.privacy import source_digest
 
 OTHER_MACHINE = "192.0.2.77"  # RFC 5737: nobody's, unless a sandbox is numbered by it
-
-
-def process(proc: Path, pid: int, parent: int, *words: str) -> None:
-    """Write the files of a process in /proc."""
-    (proc / str(pid)).mkdir(parents=True)
-    (proc / str(pid) / "cmdline").write_bytes(b"\0".join(word.encode() for word in words) + b"\0")
-    (proc / str(pid) / "stat").write_text(f"{pid} (a (strange) name) S {parent} 1 1 0")
 
 
 def test_what_is_packed_is_what_runs_here(tmp_path: Path) -> None:
@@ -60,21 +52,6 @@ def test_two_packings_are_one_package(tmp_path: Path) -> None:
         files = [{f.relative_to(top): f.read_bytes() for f in top.rglob("*") if f.is_file()} for top in (ours, theirs)]
         assert files[0] == files[1]
         assert len(files[0]) >= 2
-
-
-def test_the_interpreter_of_ray_is_found(tmp_path: Path) -> None:
-    process(tmp_path, 30, 20, "/bin/sh", "-c", "python3 -m ...")
-    process(tmp_path, 20, 10, "ray::JobSupervisor")
-    process(tmp_path, 10, 1, "/x/raylet", f"--python_worker_command={sys.executable} /x/worker.py --flag", "--more")
-    assert interpreter_of_ray(tmp_path, 30) == sys.executable
-
-
-@pytest.mark.parametrize("command", ["/no/such/python /x/worker.py", "python worker.py", ""])
-def test_no_interpreter_of_ray(command: str, tmp_path: Path) -> None:
-    process(tmp_path, 20, 10, "ray::JobSupervisor")
-    process(tmp_path, 10, 1, "/x/raylet", f"--python_worker_command={command}")
-    assert interpreter_of_ray(tmp_path, 20) is None
-    assert interpreter_of_ray(tmp_path, 99) is None
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
