@@ -24,7 +24,7 @@ MIXTURE_ENV_ID = "dprl/LinearMixture"
 ByAgent = dict[Any, Any]
 
 
-class ParallelMultiAgentEnv(MultiAgentEnv):
+class _ParallelMultiAgentEnv(MultiAgentEnv):
     """RLlib wrapper of a PettingZoo environment; agents, observations, actions and rewards are unchanged."""
 
     # RLlib's ParallelPettingZooEnv lists agents in another order in every process, keeps them after the end of an
@@ -53,16 +53,16 @@ class ParallelMultiAgentEnv(MultiAgentEnv):
         return observations, rewards, terminateds, truncateds, infos
 
 
-def game_env(env_config: Mapping[str, Any]) -> ParallelMultiAgentEnv:
+def game_env(env_config: Mapping[str, Any]) -> _ParallelMultiAgentEnv:
     """Return a Markov game. env_config: {"game": registry name, and the fields of its spec}. Raises ValueError."""
     _require_key(env_config, "game", "{'game': 'soccer', 'horizon': 5}")
-    return ParallelMultiAgentEnv(make_game(**env_config))
+    return _ParallelMultiAgentEnv(make_game(**env_config))
 
 
-def mixture_env(env_config: Mapping[str, Any]) -> ParallelMultiAgentEnv:
+def mixture_env(env_config: Mapping[str, Any]) -> _ParallelMultiAgentEnv:
     """Return a linear mixture MDP. env_config: {"mixture": name, and the fields of its spec}. Raises ValueError."""
     _require_key(env_config, "mixture", "{'mixture': 'network_mdp', 'horizon': 5}")
-    return ParallelMultiAgentEnv(make_mixture(**env_config))
+    return _ParallelMultiAgentEnv(make_mixture(**env_config))
 
 
 def _require_key(env_config: Mapping[str, Any], key: str, example: str) -> None:

@@ -148,7 +148,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
-class PlainProgress(ProgressDisplay):
+class _PlainProgress(ProgressDisplay):
     """Plain lines, for logs and pipes; only the warnings if `quiet`."""
 
     def __init__(self, stream: TextIO, quiet: bool = False, log: Path | None = None) -> None:
@@ -185,7 +185,7 @@ class PlainProgress(ProgressDisplay):
         return f", about {duration(seconds * (self._total - self._done) / done)} left"
 
 
-class TerminalProgress(ProgressDisplay):
+class _TerminalProgress(ProgressDisplay):
     """Display with a bar over all cells, one bar per running cell, and finished cells as lines above.
 
     Each bar shows the time elapsed and, once it is known, the time left.
@@ -244,5 +244,5 @@ def progress_display(quiet: bool = False, stream: TextIO | None = None, log: Pat
     """Return bars for a terminal, plain lines otherwise. On standard error, so that results can be piped."""
     stream = sys.stderr if stream is None else stream
     if stream.isatty() and not quiet:
-        return TerminalProgress(Console(file=stream), log)
-    return PlainProgress(stream, quiet, log)
+        return _TerminalProgress(Console(file=stream), log)
+    return _PlainProgress(stream, quiet, log)

@@ -26,7 +26,7 @@ _ANSWER_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
-class NodeView:
+class _NodeView:
     """View of one node: the token in the file ('' without a file), whether the file is locked, digest of its code."""
 
     token: str
@@ -44,7 +44,7 @@ def require_shared(folder: Path) -> None:
             _require(node, view, folder, token)
 
 
-def _require(node: str, view: NodeView | None, folder: Path, token: str) -> None:
+def _require(node: str, view: _NodeView | None, folder: Path, token: str) -> None:
     """Raise UserError if the node does not share folder, locks and code."""
     if view is None:
         rule = f"node {node} must run a task within {_ANSWER_SECONDS:.0f} s, got no answer"
@@ -60,7 +60,7 @@ def _require(node: str, view: NodeView | None, folder: Path, token: str) -> None
         raise broken_rule("address", rule, view.digest, "install the same dprl there, or use `dprl submit`")
 
 
-def _views(file: Path) -> Iterator[tuple[str, NodeView | None]]:
+def _views(file: Path) -> Iterator[tuple[str, _NodeView | None]]:
     """Ask all nodes at once and return their views by address; None for a node that does not answer."""
     on_node = ray.remote(num_cpus=0, max_retries=0)(view_of)
     asked = {
@@ -69,7 +69,7 @@ def _views(file: Path) -> Iterator[tuple[str, NodeView | None]]:
     }
     for node, answer in asked.items():
         try:
-            view: NodeView | None = ray.get(answer, timeout=_ANSWER_SECONDS)
+            view: _NodeView | None = ray.get(answer, timeout=_ANSWER_SECONDS)
         except GetTimeoutError:
             view = None
         except RayError as error:
@@ -89,15 +89,15 @@ def living_nodes() -> dict[str, str]:
     }
 
 
-def view_of(file: str) -> NodeView:
+def view_of(file: str) -> _NodeView:
     """Return this node's view of the file."""
     try:
         descriptor = os.open(file, os.O_RDWR)
     except OSError:
-        return NodeView("", locked=False, digest=source_digest())
+        return _NodeView("", locked=False, digest=source_digest())
     try:
         token = os.read(descriptor, 100).decode(errors="replace")
-        return NodeView(token, _is_locked(descriptor), source_digest())
+        return _NodeView(token, _is_locked(descriptor), source_digest())
     finally:
         os.close(descriptor)
 

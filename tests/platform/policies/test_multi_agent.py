@@ -26,7 +26,7 @@ from dprl.platform.policies import GamePolicy, TeamPolicy
 from dprl.platform.policies.multi_agent import (
     ENV_ID,
     MIXTURE_ENV_ID,
-    ParallelMultiAgentEnv,
+    _ParallelMultiAgentEnv,
     game_env,
     mixture_env,
     one_hot_observations,
@@ -74,7 +74,7 @@ def run_cell(folder: Path) -> Path:
 
 def test_the_environment_has_what_rllib_asks_for() -> None:
     env = _global_registry.get(ENV_CREATOR, ENV_ID)(EnvContext(GAME, worker_index=0))
-    assert isinstance(env, ParallelMultiAgentEnv)
+    assert isinstance(env, _ParallelMultiAgentEnv)
     assert env.possible_agents == env.agents == list(PLAYERS)
     for player, n_actions in zip(PLAYERS, (2, 3), strict=True):
         assert env.get_observation_space(player) == gymnasium.spaces.MultiDiscrete([5, 3])
@@ -106,7 +106,7 @@ def test_an_episode_is_that_of_the_parallel_environment() -> None:
 
 def test_agents_of_a_network_are_those_of_its_parallel_environment() -> None:
     env = _global_registry.get(ENV_CREATOR, MIXTURE_ENV_ID)(EnvContext(NETWORK, worker_index=0))
-    assert isinstance(env, ParallelMultiAgentEnv)
+    assert isinstance(env, _ParallelMultiAgentEnv)
     expected, agents = mixture_env(NETWORK).parallel_env, ["agent_0", "agent_1", "agent_2"]
     assert env.possible_agents == env.agents == agents
     for agent in agents:

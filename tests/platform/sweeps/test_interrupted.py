@@ -18,7 +18,7 @@ from dprl.platform.command_line import main
 from dprl.platform.program import sigterm_as_ctrl_c
 from dprl.platform.reports.pages.writing import SweepReport
 from dprl.platform.sweeps.execution import LockedCell
-from dprl.platform.sweeps.progress import PlainProgress
+from dprl.platform.sweeps.progress import _PlainProgress
 from dprl.platform.tracking.tracker import Tracker
 from tests.platform.processes import CONFIG, mlflow_runs
 
@@ -104,7 +104,7 @@ def pipe_without_reader() -> int:
 
 def test_the_log_goes_on_when_nobody_reads_the_display(tmp_path: Path) -> None:
     with contextlib.suppress(BrokenPipeError), os.fdopen(pipe_without_reader(), "w") as nobody:
-        display = PlainProgress(nobody, log=tmp_path / "sweep.log")
+        display = _PlainProgress(nobody, log=tmp_path / "sweep.log")
         display.say("starting")
         display.begin(1)
         display.warn("MLflow: away")

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from dprl.platform.sweeps.progress import (
-    PlainProgress,
     ProgressDisplay,
-    TerminalProgress,
+    _PlainProgress,
+    _TerminalProgress,
     _TimesColumn,
     duration,
     progress_display,
@@ -46,7 +46,7 @@ def go(display: ProgressDisplay, clock: list[float]) -> None:
 
 def test_plain_lines_tell_how_long_it_will_take(clock: list[float]) -> None:
     stream = io.StringIO()
-    go(PlainProgress(stream), clock)
+    go(_PlainProgress(stream), clock)
     assert stream.getvalue().splitlines() == [
         "starting",
         "[1/2] jdp: done in 60.0 s, about 21 s left",
@@ -59,7 +59,7 @@ def test_plain_lines_tell_how_long_it_will_take(clock: list[float]) -> None:
 def test_compilation_counts_for_no_time_left(clock: list[float]) -> None:
     """The first block has one episode, and ends after the loop was compiled or loaded."""
     stream = io.StringIO()
-    display = PlainProgress(stream)
+    display = _PlainProgress(stream)
     display.begin(1)
     clock[0] += 60
     for fraction in (0.001, 0.05, 0.10, 0.15, 0.2):
@@ -80,7 +80,7 @@ def test_quiet_means_only_what_goes_wrong(clock: list[float]) -> None:
 
 def test_a_terminal_keeps_the_lines_of_ended_cells() -> None:
     stream = io.StringIO()
-    go(TerminalProgress(Console(file=stream, force_terminal=True, width=120)), [0.0])
+    go(_TerminalProgress(Console(file=stream, force_terminal=True, width=120)), [0.0])
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
     assert "[1/2] jdp: done in 60.0 s" in shown
     assert "[2/2] none: FAILED: ValueError: no" in shown
@@ -88,7 +88,7 @@ def test_a_terminal_keeps_the_lines_of_ended_cells() -> None:
 
 def test_a_terminal_has_no_bar_of_a_cell_that_ended() -> None:
     stream = io.StringIO()
-    display = TerminalProgress(Console(file=stream, force_terminal=True, width=120))
+    display = _TerminalProgress(Console(file=stream, force_terminal=True, width=120))
     display.begin(2)
     display.advanced("jdp", 0.5, "1 of 5")
     display.ended("jdp", "done in 60.0 s")
@@ -115,7 +115,7 @@ def test_a_terminal_says_which_time_is_elapsed_and_which_is_left() -> None:
 
 def test_a_narrow_terminal_cuts_the_name_and_keeps_the_times() -> None:
     stream = io.StringIO()
-    display = TerminalProgress(Console(file=stream, force_terminal=True, width=80))
+    display = _TerminalProgress(Console(file=stream, force_terminal=True, width=80))
     display.begin(2)
     display.advanced("learning_rate=0.5 discount=0.99 gradient epsilon=5 projected_random_sign", 0.5, "1 of 60")
     display.close()
@@ -126,7 +126,7 @@ def test_a_narrow_terminal_cuts_the_name_and_keeps_the_times() -> None:
 
 def test_the_log_has_everything_with_its_time(tmp_path: Path, clock: list[float]) -> None:
     file = tmp_path / "logs" / "sweep.log"
-    go(PlainProgress(io.StringIO(), quiet=True, log=file), clock)
+    go(_PlainProgress(io.StringIO(), quiet=True, log=file), clock)
     lines = [line.split(" ", 1) for line in file.read_text().splitlines()]
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}", stamp) for stamp, _ in lines)
     assert [text for _, text in lines] == [
@@ -142,7 +142,7 @@ def test_the_log_has_everything_with_its_time(tmp_path: Path, clock: list[float]
 def test_a_log_that_cannot_be_written_is_reported_once_and_ends(tmp_path: Path, clock: list[float]) -> None:
     (tmp_path / "logs").write_text("a file where the folder should be")
     stream = io.StringIO()
-    go(PlainProgress(stream, quiet=True, log=tmp_path / "logs" / "sweep.log"), clock)
+    go(_PlainProgress(stream, quiet=True, log=tmp_path / "logs" / "sweep.log"), clock)
     told = stream.getvalue().splitlines()
     assert told[0].endswith("the log ends here")
     assert told[1:] == ["MLflow: away"]
