@@ -1,4 +1,4 @@
-"""Runs in blocks of users: seconds of whole runs, and the cost of a block compared with users one by one.
+"""Runs in blocks of users: seconds of whole runs, compared with users one by one.
 
 Run from the repository's root: python -m benchmarks.blocks [--quick] [--json PATH]
 """
@@ -9,22 +9,12 @@ import argparse
 import sys
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
 from benchmarks import subjects
-from benchmarks.harness import (
-    Blocks,
-    Row,
-    command_line,
-    cpu_seconds,
-    microseconds_per_episode,
-    repeated,
-    show,
-)
+from benchmarks.harness import Blocks, Row, command_line, cpu_seconds, microseconds_per_episode, show
 from dprl.algorithms import ALGORITHMS, TabularLearner
-from dprl.algorithms.tabular.blocks import draw_visits
-from dprl.envs import Env, FiniteMDP, RandomGame
+from dprl.envs import Env, RandomGame
 from dprl.privacy import CentralPrivacy, LocalPrivacy, PrivacyConfig
 
 EPISODES = 10**9
@@ -57,32 +47,7 @@ def one_by_one(env: Env, name: str, privacy: PrivacyConfig, episodes: int) -> fl
     return episodes * microseconds_per_episode(users.learn, Blocks(2_000)) / 1e6
 
 
-def naive_visits(mdp: FiniteMDP, policy: np.ndarray, users: int, generator: np.random.Generator) -> np.ndarray:
-    """Draw the transitions of a block straightforwardly: one multinomial per state and step."""
-    found = np.zeros((mdp.horizon, mdp.n_states, mdp.n_states, mdp.n_actions), dtype=np.int64)
-    reached = generator.multinomial(users, mdp.start)
-    for h in range(mdp.horizon):
-        for s in range(mdp.n_states):
-            action = policy[h, s]
-            found[h, :, s, action] = generator.multinomial(reached[s], mdp.transitions[h, s, action])
-        reached = found[h].sum(axis=(1, 2))
-    return found.reshape(mdp.horizon, -1)
-
-
-def against_naive(mdp: FiniteMDP, label: str) -> Row:
-    """Return CPU microseconds for the transitions of a block, by our program and by a straightforward one."""
-    generator = np.random.default_rng(0)
-    policy = generator.integers(mdp.n_actions, size=(mdp.horizon, mdp.n_states))
-    programs = {
-        "ours": lambda: draw_visits(mdp.transitions, mdp.start, policy, 10**6, generator),
-        "naive": lambda: naive_visits(mdp, policy, 10**6, generator),
-    }
-    took = {name: microseconds_per_episode(repeated(draw), Blocks(100)) for name, draw in programs.items()}
-    return {"label": label, **took, "ratio": took["naive"] / took["ours"]}
-
-
 def run(console: Console, options: argparse.Namespace) -> Row:
-    """Time whole runs, then the drawing of transitions alone."""
     river, large = subjects.riverswim(), subjects.random_mdp()
     game = RandomGame(n_states=5, n_max_actions=3, n_min_actions=3, horizon=5).build()
     cases: list[tuple[str, Env, str]] = [
@@ -105,14 +70,7 @@ def run(console: Console, options: argparse.Namespace) -> Row:
         "environment {label} | algorithm {name} | noise {noise} | in blocks {seconds:.2f} "
         "| one by one {users:.0f} | ratio {ratio:.0f}",
     )
-    drawing = [against_naive(river, "RiverSwim S6 H20"), against_naive(large, "random S20 A4 H20")]
-    show(
-        console,
-        "Transitions of a block of 10^6 users, CPU microseconds",
-        drawing,
-        "environment {label} | ours {ours:.0f} | a multinomial a state {naive:.0f} | ratio {ratio:.1f}",
-    )
-    return {"runs": rows, "transitions": drawing}
+    return {"runs": rows}
 
 
 if __name__ == "__main__":

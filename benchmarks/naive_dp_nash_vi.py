@@ -122,25 +122,6 @@ def _require_optimal(status: int) -> None:
         raise ArithmeticError(f"linprog ended with status {status}; eq. (8) and equilibria have finite optima")
 
 
-def marginals(policy: Floats) -> tuple[Floats, Floats]:
-    """Return the two players' marginal policies [H,S,A] and [H,S,B] of a correlated one [H,S,A,B]."""
-    return policy.sum(axis=3), policy.sum(axis=2)
-
-
-def exploitability(game: MarkovGame, max_player: Floats, min_player: Floats) -> float:
-    """The duality gap of a pair: the gain of a best response to each, V^{dagger,nu} - V^{mu,dagger} at the start.
-
-    max_player [H,S,A], min_player [H,S,B]: probabilities.
-    """
-    against_min = against_max = np.zeros(len(game.start))
-    for h in range(len(game.rewards) - 1, -1, -1):
-        payoff = game.rewards[h] + game.transitions[h] @ against_min
-        against_min = np.einsum("sab,sb->sa", payoff, min_player[h]).max(axis=1)
-        payoff = game.rewards[h] + game.transitions[h] @ against_max
-        against_max = np.einsum("sab,sa->sb", payoff, max_player[h]).min(axis=1)
-    return float(game.start @ (against_min - against_max))
-
-
 class NaiveNashVI(NaiveLearner):
     """DP-Nash-VI with both linear programmes solved by linprog: eq. (8) for every row, an equilibrium for every state.
 
@@ -164,7 +145,7 @@ class NaiveNashVI(NaiveLearner):
     def episode(self) -> float:
         """Plan, deploy, learn from one user; returns the exact regret: the duality gap of the deployed marginals."""
         self.deploy(self.plan(self.private_counts()))
-        regret = exploitability(self.game, *marginals(self.policy))
+        regret = self.game.exploitability(*self.game.marginals(self.policy))
         self.absorb(*self.roll_out())
         return regret
 

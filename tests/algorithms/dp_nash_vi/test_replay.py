@@ -11,15 +11,13 @@ from benchmarks.naive_dp_nash_vi import (
     NaiveNashVI,
     PureFirstNashVI,
     Settings,
-    exploitability,
-    marginals,
 )
 from benchmarks.naive_ucb_vi import Counts
 from dprl.algorithms import DPNashVIConfig
 from dprl.envs.games import MarkovGame, RandomGame
 from dprl.privacy import CentralPrivacy, LocalPrivacy, Streams
 from dprl.privacy.randomness.bits import fill_uniform
-from tests.algorithms.cases import Learner
+from tests.algorithms.cases import Learner, regret_of
 from tests.algorithms.dp_nash_vi.oracle import CheckedNashVI
 
 SETTINGS: dict[str, Any] = {"bonus_scale": 0.003, "precision_scale": 0.05, "c1": 0.7, "c2": 1.3}
@@ -58,7 +56,7 @@ def test_without_noise_both_programs_make_the_same_moves(seed: int, learner: Lea
         gap = float(game.start @ (plan.upper[0] - plan.lower[0]))
         assert done.metrics["gap"] == pytest.approx(gap, abs=1e-9)
         assert done.metrics["smallest_gap"] == pytest.approx(theirs.smallest_gap, abs=1e-9)
-        assert done.regret == pytest.approx(exploitability(theirs.game, *marginals(plan.policy)), abs=1e-8)
+        assert done.regret == pytest.approx(regret_of(theirs.game, plan.policy), abs=1e-8)
         fill_uniform(uniforms, key, np.uint64(k) * np.uint64(uniforms.size))
         theirs.absorb(*theirs.roll_out(uniforms))
         mixed += bool((plan.policy.max(axis=(2, 3)) < 1.0).any())

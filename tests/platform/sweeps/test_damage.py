@@ -115,7 +115,7 @@ def test_loading_warns_of_a_certificate_that_was_edited(home: Path) -> None:
     assert len(loaded.frame) == 2
 
 
-@pytest.mark.parametrize("damage", ["certificate a list", "versions a list", "marker a list"])
+@pytest.mark.parametrize("damage", ["records cut", "certificate a list", "versions a list", "marker a list"])
 def test_run_runs_the_cell_again_with_the_same_result(
     damage: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

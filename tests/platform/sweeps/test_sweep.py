@@ -397,30 +397,6 @@ def test_a_kill_while_cells_are_deleted_leaves_none_that_counts_as_finished(
     assert records(after) == whole
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut", "marker"])
-def test_a_finished_cell_whose_files_cannot_be_read_runs_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
-) -> None:
-    cells, home = cells_of(tmp_path), tmp_path / "home"
-    before = run_sweep(cells, options(home))
-    whole = records(before)
-    folder = CellFolder(before.folder / "cells" / cells[0].digest)
-    if damage == "missing":
-        folder.records_file.unlink()
-    else:
-        file = folder.records_file if damage == "cut" else folder.marker_file
-        file.write_bytes(file.read_bytes()[:20])
-    capsys.readouterr()
-    after = run_sweep(cells, options(home))
-    assert not after.failed
-    assert not after.unwritten
-    assert records(after) == whole
-    told = capsys.readouterr().err
-    assert "1 of 2 cells finished already" in told
-    assert told.count("runs again, its files cannot be read") == 1
-    assert {run.info.status for run in mlflow_runs(home)} == {"FINISHED"}
-
-
 def test_runs_that_mlflow_refused_are_not_named_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
