@@ -61,7 +61,6 @@ def _submit(options: argparse.Namespace) -> int:
     from dprl.platform.environment_variables import tracking_uri
     from dprl.platform.plugins import environment_module
     from dprl.platform.results.home import home_folder
-    from dprl.platform.submission.dashboard import Dashboard
     from dprl.platform.submission.placement import check_tracking, storage_on
     from dprl.platform.submission.shipping import CONFIG_FILE, pack
     from dprl.privacy import source_digest
@@ -69,13 +68,14 @@ def _submit(options: argparse.Namespace) -> int:
     options.tracking_uri = tracking_uri(options.tracking_uri)
     cells = asked(options)[0]
     certificates_of(cells)
+    # Imported only now, after bad input was refused: Ray takes seconds to load.
+    from dprl.platform.submission.dashboard import Dashboard
+    from dprl.platform.submission.jobs import submit_job
+
     dashboard = Dashboard(options.address)
     nodes = dashboard.alive_nodes()
     storage = storage_on(nodes, options.storage, partial(home_folder, None))
     check_tracking(nodes, storage, options.tracking_uri)
-    # Imported only now, after bad input was refused: Ray takes seconds to load.
-    from dprl.platform.submission.jobs import submit_job
-
     with tempfile.TemporaryDirectory(prefix="dprl-job-") as folder:
         modules = [environment_module(cell.env) for cell in cells]
         shipped = pack(read_config(options.config, overrides(options)), Path(folder), modules)

@@ -195,22 +195,6 @@ def test_what_libraries_print_does_not_mix_with_results(write: str) -> None:
     assert (done.stdout, done.stderr.strip()) == ("result\n", "noise")
 
 
-def test_ui_starts_mlflows_server_on_the_same_database(
-    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("DPRL_HOME", str(config.parent / "a b%20c?d#e"))
-    output(capsys, "run", str(config), "--seeds", "1")
-
-    def popen(words: list[str], env: dict[str, str], **_: object) -> None:
-        assert words[0] == sys.executable
-        assert words[words.index("--backend-store-uri") + 1].endswith("/a b%2520c%3Fd#e/mlflow.db")
-        assert env["PYTHONSAFEPATH"] == "1"
-        raise KeyboardInterrupt  # in place of a server that runs until it is interrupted
-
-    monkeypatch.setattr("dprl.platform.commands.ui.subprocess.Popen", popen)
-    output(capsys, "ui", "--port", "5791", code=130)
-
-
 def test_ui_names_a_database_that_is_none(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (config.parent / "dprl_runs").mkdir()
     (config.parent / "dprl_runs" / "mlflow.db").write_text("something else, and longer than a header")
@@ -257,21 +241,6 @@ def test_a_failed_cell_is_exit_code_1_and_the_others_are_kept(
     assert [row.split()[0] for row in shown.out.splitlines()[1:4]] == ["none", "jdp", "columns:"]
     assert "dprl: failed: ldp" in shown.err
     assert "no room left" in shown.err
-
-
-def test_an_interrupted_run_exits_with_130_and_names_the_command_that_resumes(
-    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def stopped(self: CellRun, seconds: float) -> object:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(CellRun, "advance", stopped)
-        assert main(["run", str(config), "--fresh"]) == 130
-    shown = capsys.readouterr()
-    assert f"resume with: dprl run {config}\n" in shown.err
-    assert "Traceback" not in shown.err
-    output(capsys, "run", str(config))
 
 
 @pytest.mark.parametrize(
@@ -333,7 +302,7 @@ def loaded_after(*arguments: str) -> set[str]:
 
 
 def test_help_loads_nothing_and_certify_no_more_than_it_needs(config: Path) -> None:
-    heavy = {"ray", "mlflow", "matplotlib", "pandas", "pyarrow"}
+    heavy = {"ray", "mlflow", "matplotlib", "pandas", "pyarrow", "torch"}
     assert not loaded_after("--help") & (heavy | {"numba", "numpy", "pydantic", "yaml"})
     assert not loaded_after("certify", str(config)) & heavy
     assert not loaded_after("list") & heavy

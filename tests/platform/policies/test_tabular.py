@@ -107,12 +107,7 @@ def test_a_broken_or_lonely_file_is_refused(tmp_path: Path) -> None:
         load_policy(tmp_path)
 
 
-@pytest.mark.slow
-def test_commands_and_callables_start_without_torch_and_rllib() -> None:
-    program = (
-        "import sys, dprl.platform.policies, dprl.platform.command_line, dprl.platform.commands\n"
-        "import dprl.platform.sweeps.sweep, dprl.platform.sweeps.cluster, dprl.platform.tracking.tracker\n"
-        "print(sorted({'torch', 'ray.rllib'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("[]\n", "")
+def test_callables_need_neither_torch_nor_ray() -> None:
+    code = "import sys; import dprl.platform.policies; print('torch' in sys.modules, 'ray' in sys.modules)"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
