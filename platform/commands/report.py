@@ -39,7 +39,6 @@ def run(options: argparse.Namespace) -> int:
     from dprl.platform.reports.documents.terminal import write
     from dprl.platform.reports.pages.writing import SweepReport
     from dprl.platform.results.home import home_folder
-    from dprl.platform.sweeps.progress import progress_display
 
     home = home_folder(options.storage, written=False)
     if options.out is not None and options.out.endswith(".md"):
@@ -51,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     found = SweepReport.of(home, options.sweeps, compared)
     place = found.layouts[0].folder if options.out is None else Path(options.out)
     try:
-        files = found.write(place, options.resume_command, options.title, progress_display().say)
+        files = found.write(place, options.resume_command, options.title)
     except OSError as error:
         raise unwritable(place, error, "folder") from None
     if options.json:

@@ -207,7 +207,7 @@ def _permuted(claims: Sequence[Inequality], values: Sequence[Sequence[Float64Arr
     )
 
 
-class NumberEntry(NamedTuple):
+class _NumberEntry(NamedTuple):
     """One cell of a published table.
 
     published: None if the paper has none, or it is lost. ours: of all runs. first: of as many first runs as the paper
@@ -244,24 +244,24 @@ class PublishedTable:
     decimals: int
     references: Mapping[Key, Key] = field(default_factory=dict)
 
-    def entries(self, group: str, cells: Cells, runs: int) -> list[NumberEntry]:
+    def entries(self, group: str, cells: Cells, runs: int) -> list[_NumberEntry]:
         """Return the cells of one group that were run. runs: of a cell in the paper."""
         shown = [row for row in self.keys if row.of(group) in cells]
         return [self._entry(row, group, cells, runs) for row in shown]
 
-    def _entry(self, row: Key, group: str, cells: Cells, runs: int) -> NumberEntry:
+    def _entry(self, row: Key, group: str, cells: Cells, runs: int) -> _NumberEntry:
         cell, key, published = cells[row.of(group)], row.of(group), self.numbers.get(row)
         values, statistic = cell.values[self.measure.values], self.measure.statistic
         if not self.references:
             ours = self.measure.estimate(cell)
             first = float(statistic(values[:runs]))
-            return NumberEntry(key, published, ours, first, resampling.trial_range(values, statistic, runs))
+            return _NumberEntry(key, published, ours, first, resampling.trial_range(values, statistic, runs))
         reference = cells[self.references[row].of(group)].values[self.measure.values]
         relative, first = resampling.ratio(values, reference), resampling.ratio(values[:runs], reference[:runs]).value
-        return NumberEntry(key, published, relative, first, resampling.ratio_range(values, reference, runs, runs))
+        return _NumberEntry(key, published, relative, first, resampling.ratio_range(values, reference, runs, runs))
 
 
-def inside(entries: Sequence[NumberEntry]) -> tuple[int, int]:
+def inside(entries: Sequence[_NumberEntry]) -> tuple[int, int]:
     """Return the number of published numbers within the range of ours, and the number compared."""
     asked = [entry.inside for entry in entries if entry.inside is not None]
     return sum(asked), len(asked)
@@ -283,7 +283,7 @@ def estimate_data(found: Estimate) -> dict[str, float]:
     return {"value": found.value, "lower": found.lower, "upper": found.upper}
 
 
-def entry_data(entry: NumberEntry, runs: int) -> dict[str, Any]:
+def entry_data(entry: _NumberEntry, runs: int) -> dict[str, Any]:
     """Return a published number beside ours as plain data."""
     return {
         "published": entry.published,

@@ -111,11 +111,10 @@ class Paper:
     def blocks(self, cells: claims.Cells) -> dict[str, str]:
         """Return the text of the template's placeholders."""
         groups = [group.name for group in self.groups]
-        entries = {one: {group: one.entries(group, cells, self.runs) for group in groups} for one in self.tables}
         return {
             "counted": tables.counted(cells, self.units),
             "groups": "\n".join(f"* **{one.name}**: {one.words}" for one in self.groups),
-            "tables": tables.published_table(entries, self.names) if entries else "",
+            "tables": tables.published_table(self.tables, groups, cells, self.runs, self.names) if self.tables else "",
             "sentences": tables.sentence_table(self.decided(cells), groups) if self.sentences else "",
         }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy
@@ -139,19 +139,12 @@ def read(results: CellResults) -> PaperCell:
     return PaperCell({"regret": np.ascontiguousarray(regrets[-1])}, int(ends[-1]), results.certificate, facts)
 
 
-class Levels(NamedTuple):
-    """Exact R_K of agents that act at random, and of the worst possible agents; the best have 0."""
-
-    uniform: float
-    worst: float
-
-    @classmethod
-    def of(cls, episodes: int) -> Levels:
-        """Return the levels for K = `episodes` on the paper's network."""
-        mdp = NetworkMDP().build()
-        best = mdp.optimal_start_value()
-        uniform, worst = (float(values[0, mdp.start]) for values in (mdp.uniform_value(), mdp.worst()[0]))
-        return cls(episodes * (best - uniform), episodes * (best - worst))
+def levels(episodes: int) -> dict[str, float]:
+    """Return the exact R_K of agents that act at random (`uniform`), and of the worst ones; the best have 0."""
+    mdp = NetworkMDP().build()
+    best = mdp.optimal_start_value()
+    uniform, worst = (float(values[0, mdp.start]) for values in (mdp.uniform_value(), mdp.worst()[0]))
+    return {"uniform": episodes * (best - uniform), "worst": episodes * (best - worst)}
 
 
 @lru_cache
@@ -186,7 +179,7 @@ def at_random(cells: Cells) -> dict[Key, float]:
     They are of two-sided t tests, adjusted by Holm.
     """
     private = {group.name for group in GROUPS if group.private}
-    names, level = [name for name in cells if name.group in private], _levels(cells).uniform
+    names, level = [name for name in cells if name.group in private], _levels(cells)["uniform"]
     return dict(zip(names, holm([_not_at(cells[name], level) for name in names]), strict=True))
 
 
@@ -201,8 +194,8 @@ def _mean(cell: PaperCell) -> float:
     return float(cell.values[R_K.values].mean())
 
 
-def _levels(cells: Cells) -> Levels:
-    return Levels.of(max(cell.episodes for cell in cells.values()))
+def _levels(cells: Cells) -> dict[str, float]:
+    return levels(max(cell.episodes for cell in cells.values()))
 
 
 class _MALDP(Paper):
@@ -215,7 +208,7 @@ class _MALDP(Paper):
 
     def blocks(self, cells: Cells) -> dict[str, str]:
         """Return the text of the template's placeholders."""
-        judged, level = at_random(cells), _levels(cells).uniform
+        judged, level = at_random(cells), _levels(cells)["uniform"]
         return {
             **super().blocks(cells),
             "regret": f"{sum(p >= LEVEL for p in judged.values())} of {len(judged)} cells with printed or certified "
@@ -237,7 +230,7 @@ class _MALDP(Paper):
         """Return all numbers as plain data."""
         judged = at_random(cells)
         return {
-            "levels": _levels(cells)._asdict(),
+            "levels": _levels(cells),
             "orders": [_order(group, one) for group in TESTED for one in outcomes(group, cells)],
             "cells": [{**_cell(name, cell), "p_not_random_holm": judged.get(name)} for name, cell in cells.items()],
             "guarantees": {

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.number_texts import epsilon_text
-from dprl.platform.reproductions.claims import Cells, Decided, NumberEntry, PublishedTable, verdict_of
+from dprl.platform.reproductions.claims import Cells, Decided, PublishedTable, verdict_of
 
 _BAR = "\\|"
 _WORDS = {"holds": "**holds**", "fails": "**fails**", "open": "open", "not run": ""}
@@ -57,17 +57,17 @@ def sentence_table(decided: Decided, groups: Sequence[str]) -> str:
 
 
 def published_table(
-    entries: Mapping[PublishedTable, Mapping[str, Sequence[NumberEntry]]], names: Mapping[str, str]
+    published: Sequence[PublishedTable], groups: Sequence[str], cells: Cells, runs: int, names: Mapping[str, str]
 ) -> str:
     """Return all published numbers beside ours, one column per group; bold ones lie outside of our range."""
     rows: dict[tuple[str, ...], dict[str, str]] = {}
-    for one, by_group in entries.items():
-        for group, found in by_group.items():
-            for entry in found:
+    for one in published:
+        for group in groups:
+            for entry in one.entries(group, cells, runs):
                 if entry.published is not None:
-                    key, published = entry.key, number(entry.published, one.decimals)
+                    key, printed = entry.key, number(entry.published, one.decimals)
                     about = names[key.mechanism], epsilon_text(key.epsilon, 6), f"{key.setting:g}"
-                    row = rows.setdefault((one.name, *about, published), {})
+                    row = rows.setdefault((one.name, *about, printed), {})
                     ours = interval(entry.ours, one.measure.decimals)
                     row[group] = f"**{ours}**" if entry.inside is False else ours
     headers = "table", "mechanism", "\u03b5", "setting", "published"

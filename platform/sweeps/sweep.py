@@ -344,7 +344,7 @@ class _Sweep:
             # Before the report, because it lists the missing cells.
             counts = self.files.write_status(cells, len(self.failures), self.options.command).counts
             summary = self.files.summary(finished)
-            files = self.files.write(summary, self.options.command, self.display.say) if finished else []
+            files = self.files.write(summary, self.options.command) if finished else []
         finally:
             # Close all runs even if the report failed.
             pages = [page for cell in finished if files and (page := cell.folder.certificate_page).is_file()]

@@ -53,13 +53,13 @@ class SweepFiles:
         self.layout.summary_file.unlink(missing_ok=True)
         remove_report(self.layout.folder)
 
-    def write(self, summary: pd.DataFrame, command: str, say: Callable[[str], None]) -> list[Path]:
+    def write(self, summary: pd.DataFrame, command: str) -> list[Path]:
         """Write the table, then the report, then its figures; return the files, the table first, the page second."""
         table = summary.drop(columns=SECONDS).to_csv(index=False)
         written = self._written(self.layout.summary_file, partial(write_text, text=table))
-        return [*written, *self._write_report(command, say)] if written else []
+        return [*written, *self._write_report(command)] if written else []
 
-    def _write_report(self, command: str, say: Callable[[str], None]) -> list[Path]:
+    def _write_report(self, command: str) -> list[Path]:
         # Imported only here: matplotlib is slow to load.
         from dprl.platform.reports.pages.writing import SweepReport  # noqa: PLC0415
         from dprl.platform.tracking.sweep_entries import sweep_entries  # noqa: PLC0415
@@ -68,7 +68,7 @@ class SweepFiles:
         try:
             report = SweepReport.of(layout.home, [layout.name])
             self.entries = sweep_entries(report.groups, command)
-            return report.write(layout.folder, command, say=say)
+            return report.write(layout.folder, command)
         except OSError as error:
             self.problems.append(f"{layout.folder}: cannot be written ({error.strerror or error})")
             return []

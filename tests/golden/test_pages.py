@@ -1,4 +1,4 @@
-"""Reports, certificates and figures of made-up cells are those of the files beside this one.
+"""Reports and certificates of made-up cells are those of the files beside this one.
 
 `DPRL_WRITE_GOLDEN=1 pytest tests/golden` rewrites the files: their diff then shows the changes that a reader sees.
 """
@@ -6,36 +6,23 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.axes import Axes
-from matplotlib.collections import Collection
-from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
-from matplotlib.legend import Legend
-from matplotlib.lines import Line2D
-from matplotlib.text import Text
 
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports.comparing.groups import groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.documents.web_page import html
-from dprl.platform.reports.figures import styles
-from dprl.platform.reports.figures.catalogue import report_charts
-from dprl.platform.reports.figures.layout import compose
-from dprl.platform.reports.figures.styles import style_of
 from dprl.platform.reports.pages.certificate import certificate_page
 from dprl.platform.reports.pages.content import report_document
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.summary import columns, per_episode
-from tests.golden.test_command_line import FOLDER, WRITES, check
+from tests.golden.test_command_line import FOLDER, check
 from tests.platform.reports.cases import NONE, jdp, reported
 
 ENV = {"name": "riverswim", "n_states": 3, "horizon": 4}
@@ -44,8 +31,6 @@ PRINTED = {"calibration": "printed"}
 CONTROL = {"name": "control", "horizon": 50}
 LDP = {"model": "ldp", "epsilon": 1.0}
 PRESET = {"preset": "tuned", "replan_growth": 0.01}
-TOLERANCE = 5e-3
-"""Fonts and arithmetic of other machines move things by less, relative to the size of the figure or of the axis."""
 
 
 def experiment(algorithm: str, privacy: dict[str, Any], env: dict[str, Any], **more: Any) -> Experiment:
@@ -118,53 +103,6 @@ def group(name: str, folder: Path) -> list[ReportCell]:
     return found
 
 
-def description(figure: Figure) -> list[list[Any]]:
-    """The size of a figure, and a row for each thing that is drawn."""
-    figure.draw_without_rendering()
-    rows: list[list[Any]] = [["figure", *figure.get_size_inches().tolist(), to_hex(figure.get_facecolor())]]
-    for axes in figure.axes:
-        rows.append(["axes", *axes.get_position().bounds, axes.get_xscale(), axes.get_yscale()])
-        for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-            texts = [text.get_text() for text in axis.get_ticklabels()]
-            rows.append(["axis", *limits, axis.get_ticklocs().tolist(), texts])
-        rows += artists(axes, figure)
-    return [*rows, *artists(figure, figure)]
-
-
-def artists(parent: Axes | Figure | Legend, figure: Figure) -> Iterator[list[Any]]:
-    """Yield a row for each line, area and text of a figure or a panel, in the order of drawing."""
-    for each in parent.get_children():
-        if not each.get_visible():
-            continue
-        if isinstance(each, Text) and each.get_text():
-            at = figure.transFigure.inverted().transform(each.get_transform().transform(each.get_position()))
-            place = [*at.tolist(), each.get_horizontalalignment(), each.get_verticalalignment(), each.get_rotation()]
-            looks = [to_hex(each.get_color()), each.get_fontsize(), str(each.get_fontweight()), each.get_zorder()]
-            yield ["text", each.get_text(), *place, *looks]
-        elif isinstance(each, Line2D):
-            xy = np.column_stack(each.get_data()).astype(float)
-            ends = [*xy[0].tolist(), *xy[-1].tolist(), *xy.mean(axis=0).tolist()]
-            looks = [to_hex(each.get_color()), each.get_linewidth(), str(each.get_linestyle()), str(each.get_marker())]
-            looks += [each.get_markersize(), str(each.get_markerfacecolor()), each.get_alpha() or 1.0]
-            yield ["line", len(xy), *ends, *looks, each.get_zorder()]
-        elif isinstance(each, Collection):
-            corners = np.concatenate([path.vertices for path in each.get_paths()])
-            ends = [*corners.min(axis=0).tolist(), *corners.max(axis=0).tolist(), *corners.mean(axis=0).tolist()]
-            yield ["area", *ends, np.asarray(each.get_facecolor()).tolist(), each.get_zorder()]
-        elif isinstance(each, Legend):
-            yield ["legend", each.get_title().get_text(), [text.get_text() for text in each.get_texts()]]
-            yield from artists(each, figure)
-
-
-def alike(one: Any, other: Any) -> bool:
-    """Whether two rows are the same, up to a tolerance for numbers."""
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(alike, one, other))
-    if isinstance(one, float | int) and isinstance(other, float | int):
-        return one == pytest.approx(other, rel=TOLERANCE, abs=TOLERANCE, nan_ok=True)
-    return bool(one == other)
-
-
 def check_page(name: str, text: str) -> None:
     """Compare a page with its file, without the stylesheet."""
     check(FOLDER / "pages" / name, re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL))
@@ -193,24 +131,3 @@ def test_certificates_are_unchanged(name: str) -> None:
     del certificate["version"], certificate["checksum"]
     text = certificate_page({**certificate, "version": "1.2.3", "checksum": "0"}, {"numpy": "2.0"}, "a cell")
     check_page(f"certificate_{name}.html", text)
-
-
-@pytest.mark.parametrize("name", GROUPS)
-def test_figures_are_unchanged(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(styles, "font_families", lambda: ["DejaVu Sans"])  # comes with matplotlib
-    found = group(name, tmp_path)
-    shown: dict[str, list[Any]] = {}
-    for chart in report_charts(found):
-        shown[chart.name] = [[chart.title, chart.caption]]
-        for style in (style_of("paper"), style_of("slides", 5.0)):
-            shown[chart.name] += description(compose(chart, style))
-    file = FOLDER / "figures" / f"{name}.json"
-    if WRITES:
-        file.parent.mkdir(exist_ok=True)
-        lines = [f"{json.dumps(key)}: [\n" + ",\n".join(map(json.dumps, found)) + "\n]" for key, found in shown.items()]
-        file.write_text("{" + ",\n".join(lines) + "}\n")
-    expected = json.loads(file.read_text())
-    assert list(shown) == list(expected)
-    for key, found in shown.items():
-        for one_row, other in zip(found, expected[key], strict=True):
-            assert alike(json.loads(json.dumps(one_row)), other), (key, one_row, other)

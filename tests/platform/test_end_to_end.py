@@ -45,7 +45,6 @@ def test_a_sweep_goes_through_tune_to_mlflow(swept: tuple[Path, str]) -> None:
         "summary.csv",
         "report.html",
         "report.csv",
-        "report.parquet",
         "comparisons.csv",
         "curves.png",
         "frontier.png",

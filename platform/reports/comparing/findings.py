@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dprl.platform.reports.comparing.declared import SAME_EPSILON
 from dprl.platform.reports.comparing.groups import Group
@@ -31,7 +31,7 @@ class _Budget(NamedTuple):
         return self.model == "none" or (cell.proved <= self.epsilon * SAME_EPSILON and cell.delta <= self.delta)
 
 
-class Rival(NamedTuple):
+class _Rival(NamedTuple):
     """A cell compared with the best one.
 
     place: in the group. differs_in: the factors that differ from those of the best cell. effect: against the best cell,
@@ -60,8 +60,8 @@ class Finding:
     group: Group
     budget: _Budget
     best: int | None
-    next_best: Rival | None = None
-    other_algorithm: Rival | None = None
+    next_best: _Rival | None = None
+    other_algorithm: _Rival | None = None
     cost: Effect | None = None
 
     @property
@@ -117,7 +117,7 @@ def _finding(group: Group, budget: _Budget) -> Finding:
     )
 
 
-def _rival(group: Group, best: int, places: Sequence[int]) -> Rival | None:
+def _rival(group: Group, best: int, places: Sequence[int]) -> _Rival | None:
     """Return the first of the cells at the ordered `places` as a rival of the best one, None if there is none."""
     if not places:
         return None
@@ -129,8 +129,8 @@ def _rival(group: Group, best: int, places: Sequence[int]) -> Rival | None:
     noise = 1.0 if math.isclose(noise, 1.0, rel_tol=_EQUAL) else noise
     comparison = group.comparison(best, place)
     if comparison is None or not comparison.test.tested:
-        return Rival(place, differs_in, effect, math.nan, None, noise)
-    return Rival(place, differs_in, effect, comparison.test.adjusted, comparison.test.significant, noise)
+        return _Rival(place, differs_in, effect, math.nan, None, noise)
+    return _Rival(place, differs_in, effect, comparison.test.adjusted, comparison.test.significant, noise)
 
 
 def reference_of(group: Group, best: int) -> int | None:
@@ -148,3 +148,40 @@ def reference_of(group: Group, best: int) -> int | None:
         if (group.factors[i].algorithm, group.factors[i].constants) == (mine.algorithm, mine.constants):
             return i
     return free[0] if len(free) == 1 else None
+
+
+def finding_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
+    """Return the findings of all groups as plain data; missing values are None."""
+    return [_finding_row(finding) for group in groups for finding in findings_of(group)]
+
+
+def _finding_row(finding: Finding) -> dict[str, Any]:
+    group, budget = finding.group, finding.budget
+    row: dict[str, Any] = {"group": group.title, "model": budget.model, "delta": budget.delta}
+    row["epsilon"] = budget.epsilon if math.isfinite(budget.epsilon) else None
+    if finding.best is None:
+        return row
+    cell = finding.cell
+    row |= {"best": group.names[finding.best], "cell": str(cell.row["cell"])}
+    row |= _numbers(*cell.estimate[:3]) | {"scale": cell.estimate.scale}
+    row["next_best"] = _rival_row(group, finding.next_best)
+    row["other_algorithm"] = _rival_row(group, finding.other_algorithm)
+    row["cost_of_privacy"] = _effect_row(finding.cost)
+    return row
+
+
+def _rival_row(group: Group, rival: _Rival | None) -> dict[str, Any] | None:
+    if rival is None:
+        return None
+    about = {"name": group.names[rival.place], "cell": str(group.cells[rival.place].row["cell"])}
+    test = {"significant": rival.significant, "p_holm": None if math.isnan(rival.p_value) else rival.p_value}
+    return {**about, "differs_in": list(rival.differs_in), **test, "effect": _effect_row(rival.effect)}
+
+
+def _effect_row(found: Effect | None) -> dict[str, Any] | None:
+    return None if found is None else _numbers(found.value, found.lower, found.upper) | {"scale": found.scale}
+
+
+def _numbers(value: float, lower: float, upper: float) -> dict[str, float | None]:
+    ends = {"lower": lower, "upper": upper}
+    return {"value": value} | {name: None if math.isnan(end) else end for name, end in ends.items()}

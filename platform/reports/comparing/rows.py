@@ -1,16 +1,13 @@
-"""Cells, comparisons and findings of a report as rows of data for programs."""
+"""Cells and comparisons of a report as rows of data for programs."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
-from dprl.platform.reports.comparing.findings import Finding, Rival, findings_of
 from dprl.platform.reports.comparing.groups import Group
-from dprl.platform.reports.inference.effects import Effect
 
 _COMPARISON_COLUMNS = ("group", "first", "second", "first_cell", "second_cell", "metric", "difference")
 _TESTED = ("p_value", "p_holm", "told_apart", "better", "with_the_best")
@@ -58,40 +55,3 @@ def comparison_frame(groups: Sequence[Group]) -> pd.DataFrame:
             effect = (kind, found.scale, found.value, found.lower, found.upper)
             rows.append((*about, float(one.finals.mean() - other.finals.mean()), *tested, *effect))
     return pd.DataFrame(rows, columns=[*_COMPARISON_COLUMNS, *_TESTED, *_EFFECT])
-
-
-def finding_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """Return the findings of all groups as plain data; missing values are None."""
-    return [_finding_row(finding) for group in groups for finding in findings_of(group)]
-
-
-def _finding_row(finding: Finding) -> dict[str, Any]:
-    group, budget = finding.group, finding.budget
-    row: dict[str, Any] = {"group": group.title, "model": budget.model, "delta": budget.delta}
-    row["epsilon"] = budget.epsilon if math.isfinite(budget.epsilon) else None
-    if finding.best is None:
-        return row
-    cell = finding.cell
-    row |= {"best": group.names[finding.best], "cell": str(cell.row["cell"])}
-    row |= _numbers(*cell.estimate[:3]) | {"scale": cell.estimate.scale}
-    row["next_best"] = _rival_row(group, finding.next_best)
-    row["other_algorithm"] = _rival_row(group, finding.other_algorithm)
-    row["cost_of_privacy"] = _effect_row(finding.cost)
-    return row
-
-
-def _rival_row(group: Group, rival: Rival | None) -> dict[str, Any] | None:
-    if rival is None:
-        return None
-    about = {"name": group.names[rival.place], "cell": str(group.cells[rival.place].row["cell"])}
-    test = {"significant": rival.significant, "p_holm": None if math.isnan(rival.p_value) else rival.p_value}
-    return {**about, "differs_in": list(rival.differs_in), **test, "effect": _effect_row(rival.effect)}
-
-
-def _effect_row(found: Effect | None) -> dict[str, Any] | None:
-    return None if found is None else _numbers(found.value, found.lower, found.upper) | {"scale": found.scale}
-
-
-def _numbers(value: float, lower: float, upper: float) -> dict[str, float | None]:
-    ends = {"lower": lower, "upper": upper}
-    return {"value": value} | {name: None if math.isnan(end) else end for name, end in ends.items()}

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import json
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from dprl.atomic_files import write_bytes, write_json
 from dprl.platform.configs.varying import varies
 from dprl.platform.errors import UserError, counted, first_of
 from dprl.platform.reports.cell_texts import algorithm_name, rows_of, setting_text, shared_settings
 from dprl.platform.reports.comparing.answers import answers_of
+from dprl.platform.reports.comparing.findings import finding_rows
 from dprl.platform.reports.comparing.groups import Group, groups_of, with_comparison
 from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
-from dprl.platform.reports.comparing.rows import cell_frame, comparison_frame, finding_rows
+from dprl.platform.reports.comparing.rows import cell_frame, comparison_frame
 from dprl.platform.reports.documents.blocks import Block
 from dprl.platform.reports.documents.web_page import html
 from dprl.platform.reports.figures.catalogue import MOST_CHARTS, chart_files, report_charts
@@ -29,11 +26,11 @@ from dprl.platform.reports.pages.content import report_document
 from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.layout import SweepLayout, sweep_layout
 
-_FORMAT, _PATIENCE = "png", 5.0
-"""Format of the figures beside a report, and seconds between two lines on their progress."""
+_FORMAT = "png"
+"""Format of the figures beside a report."""
 _MOST_NAMED = 6
 """Maximum of unfinished cells named on a page."""
-_PAGE, _TABLES = "report.html", ("report.csv", "report.parquet", "comparisons.csv")
+_PAGE, _TABLES = "report.html", ("report.csv", "comparisons.csv")
 _FIGURES_FILE = "report_figures.json"
 """List of a report's figures, so that the next report in the same folder removes these files and no others."""
 
@@ -84,22 +81,18 @@ class SweepReport:
             "comparisons": rows_of(comparison_frame(self.groups)),
         }
 
-    def write(
-        self, folder: Path, command: str, title: str | None = None, say: Callable[[str], None] = lambda _: None
-    ) -> list[Path]:
+    def write(self, folder: Path, command: str, title: str | None = None) -> list[Path]:
         """Write everything into `folder` and return the files, the page first.
 
         command: the one that made the report, shown on the page. title: of the page, by default the sweeps' names.
-        say: hears of the progress of slow figures.
         Raises OSError if the folder cannot be written.
         """
         charts = report_charts(self.cells, MOST_CHARTS)
         document = self.document(charts, command, title, self._certificates(folder))
-        frame = cell_frame(self.groups)
-        rows, comparisons = frame.to_csv(index=False), comparison_frame(self.groups).to_csv(index=False)
+        rows, comparisons = (frame(self.groups).to_csv(index=False) for frame in (cell_frame, comparison_frame))
         files: dict[str, bytes] = {
             _PAGE: html(*document).encode(),
-            **dict(zip(_TABLES, (rows.encode(), _parquet(frame), comparisons.encode()), strict=True)),
+            **dict(zip(_TABLES, (rows.encode(), comparisons.encode()), strict=True)),
         }
         figures = [f"{chart.name}.{_FORMAT}" for chart in charts]
         for old in _figures_before(folder) - set(figures):
@@ -108,11 +101,7 @@ class SweepReport:
             write_bytes(folder / name, data)
         # Pages and tables first: whoever stops the drawing has them. The list comes before its files.
         write_json(folder / _FIGURES_FILE, figures)
-        told = time.monotonic()
-        for i, chart in enumerate(charts, start=1):
-            if time.monotonic() > told + _PATIENCE:
-                say(f"drawing figure {i} of {len(charts)}")
-                told = time.monotonic()
+        for chart in charts:
             for name, data in chart_files(chart, _FORMAT).items():
                 write_bytes(folder / name, data)
         return [folder / name for name in (*files, *figures)]
@@ -193,15 +182,3 @@ def _names_of_missing(layout: SweepLayout) -> str:
         if digest not in finished
     ]
     return f": {'; '.join(first_of(names, _MOST_NAMED))}" if any(names) else ""
-
-
-def _parquet(frame: pd.DataFrame) -> bytes:
-    """Return the frame as a Parquet file; columns that mix numbers and texts become texts."""
-    mixed = [str(name) for name in frame if frame[name].dtype == object]
-    content = io.BytesIO()
-    frame.assign(**{name: frame[name].map(_text, na_action="ignore") for name in mixed}).to_parquet(content)
-    return content.getvalue()
-
-
-def _text(value: object) -> str:
-    return str(value)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
 
-from dprl.algorithms import Metric, TabularMDPConfig
+from dprl.algorithms import TabularMDPConfig
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.reports.inference.intervals import band
 from dprl.platform.reports.records import (
     SATURATION_NOTE,
     curve,
-    final_numbers,
     full_label,
     learned_nothing,
     results_in,
@@ -175,25 +172,3 @@ def test_results_are_metrics_of_the_output_policy_wherever_they_are_columns() ->
 )
 def test_the_unit_of_runs_is_that_of_their_algorithms(rows: list[dict[str, Any]], unit: str) -> None:
     assert unit_of(rows) == unit
-
-
-def ends_of_median(values: np.ndarray) -> tuple[float, float]:
-    """The summary's interval of a median metric, with one seed for each value."""
-    metric = Metric("first_success", "last", "episodes", across="median")
-    earlier, last = ({"seed": range(len(values)), "episode": at, "first_success": values} for at in (4, 9))
-    rows = pd.concat([pd.DataFrame(earlier).assign(first_success=math.inf), pd.DataFrame(last)])
-    found = final_numbers([metric], finished(read_experiment(RAW), rows))
-    return found["first_success_lower"], found["first_success_upper"]
-
-
-@pytest.mark.parametrize("seeds", [3, 4, 5])
-def test_a_median_of_few_seeds_has_no_interval(seeds: int) -> None:
-    """The smallest and the largest of them enclose the median in at most 94 % of cases."""
-    assert all(map(math.isnan, ends_of_median(np.arange(seeds, dtype=float))))
-
-
-def test_the_interval_of_a_median_covers_it_as_often_as_it_says() -> None:
-    """300 skewed samples of 6: 96.9 % exactly, at least 95 % with false-alarm rate 1e-3."""
-    generator = np.random.default_rng(0)
-    found = [ends_of_median(generator.exponential(size=6)) for _ in range(300)]
-    assert sum(lower <= math.log(2) <= upper for lower, upper in found) >= binom.ppf(1e-3, 300, 0.95)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 import shutil
 import subprocess
@@ -12,15 +10,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 import yaml
 
-from dprl.platform.configs.config import load_cells
-from dprl.platform.results.layout import SweepLayout
-from dprl.platform.tracking.store import TrackingStore, runs_page
-from dprl.platform.tracking.tracker import Tracker
+from dprl.platform.tracking.store import runs_page
 from tests.servers import server
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(2400)]
@@ -126,33 +120,3 @@ def test_cells_are_selected_and_compared(home: Path, address: str, browser: Any,
     browser.save_screenshot(str(tmp_path / "compare.png"))
     assert {"1.5", "2.5", "jdp", "ldp"} <= set(text.split())
     assert (tmp_path / "compare.png").stat().st_size > 10_000
-
-
-def test_200_cells_are_compared(home: Path, address: str, browser: Any, tmp_path: Path) -> None:
-    """The page that [Compare] opens. All cells have the curves of one real run, with different epsilons."""
-    cells = [load_cells(home / "seen.yaml", [f"privacy={{model: jdp, epsilon: {i + 1}}}"])[0] for i in range(200)]
-    private = load_cells(home / "seen.yaml", ["privacy={model: jdp, epsilon: 1.5}"])
-    (finished,) = SweepLayout(home, "seen").cells(private)
-    tracker = Tracker(TrackingStore.choose(home, None), "many", "dprl sweep many.yaml")
-    many = [dataclasses.replace(cell, folder=finished.folder) for cell in SweepLayout(home, "many").cells(cells)]
-    tracker.open(many, fresh=False)
-    for cell in many:
-        tracker.record(cell, cell.folder.results())
-    tracker.close([], {}, "FINISHED")
-    (experiment,) = tracker.client.search_experiments(filter_string="name = 'dprl'")
-    runs = tracker.client.search_runs([experiment.experiment_id], "tags.sweep = 'many'", max_results=201)
-    found = [run for run in runs if "mlflow.parentRunId" in run.data.tags]
-    assert len(found) == 200
-    chosen = {"runs": [run.info.run_id for run in found], "experiments": [experiment.experiment_id]}
-    query = "&".join(f"{key}={quote(json.dumps(ids))}" for key, ids in chosen.items())
-    browser.get(f"{address}/#/compare-runs?{query}")
-    _wait_for_text(browser, ("Comparing 200 Runs", "Trust model", "privacy/certified_epsilon", "epsilon=200"))
-    _wait_for_elements(browser, "//*[name()='svg']//*[name()='text'][contains(., 'regret')]", 1)
-    browser.save_screenshot(str(tmp_path / "compare_200.png"))
-
-
-def _wait_for_elements(browser: Any, xpath: str, least: int) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while len(browser.find_elements("xpath", xpath)) < least:
-        assert time.monotonic() < deadline, f"the page does not draw {xpath}"
-        time.sleep(0.5)

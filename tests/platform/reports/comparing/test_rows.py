@@ -6,8 +6,9 @@ import math
 
 import pytest
 
+from dprl.platform.reports.comparing.findings import finding_rows
 from dprl.platform.reports.comparing.groups import Group, groups_of
-from dprl.platform.reports.comparing.rows import cell_frame, comparison_frame, finding_rows
+from dprl.platform.reports.comparing.rows import cell_frame, comparison_frame
 from tests.platform.reports.comparing.cases import report_cell
 
 LOW, HIGH, FREE = [9.0, 10.0, 11.0], [99.0, 100.0, 101.0], [1.0, 1.1, 1.2]

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from matplotlib.markers import CARETDOWN
 from matplotlib.text import Text
 
@@ -18,10 +17,10 @@ from dprl.platform.reports.comparing.groups import groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures import frontier
 from dprl.platform.reports.figures.catalogue import MOST_CHARTS, palette_of, report_charts
-from dprl.platform.reports.figures.charts import MOST_LINES, MOST_PANELS, Axis, labels_of
+from dprl.platform.reports.figures.charts import MOST_LINES, MOST_PANELS, labels_of
 from dprl.platform.reports.figures.colours import BLUE, VERMILION
 from dprl.platform.reports.figures.layout import compose
-from dprl.platform.reports.figures.marks import put_scale, tick_text
+from dprl.platform.reports.figures.marks import tick_text
 from dprl.platform.reports.figures.styles import FORMATS, render, style_of
 from dprl.platform.reports.pages.cell_tables import short_title
 from tests.platform.reports.cases import NONE, cell, jdp
@@ -76,16 +75,6 @@ def test_intervals_are_computed_on_logs_and_reach_neither_zero_nor_beyond_the_ra
     assert (curve.high <= 4.0).all()
 
 
-@pytest.mark.parametrize("name", ["frontier", "curves"])
-def test_axes_have_room_for_intervals(name: str) -> None:
-    wide = [report_cell(of("bernstein_vi", jdp(e)), (1.0, factor, factor**2)) for e, factor in ((1.0, 1.0), (2.0, 1.8))]
-    found = chart(name, *wide)
-    low, high = found.y.limits
-    assert all((line.low >= low).all() and (line.high <= high).all() for line in found.lines)
-    assert min(float(line.low.min()) for line in found.lines) < min(float(line.y.min()) for line in found.lines) / 1.7
-    assert "go further" not in found.caption
-
-
 def test_intervals_that_are_cut_off_are_marked_and_in_the_caption() -> None:
     cells = [
         report_cell(of("bernstein_vi", jdp(e)), f) for e, f in ((1.0, (0.001, 1.0, 200.0)), (2.0, (1.0, 1.1, 1.2)))
@@ -106,12 +95,6 @@ def test_a_curve_ends_at_the_value_of_the_frontier() -> None:
     assert curve.y[-1] == pytest.approx(point.y[0])
 
 
-def test_curves_of_all_lengths_fit_on_the_axis() -> None:
-    long, short = report_cell(of("bernstein_vi", jdp(1.0))), report_cell(of("pucb", jdp(1.0)))
-    short = dataclasses.replace(short, episodes=short.episodes[:20], curves=short.curves[:, :20])
-    assert chart("curves", long, short).x.limits == (1.0, 1000.0)
-
-
 def test_two_seeds_have_no_interval_and_the_caption_says_so() -> None:
     found = chart("frontier", report_cell(of("bernstein_vi", jdp(1.0)), factors=(1.0, 2.0)))
     assert np.isnan(found.lines[0].low).all()
@@ -119,19 +102,6 @@ def test_two_seeds_have_no_interval_and_the_caption_says_so() -> None:
     both = [report_cell(of("bernstein_vi", jdp(e)), [1.0, 1.1, 1.2][:n]) for e, n in ((1.0, 2), (4.0, 3))]
     seeds = "Geometric mean over 2 to 3 seeds with 95% intervals, none below 3 seeds, computed on logs."
     assert seeds in chart("frontier", *both).caption
-
-
-def test_the_axis_of_epsilon_is_logarithmic_unless_it_has_zero() -> None:
-    cells = [report_cell(of("bernstein_vi", jdp(e))) for e in (1.0, 4.0)]
-    axis = chart("frontier", *cells).x
-    assert (axis.log, axis.limits, axis.ticks) == (True, (0.8, 5.0), (1.0, 4.0))
-    assert axis.title == "Certified \u03b5 (left: more private)"
-    assert chart("frontier", *mixed()).x.title == "Certified \u03b5 at the claimed \u03b4 (left: more private)"
-    zero = dataclasses.replace(cells[0], row={**cells[0].row, "proved_epsilon": 0.0, "claimed_epsilon": 0.0})
-    for some, limits in (([zero], (-1.0, 1.0)), ([zero, cells[1]], (-0.2, 4.2))):
-        axis = chart("frontier", *some).x
-        assert not axis.log
-        assert axis.limits == pytest.approx(limits)
 
 
 @pytest.mark.parametrize("labels", [{}, {"cell_label": "mine"}, {"algorithm_label": "Ours"}])
@@ -217,27 +187,6 @@ def test_lines_that_are_left_out_are_counted() -> None:
     assert shown == pytest.approx([factor * shown[0] for factor in worse[:8]])
 
 
-def test_ticks_of_epsilon_do_not_touch_and_the_last_one_stays() -> None:
-    cells = [report_cell(of("bernstein_vi", jdp(e))) for e in (1.0, 2.0, 3.9, 4.0)]
-    (axes,) = compose(chart("frontier", *cells), style_of("paper")).axes
-    assert list(axes.get_xticks()) == [1.0, 2.0, 4.0]
-
-
-def test_axes_of_counts_have_whole_ticks() -> None:
-    axes = Figure().subplots()
-    axes.set_xlim(1.0, 3.0)
-    put_scale(axes.xaxis, Axis("episode", "episode", False, (1.0, 3.0), counts=True), 6)
-    assert list(axes.get_xticks()) == [1.0, 2.0, 3.0]
-
-
-def test_markers_lie_symmetrically_around_their_epsilon() -> None:
-    cells = [report_cell(of(name, jdp(2.0))) for name in ("pucb", "bernstein_vi")]
-    (axes,) = compose(chart("frontier", *cells), style_of("paper")).axes
-    left, right = (np.asarray(line.get_xdata())[0] for line in axes.get_lines() if line.get_marker() == "o")
-    assert left != right
-    assert math.sqrt(left * right) == pytest.approx(2.0)
-
-
 def on(env: dict[str, Any]) -> ReportCell:
     return report_cell(read_experiment(cell(NONE).as_mapping() | {"env": env, "privacy": jdp(1.0)}))
 
@@ -274,13 +223,6 @@ def test_panels_are_titled_by_environment_and_the_settings_needed(
     assert [panel.title for panel in chart("frontier", *stored).panels] == titles
     groups = groups_of(stored)
     assert len({group.title for group in groups}) == len({short_title(group, groups) for group in groups}) == len(envs)
-
-
-def test_the_axis_of_horizons_has_those_that_were_run() -> None:
-    cells = [report_cell(of("bernstein_vi", jdp(1.0), horizon)) for horizon in (3, 4, 8)]
-    axis = chart("horizon", *cells).x
-    assert (axis.title, axis.ticks, axis.log) == ("Horizon (steps)", (3, 4, 8), False)
-    assert axis.limits == pytest.approx((2.7, 8.3))
 
 
 def test_names_are_short_the_settings_that_differ_and_epsilon() -> None:

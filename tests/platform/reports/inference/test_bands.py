@@ -55,18 +55,6 @@ def test_rough_curves_are_covered_nearly_as_often(seeds: int, at_least: float) -
     assert coverage(cumulative, np.arange(1.0, POINTS + 1), seeds) >= least(at_least)
 
 
-def test_a_point_by_point_interval_would_not_cover_the_curve() -> None:
-    """The checks above can fail: Student's interval at every point covers walks of 10 seeds in less than 85 %."""
-
-    def narrow(generator: np.random.Generator) -> bool:
-        curves = cumulative(generator, 10)
-        half = t.ppf(0.975, 9) * curves.std(axis=0, ddof=1) / np.sqrt(10)
-        return bool((np.abs(curves.mean(axis=0) - np.arange(1.0, POINTS + 1)) <= half).all())
-
-    generator = np.random.default_rng(0)
-    assert np.mean([narrow(generator) for _ in range(TRIALS)]) < 0.85
-
-
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 def test_of_a_single_point_it_is_students_interval(seeds: int) -> None:
     values = np.random.default_rng(seeds).normal(size=(seeds, 1))

@@ -31,7 +31,7 @@ privacy:
 episodes: 60
 seeds: 3
 """
-FILES = ["report.html", "report.csv", "report.parquet", "comparisons.csv"]
+FILES = ["report.html", "report.csv", "comparisons.csv"]
 FIGURES = ["frontier", "horizon", "curves"]
 FIGURE_FILES = [f"{name}.png" for name in FIGURES]
 
@@ -88,8 +88,7 @@ def test_cells_and_comparisons_are_data_too(home: Path, tmp_path: Path) -> None:
     assert len(failing) == 2
     for _, row in failing.iterrows():
         assert f"= {row['proved_epsilon']:.4g} (the claim of 1 fails)" in row["name"]
-    assert len(pd.read_parquet(files[2])) == 8
-    pairs = pd.read_csv(files[3])
+    pairs = pd.read_csv(files[2])
     # In each group one pair of neighbouring epsilons at the same noise, and no pair across horizons.
     assert pairs["kind"].tolist() == ["epsilon", "epsilon"]
     assert (pairs["p_holm"] >= pairs["p_value"]).all()
@@ -182,14 +181,7 @@ def test_page_and_tables_are_there_before_the_figures(
     monkeypatch.setattr(writing, "chart_files", stopped)
     with pytest.raises(KeyboardInterrupt):
         SweepReport.of(home, ["small"]).write(tmp_path, "a test")
-    assert seen == [{"report.html", "report.csv", "report.parquet", "comparisons.csv", "report_figures.json"}]
-
-
-def test_slow_figures_are_heard_of(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "_PATIENCE", 0.0)
-    heard: list[str] = []
-    SweepReport.of(home, ["small"]).write(tmp_path, "a test", say=heard.append)
-    assert heard[0].startswith("drawing figure 1 of ")
+    assert seen == [{"report.html", "report.csv", "comparisons.csv", "report_figures.json"}]
 
 
 def test_figures_of_an_earlier_report_are_removed_and_nothing_else(home: Path, copy: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from dprl.platform.reproductions.ma_ldp import (
     MAXMIN,
     PAPER,
     PRINTED,
-    Levels,
+    levels,
 )
 
 
@@ -54,5 +54,5 @@ def every_key() -> list[Key]:
 
 def every_cell(count: int = 30) -> dict[Key, PaperCell]:
     """All cells, with the regret of random actions."""
-    level = Levels.of(EPISODES).uniform
+    level = levels(EPISODES)["uniform"]
     return {key: drawn(key, level, count) for key in every_key()}

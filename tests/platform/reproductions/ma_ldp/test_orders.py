@@ -15,8 +15,8 @@ from dprl.platform.reproductions.ma_ldp import (
     ORDERS,
     PAPER,
     PRINTED,
-    Levels,
     at_random,
+    levels,
     outcomes,
 )
 from tests.platform.reproductions.ma_ldp.cases import drawn, every_cell, runs
@@ -67,7 +67,7 @@ def test_a_missing_cell_decides_nothing() -> None:
 
 
 def test_cells_at_the_level_of_random_actions_are_not_distinguished() -> None:
-    key, level, cells = Key(PRINTED, LAPLACE, 0.1), Levels.of(EPISODES).uniform, every_cell()
+    key, level, cells = Key(PRINTED, LAPLACE, 0.1), levels(EPISODES)["uniform"], every_cell()
     assert at_random({**cells, key: runs(key, np.linspace(4000.0, 4200.0, 30))})[key] < 1e-6
     assert at_random({**cells, key: runs(key, np.full(30, level))})[key] == 1.0
 

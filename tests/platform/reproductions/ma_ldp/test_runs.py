@@ -24,7 +24,7 @@ from dprl.platform.reproductions.ma_ldp import (
     NON_PRIVATE_CEILING,
     PAPER,
     PRINTED,
-    Levels,
+    levels,
     read,
 )
 from dprl.platform.results.cell_folder import CellResults
@@ -50,12 +50,12 @@ def test_regrets_are_summed_and_shares_are_means_over_episodes() -> None:
 
 
 def test_levels_are_those_of_the_environment() -> None:
-    levels = Levels.of(EPISODES)
-    assert levels.uniform == pytest.approx(5627.83, abs=0.01)
+    found = levels(EPISODES)
+    assert found["uniform"] == pytest.approx(5627.83, abs=0.01)
     mdp = NetworkMDP().build()
     at_random = np.full((mdp.horizon, mdp.n_states, mdp.n_agents, mdp.n_actions), 1.0 / mdp.n_actions)
-    assert levels.uniform == pytest.approx(EPISODES * (mdp.optimal_start_value() - mdp.start_value(at_random)))
-    assert levels.worst == pytest.approx(EPISODES * (mdp.optimal_start_value() - mdp.start_value(mdp.worst()[1])))
+    assert found["uniform"] == pytest.approx(EPISODES * (mdp.optimal_start_value() - mdp.start_value(at_random)))
+    assert found["worst"] == pytest.approx(EPISODES * (mdp.optimal_start_value() - mdp.start_value(mdp.worst()[1])))
 
 
 def test_the_config_has_each_cell_of_the_page_once() -> None:
