@@ -70,29 +70,6 @@ def test_cells_of_two_seeds_are_in_no_test() -> None:
     assert all(math.isnan(pair.adjusted) and not pair.significant for pair in others)
 
 
-def test_cells_that_do_not_vary() -> None:
-    same, other, rounded = np.full(3, 0.3), np.full(3, 0.4), np.full(3, 0.1 + 0.2)
-    rounded[1] = 0.3
-    found = {(pair.first, pair.second): pair.p_value for pair in all_pairs([same, other, rounded])}
-    assert found == {(0, 1): 0.0, (0, 2): 1.0, (1, 2): 0.0}
-
-
-def test_one_cell_has_no_pairs() -> None:
-    assert all_pairs([np.arange(3.0)]) == []
-
-
-@pytest.mark.parametrize("seeds", [3, 5, 10])
-def test_a_family_of_ratios_has_a_false_difference_in_a_twentieth_at_most(seeds: int) -> None:
-    """Log-normal cells of one geometric mean and unequal spreads. False-alarm rate: 1e-3 if the level is kept."""
-    generator, families = np.random.default_rng(seeds), 400
-    spreads = (0.2, 0.2, 0.5, 1.0, 1.0)
-    wrong = 0
-    for _ in range(families):
-        cells = [np.exp(generator.normal(1.0, spread, seeds)) for spread in spreads]
-        wrong += any(pair.significant for pair in all_pairs(cells, log=True))
-    assert wrong <= binom.ppf(1 - 1e-3, families, LEVEL)
-
-
 def test_a_family_has_the_declared_pairs_only() -> None:
     cells = list(np.random.default_rng(6).lognormal(size=(5, 4)))
     found = family(cells, [(0, 3), (1, 2)], log=True)

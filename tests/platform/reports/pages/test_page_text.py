@@ -91,16 +91,6 @@ def test_a_markdown_page_is_refused(capsys: pytest.CaptureFixture[str], home: Pa
     assert told == "dprl: --out: must be a folder for report.html, got 'page.md'; write e.g. --out report\n"
 
 
-def test_a_sweep_that_is_not_finished_says_so(home: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(home, tmp_path / "copy"))
-    status = copy / "sweeps" / "b" / "status.json"
-    # A sweep that is killed leaves the status of its start.
-    status.write_text('{"cells": 3, "cells_finished": 0, "cells_failed": 1}')
-    page = texts_of(page_of(copy, "a", "b"))
-    assert "Not finished: b lacks 1 of 3 cells, 1 of them failed" in page
-    assert "resume with: dprl sweep CONFIG --name b" in page
-
-
 def test_a_sweep_without_a_finished_cell_is_refused(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

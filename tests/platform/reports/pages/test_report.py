@@ -154,20 +154,6 @@ def test_a_cell_alone_and_of_two_seeds_has_a_page(
     assert "<h1>" in (tmp_path / "sweeps" / "small" / "report.html").read_text()
 
 
-def test_many_cells_are_compared_at_one_epsilon_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DPRL_HOME", str(tmp_path))
-    scales = {"name": "private_ucb_vi", "bonus_scale": {"grid_search": [0.1, 1.0]}}
-    privacy = {"model": "jdp", "epsilon": {"grid_search": [1.0, 2.0, 4.0, 8.0, 16.0]}}
-    grid = yaml.safe_load(CONFIG) | {"algorithm": scales, "privacy": privacy}
-    grid["env"]["horizon"] = 2
-    (tmp_path / "many.yaml").write_text(yaml.safe_dump(grid | {"name": "many"}))
-    assert main(["run", str(tmp_path / "many.yaml")]) == 0
-    folder = tmp_path / "sweeps" / "many"
-    others = {f"curves_epsilon_{epsilon}.png" for epsilon in (2, 4, 8, 16)}
-    assert {file.name for file in folder.glob("*.png")} == {"curves.png", *others, "frontier.png"}
-    assert [file.name for kind in ("pdf", "svg") for file in folder.glob(f"*.{kind}")] == []
-
-
 def test_page_and_tables_are_there_before_the_figures(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
