@@ -85,8 +85,7 @@ def in_one_process(settings: PGCConfig) -> Float64Array:
     return learner.policy
 
 
-@pytest.mark.parametrize("staleness", [0, 8])
-@pytest.mark.parametrize("buffer_size", [1, 100])
+@pytest.mark.parametrize(("staleness", "buffer_size"), [(0, 1), (8, 100)])
 def test_any_number_of_runners_gives_the_bits_of_one_process(staleness: int, buffer_size: int) -> None:
     box = {"staleness": staleness, "buffer_size": buffer_size}
     expected = in_one_process(config(**box))
