@@ -222,4 +222,4 @@ def test_without_the_token(cluster: TwoNodes, config: Path, tmp_path: Path) -> N
     assert "asks for a token, and none was found; set RAY_AUTH_TOKEN, or" in done.stderr
     other = dprl(*submitted(cluster, config), environment={**nobody, "RAY_AUTH_TOKEN": "another"})
     assert other.returncode == 2
-    assert "refuses the token (403)" in other.stderr
+    assert "refuses the token" in other.stderr
