@@ -56,7 +56,7 @@ _EVALUATED, _LAST_EVALUATED = 10, 100
 _LARGEST_SEED = 2**31 - 1
 _SPARE = 4.0
 """Standard deviations by which the episodes of a sampled round exceed its expected number of users."""
-_MOST_USERS, _MOST_UNITS, _MOST_LAYERS, _MOST_EPOCHS = 10_000, 4096, 8, 100
+_MOST_USERS, _MOST_UNITS, _MOST_LAYERS = 10_000, 4096, 8
 _FAILED_EVALUATION = "the policy could not be evaluated; texts of its environment are not shown once users have played"
 _FAILED = "users could not play, and none of their data has left their side; test their environment without users"
 
@@ -95,8 +95,6 @@ class DPPGConfig:
         critic: 'device': each user subtracts their own mean return and never sends it; 'joint': a value network is
             trained from the same updates, with the same clipping and noise; 'none'.
         value_weight: weight of the value loss, with critic 'joint'.
-        local_epochs: steps of a user on PPO's surrogate of their own episode; 1 sends a gradient. local_rate: step size
-            of these steps. ratio_clip: clipping of the surrogate's ratio.
         padded: whether every round takes as long as the longest episode; the results are the same.
 
     Defaults were chosen on CartPole-v1 with 200 steps, at epsilon 1 under jdp with delta 1e-6 and 10,000 users.
@@ -112,9 +110,6 @@ class DPPGConfig:
     entropy_weight: float = 0.0
     critic: Literal["none", "device", "joint"] = "device"
     value_weight: float = 0.5
-    local_epochs: int = 1
-    local_rate: float = 0.1
-    ratio_clip: float = 0.2
     padded: bool = False
     name: ClassVar[str] = "dppg"
     plays: ClassVar[type[Env]] = ControlTask
@@ -131,9 +126,6 @@ class DPPGConfig:
         check_number("discount", self.discount, 1e-12, 1.0 + 1e-9)
         for key in ("entropy_weight", "value_weight"):
             check_number(key, getattr(self, key), 0.0)
-        check_number("local_rate", self.local_rate, 1e-12)
-        check_number("ratio_clip", self.ratio_clip, 1e-12, 1.0)
-        check_whole("local_epochs", self.local_epochs, 1, _MOST_EPOCHS)
         if self._layers is None:
             raise ValueError(
                 f"hidden must be linear, or at most {_MOST_LAYERS} numbers from 1 to {_MOST_UNITS} separated by "
@@ -175,9 +167,6 @@ class DPPGConfig:
             self.critic,
             self.value_weight if self.critic == "joint" else 0.0,
             self.entropy_weight,
-            self.local_epochs,
-            self.local_rate,
-            self.ratio_clip,
         )
 
     def privatizer(

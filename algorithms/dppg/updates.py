@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -61,15 +62,12 @@ def _forward(layers: list[tuple[torch.Tensor, torch.Tensor]], seen: torch.Tensor
 
 
 class Loss(NamedTuple):
-    """Settings of a user's loss and of their local epochs; see `DPPGConfig`."""
+    """Settings of a user's loss; see `DPPGConfig`."""
 
     discount: float
     critic: str
     value_weight: float
     entropy_weight: float
-    local_epochs: int
-    local_rate: float
-    ratio_clip: float
 
 
 def returns_to_go(episodes: Episodes, discount: float) -> Float64Array:
@@ -89,7 +87,7 @@ def returns_to_go(episodes: Episodes, discount: float) -> Float64Array:
 
 
 def updates(evaluate: Evaluate, theta: Float64Array, episodes: Episodes, loss: Loss) -> Float64Array:
-    """Return each user's unclipped update float64[n, d]: a gradient, or the mean gradient of several local epochs.
+    """Return each user's unclipped update, the gradient of their loss, float64[n, d].
 
     evaluate: the policy as a function of parameters, e.g. `partial(log_probabilities, network)`.
     """
@@ -107,29 +105,15 @@ def updates(evaluate: Evaluate, theta: Float64Array, episodes: Episodes, loss: L
     )
     start = torch.as_tensor(theta, dtype=torch.float32)
 
-    def surrogate(
+    def loss_of(
         point: torch.Tensor, seen: torch.Tensor, actions: torch.Tensor, gains: torch.Tensor, weight: torch.Tensor
     ) -> torch.Tensor:
         log, entropy, values = evaluate(point, seen, actions)
         advantage = gains - values.detach() if loss.critic == "joint" else gains
-        before = log.detach() if loss.local_epochs == 1 else evaluate(start, seen, actions)[0].detach()
-        ratio = torch.exp(log - before)
-        kept = torch.clamp(ratio, 1.0 - loss.ratio_clip, 1.0 + loss.ratio_clip)
-        gain = torch.minimum(ratio * advantage, kept * advantage) + loss.entropy_weight * entropy
+        gain = log * advantage + loss.entropy_weight * entropy
         return (weight * (loss.value_weight * (values - gains) ** 2 - gain)).sum()
 
-    gradient = grad(surrogate)
-
-    def update(*episode: torch.Tensor) -> torch.Tensor:
-        if loss.local_epochs == 1:
-            only: torch.Tensor = gradient(start, *episode)
-            return only
-        point = start
-        for _ in range(loss.local_epochs):
-            point = point - loss.local_rate * gradient(point, *episode)
-        return (start - point) / (loss.local_rate * loss.local_epochs)
-
     with one_thread():
-        found = vmap(update, chunk_size=_CHUNK)(*data)
+        found = vmap(partial(grad(loss_of), start), chunk_size=_CHUNK)(*data)
     out: Float64Array = found.double().numpy()
     return out

@@ -189,9 +189,6 @@ class _TrainingSettings(TypedDict, total=False):
     entropy_weight: float
     critic: Literal["none", "device", "joint"]
     value_weight: float
-    local_epochs: int
-    local_rate: float
-    ratio_clip: float
     padded: bool
     horizon: int | None
     n_submissions: int

@@ -1,4 +1,4 @@
-"""Leaks of careless variants: an attack on one user's record refutes each of them, and never the algorithm.
+"""An attack on one user's record refutes a careless variant, whose baseline has no noise, and not the algorithm.
 
 Two data sets differ in the record of one user of the first round. The attacker sees the parameters after the second
 round, learns on half of the runs to distinguish the data sets, and is scored on the others.
@@ -6,15 +6,12 @@ round, learns on half of the runs to distinguish the data sets, and is scored on
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.dppg import DPPGConfig
 from dprl.algorithms.dppg.algorithm import _DPPGLearner
-from dprl.algorithms.pgc.aggregator import StepRule, latest_parameters
 from dprl.envs import Control, Episodes
 from dprl.privacy import CentralGradientPrivacy, Streams
 from dprl.privacy.audits.bounds import clopper_pearson_lower, clopper_pearson_upper, epsilon_lower_bound
@@ -54,48 +51,6 @@ class UnnoisedCritic(Careful):
         return episodes._replace(rewards=shifted)
 
 
-class ObservationFilter(Careful):
-    """The mean and the deviation of all earlier observations, without noise, scale the next round's."""
-
-    before: Any = None
-
-    def carelessly(self, episodes: Episodes) -> Episodes:
-        seen = episodes.observations
-        if self.before is not None:
-            seen = (seen - self.before.mean()) / (self.before.std() + 1e-6)
-        self.before = episodes.observations
-        return episodes._replace(observations=seen)
-
-
-class AdaptiveStep(Careful):
-    """The step shrinks if the policy changed much on the users' own observations, like PPO's rule for the KL."""
-
-    before: Any = None
-    first: Float64Array
-
-    def carelessly(self, episodes: Episodes) -> Episodes:
-        if self.before is not None:
-            moved = latest_parameters(self._server) - self.first
-            outputs, _ = self._network.outputs(moved, self.before[:, 0])
-            step = self._server.step.learning_rate * (1e-3 if np.abs(outputs).max() > 100.0 else 1.0)
-            self._server = self._server._replace(step=StepRule(step))
-        else:
-            self.first = latest_parameters(self._server).copy()
-        self.before = episodes.observations
-        return episodes
-
-
-class NormalisedAdvantages(Careful):
-    """The round's own mean and deviation of returns scale all its updates, which are clipped before."""
-
-    def carelessly(self, episodes: Episodes) -> Episodes:
-        rewards = episodes.rewards
-        return episodes._replace(rewards=(rewards - rewards.mean()) / rewards.std())
-
-
-CARELESS = (UnnoisedCritic, ObservationFilter, AdaptiveStep, NormalisedAdvantages)
-
-
 def parameters(kind: type[Careful], world: int, run: int) -> Float64Array:
     config = DPPGConfig(users_per_update=B, hidden="linear", critic="none", learning_rate=1.0)
     env, streams = Control(horizon=1).build(), Streams(run, f"{kind.__name__} {world}")
@@ -131,6 +86,5 @@ def test_the_algorithm_is_not_refuted() -> None:
     assert proved_against(Careful) <= EPSILON
 
 
-@pytest.mark.parametrize("kind", CARELESS)
-def test_each_careless_variant_is_refuted(kind: type[Careful]) -> None:
-    assert proved_against(kind) > EPSILON
+def test_a_careless_variant_is_refuted() -> None:
+    assert proved_against(UnnoisedCritic) > EPSILON
