@@ -17,7 +17,6 @@ from dprl.envs.checks import require_choice
 from dprl.envs.control import Control, ControlTask, Episodes
 from dprl.envs.deep_sea import DeepSea
 from dprl.envs.episodes import FiniteMDPEnv
-from dprl.envs.frozen_lake import FrozenLake
 from dprl.envs.games import MarkovGame, RandomGame, RockPaperScissors, Soccer
 from dprl.envs.garnet import Garnet
 from dprl.envs.gridworld import GridWorld
@@ -47,7 +46,6 @@ __all__ = [
     "Episodes",
     "FiniteMDP",
     "FiniteMDPEnv",
-    "FrozenLake",
     "Garnet",
     "GridWorld",
     "GymnasiumTable",
@@ -71,10 +69,7 @@ __all__ = [
 
 E = TypeVar("E", bound=Env)
 
-_MDPS: tuple[type[EnvConfig[FiniteMDP]], ...] = (
-    *(RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea, FrozenLake),
-    GymnasiumTable,
-)
+_MDPS: tuple[type[EnvConfig[FiniteMDP]], ...] = (*(RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea, GymnasiumTable),)
 _GAMES: tuple[type[EnvConfig[MarkovGame]], ...] = (RandomGame, RockPaperScissors, Soccer)
 _MIXTURES: tuple[type[EnvConfig[LinearMixtureMDP]], ...] = (NetworkMDP,)
 _TASKS: tuple[type[EnvConfig[CartPole]], ...] = (CartPoleGravity,)

@@ -19,7 +19,7 @@ from dprl.envs.checks import require_integers, require_size
 from dprl.envs.gymnasium_ids import arguments_of, keep_digest, made, spec_of
 from dprl.envs.table_check import compare_steps
 
-__all__ = ["GymnasiumTable", "limit_of", "step_of", "table_of"]
+__all__ = ["GymnasiumTable", "limit_of", "table_of"]
 
 Outcomes = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
 """P of Gymnasium's toy environments: state -> action -> (probability, next state, reward, whether the episode ends)."""
@@ -157,7 +157,7 @@ def table_of(env: gymnasium.Env[Any, Any], env_id: str) -> tuple[_Step, str, int
             limits = [each for each in (limit, layer.spec.max_episode_steps) if each is not None]
             limit = min(limits, default=None)
         layer = layer.env
-    step = step_of(*_outcomes(env.unwrapped, env_id))
+    step = _step_of(*_outcomes(env.unwrapped, env_id))
     hashed = hashlib.sha256(repr((step.transitions.shape, step.reward_range)).encode())
     for array in step[:3]:
         hashed.update(array.tobytes())
@@ -176,7 +176,7 @@ def _outcomes(env: Any, env_id: str) -> tuple[Outcomes, NDArray[np.float64]]:  #
     return env.P, start
 
 
-def step_of(outcomes: Outcomes, start: Any) -> _Step:  # noqa: ANN401 - whatever an environment has
+def _step_of(outcomes: Outcomes, start: Any) -> _Step:  # noqa: ANN401 - whatever an environment has
     """Return the arrays of a table; raise ValueError if it is invalid or rewards are constant. See `GymnasiumTable`."""
     first = _checked(outcomes, start)
     n_states, n_actions = len(outcomes), len(outcomes[0])

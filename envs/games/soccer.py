@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprl.envs.base import Env, stationary
-from dprl.envs.checks import require_choice, require_integers, require_size
+from dprl.envs.checks import require_integers, require_size
 from dprl.envs.games.base import MarkovGame
 
 __all__ = ["Configuration", "Soccer"]
 
 # (row, column) steps of north, south, east, west, stand.
 _MOVES = ((-1, 0), (1, 0), (0, 1), (0, -1), (0, 0))
-_AFTER_GOAL = ("restart", "stop")
 _MAX_PLAYER, _MIN_PLAYER = 0, 1
 
 
@@ -50,14 +49,11 @@ class Soccer:
     `configurations` lists them; on the 4 x 5 grid there are 380 instead of 760, and the game is the same.
 
     n_rows: at least 1. n_columns: at least 2. horizon: steps of an episode, at least 1.
-    after_goal:
-      restart: as above.
-      stop: the game is over; one more state, the last, has reward 0.5 for the steps left.
     Raises ValueError on other values.
 
     Grid, moves, goals and restarts are the source's, first cells as in the game markov_soccer of the library
-    OpenSpiel, turned to the source's directions; other grid sizes, the finite horizon instead of the discount 0.9 and
-    the option stop are ours.
+    OpenSpiel, turned to the source's directions; other grid sizes and the finite horizon instead of the discount
+    0.9 are ours.
     Paper: Littman, 'Markov games as a framework for multi-agent reinforcement learning', ICML 1994.
     """
 
@@ -68,15 +64,13 @@ class Soccer:
     n_rows: int = 4
     n_columns: int = 5
     horizon: int = 8
-    after_goal: str = "restart"
 
     def __post_init__(self) -> None:
         require_integers(self, n_rows=1, n_columns=2, horizon=1)
-        require_choice("after_goal", self.after_goal, _AFTER_GOAL)
         require_size(self.name, self.sizes, "horizon, n_rows or n_columns")
 
     def configurations(self) -> list[Configuration]:
-        """Return the configuration of each state, in order; with after_goal: stop, the last state has none."""
+        """Return the configuration of each state, in order."""
         cells = list(product(range(self.n_rows), range(self.n_columns)))
         everything = (Configuration(*fields) for fields in product(cells, cells, (_MAX_PLAYER, _MIN_PLAYER)))
         return [seen for seen in everything if seen.max_player != seen.min_player and seen == self._folded(seen)]
@@ -89,22 +83,20 @@ class Soccer:
     @property
     def n_successors(self) -> int:
         """The most possible next states of a state and two actions: two orders of moves, and two kick-offs."""
-        return 3 if self.after_goal == "restart" else 2
+        return 3
 
     def build(self) -> MarkovGame:
         """Build the game: transitions [H, S, 5, 5, S], rewards [H, S, 5, 5], start [S]."""
         configurations, n_states, n_moves = self.configurations(), self._n_states(), len(_MOVES)
         states = {configuration: s for s, configuration in enumerate(configurations)}
         start = self._kick_off(states)
-        after_goal = start if self.after_goal == "restart" else np.eye(n_states)[-1]
         transitions = np.zeros((n_states, n_moves, n_moves, n_states))
-        transitions[len(states) :, :, :, -1] = 1.0
         rewards = np.full((n_states, n_moves, n_moves), 0.5)
         both, pairs = (_MAX_PLAYER, _MIN_PLAYER), product(range(n_moves), range(n_moves))
         for (s, before), actions, first in product(enumerate(configurations), pairs, both):
             after, payoff = self._play(before, actions, first)
             if payoff:
-                transitions[s, *actions] += 0.5 * after_goal
+                transitions[s, *actions] += 0.5 * start
                 rewards[s, *actions] += 0.25 * payoff
             else:
                 transitions[s, *actions, states[self._folded(after)]] += 0.5
@@ -148,4 +140,4 @@ class Soccer:
         # With both players in the middle row of an odd number, a configuration is its own mirror image.
         fixed = rows % 2 * 2 * columns * (columns - 1)
         everything = 2 * rows * columns * (rows * columns - 1)
-        return (everything + fixed) // 2 + (self.after_goal == "stop")
+        return (everything + fixed) // 2

@@ -5,6 +5,9 @@ from __future__ import annotations
 REMOVED: dict[str, str] = {
     "algorithm.name=best_ucb_vi": "write bernstein_vi",
     "env.name=pursuit": "take soccer",
+    "env.version": "leave it out: the numbers are those of Osband, Russo and Van Roy",
+    "env.after_goal": "leave it out: play restarts after a goal",
+    "env.name=frozen_lake": "write name: gymnasium, env_id: FrozenLake-v1, horizon: 20",
     "env.env_id=Blackjack-v1": "take FrozenLake-v1, CliffWalking-v1 or Taxi-v3",
     "env.env_id=dprl/AcrobotMasses-v0": "write Acrobot-v1, without masses",
     "algorithm.visits_per_user": "leave it out: all visits are counted",
@@ -29,6 +32,9 @@ REMOVED: dict[str, str] = {
     "algorithm.graph=random_edges": "write complete, ring, star or line",
     "algorithm.graph=gossip": "write complete, ring, star or line",
     "algorithm.edge_probability": "leave it out: graphs are fixed",
+    "algorithm.local_epochs": "leave it out: a user sends one gradient",
+    "algorithm.local_rate": "leave it out: a user sends one gradient",
+    "algorithm.ratio_clip": "leave it out: a user sends one gradient",
     "algorithm.gossip_over": "leave it out: graphs are fixed",
 }
 """Remedies by 'section.key', or by 'section.key=value' if only that value is gone."""

@@ -36,7 +36,6 @@ TABLES = sorted({**MDPS, **GAMES, **MIXTURES})
 SIZES = {
     "gridworld": "width",
     "deep_sea": "size",
-    "frozen_lake": "horizon",
     "gymnasium": "horizon",
     "rock_paper_scissors": "horizon",
     "soccer": "n_rows",
@@ -52,10 +51,8 @@ WORDS = {
     "env_id": "CliffWalking-v1",
     "kwargs": "is_slippery=False",
     "signs": "positive",
-    "version": "bourel",
     "payoffs": "biased",
     "memory": "none",
-    "after_goal": "stop",
 }
 # Values that other fields need to be changed alone, or that make the environment small.
 BASES: dict[str, dict[str, Any]] = {

@@ -181,9 +181,9 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         with_privacy("{model: jdp, epsilon: 1, calibration: print}"),
         ["privacy.calibration: must be one of", "did you mean 'printed'?"],
     ),
-    "unknown version": (
-        with_env("{name: riverswim, version: osbandd}"),
-        ["env.version: must be one of", "did you mean 'osband'?"],
+    "unknown layout": (
+        with_env("{name: gridworld, layout: four_room}"),
+        ["env.layout: must be one of", "did you mean 'four_rooms'?"],
     ),
     "bonus_scale negative": (GOOD.replace("0.1", "-0.1"), ["algorithm.bonus_scale: ", "got -0.1"]),
     "jdp without epsilon": (with_privacy("{model: jdp}"), ["privacy.epsilon: is required, got nothing"]),

@@ -80,7 +80,6 @@ def test_list_shows_what_a_config_can_name(capsys: pytest.CaptureFixture[str]) -
     shown = "".join(output(capsys, "list", kind) for kind in ("envs", "trust_models"))
     assert [shown.count(f"\n  {name}  ") for name in ("none", "jdp", "ldp", "riverswim")] == [1, 1, 1, 1]
     for line in (
-        "version  osband | strehl_littman | bourel, default osband",
         "horizon   a whole number, default 20",
         "calibration  certified | printed, default certified",
         "counter      binary_tree | kary_tree",

@@ -237,13 +237,6 @@ def test_the_joint_mdp_numbers_pairs_row_by_row() -> None:
     assert np.shares_memory(game.joint.transitions, game.transitions)
 
 
-def test_shape_properties() -> None:
-    game = random_game(0, horizon=4, n_states=5, n_max=3, n_min=2)
-    assert (game.horizon, game.n_states, game.n_max_actions, game.n_min_actions) == (4, 5, 3, 2)
-    values, max_player, min_player = game.nash()
-    assert (values.shape, max_player.shape, min_player.shape) == ((5, 5), (4, 5, 3), (4, 5, 2))
-
-
 def parts() -> dict[str, Any]:
     game = random_game(0)
     return {
@@ -306,20 +299,6 @@ def test_bad_policies_are_refused_in_one_line(method: str, arguments: tuple[Floa
     assert "; " in str(error.value), "the remedy is missing"
 
 
-def test_arrays_are_copied_contiguous_and_read_only() -> None:
-    arguments = parts()
-    arguments["transitions"] = np.asfortranarray(arguments["transitions"])
-    game = MarkovGame(**arguments)
-    before = game.rewards.copy()
-    arguments["rewards"][:] = 0.5
-    np.testing.assert_array_equal(game.rewards, before)
-    for array in (game.transitions, game.rewards, game.start, *game.gap_tables()[:2]):
-        assert array.dtype == np.float64
-        assert array.flags.c_contiguous
-        with pytest.raises(ValueError, match="read-only"):
-            array.flat[0] = 0.0
-
-
 def test_steps_that_are_alike_are_stored_once() -> None:
     once = Soccer(n_rows=2, n_columns=3, horizon=4).build()
     each = MarkovGame("each", once.transitions.copy(), once.rewards, once.start)
@@ -339,13 +318,3 @@ def test_steps_that_are_alike_are_stored_once() -> None:
         duality_gap(tables, policy, scratch)
         gaps.append((scratch.upper.tolist(), scratch.lower.tolist()))
     assert gaps[0] == gaps[1] == gaps[2]
-
-
-def test_a_pickled_game_comes_back_equal_and_read_only() -> None:
-    game = random_game(3)
-    back = pickle.loads(pickle.dumps(game))
-    assert back.name == game.name
-    for key in ("transitions", "rewards", "start"):
-        np.testing.assert_array_equal(getattr(back, key), getattr(game, key))
-        assert not getattr(back, key).flags.writeable
-    np.testing.assert_array_equal(back.joint.cdf, game.joint.cdf)

@@ -213,29 +213,15 @@ def test_values_are_those_of_the_game_without_folding(
             assert found == pytest.approx(0.5 * 4 + 0.5 * expected, abs=1e-9)
 
 
-@pytest.mark.parametrize(("after_goal", "horizon"), [("restart", 2), ("stop", 2), ("stop", 5)])
-def test_two_by_two_cells_by_hand(after_goal: str, horizon: int) -> None:
+def test_two_by_two_cells_by_hand() -> None:
     """A free corner and a shot take two steps; running to the same corner stops the max-player half of the time."""
-    spec = Soccer(n_rows=2, n_columns=2, horizon=horizon, after_goal=after_goal)
-    game, state = spec.build(), state_of(Soccer(n_rows=2, n_columns=2))
+    horizon, spec = 2, Soccer(n_rows=2, n_columns=2, horizon=2)
+    game, state = spec.build(), state_of(spec)
     values, _, _ = game.nash()
     assert game.start @ values[0] == pytest.approx(0.5 * horizon, abs=1e-12)
     assert values[horizon - 1, state(Configuration((0, 0), (1, 1), MAX))] == 1.0
     assert values[horizon - 2, state(Configuration((0, 1), (1, 0), MAX))] == pytest.approx(1.25, abs=1e-12)
     assert values[horizon - 2, state(Configuration((0, 1), (1, 0), MIN))] == pytest.approx(0.75, abs=1e-12)
-
-
-def test_stop_ends_in_a_state_worth_half_a_step() -> None:
-    spec = Soccer(n_rows=2, n_columns=3, horizon=6, after_goal="stop")
-    game = spec.build()
-    values, _, _ = game.nash()
-    assert game.n_states == len(spec.configurations()) + 1
-    np.testing.assert_array_equal(game.transitions[:, -1, :, :, -1], 1.0)
-    np.testing.assert_array_equal(values[:, -1], 0.5 * np.arange(6, -1, -1))
-    # One goal at most: half a point more or less than none.
-    assert np.abs(values[0] - 3.0).max() == pytest.approx(0.5, abs=1e-12)
-    at_goal = state_of(spec)(Configuration((0, 0), (1, 2), MAX))
-    assert game.transitions[0, at_goal, WEST, STAND, -1] == 1.0
 
 
 def test_in_a_single_row_nobody_passes() -> None:
@@ -245,12 +231,9 @@ def test_in_a_single_row_nobody_passes() -> None:
         assert values[0, state_of(spec)(Configuration((0, 2), (0, 0), ball))] == 3.0
 
 
-@pytest.mark.parametrize(
-    ("rows", "columns", "after_goal", "states"),
-    [(1, 2, "restart", 4), (2, 2, "restart", 12), (3, 3, "restart", 78), (3, 3, "stop", 79), (5, 2, "restart", 92)],
-)
-def test_number_of_states(rows: int, columns: int, after_goal: str, states: int) -> None:
+@pytest.mark.parametrize(("rows", "columns", "states"), [(1, 2, 4), (2, 2, 12), (3, 3, 78), (5, 2, 92)])
+def test_number_of_states(rows: int, columns: int, states: int) -> None:
     """Half of 2 n (n - 1), and half of those that are their own mirror image on top; n cells."""
-    spec = Soccer(n_rows=rows, n_columns=columns, horizon=1, after_goal=after_goal)
+    spec = Soccer(n_rows=rows, n_columns=columns, horizon=1)
     assert spec.build().n_states == states
-    assert len(spec.configurations()) == states - (after_goal == "stop")
+    assert len(spec.configurations()) == states

@@ -47,7 +47,6 @@ def test_writing_a_default_out_changes_nothing() -> None:
 CHOOSERS = {"name", "model"}
 OTHERS = {
     "counts": ("rewards", "costs"),
-    "version": ("osband", "bourel"),
     "arithmetic": ("fast", "exact"),
     "entropy": ("seed", "os"),
     "calibration": ("certified", "printed"),

@@ -81,7 +81,7 @@ def test_a_warning_names_three_cells_and_counts_the_others() -> None:
 
 
 def test_a_page_names_the_settings_that_all_environments_have() -> None:
-    lake = {**cell(jdp(1.0)).as_mapping(), "env": {"name": "frozen_lake", "horizon": 4}}
+    lake = {**cell(jdp(1.0)).as_mapping(), "env": {"name": "gymnasium", "env_id": "FrozenLake-v1", "horizon": 4}}
     cells = [cell(jdp(1.0)), read_experiment(lake)]
     header = text_of(page([reported(one, records(one)) for one in cells])[0])
     assert "states" not in header
