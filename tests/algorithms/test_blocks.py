@@ -96,14 +96,6 @@ def test_blocks_of_pooled_counts_have_the_law_of_users(
     assert least_p_value(found("users"), found("blocks")) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("name", ["private_ucb_vi"])
-def test_the_comparison_tells_other_laws_apart(name: str, learner: Learner, envs: Environments[Any]) -> None:
-    """Noise that is twice as large is detected."""
-    users = outcomes(learner, envs.tiny, LocalPrivacy(20.0, mechanism="laplace"), name, "users")
-    blocks = outcomes(learner, envs.tiny, LocalPrivacy(10.0, mechanism="laplace"), name, "blocks")
-    assert least_p_value(users, blocks) < FALSE_ALARM
-
-
 @pytest.mark.parametrize("stochastic", [False, True])
 @pytest.mark.parametrize("apart", [False, True], ids=["same users", "users of each step"])
 def test_visits_have_the_means_and_covariances_of_episodes(

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy import CentralPrivacy, LocalPrivacy
-from dprl.privacy.base import Float64Array
 from dprl.privacy.counters import COUNTERS
 from tests.algorithms.cases import GROWTHS, ONLINE, PRACTICAL, PRIVACY, Environments, Learner
 from tests.grids import every_pair
@@ -81,45 +79,3 @@ def test_loops_and_plans_leave_no_memory_behind(
         algorithm._plan(algorithm.privatizer.release(), algorithm._tables)
     assert kept() == memory
     assert references(lent) == counted
-
-
-@kernel
-def _doubled(x: Float64Array) -> Float64Array:
-    return x + x
-
-
-@no_alloc_kernel
-def _makes_an_array(x: Float64Array) -> float:
-    return float(_doubled(x)[0])
-
-
-def test_an_array_that_a_borrowing_kernel_was_given_to_keep_is_seen() -> None:
-    x = np.ones(4)
-    _makes_an_array(x)
-    blocks, made = kept()
-    for _ in range(10):
-        _makes_an_array(x)
-    assert kept() == (blocks + 10, made + 10)
-
-
-@kernel
-def _passed_on(x: Float64Array) -> Float64Array:
-    return x
-
-
-@no_alloc_kernel
-def _takes_a_reference(x: Float64Array) -> float:
-    return float(_passed_on(x)[0])
-
-
-@kernel
-def _lends(x: Float64Array) -> float:
-    return _takes_a_reference(x)
-
-
-def test_a_reference_that_nobody_gives_back_is_seen() -> None:
-    x = np.ones(4)
-    before = references((x,))
-    for _ in range(10):
-        _lends(x)
-    assert references((x,)) == [before[0] + 10]

@@ -171,17 +171,6 @@ def test_runs_of_another_seed_or_name_share_no_noise(case: str, messages: Callab
         assert not any(shared(one, other, on_grid) for one in ours for other in others)
 
 
-@pytest.mark.parametrize("shift", [0, 1, 7, 399])
-@pytest.mark.parametrize("on_grid", [False, True])
-def test_shared_noise_is_found(shift: int, on_grid: bool) -> None:
-    rng = np.random.default_rng(0)
-    row = rng.integers(0, 2, size=800).astype(float) if on_grid else rng.normal(size=800)
-    assert shared(row[:400], 3.0 * row[shift : shift + 400] if on_grid else -row[shift : shift + 400], on_grid) == (
-        not on_grid or shift < 399
-    )
-    assert not shared(row[:400], row[400:], on_grid)
-
-
 def test_released_noise_differs_between_cells_and_runs(tabular_families: Any) -> None:
     """On the server's side, every number of a first release has its own noise."""
     numbers = []

@@ -242,53 +242,6 @@ def test_arrays_of_another_shape_are_refused_before_anything_is_sent() -> None:
         add_statistics(privatizer.channel, np.ascontiguousarray(matrices[..., :1]), vectors, out)
 
 
-def test_a_run_continues_where_it_was(name: str) -> None:
-    whole, first, second, given = built(name), built(name), built(name), inputs()
-    whole.charge(1, N)
-    expected_sums = sent_by_all(whole, given, 1, N)
-    first.charge(1, 20)
-    sent_by_all(first, given, 1, 11)
-    second.load_state_dict(pickle.loads(pickle.dumps(first.state_dict())))
-    # 12 to 20 are charged already.
-    later = sent_by_all(second, given, 12, 20)
-    second.charge(21, N)
-    rest = sent_by_all(second, given, 21, N)
-    for part, one, two in zip(expected_sums, later, rest, strict=True):
-        assert np.array_equal(part[11:20], one)
-        assert np.array_equal(part[20:], two)
-    assert second.certificate("x").to_dict() == whole.certificate("x").to_dict()
-    assert whole.certificate("x").to_dict() == whole.planned_certificate("x").to_dict()
-    with pytest.raises(LedgerError, match="are charged here already"):
-        second.load_state_dict(first.state_dict())
-
-
-def test_a_state_of_something_else_is_refused(name: str) -> None:
-    state = built(name).state_dict()
-    with pytest.raises(ValueError, match="of other noise, another seed or other settings"):
-        built(name, seed=1).load_state_dict(state)
-    with pytest.raises(ValueError, match="of other noise, another seed or other settings"):
-        built(name, n_users=N + 1).load_state_dict(state)
-    with pytest.raises(ValueError, match="not the one that was written"):
-        built(name).load_state_dict(state | {"cursor": state["cursor"] + 1})
-    with pytest.raises(ValueError, match="'cursor' is missing"):
-        built(name).load_state_dict({key: state[key] for key in state if key != "cursor"})
-
-
-def test_keys_from_the_operating_system_are_new_every_time() -> None:
-    given, seen = inputs(), set()
-    for _ in range(3):
-        privatizer = built("laplace", noise=OS)
-        privatizer.charge(1, 1)
-        seen.add(sent(privatizer, 1, given)[0].tobytes())
-        assert privatizer.certificate("x").verdict == "holds"
-        assert not any(
-            "random seed" in channel for channel in privatizer.certificate("x").to_dict()["excluded_channels"]
-        )
-        with pytest.raises(LedgerError, match="its noise must stay secret"):
-            privatizer.state_dict()
-    assert len(seen) == 3
-
-
 def test_nothing_is_copied_and_nothing_is_shown(name: str) -> None:
     privatizer = built(name)
     privatizer.charge(1, 1)
@@ -303,17 +256,6 @@ def test_nothing_is_copied_and_nothing_is_shown(name: str) -> None:
     shown = repr(privatizer.channel) + repr(privatizer.channel.noise) + repr(privatizer.channel.rewards)
     assert "array" not in shown
     assert len(shown) < 150
-
-
-def test_nothing_is_certified_that_was_not_charged(name: str) -> None:
-    for entry, value in ((0, 10), (1, 2), (1, 4), (2, 9), (3, 4)):
-        privatizer = built(name)
-        privatizer.charge(1, 9)
-        sent_by_all(privatizer, inputs(), 1, 3)
-        privatizer.certificate("x")
-        privatizer.channel.cursor[entry] = value
-        with pytest.raises(LedgerError, match="more was sent than was charged"):
-            privatizer.certificate("x")
 
 
 SCRIPT = """

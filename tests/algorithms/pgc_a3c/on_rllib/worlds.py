@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import io
 import logging
-import math
 import pickle
 import re
 import sys
@@ -28,12 +27,11 @@ from ray.rllib.core.rl_module.apis import ValueFunctionAPI
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
-from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.base import Batch, Reply
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc.on_rllib.parameters import n_parameters
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGCConfig
-from dprl.privacy import GradientPrivatizer, LedgerError, PrivateMessages
+from dprl.privacy import GradientPrivatizer, LedgerError
 from dprl.privacy.queries.gradient_calibration import GradientLayout
 from tests.channels import Message
 
@@ -283,56 +281,3 @@ def _needs_nothing(method: Callable[..., object]) -> bool:
     empty, various = inspect.Parameter.empty, (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = inspect.signature(method).parameters.values()
     return all(each.default is not empty or each.kind in various for each in needed)
-
-
-class TellsScores(PrivateEnvRunner):
-    """Mutant: replies with raw scores, although the settings do not declare a simulator."""
-
-    def report(self, batch: Batch, spec: Any) -> Reply:
-        agents = self._agents_of(spec)
-        agents._shows_scores = True
-        return super().report(batch, spec)
-
-
-class TellsNorms(PrivateEnvRunner):
-    """Mutant: has a metric of gradients before noise."""
-
-    norm = 0.0
-
-    def report(self, batch: Batch, spec: Any) -> Reply:
-        agents = self._agents_of(spec)
-        client: Any = agents._client
-        send = client.send
-
-        def measured(lease: Any, gradients: Float64Array) -> Any:
-            self.norm += math.fsum(abs(gradients.ravel()))
-            return send(lease, gradients)
-
-        client.send = measured
-        return super().report(batch, spec)
-
-    def get_metrics(self) -> dict[str, Any]:
-        return {"gradient_norm": self.norm}
-
-
-class LeavesOut(PrivateEnvRunner):
-    """Mutant: replies with fewer messages after a long episode."""
-
-    def report(self, batch: Batch, spec: Any) -> Reply:
-        messages = super().report(batch, spec).messages
-        n = len(messages) - (self.env.longest > 5)
-        return Reply(PrivateMessages(messages.first, messages.values[:n], spec.issuer))
-
-
-class Remembers(PrivateEnvRunner):
-    """Mutant: its state contains played episodes."""
-
-    def get_state(self, *_: Any, **__: Any) -> dict[str, Any]:
-        return {"longest": self.env.longest}
-
-
-class Shows(PrivateEnvRunner):
-    """Mutant: its text contains played episodes."""
-
-    def __repr__(self) -> str:
-        return f"Shows(longest={self.env.longest})"
