@@ -102,12 +102,13 @@ def headline_finding(groups: Sequence[Group]) -> Finding | None:
 
 
 def requested(groups: Sequence[Group]) -> list[list[str]]:
-    """Return a row for each pair of cells that a user asked to compare: both names, the effect and its test."""
+    """Return a row for each pair of cells that a user asked to compare: group, both names, effect and test."""
     rows = []
     for group in (group for group in groups if group.metric is not None):
         for i, j in map(sorted, group.asked):
             test = group.comparisons[i, j].test
-            rows.append([group.names[i], group.names[j], effect_text(test.effect), _test_text(test.adjusted)])
+            names = group.title, group.names[i], group.names[j]
+            rows.append([*names, effect_text(test.effect), _test_text(test.adjusted)])
     return rows
 
 

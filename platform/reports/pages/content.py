@@ -21,7 +21,7 @@ _LEADING = ("gaps", "final")
 """Names of the figures that go to the top."""
 _MOST_ROWS = 200
 """Maximum of budgets on a page; `dprl report --json` has all of them."""
-ASKED = ("first", "second", "effect", "test")
+ASKED = ("Group", "First", "Second", "Effect", "Test")
 """Headers of the comparisons that a user asked for."""
 _INTERVALS = f"""\
 Each value of a positive metric is the geometric mean over seeds. The 95% interval is Student's interval of the mean

@@ -190,5 +190,5 @@ def test_a_comparison_of_two_cells_that_a_user_asks_for_is_told() -> None:
     names = {cell.row["algorithm.name"]: str(cell.row["cell"]) for cell in group.cells}
     (asked,) = with_comparison([group], names["private_ucb_vi"], names["bernstein_vi"])
     effect = "0.10\u00d7 [0.078, 0.13]"
-    assert requested([asked]) == [[group.names[0], group.names[1], effect, "significant, p < 0.001"]]
+    assert requested([asked]) == [[group.title, *group.names.values(), effect, "significant, p < 0.001"]]
     assert requested([group]) == []

@@ -212,7 +212,7 @@ def test_two_cells_are_compared_as_asked(copy: Path, capsys: pytest.CaptureFixtu
     rows = json.loads(output(capsys, copy, "small", "--json"))["cells"]
     one, other = [row["cell"] for row in rows if row["group"] == rows[0]["group"]][:2]
     lines = output(capsys, copy, "small", "--compare", one, other).splitlines()
-    header = next(i for i, line in enumerate(lines) if line.split() == ["first", "second", "effect", "test"])
+    header = next(i for i, line in enumerate(lines) if line.split() == ["Group", "First", "Second", "Effect", "Test"])
     assert lines[header + 1].count("private_ucb_vi") == 2
 
 
