@@ -9,9 +9,9 @@ from pathlib import Path
 
 from dprl.atomic_files import read_regular, write_json
 from dprl.platform.configs.experiment import Experiment, Scalar
-from dprl.platform.errors import LONGEST_LINE, UserError, counted, first_of, shortened, shown
+from dprl.platform.errors import UserError, counted, first_of, shortened, shown
 
-_MOST_KEYS, _MOST_VALUES, _LONGEST_SHOWN = 4, 5, 30
+_MOST_KEYS, _MOST_VALUES, _LONGEST_SHOWN = 3, 3, 20
 
 
 @dataclass(frozen=True)
@@ -49,23 +49,14 @@ class Grid:
         """Whether this is `before`, grown or shrunk."""
         return self.cells.keys() >= before.cells.keys() or self.cells.keys() <= before.cells.keys()
 
-    def difference(self, before: Grid, room: int) -> str:
-        """Return the changes since `before` in about `room` characters: the values of settings, or the code.
-
-        Beyond that, `UserError` would cut within a setting.
-        """
+    def difference(self, before: Grid) -> str:
+        """Return the changes since `before`: the values of the first settings that differ, or the code."""
         keys = list(dict.fromkeys(key for grid in (before, self) for cell in grid.cells.values() for key in cell))
         changed = [(key, before.values(key), self.values(key)) for key in keys]
         told = [f"{key} {_shown(old)} -> {_shown(new)}" for key, old, new in changed if set(old) != set(new)]
         if self.sources != before.sources:
             told.append(f"the code of privacy/, envs/ or algorithms/ ({before.sources[:12]} -> {self.sources[:12]})")
-        if not told:
-            varying = [key for key, old, _ in changed if len(old) > 1]
-            return f"the same values of {', '.join(first_of(varying, _MOST_KEYS))} in other combinations"
-        fits = [i for i in range(1, _MOST_KEYS + 1) if len(", ".join(told[:i])) <= room]
-        kept = max(fits, default=1)
-        others = len(told) - kept
-        return ", ".join([*told[:kept], *([counted(others, "other setting")] if others > 0 else [])])
+        return ", ".join(first_of(told, _MOST_KEYS)) or "the same values of settings in other combinations"
 
     def values(self, key: str) -> list[str]:
         """Return the distinct values of a setting in the cells, '-' for a cell without it."""
@@ -83,7 +74,7 @@ def require_same_meaning(name: str, before: Grid, now: Grid, n_finished: int) ->
     other = "another name (for more seeds also a seed beyond them; a report can pool both)" if seeds else "another name"
     rule = f"name: {shown(name)} has {counted(n_finished, 'finished cell')} of another grid, got "
     remedy = f"; choose {other}, or forget them (--fresh, in Python fresh=True)"
-    raise UserError(rule + now.difference(before, LONGEST_LINE - len(rule) - len(remedy) - 20) + remedy)
+    raise UserError(rule + now.difference(before) + remedy)
 
 
 def require_no_charges(name: str, journals: Path, now: Grid) -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from dprl.atomic_files import write_bytes, write_json
-from dprl.platform.configs.varying import varies
-from dprl.platform.errors import UserError, counted, first_of
-from dprl.platform.reports.cell_texts import algorithm_name, rows_of, setting_text, shared_settings
+from dprl.platform.errors import UserError, counted
+from dprl.platform.reports.cell_texts import algorithm_name, rows_of, shared_settings
 from dprl.platform.reports.comparing.answers import answers_of
 from dprl.platform.reports.comparing.findings import finding_rows
 from dprl.platform.reports.comparing.groups import Group, groups_of, with_comparison
@@ -28,8 +27,6 @@ from dprl.platform.results.layout import SweepLayout, sweep_layout
 
 _FORMAT = "png"
 """Format of the figures beside a report."""
-_MOST_NAMED = 6
-"""Maximum of unfinished cells named on a page."""
 _PAGE, _TABLES = "report.html", ("report.csv", "comparisons.csv")
 _FIGURES_FILE = "report_figures.json"
 """List of a report's figures, so that the next report in the same folder removes these files and no others."""
@@ -164,21 +161,7 @@ def _missing(layout: SweepLayout) -> str:
     if status.cells and not lacks:
         return ""
     failed = f", {status.cells_failed} of them failed (logs in {layout.logs})" if status.cells_failed else ""
-    told = f"{layout.name} lacks {lacks} of {counted(status.cells, 'cell')}{failed}{_names_of_missing(layout)}"
+    told = f"{layout.name} lacks {lacks} of {counted(status.cells, 'cell')}{failed}"
     if not status.cells:
         told = f"{layout.name} does not say how many cells it has"
     return f"{told}; resume with: {status.command}"
-
-
-def _names_of_missing(layout: SweepLayout) -> str:
-    """Return the first unfinished cells of a sweep's grid by their varying settings."""
-    cells = layout.grid().cells
-    rows = list(cells.values())
-    keys = [key for key in dict.fromkeys(key for row in rows for key in row) if varies(key, rows)]
-    finished = {folder.path.name for folder in layout.finished_cells()}
-    names = [
-        " ".join(setting_text(key, row[key]) for key in keys if key in row)
-        for digest, row in cells.items()
-        if digest not in finished
-    ]
-    return f": {'; '.join(first_of(names, _MOST_NAMED))}" if any(names) else ""

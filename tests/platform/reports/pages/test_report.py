@@ -116,8 +116,8 @@ def test_what_is_not_finished_is_reported_with_what_resumes_it(copy: Path, capsy
     lost = next((folder / "cells").iterdir())
     (lost / "finished.json").unlink()
     shown = output(capsys, copy, "small")
-    assert f"not finished: small lacks 4 of 11 cells, 1 of them failed (logs in {folder / 'logs'}): horizon=" in shown
-    assert f"; resume with: {status['command']}\n" in shown
+    failed = f"1 of them failed (logs in {folder / 'logs'}); resume with: {status['command']}\n"
+    assert f"not finished: small lacks 4 of 11 cells, {failed}" in shown
     page = (folder / "report.html").read_text()
     assert page.index("Not finished.") < page.index("<h1>")
     assert len(pd.read_csv(folder / "report.csv")) == 7
