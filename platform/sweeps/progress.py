@@ -13,9 +13,16 @@ from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Column
-from rich.text import Text
 
 from dprl.atomic_files import open_regular
 from dprl.platform.errors import counted
@@ -27,20 +34,6 @@ _LOG_INTERVAL = 60.0
 _PACE_SECONDS = 10.0
 """Between the first progress and the first estimate of the time left: before it, loops are compiled and loaded."""
 _BAR_WIDTH = 16
-_TIMES_WIDTH = len("90 min elapsed, 90 min left")
-
-
-class _TimesColumn(ProgressColumn):
-    """The times of a bar in words: '5 min elapsed, 40 s left'."""
-
-    max_refresh = 0.5
-
-    def render(self, task: Task) -> Text:
-        """Return the time elapsed and, once it can be estimated, the time left."""
-        elapsed, left = 0.0 if task.elapsed is None else task.elapsed, task.time_remaining
-        begun = task.fields.setdefault("begun", elapsed) if task.completed else elapsed
-        known = "" if left is None or task.finished or elapsed - begun < _PACE_SECONDS else f", {duration(left)} left"
-        return Text(f"{duration(elapsed)} elapsed{known}", style="progress.elapsed")
 
 
 class ProgressDisplay(ABC):
@@ -210,7 +203,8 @@ class _TerminalProgress(ProgressDisplay):
             # On a narrow terminal the name is cut, not the times.
             TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
             BarColumn(bar_width=_BAR_WIDTH, table_column=Column(min_width=_BAR_WIDTH)),
-            _TimesColumn(table_column=Column(no_wrap=True, min_width=_TIMES_WIDTH)),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
         )
         self._bar = Progress(*columns, console=self._console, transient=True)
         self._all = self._bar.add_task(counted(self._total, "cell"), total=float(self._total))

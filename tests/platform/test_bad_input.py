@@ -39,7 +39,6 @@ def with_episodes(text: str) -> str:
 # (content of the file, part of the error line)
 BAD_FILES: dict[str, tuple[str, list[str]]] = {
     "seeds as a list": (GOOD.replace("seeds: 1", "seeds: [0, 1, 2]"), ["write their number, seeds: 3"]),
-    "seeds from another one": (GOOD.replace("seeds: 1", "seeds: [5, 6]"), ["seeds: 2, and seed: 5"]),
     "digits in groups": (GOOD.replace("seeds: 1", "seeds: 1_0"), ["must be a whole number, got '1_0'; write 10"]),
     "an id of Gymnasium": (
         with_env("{name: FrozenLake-v1}"),
@@ -55,23 +54,14 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         with_env("{name: riverswim, horizont: 4}"),
         ["env.horizont: unknown key", "did you mean 'horizon'?"],
     ),
-    "unknown privacy key": (
-        with_privacy("{model: jdp, epsilon: 1, countr: x}"),
-        ["privacy.countr: unknown key", "did you mean 'counter'?"],
-    ),
     "key of another env": (
         with_env("{name: riverswim, branching: 2}"),
         ["env.branching: does not belong to name riverswim", "garnet"],
     ),
     "epsilon 0": (with_epsilon("0"), ["privacy.epsilon: ", "got 0"]),
-    "epsilon negative": (with_epsilon("-1"), ["privacy.epsilon: ", "got -1"]),
     "epsilon NaN": (with_epsilon(".nan"), ["privacy.epsilon: must be a number that is finite, got nan"]),
-    "epsilon infinite": (with_epsilon(".inf"), ["privacy.epsilon: ", "got inf"]),
-    "epsilon beyond float64": (with_epsilon("1e999"), ["privacy.epsilon: ", "got inf"]),
     "epsilon text": (with_epsilon("'1.0'"), ["privacy.epsilon: must be a number, got '1.0'", "without quotes"]),
-    "epsilon word": (with_epsilon("one"), ["privacy.epsilon: must be a number, got 'one'"]),
     "epsilon bool": (with_epsilon("true"), ["privacy.epsilon: must be a number, got True"]),
-    "epsilon date": (with_epsilon("2026-01-01"), ["privacy.epsilon: must be a number, got '2026-01-01'"]),
     "epsilon NaN, as text": (
         with_epsilon("nan"),
         ["privacy.epsilon: must be a number, got 'nan'; give a finite number"],
@@ -88,10 +78,6 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
             "jdp epsilon=1: privacy.counter: buffered_toeplitz takes g",
             "; write mechanism: gaussian, or counter: kary_tree",
         ],
-    ),
-    "whole-number noise that the counter cannot have": (
-        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: buffered_toeplitz, mechanism: discrete_laplace}"),
-        ["privacy.counter: buffered_toeplitz takes discrete_gaussian noise only, got mechanism discrete_laplace; "],
     ),
     "a counter that has no pure noise": (
         with_privacy("{model: jdp, epsilon: 1, counter: buffered_toeplitz}"),
@@ -117,10 +103,6 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         with_privacy("{model: jdp, epsilon: 1, calibration: printed}") + "noise: {arithmetic: exact}\n",
         ["privacy.calibration must be certified", "write arithmetic: fast, or calibration: certified"],
     ),
-    "printed precision and exact": (
-        with_privacy("{model: jdp, epsilon: 1, precision: printed}") + "noise: {arithmetic: exact}\n",
-        ["privacy.precision must be exact", "write arithmetic: fast, or precision: exact"],
-    ),
     "printed precision of an algorithm that no paper has": (
         with_privacy("{model: jdp, epsilon: 1, precision: printed}")
         .replace("private_ucb_vi", "bernstein_vi")
@@ -131,34 +113,17 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: buffered_toeplitz}").replace("100", "1e9"),
         ["privacy.counter: buffered_toeplitz needs 8 GB of noise, more than 2 GiB; use kary_tree"],
     ),
-    "noise beyond memory, its law named": (
-        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: buffered_toeplitz, mechanism: gaussian}").replace(
-            "100", "1e9"
-        ),
-        ["privacy.counter: buffered_toeplitz needs 8 GB of noise, more than 2 GiB; use kary_tree"],
-    ),
     "epsilon too small for its noise": (with_epsilon("1e-320"), ["epsilon"]),
     "delta 1": (with_privacy("{model: jdp, epsilon: 1, delta: 1}"), ["privacy.delta: ", "got 1"]),
-    "delta negative": (with_privacy("{model: jdp, epsilon: 1, delta: -1e-6}"), ["privacy.delta: "]),
     "horizon 0": (with_env("{name: riverswim, horizon: 0}"), ["env.horizon: ", "got 0"]),
-    "horizon fraction": (
-        with_env("{name: riverswim, horizon: 2.5}"),
-        ["env.horizon: must be a whole number, got 2.5; write 2 or 3"],
-    ),
     "horizon beyond memory": (with_env("{name: riverswim, horizon: 1e12}"), ["horizon"]),
     "episodes 1": (with_episodes("1"), ["episodes: must be at least 2, got 1"]),
-    "episodes 0": (with_episodes("0"), ["episodes: must be at least 2, got 0"]),
     "episodes fraction": (with_episodes("10.5"), ["episodes: must be a whole number, got 10.5"]),
     "episodes quoted": (with_episodes("'100'"), ["episodes: must be a whole number, got '100'", "without quotes"]),
-    "episodes bool": (with_episodes("true"), ["episodes: must be a whole number, got True"]),
     "episodes without end": (with_episodes("1e30"), ["episodes: must lie between 2 and"]),
     "episodes missing": (GOOD.replace("episodes: 100\n", ""), ["episodes: is required", "a whole number"]),
-    "seeds 0": (GOOD.replace("seeds: 1", "seeds: 0"), ["seeds: must lie between 1 and", "got 0"]),
-    "seeds missing": (GOOD.replace("seeds: 1\n", ""), ["seeds: is required"]),
-    "seed fraction": (GOOD + "seed: 1.5\n", ["seed: must be a whole number, got 1.5; write 1 or 2"]),
     "section's key at the top": (GOOD + "epsilon: 2\n", ["epsilon: unknown key; did you mean 'privacy.epsilon'?"]),
     "chooser at the top": (GOOD + "model: jdp\n", ["model: unknown key; did you mean 'privacy.model'?"]),
-    "seed negative": (GOOD + "seed: -1\n", ["seed: must lie between 0 and", "got -1"]),
     "unknown algorithm": (
         GOOD.replace("private_ucb_vi", "private_ucbvi"),
         ["algorithm.name: ", "got 'private_ucbvi'", "did you mean 'private_ucb_vi'?"],
@@ -167,15 +132,10 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         GOOD.replace("name: private_ucb_vi", "name: bernstein_vi, preset: sometimes"),
         ["algorithm.preset: must be one of ", ", got 'sometimes'; choose one of them\n"],
     ),
-    "unknown env": (with_env("{name: river_swim}"), ["env.name: ", "did you mean 'riverswim'?"]),
     "unknown model": (with_privacy("{model: jpd, epsilon: 1}"), ["privacy.model: ", "did you mean 'jdp'?"]),
     "unknown counter": (
         with_privacy("{model: jdp, epsilon: 1, counter: binary_tre}"),
         ["privacy.counter: ", "got 'binary_tre'", "binary_tree"],
-    ),
-    "unknown mechanism": (
-        with_privacy("{model: ldp, epsilon: 1, mechanism: laplas}"),
-        ["privacy.mechanism: ", "laplace"],
     ),
     "unknown calibration": (
         with_privacy("{model: jdp, epsilon: 1, calibration: print}"),
@@ -187,7 +147,6 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     ),
     "bonus_scale negative": (GOOD.replace("0.1", "-0.1"), ["algorithm.bonus_scale: ", "got -0.1"]),
     "jdp without epsilon": (with_privacy("{model: jdp}"), ["privacy.epsilon: is required, got nothing"]),
-    "ldp without epsilon": (with_privacy("{model: ldp}"), ["privacy.epsilon: is required, got nothing"]),
     "none with epsilon": (
         with_privacy("{model: none, epsilon: 1}"),
         ["privacy.epsilon: does not belong to model none", "jdp or ldp"],
@@ -207,16 +166,10 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     "name a path": (GOOD.replace("name: try", "name: ../try"), ["name: must be 1 to 100 letters", "'../try'"]),
     "name a number": (GOOD.replace("name: try", "name: 7"), ["name: must be text, got 7; put it in quotes"]),
     "empty file": ("", ["a config must be a mapping, got an empty file"]),
-    "only a comment": ("# nothing\n", ["got an empty file"]),
-    "a list": ("- 1\n- 2\n", ["a config must be a mapping of keys, got [1, 2]"]),
     "not YAML": ("name: [unclosed\n", ["must be YAML"]),
     "tabs": ("name:\n\t- x\n", ["must be YAML"]),
     "a Python object": ("!!python/object/apply:os.getcwd []\n", ["must be YAML"]),
     "a key twice": (GOOD + "seeds: 2\n", ["line 7: every key may appear once, got 'seeds' twice"]),
-    "a nested key twice": (
-        with_env("{name: riverswim, horizon: 4, horizon: 5}"),
-        ["line 3: every key may appear once, got 'horizon' twice"],
-    ),
     "no space": (with_env("{name:riverswim}"), ["env: must have a space after every colon", "write name: riverswim"]),
     "a number as key": (GOOD + "1: 2\n", ["config: must have text keys, got 1"]),
     "aliases of aliases": (
@@ -235,7 +188,6 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         with_episodes("{gridsearch: [2, 3]}"),
         ["episodes.gridsearch: unknown key; did you mean 'grid_search'?"],
     ),
-    "grid misspelt at the top": ("{grid-search: [1]}", ["grid-search: unknown key; did you mean 'grid_search'?"]),
     "grid not a list": (with_episodes("{grid_search: 5}"), ["episodes.grid_search: must be a list", "got 5"]),
     "grid with siblings": (
         with_privacy("{model: jdp, grid_search: [1, 2]}"),
@@ -245,7 +197,6 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         GOOD + "grid_search: [1, 2]\n",
         ["grid_search[0]: must be a mapping of sections, got 1", "{algorithm: {...}, privacy: {...}}"],
     ),
-    "joint grid not a list": (GOOD + "grid_search: {seed: 1}\n", ["grid_search: must be a list of alternatives"]),
     "joint grid empty": (GOOD + "grid_search: []\n", ["grid_search: must have at least one alternative"]),
     "section beside a joint grid and in it": (
         GOOD + "grid_search: [{seed: 1}, {seed: 2, grid_search: [{episodes: 5}]}]\n",

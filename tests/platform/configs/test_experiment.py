@@ -159,11 +159,6 @@ def test_text_settings_show_without_their_key_and_a_single_cell_by_its_privacy()
     assert cell().short_name(varying_keys([cell()])) == "jdp epsilon=1"
 
 
-def test_zero_is_named_as_any_other_number() -> None:
-    cells = [cell(env={"name": "random_mdp", "seed": seed}) for seed in (0, 3)]
-    assert [one.short_name(varying_keys(cells)) for one in cells] == ["seed=0", "seed=3"]
-
-
 def test_keys_of_the_same_last_name_are_shown_in_full() -> None:
     one = cell(env={"name": "random_mdp", "seed": 3}, seed=4)
     assert one.short_name(["env.seed", "seed"]) == "env.seed=3 seed=4"

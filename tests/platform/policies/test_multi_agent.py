@@ -29,7 +29,6 @@ from dprl.platform.policies.multi_agent import (
     _ParallelMultiAgentEnv,
     game_env,
     mixture_env,
-    one_hot_observations,
     register_environments,
 )
 from dprl.platform.policies.rl_module import TabularRLModule, evaluation_config
@@ -135,26 +134,6 @@ def test_agents_of_a_network_are_those_of_its_parallel_environment() -> None:
 def test_a_config_of_no_mixture_is_refused(config: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         mixture_env(config)
-
-
-@pytest.mark.slow
-@pytest.mark.cluster
-def test_agents_of_a_network_learn_together(cluster: None) -> None:
-    """Two policies of PPO; their mean return is between the worst and the best of the network."""
-    agents = ["agent_0", "agent_1"]
-    config = (
-        PPOConfig()
-        .environment(MIXTURE_ENV_ID, env_config={"mixture": "network_mdp"})
-        .env_runners(num_env_runners=0, env_to_module_connector=one_hot_observations)
-        .multi_agent(policies=set(agents), policy_mapping_fn=lambda agent, *_, **__: agent)
-        .training(train_batch_size_per_learner=200, num_epochs=1)
-    )
-    learners = config.build_algo()
-    result = learners.train()["env_runners"]
-    learners.stop()
-    assert set(result["module_episode_returns_mean"]) == set(agents)
-    assert 0.0 < result["episode_return_mean"] / 2 < 3.0
-    assert result["episode_len_max"] == 5
 
 
 @pytest.mark.parametrize(

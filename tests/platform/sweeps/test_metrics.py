@@ -16,9 +16,7 @@ from dprl.algorithms.base import Releases
 from dprl.envs import Env, FiniteMDP
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports.tables import write_summary
-from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
-from dprl.platform.tracking.cell_entries import cell_metrics
 from dprl.privacy import CountPrivatizer, PrivacyConfig, Streams
 from tests.platform.reports.cases import page_of, tables_of
 
@@ -95,29 +93,6 @@ def table(summary: pd.DataFrame) -> list[str]:
 
 
 NONE, JDP = {"model": "none"}, {"model": "jdp", "epsilon": 1.0}
-
-
-def test_only_what_is_declared_has_columns_and_figures(tmp_path: Path) -> None:
-    result = run(tmp_path, scoring(NONE), scoring(JDP))
-    # Of 20 blocks of one episode.
-    assert result.summary["score"].tolist() == [(EPISODES - 1) / 2] * 2
-    assert result.summary["score_last"].tolist() == [EPISODES - 1.0] * 2
-    assert not [key for key in map(str, result.summary) if "regret" in key or "halved" in key or "saturated" in key]
-    assert list(result.folder.glob("*.png")) == []
-    header, *_, legend = table(result.summary)
-    assert header.split() == ["cell", "claim", "certified", "verdict", "s"]
-    assert legend == "columns: docs/metrics.md"
-    (rows,) = tables_of(page_of(tmp_path, "scored"))
-    assert [row["Algorithm"] for row in rows] == ["scoring", "scoring"]
-    assert not [header for header in rows[0] if "egret" in header]
-    folder = CellFolder(result.folder / "cells" / result.summary["cell"][1])
-    points = cell_metrics(ScoringConfig.metrics, folder.results())
-    assert {point.key for point in points} == {
-        "curve/score",
-        "privacy/claimed_epsilon",
-        "privacy/certified_epsilon",
-        "time/seconds",
-    }
 
 
 def test_it_is_marked_beside_an_algorithm_that_has_regret(tmp_path: Path) -> None:
