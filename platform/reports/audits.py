@@ -25,8 +25,9 @@ def block(label: str, findings: Sequence[Finding], last_bits: str | None = None)
 
     last_bits: remark on the last bits of float64 noise.
     """
-    first = findings[0]
-    facts = [("noise", first.subject), ("claimed", _claimed(first)), ("proved", _proved(first))]
+    first, claim = findings[0], findings[0].claim
+    claimed = claim.source if math.isinf(claim.epsilon) else f"{_pair(claim)}, by {claim.source}"
+    facts = [("noise", first.subject), ("claimed", claimed), ("proved", _proved(first))]
     facts += [("measured", _measured(each, each.measurement)) for each in findings if each.measurement is not None]
     facts += [("last bits", last_bits)] if last_bits else []
     return text_of(Facts("\n".join(_unbroken(f"{label}: {_headline(findings)}")), facts))
@@ -109,12 +110,6 @@ def _strongest(findings: Sequence[Finding]) -> Measurement:
     """Return the measurement with the strongest bound; those without a claim are left out."""
     measured = [one.measurement for one in findings if one.measurement is not None and math.isfinite(one.claim.epsilon)]
     return max(measured, key=lambda one: (one.epsilon_lb, one.delta_lb))
-
-
-def _claimed(finding: Finding) -> str:
-    if math.isinf(finding.claim.epsilon):
-        return finding.claim.source
-    return f"{_pair(finding.claim)}, by {finding.claim.source}"
 
 
 def _proved(finding: Finding) -> str:

@@ -94,7 +94,10 @@ def factors_of(cells: Sequence[ReportCell]) -> list[Factors]:
         noise_settings = settings_in(row, noise) if private else ()
         ran = _noise_of(cell) if private and not alone else ()
         delta = float(row.get("claimed_delta", 0.0)) if private else 0.0
-        epsilon = _epsilon(cell) if private else math.inf
+        claimed = float(row.get("claimed_epsilon", 0.0))
+        # Without a claim that holds, the certified epsilon is rounded.
+        epsilon = claimed if cell.proved <= claimed * SAME_EPSILON else float(number(cell.proved))
+        epsilon = epsilon if private else math.inf
         found.append(Factors(name, settings, noise_settings, str(row["privacy.model"]), delta, epsilon, ran))
     return found
 
@@ -192,9 +195,3 @@ def _noise_of(cell: ReportCell) -> Hashable:
     )
     error = cell.row.get("noise_sd")
     return kinds, None if error is None else float(f"{error:.3g}")
-
-
-def _epsilon(cell: ReportCell) -> float:
-    """Return the epsilon by which a private cell is compared, rounded if there is no claim."""
-    claimed = float(cell.row.get("claimed_epsilon", 0.0))
-    return claimed if cell.proved <= claimed * SAME_EPSILON else float(number(cell.proved))

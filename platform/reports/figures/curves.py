@@ -111,17 +111,11 @@ def _chart(unproved: str, cells: Sequence[ReportCell], lines: Lines, about: tupl
     seeds = seeds_sentence(cells, scale, "bands of whole curves")
     x = Axis(f"{unit.capitalize()}s{at}", f"{unit.capitalize()}s{at}", log, ends, counts=True)
     y = scale.axis(quantity.label, grid, range_of(metric, cells[0]))
-    told = caption(
-        _what(metric, unit), seeds, cut_sentence(grid, y, "bands"), *lines.sentences(flat), unproved, left_out
-    )
+    blocks = "so far" if log else f"of blocks of {unit}s, at most 25 a run, drawn at their ends"
+    what, cut = f"Mean {metric.label} {blocks}.", cut_sentence(grid, y, "bands")
+    told = caption(what, seeds, cut, *lines.sentences(flat), unproved, left_out)
     title = f"{quantity.label} over {unit}s" + (f" at certified \u03b5 = {epsilon}" if epsilon else "")
     return charts_of(Chart(name, title, told, "curves", grid, x, y))
-
-
-def _what(metric: Metric, unit: str) -> str:
-    if metric.over == "sum":
-        return f"Mean {metric.label} so far."
-    return f"Mean {metric.label} of blocks of {unit}s, at most 25 a run, drawn at their ends."
 
 
 def so_far(cell: ReportCell, metric: Metric) -> tuple[np.ndarray, np.ndarray]:

@@ -103,7 +103,10 @@ class Lines:
         for cell in self.cells:
             if cell.private:
                 found.setdefault(model_of(cell), set()).add(_noise_of(cell.row))
-        return {model: sorted(kinds, key=_printed) for model, kinds in found.items()}
+        return {
+            model: sorted(kinds, key=lambda noise: (sum(word in _PRINTED for word in noise), noise))
+            for model, kinds in found.items()
+        }
 
     @cached_property
     def _mixed(self) -> dict[_Family, set[float]]:
@@ -202,10 +205,6 @@ def _family(cell: ReportCell) -> _Family:
 def _noise_of(row: Row) -> tuple[str, ...]:
     keys = (key for key in row if key.startswith(NOISE) and key not in NAMED and "score" not in key)
     return tuple(short_setting(key, row[key]) for key in sorted(keys))
-
-
-def _printed(noise: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
-    return sum(word in _PRINTED for word in noise), noise
 
 
 def _delta_sentence(deltas: set[float]) -> str:

@@ -46,13 +46,6 @@ def test_a_terminal_has_bold_headers_and_dim_notes(monkeypatch: pytest.MonkeyPat
     assert lines[4:] == PLAIN.splitlines()[4:]
 
 
-def test_a_table_that_is_wider_than_the_screen_keeps_its_numbers_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "20")
-    stream = Terminal()
-    write(stream, [Table(["cell", "regret"], [["one of two words", "123456789"]], ["cell"])])
-    assert "123456789" in stream.getvalue()
-
-
 def test_facts_name_a_subject_once_and_wrap_their_texts() -> None:
     long = "word " * 30
     lines = text_of(Facts("title", [("proved", "one"), ("proved", long), ("a longer subject", "two")])).splitlines()

@@ -253,24 +253,6 @@ def test_the_best_noise_has_heavy_lines_and_the_printed_one_thin_lines() -> None
         assert weights["kary_tree"] > weights["binary_tree"]
 
 
-@pytest.mark.parametrize(
-    ("proved", "printed", "told"),
-    [
-        ([jdp(1.0)], [jdp(1.0)], "central: certified (circles); printed (other markers)."),
-        ([jdp(1.0), jdp(2.0)], [jdp(1.0)], "central: certified (heavy lines); printed (other markers)."),
-        ([jdp(1.0)], [jdp(1.0), jdp(2.0)], "central: certified (circles); printed (thin lines)."),
-        ([LDP, jdp(1.0), jdp(2.0)], [LDP], "local: certified (squares); printed (other markers)."),
-    ],
-)
-def test_the_caption_names_the_markers_of_noise_that_no_line_joins(
-    proved: list[dict[str, Any]], printed: list[dict[str, Any]], told: str
-) -> None:
-    privacies = [*proved, *({**privacy, "calibration": "printed"} for privacy in printed)]
-    cells = [report_cell(of("private_ucb_vi", privacy)) for privacy in privacies]
-    assert f"Noise, {told}" in chart("frontier", *cells).caption
-    assert "(heavy lines); printed (thin lines)." in chart("curves", *cells).caption
-
-
 @pytest.mark.parametrize("kind", FORMATS)
 def test_equal_figures_have_equal_bytes(kind: str) -> None:
     found = chart("frontier", *mixed())

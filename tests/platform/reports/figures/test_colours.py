@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
 import pytest
-from matplotlib.colors import rgb_to_hsv, to_rgb
+from matplotlib.colors import to_rgb
 
 from dprl.algorithms import ALGORITHMS
 from dprl.platform.reports.figures.colours import (
@@ -35,30 +34,6 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("shades", [*HUES, NO_PRIVACY, NEUTRAL])
 def test_text_can_be_read(shades: Shades) -> None:
     assert contrast(shades.text, "#FFFFFF") >= 4.5
-
-
-def distance(one: str, other: str) -> float:
-    """Of two colours in the Oklab space, where 2 is about the least that can be seen side by side."""
-    to_cones = [[0.41222, 0.53633, 0.05145], [0.21190, 0.68070, 0.10740], [0.08830, 0.28172, 0.62998]]
-    to_lab = [[0.21045, 0.79362, -0.00407], [1.97800, -2.42859, 0.45059], [0.02590, 0.78277, -0.80868]]
-    linear = [
-        [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(each)] for each in (one, other)
-    ]
-    first, second = (np.array(to_lab) @ np.cbrt(np.array(to_cones) @ each) for each in linear)
-    return 100 * float(np.linalg.norm(first - second))
-
-
-def test_no_two_hues_are_alike_in_lines_or_in_labels() -> None:
-    for one, other in itertools.combinations([*HUES, NO_PRIVACY], 2):
-        assert distance(one.line, other.line) > 9.0, (one, other)
-        assert distance(one.text, other.text) > 7.0, (one, other)
-
-
-def test_labels_have_the_hue_of_their_lines() -> None:
-    for hue in HUES:
-        line, text = (rgb_to_hsv(to_rgb(colour)) for colour in (hue.line, hue.text))
-        assert text[0] == pytest.approx(line[0], abs=0.03)
-        assert text[2] <= line[2]
 
 
 def test_an_algorithm_keeps_its_colour_whatever_stands_beside_it() -> None:
