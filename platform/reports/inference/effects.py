@@ -44,8 +44,8 @@ class Estimate(NamedTuple):
 class Effect(NamedTuple):
     """The effect of one cell against another: a ratio on the log scale, a difference on the linear scale.
 
-    lower, upper: the ends of Welch's 95 % interval. p_value: of Welch's two-sided test. All three are corrected for
-    `looks`, and NaN if a cell has fewer than 3 seeds or a value that is not finite.
+    lower, upper: the ends of Welch's 95 % interval. p_value: of Welch's two-sided test. All three are NaN if a
+    cell has fewer than 3 seeds or a value that is not finite.
     """
 
     value: float

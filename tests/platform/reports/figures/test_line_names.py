@@ -81,18 +81,3 @@ def test_a_cell_and_an_algorithm_that_share_a_label_have_different_names() -> No
     theirs = labelled(report_cell(of("pucb", jdp(1.0))), algorithm_label="Ours")
     found = chart("frontier", *told_apart([ours, theirs]))
     assert labels_of(found, found.lines) == ["Ours (bernstein_vi)", "Ours (pucb)"]
-
-
-def test_a_label_like_the_name_of_another_line_joins_no_algorithms() -> None:
-    cells = [
-        labelled(report_cell(of(name, jdp(1.0))), algorithm_label=label)
-        for name, label in (("bernstein_vi", "Ours"), ("private_ucb_vi", "Ours"), ("pucb", "Ours (bernstein_vi)"))
-    ]
-    assert [line.x.tolist() for line in chart("frontier", *told_apart(cells)).lines] == [[1.0]] * 3
-
-
-def test_algorithms_that_share_a_label_count_as_several_curves() -> None:
-    others = [report_cell(of("private_ucb_vi", privacy)) for privacy in (NONE, jdp(1.0), jdp(4.0))]
-    curves = [one for one in report_charts([*with_labels(algorithm_label="Ours"), *others]) if "curves" in one.name]
-    assert [len(one.lines) for one in curves] == [6, 6]
-    assert not any("left out" in one.caption for one in curves)
