@@ -66,17 +66,6 @@ def narrowed(families: CountFamilies, successors: Int64Array) -> CountFamilies:
     return replace(families, families=(transitions, *families.families[1:]), paper="", ranked=True)
 
 
-def of_all_states(values: Float64Array, successors: Int64Array, n_states: int) -> Float64Array:
-    """Return counts float64[L * (R + F) * S*A] with the transitions of all next states, 0 where there are none."""
-    layers, width, pairs = successors.shape
-    steps = values.reshape(layers, -1, pairs)
-    found = np.zeros((layers, n_states + steps.shape[1] - width, pairs))
-    found[:, n_states:] = steps[:, width:]
-    layer, rank, pair = np.nonzero(successors >= 0)
-    found[layer, successors[layer, rank, pair], pair] = steps[layer, rank, pair]
-    return found.ravel()
-
-
 @no_alloc_kernel
 def write_visits(
     states: Int64Array, actions: Int64Array, shape: tuple[int, int], cells: Int64Array, amounts: Float64Array

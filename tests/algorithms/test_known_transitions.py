@@ -9,16 +9,28 @@ import pytest
 from scipy import stats
 
 from dprl.algorithms import BernsteinVIConfig, DPNashVIConfig, DPUCBVIConfig, PrivateUCBPOConfig, PrivateUCBVIConfig
+from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.bernstein_vi import plan
 from dprl.algorithms.dp_nash_vi.algorithm import _NashBonus, _NashPlanner, _NashTables
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.blocks import draw_visits
 from dprl.algorithms.tabular.learner import Simulation
-from dprl.algorithms.tabular.simulator import ALL_STATES, of_all_states, possible_successors, write_ranks
+from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors, write_ranks
 from dprl.envs import DeepSea, FiniteMDP, GymnasiumTable, RandomGame, RiverSwim
 from dprl.envs.base import stationary
 from dprl.envs.games import MarkovGame, Soccer
 from dprl.privacy import CentralPrivacy, NoPrivacy, Streams, WeightedSums
+
+
+def of_all_states(values: Float64Array, successors: Int64Array, n_states: int) -> Float64Array:
+    """Counts float64[L * (R + F) * S*A] with the transitions of all next states, 0 where there are none."""
+    layers, width, pairs = successors.shape
+    steps = values.reshape(layers, -1, pairs)
+    found = np.zeros((layers, n_states + steps.shape[1] - width, pairs))
+    found[:, n_states:] = steps[:, width:]
+    layer, rank, pair = np.nonzero(successors >= 0)
+    found[layer, successors[layer, rank, pair], pair] = steps[layer, rank, pair]
+    return found.ravel()
 
 
 @pytest.mark.parametrize("stationary", [False, True])
