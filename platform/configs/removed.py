@@ -25,6 +25,7 @@ REMOVED: dict[str, str] = {
     "algorithm.success_full": "leave it out: bits on scores are no longer sent, and halving lowers the step",
     "privacy.release_scores=private": "write simulator, or none for real users",
     "privacy.score_epsilon": "leave it out: bits on scores are no longer sent",
+    "privacy.scaling": "leave it out: the estimate is the paper's; scale the learning rate",
     "privacy.target_score": "leave it out: bits on scores are no longer sent",
     "algorithm.certify_policy": "leave it out: offline_vi gives a lower bound on the value of its policy",
     "algorithm.known_rewards": "leave it out: users count their losses",

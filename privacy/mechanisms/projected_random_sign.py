@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,6 @@ from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.vectors import SIGNS, VectorMechanism, VectorNoise
 from dprl.privacy.randomness.streams import derived_key
 
-Scaling = Literal["paper", "unbiased"]
-SCALINGS = ("paper", "unbiased")
 # [OT20] sec. 4: d_hat = floor(epsilon / 2.5), after a paper that it cites.
 EPSILON_PER_PROJECTION = 2.5
 
@@ -42,6 +40,8 @@ class ProjectedRandomSign(VectorMechanism):
     P(+C) = 1/(e^x + 1) + (u + C)/(2C) (e^x - 1)/(e^x + 1), and the guarantee depends on the second coin only, for any
     rounding of u in float64.
 
+    The estimate M^T u~ has the mean d_hat tanh(x/2) g, as the mean of M^T M is d_hat times the identity.
+
     Eq. (24) prints e^(epsilon/k) with an undefined k; only k = d_hat is epsilon-LDP as claimed.
 
     Args:
@@ -49,7 +49,6 @@ class ProjectedRandomSign(VectorMechanism):
         projections: d_hat, the bits of a message.
         clip: C > 0; a small one sends the projections' signs.
         bit: randomized response of each bit.
-        scaling: of the estimate: 'paper' is M^T u~, 'unbiased' divides it by d_hat tanh(bit.epsilon / 2).
 
     Paper: [OT20] eqs. (5), (23), (24), Algorithm 3.
     """
@@ -58,7 +57,7 @@ class ProjectedRandomSign(VectorMechanism):
     projections: int
     clip: float
     bit: RandomizedResponse
-    scaling: Scaling = "paper"
+    NAMED: ClassVar[dict[str, object]] = {"scaling": "paper"}
     name: ClassVar[str] = "projected_random_sign"
     arithmetic: ClassVar[str] = INTEGER
 
@@ -67,13 +66,9 @@ class ProjectedRandomSign(VectorMechanism):
             raise ValueError(f"projections must lie in 1..dimension, got {self.projections} for {self.dimension}")
         if not (math.isfinite(self.clip) and self.clip > 0):
             raise ValueError(f"clip must be finite and above 0, got {self.clip}; projections are clipped to it")
-        if self.scaling not in SCALINGS:
-            raise ValueError(f"scaling must be one of {', '.join(SCALINGS)}, got {self.scaling!r}; choose one")
 
     @classmethod
-    def calibrated(
-        cls, epsilon: float, delta: float, dimension: int, clip: float, scaling: Scaling = "paper"
-    ) -> ProjectedRandomSign:
+    def calibrated(cls, epsilon: float, delta: float, dimension: int, clip: float) -> ProjectedRandomSign:
         """Return the paper's choice d_hat = max(1, min(d, floor(epsilon / 2.5))), with epsilon / d_hat per bit.
 
         `delta` is not used, because there are too few bits to gain from it.
@@ -86,7 +81,7 @@ class ProjectedRandomSign(VectorMechanism):
         each = epsilon / projections
         while each * projections > epsilon:
             each = math.nextafter(each, 0.0)
-        return cls(dimension, projections, clip, RandomizedResponse(each), scaling)
+        return cls(dimension, projections, clip, RandomizedResponse(each))
 
     @property
     def epsilon(self) -> float:
@@ -94,16 +89,9 @@ class ProjectedRandomSign(VectorMechanism):
         return self.projections * self.bit.epsilon
 
     @property
-    def factor(self) -> float:
-        """Factor of M^T u~ in the estimate."""
-        # M^T u~ has the mean d_hat tanh(x/2) g, as the mean of M^T M is d_hat times the identity.
-        gain = self.projections * math.tanh(self.bit.epsilon / 2.0)
-        return 1.0 if self.scaling == "paper" else 1.0 / gain
-
-    @property
     def noise_norm(self) -> float:
         """A bound on the root mean squared norm of the estimate less its mean: every row of M has squared norm d."""
-        return self.factor * self.clip * math.sqrt(self.dimension * self.projections)
+        return self.clip * math.sqrt(self.dimension * self.projections)
 
     @property
     def message_length(self) -> int:
@@ -119,7 +107,7 @@ class ProjectedRandomSign(VectorMechanism):
         coins = SILENT._replace(key=key, table=_coins(self.bit).copy())
         sizes = random_sign_workspace(self.dimension, self.projections)
         noise = self._for_kernels(SIGNS, self.clip, coins, sizes, 2 * self.projections)
-        return noise._replace(factor=self.factor * self.clip, open_key=derived_key(key, "projection"))
+        return noise._replace(factor=self.clip, open_key=derived_key(key, "projection"))
 
 
 @lru_cache(maxsize=64)

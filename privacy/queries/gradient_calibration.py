@@ -13,11 +13,7 @@ from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.accounting.root_finding import inside, largest
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.mechanisms.privunit import PrivUnit
-from dprl.privacy.mechanisms.projected_random_sign import (
-    EPSILON_PER_PROJECTION,
-    ProjectedRandomSign,
-    Scaling,
-)
+from dprl.privacy.mechanisms.projected_random_sign import EPSILON_PER_PROJECTION, ProjectedRandomSign
 from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
 
 PAPER_CLIP, DEFAULT_CLIP, _SIGN_CLIP = 0.01, 2.0, 1.0
@@ -27,10 +23,10 @@ _REMEMBERED = 256
 
 
 @lru_cache(_REMEMBERED, typed=True)
-def vector_law(mechanism: str, budget: GradientBudget, clip: float, scaling: Scaling = "paper") -> VectorMechanism:
+def vector_law(mechanism: str, budget: GradientBudget, clip: float) -> VectorMechanism:
     """Return the least noise of one submission for which all of them meet the budget.
 
-    mechanism: a name of VECTORS. clip: privunit has none. scaling: of projected_random_sign.
+    mechanism: a name of VECTORS. clip: privunit has none.
 
     *Formal guarantee.* For delta = 0 the losses of all submissions add up to at most epsilon. For delta > 0 the curve
     of all gradients together, the one of certificates, meets (epsilon, delta).
@@ -38,7 +34,7 @@ def vector_law(mechanism: str, budget: GradientBudget, clip: float, scaling: Sca
     Raises ValueError if there is none.
     """
     try:
-        least, law_of = VECTOR_LAWS[mechanism](budget, clip, scaling)
+        least, law_of = VECTOR_LAWS[mechanism](budget, clip)
         law = law_of(least)
         return law if budget.delta <= 0.0 else _least_noise(budget, law, least, law_of)
     except ValueError as error:
@@ -121,14 +117,12 @@ _Law = tuple[float, Callable[[float], VectorMechanism]]
 """A loss that meets the budget, and the law of a loss."""
 
 
-def _clipped_laplace(budget: GradientBudget, clip: float, scaling: Scaling) -> _Law:
-    del scaling
+def _clipped_laplace(budget: GradientBudget, clip: float) -> _Law:
     return budget.each(), lambda loss: ClippedLaplace.calibrated(loss, 0.0, budget.dimension, clip, budget.exact)
 
 
-def _clipped_gaussian(budget: GradientBudget, clip: float, scaling: Scaling) -> _Law:
+def _clipped_gaussian(budget: GradientBudget, clip: float) -> _Law:
     """Return Gaussian noise for the diameter of all submissions together, sqrt(T) times that of one."""
-    del scaling
 
     def law_of(epsilon: float) -> ClippedGaussian:
         wide = clip * math.sqrt(budget.submissions)
@@ -143,7 +137,7 @@ def _clipped_gaussian(budget: GradientBudget, clip: float, scaling: Scaling) -> 
     return budget.epsilon, law_of
 
 
-def _signs(budget: GradientBudget, clip: float, scaling: Scaling) -> _Law:
+def _signs(budget: GradientBudget, clip: float) -> _Law:
     """Return the number of bits with a loss of 2.5 each, as in the paper, or one bit if the budget is smaller."""
     low, high = 1, budget.dimension
     while low < high:
@@ -155,17 +149,17 @@ def _signs(budget: GradientBudget, clip: float, scaling: Scaling) -> _Law:
 
     def law_of(loss: float) -> ProjectedRandomSign:
         bit = RandomizedResponse(min(LARGEST_EPSILON, loss))
-        return ProjectedRandomSign(budget.dimension, low, clip, bit, scaling)
+        return ProjectedRandomSign(budget.dimension, low, clip, bit)
 
     return budget.each(low), law_of
 
 
-def _privunit(budget: GradientBudget, clip: float, scaling: Scaling) -> _Law:
-    del clip, scaling
+def _privunit(budget: GradientBudget, clip: float) -> _Law:
+    del clip
     return budget.each(), lambda loss: PrivUnit.calibrated(loss, 0.0, budget.dimension)
 
 
-VECTOR_LAWS: dict[str, Callable[[GradientBudget, float, Scaling], _Law]] = {
+VECTOR_LAWS: dict[str, Callable[[GradientBudget, float], _Law]] = {
     ClippedLaplace.name: _clipped_laplace,
     ProjectedRandomSign.name: _signs,
     PrivUnit.name: _privunit,

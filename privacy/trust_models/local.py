@@ -13,7 +13,7 @@ from dprl.privacy.mechanisms.gradients import ClippedLaplace
 from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramUniform
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
-from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign, Scaling
+from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.queries.count_calibration import AUTO, calibrated_report, report_names
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_precision import NoiseSpec
@@ -73,13 +73,11 @@ class LocalGradientPrivacy(NoisyGradientSettings):
     with delta > 0 all of them meet the request together.
 
     Args:
-        scaling: of the estimate of projected_random_sign: 'paper' or 'unbiased'.
         release_scores: 'simulator': raw scores are read outside the guarantee; 'none': they are not read.
 
     Paper: [OT20] eqs. (19), (20), (21), (22), (23) and (24), Algorithms 2 and 3.
     """
 
-    scaling: Scaling = "paper"
     release_scores: Literal["simulator", "none"] = "simulator"
     laws: ClassVar[Sequence[str]] = (ClippedLaplace.name, ProjectedRandomSign.name, PrivUnit.name)
     model: ClassVar[TrustModel] = "ldp"
@@ -87,11 +85,6 @@ class LocalGradientPrivacy(NoisyGradientSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_clip(self.mechanism)
-        if self.scaling != "paper" and self.mechanism != ProjectedRandomSign.name:
-            raise ValueError(
-                f"scaling must be paper with {self.mechanism}, got {self.scaling!r}; "
-                "only estimates of projected_random_sign can be scaled"
-            )
 
     def _check_clip(self, mechanism: str) -> None:
         if self.clip is not None and mechanism == PrivUnit.name:
@@ -115,7 +108,7 @@ class LocalGradientPrivacy(NoisyGradientSettings):
             name, why = ClippedLaplace.name, "mechanism: clipped_laplace; privunit is proved for real numbers only"
         self._check_clip(name)
         budget = GradientBudget(self.epsilon, self.delta, self.submissions, data.dimension, exact)
-        law = vector_law(name, budget, data.clip(name, self.clip), self.scaling)
+        law = vector_law(name, budget, data.clip(name, self.clip))
         return Placed(GradientQuery(law, self.release_scores, data.left_open), choice=why)
 
 

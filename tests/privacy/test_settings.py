@@ -34,7 +34,7 @@ POISSON = {**GAUSSIAN, "sampling": "poisson", "population": 100}
 BOUNDED = {**PRINTED, "delta": 1e-6, "mechanism": "gram_bounded_laplace"}
 COUNTS = {"epsilon": 2.0, "delta": 1e-6, "precision": "printed", "families": "separate"}
 GRAM = {"epsilon": 2.0, "rewards": "public", "reward_share": 0.3, "reward_clip": 2.0, "stage_scales": False}
-VECTOR = {"epsilon": 2.0, "mechanism": "privunit", "clip": 3.0, "scaling": "unbiased"}
+VECTOR = {"epsilon": 2.0, "mechanism": "privunit", "clip": 3.0}
 CHANGES: dict[tuple[str, str], Changes] = {
     ("counts", "none"): {},
     ("counts", "jdp"): {

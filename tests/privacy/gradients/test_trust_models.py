@@ -155,13 +155,6 @@ def test_arithmetic_chooses_the_sampler() -> None:
     assert mechanism_of(LocalGradientPrivacy(1.0, mechanism="projected_random_sign")).arithmetic == "integer"
 
 
-@pytest.mark.parametrize(("scaling", "stated"), [("paper", None), ("unbiased", "unbiased")])
-def test_another_scaling_than_the_papers_is_on_the_certificate(scaling: Any, stated: str | None) -> None:
-    settings = LocalGradientPrivacy(1.0, mechanism="projected_random_sign", scaling=scaling)
-    noise = settings.build(GradientLayout(D), 4, Streams(0, "x")).planned_certificate("x").to_dict()["noise"]
-    assert noise[0]["parameters"].get("scaling") == stated
-
-
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"epsilon": 0.0}, "epsilon must be finite and above 0, got 0.0"),
     ({"delta": 1.0}, "delta must be 0 (pure differential privacy) or lie in"),
@@ -170,8 +163,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"mechanism": "privunit", "clip": 0.01}, "clip must be left out with privunit, got 0.01"),
     ({"clip": 0.0}, "clip must be a finite number above 0, got 0.0"),
     ({"clip": True}, "clip must be a finite number above 0, got True"),
-    ({"scaling": "unbiased"}, "scaling must be paper with auto, got 'unbiased'"),
-    ({"scaling": "x", "mechanism": "projected_random_sign"}, "scaling must be one of paper, unbiased, got 'x'"),
     ({"submissions": 0}, "submissions must be a whole number of at least 1, got 0"),
     ({"submissions": 1.5}, "submissions must be a whole number of at least 1, got 1.5"),
     ({"release_scores": "raw"}, "release_scores must be one of simulator, none, got 'raw'"),
