@@ -33,11 +33,11 @@ def test_training_takes_every_setting_but_the_network() -> None:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (config(n_submissions=1001), "^n_submissions must be a multiple of users_per_update, 50, with model 'jdp'"),
-        (config(submissions_per_iteration=120), "^submissions_per_iteration must be a multiple of users_per_update"),
+        (config(n_submissions=1001), "^n_submissions must be a multiple of users_per_update, 200, with model 'jdp'"),
+        (config(submissions_per_iteration=300), "^submissions_per_iteration must be a multiple of users_per_update"),
         (config(critic="whatever"), "^critic must be one of none, device, joint"),
         (config(horizon=0), "^horizon must be a whole number from 1 to 100000"),
-        (config().env_runners(agents_per_call=51), "^agents_per_call must be at most users_per_update, 50"),
+        (config().env_runners(agents_per_call=201), "^agents_per_call must be at most users_per_update, 200"),
         (config({**CENTRAL, "model": "shuffle"}), "^model must be one of none, jdp, ldp, got 'shuffle'"),
         (config({**CENTRAL, "sampling": "poisson", "population": 9000}), "^sampling must be one_pass on RLlib"),
         (config(env=None), "^env must be one environment with one agent"),
@@ -73,7 +73,7 @@ def test_the_certificate_tells_where_updates_without_noise_are() -> None:
 def test_runners_change_no_random_stream_and_settings_do() -> None:
     one, other = config().env_runners(num_env_runners=0), config().env_runners(num_env_runners=2)
     assert one.streams().context == other.streams().context
-    assert one.call_plan == other.call_plan == (13, 0)
+    assert one.call_plan == other.call_plan == (50, 0)
     others = (config(learning_rate=1.0), config(horizon=50), config().env_runners(agents_per_call=10))
     assert one.streams().context not in {each.streams().context for each in others}
 
