@@ -4,6 +4,20 @@ It is our own algorithm: the bounds of [CZ22] Algorithm 2 in a form that is less
 kind of report. docs/bernstein_vi.md derives every line and proves that its values are optimistic.
 """
 
+# Our pseudo-code, each line -> the function that does it, of this file if no other is named.
+#  1  E, E_L, iota for the users so far, by epochs           -> BernsteinVIConfig.bonus, epoch_ends
+#  2  for k = 1, ..., K; lines 3 to 9 at 1 % more            -> algorithms/tabular/loop.py::learning_loop,
+#                                                               algorithms/tabular/blocks.py::run_in_blocks
+#  3    N~ projected on equal totals and flow                -> restore_totals_and_flow
+#  4    V~_{H+1} = 0; for h = H, ..., 1                      -> plan
+#  5      c(s') = H-h - V~(s')                               -> plan, cost_of_next
+#  6      nearest = sum of x c, x >= 0 nearest to N~; and other sums -> sum_up
+#  7      slack by the empirical Bernstein bound, and E      -> bound_values
+#  8      Q~ = H-h+1 - (L~ + nearest - scale slack) / max(1, N~ + E) -> bound_values
+#  9      pi(s) = argmax_a Q~, V~ = clip(max_a Q~, 0, H-h+1) -> algorithms/tabular/greedy.py::act_greedily
+# 10    roll out pi^k, count transitions and losses          -> algorithms/tabular/simulator.py::play
+# 11    receive N~, L~ from the privatizer                   -> privacy/queries/count_kernels.py::send_and_release
+
 from __future__ import annotations
 
 import math

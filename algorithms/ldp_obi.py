@@ -17,6 +17,19 @@ The paper covers trust model ldp. The bonus needs only the bounds, so jdp and no
 source.
 """
 
+# LDP-OBI as read here (the lines are ours), each line -> the function that does it, of this file if no other is named.
+#  1  N~, R~ = 0                                                   -> privacy/queries/counts.py::CountQuery.open
+#  2  c_1, c_2, c_4 bound the errors of private counts             -> LDPOBIConfig.bonus
+#  3  for k = 1, ..., K                                            -> algorithms/tabular/loop.py::learning_loop
+#  4    V~_{H+1}(s) = 0; for h = H, ..., 1                         -> plan
+#  5      D = max(1, N~ + alpha c_2)                               -> plan
+#  6      beta^r, beta^p (radii of rewards and, in L1, of transitions) -> LDPOBIConfig.bonus; divided by D in plan
+#  7      R~ + sum_s' N~(s') V~(s')                                -> algorithms/tabular/greedy.py::sum_of_next_values
+#  8      Q~ = line 7 / D + beta^r + (H-h+1) beta^p                -> plan
+#  9      pi(s) = argmax_a Q~(s, a), V~ = clip(max_a Q~, 0, H-h+1) -> algorithms/tabular/greedy.py::act_greedily
+# 10    roll out a trajectory by pi^k                              -> algorithms/tabular/simulator.py::play
+# 11    the user sends a private report; the server adds it        -> privacy/queries/count_kernels.py::send_and_release
+
 from __future__ import annotations
 
 import math
@@ -50,9 +63,8 @@ class _Bonus(NamedTuple):
 def plan(counts: Released, bonus: _Bonus, tables: GreedyTables) -> tuple[bool, float]:
     """Optimistic backward induction; writes the greedy policy, returns (did it change, share of saturated cells).
 
-    With D = max(1, N + alpha c_2): Q = R/D + sum_s' N(s')/D V(s') + beta^r + (H-h+1) beta^p. The policy is greedy for
-    this Q, saturated where Q >= H-h+1, and V = clip(max_a Q, 0, H-h+1). Estimated transitions are neither normalised
-    nor clipped. Ties go to the lowest action.
+    Cells with Q >= H-h+1 are saturated. Estimated transitions are neither normalised nor clipped. Ties go to the lowest
+    action.
 
     Paper: Garcelon, Perchet, Pike-Burke, Pirotta 2021, LDP-OBI.
     """

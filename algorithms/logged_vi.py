@@ -3,6 +3,14 @@
 docs/offline_vi.md, 'Your own logged episodes', has the format of the file and an example.
 """
 
+# Our pseudo-code, each line -> the function that does it, of this file if no other is named.
+#  1  bounds of the noise and of sampling            -> algorithms/tabular/lower_bounds.py::limits_of
+#  2  for users k = 1, ..., N = K-1                  -> algorithms/tabular/loop.py::learning_loop
+#  3    count the episode in row k of the file       -> play_logged
+#  4  receive N~, R~, once                           -> privacy/queries/count_kernels.py::send_and_release
+#  5  pi and its lower bounds V^cert, from N~ and R~ -> algorithms/offline_vi.py::plan, its lines 5 to 8
+#  6  return pi and V^cert_1                         -> algorithms/offline_vi.py::PessimisticVIConfig.measure
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -5,6 +5,18 @@ policy with a lower bound on its value. The bounds mirror those of bernstein_vi,
 docs/offline_vi.md derives every line.
 """
 
+# Our pseudo-code, each line -> the function that does it, of this file if no other is named.
+#  1  bounds of the noise and of sampling              -> algorithms/tabular/lower_bounds.py::limits_of
+#  2  for users k = 1, ..., K-1                        -> algorithms/tabular/loop.py::learning_loop,
+#                                                         algorithms/tabular/blocks.py::run_in_blocks
+#  3    roll out the behaviour policy                  -> algorithms/tabular/simulator.py::play_stochastic
+#  4  receive N~, R~, once                             -> privacy/queries/count_kernels.py::send_and_release
+#  5  V~_{H+1} = V^cert_{H+1} = 0; for h = H, ..., 1   -> plan
+#  6    Q~ = lower bound of r + P V~, constants scaled -> algorithms/tabular/lower_bounds.py::lower_value
+#  7    pi(s) = argmax_a Q~(s, a), V~(s) = its value   -> plan
+#  8    V^cert(s) = proved lower bound at pi(s)        -> algorithms/tabular/lower_bounds.py::lower_value
+#  9  user K plays pi; return pi and V^cert_1          -> PessimisticVIConfig.measure
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace

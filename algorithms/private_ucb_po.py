@@ -4,6 +4,22 @@ With trust model none it is UCB-PO, the optimistic policy optimisation of Efroni
 stochastic rewards seen along the way.
 """
 
+# [CZ22] Algorithm 1, each line -> the function that does it, of this file if no other is named. Rewards replace costs:
+# bonus and eta Q~ are added (`counts: costs` runs the printed signs, see optimistic_q).
+#  1  pi^1(a|s) = 1/A                                -> PrivateUCBPOConfig.tables
+#  2  C~, N~(s, a), N~(s, a, s') = 0                 -> privacy/queries/counts.py::CountQuery.open
+#  3  precision levels E_1, E_2 of the Privatizer    -> algorithms/tabular/cz22.py::CZ22Config.precision_bounds
+#  4  for k = 1, ..., K                              -> algorithms/tabular/loop.py::learning_loop
+#  5    V~_{H+1}(s) = 0                              -> _evaluate
+#  6    for h = H, ..., 1                            -> _evaluate
+#  7      c~, P~ by eq. (1)                          -> algorithms/tabular/cz22.py::optimistic_q
+#  8      beta = beta^c + H beta^p by Lemma 1        -> PrivateUCBPOConfig.bonus; divided by D in optimistic_q
+#  9      Q~ = min(H-h+1, max(0, c~ + P~ V~ - beta)) -> algorithms/tabular/cz22.py::optimistic_q
+# 10      V~(s) = sum_a Q~(s, a) pi(a|s)             -> _evaluate
+# 11    roll out a trajectory by pi^k                -> algorithms/tabular/simulator.py::play_stochastic
+# 12    receive C~, N~ from the Privatizer           -> privacy/queries/count_kernels.py::send_and_release
+# 13    pi^{k+1} proportional to pi^k exp(-eta Q~)   -> _improve, at the start of the next plan
+
 from __future__ import annotations
 
 import math
@@ -105,8 +121,6 @@ def _improve(tables: _Tables, step: float) -> None:
 @no_alloc_kernel
 def _evaluate(counts: Released, bonus: _Bonus, tables: _Tables) -> float:
     """Optimistic evaluation of the policy; writes q and optimistic, returns the share of saturated cells.
-
-    V = sum_a pi(a|s) Q.
 
     Paper: [CZ22] eq. (1) and Algorithm 1, lines 5-10.
     """

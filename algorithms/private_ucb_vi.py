@@ -3,6 +3,21 @@
 With trust model none it is UCB-VI with a Hoeffding bonus (Azar, Osband, Munos 2017) for step-dependent kernels.
 """
 
+# [CZ22] Algorithm 2, each line -> the function that does it, of this file if no other is named. Rewards replace costs:
+# max for min, and the bonus is added (`counts: costs` runs the printed signs, see optimistic_q).
+#  1  C~, N~(s, a), N~(s, a, s') = 0                 -> privacy/queries/counts.py::CountQuery.open
+#  2  precision levels E_1, E_2 of the Privatizer    -> algorithms/tabular/cz22.py::CZ22Config.precision_bounds
+#  3  for k = 1, ..., K                              -> algorithms/tabular/loop.py::learning_loop
+#  4    V~_{H+1}(s) = 0                              -> plan
+#  5    for h = H, ..., 1                            -> plan
+#  6      c~, P~ by eq. (1)                          -> algorithms/tabular/cz22.py::optimistic_q
+#  7      beta = beta^c + beta^pv by Lemma 2         -> PrivateUCBVIConfig.bonus; divided by D in optimistic_q
+#  8      Q~ = min(H-h+1, max(0, c~ + P~ V~ - beta)) -> algorithms/tabular/cz22.py::optimistic_q
+#  9      V~(s) = min_a Q~(s, a)                     -> algorithms/tabular/greedy.py::act_greedily
+# 10      pi(s) = argmin_a Q~(s, a)                  -> algorithms/tabular/greedy.py::act_greedily
+# 11    roll out a trajectory by pi^k                -> algorithms/tabular/simulator.py::play
+# 12    receive C~, N~ from the Privatizer           -> privacy/queries/count_kernels.py::send_and_release
+
 from __future__ import annotations
 
 import math

@@ -16,6 +16,18 @@ model none (E = 0) it is close to UBEV but not the same: ln(K/beta') replaces UB
 next value, and one clip of Q replaces UBEV's two, of reward and of value.
 """
 
+# PUCB as read here (the lines are ours), each line -> the function that does it, of this file if no other is named.
+#  1  N~, R~ = 0                                       -> privacy/queries/counts.py::CountQuery.open
+#  2  E bounds the errors of all private counts        -> PUCBConfig.bonus
+#  3  for k = 1, ..., K                                -> algorithms/tabular/loop.py::learning_loop
+#  4    V~_{H+1}(s) = 0; for h = H, ..., 1             -> plan
+#  5      R~ + sum_s' N~(s') V~(s')                    -> algorithms/tabular/greedy.py::sum_of_next_values
+#  6      conf = (H+1) phi + psi, see bonus            -> PUCBConfig.bonus, plan
+#  7      Q~ = clip(line 5 / N~ + conf, 0, H) if N~ >= max(2 E, 1), else H -> plan
+#  8      pi(s) = argmax_a Q~(s, a), V~(s) = its value -> algorithms/tabular/greedy.py::act_greedily
+#  9    roll out a trajectory by pi^k                  -> algorithms/tabular/simulator.py::play
+# 10    receive N~, R~ from the private counters       -> privacy/queries/count_kernels.py::send_and_release
+
 from __future__ import annotations
 
 import math
@@ -47,8 +59,7 @@ class _Bonus(NamedTuple):
 def plan(counts: Released, bonus: _Bonus, tables: GreedyTables) -> tuple[bool, float]:
     """Private planning; writes the greedy policy, returns (did it change, share of cells with Q = H).
 
-    Q = clip(R/N + sum_s' N(s')/N V(s') + conf, 0, H) where N >= max(2 E, 1), else H. Estimated transitions are neither
-    normalised nor clipped. Ties go to the lowest action.
+    Estimated transitions are neither normalised nor clipped. Ties go to the lowest action.
 
     Paper: Vietri, Balle, Krishnamurthy, Wu 2020, PrivQ.
     """

@@ -5,6 +5,21 @@ draw is the estimated sampling variance plus the known variance of the privacy n
 that of a prior. No theorem covers the algorithm.
 """
 
+# Our pseudo-code, each line -> the function that does it, of this file if no other is named.
+#  1  deviations of the noise of released counts                 -> RandomVIConfig.bonus
+#  2  for k = 1, ..., K; lines 3 to 10 at 1 % more               -> algorithms/tabular/loop.py::learning_loop,
+#                                                                   algorithms/tabular/blocks.py::run_in_blocks
+#  3    z(h, s, a) standard normal, all independent              -> plan
+#  4    V~_{H+1} = 0; for h = H, ..., 1                          -> plan
+#  5      c(s') = H-h - V~(s')                                   -> plan
+#  6      x = counts >= 0 nearest to N~                          -> fill_nearest
+#  7      mean, deviation of the cost by x, L~, N~               -> estimate_cost
+#  8      both mixed with a prior, the less N~ exceeds its noise -> plan
+#  9      Q~ = H-h+1 - mean + scale z deviation                  -> plan
+# 10      pi(s) = argmax_a Q~, V~ = clip(max_a Q~, 0, H-h+1)     -> algorithms/tabular/greedy.py::act_greedily
+# 11    roll out pi^k, count transitions and losses              -> algorithms/tabular/simulator.py::play
+# 12    receive N~, L~ from the privatizer                       -> privacy/queries/count_kernels.py::send_and_release
+
 from __future__ import annotations
 
 import math
@@ -112,8 +127,7 @@ def estimate_cost(
 def plan(counts: Released, draws: _Draws, tables: _Tables) -> tuple[bool, float]:
     """Value iteration on one draw of all costs; returns (did the policy change, share of saturated cells).
 
-    If visits do not exceed the noise, a cost is drawn from the prior, with mean cap/4 and deviation cap/2: mean and
-    variance are mixed with the weight N^2 / (N^2 + variance of N + 1).
+    The prior has mean cap/4 and deviation cap/2; the weight of the estimates is N^2 / (N^2 + variance of N + 1).
     """
     policy, optimistic, cost, q, drawn, nearest = tables
     horizon, n_states = policy.shape

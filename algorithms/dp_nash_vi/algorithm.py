@@ -4,6 +4,29 @@ With trust model none it is Nash-VI (Liu, Yu, Bai, Jin 2021) with a Bernstein bo
 min-player has one action, it is DP-UCBVI (Qiao, Wang 2023).
 """
 
+# [QW24] Algorithm 1, each line -> the function that does it, of this file if no other is named. Lines 12, 16, 17, 22
+# and 23 end blocks. DP-UCBVI runs the same lines with B = 1 (DPUCBVIConfig.game).
+#  1  input: K, epsilon, beta, Privatizer     -> algorithms/tabular/learner.py::TabularConfig.privatizer
+#  2  N = 0; E, iota; C_1, C_2; Delta = H     -> privacy/queries/counts.py::CountQuery.open, _NashTables.first (D15),
+#                                                _OptimisticNashConfig._sizes and _constants
+#  3  for k = 1, ..., K                       -> algorithms/tabular/loop.py::learning_loop
+#  4    V_up_{H+1} = V_lo_{H+1} = 0           -> plan
+#  5    for h = H, ..., 1                     -> plan
+#  6      for (s, a, b)                       -> _bound_payoffs
+#  7        P~ by eq. (1), from the counts of (8), (9) -> postprocessing.py::postprocess, private_expectations
+#  8        gamma = C_1/H P~ (V_up - V_lo)    -> _bound_payoffs
+#  9        Gamma = C_2 sqrt(Var iota / N~) + C_2 H S E iota / N~ + C_2 H^2 S iota / N~ -> _bound_payoffs
+# 10        Q_up = min(r + P~ V_up + gamma + Gamma, H) -> _bound_payoffs, with the cap of D13
+# 11        Q_lo = max(r + P~ V_lo - gamma - Gamma, 0) -> _bound_payoffs
+# 13      for s                               -> plan
+# 14        pi(s) = CCE(Q_up, Q_lo)           -> envs/games/equilibria.py::coarse_correlated_equilibrium
+# 15        V_up, V_lo = E_pi Q_up, E_pi Q_lo -> _mean
+# 18    deploy pi^k, get a trajectory         -> play
+# 19    update the private counts             -> privacy/queries/count_kernels.py::send_and_release
+# 20    if (V_up - V_lo)(s_1) < Delta         -> _keep_smallest_gap, at the end of plan, before line 18
+# 21      Delta = this gap, pi^out = pi^k     -> _keep_smallest_gap
+# 24  return the marginals of pi^out          -> DPNashVIConfig.policies
+
 from __future__ import annotations
 
 import math

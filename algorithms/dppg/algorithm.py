@@ -1,9 +1,21 @@
 """DPPG: config and learner in one process.
 
-In each round, B users play one episode each with the same public parameters, and each sends one clipped update. In the
-local model users randomize their updates; in the central model a trusted server adds noise to the sum. This is private
-gradient collection ([OT20] Algorithm 1) in rounds, for any environment and network, with optional local epochs.
+It is private gradient collection ([OT20] sec. 3.1.1) in rounds, for any environment and network. In the local model
+users randomize their updates; in the central model a trusted server adds noise to the sum.
 """
+
+# Our pseudo-code, each line -> the function that does it, of this file if no other is named.
+#  1  theta at random                                    -> algorithms/dppg/network.py::Network.first
+#  2  for rounds of B users                              -> _DPPGLearner._run, or _run_sampled if users are sampled
+#  3    each plays one episode by theta                  -> _DPPGLearner._round, _DPPGLearner._play
+#  4    G_t = discounted return to go, less a baseline   -> algorithms/dppg/updates.py::returns_to_go, updates
+#  5    g = gradient of -log pi(a_t|s_t) G_t (+ entropy, value) -> algorithms/dppg/updates.py::updates
+#  6    each sends g, clipped; with noise if it is local -> privacy/queries/gradients.py::submit, by report
+#  7    read, or summed and noise added if it is central -> privacy/queries/gradients.py::receive, by report
+#  8    theta = theta - step (mean of all B)             -> algorithms/pgc/aggregator.py::aggregate, DPPGConfig.step
+#  6-8  the same if users are sampled                    -> privacy/queries/sampled_gradients.py::release_round, by
+#                                                           report_round
+#  9  score of the most probable actions, without users  -> _DPPGLearner._evaluation
 
 from __future__ import annotations
 
@@ -97,7 +109,8 @@ class DPPGConfig:
         value_weight: weight of the value loss, with critic 'joint'.
         padded: whether every round takes as long as the longest episode; the results are the same.
 
-    Defaults were chosen on CartPole-v1 and Acrobot-v1, at epsilon 1 under jdp with delta 1e-6 and 4,000 to 10,000 users.
+    Defaults were chosen on CartPole-v1 and Acrobot-v1, at epsilon 1 under jdp with delta 1e-6, for 4,000 to 10,000
+    users.
 
     *Formal guarantee.* The privatizer's; updates depend on one episode and on public parameters.
     """

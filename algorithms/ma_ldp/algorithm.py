@@ -3,6 +3,28 @@
 Paper: [TH23] Algorithm 1.
 """
 
+# [TH23] Algorithm 1, each line -> the function that does it, of this file or of the named file (in this folder if its
+# name has no folder). Lines 7, 12, 13, 19, 27, 28, 31, 40, 41 and 44 end loops.
+#  1     epsilon, delta, alpha, eta, w = 0             -> MALDPConfig, estimation.py::RIDGE, rewards.py::first_estimates
+#  2     sigma or b                                    -> privacy/trust_models/local.py::LocalStatisticsPrivacy (D8)
+#  3     for user k = 1, ..., K                        -> run
+#  4-6   for i: receive Sigma, theta^ of the server    -> _plan
+#  8, 9  for i = 1, ..., n; for h = H, ..., 1          -> planning.py::make_plan
+# 10     Q = min(H+1-h, r- + <theta^, phi_V> + beta |Sigma^(-1/2) phi_V|) -> planning.py::fill_worst, _fill_total
+# 11     V = max_{a^i} Q(., a^i, a^-i)                 -> planning.py::_fill_values
+# 14-16 receive s_1; for h = 1, ..., H; for i          -> users.py::play
+# 17     a^i = argmax_a min_{a^-i} Q(s, a, a^-i)       -> planning.py::_decide, drawn by users.py::_choose
+# 18     w~ = w + gamma (r^i - r-) grad r-             -> users.py::play, released, then rewards.py::correct
+# 20, 21 a = (a^1, ..., a^n); observe s_{h+1}          -> envs/network_mdp/dynamics.py::next_state
+# 22-24 for i: dLambda~ = phi_V phi_V^T, du~ = phi_V V -> users.py::_look, privacy/mechanisms/gram.py::finish_gram
+# 25, 26 dLambda = dLambda~ + W, du = du~ + xi         -> privacy/queries/linear_statistics_kernels.py::send_statistics
+# 29-32 for i: D_k^i; send D_k to the server           -> privacy/queries/linear_statistics_kernels.py::send_statistics
+# 33-37 server: Lambda, u += dLambda, du               -> privacy/queries/linear_statistics_kernels.py::add_statistics
+# 38     Sigma = Lambda + eta I                        -> estimation.py::estimate, shift_rates (D24)
+# 39     theta^ = Sigma^(-1) u                         -> estimation.py::estimate
+# 42     send Sigma, theta^ to user k+1                -> _plan
+# 43     w^i = sum_j l(i, j) w~^j                      -> rewards.py::update, graphs.py::consensus
+
 from __future__ import annotations
 
 import math
@@ -106,18 +128,18 @@ def run(
         summed += current
         cut += server.counted[_CUT]
         indefinite += server.counted[_INDEFINITE]
-        # User side, lines 14 to 23.
+        # User side, lines 14 to 22.
         play(users, rules, plan, rewards.values, k)
         if k < users.episodes:
-            # User side, lines 24 to 32: the only output.
+            # User side, lines 23 to 32: the only output.
             send_statistics(channel, users.device.features, users.device.targets, users.device.corrections, k)
-            # Server side, lines 33 to 36.
+            # Server side, lines 33 to 37.
             read = k + 1 == server.plans[_NEXT]
             if read:
                 add_statistics(channel, server.sums.matrices, server.sums.vectors, rewards.received)
             else:
                 aggregate_statistics(channel, server.sums.matrices, server.sums.vectors, rewards.received)
-            if rewards.learned == 1:  # lines 18 and 42
+            if rewards.learned == 1:  # lines 18 and 43
                 collect(rewards)
                 if read:
                     update(rewards, server.plans[_PLANS], k + 1 - server.plans[_LAST])
@@ -128,12 +150,12 @@ def run(
 def _plan(planning: Planning, server: _Server, k: int) -> bool:
     """Plan before episode k from the released sums; return whether the policy changed."""
     estimates, plans = server.estimates, server.plans
-    # Lines 6, 37 and 38.
+    # Lines 6, 38 and 39.
     shifted = estimate(server.sums, server.shift_rates, k - 1 if server.growing else 1, estimates)
     growth = float(k) ** EXPONENT if server.growing else 1.0
     for h in range(server.betas.shape[0]):
         server.betas[h] = server.beta_rates[h] * growth
-    # Lines 8 to 13 and 16.
+    # Lines 8 to 13 and 17.
     changed, entries = make_plan(planning, estimates.theta, estimates.inverses, server.rewards.values, server.betas)
     server.counted[_CUT], server.counted[_INDEFINITE] = entries, shifted
     plans[_LAST], plans[_NEXT], plans[_PLANS] = k, next_plan(server.growth, server.block, k), plans[_PLANS] + 1
@@ -148,7 +170,7 @@ class MALDPConfig:
         bonus_scale: c >= 0, multiplies beta; the paper's is 1, and leaves the constants c_g, c_l, c_u and c_bl open.
         shift_scale: multiplies the shift that makes the noisy matrices positive definite; 1 is that of the proofs.
         alpha: failure probability of the confidence bounds, in [1e-20, 1).
-        value: reading of V in line 11, which does not define others' actions: 'maxmin' over them, as in line 16, or
+        value: reading of V in line 11, which does not define others' actions: 'maxmin' over them, as in line 17, or
             the best 'joint' action, as in the Bellman equation of sec. 2.1.
         share: whether the n agents use one estimate, and send one message instead of n. They then have one value
             function, so this requires value: joint and privacy.rewards: public.

@@ -12,7 +12,7 @@ from dprl.algorithms.cholesky import inverted
 from dprl.compiled import no_alloc_kernel, shows_numbers
 
 RIDGE = 1.0
-"""eta of line 37, 1 in the paper; also the lambda of Lambda_1."""
+"""eta of line 38, 1 in the paper; also the lambda of Lambda_1."""
 EXPONENT = 0.25
 """beta grows like k^(1/4)."""
 
@@ -69,7 +69,7 @@ def shift_rates(deviations: Float64Array, dimension: int, alpha: float, scale: f
 
     Paper: [TH23] appendix C, eqs. (6) and (8).
     """
-    # D24: line 37 adds eta = 1 only; Sigma then has negative eigenvalues from the first messages on.
+    # D24: line 38 adds eta = 1 only; Sigma then has negative eigenvalues from the first messages on.
     factor = math.sqrt(4.0 * dimension) + 2.0 * math.log(6.0 * deviations.shape[0] / alpha)
     return scale * 2.0 * deviations * factor
 
@@ -81,7 +81,7 @@ def estimate(sums: Sums, rates: Float64Array, n_messages: int, estimates: Estima
     rates float64[H]: see `shift_rates`. The last stage, with known values, is skipped. If Sigma is not positive
     definite, the shift doubles until it is; this is post-processing of released sums.
 
-    Paper: [TH23] Algorithm 1, lines 37 and 38.
+    Paper: [TH23] Algorithm 1, lines 38 and 39.
     """
     root, indefinite = math.sqrt(float(n_messages)), 0
     for m in range(sums.vectors.shape[0]):

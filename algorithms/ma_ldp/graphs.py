@@ -50,7 +50,7 @@ def consensus_matrix(graph: str, n_agents: int) -> Float64Array:
 def consensus(weights: Float64Array, matrix: Float64Array, workspace: Float64Array) -> None:
     """Replace weights [n, p], one row for each agent, by matrix [n, n] @ weights; workspace [n, p] is overwritten.
 
-    Paper: [TH23] Algorithm 1, line 42.
+    Paper: [TH23] Algorithm 1, line 43.
     """
     for i in range(weights.shape[0]):
         for m in range(weights.shape[1]):

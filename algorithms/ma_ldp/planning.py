@@ -419,7 +419,7 @@ class Planning(NamedTuple):
 def planning(mdp: LinearMixtureMDP, floor: float, joint: bool, n_messages: int) -> Planning:
     """Return the rules for `mdp`, and the first plan: uniform actions.
 
-    floor: see Rules. joint: whether V is the best joint action's Q instead of the maxmin of line 16. n_messages: M.
+    floor: see Rules. joint: whether V is the best joint action's Q instead of the maxmin of line 17. n_messages: M.
     """
     n, horizon, n_states, n_actions = mdp.n_agents, mdp.horizon, mdp.n_states, mdp.n_actions
     width = padded(n_states)
@@ -497,7 +497,7 @@ def _decide(least: Float64Array, agent: int, chances: Float64Array) -> bool:
     """Fill an agent's chances [S, n, A] from least float64[A, W]: uniform over maxmin actions; return whether they
     changed.
 
-    Paper: [TH23] Algorithm 1, line 16.
+    Paper: [TH23] Algorithm 1, line 17.
     """
     n_actions = least.shape[0]
     changed = False

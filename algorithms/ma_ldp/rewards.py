@@ -131,7 +131,7 @@ def update(estimates: RewardEstimates, number: int, users: int) -> None:
 
     Agents average with neighbours, and the estimates follow. With one user per step, `number` is the user's k.
 
-    Paper: [TH23] Algorithm 1, lines 18 and 42.
+    Paper: [TH23] Algorithm 1, lines 18 and 43.
     """
     n_stages, n, p = estimates.weights.shape
     gamma = reward_step(estimates.step, estimates.decay, number)

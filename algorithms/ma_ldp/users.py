@@ -92,7 +92,7 @@ def play(users: Users, rules: Rules, plan: Plan, estimated: Float64Array, user: 
 
     estimated float64[M, H, W]: each agent's estimate of the mean reward.
 
-    Paper: [TH23] Algorithm 1, lines 14 to 25.
+    Paper: [TH23] Algorithm 1, lines 14 to 24.
     """
     own, (horizon, _, n, _) = users.device, plan.chances.shape
     choices = own.choices.reshape(horizon * n)

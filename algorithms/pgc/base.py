@@ -5,6 +5,16 @@ An algorithm implements LocalAgents. Scheduling and aggregation are the same for
 Paper: [OT20] sec. 3.1.1.
 """
 
+# [OT20] sec. 3.1.1, each step -> the function that does it, of this file if no other is named.
+#  1  the aggregator delivers theta to agents      -> algorithms/pgc/aggregator.py::Aggregator.batch, by
+#                                                     algorithms/pgc/collector.py::Collector._dispatch
+#  2  an agent sets theta' = theta and updates it  -> LocalAgents._gradients
+#  3  it reports its gradient with noise           -> LocalAgents.report, by
+#                                                     privacy/queries/gradient_client.py::GradientClient.send
+#  4  the aggregator updates theta by reports only -> algorithms/pgc/aggregator.py::aggregate
+#     each agent submits once                      -> privacy/privatizer.py::Privatizer.lease
+#     until N submissions are received             -> algorithms/pgc/collector.py::Collector.until
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod

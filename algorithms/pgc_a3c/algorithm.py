@@ -6,6 +6,28 @@ equal bit for bit.
 Paper: [OT20] Algorithm 1.
 """
 
+# [OT20] Algorithm 1, each line -> the function that does it, of this file or of the named file (in this folder if its
+# name has no folder). The paper numbers no lines.
+#  input N, R, Q; epsilon, d^, C, MAX_BUF, eta, lambda -> PGCA3CConfig, PGCA3CConfig.privatizer
+#  B = {}                                            -> algorithms/pgc/aggregator.py::aggregator_state
+#  initialize theta                                  -> network.py::initial_parameters
+#  repeat                                            -> run
+#    agent n begins its process                      -> algorithms/pgc/schedule.py::last_startable, version_of (D16)
+#    theta' = theta                                  -> agent_batch.py::deliver
+#    t = 0, initial state s_{n,0}                    -> agent_batch.py::deliver
+#    while s_{n,t} is not terminal                   -> agent_batch.py::tick
+#      a = argmax pi(a|s; theta'), or any (sec. 4)   -> agent_batch.py::_choose_actions, exploration_rate
+#      receive r_{n,t}, s_{n,t+1}                    -> envs/cartpole_dynamics.py::step_lanes, gradient.py::loss_tables
+#      t = t + 1                                     -> agent_batch.py::_count_step
+#    g_n = dL_n/dtheta'                              -> agent_batch.py::local_update, gradient.py::write_gradient
+#    g~_n = Q(g_n), send it                          -> privacy/queries/gradients.py::submit; Q is Algorithm 2 or 3:
+#      clip by (19), add z by (21)                   -> privacy/mechanisms/vectors.py::fill_noisy
+#      u = M g, clip by (23), randomize by (24)      -> privacy/mechanisms/random_sign_kernels.py::send_signs
+#      output M^T u~ (here by the server)            -> privacy/mechanisms/random_sign_kernels.py::project_back
+#    B = B + {g~_n}                                  -> privacy/queries/gradients.py::receive, then aggregate
+#    if |B| >= MAX_BUF: update theta by (22), B = {} -> algorithms/pgc/aggregator.py::aggregate
+#  until N submissions received                      -> run
+
 from __future__ import annotations
 
 from dataclasses import dataclass
