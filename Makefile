@@ -61,7 +61,7 @@ demo:  ## set up, run the main job (CONFIG), say where to look
 	echo "2/3 sweep $(CONFIG)"; \
 	$(BIN)/dprl sweep $(CONFIG); \
 	echo "3/3 done: environment $$((ready - start)) s, sweep $$((SECONDS - ready)) s"; \
-	echo "    the report      report.html in the folder named above: figures, tables, tests; regret.png in each cell's"; \
+	echo "    the report      report.html in the folder named above: figures, tables, tests; certificate.html in each cell's"; \
 	echo "    all runs        $(BIN)/dprl ui   (open the sweep with +, tick its cells, Compare; a metric's name shows its curves)"; \
 	echo "    algorithms      $(BIN)/dprl sweep private_vs_comparators   (five of them at the same certified epsilons)"; \
 	echo "    your own sweep  $(BIN)/dprl sweep $(CONFIG) --name mine --set episodes=200000"

@@ -38,7 +38,7 @@ SIMULATED = [
 FIRST_OF_QUERIES = {ALGORITHMS[name].releases: name for name in reversed(SIMULATED)}.values()
 COVERED = {
     # Exact values of published policies in the public simulator.
-    *("regret", "exploitability", "right_signs", "value", "optimum_gap"),
+    *("regret", "exploitability", "value", "optimum_gap"),
     # Functions of released counts or statistics only.
     *("saturated", "gap", "smallest_gap", "infeasible", "indefinite", "lower_bound"),
     # A function of rewards that devices estimate from released corrections; 0 where rewards are public.
