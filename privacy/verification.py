@@ -14,11 +14,19 @@ from dprl.privacy.base import Guarantee, LedgerError
 from dprl.privacy.certificate import OPEN_CHANNELS, SCHEMA, Certificate, PrivacyRequest, certify
 from dprl.privacy.certificate_json import NOT_ITS_OWN, checksum
 from dprl.privacy.ledger import Charged, Ledger, LedgerSpec, ReleaseEvent
+from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.privatizer import Privatizer
+from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.queries.linear_statistics import StatisticsQuery
+from dprl.privacy.queries.printed import PRINTED as PRINTED_COUNTS
+from dprl.privacy.queries.statistics_calibration import PRINTED as PRINTED_STATISTICS
+from dprl.privacy.queries.statistics_calibration import REWARD_SHARE, StatisticsBudget
 from dprl.privacy.query_json import query_from_json
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.threat_models import NOISY_SIDES, ThreatModel
+from dprl.privacy.trust_models.base import MET_BY_CERTIFIED
+from dprl.privacy.trust_models.local import SCALED
 
 _REFUSED = (ValueError, LedgerError, ArithmeticError, MemoryError)
 """Errors raised for facts that no run can have."""
@@ -95,7 +103,7 @@ def verify(stated: Mapping[str, Any]) -> Verification:
     try:
         found = replace(_recomputed(stated), audit=stated["audit"])
         expected = json.loads(json.dumps(found.to_dict()))
-        differences = (*_differences(stated, expected), *_refuted_by_audit(stated, found))
+        differences = (*_differences(stated, expected), *_origin(stated), *_refuted_by_audit(stated, found))
         if stated["checksum"] != checksum(stated):
             differences += (Difference("checksum", stated["checksum"], None),)
     except _REFUSED as error:
@@ -238,14 +246,54 @@ def _differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> Iter
     given[_OPEN] = [name for name in stated[_OPEN] if name in expected[_OPEN]]
     if not isinstance(stated[_OPEN], list) or not all(isinstance(name, str) for name in stated[_OPEN]):
         yield Difference(_OPEN, str(stated[_OPEN]), "a list of names")
-    if stated["claimed"]["calibration"] == "certified" and stated["requested"] != {
-        key: stated["claimed"][key] for key in stated["requested"]
-    }:
-        yield Difference("requested", str(stated["requested"]), "the claimed guarantee")
     one, other = dict(_leaves(given)), dict(_leaves({key: expected[key] for key in keys}))
     for path in dict.fromkeys([*other, *one]):
         if not (path in one and path in other and _same(one[path], other[path])):
             yield Difference(_in_words(path), one.get(path), other.get(path))
+
+
+def _origin(stated: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield contradictions between the stated origin of the noise, the claim and the scale of a printed formula."""
+    says, asked = stated["claimed"], stated["requested"]
+    expected: dict[str, Leaf] = {}
+    if stated["composition"] is not None:
+        pass  # the claim is computed from the parts
+    elif stated["trust_model"] == "none":
+        expected = {"calibration": "none", "source": "nothing is claimed"}
+    elif says["source"].startswith(MET_BY_CERTIFIED):
+        expected = {"calibration": "certified", **asked}
+    else:
+        expected = _printed_origin(stated)
+    for key, value in expected.items():
+        if not _same(says[key], value):
+            yield Difference(f"claimed.{key}", says[key], value)
+
+
+def _printed_origin(stated: Mapping[str, Any]) -> dict[str, Leaf]:
+    """Return the fields of the claim whose printed formula gives the query's scale.
+
+    Raises LedgerError if no paper prints noise for this query, or the formula gives another scale.
+    """
+    query, model, asked = query_from_json(stated["query"]), stated["trust_model"], stated["requested"]
+    epsilon, delta, ratio = asked["epsilon"], asked["delta"], 1.0
+    if isinstance(query, CountQuery) and query.families.paper in PRINTED_COUNTS:
+        lemma, law = PRINTED_COUNTS[query.families.paper][model], query.noise.law or query.noise.counter.node
+        source, scales = lemma.source, [law.scale if isinstance(law, Laplace) else math.nan]
+        expected = lemma.scale(query.families, _whole(stated["most_users"]), epsilon)
+    elif isinstance(query, StatisticsQuery) and query.law.name in PRINTED_STATISTICS:
+        printed, ratio = PRINTED_STATISTICS[query.law.name], query.noise_ratio
+        budget = StatisticsBudget(epsilon, delta, query.law.name, query.rewards, REWARD_SHARE, 1.0, False)
+        source, delta = printed.source, 0.0 if printed.pure else delta
+        scales = [scale for scale in query.law.scales if scale > 0.0]
+        expected = ratio * printed.scale(budget, query.layout)
+    else:
+        raise LedgerError(f"no paper prints this noise, but its source is {stated['claimed']['source']!r}")
+    if not all(_same(scale, expected) for scale in scales):
+        raise LedgerError(f"{source} gives the scale {expected} for the claim, got {max(scales)}")
+    calibration = "printed"
+    if ratio != 1.0:
+        calibration, source = f"{ratio:g} times printed", SCALED.format(ratio, source)
+    return {"epsilon": epsilon, "delta": delta, "calibration": calibration, "source": source}
 
 
 def _refuted_by_audit(stated: Mapping[str, Any], found: Certificate) -> Iterator[Difference]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.cell_folder import CellResults, DamagedCellError
 from dprl.platform.results.layout import SweepCell
 from dprl.platform.tracking.store import TrackingError
 from dprl.platform.tracking.sweep_entries import SweepEntries
@@ -76,9 +76,9 @@ class DeferringTracker:
         self._missing[cell.digest] = later or now
 
     @staticmethod
-    def _error(write: Callable[[], None]) -> TrackingError | None:
+    def _error(write: Callable[[], None]) -> TrackingError | DamagedCellError | None:
         try:
             write()
-        except TrackingError as error:
+        except (TrackingError, DamagedCellError) as error:
             return error
         return None

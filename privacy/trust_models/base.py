@@ -32,6 +32,7 @@ from dprl.privacy.validation import (
 
 D = TypeVar("D")
 Q = TypeVar("Q", bound=Query)
+MET_BY_CERTIFIED = "the requested guarantee, met by the certified "
 
 
 class Placed(NamedTuple, Generic[Q]):
@@ -43,7 +44,7 @@ class Placed(NamedTuple, Generic[Q]):
     """
 
     query: Q
-    source: str = "the requested guarantee, met by the certified noise"
+    source: str = MET_BY_CERTIFIED + "noise"
     calibration: str = "certified"
     claimed: Guarantee | None = None
     choice: str = ""

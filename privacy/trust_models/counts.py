@@ -19,7 +19,7 @@ from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.printed import PRINTED, PrintedLemma
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.threat_models import NOISY_SIDES
-from dprl.privacy.trust_models.base import Budgeted, Placed
+from dprl.privacy.trust_models.base import MET_BY_CERTIFIED, Budgeted, Placed
 from dprl.privacy.validation import check_choice
 
 
@@ -52,7 +52,7 @@ class CountSettings(Budgeted[CountFamilies, CountQuery]):
         """Return the query with the calibrated or the printed noise."""
         del growth
         encoding = self._encoding(data, whole=streams.noise.arithmetic == "exact" or self._needs_integers)
-        source, why = "the requested guarantee, met by the certified scale", ""
+        source, why = MET_BY_CERTIFIED + "scale", ""
         if self.calibration == "printed":
             lemma = self._lemma(data, streams, "calibration: certified")
             law, local = Laplace(lemma.scale(data, n_users, self.epsilon)), NOISY_SIDES[self.model][0]

@@ -54,7 +54,7 @@ ORDER = {
         *("base", "verdicts", "validation", "checkpoints", "threat_models", "ranges", "messages", "randomness"),
         *("accounting", "mechanisms", "counters", "ledger", "journal", "certificate_json"),
         *("several_episodes", "certificate", "channel", "schedule", "query"),
-        *("privatizer", "client", "resumable", "queries", "query_json", "verification", "trust_models", "audits"),
+        *("privatizer", "client", "resumable", "queries", "query_json", "trust_models", "verification", "audits"),
     ),
     "platform": (
         *("errors", "program", "environment_variables", "environments", "plugins", "configs"),

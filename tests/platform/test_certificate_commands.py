@@ -77,8 +77,8 @@ def test_a_plan_is_the_certificate_of_its_noise(capsys: pytest.CaptureFixture[st
         (["verify", "empty.json"], "CERT: must contain at least one certificate, got 'empty.json'"),
         (["verify", "typed.json"], "typed.json: a certificate must have all fields .*, got an invalid value"),
         (["verify", "list.json"], r"list.json\[0\]: a certificate must be a mapping"),
-        (["verify", "old.json"], "got dprl.certificate/3 of dprl 0.2.0; run it again"),
-        (["compose", "old.json"], "got dprl.certificate/3 of dprl 0.2.0; run it again"),
+        (["verify", "old.json"], "got dprl.certificate/4 of dprl 0.2.0; run it again"),
+        (["compose", "old.json"], "got dprl.certificate/4 of dprl 0.2.0; run it again"),
         (["compose", "changed.json"], "CERT: changed.json must stand to be composed, got one where checksum"),
         (["certify", "one.json"], "one.json: must be a config, got a certificate; run `.* verify one.json`"),
         (["certify", "both.json"], "both.json: must be a config, got a certificate; run `.* verify both.json`"),
@@ -100,7 +100,7 @@ def test_bad_input_is_one_line(
     Path("list.json").write_text("[3]")
     Path("empty.json").write_text("[]")
     Path("typed.json").write_text(json.dumps(planned() | {"users": "many"}))
-    Path("old.json").write_text(json.dumps(planned() | {"schema": "dprl.certificate/3", "version": "0.2.0"}))
+    Path("old.json").write_text(json.dumps(planned() | {"schema": "dprl.certificate/4", "version": "0.2.0"}))
     Path("one.json").write_text(json.dumps(planned()))
     Path("both.json").write_text(json.dumps([planned(), planned()]))
     Path("changed.json").write_text(json.dumps(planned() | {"users": 3}))

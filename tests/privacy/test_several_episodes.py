@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dprl.privacy.ledger import Charged, Ledger
 from tests.privacy.conftest import KINDS, _privatizer
 from tests.privacy.gradients.test_correlated import privatizer as of_running_sums
 from tests.privacy.gradients.test_privatizers import CONFIGS as GRADIENTS
@@ -26,6 +27,17 @@ def privatizers() -> Iterator[Any]:
     yield pytest.param(lambda: of_rounds(clip=3.0), id="gradients in sampled rounds")
     for name in STATISTICS:
         yield pytest.param(lambda name=name: of_statistics(name), id=f"statistics {name}")
+
+
+@pytest.mark.parametrize("kind", ["ldp", "jdp, buffered"])
+def test_attempts_count_for_people_with_several_episodes(kind: str) -> None:
+    made = _privatizer(kind)
+    spec = made.ledger.spec
+    twice = Ledger.of_charges(spec, Charged((spec.users,), spec.users))
+    for bound in made.certified(twice, "x").to_dict()["episodes_per_user"]["bounds"]:
+        assert float(bound["epsilon"]) >= twice.epsilon(bound["delta"]) * (1.0 - 1e-9)
+        if bound["delta"] == 0.0:
+            assert float(bound["epsilon"]) == pytest.approx(bound["episodes"] * twice.pure_epsilon())
 
 
 @pytest.mark.parametrize("make", list(privatizers()))

@@ -17,7 +17,7 @@ from unittest.mock import Mock
 import pytest
 
 from dprl import __version__
-from dprl.privacy import GradientLayout, LedgerError, LocalGradientPrivacy, Streams
+from dprl.privacy import CentralPrivacy, GradientLayout, LedgerError, LocalGradientPrivacy, LocalPrivacy, Streams
 from dprl.privacy.certificate_json import described, sealed
 from dprl.privacy.ledger import Charged, Ledger
 from dprl.privacy.mechanisms.base import Sensitivity
@@ -26,16 +26,18 @@ from dprl.privacy.mechanisms.gradients import ClippedLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.query_json import query_from_json
 from dprl.privacy.verification import verify
-from tests.privacy.conftest import KINDS, _privatizer
+from tests.privacy.conftest import KINDS, _families, _privatizer
 from tests.privacy.gradients.test_privatizers import CONFIGS as GRADIENTS
 from tests.privacy.gradients.test_privatizers import built as of_gradients
 from tests.privacy.linear_statistics.test_privatizers import CONFIGS as STATISTICS
 from tests.privacy.linear_statistics.test_privatizers import built as of_statistics
 
+PRINTED = (CentralPrivacy(1.0, calibration="printed"), LocalPrivacy(1.0, calibration="printed"))
 EVERY: dict[str, Callable[[], Any]] = {
     **{f"counts {kind}": partial(_privatizer, kind) for kind in KINDS},
     **{f"gradients {name}": partial(of_gradients, name) for name in GRADIENTS},
     **{f"statistics {name}": partial(of_statistics, name) for name in STATISTICS},
+    **{f"counts {each.model}, printed": partial(each.build, _families(4), 21, Streams(0, "x")) for each in PRINTED},
 }
 Path = tuple[str | int, ...]
 CHARGES = {"users", "most_users", "submissions", "attempts", "users_asked_again"}
@@ -192,7 +194,7 @@ def test_other_noise_or_another_proof_is_found_also_with_a_new_checksum(kind: st
         (("simulation",), "magic", {"simulation"}),
         (("composition",), {"kind": "sequential", "of": []}, {"facts"}),
         (("users",), "many", {"damaged"}),
-        (("requested", "delta"), 1e-12, {"requested"}),
+        (("requested", "delta"), 1e-12, {"claimed.delta"}),
         (("excluded_channels",), {}, {"excluded_channels"}),
         (("noise",), None, {"noise"}),
         (("noise", 0), 3, {"noise[0]"}),
@@ -200,6 +202,26 @@ def test_other_noise_or_another_proof_is_found_also_with_a_new_checksum(kind: st
 )
 def test_a_field_that_the_facts_do_not_imply_is_named(path: Path, value: Any, found: set[str]) -> None:
     assert found_in(changed(written(), path, value, seal=True)) >= found
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EVERY if kind not in NOISELESS])
+def test_the_origin_of_the_noise_is_checked(kind: str) -> None:
+    claimed = written(kind)["claimed"]
+    other = {"certified": "printed", "printed": "certified"}[claimed["calibration"]]
+    for key, values in {"calibration": (other, "magic"), "source": ("magic", "the requested guarantee")}.items():
+        for value in values:
+            assert found_in(changed(written(kind), ("claimed", key), value, seal=True)), value
+    assert found_in(changed(written(kind), ("claimed", "epsilon"), 2.02 * claimed["epsilon"], seal=True))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EVERY if "printed" in kind and "uniform" not in kind])
+def test_a_printed_claim_has_the_scale_of_its_formula(kind: str) -> None:
+    """Also with requested and claimed epsilon, factor and verdict that fit together."""
+    found = written(kind)
+    for key in ("requested", "claimed"):
+        found = changed(found, (key, "epsilon"), 10.0 * found[key]["epsilon"])
+    found = changed(found, ("verdict",), "holds", seal=True)
+    assert "facts" in found_in(found)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in EVERY if kind.startswith("gradients ")])
@@ -298,7 +320,7 @@ def test_a_lost_field_is_damage(lost: str, version: str) -> None:
     [
         ([], "must be a mapping"),
         ({}, "got None; name a certificate.json"),
-        ({"schema": "dprl.certificate/3", "version": "0.2.0"}, "got dprl.certificate/3 of dprl 0.2.0; run it again"),
+        ({"schema": "dprl.certificate/4", "version": "0.2.0"}, "got dprl.certificate/4 of dprl 0.2.0; run it again"),
     ],
 )
 def test_what_is_no_certificate_of_this_schema_is_refused(certificate: Any, message: str) -> None:

@@ -30,11 +30,11 @@ def test_a_sweep_of_an_earlier_version_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for folder in SweepLayout(home, "recorded").finished_cells():
-        old = json.loads(folder.certificate_file.read_text()) | {"schema": "dprl.certificate/3", "version": "0.2.0"}
+        old = json.loads(folder.certificate_file.read_text()) | {"schema": "dprl.certificate/4", "version": "0.2.0"}
         folder.certificate_file.write_text(json.dumps(old))
     assert main([*command, str(home / "sweeps" / "recorded"), "--storage", str(home)]) == 2
     told = capsys.readouterr().err
-    assert "got 'dprl.certificate/3' of dprl 0.2.0; run its experiment.yaml again" in told
+    assert "got 'dprl.certificate/4' of dprl 0.2.0; run its experiment.yaml again" in told
     assert told.count("\n") == 1
     with pytest.raises(UserError, match="must be a cell of this version"):
         dprl.load("recorded", storage=home)

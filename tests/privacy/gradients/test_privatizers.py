@@ -305,3 +305,11 @@ def test_a_plan_charges_everybody_and_releases_nothing(name: str) -> None:
     assert privatizer.charged == 0
     privatizer.charge(1, privatizer.capacity)
     assert privatizer.certificate("x").to_dict() == planned.to_dict()
+
+
+def test_nothing_is_certified_that_was_accepted_without_a_charge() -> None:
+    privatizer = built("privunit")
+    privatizer.lease(2)
+    privatizer._received.add(1, 5)
+    with pytest.raises(LedgerError, match="more was sent than was charged"):
+        privatizer.certificate("x")
