@@ -14,6 +14,7 @@ import ray
 from ray.exceptions import RayError
 from ray.tune.registry import register_env
 
+from dprl.algorithms.pgc.base import Batch, Reply
 from dprl.algorithms.pgc.on_rllib import env_runner
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc.user_code import ErrorBarrier
@@ -55,9 +56,9 @@ def one_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dprl.privacy.privatizer.secrets.token_hex", lambda n: "7f" * n)
 
 
-def leaks(settings: PGCConfig, trouble: Trouble = nothing) -> Any:
+def leaks(settings: PGCConfig, trouble: Trouble = nothing, kind: type[PrivateEnvRunner] = PrivateEnvRunner) -> Any:
     """Return the channels that reveal agent 2's world."""
-    return differing_channels(lambda number: left(world(settings, lambda: Private(number, trouble))), NOISY)
+    return differing_channels(lambda number: left(world(settings, lambda: Private(number, trouble), kind)), NOISY)
 
 
 @pytest.mark.slow
@@ -108,6 +109,29 @@ def test_in_the_compiled_lane_gravity_does_not_come_out(fixed_draws: None, mecha
     assert differing_channels(lambda number: found[number], noisy) == ()
     # A message of one bit is mostly noise, and the noise is equal here, so the bit may be equal, too.
     assert mechanism == "projected_random_sign" or differing_channels(lambda number: found[number])
+
+
+class TellsScores(PrivateEnvRunner):
+    """Mutant: replies with raw scores, although the settings do not declare a simulator."""
+
+    def report(self, batch: Batch, spec: Any) -> Reply:
+        self._agents_of(spec)._shows_scores = True
+        return super().report(batch, spec)
+
+
+class Remembers(PrivateEnvRunner):
+    """Mutant: its state and its text contain played episodes."""
+
+    def get_state(self, *_: Any, **__: Any) -> dict[str, Any]:
+        return {"longest": self.env.longest}
+
+    def __repr__(self) -> str:
+        return f"Remembers(longest={self.env.longest})"
+
+
+@pytest.mark.parametrize(("kind", "channels"), [(TellsScores, ("scores",)), (Remembers, ("get_state()", "texts"))])
+def test_runners_that_leak_are_caught(kind: type[PrivateEnvRunner], channels: tuple[str, ...]) -> None:
+    assert leaks(config(), nothing, kind) == channels
 
 
 def test_a_runner_that_lets_errors_out_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
