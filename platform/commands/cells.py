@@ -34,8 +34,9 @@ def expanded_cells(options: argparse.Namespace) -> list[Experiment]:
 
 
 def labels_of(cells: Sequence[Experiment]) -> list[str]:
-    """Return names of cells that begin with the trust model and epsilon, even if there is only one cell."""
-    keys = list(dict.fromkeys(["privacy.model", "privacy.epsilon", *varying_keys(cells)]))
+    """Return names of cells by the settings that vary, in a sweep's order, trust model and epsilon always included."""
+    varying = varying_keys(cells)
+    keys = [*(key for key in ("privacy.model", "privacy.epsilon") if key not in varying), *varying]
     return [cell.short_name(keys) for cell in cells]
 
 

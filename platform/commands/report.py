@@ -63,15 +63,16 @@ def run(options: argparse.Namespace) -> int:
 
 def _answers(found: SweepReport) -> list[Block]:
     """Return the answers as blocks for a terminal."""
-    from dprl.platform.reports.comparing.answers import HEADERS, TEXTS, answers_of, heading, lead, requested
+    from dprl.platform.reports.comparing.answers import budget_table, heading, lead, requested
     from dprl.platform.reports.documents.blocks import Heading, Paragraph, Table
     from dprl.platform.reports.pages.content import ASKED
 
     blocks: list[Block] = [Paragraph(line, "", "not finished") for line in found.missing]
     if answer := heading(found.groups):
         blocks += [Heading(answer), Paragraph(lead(found.groups), "lead")]
-    if rows := [list(answer) for group in found.groups for answer in answers_of(group)]:
-        blocks.append(Table(HEADERS, rows, TEXTS).without_empty_columns())
+    title, table = budget_table(found.groups)
+    if table.body:
+        blocks += [Heading(title), table]
     if asked := requested(found.groups):
         blocks.append(Table(ASKED, asked, ASKED))
     return blocks

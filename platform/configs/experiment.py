@@ -403,7 +403,8 @@ def varying_keys(cells: Sequence[Experiment]) -> list[str]:
     told = _ALWAYS_TOLD | ({"algorithm.name"} if len(labels) > len(dict(labels)) else set())
     order = list(dict.fromkeys(key for flat in flats for key in flat))
     varying = [key for key in order if varies(key, flats)]
-    if "privacy.model" in varying and "privacy.epsilon" in order and "privacy.epsilon" not in varying:
+    if "privacy.model" in varying and "privacy.epsilon" in order:
+        varying = [key for key in varying if key != "privacy.epsilon"]
         varying.insert(varying.index("privacy.model") + 1, "privacy.epsilon")
     always = [key for key in varying if key in told]
     needed = {*always, *needed_keys(flats, [key for key in varying if key not in always], always)}

@@ -27,7 +27,6 @@ ENV_NAMING = {ENV_NAME, _ENV_ID, *DIGESTS}
 """Settings of an environment that its name in reports contains, or that follow from it."""
 SIZES = {"env.horizon": "H", "env.n_states": "S", "env.n_actions": "A", EPISODES: "K"}
 """Symbols of sizes."""
-_TRUST = {"jdp": "central", "shuffle": "shuffle", "ldp": "local"}
 
 
 def rows_of(summary: pd.DataFrame) -> list[Row]:
@@ -38,11 +37,6 @@ def rows_of(summary: pd.DataFrame) -> list[Row]:
 def settings_in(row: Row, keys: Iterable[str]) -> Settings:
     """Return those of the settings `keys` that the row has, in this order."""
     return tuple((key, plain(row[key])) for key in keys if key in row)
-
-
-def trust_word(model: str) -> str:
-    """Return a trust model in a word, e.g. 'central'."""
-    return _TRUST.get(model, model)
 
 
 def algorithm_name(cell: Row) -> str:
@@ -79,7 +73,7 @@ def shared_settings(cells: Sequence[Row]) -> list[str]:
     """Return, as words, every setting that all `cells` share."""
     first = cells[0]
     agreed = [key for key in first if "." in key and all(key in cell and cell[key] == first[key] for cell in cells)]
-    return [f"{key.rpartition('.')[2]}={plain(first[key])}" for key in agreed]
+    return [f"{key.removesuffix('.name').rpartition('.')[2]}={plain(first[key])}" for key in agreed]
 
 
 def median_text(cell: Row, column: str) -> str:
@@ -90,8 +84,8 @@ def median_text(cell: Row, column: str) -> str:
     if column not in cell:
         return ""
     episodes, names = int(cell["episodes"]), [f"{column}{end}" for end in ("", "_lower", "_upper")]
-    median, *ends = (episode_reached(cell[name], episodes) for name in names if name in cell)
-    return median if {*ends} <= {f">{episodes}"} else f"{median} [{', '.join(ends)}]"
+    median, *ends = (episode_reached(cell[name], episodes, ",") for name in names if name in cell)
+    return median if {*ends} <= {f">{episodes:,}"} else f"{median} [{', '.join(ends)}]"
 
 
 def plain(value: object) -> str:

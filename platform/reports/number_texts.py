@@ -50,9 +50,9 @@ def number(value: float, infinite: str = "inf") -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def episode_reached(episode: float, episodes: int) -> str:
-    """Return the episode, or '>K' if it lies beyond the `episodes` that were run."""
-    return f">{episodes}" if math.isinf(episode) else f"{episode:.0f}"
+def episode_reached(episode: float, episodes: int, comma: str = "") -> str:
+    """Return the episode, or '>K' if it lies beyond the `episodes` that were run. comma: between thousands, if any."""
+    return f">{episodes:{comma}}" if math.isinf(episode) else f"{episode:{comma}.0f}"
 
 
 def epsilon_text(epsilon: float, digits: int) -> str:
@@ -75,6 +75,20 @@ def effect_text(found: Effect) -> str:
     """Return a ratio, e.g. '58\u00d7 [45, 75]', or a difference with its sign; the interval if there is one."""
     value, *ends = (_effect_number(x, found) for x in found[:3])
     return value if math.isnan(found.lower) else f"{value} [{', '.join(end.rstrip(chr(215)) for end in ends)}]"
+
+
+def size_text(found: Effect) -> str:
+    """Return a difference without its sign, e.g. '0.22 [0.1, 0.34]'; the interval if there is one."""
+    sign = -1.0 if found.value < 0 else 1.0
+    value, *ends = (rounded(sign * x) for x in found[:3])
+    return f"{value} [{', '.join(ends[:: int(sign)])}]" if all(ends) else value
+
+
+def cost_text(found: Effect) -> str:
+    """Return the cost of privacy as a ratio, or as a difference in words, e.g. '0.22 [0.1, 0.34] lower'."""
+    if found.scale == "log":
+        return effect_text(found)
+    return f"{size_text(found)} {'lower' if found.value < 0 else 'higher'}"
 
 
 def _effect_number(value: float, found: Effect) -> str:

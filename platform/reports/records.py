@@ -21,6 +21,7 @@ _MOST_SATURATED = 0.99
 SATURATION_NOTE = "bonus saturated: estimates stayed at their caps, so regret grew linearly"
 PROVES_NOTHING = "the release proves nothing"
 SATURATION_REMEDY = "more episodes, a larger epsilon or, without a theorem, a smaller algorithm.bonus_scale"
+FINAL_SCORE = "Final score"
 _JUDGED = {"run": "", "deployed": " of the policy deployed last", "output": " of the output policy"}
 
 
@@ -37,6 +38,11 @@ def is_gap(metric: Metric) -> bool:
 def is_final_score(metric: Metric) -> bool:
     """Whether a metric is the score at the end of a run."""
     return is_result(metric) and metric.better == "high" and metric.unit in ("return", "steps")
+
+
+def title_of(metric: Metric) -> str:
+    """Return the name of a metric in tables and figures of pages, e.g. 'Regret'."""
+    return FINAL_SCORE if is_final_score(metric) else metric.label.capitalize()
 
 
 def results_in(found: Collection[str], kind: Callable[[Metric], bool] = is_result) -> list[Metric]:

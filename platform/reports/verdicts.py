@@ -8,36 +8,43 @@ from typing import Any
 
 from dprl.platform.reports.documents.blocks import Block, Facts, Paragraph, Table
 from dprl.platform.reports.documents.terminal import text_of
-from dprl.platform.reports.number_texts import number
+from dprl.platform.reports.number_texts import delta_number, number
 from dprl.platform.results.summary import privacy_columns, proved_epsilon, standing
 
 _SAME = 0.005
+_TRUST = {"jdp": "central", "ldp": "local"}
 _RAW = "something is released without noise"
 _NOTHING = "NO PRIVACY"
-_VERDICTS = {"holds": "holds", "holds_approximately": "at delta", "fails": "FAILS"}
-AT_DELTA = "verdict: 'at delta' fails as claimed, and holds at the claimed epsilon with a small delta"
+ONLY_WITH_DELTA = "only for delta > 0"
+_VERDICTS = {"holds": "holds", "holds_approximately": ONLY_WITH_DELTA, "fails": "FAILS"}
+AT_DELTA = f"verdict: '{ONLY_WITH_DELTA}' fails as a pure claim, and holds at the claimed epsilon with a small delta"
 _NOISE = ("noise_sd", "least_noise_sd")
 _CALIBRATIONS = {"printed": "noise as printed", "certified": "certified noise"}
+
+
+def trust_word(model: str) -> str:
+    """Return a trust model in a word, e.g. 'central'."""
+    return _TRUST.get(model, model)
 
 
 def privacy_text(certificate: Mapping[str, Any]) -> str:
     """Return the trust model and the proved epsilon; a failing claim is shown only as failing."""
     stands = standing(certificate)
     if stands.contradicted:
-        return f"{certificate['trust_model']}, NO PRIVACY: its audit REFUTES the proof"
+        return f"{trust_word(certificate['trust_model'])}, NO PRIVACY: its audit REFUTES the proof"
     text = _proof_text(certificate)
     return f"{text}, REFUTED by its audit" if stands.refuted else text
 
 
 def _proof_text(certificate: Mapping[str, Any]) -> str:
-    model, claimed = certificate["trust_model"], certificate["claimed"]
+    model, claimed = trust_word(certificate["trust_model"]), certificate["claimed"]
     if certificate["verdict"] == "unbounded":
         return f"{'no privacy' if model == 'none' else f'{model}, NO PRIVACY: {_RAW}'} (\u03b5 = \u221e)"
     if math.isinf(proved_epsilon(certificate)):
         return (
             f"{model}, NO PRIVACY: the noise proves no finite \u03b5 (the claim of {number(claimed['epsilon'])} fails)"
         )
-    at = f" at \u03b4 = {claimed['delta']:g}" if claimed["delta"] else ""
+    at = f", \u03b4 = {delta_number(claimed['delta'])}" if claimed["delta"] else ""
     text = f"{model}, certified \u03b5 = {number(proved_epsilon(certificate))}{at}"
     return text if certificate["verdict"] == "holds" else f"{text} (the claim of {number(claimed['epsilon'])} fails)"
 
@@ -61,7 +68,9 @@ def verdict_line(certificate: Mapping[str, Any]) -> str:
         return f"FAILS: {told}"
     approximate = certificate["proved"]["epsilon_at_delta"]
     smallest = min(approximate, key=float)
-    return f"FAILS as a pure claim: {told}; it proves {number(float(approximate[smallest]))} at delta {smallest}"
+    return (
+        f"HOLDS {ONLY_WITH_DELTA.upper()}: {told}; it proves {number(float(approximate[smallest]))} at delta {smallest}"
+    )
 
 
 def verdict_word(row: Mapping[Any, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dprl.platform.configs.config import config_files
 from dprl.platform.errors import broken_rule, suggestion
 from dprl.platform.reproductions import ma_ldp, pgc_a3c
 from dprl.platform.reproductions.engine import Reproduced, Request
@@ -18,6 +19,7 @@ def wanted(word: str) -> list[str]:
     if name == ALL:
         return list(PAPERS)
     if name not in PAPERS:
-        valid = [*PAPERS, ALL]
-        raise broken_rule("PAPER", "must be one that can be reproduced", word, suggestion(name, valid))
+        remedy = suggestion(name.replace("_", "-"), [*(paper.replace("_", "-") for paper in PAPERS), ALL])
+        remedy += f"; the sweep stays: dprl sweep {name}" * (name in config_files())
+        raise broken_rule("PAPER", "must be one that can be reproduced", word, remedy)
     return [name]

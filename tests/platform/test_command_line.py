@@ -125,7 +125,7 @@ def test_certify_says_the_verdict_first(config: Path, capsys: pytest.CaptureFixt
     assert [block.split("\n")[0] for block in blocks] == [
         "none: NO PRIVACY: something is released without noise, epsilon is infinite",
         (
-            "jdp epsilon=1: FAILS as a pure claim: noise as printed proves 2.895, claimed 1 "
+            "jdp epsilon=1: HOLDS ONLY FOR DELTA > 0: noise as printed proves 2.895, claimed 1 "
             "(factor 2.895); it proves 0.6836 at delta 1e-06"
         ),
         "ldp epsilon=1: HOLDS in simulation (seeded): certified noise proves 1, claimed 1",
@@ -168,7 +168,7 @@ def test_run_prints_a_table_and_leaves_the_artifacts(config: Path, capsys: pytes
         *("cell", "regret", "+-95%", "regret/ep.", "halving", "claim", "certified", "verdict", "caps", "s")
     ]
     assert [row.split()[0] for row in table[1:4]] == ["none", "jdp", "ldp"]
-    assert [re.split(r" {2,}", row)[-3] for row in table[1:4]] == ["NO PRIVACY", "at delta", "holds"]
+    assert [re.split(r" {2,}", row)[-3] for row in table[1:4]] == ["NO PRIVACY", "only for delta > 0", "holds"]
     assert max(map(len, table[:4])) <= 100
     assert table[4].startswith("columns: docs/metrics.md; ")
     folder = config.parent / "dprl_runs" / "sweeps" / "try"

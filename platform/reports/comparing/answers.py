@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dprl.platform.reports.cell_texts import algorithm_name, trust_word
-from dprl.platform.reports.comparing.findings import Finding, findings_of
+from dprl.platform.reports.cell_texts import algorithm_name
+from dprl.platform.reports.comparing.findings import Finding, findings_of, reference_of
 from dprl.platform.reports.comparing.groups import Group, standing_text
 from dprl.platform.reports.comparing.report_cells import ReportCell
-from dprl.platform.reports.inference.effects import Estimate
+from dprl.platform.reports.documents.blocks import Table
+from dprl.platform.reports.inference.effects import Effect, Estimate, effect, estimate
 from dprl.platform.reports.inference.pairs import LEVEL
-from dprl.platform.reports.number_texts import delta_number, effect_text, epsilon_text, estimate_text, rounded
+from dprl.platform.reports.number_texts import (
+    cost_text,
+    delta_number,
+    effect_text,
+    epsilon_text,
+    estimate_text,
+    rounded,
+    size_text,
+)
+from dprl.platform.reports.records import FINAL_SCORE, is_final_score, results_in
+from dprl.platform.reports.verdicts import trust_word
 
-_ANSWER = "{algorithm} has the {extreme} {label} within {need} on {group}"
+_ANSWER = "{algorithm} has the {extreme} {label} {need} on {group}"
+_ALONE = "{need} the {label} of {algorithm} is {value} on {group}"
+_COSTS = {
+    "log": "{need} privacy multiplies the {label} of {algorithm} by {cost} on {group}",
+    "linear": "{need} privacy {changes} the {label} of {algorithm} by {cost} on {group}",
+}
+"""Headings of a single algorithm, by the scale of the cost of privacy."""
 _NOTHING = "Nothing was learned within any certified privacy budget on {group}"
-_NUMBERS = "{metric}: {value}. Cost of privacy: {cost}. Next: {next_best}."
+_NO_CELL = "no cell certifies this"
 _EXTREME = {"low": "lowest", "high": "highest"}
-_DASH = "\u2013"
-HEADERS = ("Group", "Privacy budget", "Best", "Metric", "Value", "Cost of privacy", "Next best")
-TEXTS = ("Group", "Privacy budget", "Best", "Metric", "Next best")
-"""Headers of a table of answers, and those of texts."""
+_HEADERS = ("Group", "Metric", "Budget", "Best", "Value", "Cost of privacy", "Next best")
+_TEXTS = ("Group", "Metric", "Budget", "Best", "Next best")
 
 
 class _Answer(NamedTuple):
@@ -47,6 +63,26 @@ def answers_of(group: Group) -> list[_Answer]:
     return [_answer(finding) for finding in findings_of(group)]
 
 
+def budget_table(groups: Sequence[Group]) -> tuple[str, Table]:
+    """Return the heading and the table of the best cell at each budget; a metric or group of all is in the heading."""
+    answers = [answer for group in groups for answer in answers_of(group)]
+    metrics, titles = ({*map(operator.attrgetter(name), answers)} for name in ("metric", "group"))
+    words = [min(metrics).lower()] if len(metrics) == 1 else []
+    words += [f"on {min(titles)}"] if len(titles) == 1 else []
+    rows = [
+        [
+            each.group if len(titles) > 1 else "",
+            each.metric if len(metrics) > 1 else "",
+            each.need,
+            each.best or _NO_CELL,
+            *each[-3:],
+        ]
+        for each in answers
+    ]
+    title = "Best cell at each privacy budget"
+    return f"{title}: {' '.join(words)}" if words else title, Table(_HEADERS, rows, _TEXTS).without_empty_columns()
+
+
 def heading(groups: Sequence[Group]) -> str:
     """Return the answer of the report in one sentence, '' if no group has a headline."""
     found = headline_finding(groups)
@@ -54,15 +90,20 @@ def heading(groups: Sequence[Group]) -> str:
         return ""
     if found.best is None:
         return "No cell certifies a finite \u03b5"
-    metric = found.group.metric
-    template = _NOTHING if found.budget.model != "none" and found.cell.unlearned else _ANSWER
-    return template.format(
-        algorithm=algorithm_name(found.cell.row),
-        extreme=_EXTREME[metric.better] if metric is not None else "",
-        label=value_label(found.group).lower(),
-        need=_budget_text(found),
-        group=found.group.title,
-    )
+    group, cell = found.group, found.cell
+    if found.budget.model != "none" and cell.unlearned:
+        return _NOTHING.format(group=group.title)
+    told, label, value, cost = algorithm_name(cell.row), *_numbers(found)
+    named = {"algorithm": told, "group": group.title, "label": label.lower(), "need": _at_text(found)}
+    if len({algorithm_name(each.row) for each in group.cells}) > 1:
+        extreme = _EXTREME[group.metric.better] if group.metric is not None else ""
+        return _ANSWER.format(extreme=extreme, **named | {"label": value_label(group).lower()})
+    named["need"] = f"{named['need'][:1].upper()}{named['need'][1:]}"
+    if cost is None:
+        return _ALONE.format(value=estimate_text(value), **named)
+    changes = "lowers" if cost.value < 0 else "raises"
+    size = effect_text(cost).replace("\u00d7", "") if cost.scale == "log" else size_text(cost)
+    return _COSTS[cost.scale].format(cost=size, changes=changes, **named)
 
 
 def lead(groups: Sequence[Group]) -> str:
@@ -70,8 +111,30 @@ def lead(groups: Sequence[Group]) -> str:
     found = headline_finding(groups)
     if found is None or found.best is None:
         return ""
-    texts = {key: text or _DASH for key, text in _answer(found)._asdict().items()}
-    return _NUMBERS.format(**texts)
+    label, value, cost = _numbers(found)
+    told = [f"{label}: {estimate_text(value)}"]
+    if cost is not None and cost.scale == "log":
+        told.append(f"Cost of privacy: {cost_text(cost)}")
+    elif cost is not None:
+        told[0] += f", {cost_text(cost)} than without privacy"
+    if label == value_label(found.group) and (rival := _rival_text(found, found.best)):
+        told.append(f"Next: {rival}")
+    return f"{'. '.join(told)}."
+
+
+def _numbers(finding: Finding) -> tuple[str, Estimate, Effect | None]:
+    """Return a number of the best cell, its name, and the cost of privacy in it.
+
+    It is the final score where all cells have one, which is in the first figure, else the headline.
+    """
+    group, cell = finding.group, finding.cell
+    finals = results_in({*cell.row}, is_final_score)
+    if not finals or not all(finals[0].name in each.row and each.folders for each in group.cells):
+        return value_label(group), shown(group, cell), finding.cost
+    places = [] if finding.cost is None or finding.best is None else [reference_of(group, finding.best)]
+    ours, *free = (group.cells[i].values_of(finals[0])[1][:, -1] for i in (finding.best, *places) if i is not None)
+    cost = effect(ours, free[0], "linear") if free else None
+    return FINAL_SCORE, estimate(ours, "linear", finals[0].range(float(cell.row.get("env.horizon", math.inf)))), cost
 
 
 def headline_finding(groups: Sequence[Group]) -> Finding | None:
@@ -132,8 +195,8 @@ def value_label(group: Group) -> str:
 def _answer(finding: Finding) -> _Answer:
     group, need = finding.group, _budget_text(finding)
     if finding.best is None:
-        return _Answer(group.title, need, "", "", "", "", "")
-    cost = "" if finding.cost is None else effect_text(finding.cost)
+        return _Answer(group.title, need, "", value_label(group), "", "", "")
+    cost = "" if finding.cost is None else cost_text(finding.cost)
     name = f"{group.names[finding.best]}{' (nothing was learned)' if finding.cell.unlearned else ''}"
     value = estimate_text(shown(group, finding.cell))
     next_best = _rival_text(finding, finding.best)
@@ -141,12 +204,25 @@ def _answer(finding: Finding) -> _Answer:
 
 
 def _budget_text(finding: Finding) -> str:
-    """Return the budget, e.g. 'central privacy, certified \u03b5 \u2264 3, \u03b4 \u2264 10\u207b\u2076'."""
-    budget = finding.budget
-    if budget.model == "none":
+    """Return the budget, e.g. 'central, certified \u03b5 \u2264 3, \u03b4 \u2264 10\u207b\u2076'."""
+    if finding.budget.model == "none":
         return "no privacy"
-    delta = f"\u03b4 \u2264 {delta_number(budget.delta)}" if budget.delta else "\u03b4 = 0"
-    return f"{trust_word(budget.model)} privacy, certified \u03b5 \u2264 {epsilon_text(budget.epsilon, 4)}, {delta}"
+    model, epsilon, delta = _parts(finding)
+    return f"{model}, certified {epsilon}, {delta}"
+
+
+def _at_text(finding: Finding) -> str:
+    """Return the budget in a sentence, e.g. 'at certified \u03b5 \u2264 3 (central, \u03b4 = 0)'."""
+    if finding.budget.model == "none":
+        return "without privacy"
+    model, epsilon, delta = _parts(finding)
+    return f"at certified {epsilon} ({model}, {delta})"
+
+
+def _parts(finding: Finding) -> tuple[str, str, str]:
+    model, epsilon, delta = finding.budget
+    at = f"\u03b4 \u2264 {delta_number(delta)}" if delta else "\u03b4 = 0"
+    return trust_word(model), f"\u03b5 \u2264 {epsilon_text(epsilon, 4)}", at
 
 
 def _rival_text(finding: Finding, best: int) -> str:

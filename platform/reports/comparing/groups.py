@@ -175,7 +175,8 @@ def with_comparison(groups: Sequence[Group], one: str, other: str) -> list[Group
         if not any(_places(group, name) for group in groups):
             rule = "must be algorithms, labels or digests of cells"
             known = sorted({known for row in rows for known in algorithm_names(row)})
-            raise broken_rule("--compare", rule, name, suggestion(name, known))
+            labels = dict.fromkeys(str(row["label"]) for row in rows if "label" in row)
+            raise broken_rule("--compare", rule, name, suggestion(name, [*known, *labels]))
     asked = [replace(group, asked=tuple(_pairs(group, one, other))) for group in groups]
     if not any(group.asked for group in asked):
         rule = "must have cells of the same environment, privacy and noise"

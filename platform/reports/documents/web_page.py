@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup, escape
 
 from dprl.platform.reports.documents.blocks import Block
 from dprl.platform.reports.figures.charts import Chart
@@ -23,7 +24,16 @@ def html(title: str, blocks: Sequence[Block]) -> str:
 @cache  # each cell has a page
 def _template() -> Template:
     text = (Path(__file__).parent / "page.html.j2").read_text(encoding="utf-8")
-    return Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    environment.filters["code"] = _with_code
+    return environment.from_string(text)
+
+
+def _with_code(text: str) -> Markup:
+    """Return a text as HTML, with words between backticks in a code font."""
+    parts = [text] if isinstance(text, Markup) else text.split("`")
+    code = Markup("<code>{}</code>")
+    return Markup("").join(code.format(part) if i % 2 else escape(part) for i, part in enumerate(parts))
 
 
 def _source(chart: Chart) -> str:

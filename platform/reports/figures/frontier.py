@@ -27,7 +27,7 @@ from dprl.platform.reports.figures.building import (
 from dprl.platform.reports.figures.charts import Chart, Line, LineName, Panel
 from dprl.platform.reports.figures.colours import Palette
 from dprl.platform.reports.figures.lines import Lines, certified, column_of, fill_of
-from dprl.platform.reports.records import is_final_score
+from dprl.platform.reports.records import is_final_score, title_of
 
 _SAME = 1.0 + 1e-6
 """Certified epsilons may differ from claimed ones by rounding errors."""
@@ -46,8 +46,8 @@ def final_charts(cells: Sequence[ReportCell], metric: Metric, palette: Palette, 
     shown = [cell for cell in cells if metric.name in cell.row]
     if not any(map(certified, shown)):
         return []
-    about = name, "Final score against certified privacy", f"{metric.definition.capitalize()}."
-    return _over_epsilon(shown, [Quantity(metric, "Final score", _last_of(metric))], palette, about)
+    about = name, f"{title_of(metric)} against certified privacy", f"{metric.definition.capitalize()}."
+    return _over_epsilon(shown, [Quantity(metric, title_of(metric), _last_of(metric))], palette, about)
 
 
 def gap_charts(cells: Sequence[ReportCell], gaps: Sequence[Metric], palette: Palette) -> list[Chart]:

@@ -20,12 +20,12 @@ from dprl.platform.reports.cell_texts import (
     environment_text,
     plain,
     short_setting,
-    trust_word,
 )
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.charts import Fill, Line, LineName
 from dprl.platform.reports.figures.colours import MARKER_WORDS, Look, Palette, Shades, look
 from dprl.platform.reports.number_texts import epsilon_text, power_text
+from dprl.platform.reports.verdicts import trust_word
 
 _EPSILON = "privacy.epsilon"
 _MOST_NOISES = 4

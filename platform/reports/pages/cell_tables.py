@@ -17,7 +17,6 @@ from dprl.platform.reports.cell_texts import (
     environment_text,
     median_text,
     setting_text,
-    trust_word,
 )
 from dprl.platform.reports.comparing.answers import shown, value_label
 from dprl.platform.reports.comparing.findings import reference_of
@@ -25,14 +24,17 @@ from dprl.platform.reports.comparing.groups import Group, naming_keys
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.documents.blocks import Block, Facts, Heading, Paragraph, Section, Table, beside, styled
 from dprl.platform.reports.inference.effects import Estimate
-from dprl.platform.reports.number_texts import delta_number, effect_text, epsilon_text, estimate_text
+from dprl.platform.reports.number_texts import cost_text, delta_number, epsilon_text, estimate_text
 from dprl.platform.reports.pages.markup import BADGES, badge, badge_of, with_grey_interval
-from dprl.platform.reports.records import SATURATION_NOTE, SATURATION_REMEDY, results_in
+from dprl.platform.reports.records import SATURATION_NOTE, SATURATION_REMEDY, results_in, title_of
 from dprl.platform.reports.tables import noise_note
+from dprl.platform.reports.verdicts import trust_word
 
 _MOST_ROWS = 300
 """Maximum of cells on a page; all of them are in report.csv."""
 _TEXTS = {"Environment", "Algorithm", "Settings", "Trust model", "Claim", "Note"}
+_SHARED = {"Algorithm", "Settings", "Trust model", "\u03b4"}
+"""Columns that are left out if all cells have the same text."""
 
 
 class _Column(NamedTuple):
@@ -71,13 +73,16 @@ def _table(groups: Sequence[Group], most: int) -> list[Block]:
     # Best cells of every group first.
     kept = sorted(range(len(places)), key=lambda k: places[k][1])[:most]
     columns = [column for column in _columns(groups) if column.shown]
+    if len(places) > 1:  # what all cells share is below, under Methods
+        columns = [one for one in columns if one.header not in _SHARED or len({one.text(*at) for at in places}) > 1]
     lines = [[column.text(*places[k]) for column in columns] for k in sorted(kept)]
     below: list[Block] = []
     if left_out := len(places) - len(kept):
         below.append(Paragraph(f"{left_out:,} further cells are in report.csv.", "note"))
     if unlearned := [cell for group in groups for cell in group.cells if cell.unlearned]:
         term = f"Nothing was learned in {len(unlearned)} of {counted(len(places), 'cell')}"
-        why = "Their last policies have nearly the regret of the first ones."
+        their = "Its last policy has" if len(unlearned) == 1 else "Their last policies have"
+        why = f"{their} nearly the regret of the first."
         if any(cell.saturated for cell in unlearned):
             why = f"{SATURATION_NOTE[:1].upper()}{SATURATION_NOTE[1:]}; try {SATURATION_REMEDY}."
         below.append(Paragraph(why, "note", term))
@@ -116,8 +121,7 @@ def _settings(cell: ReportCell, cells: Sequence[ReportCell]) -> str:
 
 
 def _of_result(metric: Metric) -> _Column:
-    header = f"{metric.label[:1].upper()}{metric.label[1:]}"
-    return _Column(header, lambda group, i: with_grey_interval(result_text(group.cells[i].row, metric)))
+    return _Column(title_of(metric), lambda group, i: with_grey_interval(result_text(group.cells[i].row, metric)))
 
 
 def result_text(row: Row, metric: Metric) -> str:
@@ -147,7 +151,7 @@ def _headline(group: Group, place: int) -> str:
 
 def _cost(group: Group, place: int) -> str:
     reference = reference_of(group, place) if group.cells[place].private else None
-    return "" if reference is None else with_grey_interval(effect_text(group.effect(place, reference)))
+    return "" if reference is None else with_grey_interval(cost_text(group.effect(place, reference)))
 
 
 def _note(cell: ReportCell) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from dprl.platform.reports.documents.blocks import Block, Facts, Heading, Paragraph, Table, beside
 from dprl.platform.reports.documents.web_page import html
@@ -41,7 +41,7 @@ _WORDS = {
 _VERDICTS = {
     "holds": "The claim {} holds.",
     "simulated": "The claim {} holds for the noise of this run, but a simulation protects nobody.",
-    "delta": "The pure claim fails; the same epsilon holds up to a probability of one in a million.",
+    "delta": "The pure claim {} holds only for \u03b4 > 0: up to a probability of one in a million.",
     "fails": "The claim fails: the noise that ran proves only a larger epsilon. Do not sign it.",
     "nothing": "There is no privacy: no finite epsilon is proved. Do not sign it.",
     "refuted": "An audit refutes this certificate. Do not sign it.",
@@ -92,21 +92,29 @@ def certificate_page(
     versions: Mapping[str, Any],
     title: str,
     rewards: tuple[float, float] = (0.0, 1.0),
+    about: str = "",
 ) -> str:
     """Return the content of a `Certificate.to_dict` as a self-contained HTML page to read, print and sign.
 
     versions: of the software that made it. title: names the cell. rewards: the range of the
-    environment's own rewards, mapped to [0, 1].
+    environment's own rewards, mapped to [0, 1]. about: a line on the environment.
     """
-    blocks = [*_answer(certificate, title), *_users(certificate), *_limits(certificate)]
+    users = f"{certificate['users']:,} users" if certificate.get("users") else ""
+    run = ", ".join(filter(None, (about, users)))
+    lines = f"Privacy certificate \u00b7 {title}", run
+    blocks = [
+        *(Paragraph(line, "eyebrow") for line in lines if line),
+        *_answer(certificate),
+        *_users(certificate),
+        *_limits(certificate),
+    ]
     blocks += [*_details(certificate, rewards), *_check(certificate, versions)]
     return html(f"Privacy certificate: {title}", blocks)
 
 
-def _answer(certificate: Mapping[str, Any], title: str) -> Iterator[Block]:
+def _answer(certificate: Mapping[str, Any]) -> Iterator[Block]:
     verdict, claimed = badge_of(certificate), certificate["claimed"]
     simulated, line = verdict == "holds" and _seeded(certificate), [f"{verdict_line(certificate)}."]
-    yield Paragraph(f"Privacy certificate \u00b7 {title}", "eyebrow")
     at = f" at \u03b4 = {delta_number(claimed['delta'])}" if claimed["delta"] else ""
     claim = "" if claimed["epsilon"] is None else f"\u03b5 = {_number(claimed['epsilon'])}{at}"
     yield Heading(_VERDICTS["simulated" if simulated else verdict].format(claim), 1)
@@ -180,7 +188,7 @@ def _limits(certificate: Mapping[str, Any]) -> Iterator[Block]:
     headers = "Not covered", "Remedy"
     # Noise that can be removed opens everything else, so it comes first.
     gaps = sorted(certificate["excluded_channels"], key=lambda gap: gap not in OPEN_CHANNELS)
-    yield Table(headers, [[_plain(gap), _remedy(gap)] for gap in gaps], headers)
+    yield Table(headers, [[_plain(gap), remedy_of(gap)] for gap in gaps], headers)
     attempts, again = certificate["attempts"], certificate["users_asked_again"]
     told = (
         f"Started {attempts} times; {again:,} users were asked again, and the proof counts all attempts."
@@ -189,12 +197,6 @@ def _limits(certificate: Mapping[str, Any]) -> Iterator[Block]:
     )
     if certificate["claimed"]["epsilon"] is not None and not _seeded(certificate):  # a simulation repeats its noise
         yield Paragraph(told)
-
-
-def _remedy(gap: str) -> Markup:
-    """Return the remedy for a gap, with settings in a code font."""
-    parts = remedy_of(gap).split("`")
-    return Markup("").join(Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(parts))
 
 
 def remedy_of(gap: str) -> str:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from markupsafe import Markup
 
 from dprl.platform.errors import counted
-from dprl.platform.reports.comparing.answers import HEADERS, TEXTS, answers_of, heading, lead, requested
+from dprl.platform.reports.comparing.answers import budget_table, heading, lead, requested
 from dprl.platform.reports.comparing.declared import MOST_PAIRS
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.documents.blocks import Block, Figure, Heading, Paragraph, Section, Table, styled
 from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reports.pages.cell_tables import cell_blocks, environment_words
-from dprl.platform.reports.records import full_label, results_in
+from dprl.platform.reports.records import full_label, results_in, title_of
 
 _LEADING = ("gaps", "final")
 """Names of the figures that go to the top."""
@@ -99,12 +100,12 @@ def report_document(
 
 def _budgets(groups: Sequence[Group]) -> list[Block]:
     """Return the best cell at each privacy budget, and the comparisons that a user asked for."""
-    rows = [list(answer) for group in groups for answer in answers_of(group)]
+    title, table = budget_table(groups)
     found: list[Block] = []
-    if rows:
-        table = Table(HEADERS, rows[:_MOST_ROWS], TEXTS).without_empty_columns()
-        found.append(Section([Heading("Best cell at each privacy budget"), table], "budgets"))
-    if left_out := len(rows[_MOST_ROWS:]):
+    if table.body:
+        shown = replace(table, body=table.body[:_MOST_ROWS])
+        found.append(Section([Heading(title), shown], "budgets"))
+    if left_out := len(table.body[_MOST_ROWS:]):
         found.append(Paragraph(f"{left_out:,} further budgets are in the output of dprl report --json.", "note"))
     if asked := requested(groups):
         found.append(Section([Heading("As asked"), Table(ASKED, asked, ASKED)], "asked"))
@@ -120,7 +121,7 @@ def _metrics(groups: Sequence[Group]) -> Iterator[str]:
         text = metric.definition or full_label(metric)
         better = f"; {metric.better}er is better" if metric.headline else ""
         over = f" {_MEDIAN}" if metric.across == "median" else ""
-        yield f"{metric.label[:1].upper()}{metric.label[1:]}: {text}{better}.{over}"
+        yield f"{title_of(metric)}: {text}{better}.{over}"
     if any("halved_at" in row for row in rows):
         yield _HALVED
 

@@ -9,18 +9,19 @@ from typing import Any
 from markupsafe import Markup
 
 from dprl.platform.reports.documents.blocks import beside, styled
+from dprl.platform.reports.verdicts import ONLY_WITH_DELTA
 from dprl.platform.results.summary import standing
 
 BADGES = {
     "holds": ("\u2713 holds", "The noise certifies the claimed \u03b5 at the claimed \u03b4."),
     "delta": (
-        "\u25d0 holds only for \u03b4 > 0",
+        f"\u25d0 holds {ONLY_WITH_DELTA}".replace("delta", "\u03b4"),
         "The claim of pure privacy fails; the same \u03b5 holds at \u03b4 = 10\u207b\u2076.",
     ),
     "fails": ("\u2717 FAILS", "The noise certifies only a larger \u03b5."),
     "nothing": ("\u2298 NO PRIVACY", "The noise certifies no finite \u03b5, although the cell claims one."),
     "refuted": ("\u26a0 REFUTED", "An audit has measured a larger \u03b5 than the claimed or the certified one."),
-    "reference": ("reference", "Without privacy."),
+    "reference": ("\u25cb NO PRIVACY", "Run without noise, for comparison."),
 }
 """Words and meanings of verdicts on claims, in the order of a page; they differ in more than colour."""
 
@@ -44,5 +45,6 @@ def badge(key: str) -> Markup:
 
 def with_grey_interval(text: str) -> Markup:
     """Return a number with its interval '[a, b]' in grey."""
-    value, bracket, interval = text.partition(" [")
-    return beside(value, styled(f"[{interval}", "span", "iv") if bracket else "")
+    value, bracket, rest = text.partition(" [")
+    interval, _, after = rest.partition("]")
+    return beside(value, styled(f"[{interval}]", "span", "iv") if bracket else "", after.strip())

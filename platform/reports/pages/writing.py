@@ -10,7 +10,7 @@ from typing import Any
 
 from dprl.atomic_files import write_bytes, write_json
 from dprl.platform.errors import UserError, counted
-from dprl.platform.reports.cell_texts import algorithm_name, rows_of, shared_settings
+from dprl.platform.reports.cell_texts import rows_of, shared_settings
 from dprl.platform.reports.comparing.answers import answers_of
 from dprl.platform.reports.comparing.findings import finding_rows
 from dprl.platform.reports.comparing.groups import Group, groups_of, with_comparison
@@ -21,8 +21,8 @@ from dprl.platform.reports.documents.web_page import html
 from dprl.platform.reports.figures.catalogue import MOST_CHARTS, chart_files, report_charts
 from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.figures.styles import FORMATS
+from dprl.platform.reports.pages.cell_tables import short_title
 from dprl.platform.reports.pages.content import report_document
-from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.layout import SweepLayout, sweep_layout
 
 _FORMAT = "png"
@@ -107,17 +107,19 @@ class SweepReport:
         self, charts: Sequence[Chart], command: str, title: str | None, certificates: Sequence[tuple[str, str]] = ()
     ) -> tuple[str, list[Block]]:
         """Return the title and the blocks of the page with these figures; for the others see `write`."""
-        about = self._sweeps(), self.missing, self._made()
+        about = self._sweeps(), self.missing, self._made(command)
         return report_document(title, self.groups, charts, *about, command, certificates)
 
     def _certificates(self, folder: Path) -> list[tuple[str, str]]:
         """Return the label and the page's path in `folder` of each cell with a certificate page there."""
         found = []
-        for cell in self.cells:
-            pages = (each.certificate_page for each in cell.folders)
-            inside = [page.relative_to(folder) for page in pages if page.is_file() and page.is_relative_to(folder)]
-            label = f"{algorithm_name(cell.row)}, {privacy_text(cell.certificate)}"
-            found += [(label, page.as_posix()) for page in inside]
+        for group, i in [(one, i) for one in self.groups for i in one.names]:
+            folders = group.cells[i].folders
+            where = f"{short_title(group, self.groups)}: " if len(self.groups) > 1 else ""
+            for part, page in enumerate((each.certificate_page for each in folders), start=1):
+                if page.is_file() and page.is_relative_to(folder):
+                    of = f", part {part} of {len(folders)}" if len(folders) > 1 else ""
+                    found.append((f"{where}{group.names[i]}{of}", page.relative_to(folder).as_posix()))
         return found
 
     def _sweeps(self) -> list[str]:
@@ -129,8 +131,9 @@ class SweepReport:
             found.append(f"{layout.name}: {done} of {counted(max(done, status.cells), 'cell')} done")
         return found
 
-    def _made(self) -> list[str]:
-        lines = [f"{layout.name} was run by: {layout.status().command}" for layout in self.layouts]
+    def _made(self, command: str) -> list[str]:
+        ran = {layout.name: layout.status().command for layout in self.layouts}
+        lines = [f"{name} was run by: {ran[name]}" for name in ran if ran[name] != command]
         shared = shared_settings([cell.row for cell in self.cells])
         if shared:
             lines.append(f"All cells: {', '.join(shared)}")

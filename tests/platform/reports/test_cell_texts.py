@@ -25,9 +25,9 @@ def interval(name: str, value: float, lower: float, upper: float) -> dict[str, A
     ("row", "text"),
     [
         (interval("halved_at", 50.0, 40.0, 61.0), "50 [40, 61]"),
-        (interval("halved_at", 50.0, 40.0, math.inf), "50 [40, >1000]"),
-        (interval("halved_at", math.inf, 900.0, math.inf), ">1000 [900, >1000]"),
-        (interval("halved_at", math.inf, math.inf, math.inf), ">1000"),
+        (interval("halved_at", 50.0, 40.0, math.inf), "50 [40, >1,000]"),
+        (interval("halved_at", math.inf, 900.0, math.inf), ">1,000 [900, >1,000]"),
+        (interval("halved_at", math.inf, math.inf, math.inf), ">1,000"),
         ({"episodes": 1000, "halved_at": 50.0}, "50"),
         ({"episodes": 1000}, ""),
     ],
@@ -40,7 +40,7 @@ def test_a_result_has_its_interval_if_there_are_enough_seeds() -> None:
     reward, episode = Metric("final", "last", "reward"), Metric("first_success", "last", "episodes", across="median")
     row = interval("final", 12.3456, 11.0, 13.5) | interval("first_success", 700.0, 650.0, math.inf)
     assert result_text(row, reward) == "12.3 [11.0, 13.5]"
-    assert result_text(row, episode) == "700 [650, >1000]"
+    assert result_text(row, episode) == "700 [650, >1,000]"
     assert result_text({"episodes": 1000, "final": 12.0}, reward) == "12.0"
     assert [result_text({"episodes": 1000}, metric) for metric in (reward, episode)] == ["", ""]
 

@@ -45,7 +45,7 @@ def test_nothing_of_a_contradicted_proof_stands() -> None:
     shown = {key: value for key, value in columns.items() if key.startswith(("proved", "epsilon_at", "factor"))}
     assert len(shown) >= 4
     assert set(shown.values()) == {math.inf}
-    assert privacy_text(certificate) == "jdp, NO PRIVACY: its audit REFUTES the proof"
+    assert privacy_text(certificate) == "central, NO PRIVACY: its audit REFUTES the proof"
     assert "REFUTED" in certificate_text("cell", certificate).splitlines()[0]
 
 
@@ -53,7 +53,7 @@ def test_a_claim_that_is_refuted_within_its_proof_keeps_the_proof() -> None:
     certificate = audited({**AUDIT, "contradicts_proof": False}).certificate
     assert standing(certificate)[1:] == ("holds", True, False)
     assert standing(certificate)[0] == pytest.approx(1.0)
-    assert privacy_text(certificate) == "jdp, certified \u03b5 = 1, REFUTED by its audit"
+    assert privacy_text(certificate) == "central, certified \u03b5 = 1, REFUTED by its audit"
 
 
 def test_tables_pages_and_mlflow_show_no_epsilon() -> None:

@@ -39,12 +39,12 @@ def summary(*cells: Experiment) -> pd.DataFrame:
         (
             cell(PRINTED),
             "NO PRIVACY: something is released without noise, epsilon is infinite",
-            "ldp, NO PRIVACY: something is released without noise (\u03b5 = \u221e)",
+            "local, NO PRIVACY: something is released without noise (\u03b5 = \u221e)",
         ),
         (
             cell(NO_CLIPS),
             "NO PRIVACY: noise as printed proves no finite epsilon, claimed 4",
-            "ldp, NO PRIVACY: the noise proves no finite \u03b5 (the claim of 4 fails)",
+            "local, NO PRIVACY: the noise proves no finite \u03b5 (the claim of 4 fails)",
         ),
         (
             cell(NONE),
@@ -54,7 +54,7 @@ def summary(*cells: Experiment) -> pd.DataFrame:
         (
             cell(LAPLACE),
             "HOLDS in simulation (seeded, float64-idealised): certified noise proves 4, claimed 4",
-            "ldp, certified \u03b5 = 4",
+            "local, certified \u03b5 = 4",
         ),
     ],
     ids=["open rewards", "no clips", "none", "laplace"],
@@ -87,9 +87,9 @@ def test_the_page_shows_claims_that_prove_nothing() -> None:
     rows = tables_of(page(cells))[-1]
     nothing = ("\u2298 NO PRIVACY", "\u221e")
     assert sorted((row["Claim"], row["Certified \u03b5"]) for row in rows) == [
-        ("reference", "\u221e"),
         nothing,
         nothing,
+        ("\u25cb NO PRIVACY", "\u221e"),
         ("\u2713 holds", "4"),
     ]
     assert {row["Claimed \u03b5"] for row in rows} == {"", "4"}

@@ -83,7 +83,7 @@ def test_an_unknown_paper_is_refused_with_the_nearest_name(
     recorded: Recorded, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["reproduce", "pcg-a3c"]) == 2
-    assert "did you mean 'pgc_a3c'?" in capsys.readouterr().err
+    assert "did you mean 'pgc-a3c'?" in capsys.readouterr().err
     assert not recorded.requests
 
 

@@ -346,5 +346,5 @@ def test_a_cell_of_a_game_keeps_what_is_reported_after_the_last_episode_of_a_blo
 def test_labels_are_in_the_title_of_the_certificate_page(tmp_path: Path) -> None:
     cell = dataclasses.replace(experiment(episodes=20), label="Figure 2", algorithm_label="Ours")
     finish(CellRun(cell, CellFolder(tmp_path)))
-    title = "Privacy certificate: Figure 2, Ours, private_ucb_vi, jdp, certified \u03b5 = 5, "
+    title = "Privacy certificate: Figure 2, Ours, private_ucb_vi, central, certified \u03b5 = 5, "
     assert title in (tmp_path / "certificate.html").read_text()

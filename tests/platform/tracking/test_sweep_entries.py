@@ -84,7 +84,7 @@ def test_of_many_budgets_the_answer_lists_the_first() -> None:
         return [line for line in sweep_entries(made_groups(cells), "dprl run a")[1].splitlines() if line[:2] == "- "]
 
     assert len(note(27)) == 27
-    assert note(27)[-1].startswith("- central privacy, certified \u03b5 \u2264 27, \u03b4 = 0: ")
+    assert note(27)[-1].startswith("- central, certified \u03b5 \u2264 27, \u03b4 = 0: ")
     assert len(note(28)) == 28
     assert note(28)[-1] == "- all others: report.html"
 

@@ -56,8 +56,8 @@ def test_the_cost_of_privacy_is_a_ratio_to_the_same_algorithm() -> None:
     assert one.cost.value == pytest.approx(9.08, abs=0.02)
     assert one.cost.lower < 9.08 < one.cost.upper
     assert headline_finding([group]) == one
-    budget = "central privacy, certified \u03b5 \u2264 1, \u03b4 = 0"
-    assert heading([group]) == f"bernstein_vi has the lowest regret per episode within {budget} on riverswim"
+    budget = "at certified \u03b5 \u2264 1 (central, \u03b4 = 0)"
+    assert heading([group]) == f"bernstein_vi has the lowest regret per episode {budget} on riverswim"
     next_best = "private_ucb_vi: 10\u00d7 [7.8, 13], other algorithm, significant, p = 0.0011"
     value = "Regret per episode: 0.0997 [0.0777, 0.128]"
     assert lead([group]) == f"{value}. Cost of privacy: 9.1\u00d7 [7.3, 11]. Next: {next_best}."
@@ -95,18 +95,18 @@ def test_each_budget_has_its_best_cell() -> None:
     )
     assert [each.budget[:2] for each in findings] == [("jdp", 1.0), ("jdp", 4.0), ("ldp", 2.0), ("none", math.inf)]
     one, four, local, free = answers_of(group)
-    assert one.best == "bernstein_vi, jdp, certified \u03b5 = 1, holds"
+    assert one.best == "bernstein_vi, central, certified \u03b5 = 1, holds"
     assert one.cost == ""
     assert four.cost.startswith("8.7\u00d7 [3.4, ")
-    assert local.need == "local privacy, certified \u03b5 \u2264 2, \u03b4 = 0"
+    assert local.need == "local, certified \u03b5 \u2264 2, \u03b4 = 0"
     assert (free.need, free.best) == ("no privacy", "private_ucb_vi, no privacy (\u03b5 = \u221e)")
 
 
 def test_a_claim_that_fails_counts_at_the_certified_epsilon_only() -> None:
     one, three = answers_of(found(report_cell(LOW, proved=3.0))[0])
-    assert (one.need, one.best) == ("central privacy, certified \u03b5 \u2264 1, \u03b4 = 0", "")
-    assert three.need == "central privacy, certified \u03b5 \u2264 3, \u03b4 = 0"
-    assert three.best == "private_ucb_vi, jdp, certified \u03b5 = 3 (the claim of 1 fails)"
+    assert (one.need, one.best) == ("central, certified \u03b5 \u2264 1, \u03b4 = 0", "")
+    assert three.need == "central, certified \u03b5 \u2264 3, \u03b4 = 0"
+    assert three.best == "private_ucb_vi, central, certified \u03b5 = 3 (the claim of 1 fails)"
 
 
 def test_what_certifies_nothing_is_no_answer() -> None:
@@ -121,9 +121,9 @@ def test_a_larger_delta_does_not_win_within_a_smaller_one() -> None:
     pure = report_cell([50.0, 51.0, 52.0], algorithm="bernstein_vi")
     best = {answer.need: answer.best.partition(",")[0] for answer in answers_of(found(loose, strict, pure)[0])}
     assert best == {
-        "central privacy, certified \u03b5 \u2264 1, \u03b4 = 0": "bernstein_vi",
-        "central privacy, certified \u03b5 \u2264 1, \u03b4 \u2264 10\u207b\u2076": "bernstein_vi",
-        "central privacy, certified \u03b5 \u2264 1, \u03b4 \u2264 0.1": "pucb",
+        "central, certified \u03b5 \u2264 1, \u03b4 = 0": "bernstein_vi",
+        "central, certified \u03b5 \u2264 1, \u03b4 \u2264 10\u207b\u2076": "bernstein_vi",
+        "central, certified \u03b5 \u2264 1, \u03b4 \u2264 0.1": "pucb",
     }
 
 
@@ -131,7 +131,7 @@ def test_an_audit_is_named() -> None:
     refuted = report_cell(LOW, proved=3.0, audit={"verdict": "refuted", "contradicts_proof": False})
     assert standing_text(refuted).endswith("REFUTED by its audit")
     wrong = report_cell(LOW, audit={"verdict": "refuted", "contradicts_proof": True})
-    assert standing_text(wrong) == "jdp, NO PRIVACY: its audit REFUTES the proof"
+    assert standing_text(wrong) == "central, NO PRIVACY: its audit REFUTES the proof"
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_names_have_the_settings_that_are_needed_and_the_labels_of_the_config() 
     larger: dict[str, Any] = dict.fromkeys(scales, 1.0)
     group, _ = found(report_cell(LOW, **scales), report_cell(HIGH, **larger))
     assert list(group.names.values()) == [
-        f"private_ucb_vi bonus_scale={scale}, jdp, certified \u03b5 = 1, holds" for scale in ("0.1", "1")
+        f"private_ucb_vi bonus_scale={scale}, central, certified \u03b5 = 1, holds" for scale in ("0.1", "1")
     ]
     ours, theirs = (
         report_cell(LOW, algorithm_label="Ours"),

@@ -64,7 +64,7 @@ def test_the_report_goes_to_the_folder_of_its_sweep(copy: Path, capsys: pytest.C
     shown = output(capsys, copy, "small")
     folder = copy / "sweeps" / "small"
     assert f"report    {folder / 'report.html'}\n" in shown
-    assert "central privacy, certified \u03b5 \u2264 1, \u03b4 = 0" in shown
+    assert "central, certified \u03b5 \u2264 1, \u03b4 = 0" in shown
     for name in (*FILES, *FIGURE_FILES):
         assert (folder / name).stat().st_size > 0
     page = (folder / "report.html").read_text()
@@ -101,7 +101,7 @@ def test_json_says_the_same(copy: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert Path(found["page"]).is_file()
     assert len(found["cells"]) == 8
     assert {answer["need"] for answer in found["answers"]} >= {
-        "central privacy, certified \u03b5 \u2264 1, \u03b4 = 0",
+        "central, certified \u03b5 \u2264 1, \u03b4 = 0",
         "no privacy",
     }
     assert [finding["model"] for finding in found["findings"]].count("none") == 2
@@ -202,10 +202,13 @@ def test_a_damaged_list_of_figures_removes_nothing(damaged: str, home: Path, tmp
 
 def test_the_terminal_says_the_answer_first(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown = output(capsys, home, "small")
-    first, second, header, *_ = shown.splitlines()
-    assert " within " in first
+    first, second, title, header, *_ = shown.splitlines()
+    assert first.startswith(
+        "At certified \u03b5 \u2264 1 (central, \u03b4 = 0) privacy multiplies the regret per episode"
+    )
     assert second.startswith("  Regret per episode: ")
-    assert header.split()[:4] == ["Group", "Privacy", "budget", "Best"]
+    assert header.split()[:3] == ["Group", "Budget", "Best"]
+    assert title == "Best cell at each privacy budget: regret per episode"
 
 
 def test_two_cells_are_compared_as_asked(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -235,7 +238,10 @@ def test_what_cannot_be_asked_for_is_refused(home: Path, tmp_path: Path, capsys:
     told = output(capsys, home, "small", "small", code=2)
     assert "--out: must be given with several sweeps, got None; write e.g. --out report\n" in told
     told = output(capsys, home, "small", "--compare", "a", "b", "--out", tmp_path, code=2)
-    assert "--compare: must be algorithms, labels or digests of cells, got 'a'; valid: private_ucb_vi\n" in told
+    assert (
+        "--compare: must be algorithms, labels or digests of cells, got 'a'; valid: private_ucb_vi, horizon=2 jdp epsilon="
+        in told
+    )
     file = tmp_path / "file"
     file.touch()
     told = output(capsys, home, "small", "--out", file, code=2)
