@@ -101,8 +101,9 @@ def heading(groups: Sequence[Group]) -> str:
     named["need"] = f"{named['need'][:1].upper()}{named['need'][1:]}"
     if cost is None:
         return _ALONE.format(value=estimate_text(value), **named)
-    changes = "lowers" if cost.value < 0 else "raises"
-    size = effect_text(cost).replace("\u00d7", "") if cost.scale == "log" else size_text(cost)
+    unsure = cost.lower < 0 < cost.upper  # of a difference: an interval that contains 0 has no direction
+    changes = "changes" if unsure else "lowers" if cost.value < 0 else "raises"
+    size = effect_text(cost).replace("\u00d7", "") if unsure or cost.scale == "log" else size_text(cost)
     return _COSTS[cost.scale].format(cost=size, changes=changes, **named)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dprl.platform.reports.comparing.answers import answers_of, heading, headline_finding, lead, requested
+from dprl.platform.reports.comparing.answers import answers_of, budget_table, heading, headline_finding, lead, requested
 from dprl.platform.reports.comparing.findings import Finding, findings_of
 from dprl.platform.reports.comparing.groups import Group, groups_of, standing_text, with_comparison
 from dprl.platform.reports.comparing.report_cells import ReportCell
@@ -105,6 +105,9 @@ def test_each_budget_has_its_best_cell() -> None:
 def test_a_claim_that_fails_counts_at_the_certified_epsilon_only() -> None:
     one, three = answers_of(found(report_cell(LOW, proved=3.0))[0])
     assert (one.need, one.best) == ("central, certified \u03b5 \u2264 1, \u03b4 = 0", "")
+    title, table = budget_table([found(report_cell(LOW, proved=3.0))[0]])
+    assert title == "Best cell at each privacy budget: regret per episode on riverswim"
+    assert list(table.body[0])[:2] == [one.need, "no cell certifies this"]
     assert three.need == "central, certified \u03b5 \u2264 3, \u03b4 = 0"
     assert three.best == "private_ucb_vi, central, certified \u03b5 = 3 (the claim of 1 fails)"
 
