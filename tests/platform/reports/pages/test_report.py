@@ -238,10 +238,7 @@ def test_what_cannot_be_asked_for_is_refused(home: Path, tmp_path: Path, capsys:
     told = output(capsys, home, "small", "small", code=2)
     assert "--out: must be given with several sweeps, got None; write e.g. --out report\n" in told
     told = output(capsys, home, "small", "--compare", "a", "b", "--out", tmp_path, code=2)
-    assert (
-        "--compare: must be algorithms, labels or digests of cells, got 'a'; valid: private_ucb_vi, horizon=2 jdp epsilon="
-        in told
-    )
+    assert "digests of cells, got 'a'; valid: private_ucb_vi, horizon=2 jdp epsilon=" in told
     file = tmp_path / "file"
     file.touch()
     told = output(capsys, home, "small", "--out", file, code=2)
