@@ -49,12 +49,12 @@ def release_in_json(release: ReleaseEvent) -> dict[str, Any]:
 
 
 def described(value: Any) -> Any:  # noqa: ANN401 - a part of a query
-    """Return a query or a part of it as JSON-ready data: its class and its fields, without functions."""
+    """Return a query or a part of it as JSON-ready data: its class and its fields; functions are null."""
     if is_dataclass(value) or hasattr(value, "_fields"):
         names = value._fields if hasattr(value, "_fields") else [each.name for each in fields(value) if each.init]
         parts = {name: getattr(value, name) for name in names}
         return {"class": type(value).__name__} | {
-            name: described(part) for name, part in parts.items() if not callable(part)
+            name: None if callable(part) else described(part) for name, part in parts.items()
         }
     if isinstance(value, tuple):
         return [described(each) for each in value]

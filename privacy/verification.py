@@ -12,21 +12,18 @@ from typing import Any
 
 from dprl.privacy.base import Guarantee, LedgerError
 from dprl.privacy.certificate import OPEN_CHANNELS, SCHEMA, Certificate, PrivacyRequest, certify
-from dprl.privacy.certificate_json import NOT_ITS_OWN, checksum
+from dprl.privacy.certificate_json import NOT_ITS_OWN, checksum, described
 from dprl.privacy.ledger import Charged, Ledger, LedgerSpec, ReleaseEvent
-from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace
 from dprl.privacy.privatizer import Privatizer
 from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.linear_statistics import StatisticsQuery
-from dprl.privacy.queries.printed import PRINTED as PRINTED_COUNTS
-from dprl.privacy.queries.statistics_calibration import PRINTED as PRINTED_STATISTICS
-from dprl.privacy.queries.statistics_calibration import REWARD_SHARE, StatisticsBudget
 from dprl.privacy.query_json import query_from_json
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.threat_models import NOISY_SIDES, ThreatModel
-from dprl.privacy.trust_models.base import MET_BY_CERTIFIED
-from dprl.privacy.trust_models.local import SCALED
+from dprl.privacy.trust_models import TRUST_MODELS
+from dprl.privacy.trust_models.base import MET_BY_CERTIFIED, Placed
 
 _REFUSED = (ValueError, LedgerError, ArithmeticError, MemoryError)
 """Errors raised for facts that no run can have."""
@@ -103,7 +100,7 @@ def verify(stated: Mapping[str, Any]) -> Verification:
     try:
         found = replace(_recomputed(stated), audit=stated["audit"])
         expected = json.loads(json.dumps(found.to_dict()))
-        differences = (*_differences(stated, expected), *_origin(stated), *_refuted_by_audit(stated, found))
+        differences = (*_differences(stated, expected), *_origin(stated, found), *_refuted_by_audit(stated, found))
         if stated["checksum"] != checksum(stated):
             differences += (Difference("checksum", stated["checksum"], None),)
     except _REFUSED as error:
@@ -246,54 +243,67 @@ def _differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> Iter
     given[_OPEN] = [name for name in stated[_OPEN] if name in expected[_OPEN]]
     if not isinstance(stated[_OPEN], list) or not all(isinstance(name, str) for name in stated[_OPEN]):
         yield Difference(_OPEN, str(stated[_OPEN]), "a list of names")
-    one, other = dict(_leaves(given)), dict(_leaves({key: expected[key] for key in keys}))
+    yield from _compared(given, {key: expected[key] for key in keys})
+
+
+def _compared(given: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Difference]:
+    one, other = dict(_leaves(given)), dict(_leaves(expected))
     for path in dict.fromkeys([*other, *one]):
         if not (path in one and path in other and _same(one[path], other[path])):
             yield Difference(_in_words(path), one.get(path), other.get(path))
 
 
-def _origin(stated: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield contradictions between the stated origin of the noise, the claim and the scale of a printed formula."""
+def _origin(stated: Mapping[str, Any], found: Certificate) -> Iterator[Difference]:
+    """Yield contradictions between the stated source of the noise, the request, the claim and the noise.
+
+    Certified noise meets the request in its first attempt; a paper's noise is placed again for the request.
+    """
     says, asked = stated["claimed"], stated["requested"]
-    expected: dict[str, Leaf] = {}
+    nothing: dict[str, Leaf] = {"epsilon": None, "delta": 0.0}
+    expected: dict[str, Any] = {}
     if stated["composition"] is not None:
-        pass  # the claim is computed from the parts
-    elif stated["trust_model"] == "none":
-        expected = {"calibration": "none", "source": "nothing is claimed"}
+        return  # the claim is computed from the parts
+    if stated["trust_model"] == "none":
+        expected["requested"] = nothing
+        expected["claimed"] = {**nothing, "calibration": "none", "source": "nothing is claimed"}
     elif says["source"].startswith(MET_BY_CERTIFIED):
-        expected = {"calibration": "certified", **asked}
+        end = "scale" if stated["query"]["class"] == CountQuery.__name__ else "noise"
+        expected["claimed"] = {**asked, "calibration": "certified", "source": MET_BY_CERTIFIED + end}
+        first = found if found.attempts == 1 else _privatizer(stated).planned_certificate("")
+        if first.verdict != "holds":
+            yield Difference("claimed.source", says["source"], f"another one: this noise proves {first.proved_epsilon}")
     else:
-        expected = _printed_origin(stated)
-    for key, value in expected.items():
-        if not _same(says[key], value):
-            yield Difference(f"claimed.{key}", says[key], value)
+        placed = _printed(stated)
+        claim = {"epsilon": asked["epsilon"], "delta": asked["delta"]}
+        if placed.claimed is not None:
+            claim = {"epsilon": placed.claimed.epsilon, "delta": placed.claimed.delta}
+        expected["claimed"] = {**claim, "calibration": placed.calibration, "source": placed.source}
+        expected["query"] = described(placed.query)
+    yield from _compared({key: stated[key] for key in expected}, expected)
 
 
-def _printed_origin(stated: Mapping[str, Any]) -> dict[str, Leaf]:
-    """Return the fields of the claim whose printed formula gives the query's scale.
+def _printed(stated: Mapping[str, Any]) -> Placed[Any]:
+    """Return the query of the paper's noise for the stated request, data and options.
 
-    Raises LedgerError if no paper prints noise for this query, or the formula gives another scale.
+    Raises LedgerError if no paper prints noise for this query and trust model, ValueError for options with none.
     """
     query, model, asked = query_from_json(stated["query"]), stated["trust_model"], stated["requested"]
-    epsilon, delta, ratio = asked["epsilon"], asked["delta"], 1.0
-    if isinstance(query, CountQuery) and query.families.paper in PRINTED_COUNTS:
-        lemma, law = PRINTED_COUNTS[query.families.paper][model], query.noise.law or query.noise.counter.node
-        source, scales = lemma.source, [law.scale if isinstance(law, Laplace) else math.nan]
-        expected = lemma.scale(query.families, _whole(stated["most_users"]), epsilon)
-    elif isinstance(query, StatisticsQuery) and query.law.name in PRINTED_STATISTICS:
-        printed, ratio = PRINTED_STATISTICS[query.law.name], query.noise_ratio
-        budget = StatisticsBudget(epsilon, delta, query.law.name, query.rewards, REWARD_SHARE, 1.0, False)
-        source, delta = printed.source, 0.0 if printed.pure else delta
-        scales = [scale for scale in query.law.scales if scale > 0.0]
-        expected = ratio * printed.scale(budget, query.layout)
-    else:
+    options: dict[str, Any] = {"calibration": "printed"}
+    if isinstance(query, StatisticsQuery):
+        data: Any = query.layout
+        options |= {"mechanism": query.law.name, "rewards": query.rewards, "noise_scale": query.noise_ratio}
+        options["clipping"] = "device" if query.clipped else "none"
+        if isinstance(query.law, GramBoundedLaplace):
+            options["bound_ratio"] = max(query.law.limits) / max(query.law.scales)
+    if isinstance(query, CountQuery):
+        data = query.families
+    settings = TRUST_MODELS[query.name].get(model)
+    if settings is None or "calibration" not in settings.__dataclass_fields__:
         raise LedgerError(f"no paper prints this noise, but its source is {stated['claimed']['source']!r}")
-    if not all(_same(scale, expected) for scale in scales):
-        raise LedgerError(f"{source} gives the scale {expected} for the claim, got {max(scales)}")
-    calibration = "printed"
-    if ratio != 1.0:
-        calibration, source = f"{ratio:g} times printed", SCALED.format(ratio, source)
-    return {"epsilon": epsilon, "delta": delta, "calibration": calibration, "source": source}
+    streams = Streams(0, "", NoiseConfig(**stated["randomness"]))
+    built: Any = settings(asked["epsilon"], asked["delta"], **options)
+    placed: Placed[Any] = built.place(data, _whole(stated["most_users"]), streams, 0.0)
+    return placed
 
 
 def _refuted_by_audit(stated: Mapping[str, Any], found: Certificate) -> Iterator[Difference]:

@@ -33,7 +33,7 @@ from dprl.privacy.trust_models.base import NoisyGradientSettings, Placed, Statis
 from dprl.privacy.trust_models.counts import CountSettings
 from dprl.privacy.validation import check_choice, check_positive
 
-SCALED = "nobody, an illustration: {:g} times the noise of {} (noise_scale)"
+_SCALED = "nobody, an illustration: {:g} times the noise of {} (noise_scale)"
 _AUTO = "auto"
 
 
@@ -194,7 +194,7 @@ class LocalStatisticsPrivacy(StatisticsSettings):
             return Placed(certified_statistics(budget, data), choice=self._choice())
         printed, scaled = PRINTED[self.mechanism], self.noise_scale
         claimed = Guarantee(self.model, self.epsilon, 0.0 if printed.pure else self.delta)
-        source = printed.source if scaled == 1 else SCALED.format(scaled, printed.source)
+        source = printed.source if scaled == 1 else _SCALED.format(scaled, printed.source)
         calibration = self.calibration if scaled == 1 else f"{scaled:g} times {self.calibration}"
         scale = scaled * printed.scale(budget, data)
         query = StatisticsQuery(data, self._printed(data, scale), self._rewards, noise_ratio=scaled)
