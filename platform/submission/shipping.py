@@ -37,8 +37,9 @@ def pack(config: Mapping[str, Any], into: Path, modules: Collection[str] = ()) -
     top = Path(__file__).resolve().parents[2]
     code, job = into / _PACKAGE, into / "job"
     for folder in _TOP_FOLDERS:
-        for source in (top / folder).rglob("*.py"):
-            _copy(source, code / source.relative_to(top))
+        for source in (top / folder).rglob("*"):
+            if source.suffix in (".py", ".j2"):
+                _copy(source, code / source.relative_to(top))
     # Without __init__.py an installed `dprl` would be imported instead: regular packages precede namespaces.
     own = top if (top / "__init__.py").exists() else top / "package"
     for source in own.glob("*.py"):

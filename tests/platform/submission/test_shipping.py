@@ -28,7 +28,8 @@ def test_the_dependencies_are_read_and_shipped(kind: str, tmp_path: Path, monkey
     assert unmet_requirements() == UNMET
 
     (tmp_path / "into").mkdir()
-    _, job = pack({"name": "try"}, tmp_path / "into")
+    code, job = pack({"name": "try"}, tmp_path / "into")
+    assert list(code.glob("platform/**/*.j2"))
     (shipped,) = importlib.metadata.distributions(path=[str(job)])
     assert (shipped.version, shipped.requires) == ("9.9", importlib.metadata.requires("dprl"))
     # On a node the job is the only metadata of dprl.
