@@ -297,12 +297,12 @@ def _printed(stated: Mapping[str, Any]) -> Placed[Any]:
             options["bound_ratio"] = max(query.law.limits) / max(query.law.scales)
     if isinstance(query, CountQuery):
         data = query.families
-    settings = TRUST_MODELS[query.name].get(model)
+    settings: Any = TRUST_MODELS[query.name].get(model)
     if settings is None or "calibration" not in settings.__dataclass_fields__:
         raise LedgerError(f"no paper prints this noise, but its source is {stated['claimed']['source']!r}")
     streams = Streams(0, "", NoiseConfig(**stated["randomness"]))
-    built: Any = settings(asked["epsilon"], asked["delta"], **options)
-    placed: Placed[Any] = built.place(data, _whole(stated["most_users"]), streams, 0.0)
+    made = settings(asked["epsilon"], asked["delta"], **options)
+    placed: Placed[Any] = made.place(data, _whole(stated["most_users"]), streams, 0.0)
     return placed
 
 

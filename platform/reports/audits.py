@@ -10,14 +10,13 @@ from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, counted
 from dprl.platform.reports.documents.blocks import Facts, Table
 from dprl.platform.reports.documents.terminal import WIDTH, text_of
 from dprl.platform.reports.number_texts import number
-from dprl.platform.reports.verdicts import ONLY_WITH_DELTA
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
 from dprl.privacy.audits.page import ClaimsPage, NumberCheck
 from dprl.privacy.verdicts import APPROXIMATE_DELTA
 
 _MOST_NAMED = 5
 """Failing cells named at the end; their blocks above give the reasons."""
-_WHITE_BOX = {"holds_approximately": ONLY_WITH_DELTA}
+_WHITE_BOX = {"holds_approximately": "delta > 0"}
 _HEAD = ("", "from", "noise as printed", "claimed", "pure", "at a delta", "by proof", "measured*", "by sampling")
 
 
