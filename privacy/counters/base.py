@@ -105,6 +105,10 @@ class Counter(ABC):
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
         """Return the change of all noisy numbers if one user's row changes by `row`, for the worst user."""
 
+    @abstractmethod
+    def explain(self) -> str:
+        """Return the one line that says how often, and why, a row of a user counts in the noisy numbers."""
+
     @property
     def attained(self) -> bool:
         """Whether the released prefixes alone reveal as much about some user as `sensitivity` charges.

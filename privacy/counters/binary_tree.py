@@ -58,6 +58,13 @@ class BinaryTree(Tree):
         """
         return row.repeated(self.levels)
 
+    def explain(self) -> str:
+        """Return the line that says how often a row counts."""
+        return (
+            f"a row counts L = floor(log2 T) + 1 = {self.levels} times: it is in at most one node of each level of a "
+            f"binary tree over T = {self.n_items:,} releases, and each node has separate noise"
+        )
+
     def profile(self) -> Float64Array:
         """Return the square root of the number of ones in 1..T, float64[T]."""
         prefix = np.arange(1, self.n_items + 1, dtype=np.int64)

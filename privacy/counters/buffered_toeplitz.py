@@ -69,6 +69,14 @@ class BufferedToeplitz(Counter):
         slack = 1.0 + 8.0 * (self.n_items + 8) * 2.0**-53
         return Sensitivity(row.l1 * l1 * slack, row.l2 * l2 * slack, row.linf * linf * slack, row.cells * self.n_items)
 
+    def explain(self) -> str:
+        """Return the line that says how often a row counts."""
+        _, l2, _ = _charged(self.n_items)
+        return (
+            f"a row counts {l2:.6g} times in L2, the norm of each column of the factorisation: the noise of T = "
+            f"{self.n_items:,} releases is correlated, and falls instead of adding up"
+        )
+
     def profile(self) -> Float64Array:
         """Return the standard deviation of the recursion's prefix noise, float64[T], from its covariance."""
         return np.concatenate([prefixes for prefixes, _ in self._deviations()])

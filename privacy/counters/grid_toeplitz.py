@@ -111,6 +111,14 @@ class GridToeplitz(Counter):
         l2 = row.l2 * math.sqrt(square) * _SLACK
         return Sensitivity(row.l1 * l1 * _SLACK, l2, row.linf * largest * _SLACK, row.cells * self.n_items)
 
+    def explain(self) -> str:
+        """Return the line that says how often a row counts."""
+        norm = math.sqrt(column_norms(*_factors(self.n_items, self.grid))[1])
+        return (
+            f"a row counts {norm:.6g} times in L2, the largest norm of a column of whole numbers, about 1 / grid for "
+            f"grid = {self.grid:.6g}: the noise of T = {self.n_items:,} releases is correlated"
+        )
+
     @property
     def unit(self) -> float:
         """The grid: noisy numbers are integers, and 1 / grid times as large as counts."""

@@ -82,6 +82,14 @@ class KaryTree(Tree):
         """Return one copy of `row` for every level, joined per cell."""
         return row.joined(self.levels)
 
+    def explain(self) -> str:
+        """Return the line that says how often a row counts."""
+        k, h = self.k, self.levels
+        return (
+            f"a row counts h = {h} times: it is in at most one node of each level of a tree with k = {k} branches, and "
+            f"(k^h - 1) / 2 = {(k**h - 1) // 2:,} covers T = {self.n_items:,} releases"
+        )
+
     @property
     def attained(self) -> bool:
         """True if T = (k^h - 1)/2, because there are then as many prefixes as nodes; otherwise it is not known."""

@@ -100,6 +100,12 @@ class Sensitivity:
         return norms and self.cells <= other.cells and self.copies <= other.copies
 
     @property
+    def changes(self) -> str:
+        """What changes, in words."""
+        joined = f", whose {self.copies} copies count as one" if self.copies > 1 else ""
+        return f"{self.cells:,} noisy numbers change by at most {self.linf:.6g} each{joined}"
+
+    @property
     def integer(self) -> bool:
         """Whether it is the sensitivity of `cells` numbers that can change by 1 each."""
         unit_changes = self.l1 == self.cells and self.linf == 1.0
@@ -152,6 +158,10 @@ class Mechanism(ABC):
     @abstractmethod
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
         """Return the privacy curve of noise of this scale."""
+
+    @abstractmethod
+    def explain(self, sensitivity: Sensitivity) -> str:
+        """Return the one line that explains the scale: its formula with the numbers, and the reason."""
 
     def sampler_table(self) -> npt.NDArray[np.uint64]:
         """Return a copy of the table of an exact sampler, uint64[n]; empty for other samplers."""

@@ -93,6 +93,14 @@ class BoundedLaplace(Mechanism):
         log_gap = (bound - shift) / b + math.log(-math.expm1((shift - 2.0 * bound) / b))
         return log_gap - math.log(-2.0 * math.expm1(-bound / b))
 
+    def explain(self, sensitivity: Sensitivity) -> str:
+        """Return the line that explains the scale."""
+        l1, b, delta = sensitivity.l1, self.scale, self.curve(sensitivity).delta(math.inf)
+        return (
+            f"b = l1 / epsilon_0 = {l1:.6g} / {l1 / b:.6g} = {b:.6g} on [-B, B], B = {self.bound:.6g}; the mass that "
+            f"only one of two neighbours can produce is delta = {delta:.6g}: {sensitivity.changes}"
+        )
+
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
         """Return ln P(y | ones) / P(y | zeros) of noisy numbers y; +-inf if y is possible for one of the two only."""
         from_ones, from_zeros = np.abs(y - ones), np.abs(y - zeros)

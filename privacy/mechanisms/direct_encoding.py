@@ -86,6 +86,14 @@ class DirectEncoding(OneHotEncoding):
         informative = (math.exp(self.epsilon) + 1.0) * self.cold_probability * (1.0 + 1e-15)
         return OneHotResponses(encodings(sensitivity), self.epsilon, min(1.0, informative))
 
+    def explain(self, sensitivity: Sensitivity) -> str:
+        """Return the line that explains the probabilities."""
+        q = self.cold_probability
+        return (
+            f"q = 1 / (e^epsilon - 1 + k) = 1 / (e^{self.epsilon:.6g} - 1 + {self.width}) = {q:.6g} "
+            f"for each cold cell of k, p = e^epsilon q for the hot one: {encodings(sensitivity)} one-hot rows change"
+        )
+
     def table(self) -> npt.NDArray[np.uint64]:
         """Return t as uint64[4], for `fill_direct`."""
         truth = Fraction(truth_bits(Fraction(self.epsilon)), 1 << COIN_BITS)

@@ -108,6 +108,12 @@ class _Clipped(VectorMechanism):
         """Return the curve of one message between any two inputs."""
         return self.additive.curve(self.sensitivity)
 
+    def explain(self) -> str:
+        """Return the line that explains the scale, in units of the grid if there is one."""
+        grid = f", in units of the grid {self.grid:.6g}" if self.grid else ""
+        ball = f"two vectors in the {self.norm.upper()} ball of radius C / 2 differ by at most C = {self.clip:.6g}"
+        return f"{self.additive.explain(self.sensitivity)}{grid}; {ball}"
+
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
         """Return the kernels' form."""
         kind, radius = (GRIDDED, self.radius_units * self.grid) if self.grid else (CLIPPED, self.clip / 2.0)

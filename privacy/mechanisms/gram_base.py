@@ -75,6 +75,15 @@ class Gram(ABC):
         return self._clipped_curve()
 
     @abstractmethod
+    def explain(self) -> str:
+        """Return the one line that explains the scales: their formula with the numbers, and the reason."""
+
+    @property
+    def _shares(self) -> list[float]:
+        """m_h^2 / scale of every stage with data."""
+        return [m * m / scale for m, scale in zip(self.release.bounds, self.scales, strict=True) if m > 0.0]
+
+    @abstractmethod
     def _clipped_curve(self) -> PrivacyCurve:
         """Return the curve for clipped features and values."""
 
@@ -113,6 +122,10 @@ class RawGram(Gram):
     def unit(self) -> Mechanism:
         """Raise ValueError, because there is none."""
         raise ValueError("unit must be of a law with noise, got raw statistics; choose a mechanism")
+
+    def explain(self) -> str:
+        """Return that there is no noise."""
+        return "no noise"
 
     def _clipped_curve(self) -> PrivacyCurve:
         return Unbounded()

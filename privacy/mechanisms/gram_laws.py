@@ -85,6 +85,14 @@ class GramGaussian(Gram):
         scale = self.scales[stage - 1]
         return Gaussian(scale), Gaussian(scale / math.sqrt(2.0) if self.isotropic else scale)
 
+    def explain(self) -> str:
+        """Return the line that explains the scales."""
+        n, squares = self.release.n_messages, math.fsum(share * share for share in self._shares)
+        return (
+            f"mu = sqrt(4.5 n S) = sqrt(4.5 * {n} * {squares:.6g}) = {self.mu:.6g}, S = sum_h (m_h^2 / sigma_h)^2: "
+            "two users' messages of stage h differ by at most sqrt(4.5) m_h^2 in L2, and each of n agents gets one"
+        )
+
     def _clipped_curve(self) -> PrivacyCurve:
         return GaussianDP(self.mu)
 
@@ -138,6 +146,14 @@ class GramLaplace(Gram):
         noise = Laplace(self.scales[stage - 1])
         return noise, noise
 
+    def explain(self) -> str:
+        """Return the line that explains the scales."""
+        n, c, total = self.release.n_messages, l1_upper(self.release.dimension), math.fsum(self._shares)
+        return (
+            f"epsilon_0 = n c S = {n} * {c:.6g} * {total:.6g} = {self.pure_epsilon:.6g}, S = sum_h m_h^2 / b_h: "
+            "two users' messages of stage h differ by at most c m_h^2 in L1, and each of n agents gets one"
+        )
+
     def _clipped_curve(self) -> PrivacyCurve:
         """Return the least of the L1 bound and of the L2 bound."""
         return MinimumCurve((PureDP(self.pure_epsilon), ZCDP(self.rho)))
@@ -178,6 +194,14 @@ class GramUniform(_Bounded):
         """Return the noise of (diagonal and right-hand side, off-diagonal) of a stage."""
         noise = Uniform(self.scales[stage - 1])
         return noise, noise
+
+    def explain(self) -> str:
+        """Return the line that explains the scales."""
+        n, c, total = self.release.n_messages, l1_upper(self.release.dimension), math.fsum(self._shares)
+        return (
+            f"delta <= n c S / 2 = {n} * {c:.6g} * {total:.6g} / 2 = {n * c * total / 2.0:.6g}, S = sum_h m_h^2 / a_h: "
+            "two users' messages of stage h differ by at most c m_h^2 in L1, and each of n agents gets one"
+        )
 
     def _clipped_curve(self) -> PrivacyCurve:
         return bounded_support_curve(self.mass_outside, 0.0)
@@ -228,6 +252,15 @@ class GramBoundedLaplace(_Bounded):
     def _ratios(self) -> list[float]:
         """B_h / b_h of all stages with noise."""
         return [limit / scale for limit, scale in zip(self.limits, self.scales, strict=True) if scale > 0]
+
+    def explain(self) -> str:
+        """Return the line that explains the scales."""
+        n, c, total = self.release.n_messages, l1_upper(self.release.dimension), math.fsum(self._shares)
+        return (
+            f"epsilon_0 = n c S = {n} * {c:.6g} * {total:.6g} = {n * c * total:.6g}, S = sum_h m_h^2 / b_h; outside of "
+            f"B_h = {min(self._ratios):.6g} b_h, delta = {self.mass_outside:.6g}: two users' messages of stage h "
+            "differ by at most c m_h^2 in L1, and each of n agents gets one"
+        )
 
     def _clipped_curve(self) -> PrivacyCurve:
         c_hi = l1_upper(self.release.dimension)

@@ -95,6 +95,10 @@ class OneHotEncoding(ABC):
         """Return the curve of the encodings that can change within `sensitivity`."""
 
     @abstractmethod
+    def explain(self, sensitivity: Sensitivity) -> str:
+        """Return the one line that explains the probabilities: their formula with the numbers, and the reason."""
+
+    @abstractmethod
     def table(self) -> npt.NDArray[np.uint64]:
         """Return the probabilities of the sampler's coins, four words each: p and q for `fill_unary`."""
 
@@ -194,6 +198,10 @@ class UnaryEncoder:
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
         """Return the curve of the row that is sent."""
         return self.encoding.curve(sensitivity)
+
+    def explain(self, sensitivity: Sensitivity) -> str:
+        """Return the line that explains the encoding's probabilities."""
+        return f"{self.encoding.explain(sensitivity)}; one of {self.n_steps} steps is sent, with all of epsilon"
 
 
 @kernel

@@ -130,6 +130,14 @@ class PrivUnit(VectorMechanism):
         """Return the curve of one message between any two inputs."""
         return PureDP(self.epsilon)
 
+    def explain(self) -> str:
+        """Return the line that explains the cap."""
+        p, q = self.probability, cap_mass(self.dimension, self.threshold)
+        return (
+            f"epsilon = ln(p / (1 - p)) + ln((1 - q) / q) = ln({p:.9g} / (1 - {p:.9g})) + ln((1 - {q:.9g}) / {q:.9g}) "
+            f"= {self.epsilon:.6g}: with probability p the message is in the cap of mass q around the user's direction"
+        )
+
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
         """Return the kernels' form."""
         silent = SILENT._replace(key=key)

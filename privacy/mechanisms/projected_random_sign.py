@@ -102,6 +102,13 @@ class ProjectedRandomSign(VectorMechanism):
         """Return the curve of one message between any two inputs."""
         return RandomizedResponses(self.projections, self.bit.epsilon)
 
+    def explain(self) -> str:
+        """Return the line that explains the bits."""
+        return (
+            f"epsilon = d_hat epsilon_0 = {self.projections} * {self.bit.epsilon:.6g} = {self.epsilon:.6g}: d_hat bits "
+            "are sent, each true with probability e^epsilon_0 / (1 + e^epsilon_0), and all may differ for two vectors"
+        )
+
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
         """Return the kernels' form."""
         coins = SILENT._replace(key=key, table=_coins(self.bit).copy())

@@ -45,6 +45,14 @@ class SampledGaussian:
         """Assumption of the guarantee on numbers."""
         return self.law.arithmetic
 
+    def explain(self) -> str:
+        """Return the line that explains the scale."""
+        norm = self.law.clip / 2.0
+        return (
+            f"sigma = z C / 2 = {self.scale / norm:.6g} * {norm:.6g} = {self.scale:.6g}: a user adds a vector of norm "
+            f"up to C / 2 to a sum, and joins each of {self.rounds:,} rounds with probability {self.rate:.6g}"
+        )
+
     def curve(self) -> SampledGaussianLoss:
         """Return the curve of all rounds together."""
         return SampledGaussianLoss(self.law.scale / (self.law.clip / 2.0), self.rate, self.rounds)

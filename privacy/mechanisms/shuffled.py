@@ -45,6 +45,10 @@ class ShuffledReports:
         """Arithmetic of the report."""
         return self.report.arithmetic
 
+    def explain(self, sensitivity: Sensitivity) -> str:
+        """Return the line that explains the report, and the size of its block."""
+        return f"{self.report.explain(sensitivity)}; shuffled with the reports of at least {self.users - 1:,} others"
+
     def curve(self, sensitivity: Sensitivity) -> ShuffledLoss:
         """Return the curve of one report among the others of its block. Raises LedgerError if it has no pure loss."""
         loss = self.report.curve(sensitivity).pure_epsilon

@@ -59,6 +59,13 @@ class OptimizedUnaryEncoding(OneHotEncoding):
         """Return the exact composition of the encodings."""
         return OneHotResponses(encodings(sensitivity), self.epsilon)
 
+    def explain(self, sensitivity: Sensitivity) -> str:
+        """Return the line that explains the probabilities."""
+        return (
+            f"q = 1 / (e^epsilon + 1) = 1 / (e^{self.epsilon:.6g} + 1) = {self.cold_probability:.6g} for a 1 in a cold "
+            f"cell, p = 1/2 in the hot one: {encodings(sensitivity)} one-hot rows change, two bits of each"
+        )
+
     def table(self) -> npt.NDArray[np.uint64]:
         """Return 1/2 and q, rounded up: 1 minus the truth of randomized response, which is rounded down."""
         q = (1 << COIN_BITS) - truth_bits(Fraction(self.epsilon))

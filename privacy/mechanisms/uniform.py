@@ -78,6 +78,14 @@ class Uniform(Mechanism):
         outside = worst_outside(s.l1, s.linf, s.cells, log_common)
         return bounded_support_curve(outside, 0.0)
 
+    def explain(self, sensitivity: Sensitivity) -> str:
+        """Return the line that explains the scale."""
+        l1, outside = sensitivity.l1, sensitivity.l1 / (2.0 * self.bound)
+        return (
+            f"a = l1 / (2 delta) = {l1:.6g} / (2 * {outside:.6g}) = {self.bound:.6g}, delta the mass that only one "
+            f"of two neighbours can produce: {sensitivity.changes}"
+        )
+
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
         """Return ln P(y | ones) / P(y | zeros) of noisy numbers y: 0, or +-inf if only one of the two can give y."""
         return within_support(np.zeros(y.shape), np.abs(y - ones) > self.bound, np.abs(y - zeros) > self.bound)

@@ -175,6 +175,10 @@ class VectorMechanism(ABC):
         """Return the privacy curve of one message between any two inputs."""
 
     @abstractmethod
+    def explain(self) -> str:
+        """Return the one line that explains the noise: its formula with the numbers, and the reason."""
+
+    @abstractmethod
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
         """Return the kernels' form, drawing from the stream `key`."""
 
@@ -223,6 +227,10 @@ class RawVector(VectorMechanism):
     def curve(self) -> PrivacyCurve:
         """Return an unbounded curve: nothing is guaranteed."""
         return Unbounded()
+
+    def explain(self) -> str:
+        """Return that there is no noise."""
+        return "no noise"
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
         """Return the kernels' form; nothing is drawn from `key`."""
