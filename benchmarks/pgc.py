@@ -22,7 +22,8 @@ from dprl.algorithms.pgc_a3c.agent_batch import (
     idle,
     local_update,
 )
-from dprl.algorithms.pgc_a3c.gradient import Loss, LossTables, loss_tables
+from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
+from dprl.algorithms.pgc_a3c.gradient import LossTables, loss_tables
 from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
 from dprl.envs.cartpole import CartPole, CartPoleGravity
 from dprl.privacy import Streams, kernel
@@ -30,7 +31,7 @@ from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.gradients import ClippedLaplace
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_estimate, fill_message
 
-LOSS = Loss(0.99, 0.5, 0.01, "terminal", "discounted", False)
+LOSS = PGCA3CConfig()
 CLIP, EPSILON = 0.01, 1.0
 LANES = 8
 

@@ -28,7 +28,7 @@ from rich.console import Console
 
 from benchmarks.harness import Row, command_line, show
 from dprl.algorithms.dppg.on_rllib import DPPGConfig
-from dprl.algorithms.pgc.base import Batch, Reply
+from dprl.algorithms.pgc.aggregator import Batch, Reply
 from dprl.algorithms.pgc.on_rllib.algorithm import GradientCollection
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
@@ -139,7 +139,8 @@ def measure(case: Case, repeats: int) -> list[Row]:
                 algorithm.stop()
     rows = []
     for runners in RUNNERS:
-        agents_per_call, staleness = built[runners].config.call_plan
+        settings = built[runners].config
+        agents_per_call, staleness = settings.call_size, getattr(settings.learning_config(), "staleness", 0)
         row = {"case": case.name, "runners": runners, "agents_per_call": agents_per_call, "staleness": staleness}
         rate, cpu, steps = (statistics.median(turn[runners][i] for turn in turns) for i in range(3))
         row |= {"per_second": rate, "steps_per_second": rate * steps, "driver_microseconds": cpu}

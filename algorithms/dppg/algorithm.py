@@ -6,13 +6,13 @@ users randomize their updates; in the central model a trusted server adds noise 
 
 # Our pseudo-code, each line -> the function that does it, of this file if no other is named.
 #  1  theta at random                                    -> algorithms/dppg/network.py::Network.first
-#  2  for rounds of B users                              -> _DPPGLearner._run, or _run_sampled if users are sampled
+#  2  for rounds of B users                              -> _DPPGLearner._run
 #  3    each plays one episode by theta                  -> _DPPGLearner._round, _DPPGLearner._play
 #  4    G_t = discounted return to go, less a baseline   -> algorithms/dppg/updates.py::returns_to_go, updates
 #  5    g = gradient of -log pi(a_t|s_t) G_t (+ entropy, value) -> algorithms/dppg/updates.py::updates
 #  6    each sends g, clipped; with noise if it is local -> privacy/queries/gradients.py::submit, by report
 #  7    read, or summed and noise added if it is central -> privacy/queries/gradients.py::receive, by report
-#  8    theta = theta - step (mean of all B)             -> algorithms/pgc/aggregator.py::aggregate, DPPGConfig.step
+#  8    theta = theta - step (mean of all B)             -> algorithms/pgc/aggregator.py::aggregate, DPPGConfig.rules
 #  6-8  the same if users are sampled                    -> privacy/queries/sampled_gradients.py::release_round, by
 #                                                           report_round
 #  9  score of the most probable actions, without users  -> _DPPGLearner._evaluation
@@ -23,17 +23,16 @@ import math
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Metric, Releases, check_number, check_whole
 from dprl.algorithms.dppg.network import Network
 from dprl.algorithms.learner import Learner
-from dprl.algorithms.pgc.aggregator import AggregatorState, StepRule, aggregate, aggregator_state, latest_parameters
-from dprl.algorithms.pgc.schedule import Schedule, require_update
+from dprl.algorithms.pgc.aggregator import AggregatorState, CollectionRules, aggregate, require_update
 from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
-from dprl.compiled import no_alloc_kernel, shows_numbers
+from dprl.compiled import no_alloc_kernel
 from dprl.envs import ControlTask, Env, Episodes
 from dprl.privacy import GradientLayout, GradientPrivacyConfig, GradientPrivatizer, Streams
 from dprl.privacy.queries.gradients import GradientChannel, GradientQuery, receive, submit
@@ -43,8 +42,6 @@ from dprl.privacy.validation import check_fields
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
-
-    from dprl.algorithms.dppg.updates import Loss
 
 SCORE = Metric(
     "score",
@@ -87,7 +84,7 @@ def report_round(channel: SampledChannel, server: AggregatorState, gradients: Fl
     """Release the sum of the updates float64[m, d] of a sampled round, and count its expected number of users."""
     estimate = server.estimate
     estimate[:] = 0.0
-    for _ in range(server.schedule.buffer_size - 1):
+    for _ in range(server.rules.buffer_size - 1):
         aggregate(server, estimate)
     release_round(channel, gradients, estimate)
     aggregate(server, estimate)
@@ -135,7 +132,7 @@ class DPPGConfig:
     def __post_init__(self) -> None:
         check_fields(self)
         check_whole("users_per_update", self.users_per_update, 1, _MOST_USERS)
-        StepRule(self.learning_rate, self.halving).checked()
+        CollectionRules(0, self.users_per_update, self.learning_rate, self.halving).checked()
         check_number("discount", self.discount, 1e-12, 1.0 + 1e-9)
         for key in ("entropy_weight", "value_weight"):
             check_number(key, getattr(self, key), 0.0)
@@ -156,31 +153,15 @@ class DPPGConfig:
         layers = tuple(int(word) for word in words)
         return layers if len(layers) <= _MOST_LAYERS and all(1 <= units <= _MOST_UNITS for units in layers) else None
 
-    @property
-    def schedule(self) -> Schedule:
-        """Schedule of rounds: a round starts after the last one has ended."""
-        return Schedule(0, self.users_per_update).checked()
-
-    def step(self, query: GradientQuery) -> StepRule:
-        """Return the step size of updates, for updates whose largest norm is 1."""
-        return StepRule(self.learning_rate / query.law.largest_norm, self.halving)
+    def rules(self, query: GradientQuery, *, summed: bool = False) -> CollectionRules:
+        """Return the rules of rounds: one starts after the last one has ended, and the largest update has norm 1."""
+        step = self.learning_rate / query.law.largest_norm
+        return CollectionRules(0, self.users_per_update, step, self.halving, summed)
 
     def network(self, env: ControlTask) -> Network:
         """Return the network."""
         sizes = env.observation_size, *(self._layers or ()), env.n_actions or env.action_size
         return Network(sizes, env.n_actions == 0, self.critic == "joint")
-
-    @property
-    def loss(self) -> Loss:
-        """The loss of each user."""
-        from dprl.algorithms.dppg.updates import Loss  # noqa: PLC0415 - torch takes seconds to load
-
-        return Loss(
-            self.discount,
-            self.critic,
-            self.value_weight if self.critic == "joint" else 0.0,
-            self.entropy_weight,
-        )
 
     def privatizer(
         self, env: ControlTask, privacy: GradientPrivacyConfig, episodes: int, streams: Streams
@@ -196,18 +177,6 @@ class DPPGConfig:
     def build(self, env: ControlTask, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> _DPPGLearner:
         """Return a fresh learner."""
         return _DPPGLearner(self, env, privatizer, episodes, streams)
-
-
-@shows_numbers
-class _Round(NamedTuple):
-    """Users' side of a round: updates float64[n, d] and scores float64[n] of the users begin, begin + 1, ...
-
-    In a sampled round they belong to the users who joined, and `begin` counts the expected users of all rounds.
-    """
-
-    begin: int
-    updates: Float64Array
-    scores: Float64Array
 
 
 class _DPPGLearner(Learner):
@@ -226,9 +195,10 @@ class _DPPGLearner(Learner):
         super().__init__(config, privatizer, episodes, streams, [repr(env)])
         self._env, self._streams, self._network = env, streams, config.network(env)
         first = self._network.first(self._rng("first parameters", 0))
-        self._server = aggregator_state(config.schedule, config.step(privatizer.query), first)
+        self._server = AggregatorState.first(config.rules(privatizer.query), first)
         self._vectors: dict[tuple[int, bool], VectorEnv[Any, Any, Any]] = {}  # evaluations have copies of their own
-        self._pending: _Round | None = None
+        # Users' side: the first user of the round that was played last, and its updates and scores.
+        self._pending: tuple[int, Float64Array, Float64Array] | None = None
         self._evaluated: tuple[tuple[int, int], float] | None = None
         if self._for_users:
             self._evaluation(0)  # raises errors of the environment before there are users
@@ -236,7 +206,7 @@ class _DPPGLearner(Learner):
     @property
     def policy(self) -> Float64Array:
         """The parameters after the last update, a copy float64[d]."""
-        return latest_parameters(self._server).copy()
+        return self._server.parameters.copy()
 
     @property
     def derived(self) -> dict[str, float]:
@@ -244,32 +214,21 @@ class _DPPGLearner(Learner):
         return {"noise_norm": self.privatizer.query.noise_norm}
 
     def _run(self, first: int, last: int) -> dict[str, float]:
-        if self._sampled:
-            return {SCORE.name: self._run_sampled(first, last), EVALUATION.name: self._evaluation(last)}
-        size, total, at = self.config.users_per_update, 0.0, first
-        while at <= last:
-            end, begin = min(last, -(-at // size) * size), (at - 1) // size * size + 1
-            found, scores = (each[at - begin : end + 1 - begin] for each in self._round(begin))
-            report(self.privatizer.channel, self._server, found, at)
-            total, at = total + float(scores.sum()), end + 1
-        score = total / (last - first + 1)
-        return {SCORE.name: score, EVALUATION.name: self._evaluation(last)}
-
-    def _run_sampled(self, first: int, last: int) -> float:
-        """Play the rounds of expected users first..last, release the rounds that end there, and return the mean score.
-
-        Rounds without users are left out of the mean; it is 0 if there are no others.
-        """
         size, total, users, at = self.config.users_per_update, 0.0, 0, first
         while at <= last:
             end, begin = min(last, -(-at // size) * size), (at - 1) // size * size + 1
             found, scores = self._round(begin)
-            if end % size == 0:
-                report_round(self.privatizer.channel, self._server, found)
-            if scores.size:
-                total, users = total + float(scores.mean()) * (end + 1 - at), users + end + 1 - at
+            if not self._sampled:
+                found, scores = found[at - begin : end + 1 - begin], scores[at - begin : end + 1 - begin]
+                report(self.privatizer.channel, self._server, found, at)
+                total, users = total + float(scores.sum()), users + end + 1 - at
+            else:  # a round is released when its last expected user is due; one without users is left out of the mean
+                if end % size == 0:
+                    report_round(self.privatizer.channel, self._server, found)
+                if scores.size:
+                    total, users = total + float(scores.mean()) * (end + 1 - at), users + end + 1 - at
             at = end + 1
-        return total / max(1, users)
+        return {SCORE.name: total / max(1, users), EVALUATION.name: self._evaluation(last)}
 
     def _round(self, begin: int) -> tuple[Float64Array, Float64Array]:
         """Return the updates float64[B, d] and scores float64[B] of the round of users begin, begin + 1, ...
@@ -280,12 +239,9 @@ class _DPPGLearner(Learner):
         """
         from dprl.algorithms.dppg.updates import log_probabilities, updates  # noqa: PLC0415 - torch takes seconds to load
 
-        if self._pending is None or self._pending.begin != begin:
+        if self._pending is None or self._pending[0] != begin:
             self._pending = None
-            theta, n = (
-                latest_parameters(self._server),
-                min(self.config.users_per_update, self.episodes + 1 - begin),
-            )
+            theta, n = self._server.parameters, min(self.config.users_per_update, self.episodes + 1 - begin)
             size, passes = n, 1
             if self._sampled:
                 size, n = n + math.ceil(_SPARE * math.sqrt(n)), draw_users(self.privatizer.channel).size
@@ -295,12 +251,12 @@ class _DPPGLearner(Learner):
                 generators = [self._rng("episodes", begin, *([i] if i else [])) for i in range(passes)]
                 played = [self._play(size, theta, rng, sampled=True) for rng in generators]
                 evaluate = partial(log_probabilities, self._network)
-                found = np.concatenate([updates(evaluate, theta, each, self.config.loss) for each in played])
+                found = np.concatenate([updates(evaluate, theta, each, self.config) for each in played])
                 scores = np.concatenate([each.scores for each in played])
-                self._pending = _Round(begin, found[:n], scores[:n])
+                self._pending = begin, found[:n], scores[:n]
             if self._pending is None:
                 raise RuntimeError(_FAILED)
-        return self._pending.updates, self._pending.scores
+        return self._pending[1:]
 
     @property
     def _sampled(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -61,15 +61,6 @@ def _forward(layers: list[tuple[torch.Tensor, torch.Tensor]], seen: torch.Tensor
     return seen
 
 
-class Loss(NamedTuple):
-    """Settings of a user's loss; see `DPPGConfig`."""
-
-    discount: float
-    critic: str
-    value_weight: float
-    entropy_weight: float
-
-
 def returns_to_go(episodes: Episodes, discount: float) -> Float64Array:
     """Return the discounted sums of the rewards from each step on, float64[n, T].
 
@@ -86,15 +77,15 @@ def returns_to_go(episodes: Episodes, discount: float) -> Float64Array:
     return found
 
 
-def updates(evaluate: Evaluate, theta: Float64Array, episodes: Episodes, loss: Loss) -> Float64Array:
+def updates(evaluate: Evaluate, theta: Float64Array, episodes: Episodes, config: Any) -> Float64Array:  # noqa: ANN401
     """Return each user's unclipped update, the gradient of their loss, float64[n, d].
 
-    evaluate: the policy as a function of parameters, e.g. `partial(log_probabilities, network)`.
+    config: a `DPPGConfig`. evaluate: the policy as a function of parameters, as `partial(log_probabilities, network)`.
     """
     steps = episodes.rewards.shape[1]
     inside = np.arange(steps) < episodes.lengths[:, None]
-    returns = returns_to_go(episodes, loss.discount)
-    if loss.critic == "device":  # the user's mean, which is never sent
+    returns = returns_to_go(episodes, config.discount)
+    if config.critic == "device":  # the user's mean, which is never sent
         returns = np.where(inside, returns - returns.sum(axis=1, keepdims=True) / episodes.lengths[:, None], 0.0)
     weights = inside / episodes.lengths[:, None]
     data = (
@@ -109,9 +100,9 @@ def updates(evaluate: Evaluate, theta: Float64Array, episodes: Episodes, loss: L
         point: torch.Tensor, seen: torch.Tensor, actions: torch.Tensor, gains: torch.Tensor, weight: torch.Tensor
     ) -> torch.Tensor:
         log, entropy, values = evaluate(point, seen, actions)
-        advantage = gains - values.detach() if loss.critic == "joint" else gains
-        gain = log * advantage + loss.entropy_weight * entropy
-        return (weight * (loss.value_weight * (values - gains) ** 2 - gain)).sum()
+        advantage = gains - values.detach() if config.critic == "joint" else gains
+        gain = log * advantage + config.entropy_weight * entropy
+        return (weight * (config.value_weight * (values - gains) ** 2 - gain)).sum()
 
     with one_thread():
         found = vmap(partial(grad(loss_of), start), chunk_size=_CHUNK)(*data)

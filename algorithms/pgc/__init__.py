@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dprl.algorithms.pgc.aggregator import Aggregator, StepRule
-from dprl.algorithms.pgc.base import Batch, LocalAgents, Reply
-from dprl.algorithms.pgc.schedule import Schedule
+from dprl.algorithms.pgc.aggregator import Aggregator, Batch, CollectionRules, Reply
 from dprl.algorithms.pgc.scores import ScoreTracker
 
-__all__ = ["Aggregator", "Batch", "LocalAgents", "Reply", "Schedule", "ScoreTracker", "StepRule"]
+__all__ = ["Aggregator", "Batch", "CollectionRules", "Reply", "ScoreTracker"]

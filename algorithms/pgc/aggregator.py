@@ -1,91 +1,122 @@
-"""Step 4, aggregate: messages become parameters.
+"""Rules of private gradient collection, its messages, and the aggregator that turns messages into parameters.
 
-Parameters depend on agents only through their messages.
+An algorithm has a `LocalUpdate`; all else is the same for all algorithms. Messages are applied in the order of their
+slots 1, 2, ... The agent of slot i starts from the parameters after the first max(0, i - 1 - staleness) messages, for
+any number of workers and any order of finishing. This rule on public numbers makes parallel and sequential runs equal.
 
-Paper: [OT20] eq. (22) and Algorithm 1.
+Paper: [OT20] sec. 3.1.1, eq. (22) and Algorithm 1.
 """
+
+# [OT20] sec. 3.1.1, each step -> the function that does it, of this file if no other is named.
+#  1  the aggregator delivers theta to agents      -> Aggregator.batch, by
+#                                                     algorithms/pgc/collector.py::Collector._dispatch
+#  2  an agent sets theta' = theta and updates it  -> LocalUpdate
+#  3  it reports its gradient with noise           -> report, by privacy/queries/gradient_client.py::GradientClient.send
+#  4  the aggregator updates theta by reports only -> aggregate
+#     each agent submits once                      -> privacy/privatizer.py::Privatizer.lease
+#     until N submissions are received             -> algorithms/pgc/collector.py::Collector.until
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import Float64Array, Int64Array, check_number
-from dprl.algorithms.pgc.base import Batch
-from dprl.algorithms.pgc.schedule import Schedule, last_startable
+from dprl.algorithms.base import Float64Array, Int64Array, check_number, check_whole
 from dprl.compiled import kernel, no_alloc_kernel
-from dprl.privacy import PrivateMessages, SubmissionRange
+from dprl.privacy import GradientClient, PrivateMessages, SubmissionRange
 from dprl.privacy.checkpoints import check_arrays
-from dprl.privacy.ranges import RangeSet
 
-_T = TypeVar("_T")
-_Accept = Callable[..., Float64Array]
-
+LARGEST_STALENESS, LARGEST_BUFFER = 10_000, 100_000
 APPLIED, UPDATES = range(2)
 
 
-class StepRule(NamedTuple):
-    """Step size of an update, computed from public numbers.
+class CollectionRules(NamedTuple):
+    """Rules of a collection, all public and fixed before the first message.
 
     Args:
+        staleness: s, the number of messages before its own that an agent does not wait for; 8 with the paper's 9
+            threads.
+        buffer_size: |B|, messages per update.
         learning_rate: eta of eq. (22).
         halving: submissions until the step size has halved, eta / (1 + n / halving); 0 keeps it constant, as printed.
+        summed: whether a trusted server adds up the messages of each update; they are then read all at once.
     """
 
+    staleness: int
+    buffer_size: int
     learning_rate: float
     halving: float = 0.0
+    summed: bool = False
 
-    def checked(self) -> StepRule:
-        """Return this rule; raise ValueError if its numbers are out of range."""
+    @property
+    def versions_kept(self) -> int:
+        """Number of versions of the parameters that agents may still start from."""
+        return -(-self.staleness // self.buffer_size) + 1
+
+    def checked(self) -> CollectionRules:
+        """Return these rules; raise ValueError if a number is out of range."""
+        check_whole("staleness", self.staleness, 0, LARGEST_STALENESS)
+        check_whole("buffer_size", self.buffer_size, 1, LARGEST_BUFFER)
         check_number("learning_rate", self.learning_rate, 0.0)
         check_number("halving", self.halving, 0.0)
         return self
 
 
+def require_update(key: str, size: int, episodes: int) -> None:
+    """Raise ValueError unless a run of that many episodes makes an update. key: the setting of an update's size."""
+    if size > episodes:
+        raise ValueError(
+            f"{key} must be at most the number of episodes, got {size} with {episodes}: no update would be made; lower "
+            "it, or run longer"
+        )
+
+
+@kernel
+def version_of(rules: CollectionRules, slot: int) -> int:
+    """Return the number of updates in the starting parameters of the agent of `slot`."""
+    # D16: sec. 4 applies messages in the order in which nine threads finish; this reveals the lengths of episodes.
+    return max(0, slot - 1 - rules.staleness) // rules.buffer_size
+
+
+@kernel
+def last_startable(rules: CollectionRules, applied: int) -> int:
+    """Return the last slot that can start after the messages of slots 1..applied."""
+    return rules.staleness + (applied // rules.buffer_size + 1) * rules.buffer_size
+
+
 class AggregatorState(NamedTuple):
-    """The aggregator for kernels: its settings, and its state, all of it post-processing of messages.
+    """The aggregator for kernels: its rules, and its state, all of it post-processing of messages.
 
     versions float64[R, d]: the parameters after update u at row u mod R; buffer_sum float64[d]: the sum of the
     estimates in the buffer B; counts int64[2]: applied messages and updates. estimate float64[d]: workspace of a loop.
     """
 
-    schedule: Schedule
-    step: StepRule
+    rules: CollectionRules
     versions: Float64Array
     buffer_sum: Float64Array
     counts: Int64Array
     estimate: Float64Array
 
+    @classmethod
+    def first(cls, rules: CollectionRules, parameters: Float64Array) -> AggregatorState:
+        """Return the state before the first message, with the initial `parameters` float64[d]."""
+        versions = np.tile(np.asarray(parameters, dtype=np.float64), (rules.versions_kept, 1))
+        buffer_sum, estimate = np.zeros_like(versions[0]), np.zeros_like(versions[0])
+        return cls(rules, versions, buffer_sum, np.zeros(2, dtype=np.int64), estimate)
+
+    @property
+    def parameters(self) -> Float64Array:
+        """The parameters float64[d] after the last update, a view."""
+        version: Float64Array = self.versions[self.counts[UPDATES] % self.versions.shape[0]]
+        return version
+
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays that change, by name; resuming writes into them."""
         return {name: getattr(self, name) for name in ("versions", "buffer_sum", "counts")}
-
-
-def aggregator_state(schedule: Schedule, step: StepRule, parameters: Float64Array) -> AggregatorState:
-    """Return the state before the first message, with the initial `parameters` float64[d]."""
-    versions = np.tile(np.asarray(parameters, dtype=np.float64), (schedule.versions_kept, 1))
-    buffer_sum, estimate = np.zeros_like(versions[0]), np.zeros_like(versions[0])
-    return AggregatorState(schedule, step, versions, buffer_sum, np.zeros(2, dtype=np.int64), estimate)
-
-
-def latest_parameters(state: AggregatorState) -> Float64Array:
-    """Return the parameters float64[d] after the last update, a view."""
-    version: Float64Array = state.versions[state.counts[UPDATES] % state.versions.shape[0]]
-    return version
-
-
-@no_alloc_kernel
-def _step_size(state: AggregatorState) -> float:
-    """Return the step size of the update that the last applied message completes."""
-    rule = state.step
-    step = rule.learning_rate
-    if rule.halving > 0.0:
-        step /= 1.0 + state.counts[APPLIED] / rule.halving
-    return step
 
 
 @no_alloc_kernel
@@ -94,16 +125,17 @@ def aggregate(state: AggregatorState, estimate: Float64Array) -> None:
 
     Paper: [OT20] eq. (22).
     """
-    schedule = state.schedule
-    counts, buffer_sum, versions = state.counts, state.buffer_sum, state.versions
+    rules, counts, buffer_sum, versions = state.rules, state.counts, state.buffer_sum, state.versions
     for j in range(buffer_sum.shape[0]):
         buffer_sum[j] += estimate[j]
     counts[APPLIED] += 1
-    if counts[APPLIED] % schedule.buffer_size == 0:
-        step = _step_size(state)
+    if counts[APPLIED] % rules.buffer_size == 0:
+        step = rules.learning_rate
+        if rules.halving > 0.0:
+            step /= 1.0 + counts[APPLIED] / rules.halving
         old, new = versions[counts[UPDATES] % versions.shape[0]], versions[(counts[UPDATES] + 1) % versions.shape[0]]
         for j in range(buffer_sum.shape[0]):
-            new[j] = old[j] - step * (buffer_sum[j] / schedule.buffer_size)
+            new[j] = old[j] - step * (buffer_sum[j] / rules.buffer_size)
             buffer_sum[j] = 0.0
         counts[UPDATES] += 1
 
@@ -115,74 +147,84 @@ def _aggregate_all(state: AggregatorState, estimates: Float64Array) -> None:
         aggregate(state, estimates[i])
 
 
-class ReorderBuffer(Generic[_T]):
-    """Buffer that releases blocks of consecutive slots in order.
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Step 1, deliver: public input of a few agents.
 
     Args:
-        taken: slots 1..taken were released before.
+        lease: their submissions, already charged.
+        slots: int64[k], consecutive: positions of the messages in the order of application, from 1 on.
+        parameters: float64[v, d], the versions that these agents start from.
+        version: int64[k], the row of `parameters` of each agent.
     """
 
-    def __init__(self, taken: int = 0) -> None:
-        self.taken = taken
-        self._filled = RangeSet()
-        self._filled.add(1, taken)
-        self._waiting: dict[int, tuple[int, _T]] = {}
-
-    def has(self, first: int, last: int) -> bool:
-        """Return whether one of the slots first..last was filled before."""
-        return self._filled.first_common(first, last) is not None
-
-    def put(self, first: int, last: int, block: _T) -> list[_T]:
-        """Fill slots first..last with a block; return all blocks that are next, in order."""
-        self._filled.add(first, last)
-        self._waiting[first] = last, block
-        ready: list[_T] = []
-        while self.taken + 1 in self._waiting:
-            self.taken, following = self._waiting.pop(self.taken + 1)
-            ready.append(following)
-        return ready
+    lease: SubmissionRange
+    slots: Int64Array
+    parameters: Float64Array = field(repr=False)
+    version: Int64Array = field(repr=False)
 
 
-@dataclass(frozen=True)
-class AggregatorConfig:
-    """Settings of an aggregator, all public and fixed before the first message.
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """Step 3, report: output of the agents of a batch.
 
     Args:
-        schedule: the starting parameters of each agent.
-        step: the step size of updates.
-        summed: whether a trusted server adds up the messages of each update; they are then read all at once.
+        messages: one for each submission of the lease, in its order.
+        scores: float64[k], the raw scores, only if a simulation reads them; its certificate then says so.
     """
 
-    schedule: Schedule
-    step: StepRule
-    summed: bool = False
+    messages: PrivateMessages
+    scores: Float64Array | None = field(default=None, repr=False)
+
+
+LocalUpdate = Callable[[Batch], tuple[Float64Array, Float64Array]]
+"""Step 2: every agent of the batch plays; gradients float64[k, d] and scores float64[k], which stay on their side."""
+
+
+def report(update: LocalUpdate, batch: Batch, client: GradientClient, *, shows_scores: bool) -> Reply:
+    """Let every agent of the batch update locally, and return their private messages.
+
+    shows_scores: whether a simulation reads the raw scores; its certificate then says so.
+
+    *Formal guarantee.* The client's: gradients and trajectories stay inside.
+    """
+    gradients, scores = update(batch)
+    return Reply(client.send(batch.lease, gradients), scores if shows_scores else None)
 
 
 class Aggregator:
-    """Aggregator of messages that arrive in batches, in any order.
+    """Step 4, aggregate: messages that arrive in batches, in any order, become parameters.
 
-    It accepts PrivateMessages only. In a compiled loop the kernels above do the same.
+    Parameters depend on agents only through their messages. In a compiled loop the kernels above do the same.
 
     Args:
-        rules: see `AggregatorConfig`. parameters: float64[d], the initial ones.
+        rules: see `CollectionRules`. parameters: float64[d], the initial ones.
         accept: reads messages, each of them once; `Privatizer.accept`.
+        on_scores: called with the scores float64[k] of the next k slots in order, if agents report scores.
     """
 
-    def __init__(self, rules: AggregatorConfig, parameters: Float64Array, accept: _Accept) -> None:
+    def __init__(
+        self,
+        rules: CollectionRules,
+        parameters: Float64Array,
+        accept: Callable[..., Float64Array],
+        on_scores: Callable[[Float64Array], None] | None = None,
+    ) -> None:
         self.rules = rules
-        self._accept = accept
-        self._state = aggregator_state(rules.schedule, rules.step, parameters)
-        self._clear(0)
+        self._accept, self._on_scores = accept, on_scores
+        self._state = AggregatorState.first(rules, parameters)
+        self.forget_waiting()
 
-    def _clear(self, applied: int) -> None:
-        """Drop the messages that wait for earlier slots or for the rest of their sum."""
-        self._arrived: ReorderBuffer[PrivateMessages] = ReorderBuffer(applied)
+    def forget_waiting(self) -> None:
+        """Drop the replies that wait for earlier slots or for the rest of their sum; they count as lost."""
+        self._arrived = self.applied
+        self._waiting: dict[int, tuple[int, Reply]] = {}  # first slot -> last slot, reply
         self._parts: list[PrivateMessages] = []
 
     @property
     def parameters(self) -> Float64Array:
         """The parameters after the last update, a copy float64[d]."""
-        return latest_parameters(self._state).copy()
+        return self._state.parameters.copy()
 
     @property
     def applied(self) -> int:
@@ -196,32 +238,36 @@ class Aggregator:
 
     def startable(self, begun: int) -> int:
         """Return how many slots can begin after slots 1..begun."""
-        return last_startable(self.rules.schedule, self.applied) - begun
+        return last_startable(self.rules, self.applied) - begun
 
     def batch(self, lease: SubmissionRange, slots: Int64Array) -> Batch:
         """Return the batch for the agents of a lease, for consecutive startable slots int64[k]."""
-        schedule, versions = self.rules.schedule, self._state.versions
-        wanted = np.maximum(0, slots - 1 - schedule.staleness) // schedule.buffer_size
+        versions = self._state.versions
+        wanted = np.maximum(0, slots - 1 - self.rules.staleness) // self.rules.buffer_size
         needed = np.arange(wanted[0], wanted[-1] + 1)
         return Batch(lease, slots, versions[needed % versions.shape[0]], wanted - wanted[0])
 
-    def receive(self, slots: Int64Array, messages: PrivateMessages) -> None:
-        """Take the messages for consecutive slots int64[k]; apply the next ones in order.
+    def receive(self, slots: Int64Array, reply: Reply) -> None:
+        """Take the reply for consecutive slots int64[k]; apply all messages that are next, in order.
 
         Raises TypeError for anything but PrivateMessages, ValueError for a filled slot.
         """
+        first, last, messages = int(slots[0]), int(slots[-1]), reply.messages
         if type(messages) is not PrivateMessages:
             raise TypeError(f"messages must be PrivateMessages, got {type(messages).__name__}; send them by a client")
-        first, last = int(slots[0]), int(slots[-1])
         if not len(slots) == len(messages) == last - first + 1:
             raise ValueError(f"slots must be consecutive, one for each of {len(messages)} messages, got {len(slots)}")
-        if self._arrived.has(first, last):
+        if first <= self._arrived or any(start <= last and first <= end for start, (end, _) in self._waiting.items()):
             raise ValueError(f"slots must be filled once, got one of {first}..{last} again; give each message its own")
-        for block in self._arrived.put(first, last, messages):
-            self._parts.append(block)
-            if not self.rules.summed or sum(map(len, self._parts)) == self.rules.schedule.buffer_size:
+        self._waiting[first] = last, reply
+        while self._arrived + 1 in self._waiting:
+            self._arrived, following = self._waiting.pop(self._arrived + 1)
+            self._parts.append(following.messages)
+            if not self.rules.summed or sum(map(len, self._parts)) == self.rules.buffer_size:
                 parts, self._parts = self._parts, []
                 _aggregate_all(self._state, self._accept(*parts))
+            if self._on_scores is not None and following.scores is not None:
+                self._on_scores(following.scores)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the state for resuming; waiting messages count as lost."""
@@ -233,4 +279,4 @@ class Aggregator:
         check_arrays(state, own)
         for name, array in own.items():
             array[:] = state[name]
-        self._clear(self.applied)
+        self.forget_waiting()

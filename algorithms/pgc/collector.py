@@ -6,53 +6,45 @@ import heapq
 import math
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
-from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.algorithms.pgc.aggregator import Aggregator, ReorderBuffer
-from dprl.algorithms.pgc.base import Runners
+from dprl.algorithms.base import check_whole
+from dprl.algorithms.pgc.aggregator import LARGEST_STALENESS, Aggregator
 from dprl.privacy import SubmissionRange
 
+AGENTS_PER_CALL, AGENTS_OF_ALL_CALLS = 9, 24
 _PAUSE_SECONDS = 0.02
-
-
-class CollectionLimits(NamedTuple):
-    """Batch size and tolerated failures.
-
-    agents_per_call: most agents per batch. losses: most batches lost in a row. patience: most seconds without a reply.
-    fixed: whether batches have their full size for any number of runners.
-    """
-
-    agents_per_call: int
-    losses: int
-    patience: float
-    fixed: bool = False
 
 
 class Collector:
     """Assigns every slot to an agent, and to a new agent if the message is lost.
 
     Args:
-        aggregator: receives the messages. workers: play the batches. lease: returns k
-            charged submissions of as many as will be needed. limits: see `CollectionLimits`.
-        on_scores: called with the scores float64[k] of the next k slots in order, if agents report scores.
+        aggregator: receives the replies.
+        workers: plays the batches; `Workers` of `on_rllib/workers.py`, or a simulation with its methods.
+        lease: returns k charged submissions of as many as will be needed.
+        agents_per_call: most agents per batch. losses: most batches lost in a row. patience: most seconds without a
+            reply.
+        fixed: whether batches have their full size for any number of runners.
     """
 
     def __init__(
         self,
         aggregator: Aggregator,
-        workers: Runners,
+        workers: Any,  # noqa: ANN401 - this module does without Ray
         lease: Callable[[int, int], SubmissionRange],
-        limits: CollectionLimits,
-        on_scores: Callable[[Float64Array], None],
+        *,
+        agents_per_call: int,
+        losses: int,
+        patience: float,
+        fixed: bool = False,
     ) -> None:
-        self._aggregator, self._workers, self._lease, self._limits = aggregator, workers, lease, limits
-        self._on_scores = on_scores
+        self._aggregator, self._workers, self._lease = aggregator, workers, lease
+        self._agents_per_call, self._losses, self._patience, self._fixed = agents_per_call, losses, patience, fixed
         self._begun = 0
-        self._again: list[tuple[int, int]] = []
-        self._scores: ReorderBuffer[Float64Array] = ReorderBuffer()
+        self._again: list[tuple[int, int]] = []  # lost slots, a heap of (first, last)
         self._lost_in_a_row = 0
 
     def until(self, goal: int) -> None:
@@ -62,27 +54,30 @@ class Collector:
         """
         # After an error, pending batches are lost, and their slots are assigned again.
         self._workers.abandon()
-        self._aggregator.load_state_dict(self._aggregator.state_dict())
+        self._aggregator.forget_waiting()
         self._begun = self._aggregator.applied
         self._again.clear()
-        self._scores = ReorderBuffer(self._begun)
         alive = time.monotonic()
         while self._aggregator.applied < goal:
             self._workers.restore()
             self._dispatch(goal)
             outcomes = self._workers.outcomes()
             for slots, reply in outcomes:
-                if reply is None:
-                    self._lose(slots)
-                else:
+                if reply is not None:
                     self._lost_in_a_row = 0
-                    self._aggregator.receive(slots, reply.messages)
-                    self._note(slots, reply.scores)
+                    self._aggregator.receive(slots, reply)
+                    continue
+                heapq.heappush(self._again, (int(slots[0]), int(slots[-1])))
+                self._lost_in_a_row += 1
+                if self._lost_in_a_row > self._losses:
+                    raise RuntimeError(
+                        f"{self._lost_in_a_row} batches in a row were lost with their runners; see why they die"
+                    )
             if any(reply is not None for _, reply in outcomes):
                 alive = time.monotonic()
-            elif time.monotonic() - alive > self._limits.patience:
+            elif time.monotonic() - alive > self._patience:
                 raise RuntimeError(
-                    f"no runner has answered for {self._limits.patience:g} s; see why they do not start, or whether "
+                    f"no runner has answered for {self._patience:g} s; see why they do not start, or whether "
                     "episodes end"
                 )
             elif not outcomes:
@@ -97,36 +92,49 @@ class Collector:
                 return
             runner, load = next(iter(free.items()))
             # Small batches cost as much as large ones, so a busy runner waits for a full batch.
-            if load and lost + fresh < self._limits.agents_per_call and fresh < goal - self._begun:
+            if load and lost + fresh < self._agents_per_call and fresh < goal - self._begun:
                 return
             # If there are too few agents to fill all batches, each runner gets an equal share.
-            among = 1 if self._limits.fixed else list(free.values()).count(0) or len(free)
-            share = math.ceil((lost + fresh) / among)
+            among = 1 if self._fixed else list(free.values()).count(0) or len(free)
+            k = min(self._agents_per_call, math.ceil((lost + fresh) / among))
             needed = lost + goal - self._begun
-            first, last = self._next_slots(min(self._limits.agents_per_call, share), int(fresh))
+            if self._again:  # lost slots first
+                first, end = heapq.heappop(self._again)
+                last = min(end, first + k - 1)
+                if last < end:
+                    heapq.heappush(self._again, (last + 1, end))
+            else:
+                first, last = self._begun + 1, self._begun + min(k, int(fresh))
+                self._begun = last
             slots = np.arange(first, last + 1)
             self._workers.send(runner, self._aggregator.batch(self._lease(len(slots), needed), slots))
 
-    def _next_slots(self, k: int, fresh: int) -> tuple[int, int]:
-        """Return the first and last of the next k slots or fewer, lost slots first; `fresh` new slots can start."""
-        if not self._again:
-            first, last = self._begun + 1, self._begun + min(k, fresh)
-            self._begun = last
-            return first, last
-        first, last = heapq.heappop(self._again)
-        stop = min(last, first + k - 1)
-        if stop < last:
-            heapq.heappush(self._again, (stop + 1, last))
-        return first, stop
 
-    def _lose(self, slots: Int64Array) -> None:
-        heapq.heappush(self._again, (int(slots[0]), int(slots[-1])))
-        self._lost_in_a_row += 1
-        if self._lost_in_a_row > self._limits.losses:
-            raise RuntimeError(f"{self._lost_in_a_row} batches in a row were lost with their runners; see why they die")
+def call_plan(
+    runners: int, calls_per_runner: int, buffer_size: int, agents_per_call: int | None, staleness: int | None
+) -> tuple[int, int]:
+    """Return the number of agents per call and the staleness that keeps all runners busy; None chooses a default.
 
-    def _note(self, slots: Int64Array, scores: Float64Array | None) -> None:
-        """Report the scores in the order of application."""
-        if scores is not None:
-            for block in self._scores.put(int(slots[0]), int(slots[-1]), scores):
-                self._on_scores(block)
+    Without remote runners there is one pending call, else `runners * calls_per_runner`. The default staleness is the
+    number of agents in all pending calls minus 1. The default number of agents per call is AGENTS_PER_CALL, but with
+    one or two runners AGENTS_OF_ALL_CALLS divided by their number, and never more than a given staleness allows.
+    Hence the default staleness is 8 without runners, as in the paper with nine threads, and 47 with one or two.
+
+    Raises ValueError if a given staleness is out of range or leaves no room for a full call of every runner.
+    """
+    if staleness is not None:
+        check_whole("staleness", staleness, 0, LARGEST_STALENESS)
+    at_once = max(1, runners)
+    if agents_per_call is None:
+        agents_per_call = max(AGENTS_PER_CALL, AGENTS_OF_ALL_CALLS // runners) if runners else AGENTS_PER_CALL
+        if staleness is not None:
+            agents_per_call = max(1, min(agents_per_call, (staleness + buffer_size) // at_once))
+    elif staleness is not None and agents_per_call * at_once > staleness + buffer_size:
+        raise ValueError(
+            f"agents_per_call must be at most {(staleness + buffer_size) // at_once} for {at_once} runners with "
+            f"staleness {staleness} and buffer_size {buffer_size}, which let {staleness + buffer_size} agents play at "
+            f"once, got {agents_per_call}; leave out agents_per_call or staleness"
+        )
+    if staleness is None:
+        staleness = min(max(1, runners * calls_per_runner) * agents_per_call - 1, LARGEST_STALENESS)
+    return agents_per_call, staleness

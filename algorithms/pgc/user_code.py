@@ -22,30 +22,28 @@ from dprl.privacy import LedgerError
 class ErrorBarrier:
     """A `with` block that drops its errors, including those that would end the process.
 
-    Environments and modules are user code and may raise anything, and an error reveals private data. `failed` says
-    afterwards whether there was an error; it is as private as the data. A KeyboardInterrupt passes without its texts.
-    Use it inside of `silent`: the objects that an error holds are freed here, and their destructors may write.
+    Environments and modules are user code and may raise anything, and an error reveals private data; so does whether
+    there was one. A KeyboardInterrupt passes without its texts. Use it inside of `silent`: the objects that an error
+    holds are freed here, and their destructors may write.
 
     Args:
         refusals: whether LedgerErrors pass. They contain public numbers only. Leave it False around an agent's episode.
     """
 
-    failed = False
-
     def __init__(self, *, refusals: bool = False) -> None:
         self._passing = (KeyboardInterrupt, LedgerError) if refusals else (KeyboardInterrupt,)
 
-    def __enter__(self) -> ErrorBarrier:
-        return self
+    def __enter__(self) -> None:
+        """Begin the block."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        self.failed = error is not None and not isinstance(error, self._passing)
-        if self.failed or isinstance(error, KeyboardInterrupt):
+        dropped = error is not None and not isinstance(error, self._passing)
+        if dropped or isinstance(error, KeyboardInterrupt):
             with suppress(Exception):  # an error's class is user code, too
                 _empty(error)
-        return self.failed
+        return dropped
 
 
 def _empty(error: BaseException | None) -> None:

@@ -18,7 +18,6 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.pgc_a3c.gradient import (
     ACTION,
     DIFFERENCE,
-    ON,
     PREDICTED,
     TRACE,
     LossTables,
@@ -61,7 +60,7 @@ class AgentBatch(NamedTuple):
     """Agents' side: the current episodes, in groups of WIDTH lanes; lane l is in group l // WIDTH.
 
     lanes float64[G, rows * WIDTH]: all state of the agents, row by row; table float64[G, rows, WIDTH]: the same memory;
-    traces float64[lanes, 8, columns]: of the current episodes, one column per step; begin int64[lanes]: the tick of the
+    traces float64[lanes, 7, columns]: of the current episodes, one column per step; begin int64[lanes]: the tick of the
     first step; ended int64[lanes]: whether an episode has ended and its gradient is pending;
     order int64[lanes]: the caller's number of the lane's agent; clock int64[1]: ticks so far;
     sampled, padded: see `agent_batch`.
@@ -84,19 +83,6 @@ class AgentBatch(NamedTuple):
     horizon: int
     sampled: bool
     padded: bool
-
-
-class Assignments(NamedTuple):
-    """Assignments of k agents, all of it public: agent j starts from parameters[version[j]].
-
-    parameters float64[v, 112]; version, submissions, agents int64[k]; explorations float64[k], in [0, 1].
-    """
-
-    parameters: Float64Array
-    version: Int64Array
-    submissions: Int64Array
-    agents: Int64Array
-    explorations: Float64Array
 
 
 def agent_batch(
@@ -205,38 +191,20 @@ def advance(batch: AgentBatch) -> int:
 @no_alloc_kernel
 def _evaluate_networks(lanes: Float64Array) -> None:
     """Write the outputs of the networks of a group for the states of their lanes."""
-    signs = lanes.view(np.uint64)
     for at in range(WIDTH):
         lanes[DIFFERENCE * WIDTH + at] = 0.0
         lanes[PREDICTED * WIDTH + at] = 0.0
-        signs[ON * WIDTH + at] = np.uint64(0)
     for i in range(0, UNITS, 4):
-        b0, b1, b2, b3 = _bit(i), _bit(i + 1), _bit(i + 2), _bit(i + 3)
         for at in range(WIDTH):
             d, v = (_DIFFERENCES + i) * WIDTH + at, (_THETA + VALUE + i) * WIDTH + at
-            h0, h1, h2, h3 = (
-                _unit(lanes, i, at),
-                _unit(lanes, i + 1, at),
-                _unit(lanes, i + 2, at),
-                _unit(lanes, i + 3, at),
-            )
+            h0, h1 = _unit(lanes, i, at), _unit(lanes, i + 1, at)
+            h2, h3 = _unit(lanes, i + 2, at), _unit(lanes, i + 3, at)
             lanes[DIFFERENCE * WIDTH + at] += (lanes[d] * h0 + lanes[d + WIDTH] * h1) + (
                 lanes[d + 2 * WIDTH] * h2 + lanes[d + 3 * WIDTH] * h3
             )
             lanes[PREDICTED * WIDTH + at] += (lanes[v] * h0 + lanes[v + WIDTH] * h1) + (
                 lanes[v + 2 * WIDTH] * h2 + lanes[v + 3 * WIDTH] * h3
             )
-            signs[ON * WIDTH + at] |= (_if_on(b0, h0) | _if_on(b1, h1)) | (_if_on(b2, h2) | _if_on(b3, h3))
-
-
-@no_alloc_kernel
-def _bit(i: int) -> np.uint64:
-    return np.uint64(1) << np.uint64(i)
-
-
-@no_alloc_kernel
-def _if_on(bit: np.uint64, h: float) -> np.uint64:
-    return bit if h > 0.0 else np.uint64(0)
 
 
 @no_alloc_kernel
@@ -320,32 +288,34 @@ def local_update(batch: AgentBatch, lane: int, loss: LossTables, gradient: Float
 
 @no_alloc_kernel
 def run_agents(
-    batch: AgentBatch, loss: LossTables, assignments: Assignments, gradients: Float64Array, scores: Float64Array
+    batch: AgentBatch,
+    loss: LossTables,
+    parameters: Float64Array,
+    version: Int64Array,
+    submissions: Int64Array,
+    agents: Int64Array,
+    explorations: Float64Array,
+    gradients: Float64Array,
+    scores: Float64Array,
 ) -> None:
     """Let k agents play, each as soon as a lane is free; write gradients float64[k, 112] and scores float64[k].
 
-    Current episodes of the batch are dropped.
+    Agent j starts from parameters[version[j]]: parameters float64[v, 112]; version, submissions, agents int64[k];
+    explorations float64[k], in [0, 1]. Current episodes of the batch are dropped.
     """
-    n, following = assignments.version.shape[0], 0
+    begun, reported = 0, 0
     for lane in range(batch.n_lanes):
         idle(batch, lane)
-        if following < n:
-            _start(batch, lane, assignments, following)
-            following += 1
-    while advance(batch) > 0:
+    while reported < version.shape[0]:
         for lane in range(batch.n_lanes):
-            if batch.ended[lane] == 0:
-                continue
-            j = batch.order[lane]
-            scores[j] = local_update(batch, lane, loss, gradients[j])
-            if following < n:
-                _start(batch, lane, assignments, following)
-                following += 1
-
-
-@no_alloc_kernel
-def _start(batch: AgentBatch, lane: int, assignments: Assignments, j: int) -> None:
-    """Deliver order j to a lane."""
-    batch.order[lane] = j
-    theta = assignments.parameters[assignments.version[j]]
-    deliver(batch, lane, theta, assignments.submissions[j], assignments.agents[j], assignments.explorations[j])
+            if is_idle(batch, lane) and begun < version.shape[0]:
+                theta = parameters[version[begun]]
+                deliver(batch, lane, theta, submissions[begun], agents[begun], explorations[begun])
+                batch.order[lane] = begun
+                begun += 1
+        if advance(batch) > 0:
+            for lane in range(batch.n_lanes):
+                if batch.ended[lane] == 1:
+                    j = batch.order[lane]
+                    scores[j] = local_update(batch, lane, loss, gradients[j])
+                    reported += 1

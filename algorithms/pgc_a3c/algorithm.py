@@ -9,10 +9,10 @@ Paper: [OT20] Algorithm 1.
 # [OT20] Algorithm 1, each line -> the function that does it, of this file or of the named file (in this folder if its
 # name has no folder). The paper numbers no lines.
 #  input N, R, Q; epsilon, d^, C, MAX_BUF, eta, lambda -> PGCA3CConfig, PGCA3CConfig.privatizer
-#  B = {}                                            -> algorithms/pgc/aggregator.py::aggregator_state
+#  B = {}                                            -> algorithms/pgc/aggregator.py::AggregatorState.first
 #  initialize theta                                  -> network.py::initial_parameters
 #  repeat                                            -> run
-#    agent n begins its process                      -> algorithms/pgc/schedule.py::last_startable, version_of (D16)
+#    agent n begins its process                      -> algorithms/pgc/aggregator.py::last_startable, version_of (D16)
 #    theta' = theta                                  -> agent_batch.py::deliver
 #    t = 0, initial state s_{n,0}                    -> agent_batch.py::deliver
 #    while s_{n,t} is not terminal                   -> agent_batch.py::tick
@@ -37,11 +37,17 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array, Metric, Releases, check_number
 from dprl.algorithms.learner import Learner
-from dprl.algorithms.pgc.aggregator import AggregatorState, StepRule, aggregate, aggregator_state, latest_parameters
-from dprl.algorithms.pgc.schedule import Schedule, last_startable, require_update, version_of
+from dprl.algorithms.pgc.aggregator import (
+    AggregatorState,
+    CollectionRules,
+    aggregate,
+    last_startable,
+    require_update,
+    version_of,
+)
 from dprl.algorithms.pgc.scores import METRICS, SCORE, ScoreTracker, record
 from dprl.algorithms.pgc_a3c.agent_batch import AgentBatch, agent_batch, deliver, is_idle, local_update, tick
-from dprl.algorithms.pgc_a3c.gradient import Loss, LossTables, loss_tables
+from dprl.algorithms.pgc_a3c.gradient import LossTables, loss_tables
 from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import CartPole, Env
@@ -54,15 +60,21 @@ _LANES = 8
 _SERVER, _SCORES = "server.", "scores."
 
 
-class _Behaviour(NamedTuple):
-    """Behaviour of every agent.
+@shows_numbers
+class _Agents(NamedTuple):
+    """Agents' side: lanes of acting agents, and gradients of finished ones, to be reported in the order of slots.
 
-    loss: of eq. (15). exploration: alpha of the first agents. fading: slots until it would be 0. floor: the least
-    alpha. n_agents: their number; submission n belongs to agent (n - 1) mod n_agents + 1. reports: 1, or 0 for the
-    control with zero gradients, so that messages are noise only.
+    gradients float64[W, d], scores float64[W]: those of slot i in row i mod W; slots int64[W]: the slot of each row.
+    exploration: alpha of the first agents. fading: slots until it would be 0. floor: the least alpha. n_agents: their
+    number; submission n belongs to agent (n - 1) mod n_agents + 1. reports: 1, or 0 for the control with zero
+    gradients, so that messages are noise only.
     """
 
+    batch: AgentBatch
     loss: LossTables
+    gradients: Float64Array
+    scores: Float64Array
+    slots: Int64Array
     exploration: float
     fading: float
     floor: float
@@ -70,45 +82,13 @@ class _Behaviour(NamedTuple):
     reports: int
 
 
-@shows_numbers
-class _PendingGradients(NamedTuple):
-    """Agents' side: gradients of finished agents, to be reported in the order of slots.
-
-    gradients float64[W, d], scores float64[W]: those of slot i in row i mod W; slots int64[W]: the slot of each row.
-    """
-
-    gradients: Float64Array
-    scores: Float64Array
-    slots: Int64Array
-
-
-@shows_numbers
-class _Agents(NamedTuple):
-    """Agents' side: lanes of acting agents, pending gradients, and behaviour."""
-
-    batch: AgentBatch
-    pending: _PendingGradients
-    behaviour: _Behaviour
-
-
-def empty_pending_gradients(schedule: Schedule, n_parameters: int) -> _PendingGradients:
-    """Return an empty buffer with a row for every agent that can have begun."""
-    places = schedule.most_waiting + 1
-    return _PendingGradients(np.zeros((places, n_parameters)), np.zeros(places), np.zeros(places, dtype=np.int64))
-
-
 @no_alloc_kernel
-def exploration_rate(behaviour: _Behaviour, slot: int) -> float:
-    """Return alpha = max(floor, alpha_1 (1 - slot / fading)); 0, 0.5 and 900 give the paper's max(0, 0.5 - n/1800).
+def exploration_rate(first: float, fading: float, floor: float, slot: int) -> float:
+    """Return alpha = max(floor, first (1 - slot / fading)); 0.5, 900 and 0 give the paper's max(0, 0.5 - n/1800).
 
     It depends on the slot, a public number. A dependence on agents would be another channel.
     """
-    return max(behaviour.floor, behaviour.exploration * (1.0 - slot / behaviour.fading))
-
-
-def exploration_rates(behaviour: _Behaviour, slots: Int64Array) -> Float64Array:
-    """Return the rates of slots int64[k], equal bit for bit to those of `exploration_rate`."""
-    return np.maximum(behaviour.floor, behaviour.exploration * (1.0 - slots / behaviour.fading))
+    return max(floor, first * (1.0 - slot / fading))
 
 
 @no_alloc_kernel
@@ -119,34 +99,34 @@ def run(
 
     The simulator reads the scores; the server does not. Slots first..last must be charged.
     """
-    batch, pending, behaviour = agents
-    schedule, versions, estimate = server.schedule, server.versions, server.estimate
+    batch, gradients, scores, slots = agents.batch, agents.gradients, agents.scores, agents.slots
+    rules, versions, estimate = server.rules, server.versions, server.estimate
     begun, applied, total = first - 1, first - 1, 0.0
     while applied < last:
         for lane in range(batch.n_lanes):
-            if is_idle(batch, lane) and begun < min(last, last_startable(schedule, applied)):
+            if is_idle(batch, lane) and begun < min(last, last_startable(rules, applied)):
                 begun += 1
-                agent, alpha = (begun - 1) % behaviour.n_agents + 1, exploration_rate(behaviour, begun)
-                version = versions[version_of(schedule, begun) % versions.shape[0]]
-                deliver(batch, lane, version, begun, agent, alpha)
+                agent = (begun - 1) % agents.n_agents + 1
+                alpha = exploration_rate(agents.exploration, agents.fading, agents.floor, begun)
+                deliver(batch, lane, versions[version_of(rules, begun) % versions.shape[0]], begun, agent, alpha)
                 batch.order[lane] = begun
         if tick(batch) == 0:
             continue
         for lane in range(batch.n_lanes):
             if batch.ended[lane] == 1:
-                place = batch.order[lane] % pending.slots.shape[0]
-                pending.scores[place] = local_update(batch, lane, behaviour.loss, pending.gradients[place])
-                if behaviour.reports == 0:
-                    pending.gradients[place, :] = 0.0
-                pending.slots[place] = batch.order[lane]
-        while applied < last and pending.slots[(applied + 1) % pending.slots.shape[0]] == applied + 1:
+                place = batch.order[lane] % slots.shape[0]
+                scores[place] = local_update(batch, lane, agents.loss, gradients[place])
+                if agents.reports == 0:
+                    gradients[place, :] = 0.0
+                slots[place] = batch.order[lane]
+        while applied < last and slots[(applied + 1) % slots.shape[0]] == applied + 1:
             applied += 1
-            place = applied % pending.slots.shape[0]
-            submit(channel, pending.gradients[place], applied)
+            place = applied % slots.shape[0]
+            submit(channel, gradients[place], applied)
             receive(channel, estimate)
             aggregate(server, estimate)
-            record(tracker, pending.scores[place])
-            total += pending.scores[place]
+            record(tracker, scores[place])
+            total += scores[place]
     return total
 
 
@@ -205,8 +185,7 @@ class PGCA3CConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        Schedule(self.staleness, self.buffer_size).checked()
-        self.step.checked()
+        self.rules.checked()
         check_number("discount", self.discount, 1e-12, 1.0 + 1e-9)
         for key in ("value_weight", "entropy_weight", "target"):
             check_number(key, getattr(self, key), 0.0)
@@ -216,28 +195,9 @@ class PGCA3CConfig:
         check_number("fading", self.fading, 1e-3)
 
     @property
-    def schedule(self) -> Schedule:
-        """The schedule of starting parameters."""
-        return Schedule(self.staleness, self.buffer_size)
-
-    @property
-    def step(self) -> StepRule:
-        """The step rule."""
-        return StepRule(self.learning_rate, self.halving)
-
-    @property
-    def loss(self) -> Loss:
-        """The loss that agents differentiate."""
-        return Loss(
-            self.discount, self.value_weight, self.entropy_weight, self.reward, self.bootstrap, self.differentiate
-        )
-
-    def behaviour(self, horizon: int, n_agents: int) -> _Behaviour:
-        """Return the behaviour of `n_agents` agents in episodes of at most `horizon` steps."""
-        loss = loss_tables(self.loss, horizon)
-        return _Behaviour(
-            loss, self.exploration, self.fading, self.exploration_floor, n_agents, int(self.reports == "gradient")
-        )
+    def rules(self) -> CollectionRules:
+        """The rules of the collection."""
+        return CollectionRules(self.staleness, self.buffer_size, self.learning_rate, self.halving)
 
     def initial_parameters(self, streams: Streams) -> Float64Array:
         """Return the first parameters float64[112]; they are public."""
@@ -277,18 +237,31 @@ class _PGCA3CLearner(Learner):
         self, config: PGCA3CConfig, env: CartPole, privatizer: GradientPrivatizer, episodes: int, streams: Streams
     ) -> None:
         super().__init__(config, privatizer, episodes, streams, [repr(env)])
-        _check_scores_are_named(privatizer)
-        schedule, first = config.schedule, config.initial_parameters(streams)
-        agents = agent_batch(_LANES, env, streams, sampled=config.acting == "sampled", padded=config.padded)
-        behaviour = config.behaviour(env.horizon, privatizer.n_users)
-        self._agents = _Agents(agents, empty_pending_gradients(schedule, DIMENSION), behaviour)
-        self._server = aggregator_state(schedule, config.step, first)
+        excluded = privatizer.query.threat_model(privatizer.trust_model, submissions=1).excluded
+        if privatizer.trust_model != "none" and not {RAW_SCORES, SIMULATED_SCORES} & set(excluded):
+            raise ValueError(
+                "privatizer must name raw scores as a channel that is not covered; use config.privatizer(...)"
+            )
+        places = config.staleness + config.buffer_size + 1  # a row for every agent that can have begun
+        self._agents = _Agents(
+            batch=agent_batch(_LANES, env, streams, sampled=config.acting == "sampled", padded=config.padded),
+            loss=loss_tables(config, env.horizon),
+            gradients=np.zeros((places, DIMENSION)),
+            scores=np.zeros(places),
+            slots=np.zeros(places, dtype=np.int64),
+            exploration=config.exploration,
+            fading=config.fading,
+            floor=config.exploration_floor,
+            n_agents=privatizer.n_users,
+            reports=int(config.reports == "gradient"),
+        )
+        self._server = AggregatorState.first(config.rules, config.initial_parameters(streams))
         self._score_tracker = ScoreTracker.empty(config.target)
 
     @property
     def policy(self) -> Float64Array:
         """The parameters after the last update, a copy float64[112]."""
-        return latest_parameters(self._server).copy()
+        return self._server.parameters.copy()
 
     @property
     def derived(self) -> dict[str, float]:
@@ -302,10 +275,3 @@ class _PGCA3CLearner(Learner):
     def _arrays(self) -> dict[str, np.ndarray]:
         server = {_SERVER + name: array for name, array in self._server.arrays.items()}
         return server | {_SCORES + "last": self._score_tracker.last, _SCORES + "counts": self._score_tracker.counts}
-
-
-def _check_scores_are_named(privatizer: GradientPrivatizer) -> None:
-    """Raise ValueError unless the certificate says that raw scores are read, as this learner does."""
-    excluded = privatizer.query.threat_model(privatizer.trust_model, submissions=1).excluded
-    if privatizer.trust_model != "none" and not {RAW_SCORES, SIMULATED_SCORES} & set(excluded):
-        raise ValueError("privatizer must name raw scores as a channel that is not covered; use config.privatizer(...)")

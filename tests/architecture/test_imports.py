@@ -23,7 +23,7 @@ LIBRARIES = {
     "algorithms": {"numpy", "scipy", "numba"},
     "algorithms/dppg": {"numpy", "numba", "gymnasium", "torch"},
     "algorithms/pgc": {"numpy", "scipy", "numba", "torch"},
-    "algorithms/pgc_a3c": {"numpy", "scipy", "numba", "llvmlite"},
+    "algorithms/pgc_a3c": {"numpy", "scipy", "numba"},
     **{
         f"algorithms/{algorithm}/on_rllib": {"numpy", "gymnasium", "ray", "torch"}
         for algorithm in ("dppg", "pgc", "pgc_a3c")

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from dprl.algorithms.pgc.aggregator import latest_parameters
-
 
 def released(learner: Any) -> np.ndarray:
     """Return counts, sums of statistics, or parameters made of gradients."""
@@ -15,6 +13,6 @@ def released(learner: Any) -> np.ndarray:
     if kind == "counts":
         return np.asarray(learner.privatizer.release().values)
     if kind == "gradients":
-        return latest_parameters(learner._server)
+        return learner._server.parameters
     sums = learner._server.sums
     return np.concatenate([sums.matrices.ravel(), sums.vectors.ravel()])

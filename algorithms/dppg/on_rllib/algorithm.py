@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypedDict, Unpack
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
 
 import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from ray.rllib.algorithms.ppo.ppo_catalog import PPOCatalog
 from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
@@ -25,15 +24,13 @@ from torch.func import functional_call
 from dprl.algorithms.base import Float64Array, check_whole
 from dprl.algorithms.dppg.algorithm import DPPGConfig as Learning
 from dprl.algorithms.dppg.updates import updates
-from dprl.algorithms.pgc.aggregator import AggregatorConfig
-from dprl.algorithms.pgc.base import Batch, LocalAgents
+from dprl.algorithms.pgc.aggregator import Batch, CollectionRules, LocalUpdate
 from dprl.algorithms.pgc.on_rllib.algorithm import GradientCollection
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
-from dprl.algorithms.pgc.on_rllib.env_runner import RolloutContext, check_playable
-from dprl.algorithms.pgc.on_rllib.parameters import read_parameters, write_parameters
-from dprl.algorithms.pgc.schedule import CallPlan
+from dprl.algorithms.pgc.on_rllib.env_runner import check_playable
+from dprl.algorithms.pgc.on_rllib.learner import read_parameters, write_parameters
 from dprl.envs import ControlTask, Episodes
-from dprl.privacy import GradientClient, GradientPrivatizer
+from dprl.privacy import GradientPrivatizer
 from dprl.privacy.randomness.bits import splitmix64
 
 _LARGEST_SEED = 2**31 - 1
@@ -102,23 +99,33 @@ class _ModulePolicy:
         return seen.reshape(*seen.shape[:-1], *self._shape)
 
 
-class _VectorRollout(NamedTuple):
-    """Vectorised episodes of one call: the task, copies of its environment, the policy, and random keys.
+class _Rollout:
+    """Vectorised episodes of one call, and the updates of their users.
 
-    key: words that seed the episodes. agent_key uint64[5]: key from which environments' numbers of users are computed.
+    Args:
+        task: the control task. copies: number of its environments. policy: plays them. padded: see `DPPGConfig`.
+        key: words that seed the episodes. agent_key uint64[5]: key from which environments' numbers of users are
+            computed.
     """
 
-    task: ControlTask
-    vector: VectorEnv[Any, Any, Any]
-    policy: _ModulePolicy
-    key: tuple[int, ...] = ()
-    agent_key: NDArray[np.uint64] = np.zeros(5, dtype=np.uint64)
+    def __init__(
+        self,
+        task: ControlTask,
+        copies: int,
+        policy: _ModulePolicy,
+        *,
+        padded: bool,
+        key: Sequence[int] = (),
+        agent_key: NDArray[np.uint64] | None = None,
+    ) -> None:
+        self.task, self.policy, self.vector = task, policy, task.vector(copies, padded=padded)
+        self._key, self._agent_key = key, agent_key
 
     def play(self, number: int, agents: NDArray[np.int64], *, sampled: bool, padded: bool = False) -> Episodes:
         """Return an episode of each copy; `number` selects the random draws, and copy i belongs to user agents[i]."""
-        seeds = np.random.SeedSequence((*self.key, number)).generate_state(2) % _LARGEST_SEED
+        seeds = np.random.SeedSequence((*self._key, number)).generate_state(2) % _LARGEST_SEED
         self.policy.module.eval()
-        agent_ids = [int(splitmix64(self.agent_key, np.uint64(agent))) for agent in agents]
+        agent_ids = [int(splitmix64(self._agent_key, np.uint64(agent))) for agent in agents]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(seeds[0]))
             return self.task.play(
@@ -135,75 +142,31 @@ class _VectorRollout(NamedTuple):
         validated = torch.distributions.Distribution._validate_args
         torch.distributions.Distribution.set_default_validate_args(False)  # it reads values, and vmap cannot
         try:
-            return updates(self.policy.evaluate, theta, episodes, config.loss)
+            return updates(self.policy.evaluate, theta, episodes, config)
         finally:
             torch.distributions.Distribution.set_default_validate_args(validated)
-
-
-class _VectorAgents(LocalAgents):
-    """Users' side of DPPG: one episode and one clipped update of each user, all users of a call at once.
-
-    *Formal guarantee.* The client's: under `ldp` a message is randomized, under `jdp` it is clipped, for a trusted
-    server. An update depends on one user's episode and on public parameters: arrays have the length of the longest
-    possible episode and as many rows as the largest call.
-
-    Args:
-        config: settings of the algorithm. rollout: plays the episodes. client, shows_scores: see `LocalAgents`.
-    """
-
-    def __init__(
-        self, config: Learning, rollout: _VectorRollout, client: GradientClient, *, shows_scores: bool
-    ) -> None:
-        super().__init__(client, shows_scores=shows_scores)
-        self._config, self._rollout = config, rollout
-
-    def _gradients(self, batch: Batch) -> tuple[Float64Array, Float64Array]:
-        # All users of a call start from the same parameters.
-        theta, lease = batch.parameters[batch.version[0]], batch.lease
-        write_parameters(self._rollout.policy.module, theta)
-        episodes = self._rollout.play(lease.first, lease.agents, sampled=True, padded=self._config.padded)
-        return self._rollout.updates(theta, episodes, self._config)[: len(lease)], episodes.scores[: len(lease)]
-
-
-def greedy_returns(rollout: _VectorRollout, number: int, n: int) -> list[float]:
-    """Return the sums of rewards of n episodes of the most probable actions, without users, and close the copies."""
-    rounds = math.ceil(n / rollout.vector.num_envs)
-    nobody = np.zeros(0, dtype=np.int64)
-    found = [rollout.play(number + i, nobody, sampled=False).scores for i in range(rounds)]
-    rollout.vector.close()
-    return [float(score) for score in np.concatenate(found)[:n]]
 
 
 _CALLS, _EVALUATED_AT_ONCE = 4, 10
 _MOST_STEPS = 100_000
 _NAME = "dprl/user-v0"
-
-
-class _TrainingSettings(TypedDict, total=False):
-    """Arguments of `training`: the settings of `dprl.algorithms.dppg`, and the lengths of a run and of episodes."""
-
-    learning_rate: float
-    users_per_update: int
-    halving: float
-    discount: float
-    entropy_weight: float
-    critic: Literal["none", "device", "joint"]
-    value_weight: float
-    padded: bool
-    horizon: int | None
-    n_submissions: int
-    submissions_per_iteration: int
+_NOBODY = np.zeros(0, dtype=np.int64)
 
 
 class DPPGConfig(GradientCollectionConfig):
     """Settings of DPPG on RLlib. The default module is PPO's, with 64 x 64 tanh units.
 
+    `training` takes the settings of `dprl.algorithms.dppg.DPPGConfig`, and the lengths of a run and of episodes.
+    horizon: most steps of an episode; by default the environment's own limit. n_submissions: messages to be applied in
+    all. submissions_per_iteration: messages per call of `train`, by default one round; with model 'jdp' whole rounds.
     agents_per_call is by default a quarter of a round for any number of runners, so results do not depend on runners.
     """
 
     _learning: ClassVar[Any] = Learning
     _left_out: ClassVar[frozenset[str]] = frozenset({"hidden"})
     _models: ClassVar[tuple[str, ...]] = ("none", "jdp", "ldp")
+    _for_training: ClassVar[tuple[str, ...]] = ("horizon", "n_submissions", "submissions_per_iteration")
+    size_of_update: ClassVar[str] = "users_per_update"
     fixed_calls: ClassVar[bool] = True
     of_paper: ClassVar[bool] = False
 
@@ -216,23 +179,17 @@ class DPPGConfig(GradientCollectionConfig):
         self.horizon: int | None = None
         self.env = None
 
-    def training(self, **settings: Unpack[_TrainingSettings]) -> Self:
-        """Set the learning settings and the length of the run; see `dprl.algorithms.dppg.DPPGConfig`.
-
-        horizon: most steps of an episode; by default the environment's own limit. n_submissions: messages to be
-        applied in all. submissions_per_iteration: messages per call of `train`, by default one round; with model 'jdp'
-        whole rounds.
-        """
+    def training(self, **settings: Any) -> Self:  # noqa: ANN401 - checked by name
+        """Set the learning settings, the length of the run and that of episodes."""
         if "users_per_update" in settings:
             settings.setdefault("submissions_per_iteration", settings["users_per_update"])
-        names = (*self.learning_names(), "horizon", "n_submissions", "submissions_per_iteration")
-        return self._set("training", settings, names)
+        return super().training(**settings)
 
     def _validate_learning(self) -> None:
         self.learning_config()
         if self.horizon is not None:
             check_whole("horizon", self.horizon, 1, _MOST_STEPS)
-        if self.call_plan.agents_per_call > self.users_per_update:
+        if self.call_size > self.users_per_update:
             raise ValueError(
                 f"agents_per_call must be at most users_per_update, {self.users_per_update}, got "
                 f"{self.agents_per_call}; all users of a call start from the same parameters"
@@ -256,48 +213,59 @@ class DPPGConfig(GradientCollectionConfig):
         return Learning(**{name: getattr(self, name) for name in self.learning_names()})
 
     @property
-    def call_plan(self) -> CallPlan:
-        """The number of agents per call, and staleness 0: a round begins after the last one has ended."""
-        return CallPlan(self.agents_per_call or math.ceil(self.users_per_update / _CALLS), 0)
+    def call_size(self) -> int:
+        """The number of agents per call."""
+        return self.agents_per_call or math.ceil(self.users_per_update / _CALLS)
 
     def _further_identity(self) -> tuple[object, ...]:
-        return (self.horizon, self.call_plan.agents_per_call)
+        return (self.horizon, self.call_size)
 
-    def rules(self, privatizer: GradientPrivatizer) -> AggregatorConfig:
+    def rules(self, privatizer: GradientPrivatizer) -> CollectionRules:
         """Return the rules of the aggregator. Raises ValueError."""
-        learning = self.learning_config()
-        return AggregatorConfig(learning.schedule, learning.step(privatizer.query), privatizer.server_noise)
+        return self.learning_config().rules(privatizer.query, summed=privatizer.server_noise)
 
-    def agents(self, context: RolloutContext, client: GradientClient) -> LocalAgents:
-        """Return the users' side, for a runner. Raises ValueError."""
-        streams = self.streams()
-        key = tuple(int(word) for word in streams.key("exploration", "episodes"))
-        rollout = self._vector_rollout(context, self.call_plan.agents_per_call)
-        rollout = rollout._replace(key=key, agent_key=streams.key("env", "users"))
-        return _VectorAgents(self.learning_config(), rollout, client, shows_scores=self.shows_scores)
+    def local_update(self, env: Any, module: TorchRLModule, create: Callable[[], Any]) -> LocalUpdate:  # noqa: ANN401
+        """Return the users' side, for a runner: an episode and an update of each user, all users of a call at once.
 
-    def dry_run(self, context: RolloutContext) -> None:
+        An update depends on one user's episode and on public parameters: arrays have the length of the longest possible
+        episode and as many rows as the largest call. Raises ValueError.
+        """
+        streams, config = self.streams(), self.learning_config()
+        key = [int(word) for word in streams.key("exploration", "episodes")]
+        rollout = self.rollout(env, module, create, self.call_size, key=key, agent_key=streams.key("env", "users"))
+
+        def update(batch: Batch) -> tuple[Float64Array, Float64Array]:
+            # All users of a call start from the same parameters.
+            theta, lease = batch.parameters[batch.version[0]], batch.lease
+            write_parameters(module, theta)
+            episodes = rollout.play(lease.first, lease.agents, sampled=True, padded=config.padded)
+            return rollout.updates(theta, episodes, config)[: len(lease)], episodes.scores[: len(lease)]
+
+        return update
+
+    def dry_run(self, env: Any, module: TorchRLModule, create: Callable[[], Any]) -> None:  # noqa: ANN401
         """Raise errors of environment and module before there are users; later errors would reveal data."""
-        rollout, theta = self._vector_rollout(context, 2), read_parameters(context.module)
-        episodes = rollout.play(0, np.zeros(0, dtype=np.int64), sampled=True)
+        rollout, theta = self.rollout(env, module, create, 2), read_parameters(module)
+        episodes = rollout.play(0, _NOBODY, sampled=True)
         rollout.updates(theta, episodes, self.learning_config())
         rollout.vector.close()
 
-    def greedy_returns(self, context: RolloutContext, seeds: Sequence[int]) -> list[float]:
+    def greedy_returns(self, env: Any, module: Any, create: Callable[[], Any], seeds: Sequence[int]) -> list[float]:  # noqa: ANN401
         """Return the sum of rewards of an episode of the most probable actions for each seed, without users."""
-        return greedy_returns(
-            self._vector_rollout(context, min(len(seeds), _EVALUATED_AT_ONCE)), int(seeds[0]), len(seeds)
-        )
+        rollout = self.rollout(env, module, create, min(len(seeds), _EVALUATED_AT_ONCE))
+        rounds = math.ceil(len(seeds) / rollout.vector.num_envs)
+        found = [rollout.play(int(seeds[0]) + i, _NOBODY, sampled=False).scores for i in range(rounds)]
+        rollout.vector.close()
+        return [float(score) for score in np.concatenate(found)[: len(seeds)]]
 
-    def _vector_rollout(self, context: RolloutContext, n: int) -> _VectorRollout:
-        """Return the rollout of n users at once. Raises ValueError."""
-        task = self._task(context)
-        policy = _ModulePolicy(context.module, context.env.observation_space.shape, critic=self.critic == "joint")
-        return _VectorRollout(task, task.vector(n, padded=self.padded), policy)
+    def rollout(self, env: Any, module: Any, create: Callable[[], Any], copies: int, **keys: Any) -> _Rollout:  # noqa: ANN401
+        """Return the episodes of a number of users at once; keys: see `_Rollout`. Raises ValueError."""
+        task = self._task(env, module, create)
+        policy = _ModulePolicy(module, env.observation_space.shape, critic=self.critic == "joint")
+        return _Rollout(task, copies, policy, padded=self.padded, **keys)
 
-    def _task(self, context: RolloutContext) -> ControlTask:
-        env: Any = context.env
-        check_playable(env, context.module, gym.spaces.Box)
+    def _task(self, env: Any, module: TorchRLModule, create: Callable[[], Any]) -> ControlTask:  # noqa: ANN401
+        check_playable(env, module, gym.spaces.Box)
         limit = None if env.spec is None else env.spec.max_episode_steps
         if self.horizon is None and limit is None:
             raise ValueError(
@@ -305,16 +273,11 @@ class DPPGConfig(GradientCollectionConfig):
                 "training(horizon=...)"
             )
         steps = min(number for number in (self.horizon, limit) if number is not None)
-        entry, arguments = EnvSpec(_NAME, entry_point=lambda **_: context.create()), dict[str, Any]()
-        if self._is_registered:
-            entry, arguments = gym.spec(str(self.env)), dict(self.env_config)
+        entry, arguments, name = EnvSpec(_NAME, entry_point=lambda **_: create()), dict[str, Any](), self.env
+        # Registered with Gymnasium only: its vectorised form can be used.
+        if isinstance(name, str) and name in gym.registry and not _global_registry.contains(ENV_CREATOR, name):
+            entry, arguments = gym.spec(name), dict(self.env_config)
         return ControlTask("control", entry, arguments, steps, env.observation_space, env.action_space)
-
-    @property
-    def _is_registered(self) -> bool:
-        """Whether the environment is registered with Gymnasium only, so that its vectorised form can be used."""
-        name: Any = self.env
-        return isinstance(name, str) and name in gym.registry and not _global_registry.contains(ENV_CREATOR, name)
 
     def get_default_rl_module_spec(self) -> RLModuleSpec:
         """Return the spec of PPO's module, with 64 x 64 tanh units."""

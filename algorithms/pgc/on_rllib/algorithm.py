@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
@@ -21,13 +22,13 @@ from ray.rllib.utils.error import EnvError
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.aggregator import Aggregator
-from dprl.algorithms.pgc.collector import CollectionLimits, Collector
+from dprl.algorithms.pgc.collector import Collector
 from dprl.algorithms.pgc.journaled_privatizer import JournaledPrivatizer, journal_folder
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
-from dprl.algorithms.pgc.on_rllib.env_runner import RolloutContext, check_observed
+from dprl.algorithms.pgc.on_rllib.env_runner import check_observed
 from dprl.algorithms.pgc.on_rllib.learner import PGCLearner
 from dprl.algorithms.pgc.on_rllib.workers import Workers
-from dprl.algorithms.pgc.scores import SCORE, record_all
+from dprl.algorithms.pgc.scores import SCORE, ScoreTracker, record_all
 from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
 from dprl.envs.gymnasium_ids import check_step
 from dprl.privacy import Certificate, GradientLayout, GradientPrivatizer
@@ -83,24 +84,27 @@ class GradientCollection(Algorithm):
         trust, population, uncovered = self.config.trust_model(), self.config.population, self.config.uncovered_channels
 
         def privatizer() -> GradientPrivatizer:
-            window = self.config.learning_config().schedule.buffer_size
-            layout = GradientLayout(len(first), window, uncovered, paper=self.config.of_paper)
+            size = getattr(self.config, self.config.size_of_update)
+            layout = GradientLayout(len(first), size, uncovered, paper=self.config.of_paper)
             built: GradientPrivatizer = trust.build(layout, population, streams)
             return built
 
         self._journaled = JournaledPrivatizer(privatizer, journal_folder(self.config.ledger_folder, self._storage))
-        self._aggregator = Aggregator(self.config.rules(self._journaled.privatizer), first, self._journaled.accept)
+        rules = self.config.rules(self._journaled.privatizer)
+        self._aggregator = Aggregator(rules, first, self._journaled.accept, self._note_scores)
         self.learner.start(self._aggregator)
-        self._score_tracker, self._score_sum = self.config.score_tracker(), 0.0
+        self._score_tracker, self._score_sum = ScoreTracker.empty(self.config.target), 0.0
         in_flight = self.config.max_requests_in_flight_per_env_runner
         self._workers = Workers(self.env_runner_group, self._journaled, in_flight, self.config.sample_timeout_s)
-        limits = CollectionLimits(
-            self.config.call_plan.agents_per_call,
-            self.config.num_consecutive_env_runner_failures_tolerance,
-            self.config.env_runner_restore_timeout_s,
-            self.config.fixed_calls,
+        self._collector = Collector(
+            self._aggregator,
+            self._workers,
+            self._journaled.lease,
+            agents_per_call=self.config.call_size,
+            losses=self.config.num_consecutive_env_runner_failures_tolerance,
+            patience=self.config.env_runner_restore_timeout_s,
+            fixed=self.config.fixed_calls,
         )
-        self._collector = Collector(self._aggregator, self._workers, self._journaled.lease, limits, self._note_scores)
         self._evaluation_env: Any = None
 
     def __repr__(self) -> str:
@@ -177,8 +181,8 @@ class GradientCollection(Algorithm):
                     stack.enter_context(ErrorBarrier())
             if self._evaluation_env is None:
                 self._evaluation_env = self._simulator(config.env_config)
-            context = RolloutContext(self._evaluation_env, module, lambda: self._simulator(config.env_config))
-            returns = self.config.greedy_returns(context, seeds.tolist())
+            create = partial(self._simulator, config.env_config)
+            returns = self.config.greedy_returns(self._evaluation_env, module, create, seeds.tolist())
         if not returns:
             raise RuntimeError("evaluation failed; texts of its environment are not shown once users have played")
         found = {"mean": float(np.mean(returns)), "min": min(returns), "max": max(returns)}
@@ -250,7 +254,7 @@ class GradientCollection(Algorithm):
         check_observed(env, spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
         check_step(env, str(config.env), "env")
         module = config.get_rl_module_spec(env=env, inference_only=False).build()
-        config.dry_run(RolloutContext(env, module, lambda: self._simulator(config.env_config)))
+        config.dry_run(env, module, partial(self._simulator, config.env_config))
         env.close()
 
     def _simulator(self, settings: dict[str, Any]) -> Any:  # noqa: ANN401 - a gym.Env

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import math
 import re
 import sys
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, ClassVar, Self, TypedDict, Unpack, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -17,15 +18,12 @@ from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.base import Float64Array, check_number, check_whole
-from dprl.algorithms.pgc.aggregator import AggregatorConfig
-from dprl.algorithms.pgc.base import LocalAgents
-from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner, RolloutContext
-from dprl.algorithms.pgc.on_rllib.learner import PGCLearner
-from dprl.algorithms.pgc.on_rllib.parameters import read_parameters
+from dprl.algorithms.pgc.aggregator import CollectionRules, LocalUpdate
+from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
+from dprl.algorithms.pgc.on_rllib.learner import PGCLearner, read_parameters
 from dprl.algorithms.pgc.on_rllib.settings import check_settings, refused
-from dprl.algorithms.pgc.schedule import CallPlan
 from dprl.algorithms.pgc.scores import ScoreTracker
-from dprl.privacy import GradientClient, GradientPrivatizer, NoiseConfig, Streams, source_digest
+from dprl.privacy import GradientPrivatizer, NoiseConfig, Streams, source_digest
 from dprl.privacy.threat_models import CARRIED, DURATIONS, ROUNDS, RUNNERS, TIMING_DETAILS
 from dprl.privacy.trust_models import TRUST_MODELS
 from dprl.privacy.validation import check_choice
@@ -36,13 +34,6 @@ MOST_SUBMISSIONS = 10**9
 _OF_RLLIB = frozenset({"worker_index", "simple_optimizer", "algo_class", "policies"})
 # RLlib passes these to `training`; here it accepts none of them.
 _THROUGH_TRAINING = ("model", "optimizer", "replay_buffer_config")
-
-
-class _ScheduleSettings(TypedDict, total=False):
-    """Arguments of `schedule`."""
-
-    reserve: int | None
-    round_seconds: float
 
 
 class GradientCollectionConfig(AlgorithmConfig):
@@ -62,10 +53,16 @@ class GradientCollectionConfig(AlgorithmConfig):
     """Supported trust models. The shuffle model is not among them: runners send messages directly to the server."""
     of_paper: ClassVar[bool] = True
     """Whether privacy settings that are left out are those of [OT20]; otherwise the least noise known."""
+    size_of_update: ClassVar[str] = "buffer_size"
+    """Name of the setting with the number of messages of an update."""
     fixed_calls: ClassVar[bool] = False
     """Whether batches have their full size for any number of runners."""
+    _for_training: ClassVar[tuple[str, ...]] = ("n_submissions", "submissions_per_iteration")
+    """Arguments of `training` besides the algorithm's own settings."""
     _for_runners: ClassVar[tuple[str, ...]] = ("agents_per_call",)
     """Additional arguments of `env_runners`."""
+    target: float = math.inf
+    """Mean score over 10 submissions that counts as success."""
 
     def __init__(self, algo_class: type | None = None) -> None:
         self._complete = False
@@ -80,7 +77,15 @@ class GradientCollectionConfig(AlgorithmConfig):
         self.ledger_folder: str | None = None
         self.seed = 0
         self._set_defaults()
-        self._leave_runners_alone()
+        # Every call sends the parameters, so RLlib's syncing of weights is off.
+        self.env_runner_cls = PrivateEnvRunner
+        self._dont_auto_sync_env_runner_states = True
+        self.merge_env_runner_states = self.broadcast_env_runner_states = False
+        self.restart_failed_env_runners = True
+        # By default RLlib sleeps for a minute before a restart and waits half a minute for dead runners.
+        self.delay_between_env_runner_restarts_s, self.env_runner_health_probe_timeout_s = 0.0, 0.05
+        self.max_requests_in_flight_per_env_runner = 2
+        self.sample_timeout_s = 600.0
         self._complete = True
 
     @classmethod
@@ -97,18 +102,11 @@ class GradientCollectionConfig(AlgorithmConfig):
         """Return the names of the algorithm's own settings."""
         return tuple(entry.name for entry in fields(cls._learning) if entry.name not in cls._left_out)
 
-    def _leave_runners_alone(self) -> None:
-        """Turn off RLlib's syncing of weights, because every call sends the parameters, and set restarts."""
-        self.env_runner_cls = PrivateEnvRunner
-        self._dont_auto_sync_env_runner_states = True
-        self.merge_env_runner_states = self.broadcast_env_runner_states = False
-        self.restart_failed_env_runners = True
-        # By default RLlib sleeps for a minute before a restart and waits half a minute for dead runners.
-        self.delay_between_env_runner_restarts_s, self.env_runner_health_probe_timeout_s = 0.0, 0.05
-        self.max_requests_in_flight_per_env_runner = 2
-        self.sample_timeout_s = 600.0
+    def training(self, **settings: Any) -> Self:  # noqa: ANN401 - the algorithm's own
+        """Set the learning settings, the length of a run, and the messages per call of `train`."""
+        return self._set("training", settings, (*self.learning_names(), *self._for_training))
 
-    def schedule(self, **settings: Unpack[_ScheduleSettings]) -> Self:
+    def schedule(self, **settings: Any) -> Self:  # noqa: ANN401 - checked by name
         """Set the schedule of starting parameters and the release times of replies.
 
         Messages are applied in the order of their slots, so that runs can be repeated with any number of runners.
@@ -117,12 +115,14 @@ class GradientCollectionConfig(AlgorithmConfig):
         every reply leaves after one round and does not reveal the length of episodes. A longer batch visibly takes a
         second round, so the certificate names rounds.
         """
-        return self._set("schedule", settings, _ScheduleSettings.__annotations__)
+        return self._set("schedule", settings, ("reserve", "round_seconds"))
 
     def privacy(self, *, model: str, **settings: Any) -> Self:  # noqa: ANN401 - the trust models' own
         """Set the trust model and its settings, and how noise is drawn (`entropy`, `arithmetic`)."""
         known = {entry.name for kind in self.trust_models().values() for entry in fields(cast("Any", kind))} | {*_NOISE}
-        refuse_unknown("privacy", settings, known)
+        for key in settings:
+            if key not in known:
+                raise TypeError(unknown("argument of privacy()", key, known))
         self.privacy_settings = {"model": model, **settings}
         return self
 
@@ -167,8 +167,18 @@ class GradientCollectionConfig(AlgorithmConfig):
 
     def validate(self) -> None:
         """Raise ValueError for invalid settings."""
-        # First, because RLlib's own error has several lines.
-        self._validate_runners()
+        # First, because RLlib's own error has several lines. RLlib changes some settings of its copy for evaluation.
+        if not self.in_evaluation:
+            check_settings(self, type(self)(), frozenset(self.learning_names()))
+        check_whole("evaluation_duration", self.evaluation_duration, 1, MOST_SUBMISSIONS)
+        check_whole("max_requests_in_flight_per_env_runner", self.max_requests_in_flight_per_env_runner, 1, 10_000)
+        if self.env is None:
+            raise ValueError("env must be one environment with one agent, got None; call environment(...)")
+        if self.is_multi_agent:
+            named = ", ".join(sorted(map(str, self.policies)))
+            raise ValueError(f"policies must be that of a single agent, got {named}; leave multi_agent(...) out")
+        if not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}; call debugging(seed=0)")
         super().validate()
         for key in ("n_submissions", "submissions_per_iteration"):
             check_whole(key, getattr(self, key), 1, MOST_SUBMISSIONS)
@@ -191,48 +201,34 @@ class GradientCollectionConfig(AlgorithmConfig):
     def _validate_learning(self) -> None:
         """Raise ValueError for invalid settings of the algorithm."""
 
-    def _validate_runners(self) -> None:
-        # RLlib changes some settings of its copy for evaluation.
-        if not self.in_evaluation:
-            check_settings(self, type(self)(), frozenset(self.learning_names()))
-        check_whole("evaluation_duration", self.evaluation_duration, 1, MOST_SUBMISSIONS)
-        check_whole("max_requests_in_flight_per_env_runner", self.max_requests_in_flight_per_env_runner, 1, 10_000)
-        if self.env is None:
-            raise ValueError("env must be one environment with one agent, got None; call environment(...)")
-        if self.is_multi_agent:
-            named = ", ".join(sorted(map(str, self.policies)))
-            raise ValueError(f"policies must be that of a single agent, got {named}; leave multi_agent(...) out")
-        if not isinstance(self.seed, int) or self.seed < 0:
-            raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}; call debugging(seed=0)")
-
     @abstractmethod
     def learning_config(self) -> Any:  # noqa: ANN401 - an instance of `_learning`
         """Return the settings of the algorithm. Raises ValueError."""
 
     @property
     @abstractmethod
-    def call_plan(self) -> CallPlan:
-        """The number of agents per call and the staleness, a function of the settings; raises ValueError."""
+    def call_size(self) -> int:
+        """The number of agents per call, a function of the settings; raises ValueError."""
 
     @abstractmethod
-    def rules(self, privatizer: GradientPrivatizer) -> AggregatorConfig:
+    def rules(self, privatizer: GradientPrivatizer) -> CollectionRules:
         """Return the rules of the aggregator. Raises ValueError."""
 
     @abstractmethod
-    def agents(self, context: RolloutContext, client: GradientClient) -> LocalAgents:
-        """Return the agents' side, for a runner. Raises ValueError."""
+    def local_update(self, env: Any, module: TorchRLModule, create: Callable[[], Any]) -> LocalUpdate:  # noqa: ANN401
+        """Return the agents' side of a runner with this environment and module; `create` makes more environments.
+
+        *Formal guarantee.* It keeps gradients and trajectories from everyone but the caller, who sends them by a
+        client; an error during an agent's episode is not raised.
+        """
 
     @abstractmethod
-    def dry_run(self, context: RolloutContext) -> None:
+    def dry_run(self, env: Any, module: TorchRLModule, create: Callable[[], Any]) -> None:  # noqa: ANN401
         """Raise errors of environment and module before there are agents; later errors would reveal data."""
 
     @abstractmethod
-    def greedy_returns(self, context: RolloutContext, seeds: Sequence[int]) -> list[float]:
+    def greedy_returns(self, env: Any, module: Any, create: Callable[[], Any], seeds: Sequence[int]) -> list[float]:  # noqa: ANN401
         """Return the sum of rewards of an episode of the most probable actions for each seed, without agents."""
-
-    def score_tracker(self) -> ScoreTracker:
-        """Return the tracker of the scores of a simulation."""
-        return ScoreTracker.empty(float("inf"))
 
     def score_metrics(self, tracker: ScoreTracker) -> dict[str, float]:  # noqa: ARG002
         """Return metrics of scores, besides their mean."""
@@ -299,10 +295,8 @@ class GradientCollectionConfig(AlgorithmConfig):
 
     def streams(self) -> Streams:
         """Return the random streams of the run: a function of its settings, not of the number of processes."""
-        learning, env = (
-            replace(self.learning_config(), padded=False),
-            (str(self.env), sorted(self.env_config.items())),
-        )
+        learning = replace(self.learning_config(), padded=False)
+        env = str(self.env), sorted(self.env_config.items())
         # The agent of a submission depends on the number of agents.
         agents = (self.compiled, self._module_text(), self.population, *self._further_identity())
         what = repr((source_digest(), learning, self.trust_model(), self.n_submissions, env, agents))
@@ -324,21 +318,15 @@ class GradientCollectionConfig(AlgorithmConfig):
         return PGCLearner
 
     def _set(self, method: str, settings: Mapping[str, object], known: Collection[str]) -> Self:
-        refuse_unknown(method, settings, known)
         for key, value in settings.items():
+            if key not in known:
+                raise TypeError(unknown(f"argument of {method}()", key, known))
             setattr(self, key, value)
         return self
 
 
 def _names_of(config: AlgorithmConfig) -> list[str]:
     return [name for name in vars(config) if not name.startswith("_")]
-
-
-def refuse_unknown(method: str, settings: Mapping[str, object], known: Collection[str]) -> None:
-    """Raise TypeError for an argument that the method does not take."""
-    for key in settings:
-        if key not in known:
-            raise TypeError(unknown(f"argument of {method}()", key, known))
 
 
 _RLLIB_NAMES = {
@@ -355,7 +343,7 @@ _RLLIB_NAMES = {
 def unknown(kind: str, key: str, known: Collection[str]) -> str:
     """Return the message for an unknown name, with the nearest known one."""
     if key in refused().keys() - _RLLIB_NAMES.keys():
-        return f"unknown {kind} {key!r}; {refused()[key]}"
+        return f"unknown {kind} {key!r}; {refused()[key][1]}"
     nearest = difflib.get_close_matches(key, sorted(known), 1)
     nearest = [_RLLIB_NAMES[key]] if key in _RLLIB_NAMES else nearest
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"choose one of {', '.join(sorted(known)[:30])}"

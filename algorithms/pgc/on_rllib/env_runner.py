@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Collection
+from typing import Any, NoReturn
 
 import gymnasium as gym
 from gymnasium import spaces
@@ -16,19 +16,11 @@ from ray.rllib.env.env_context import EnvContext
 from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.checkpoints import Checkpointable
 
-from dprl.algorithms.pgc.base import Batch, LocalAgents, Reply
+from dprl.algorithms.pgc.aggregator import Batch, LocalUpdate, Reply, report
 from dprl.algorithms.pgc.user_code import ErrorBarrier, one_thread, silent
 from dprl.privacy import ClientSpec, GradientClient, GradientQuery
 
 _FAILED = "agents could not report, and none of their data has left the runner; test the environment and module alone"
-
-
-class RolloutContext(NamedTuple):
-    """Environment and module of a process, and a function that creates more environments."""
-
-    env: gym.Env[Any, Any]
-    module: TorchRLModule
-    create: Callable[[], gym.Env[Any, Any]]
 
 
 def check_observed(env: gym.Env[Any, Any], *observed: type[spaces.Space[Any]]) -> None:
@@ -59,8 +51,9 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
     def __init__(self, *, config: AlgorithmConfig, **kwargs: Any) -> None:  # noqa: ANN401 - as RLlib's
         super().__init__(config=config, **kwargs)
         self._env_creator = kwargs["env_creator"]
-        self._issuer = ""
-        self._agents: LocalAgents | None = None
+        self._update: LocalUpdate | None = None
+        self._client: GradientClient | None = None
+        self._shows_scores = False
         self.make_env()
         self.make_module()
 
@@ -119,24 +112,15 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         """
         started, reply = time.monotonic(), None
         # Outside of the barrier: errors of settings, environment and module constructors are public.
-        agents = self._agents_of(spec)
+        if self._update is None or self._client is None or self._client.spec.issuer != spec.issuer:
+            self._update = self.config.local_update(self.env, self.module, self._create)
+            self._client = GradientClient(spec)  # it remembers the submissions that it has sent
+            self._shows_scores = self.config.shows_scores
         with silent(), ErrorBarrier(refusals=True), one_thread():
-            reply = agents.report(batch)
-        _wait_for_round(started, self.config.round_seconds)
+            reply = report(self._update, batch, self._client, shows_scores=self._shows_scores)
+        if (seconds := self.config.round_seconds) > 0.0:
+            passed = time.monotonic() - started
+            time.sleep((math.floor(passed / seconds) + 1) * seconds - passed)
         if reply is None:
             raise RuntimeError(_FAILED)
         return reply
-
-    def _agents_of(self, spec: ClientSpec[GradientQuery]) -> LocalAgents:
-        """Return the agents' side; its one client remembers the submissions that it has sent."""
-        if self._agents is None or self._issuer != spec.issuer:
-            self._agents = self.config.agents(RolloutContext(self.env, self.module, self._create), GradientClient(spec))
-            self._issuer = spec.issuer
-        return self._agents
-
-
-def _wait_for_round(started: float, seconds: float) -> None:
-    """Sleep until a whole multiple of `seconds` has passed since `started`."""
-    if seconds > 0.0:
-        passed = time.monotonic() - started
-        time.sleep((math.floor(passed / seconds) + 1) * seconds - passed)

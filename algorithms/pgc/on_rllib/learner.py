@@ -1,17 +1,50 @@
-"""Aggregator as RLlib's Learner: it holds the parameters, applies private messages, and never sees data."""
+"""Aggregator as RLlib's Learner: it holds the parameters, applies private messages, and never sees data.
+
+Parameters of RLModules are flat vectors here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any, NoReturn
 
+import torch
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 
+from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.aggregator import Aggregator
-from dprl.algorithms.pgc.on_rllib.parameters import write_parameters
 
 _AGGREGATOR = "aggregator"
+
+
+def n_parameters(module: torch.nn.Module) -> int:
+    """Return d, the number of parameters of a module."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def read_parameters(module: torch.nn.Module) -> Float64Array:
+    """Return the parameters of a module one after the other, a copy float64[d]."""
+    with torch.no_grad():
+        parts = [parameter.detach().reshape(-1).to("cpu", torch.float64) for parameter in module.parameters()]
+        flat: Float64Array = torch.cat(parts).numpy()
+    return flat
+
+
+def write_parameters(module: torch.nn.Module, flat: Float64Array) -> None:
+    """Write float64[d] into the parameters of a module, in its own precision. Raises ValueError for another d."""
+    expected = n_parameters(module)
+    if flat.shape != (expected,):
+        raise ValueError(
+            f"parameters must be float64[{expected}] for this module, got shape {flat.shape}; flatten them"
+        )
+    source = torch.tensor(flat, dtype=torch.float64)
+    with torch.no_grad():
+        start = 0
+        for parameter in module.parameters():
+            end = start + parameter.numel()
+            parameter.copy_(source[start:end].reshape(parameter.shape))
+            start = end
 
 
 class PGCLearner(TorchLearner):

@@ -1,4 +1,4 @@
-"""Support of each setting of RLlib's AlgorithmConfig: it works, has no effect by nature, or is refused."""
+"""Settings of RLlib's AlgorithmConfig that may be changed here; every other one must keep its default."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ray._common.deprecation import DEPRECATED_VALUE
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
-WORKS = frozenset(
+ALLOWED = frozenset(
     [
-        *("env", "env_config", "rl_module_spec", "model_config", "seed", "log_level", "log_sys_usage"),
+        # They work as in RLlib; `callbacks_class` except for refused methods.
+        *("env", "env_config", "_rl_module_spec", "_model_config", "seed", "log_level", "log_sys_usage"),
         *("num_env_runners", "num_cpus_per_env_runner", "num_gpus_per_env_runner", "custom_resources_per_env_runner"),
         *("num_cpus_for_main_process", "custom_resources_for_main_process", "placement_strategy"),
         *("sample_timeout_s", "max_requests_in_flight_per_env_runner", "validate_env_runners_after_construction"),
@@ -25,34 +26,29 @@ WORKS = frozenset(
         *("callbacks_class", "callbacks_on_algorithm_init", "callbacks_on_train_result"),
         *("callbacks_on_checkpoint_loaded", "callbacks_on_evaluate_start", "callbacks_on_evaluate_end"),
         *("stats_cls_lookup", "_use_msgpack_checkpoints", "_validate_config"),
-    ]
-)
-"""Settings that work as in RLlib; `callbacks_class` except for refused methods."""
-
-NO_EFFECT: dict[str, tuple[str, ...]] = {
-    "actions outside of a Box are moved to its edge, and never rescaled": ("clip_actions", "normalize_actions"),
-    "environment and module are always tried before there are agents": ("disable_env_checking",),
-    "there are no connectors": (
+        # No effect: actions outside of a Box are moved to its edge, and never rescaled; environment and module are
+        # always tried before there are agents; there are no connectors; more than one policy is refused elsewhere.
+        *("clip_actions", "normalize_actions", "disable_env_checking", "policies", "policy_mapping_fn"),
         "add_default_connectors_to_env_to_module_pipeline",
         "add_default_connectors_to_module_to_env_pipeline",
         "add_default_connectors_to_learner_pipeline",
-    ),
-    "one agent has one module; more than one is refused": ("policies", "policy_mapping_fn"),
-    "RLlib sets it itself": ("algo_class", "in_evaluation"),
-}
-"""Settings without effect for every value, by the reason."""
+        # RLlib sets them itself.
+        *("algo_class", "in_evaluation", "simple_optimizer", "_is_frozen", "_is_atari", "_is_online"),
+    ]
+)
+"""Attributes of a config."""
 
 _OLD = "it belongs to RLlib's old API stack"
 _UNKNOWN = "agents play whole episodes, and the aggregator only sums messages: it has no meaning here"
-_REFUSED = {
+_REMEDIES = {
     "agents are played: nothing is read from files, and no trajectory may be written": "input_.*|output.*|.*offline.*",
     "evaluate() plays a simulator in the driver: call evaluation(evaluation_duration=...)": (
         "evaluation_.*|custom_evaluation_function"
     ),
     "call training(submissions_per_iteration=...)": "train_batch_size.*|min_.*_per_iteration",
     "wrap the environment instead: RLlib's pipeline does not run here": (
-        "env_to_module_connector|module_to_env_connector|clip_rewards|_disable_preprocessor_api|"
-        "_disable_action_flattening"
+        "env_to_module_connector|module_to_env_connector|clip_rewards|disable_preprocessor_api|"
+        "disable_action_flattening"
     ),
     "its means over agents would reach other messages without noise: normalise by constants in a wrapper": (
         "observation_filter"
@@ -71,96 +67,58 @@ _REFUSED = {
     "call training(learning_rate=...)": "lr",
     "call training(discount=...)": "gamma",
     "give modules by rl_module(rl_module_spec=...)": "model",
-    _UNKNOWN: (
-        "_fake_gpus|_torch_(grad|lr)_.*|_disable_initialize_loss_from_dummy_batch|learner_.*|is_atari|.*tf_.*|"
-        "(observation|action)_space|torch_.*"
-    ),
+    _UNKNOWN: ".*",
 }
-"""Patterns of settings that must keep their default, by the alternative; the first that matches has it."""
-
-_STORED_AS = {
-    "framework": "framework_str",
-    "custom_stats_cls_lookup": "stats_cls_lookup",
-    "dataset_num_iters_per_offline_eval_runner": "dataset_num_iters_per_eval_runner",
-}
-"""Attributes of RLlib's arguments with an unrelated name."""
-_SET_BY_RLLIB = "simple_optimizer"
+"""Patterns of refused settings by the remedy; the first that matches has it."""
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 40
 
 
-def attribute_of(config: AlgorithmConfig, name: str) -> str:
-    """Return the name of the config's attribute for a setting of the tables or an argument of a method."""
-    name = _STORED_AS.get(name, name)
-    variants = (name, f"_{name}", f"callbacks_{name}")
-    return next((variant for variant in variants if variant in vars(config)), name)
-
-
-def is_deprecated(value: object) -> bool:
-    """Whether a default marks a deprecated setting."""
-    return isinstance(value, type(DEPRECATED_VALUE)) and value == DEPRECATED_VALUE
-
-
 @cache
-def refused() -> dict[str, str]:
-    """Return the settings of the installed RLlib that must keep their default, with the alternative to each.
+def refused() -> dict[str, tuple[str, str]]:
+    """Return (attribute, remedy) of each setting of the installed RLlib that must keep its default, by its name.
 
-    These are all settings that neither work nor are without effect; an unknown setting is therefore refused.
+    A name is the attribute without a leading underscore.
     """
-    plain = AlgorithmConfig()
-    accepted = {attribute_of(plain, name) for names in (WORKS, *NO_EFFECT.values()) for name in names}
     found = {}
-    for stored in vars(plain).keys() - accepted - {_SET_BY_RLLIB}:
-        # An argument may be stored with an underscore.
-        names = dict.fromkeys((stored, stored.removeprefix("_")))
-        matches = (
-            (name, remedy) for remedy, pattern in _REFUSED.items() for name in names if re.fullmatch(pattern, name)
-        )
-        name, remedy = next(matches, (stored, "" if stored.startswith("_") else _UNKNOWN))
-        if is_deprecated(getattr(plain, stored)):
-            name, remedy = stored, _OLD
-        if remedy:
-            found[name] = remedy
+    for attribute, default in vars(AlgorithmConfig()).items():
+        name = attribute.removeprefix("_")
+        if attribute not in ALLOWED:
+            remedy = next(remedy for remedy, pattern in _REMEDIES.items() if re.fullmatch(pattern, name))
+            found[name] = attribute, _OLD if _is_deprecated(default) else remedy
     return found
 
 
 def check_settings(config: AlgorithmConfig, defaults: AlgorithmConfig, own: frozenset[str]) -> None:
-    """Raise ValueError for a setting of RLlib that would be ignored.
+    """Raise ValueError for a setting of RLlib that is not allowed.
 
     defaults: of the same class. own: names of settings that the class redefines.
     """
-    for name in refused().keys() - own:
-        stored = attribute_of(defaults, name)
-        found, default = getattr(config, stored), getattr(defaults, stored)
-        if not _same(found, default):
-            shown = "its default" if is_deprecated(default) or callable(default) else _SHORT.repr(default)
-            raise ValueError(f"{name} must be left at {shown}, got {_SHORT.repr(found)}; {refused()[name]}")
-    _check_callbacks(config.callbacks_class)
-    _check_evaluation(config.evaluation_config)
-
-
-def _check_callbacks(classes: Any) -> None:  # noqa: ANN401 - RLlib's: a class, or a list of classes
-    """Refuse classes with a method that RLlib would never call here."""
-    names = {name: remedy for name, remedy in refused().items() if name.startswith("callbacks_")}
+    for name, (attribute, remedy) in refused().items():
+        found, default = getattr(config, attribute), getattr(defaults, attribute)
+        if name not in own and not _same(found, default):
+            shown = "its default" if _is_deprecated(default) or callable(default) else _SHORT.repr(default)
+            raise ValueError(f"{name} must be left at {shown}, got {_SHORT.repr(found)}; {remedy}")
+    classes: Any = config.callbacks_class
     for each in classes if isinstance(classes, list | tuple) else [classes]:
-        for name, remedy in names.items():
+        for name, (_, remedy) in refused().items():
             method = name.removeprefix("callbacks_")
-            if getattr(each, method, None) is not getattr(RLlibCallback, method):
+            if method != name and getattr(each, method, None) is not getattr(RLlibCallback, method):
                 raise ValueError(f"callbacks_class must not have {method}, got {each.__name__}; {remedy}")
-
-
-def _check_evaluation(settings: Any) -> None:  # noqa: ANN401 - RLlib's: None, a dict or a config
-    """Refuse settings that `evaluate` ignores."""
-    if settings is None:
-        return
-    if not isinstance(settings, Mapping):
-        raise ValueError(f"evaluation_config must be a dict, got {type(settings).__name__}; give its env_config only")
-    for key, value in settings.items():
+    evaluation: Any = config.evaluation_config or {}
+    if not isinstance(evaluation, Mapping):
+        raise ValueError(f"evaluation_config must be a dict, got {type(evaluation).__name__}; give its env_config only")
+    for key, value in evaluation.items():
         if key != "env_config" and not (key == "explore" and value is False):
             raise ValueError(
                 f"evaluation_config must have an env_config only, got {key!r}; evaluate() plays the most probable "
                 "actions on a simulator"
             )
+
+
+def _is_deprecated(value: object) -> bool:
+    """Whether a default marks a deprecated setting."""
+    return isinstance(value, type(DEPRECATED_VALUE)) and value == DEPRECATED_VALUE
 
 
 def _same(found: object, default: object) -> bool:

@@ -14,11 +14,14 @@ from ray.exceptions import RayError, RayTaskError
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from dprl.algorithms.base import Int64Array
-from dprl.algorithms.pgc.base import Batch, BatchOutcome, Reply
+from dprl.algorithms.pgc.aggregator import Batch, Reply
 from dprl.algorithms.pgc.journaled_privatizer import JournaledPrivatizer
 
 _LOCAL = 0
 _PROBE_SECONDS = 0.2
+
+Outcome = tuple[Int64Array, Reply | None]
+"""Outcome of a batch: its slots int64[k], and the reply, or None if the batch is lost."""
 
 
 class Workers:
@@ -38,7 +41,7 @@ class Workers:
         self._pending: dict[Any, tuple[int, Int64Array]] = {}
         # Start time of each busy runner's last batch.
         self._begun: dict[int, float] = {}
-        self._played: list[BatchOutcome] = []
+        self._played: list[Outcome] = []
         self._probed = 0.0
         self.waited = 0.0
 
@@ -59,14 +62,14 @@ class Workers:
             started = time.perf_counter()
             reply = self._group.local_env_runner.report(batch, spec)
             self.waited += time.perf_counter() - started
-            self._played.append(BatchOutcome(batch.slots, reply))
+            self._played.append((batch.slots, reply))
             return
         actor = self._group._worker_manager.actors()[runner]
         if all(busy != runner for busy, _ in self._pending.values()):
             self._begun[runner] = time.monotonic()
         self._pending[actor.report.remote(batch, spec)] = (runner, batch.slots)
 
-    def outcomes(self) -> list[BatchOutcome]:
+    def outcomes(self) -> list[Outcome]:
         """Wait until a batch is played or lost; return all such batches.
 
         Raises RuntimeError if a runner refused a batch for a reason unrelated to agents.
@@ -75,41 +78,37 @@ class Workers:
         if played or not self._pending:
             return played
         started, pending = time.perf_counter(), list(self._pending)
-        ready, _ = ray.wait(pending, num_returns=1, timeout=self._remaining())
+        first_late = min(self._begun[runner] for runner, _ in self._pending.values()) + self._limit
+        ready, _ = ray.wait(pending, num_returns=1, timeout=max(0.0, first_late - time.monotonic()))
         self.waited += time.perf_counter() - started
         outcomes = [self._outcome(reference) for reference in ready]
         return outcomes + self._give_up_late_ones()
 
-    def _outcome(self, reference: Any) -> BatchOutcome:  # noqa: ANN401 - Ray's
+    def _outcome(self, reference: Any) -> Outcome:  # noqa: ANN401 - Ray's
         runner, slots = self._pending.pop(reference)
         self._begun[runner] = time.monotonic()
         refusal = ""
         try:
             reply: Reply = ray.get(reference)
-        except RayTaskError as error:
-            refusal = _reason(error)
+        except RayTaskError as error:  # its last line, without Ray's traceback
+            cause = getattr(error, "cause", None) or error
+            refusal = (str(cause).strip().splitlines() or [type(cause).__name__])[-1]
         except RayError:
             self._group._worker_manager.set_actor_state(runner, healthy=False)
-            return BatchOutcome(slots, None)
+            return slots, None
         if refusal:
             raise RuntimeError(f"runner {runner} refused a batch: {refusal}")
-        return BatchOutcome(slots, reply)
+        return slots, reply
 
-    def _remaining(self) -> float:
-        """Return the seconds until the first runner is late."""
-        first = min(self._begun[runner] for runner, _ in self._pending.values())
-        return max(0.0, first + self._limit - time.monotonic())
-
-    def _give_up_late_ones(self) -> list[BatchOutcome]:
+    def _give_up_late_ones(self) -> list[Outcome]:
         """Restart late runners; return their lost batches."""
-        now, lost = time.monotonic(), []
+        now = time.monotonic()
         late = {runner for runner, _ in self._pending.values() if now - self._begun[runner] > self._limit}
         for runner in late:
             ray.kill(self._group._worker_manager.actors()[runner], no_restart=False)
             self._group._worker_manager.set_actor_state(runner, healthy=False)
-        for reference in [each for each, (runner, _) in self._pending.items() if runner in late]:
-            lost.append(BatchOutcome(self._pending.pop(reference)[1], None))
-        return lost
+        references = [each for each, (runner, _) in self._pending.items() if runner in late]
+        return [(self._pending.pop(reference)[1], None) for reference in references]
 
     def restore(self) -> list[int]:
         """Return the restarted runners; they need no state, as parameters come with every batch."""
@@ -126,10 +125,3 @@ class Workers:
         """Drop all pending batches after an error."""
         self._pending.clear()
         self._played.clear()
-
-
-def _reason(error: RayTaskError) -> str:
-    """Return the last line of a runner's error, without Ray's traceback."""
-    cause = getattr(error, "cause", None) or error
-    lines = str(cause).strip().splitlines()
-    return lines[-1] if lines else type(cause).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,16 +10,17 @@ import numpy as np
 import pytest
 import torch
 
+from dprl.algorithms import DPPGConfig
 from dprl.algorithms.dppg.network import Network
-from dprl.algorithms.dppg.updates import Loss, log_probabilities, returns_to_go, updates
+from dprl.algorithms.dppg.updates import log_probabilities, returns_to_go, updates
 from dprl.envs import Control, Episodes
 
-LOSS = Loss(0.9, "device", 0.0, 0.01)
-CASES: dict[str, tuple[str, bool, Loss]] = {
+LOSS = DPPGConfig(discount=0.9, entropy_weight=0.01)
+CASES: dict[str, tuple[str, bool, DPPGConfig]] = {
     "discrete": ("CartPole-v1", False, LOSS),
     "continuous": ("Pendulum-v1", False, LOSS),
-    "joint critic": ("CartPole-v1", True, LOSS._replace(critic="joint", value_weight=0.5)),
-    "no critic": ("CartPole-v1", False, LOSS._replace(critic="none")),
+    "joint critic": ("CartPole-v1", True, replace(LOSS, critic="joint", value_weight=0.5)),
+    "no critic": ("CartPole-v1", False, replace(LOSS, critic="none")),
 }
 
 

@@ -134,8 +134,3 @@ def test_the_score_of_a_segment_is_the_mean_of_its_users() -> None:
     summed = sum(users * score for users, score in scores)
     assert summed == pytest.approx(20 * whole.learn(20).metrics[SCORE.name], rel=1e-12)
     assert len({score for _, score in scores}) > 1
-
-
-@pytest.mark.parametrize(("critic", "weight"), [("joint", 0.25), ("device", 0.0), ("none", 0.0)])
-def test_the_value_loss_is_of_the_joint_critic(critic: Any, weight: float) -> None:
-    assert DPPGConfig(critic=critic, value_weight=0.25).loss.value_weight == weight

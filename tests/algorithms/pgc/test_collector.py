@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 from dprl.algorithms.base import Float64Array
-from dprl.algorithms.pgc.aggregator import Aggregator, AggregatorConfig
-from dprl.algorithms.pgc.base import Batch, BatchOutcome, LocalAgents
-from dprl.algorithms.pgc.collector import CollectionLimits, Collector
+from dprl.algorithms.pgc.aggregator import Aggregator, Batch, Reply, report
+from dprl.algorithms.pgc.collector import Collector
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL, JournaledPrivatizer
 from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
-from dprl.algorithms.pgc_a3c.on_rllib.algorithm import _CompiledAgents
+from dprl.algorithms.pgc_a3c.on_rllib.algorithm import compiled_update
 from dprl.envs import CartPoleGravity
 from dprl.privacy import GradientClient, LedgerError, Streams
 from dprl.privacy.queries.gradient_calibration import GradientLayout
@@ -32,7 +31,9 @@ TRUST = LocalGradientPrivacy(5.0)
 class Pretended:
     """Simulated runners: replies arrive in arbitrary order, and some batches are lost."""
 
-    def __init__(self, runners: list[LocalAgents], order: random.Random, lost: Callable[[int], bool]) -> None:
+    def __init__(
+        self, runners: list[Callable[[Batch], Reply]], order: random.Random, lost: Callable[[int], bool]
+    ) -> None:
         self.runners, self.order, self.lost = runners, order, lost
         self.under_way: list[tuple[int, Batch]] = []
         self.leased: list[int] = []
@@ -49,15 +50,15 @@ class Pretended:
         self.leased += batch.lease.submissions.tolist()
         self.sizes.append(len(batch.slots))
 
-    def outcomes(self) -> list[BatchOutcome]:
+    def outcomes(self) -> list[tuple[np.ndarray, Reply | None]]:
         if not self.under_way:
             return []
         runner, batch = self.under_way.pop(self.order.randrange(len(self.under_way)))
         self.sent += 1
         if self.lost(self.sent):
             self.gone += len(batch.slots)
-            return [BatchOutcome(batch.slots, None)]
-        return [BatchOutcome(batch.slots, self.runners[runner].report(batch))]
+            return [(batch.slots, None)]
+        return [(batch.slots, self.runners[runner](batch))]
 
     def restore(self) -> list[int]:
         return []
@@ -74,17 +75,18 @@ class Run:
             return TRUST.build(GradientLayout(112), n, STREAMS)
 
         self.box, self.journaled = box, JournaledPrivatizer(build, folder)
-        rules = AggregatorConfig(box.schedule, box.step)
-        self.aggregator = Aggregator(rules, box.initial_parameters(STREAMS), self.journaled.accept)
+        first = box.initial_parameters(STREAMS)
+        self.aggregator = Aggregator(box.rules, first, self.journaled.accept, self.tell)
         agents = [self.agents(lanes) for lanes in options.get("lanes", [8])]
         self.workers = Pretended(agents, random.Random(options.get("order", 0)), options.get("lost", lambda _: False))
         self.scores: list[float] = []
-        limits = CollectionLimits(options.get("agents_per_call", 50), 3, 0.1)
-        self.collector = Collector(self.aggregator, self.workers, self.journaled.lease, limits, self.tell)
+        limits: dict[str, Any] = {"agents_per_call": options.get("agents_per_call", 50), "losses": 3, "patience": 0.1}
+        self.collector = Collector(self.aggregator, self.workers, self.journaled.lease, **limits)
 
-    def agents(self, lanes: int) -> LocalAgents:
-        sender = GradientClient(self.journaled.client_spec())
-        return _CompiledAgents(self.box, agent_batch(lanes, ENV, STREAMS), sender, shows_scores=True)
+    def agents(self, lanes: int) -> Callable[[Batch], Reply]:
+        update = compiled_update(self.box, agent_batch(lanes, ENV, STREAMS))
+        client = GradientClient(self.journaled.client_spec())
+        return lambda batch: report(update, batch, client, shows_scores=True)
 
     @property
     def lost(self) -> int:

@@ -5,8 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.gradient import ACTION, DIFFERENCE, TRACE, LossTables, columns, look, write_gradient
 from dprl.algorithms.pgc_a3c.network import DIMENSION, INPUTS
+
+
+def loss_of(
+    discount: float, value_weight: float, entropy_weight: float, reward: str, bootstrap: str, differentiate: bool
+) -> PGCA3CConfig:
+    """Return a config with this loss."""
+    return PGCA3CConfig(
+        discount=discount,
+        value_weight=value_weight,
+        entropy_weight=entropy_weight,
+        reward=reward,  # type: ignore[arg-type]  # tests give texts
+        bootstrap=bootstrap,  # type: ignore[arg-type]
+        differentiate=differentiate,
+    )
 
 
 def forward(theta: Float64Array, state: Float64Array) -> tuple[float, float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -10,7 +12,6 @@ from dprl.algorithms.pgc_a3c.agent_batch import (
     DRAW,
     GRAVITY,
     AgentBatch,
-    Assignments,
     advance,
     agent_batch,
     deliver,
@@ -20,7 +21,7 @@ from dprl.algorithms.pgc_a3c.agent_batch import (
     run_agents,
     tick,
 )
-from dprl.algorithms.pgc_a3c.gradient import ACTION, Loss, LossTables, loss_tables
+from dprl.algorithms.pgc_a3c.gradient import ACTION, LossTables, loss_tables
 from dprl.algorithms.pgc_a3c.network import (
     DIMENSION,
     INPUTS,
@@ -30,12 +31,12 @@ from dprl.algorithms.pgc_a3c.network import (
 )
 from dprl.envs.cartpole import CartPole, CartPoleGravity
 from dprl.privacy import Streams
-from tests.algorithms.pgc_a3c.cases import forward
+from tests.algorithms.pgc_a3c.cases import forward, loss_of
 from tests.without_compiler import printed_both_ways
 
 TASK = CartPoleGravity().build()
 STREAMS = Streams(0, "test")
-LOSS = Loss(0.99, 0.5, 0.01, "terminal", "discounted", False)
+LOSS = loss_of(0.99, 0.5, 0.01, "terminal", "discounted", False)
 # |Z| > 5 for each of some tens of frequencies below: false alarm below 1e-4.
 SIGMAS = 5.0
 
@@ -52,16 +53,20 @@ def balancing() -> np.ndarray:
     return found
 
 
-def orders(k: int, parameters: np.ndarray, exploration: float = 0.2, agents: np.ndarray | None = None) -> Assignments:
+Orders = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def orders(k: int, parameters: np.ndarray, exploration: float = 0.2, agents: np.ndarray | None = None) -> Orders:
+    """Return parameters, version, submissions, agents and explorations of `run_agents`."""
     numbers = np.arange(1, k + 1)
     version = (numbers * 7) % len(parameters)
-    return Assignments(parameters, version, numbers, numbers if agents is None else agents, np.full(k, exploration))
+    return parameters, version, numbers, numbers if agents is None else agents, np.full(k, exploration)
 
 
-def played(lanes: AgentBatch, tables: LossTables, given: Assignments) -> tuple[np.ndarray, np.ndarray]:
-    k = len(given.version)
+def played(lanes: AgentBatch, tables: LossTables, given: Orders) -> tuple[np.ndarray, np.ndarray]:
+    k = len(given[1])
     gradients, scores = np.full((k, DIMENSION), np.nan), np.full(k, np.nan)
-    run_agents(lanes, tables, given, gradients, scores)
+    run_agents(lanes, tables, *given, gradients, scores)
     return gradients, scores
 
 
@@ -112,7 +117,7 @@ def test_neither_lanes_nor_neighbours_change_a_bit(n_lanes: int) -> None:
     tables, parameters = loss_tables(LOSS, TASK.horizon), np.stack([theta(1), balancing(), theta(2)])
     given = orders(25, parameters)
     expected = [
-        played(agent_batch(8, TASK, STREAMS), tables, Assignments(parameters, *(a[j : j + 1] for a in given[1:])))  # type: ignore[arg-type]
+        played(agent_batch(8, TASK, STREAMS), tables, (parameters, *(a[j : j + 1] for a in given[1:])))  # type: ignore[arg-type]
         for j in range(25)
     ]
     gradients, scores = played(agent_batch(n_lanes, TASK, STREAMS), tables, given)
@@ -135,7 +140,7 @@ def test_padded_agents_take_as_long_as_the_longest_and_do_the_same(sampled: bool
 
 def test_a_gradient_is_that_of_the_history() -> None:
     """Against the loss of the trajectory as gymnasium would see it, by finite differences along ten directions."""
-    loss = LOSS._replace(reward="literal", bootstrap="none", discount=0.9)
+    loss = replace(LOSS, reward="literal", bootstrap="none", discount=0.9)
     tables, lanes, given = loss_tables(loss, TASK.horizon), agent_batch(8, TASK, STREAMS), theta(3)
     deliver(lanes, 2, given, 5, 1, 0.3)
     states, actions = trajectory(lanes, 2)
@@ -296,19 +301,20 @@ def test_a_crowd_prints_nothing_of_its_users() -> None:
 FINGERPRINT = """
 import hashlib
 import numpy as np
-from dprl.algorithms.pgc_a3c.agent_batch import Assignments, agent_batch, run_agents
-from dprl.algorithms.pgc_a3c.gradient import Loss, loss_tables
+from dprl.algorithms.pgc_a3c.agent_batch import agent_batch, run_agents
+from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
+from dprl.algorithms.pgc_a3c.gradient import loss_tables
 from dprl.algorithms.pgc_a3c.network import initial_parameters
 from dprl.envs.cartpole import CartPoleGravity
 from dprl.privacy import Streams
 task, streams, digest = CartPoleGravity(horizon=12).build(), Streams(0, "bits"), hashlib.sha256()
 theta = np.stack([initial_parameters("glorot", 1.0, streams.key("env", str(n))) for n in range(2)])
 numbers = np.arange(1, 4)
-given = Assignments(theta, numbers % 2, numbers, numbers, np.full(3, 0.3))
+given = theta, numbers % 2, numbers, numbers, np.full(3, 0.3)
 for sampled, differentiate in ((False, False), (True, True)):
     gradients, scores = np.zeros((3, 112)), np.zeros(3)
-    tables = loss_tables(Loss(0.99, 0.5, 0.01, "terminal", "printed", differentiate), task.horizon)
-    run_agents(agent_batch(2, task, streams, sampled=sampled), tables, given, gradients, scores)
+    tables = loss_tables(PGCA3CConfig(bootstrap="printed", differentiate=differentiate), task.horizon)
+    run_agents(agent_batch(2, task, streams, sampled=sampled), tables, *given, gradients, scores)
     digest.update(gradients.tobytes() + scores.tobytes())
 print(digest.hexdigest())
 """

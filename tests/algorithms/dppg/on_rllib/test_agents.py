@@ -11,9 +11,10 @@ import torch
 from gymnasium import spaces
 
 from dprl.algorithms.dppg.on_rllib.algorithm import DPPGConfig, _ModulePolicy
-from dprl.algorithms.pgc.base import Batch
-from dprl.algorithms.pgc.on_rllib.env_runner import RolloutContext, check_playable
-from dprl.algorithms.pgc.on_rllib.parameters import read_parameters
+from dprl.algorithms.pgc import aggregator
+from dprl.algorithms.pgc.aggregator import Batch
+from dprl.algorithms.pgc.on_rllib.env_runner import check_playable
+from dprl.algorithms.pgc.on_rllib.learner import read_parameters
 from dprl.envs import Episodes
 from dprl.privacy import GradientClient, GradientLayout, GradientPrivatizer
 from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads
@@ -33,13 +34,14 @@ def config(env: Any = WORLDS["discrete"], **training: Any) -> DPPGConfig:
     return made
 
 
-def place(made: DPPGConfig) -> RolloutContext:
+def place(made: DPPGConfig) -> tuple[Any, Any, Any]:
+    """Return environment, module, and a function that makes more environments."""
     create: Any = made.env
     env: Any = create(None)
     spaces = {"default_policy": (env.observation_space, env.action_space)}
     spec = made.get_rl_module_spec(spaces=spaces, env=env)
     torch.manual_seed(0)
-    return RolloutContext(env, spec.build(), lambda: create(None))
+    return env, spec.build(), lambda: create(None)
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -47,7 +49,7 @@ def place(made: DPPGConfig) -> RolloutContext:
 def test_updates_are_gradients_of_the_module_and_of_one_user_each(world: str, critic: Any) -> None:
     made = config(WORLDS[world], critic=critic, discount=0.97)
     where = place(made)
-    rollout, theta = made._vector_rollout(where, 6), read_parameters(where.module)
+    rollout, theta = made.rollout(*where, 6), read_parameters(where[1])
     episodes = rollout.play(1, NOBODY, sampled=True)
     found = rollout.updates(theta, episodes, made.learning_config())
     assert found.shape == (6, len(theta))
@@ -90,14 +92,15 @@ def test_log_probabilities_are_the_modules_own() -> None:
 def report(made: DPPGConfig, calls: list[int]) -> np.ndarray:
     """Return the messages of 12 users in calls of so many, clipped and without noise."""
     where, n = place(made), made.population
-    theta = read_parameters(where.module)
+    theta = read_parameters(where[1])
     privatizer: GradientPrivatizer = made.trust_model().build(GradientLayout(len(theta), 12), n, made.streams())
-    agents = made.agents(where, GradientClient(privatizer.client_spec))
+    update, client = made.local_update(*where), GradientClient(privatizer.client_spec)
     slots, parts = 1, []
     for k in calls:
         taken = np.arange(slots, slots + k)
         version = np.zeros(k, dtype=np.int64)
-        reply = agents.report(Batch(privatizer.lease(k), taken, theta[np.newaxis], version))
+        batch = Batch(privatizer.lease(k), taken, theta[np.newaxis], version)
+        reply = aggregator.report(update, batch, client, shows_scores=True)
         assert reply.scores is not None
         parts.append(reply.messages.values)
         slots += k
@@ -123,13 +126,13 @@ def test_recurrent_modules_are_refused() -> None:
 def test_an_environment_without_a_limit_needs_a_horizon() -> None:
     made = config(horizon=None)
     with pytest.raises(ValueError, match=r"^horizon must be given for an environment without a limit of steps"):
-        made.dry_run(place(made))
+        made.dry_run(*place(made))
 
 
 @pytest.mark.parametrize(("horizon", "steps"), [(None, 3), (2, 2), (5, 3)])
 def test_episodes_end_at_the_nearer_of_two_limits(horizon: int | None, steps: int) -> None:
     made = config(lambda _: gym.make("CartPole-v1", max_episode_steps=3), horizon=horizon)
-    assert made._vector_rollout(place(made), 2).play(0, NOBODY, sampled=True).rewards.shape == (2, steps)
+    assert made.rollout(*place(made), 2).play(0, NOBODY, sampled=True).rewards.shape == (2, steps)
 
 
 def test_errors_of_an_environment_come_before_there_are_users() -> None:
@@ -139,14 +142,14 @@ def test_errors_of_an_environment_come_before_there_are_users() -> None:
 
     made = config(lambda _: Fails())
     with pytest.raises(ArithmeticError, match="as it is"):
-        made.dry_run(place(made))
+        made.dry_run(*place(made))
 
 
 def test_evaluation_plays_the_most_probable_actions() -> None:
     made = config()
-    found = made.greedy_returns(place(made), [7] * 25)
+    found = made.greedy_returns(*place(made), [7] * 25)
     assert len(found) == 25
-    assert found == made.greedy_returns(place(made), [7] * 25)
+    assert found == made.greedy_returns(*place(made), [7] * 25)
     # Steps to the right are a little more probable everywhere, and two to four of them reach the end.
     env = Corridor()
     module = TwoHeads(observation_space=env.observation_space, action_space=env.action_space)
@@ -154,4 +157,5 @@ def test_evaluation_plays_the_most_probable_actions() -> None:
     with torch.no_grad():
         last.weight.zero_()
         last.bias.copy_(torch.tensor([0.0, 0.01]))
-    assert min(made.greedy_returns(place(made)._replace(module=module), [7] * 25)) >= 4.0
+    first, _, create = place(made)
+    assert min(made.greedy_returns(first, module, create, [7] * 25)) >= 4.0

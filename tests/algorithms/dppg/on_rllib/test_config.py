@@ -9,7 +9,7 @@ import gymnasium as gym
 import pytest
 
 from dprl.algorithms.dppg.algorithm import DPPGConfig as Learning
-from dprl.algorithms.dppg.on_rllib.algorithm import DPPGConfig, _TrainingSettings
+from dprl.algorithms.dppg.on_rllib.algorithm import DPPGConfig
 from dprl.privacy.threat_models import CARRIED, DURATIONS, RUNNERS, TIMING_DETAILS
 
 CENTRAL: dict[str, Any] = {"model": "jdp", "epsilon": 1.0, "delta": 1e-6, "mechanism": "clipped_gaussian"}
@@ -24,8 +24,8 @@ def test_training_takes_every_setting_but_the_network() -> None:
     config().validate()
     assert config().learning_config() == Learning()
     config(users_per_update=30, n_submissions=3000).validate()
-    names = {entry.name for entry in fields(Learning)} - {"hidden"}
-    assert set(_TrainingSettings.__annotations__) == names | {"horizon", "n_submissions", "submissions_per_iteration"}
+    assert set(DPPGConfig.learning_names()) == {entry.name for entry in fields(Learning)} - {"hidden"}
+    config(horizon=30).validate()
     with pytest.raises(TypeError, match=r"^unknown argument of training\(\) 'hidden'"):
         config(hidden="linear")
 
@@ -73,11 +73,13 @@ def test_the_certificate_tells_where_updates_without_noise_are() -> None:
 def test_runners_change_no_random_stream_and_settings_do() -> None:
     one, other = config().env_runners(num_env_runners=0), config().env_runners(num_env_runners=2)
     assert one.streams().context == other.streams().context
-    assert one.call_plan == other.call_plan == (50, 0)
+    assert one.call_size == other.call_size == 50
     others = (config(learning_rate=1.0), config(horizon=50), config().env_runners(agents_per_call=10))
     assert one.streams().context not in {each.streams().context for each in others}
 
 
 def test_gymnasium_s_vectorised_environments_take_the_place_of_single_ones() -> None:
-    assert config()._is_registered
-    assert not config(env=lambda _: gym.make("CartPole-v1"))._is_registered
+    made, env = config(horizon=5), gym.make("CartPole-v1")
+    module = made.get_rl_module_spec(env=env, inference_only=False).build()
+    entries = [each.rollout(env, module, lambda: env, 1).task.entry.id for each in (made, config(env=lambda _: env))]
+    assert entries == ["CartPole-v1", "dprl/user-v0"]

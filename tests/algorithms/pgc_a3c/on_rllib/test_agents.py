@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -12,17 +12,16 @@ import torch
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.base import Float64Array
-from dprl.algorithms.pgc.base import Batch
-from dprl.algorithms.pgc.on_rllib.parameters import n_parameters, read_parameters, write_parameters
+from dprl.algorithms.pgc.aggregator import Batch, LocalUpdate, Reply, report
+from dprl.algorithms.pgc.on_rllib.learner import n_parameters, read_parameters, write_parameters
 from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
-from dprl.algorithms.pgc_a3c.gradient import Loss, loss_tables
+from dprl.algorithms.pgc_a3c.gradient import loss_tables
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import (
-    _CompiledAgents,
-    _Rollout,
-    _TorchAgents,
+    compiled_update,
     episode_loss,
     loss_gradient,
+    torch_update,
 )
 from dprl.algorithms.pgc_a3c.on_rllib.episodes import Episode, play
 from dprl.envs import CartPoleGravity
@@ -37,17 +36,17 @@ from dprl.privacy import (
 )
 from dprl.privacy.queries.gradient_calibration import GradientLayout
 from dprl.privacy.randomness.bits import splitmix64
-from tests.algorithms.pgc_a3c.cases import gradient_of
+from tests.algorithms.pgc_a3c.cases import gradient_of, loss_of
 from tests.algorithms.pgc_a3c.on_rllib.cases import Broken, Corridor, TwoHeads, actor_critic
 
 STREAMS = Streams(0, "test")
 THETA = np.random.default_rng(1).normal(size=112)
 LOSSES = [
-    Loss(0.99, 0.5, 0.01, "terminal", "discounted", False),
-    Loss(0.9, 0.7, 0.2, "literal", "printed", False),
-    Loss(0.99, 0.5, 0.1, "literal", "none", False),
-    Loss(0.95, 0.3, 0.05, "terminal", "printed", True),
-    Loss(1.0, 0.5, 0.0, "literal", "discounted", True),
+    loss_of(0.99, 0.5, 0.01, "terminal", "discounted", False),
+    loss_of(0.9, 0.7, 0.2, "literal", "printed", False),
+    loss_of(0.99, 0.5, 0.1, "literal", "none", False),
+    loss_of(0.95, 0.3, 0.05, "terminal", "printed", True),
+    loss_of(1.0, 0.5, 0.0, "literal", "discounted", True),
 ]
 
 
@@ -57,14 +56,14 @@ def cart_pole_episode(seed: int, explore: float) -> Episode:
     return play(env, module, explore, False, np.random.default_rng(seed), {"agent": seed})
 
 
-def compiled_gradient(episode: Episode, loss: Loss) -> Float64Array:
+def compiled_gradient(episode: Episode, loss: PGCA3CConfig) -> Float64Array:
     """Return the compiled lane's gradient of an episode of the torch lane."""
     return gradient_of(episode.observations.astype(np.float64), episode.actions, THETA, loss_tables(loss, 200))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(("seed", "explore"), [(1, 1.0), (2, 0.5), (3, 0.05)])
-def test_both_lanes_have_the_same_gradient(loss: Loss, seed: int, explore: float) -> None:
+def test_both_lanes_have_the_same_gradient(loss: PGCA3CConfig, seed: int, explore: float) -> None:
     episode = cart_pole_episode(seed, explore)
     module = actor_critic(CartPoleGravityEnv()).double()
     write_parameters(module, THETA)
@@ -76,7 +75,7 @@ def test_a_gradient_is_that_of_finite_differences() -> None:
     env = Corridor(box=True)
     module = actor_critic(env, parameters=np.random.default_rng(0).normal(size=80) / 3).double()
     episode = play(env, actor_critic(env), 1.0, False, np.random.default_rng(1), {})
-    loss = Loss(0.9, 0.5, 0.1, "literal", "discounted", True)
+    loss = loss_of(0.9, 0.5, 0.1, "literal", "discounted", True)
     theta, found = read_parameters(module), loss_gradient(module, episode, loss)
 
     def at(moved: Float64Array) -> float:
@@ -116,27 +115,30 @@ def batch_of(privatizer: GradientPrivatizer, k: int, parameters: Float64Array, f
     return Batch(privatizer.lease(k), slots, parameters[np.newaxis], np.zeros(k, dtype=np.int64))
 
 
+def reporting(update: LocalUpdate, privatizer: GradientPrivatizer, shows_scores: bool) -> Callable[[Batch], Reply]:
+    client = GradientClient(privatizer.client_spec)
+    return lambda batch: report(update, batch, client, shows_scores=shows_scores)
+
+
 def torch_agents(
     env: gym.Env[Any, Any], module: TorchRLModule, privatizer: GradientPrivatizer, **box: Any
-) -> _TorchAgents:
+) -> Callable[[Batch], Reply]:
     config = PGCA3CConfig(**{"reward": "literal"} | box)
-    sender = GradientClient(privatizer.client_spec)
-    return _TorchAgents(
-        config, _Rollout(env, module, (1, 2), Streams(0, "agents").key("env", "gravity")), sender, shows_scores=True
-    )
+    update = torch_update(config, env, module, (1, 2), Streams(0, "agents").key("env", "gravity"))
+    return reporting(update, privatizer, shows_scores=True)
 
 
 def test_every_agent_reports_its_own_gradient() -> None:
     module = two_heads()
     privatizer, theta = raw(n_parameters(module)), read_parameters(module)
-    whole = torch_agents(Corridor(), module, privatizer).report(batch_of(privatizer, 6, theta))
+    whole = torch_agents(Corridor(), module, privatizer)(batch_of(privatizer, 6, theta))
     assert whole.messages.submissions.tolist() == [1, 2, 3, 4, 5, 6]
     estimates = privatizer.accept(whole.messages)
     assert len({tuple(row) for row in estimates.tolist()}) == 6
     # The same in other batches with other agents.
     again = raw(n_parameters(module))
     agents = torch_agents(Corridor(), two_heads(), again)
-    parts = [agents.report(batch_of(again, k, theta, first)) for k, first in ((1, 1), (3, 2), (2, 5))]
+    parts = [agents(batch_of(again, k, theta, first)) for k, first in ((1, 1), (3, 2), (2, 5))]
     assert np.array_equal(np.concatenate([again.accept(part.messages) for part in parts]), estimates)
     assert whole.scores is not None
     assert np.array_equal(np.concatenate([part.scores for part in parts if part.scores is not None]), whole.scores)
@@ -148,8 +150,8 @@ def test_agents_start_from_the_version_they_are_given() -> None:
     both, one = raw(n_parameters(module)), raw(n_parameters(module))
     mixed = batch_of(both, 3, theta)
     mixed = Batch(mixed.lease, mixed.slots, np.stack([theta, -theta]), np.array([0, 1, 0]))
-    found = both.accept(torch_agents(Corridor(), module, both).report(mixed).messages)
-    alone = one.accept(torch_agents(Corridor(), two_heads(), one).report(batch_of(one, 3, -theta)).messages)
+    found = both.accept(torch_agents(Corridor(), module, both)(mixed).messages)
+    alone = one.accept(torch_agents(Corridor(), two_heads(), one)(batch_of(one, 3, -theta)).messages)
     assert np.array_equal(found[1], alone[1])
     assert not np.array_equal(found[0], alone[0])
 
@@ -158,7 +160,7 @@ def test_the_control_reports_zeros() -> None:
     module = two_heads()
     privatizer = raw(n_parameters(module))
     agents = torch_agents(Corridor(), module, privatizer, reports="noise")
-    reply = agents.report(batch_of(privatizer, 3, read_parameters(module)))
+    reply = agents(batch_of(privatizer, 3, read_parameters(module)))
     assert not privatizer.accept(reply.messages).any()
 
 
@@ -166,15 +168,15 @@ def test_a_submission_is_not_sent_twice() -> None:
     module = two_heads()
     privatizer = raw(n_parameters(module))
     agents, batch = torch_agents(Corridor(), module, privatizer), batch_of(privatizer, 2, read_parameters(module))
-    agents.report(batch)
+    agents(batch)
     with pytest.raises(LedgerError, match="submission 1 was sent already"):
-        agents.report(batch)
+        agents(batch)
 
 
 def test_an_agent_whose_episode_breaks_reports_a_gradient_of_zero(capsys: pytest.CaptureFixture[str]) -> None:
     module = two_heads()
     privatizer = raw(n_parameters(module))
-    reply = torch_agents(Broken(), module, privatizer).report(batch_of(privatizer, 6, read_parameters(module)))
+    reply = torch_agents(Broken(), module, privatizer)(batch_of(privatizer, 6, read_parameters(module)))
     zero = [not row.any() for row in privatizer.accept(reply.messages)]
     key = Streams(0, "agents").key("env", "gravity")
     assert zero == [int(splitmix64(key, np.uint64(agent))) % 3 == 2 for agent in range(1, 7)]
@@ -186,11 +188,9 @@ def test_with_noise_a_broken_episode_cannot_be_told() -> None:
     module = two_heads()
     d = n_parameters(module)
     privatizer = LocalGradientPrivacy(1.0).build(GradientLayout(d), 50, STREAMS)
-    values = (
-        torch_agents(Broken(), module, privatizer)
-        .report(batch_of(privatizer, 6, read_parameters(module)))
-        .messages.values
-    )
+    values = torch_agents(Broken(), module, privatizer)(
+        batch_of(privatizer, 6, read_parameters(module))
+    ).messages.values
     assert np.all(values != 0.0)
 
 
@@ -205,18 +205,17 @@ def test_values_are_needed() -> None:
         torch_agents(env, module, raw(6))
 
 
-def compiled(privatizer: GradientPrivatizer, lanes: int, **box: Any) -> _CompiledAgents:
-    config = PGCA3CConfig(**box)
-    people = agent_batch(lanes, CartPoleGravity().build(), STREAMS)
-    return _CompiledAgents(config, people, GradientClient(privatizer.client_spec), shows_scores=False)
+def compiled(privatizer: GradientPrivatizer, lanes: int, **box: Any) -> Callable[[Batch], Reply]:
+    update = compiled_update(PGCA3CConfig(**box), agent_batch(lanes, CartPoleGravity().build(), STREAMS))
+    return reporting(update, privatizer, shows_scores=False)
 
 
 @pytest.mark.parametrize("box", [{}, {"exploration": 0.9, "fading": 5.0}])
 def test_compiled_agents_do_not_depend_on_their_batch(box: Mapping[str, Any]) -> None:
     one, other = raw(112), raw(112)
-    whole = compiled(one, 8, **box).report(batch_of(one, 11, THETA))
+    whole = compiled(one, 8, **box)(batch_of(one, 11, THETA))
     agents = compiled(other, 3, **box)
-    parts = [agents.report(batch_of(other, k, THETA, first)) for k, first in ((4, 1), (7, 5))]
+    parts = [agents(batch_of(other, k, THETA, first)) for k, first in ((4, 1), (7, 5))]
     expected = np.concatenate([other.accept(part.messages) for part in parts])
     assert np.array_equal(one.accept(whole.messages), expected)
     assert whole.scores is None
@@ -224,5 +223,5 @@ def test_compiled_agents_do_not_depend_on_their_batch(box: Mapping[str, Any]) ->
 
 def test_compiled_controls_report_zeros() -> None:
     privatizer = raw(112)
-    reply = compiled(privatizer, 8, reports="noise").report(batch_of(privatizer, 3, THETA))
+    reply = compiled(privatizer, 8, reports="noise")(batch_of(privatizer, 3, THETA))
     assert not privatizer.accept(reply.messages).any()

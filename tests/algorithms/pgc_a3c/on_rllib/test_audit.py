@@ -14,7 +14,7 @@ import ray
 from ray.exceptions import RayError
 from ray.tune.registry import register_env
 
-from dprl.algorithms.pgc.base import Batch, Reply
+from dprl.algorithms.pgc.aggregator import Batch, Reply
 from dprl.algorithms.pgc.on_rllib import env_runner
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc.user_code import ErrorBarrier

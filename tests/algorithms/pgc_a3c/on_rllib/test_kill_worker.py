@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import ray
 
-from dprl.algorithms.pgc.base import Batch, Reply
+from dprl.algorithms.pgc.aggregator import Batch, Reply
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL
 from dprl.algorithms.pgc.on_rllib import config as settings_of_rllib
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner

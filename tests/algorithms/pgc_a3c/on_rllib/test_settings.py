@@ -10,16 +10,19 @@ from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from dprl.algorithms.pgc.on_rllib import settings as table
-from dprl.algorithms.pgc.on_rllib.settings import NO_EFFECT, WORKS, attribute_of, is_deprecated, refused
+from dprl.algorithms.pgc.on_rllib.settings import ALLOWED, refused
 from dprl.algorithms.pgc_a3c.on_rllib import PGC, PGCConfig
 
-REMEDIES = refused()
-IGNORED = {name for names in NO_EFFECT.values() for name in names}
-CALLBACKS = sorted(name for name in REMEDIES if name.startswith("callbacks_"))
-# RLlib sets it itself.
-OF_RLLIB = "simple_optimizer"
+REFUSED = refused()
+CALLBACKS = sorted(name for name in REFUSED if name.startswith("callbacks_"))
 # Arguments of methods that make or copy configs, and set nothing.
 NO_SETTINGS = {"copy_frozen", "module_id", "config_dict"}
+STORED_AS = {
+    "framework": "framework_str",
+    "custom_stats_cls_lookup": "stats_cls_lookup",
+    "dataset_num_iters_per_offline_eval_runner": "dataset_num_iters_per_eval_runner",
+}
+"""Attributes of RLlib's arguments with an unrelated name."""
 
 
 def config() -> PGCConfig:
@@ -35,20 +38,23 @@ def arguments() -> set[str]:
             continue
         named = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
         named = [each for each in named if each.kind is not inspect.Parameter.VAR_POSITIONAL]
-        found |= {each.name for each in named if not is_deprecated(each.default)}
+        found |= {each.name for each in named if not table._is_deprecated(each.default)}
     return found - {"self"} - NO_SETTINGS
 
 
-def test_every_setting_of_this_rllib_works_or_is_refused() -> None:
-    plain = AlgorithmConfig()
-    tables = [*WORKS, *IGNORED, *REMEDIES]
-    assert len(tables) == len(set(tables)) == len(WORKS) + sum(map(len, NO_EFFECT.values())) + len(refused())
-    classified = {attribute_of(plain, name) for name in tables}
-    assert classified <= set(vars(plain))
-    public = {name for name, value in vars(plain).items() if not name.startswith("_") and not is_deprecated(value)}
-    assert public - classified == set()
+def attribute_of(argument: str) -> str:
+    """The config's attribute for an argument of a method."""
+    name = STORED_AS.get(argument, argument)
+    return next(each for each in (name, f"_{name}", f"callbacks_{name}") if each in vars(AlgorithmConfig()))
+
+
+def test_every_setting_of_this_rllib_is_allowed_or_refused() -> None:
+    attributes = {attribute for attribute, _ in REFUSED.values()}
+    assert set(vars(AlgorithmConfig())) >= ALLOWED
+    assert attributes | ALLOWED == set(vars(AlgorithmConfig()))
+    assert not attributes & ALLOWED
     assert "env_to_module_connector" in arguments()
-    assert {name for name in arguments() if attribute_of(plain, name) not in classified} == set()
+    assert {attribute_of(name) for name in arguments()} <= attributes | ALLOWED
 
 
 def other(value: object) -> object:
@@ -66,22 +72,15 @@ def other(value: object) -> object:
             return lambda *_: None
 
 
-def deprecated() -> list[str]:
-    return sorted(
-        name for name, value in vars(PGCConfig()).items() if is_deprecated(value) and name != "simple_optimizer"
-    )
-
-
 def test_what_would_be_ignored_is_refused_by_name_in_one_line() -> None:
-    for name in sorted({*REMEDIES, *deprecated()} - {*PGCConfig.learning_names()}):
-        made = config()
-        stored = attribute_of(made, name)
-        setattr(made, stored, other(getattr(made, stored)))
+    for name in sorted(REFUSED.keys() - {*PGCConfig.learning_names()}):
+        made, (attribute, remedy) = config(), REFUSED[name]
+        setattr(made, attribute, other(getattr(made, attribute)))
         with pytest.raises(ValueError, match=rf"^{name} must be left at .*, got .*; ") as caught:
             made.validate()
         assert "\n" not in str(caught.value)
         assert len(str(caught.value)) <= 300
-        assert str(caught.value).endswith(REMEDIES.get(name, "it belongs to RLlib's old API stack"))
+        assert str(caught.value).endswith(remedy)
 
 
 @pytest.mark.parametrize("name", CALLBACKS)
@@ -100,7 +99,7 @@ def test_a_setting_of_a_later_rllib_is_refused(monkeypatch: pytest.MonkeyPatch) 
             self.shiny = 1
 
     monkeypatch.setattr(table, "AlgorithmConfig", Later)
-    assert refused.__wrapped__() == {**refused(), "shiny": table._UNKNOWN}
+    assert refused.__wrapped__() == {**refused(), "shiny": ("shiny", table._UNKNOWN)}
 
 
 def test_what_works_and_what_has_no_effect_is_accepted() -> None:

@@ -91,10 +91,10 @@ def test_a_runner_that_takes_too_long_is_given_up_and_its_batches_are_lost(monke
     here.send(2, batch(1, 2))
     here.send(2, batch(3))
     here.send(1, batch(4))
-    assert [str(answer.reply) for answer in here.outcomes()] == ["1: 3"]
+    assert [str(reply) for _, reply in here.outcomes()] == ["1: 3"]
     assert runners.killed == []
     lost = here.outcomes()
-    assert [(answer.slots.tolist(), answer.reply) for answer in lost] == [([1, 2], None), ([3], None)]
+    assert [(slots.tolist(), reply) for slots, reply in lost] == [([1, 2], None), ([3], None)]
     assert runners.now == pytest.approx(10.0, abs=3.0)
     assert runners.killed == ["runner 2"]
     assert list(here.free()) == [1]
@@ -107,7 +107,7 @@ def test_others_who_answer_do_not_hide_who_does_not(monkeypatch: pytest.MonkeyPa
     lost: list[list[int]] = []
     for slot in range(2, 14):
         here.send(1, batch(slot))
-        lost += [answer.slots.tolist() for answer in here.outcomes() if answer.reply is None]
+        lost += [slots.tolist() for slots, reply in here.outcomes() if reply is None]
     assert lost == [[1]]
     assert runners.killed == ["runner 2"]
 
