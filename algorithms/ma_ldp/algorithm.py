@@ -23,7 +23,7 @@ Paper: [TH23] Algorithm 1.
 # 38     Sigma = Lambda + eta I                        -> estimation.py::estimate, shift_rates (D24)
 # 39     theta^ = Sigma^(-1) u                         -> estimation.py::estimate
 # 42     send Sigma, theta^ to user k+1                -> _plan
-# 43     w^i = sum_j l(i, j) w~^j                      -> rewards.py::update, graphs.py::consensus
+# 43     w^i = sum_j l(i, j) w~^j                      -> rewards.py::update, consensus
 
 from __future__ import annotations
 
@@ -45,17 +45,20 @@ from dprl.algorithms.base import (
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.ma_ldp.estimation import (
     EXPONENT,
-    Estimates,
-    Sums,
     beta_rates,
-    empty_sums,
     estimate,
-    no_estimates,
     shift_rates,
 )
-from dprl.algorithms.ma_ldp.graphs import GRAPHS, consensus_matrix
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan, planning
-from dprl.algorithms.ma_ldp.rewards import RewardEstimates, check_steps, collect, first_estimates, mean_error, update
+from dprl.algorithms.ma_ldp.rewards import (
+    GRAPHS,
+    RewardEstimates,
+    check_steps,
+    collect,
+    first_estimates,
+    mean_error,
+    update,
+)
 from dprl.algorithms.ma_ldp.users import Users, play, regret, users_of
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import Env, LinearMixtureMDP
@@ -89,15 +92,20 @@ _CUT, _INDEFINITE = range(2)
 class _Server(NamedTuple):
     """Server state, computed from messages only.
 
-    sums, estimates: of the dynamics. rewards: estimates of the mean reward. growing: whether noise adds up over
-    messages, as in the local model; a counter's noise does not. beta_rates float64[H]: beta_{k,h} / k^(1/4), or
+    matrices float64[M, H, D, D], vectors float64[M, H, D]: the sums Lambda (upper triangle) and u of all messages.
+    theta float64[M, H, D], inverses float64[M, H, D, D]: theta^ and Sigma^-1; factor float64[D, D]: scratch.
+    rewards: estimates of the mean reward. growing: whether noise adds up over messages, as in the local model; a
+    counter's noise does not. beta_rates float64[H]: beta_{k,h} / k^(1/4), or
     beta_{k,h} if it does not grow; shift_rates float64[H]: see `shift_rates`. betas float64[H]: scratch, beta_{k,h}.
     growth, block: see `next_plan`. plans int64[3]: the episodes of the last and the next plan, and how many were made.
     counted int64[2]: of the last plan, the entries of Q cut at H - h + 1 and the matrices with an extra shift.
     """
 
-    sums: Sums
-    estimates: Estimates
+    matrices: Float64Array
+    vectors: Float64Array
+    theta: Float64Array
+    inverses: Float64Array
+    factor: Float64Array
     rewards: RewardEstimates
     growing: bool
     beta_rates: Float64Array
@@ -120,25 +128,25 @@ def run(
     messages of these users are about the same values. The user of episode K sends nothing, because no later policy
     could use it. Users first..last must be charged.
     """
-    rules, plan, rewards = planning.rules, planning.plan, server.rewards
-    summed, cut, indefinite, current = 0.0, 0, 0, regret(users, rules, plan)
+    rewards = server.rewards
+    summed, cut, indefinite, current = 0.0, 0, 0, regret(users, planning)
     for k in range(first, last + 1):
         if k == server.plans[_NEXT] and _plan(planning, server, k):
-            current = regret(users, rules, plan)
+            current = regret(users, planning)
         summed += current
         cut += server.counted[_CUT]
         indefinite += server.counted[_INDEFINITE]
         # User side, lines 14 to 22.
-        play(users, rules, plan, rewards.values, k)
+        play(users, planning, rewards.values, k)
         if k < users.episodes:
             # User side, lines 23 to 32: the only output.
             send_statistics(channel, users.device.features, users.device.targets, users.device.corrections, k)
             # Server side, lines 33 to 37.
             read = k + 1 == server.plans[_NEXT]
             if read:
-                add_statistics(channel, server.sums.matrices, server.sums.vectors, rewards.received)
+                add_statistics(channel, server.matrices, server.vectors, rewards.received)
             else:
-                aggregate_statistics(channel, server.sums.matrices, server.sums.vectors, rewards.received)
+                aggregate_statistics(channel, server.matrices, server.vectors, rewards.received)
             if rewards.learned == 1:  # lines 18 and 43
                 collect(rewards)
                 if read:
@@ -149,14 +157,14 @@ def run(
 @no_alloc_kernel
 def _plan(planning: Planning, server: _Server, k: int) -> bool:
     """Plan before episode k from the released sums; return whether the policy changed."""
-    estimates, plans = server.estimates, server.plans
+    plans, theta, inverses, n = server.plans, server.theta, server.inverses, k - 1 if server.growing else 1
     # Lines 6, 38 and 39.
-    shifted = estimate(server.sums, server.shift_rates, k - 1 if server.growing else 1, estimates)
+    shifted = estimate(server.matrices, server.vectors, server.shift_rates, n, theta, inverses, server.factor)
     growth = float(k) ** EXPONENT if server.growing else 1.0
     for h in range(server.betas.shape[0]):
         server.betas[h] = server.beta_rates[h] * growth
     # Lines 8 to 13 and 17.
-    changed, entries = make_plan(planning, estimates.theta, estimates.inverses, server.rewards.values, server.betas)
+    changed, entries = make_plan(planning, theta, inverses, server.rewards.values, server.betas)
     server.counted[_CUT], server.counted[_INDEFINITE] = entries, shifted
     plans[_LAST], plans[_NEXT], plans[_PLANS] = k, next_plan(server.growth, server.block, k), plans[_PLANS] + 1
     return changed
@@ -281,41 +289,36 @@ class MALDPLearner(Learner):
         self._server = self._new_server()
 
     def _new_server(self) -> _Server:
-        privatizer, env = self.privatizer, self._env
-        n_messages, horizon, dimension = (
-            privatizer.query.layout.n_messages,
-            env.horizon,
-            privatizer.query.layout.dimension,
-        )
+        config, query, env, request = self.config, self.privatizer.query, self._env, self.privatizer.request.requested
+        n_messages, horizon, dimension = query.layout.n_messages, env.horizon, query.layout.dimension
+        budget = None if request is None else (request.epsilon, request.delta)
+        printed = beta_rates(query.mechanism, budget, (dimension, horizon, self.episodes), config.alpha)
+        # beta grows like the square root of the noise, so noise other than the printed one rescales it.
+        noise = math.sqrt(query.noise_ratio) if request is not None else 1.0
         return _Server(
-            sums=empty_sums(n_messages, horizon, dimension),
-            estimates=no_estimates(n_messages, horizon, dimension),
-            rewards=self._first_estimates(),
-            growing=not privatizer.server_noise,
-            beta_rates=self._beta_rates(),
-            shift_rates=shift_rates(privatizer.query.deviations, dimension, self.config.alpha, self.config.shift_scale),
+            matrices=np.zeros((n_messages, horizon, dimension, dimension)),
+            vectors=np.zeros((n_messages, horizon, dimension)),
+            theta=np.zeros((n_messages, horizon, dimension)),
+            inverses=np.tile(np.eye(dimension), (n_messages, horizon, 1, 1)),
+            factor=np.zeros((dimension, dimension)),
+            rewards=first_estimates(
+                env,
+                learned=query.rewards != "public",
+                cut=query.clipped,
+                step=config.reward_step,
+                decay=config.reward_decay,
+                graph=config.graph,
+                n_messages=n_messages,
+            ),
+            growing=not self.privatizer.server_noise,
+            beta_rates=config.bonus_scale * noise * printed,
+            shift_rates=shift_rates(query.deviations, dimension, config.alpha, config.shift_scale),
             betas=np.zeros(horizon),
-            growth=self.config.replan_growth,
-            block=1 if privatizer.query.schedule is None else privatizer.query.schedule.block,
+            growth=config.replan_growth,
+            block=1 if query.schedule is None else query.schedule.block,
             plans=np.array([1, 1, 0], dtype=np.int64),
             counted=np.zeros(2, dtype=np.int64),
         )
-
-    def _first_estimates(self) -> RewardEstimates:
-        config, query = self.config, self.privatizer.query
-        matrix = consensus_matrix(config.graph, self._env.n_agents)
-        steps, learned = (config.reward_step, config.reward_decay), query.rewards != "public"
-        return first_estimates(self._env, learned, query.clipped, steps, matrix, query.layout.n_messages)
-
-    def _beta_rates(self) -> Float64Array:
-        """Return beta_{k,h} / k^(1/4), float64[H], for the noise that runs."""
-        privatizer, requested = self.privatizer, self.privatizer.request.requested
-        budget = None if requested is None else (requested.epsilon, requested.delta)
-        sizes = privatizer.query.layout.dimension, self._env.horizon, self.episodes
-        printed = beta_rates(privatizer.query.mechanism, budget, sizes, self.config.alpha)
-        # beta grows like the square root of the noise, so noise other than the printed one rescales it.
-        noise = math.sqrt(privatizer.query.noise_ratio) if requested is not None else 1.0
-        return self.config.bonus_scale * noise * printed
 
     @property
     def beta_rates(self) -> Float64Array:
@@ -348,7 +351,7 @@ class MALDPLearner(Learner):
     def _run(self, first: int, last: int) -> dict[str, float]:
         server = self._server
         regret, cut, indefinite = run(self._users, self._planning, self.privatizer.channel, server, first, last)
-        stages = server.sums.vectors.shape[0] * (self._env.horizon - 1)
+        stages = server.vectors.shape[0] * (self._env.horizon - 1)
         entries = stages * self._env.n_states * self._env.n_joint_actions
         n = last - first + 1
         return {
@@ -362,8 +365,8 @@ class MALDPLearner(Learner):
         """Return the state that changes in a run."""
         server, plan = self._server, self._planning.plan
         return {
-            "matrices": server.sums.matrices,
-            "vectors": server.sums.vectors,
+            "matrices": server.matrices,
+            "vectors": server.vectors,
             "weights": server.rewards.weights,
             "rewards": server.rewards.values,
             "corrections": server.rewards.corrections,

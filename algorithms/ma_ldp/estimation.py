@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.cholesky import inverted
-from dprl.compiled import no_alloc_kernel, shows_numbers
+from dprl.compiled import no_alloc_kernel
 
 RIDGE = 1.0
 """eta of line 38, 1 in the paper; also the lambda of Lambda_1."""
@@ -27,40 +26,6 @@ _POWERS = {
 """Factor of beta by mechanism: the powers of 1/epsilon and of ln((H-h+1)/delta)."""
 
 
-@shows_numbers
-class Sums(NamedTuple):
-    """Sums of all messages so far.
-
-    matrices float64[M, H, D, D]: Lambda, the upper triangle. vectors float64[M, H, D]: u.
-    """
-
-    matrices: Float64Array
-    vectors: Float64Array
-
-
-class Estimates(NamedTuple):
-    """Estimates for planning.
-
-    theta float64[M, H, D]; inverses float64[M, H, D, D]: Sigma^-1. factor float64[D, D]: scratch.
-    """
-
-    theta: Float64Array
-    inverses: Float64Array
-    factor: Float64Array
-
-
-def empty_sums(n_messages: int, horizon: int, dimension: int) -> Sums:
-    """Return empty sums."""
-    return Sums(np.zeros((n_messages, horizon, dimension, dimension)), np.zeros((n_messages, horizon, dimension)))
-
-
-def no_estimates(n_messages: int, horizon: int, dimension: int) -> Estimates:
-    """Return theta = 0 and Sigma = identity."""
-    inverses = np.zeros((n_messages, horizon, dimension, dimension))
-    inverses[...] = np.eye(dimension)
-    return Estimates(np.zeros((n_messages, horizon, dimension)), inverses, np.zeros((dimension, dimension)))
-
-
 def shift_rates(deviations: Float64Array, dimension: int, alpha: float, scale: float) -> Float64Array:
     """Return the shift of each stage's matrix per square root of messages, float64[H]: scale * 2 Gamma_k / sqrt(k-1).
 
@@ -75,34 +40,39 @@ def shift_rates(deviations: Float64Array, dimension: int, alpha: float, scale: f
 
 
 @no_alloc_kernel
-def estimate(sums: Sums, rates: Float64Array, n_messages: int, estimates: Estimates) -> int:
-    """Fill `estimates` from the sums of `n_messages` messages; return the number of extra shifts.
+def estimate(
+    matrices: Float64Array,
+    vectors: Float64Array,
+    rates: Float64Array,
+    n_messages: int,
+    theta: Float64Array,
+    inverses: Float64Array,
+    factor: Float64Array,
+) -> int:
+    """Fill theta and Sigma^-1 from the sums of `n_messages` messages; return the number of extra shifts.
 
-    rates float64[H]: see `shift_rates`. The last stage, with known values, is skipped. If Sigma is not positive
-    definite, the shift doubles until it is; this is post-processing of released sums.
+    matrices float64[M, H, D, D]: Lambda, the upper triangle; vectors float64[M, H, D]: u; rates float64[H]: see
+    `shift_rates`. theta float64[M, H, D]; inverses float64[M, H, D, D]; factor float64[D, D]: scratch. The last stage,
+    with known values, is skipped. If Sigma is not positive definite, the shift doubles until it is; this is
+    post-processing of released sums.
 
     Paper: [TH23] Algorithm 1, lines 38 and 39.
     """
     root, indefinite = math.sqrt(float(n_messages)), 0
-    for m in range(sums.vectors.shape[0]):
-        for h in range(sums.vectors.shape[1] - 1):
-            shift, inverse = RIDGE + rates[h] * root, estimates.inverses[m, h]
-            if not inverted(sums.matrices[m, h], shift, estimates.factor, inverse):
+    for m in range(vectors.shape[0]):
+        for h in range(vectors.shape[1] - 1):
+            shift, inverse = RIDGE + rates[h] * root, inverses[m, h]
+            if not inverted(matrices[m, h], shift, factor, inverse):
                 indefinite += 1
                 shift *= 2.0
-                while not inverted(sums.matrices[m, h], shift, estimates.factor, inverse):
+                while not inverted(matrices[m, h], shift, factor, inverse):
                     shift *= 2.0
-            _multiply(inverse, sums.vectors[m, h], estimates.theta[m, h])
+            for i in range(theta.shape[2]):
+                total = 0.0
+                for j in range(theta.shape[2]):
+                    total += inverse[i, j] * vectors[m, h, j]
+                theta[m, h, i] = total
     return indefinite
-
-
-@no_alloc_kernel
-def _multiply(matrix: Float64Array, vector: Float64Array, product: Float64Array) -> None:
-    for i in range(product.shape[0]):
-        total = 0.0
-        for j in range(product.shape[0]):
-            total += matrix[i, j] * vector[j]
-        product[i] = total
 
 
 def beta_rates(

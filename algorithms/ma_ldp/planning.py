@@ -1,12 +1,14 @@
 """Backward induction of MA-LDP without the feature tensor: optimistic values, then each agent's maxmin action.
 
-An agent's part of phi_V(s, a) is (c[s, i] a_i, k[s, i]), linear in its action. So <theta, phi_V> is a sum with one term
-per agent, and phi_V^T Sigma^-1 phi_V one with a term per agent and per pair of agents: tables over the actions of one
-or two agents (`forms`), times factors of the state. Loops run over states, padded to whole vectors.
+An agent's part of phi_V(s, a) is (c[s, i] a_i, k[s, i]), linear in its action. `plain_q` is the definition of Q for all
+joint actions. For speed <theta, phi_V> is a sum with one term per agent, and phi_V^T Sigma^-1 phi_V one with a term per
+agent and per pair of agents: tables over the actions of one or two agents, times factors of the state. Loops run over
+states, padded to whole vectors.
 """
 
 from __future__ import annotations
 
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -21,11 +23,57 @@ _LANES = 16
 """States are padded to a multiple of this, because compilers do not vectorise a shorter remainder."""
 
 
-class _QuadraticForms(NamedTuple):
-    """Tables of one estimate for the linear and quadratic forms of phi_V, for n agents and A actions.
+def plain_q(
+    actions: Float64Array,
+    theta: Float64Array,
+    inverse: Float64Array,
+    slopes: Float64Array,
+    levels: Float64Array,
+    rewards: Float64Array,
+    beta: float,
+) -> dict[tuple[int, ...], Float64Array]:
+    """Return r + <theta, phi_V> + beta |Sigma^(-1/2) phi_V| float64[W] of each joint action, before any cut.
 
-    linear float64[n, A]: <theta_p, a>; constant float64[n]: theta_p's last entry. squares float64[n, n, A, A]:
-    a^T W_pr b, doubled for p < r; mixed float64[n, A, n]: 2 a^T w_pr, w_pr = W_pr's last column; last: its corner.
+    actions float64[A, d-1]; theta float64[D], inverse float64[D, D]: of Sigma; slopes, levels float64[n, W]: c and k of
+    phi_V; rewards float64[W].
+
+    Paper: [TH23] Algorithm 1, line 10.
+    """
+    found = {}
+    for joint in product(range(len(actions)), repeat=len(slopes)):
+        parts = [np.vstack([actions[a][:, None] * c, k]) for a, c, k in zip(joint, slopes, levels, strict=True)]
+        phi = np.concatenate(parts)
+        found[joint] = rewards + theta @ phi + beta * np.sqrt(np.einsum("is,ij,js->s", phi, inverse, phi))
+    return found
+
+
+@shows_numbers
+class Plan(NamedTuple):
+    """Result of one plan; M is 1 if all agents share one value function, else n; W is S, padded.
+
+    values float64[M, H+1, W]: V_{k,h}. slopes, levels float64[M, H, n, W]: c and k of phi_V. chances float64[H, S, n,
+    A]: probability of each agent's action; ties are broken at random.
+    """
+
+    values: Float64Array
+    slopes: Float64Array
+    levels: Float64Array
+    chances: Float64Array
+
+
+class _Scratch(NamedTuple):
+    """Tables of one estimate for the forms of phi_V, and rows of W states.
+
+    Tables: linear float64[n, A]: <theta_p, a>; constant float64[n]: theta_p's last entry. squares float64[n, n, A, A]:
+    a^T W_pr b, doubled for p < r; mixed float64[n, A, n]: 2 a^T w_pr, w_pr = W_pr's last column; last float64[n, n]:
+    its corner; product float64[d - 1].
+
+    Rows: own, own_square float64[n, A, W]: one agent's part of both forms. products float64[n, n, W]: c_p c_r, p < r.
+    sums, square float64[n, W]: both forms over the first p agents; bends float64[A, W]: see `_fill_bends`; total
+    float64[W]: Q of a joint action, the actions of agents being digits int64[n].
+
+    Results: least float64[n, A, W], the least value of an action over others' actions; most float64[W]: value of the
+    best joint action, if it is asked for.
     """
 
     linear: Float64Array
@@ -34,23 +82,114 @@ class _QuadraticForms(NamedTuple):
     mixed: Float64Array
     last: Float64Array
     product: Float64Array
+    own: Float64Array
+    own_square: Float64Array
+    products: Float64Array
+    sums: Float64Array
+    square: Float64Array
+    bends: Float64Array
+    total: Float64Array
+    digits: Int64Array
+    least: Float64Array
+    most: Float64Array
+
+    @classmethod
+    def empty(cls, n: int, n_actions: int, length: int, width: int) -> _Scratch:
+        """Return scratch of n agents; length: d - 1; width: W."""
+        return cls(
+            linear=np.zeros((n, n_actions)),
+            constant=np.zeros(n),
+            squares=np.zeros((n, n, n_actions, n_actions)),
+            mixed=np.zeros((n, n_actions, n)),
+            last=np.zeros((n, n)),
+            product=np.zeros(length),
+            own=np.zeros((n, n_actions, width)),
+            own_square=np.zeros((n, n_actions, width)),
+            products=np.zeros((n, n, width)),
+            sums=np.zeros((n, width)),
+            square=np.zeros((n, width)),
+            bends=np.zeros((n_actions, width)),
+            total=np.zeros(width),
+            digits=np.zeros(n, dtype=np.int64),
+            least=np.zeros((n, n_actions, width)),
+            most=np.zeros(width),
+        )
 
 
-def empty_forms(n_agents: int, n_actions: int, length: int) -> _QuadraticForms:
-    """Return empty tables; length: d - 1."""
-    return _QuadraticForms(
-        linear=np.zeros((n_agents, n_actions)),
-        constant=np.zeros(n_agents),
-        squares=np.zeros((n_agents, n_agents, n_actions, n_actions)),
-        mixed=np.zeros((n_agents, n_actions, n_agents)),
-        last=np.zeros((n_agents, n_agents)),
-        product=np.zeros(length),
+@shows_numbers
+class Planning(NamedTuple):
+    """Public constants of a run, the deployed plan, and scratch.
+
+    lists: the successors of each state. actions float64[A, d-1]: the vectors of one agent's actions; n_agents: n.
+    floor: the least optimistic value, 0, or -inf as in the paper. joint: whether V is the best joint action's Q instead
+    of the maxmin of line 17.
+    """
+
+    lists: SuccessorLists
+    actions: Float64Array
+    n_agents: int
+    floor: float
+    joint: bool
+    plan: Plan
+    scratch: _Scratch
+
+
+def padded(n_states: int) -> int:
+    """Return W, the number of states rounded up to whole vectors."""
+    return -(-n_states // _LANES) * _LANES
+
+
+def planning(mdp: LinearMixtureMDP, floor: float, joint: bool, n_messages: int) -> Planning:
+    """Return the constants for `mdp`, and the first plan: uniform actions. n_messages: M; the others: see Planning."""
+    n, horizon, n_states, n_actions = mdp.n_agents, mdp.horizon, mdp.n_states, mdp.n_actions
+    width = padded(n_states)
+    plan = Plan(
+        values=np.zeros((n_messages, horizon + 1, width)),
+        slopes=np.zeros((n_messages, horizon, n, width)),
+        levels=np.zeros((n_messages, horizon, n, width)),
+        chances=np.full((horizon, n_states, n, n_actions), 1.0 / n_actions),
     )
+    scratch = _Scratch.empty(n, n_actions, mdp.dimension - 1, width)
+    return Planning(mdp.lists, action_vectors(mdp.dimension), n, floor, joint, plan, scratch)
 
 
 @no_alloc_kernel
-def fill_forms(actions: Float64Array, estimate: Float64Array, inverse: Float64Array, forms: _QuadraticForms) -> None:
-    """Fill `forms` from theta float64[D] and W = Sigma^-1 float64[D, D]."""
+def make_plan(
+    planning: Planning, estimates: Float64Array, inverses: Float64Array, rewards: Float64Array, betas: Float64Array
+) -> tuple[bool, int]:
+    """Plan from estimates float64[M, H, D] and inverses of Sigma float64[M, H, D, D]; fill planning.plan.
+
+    rewards float64[M, H, W]: the estimated mean reward. betas float64[H]: beta_{k,h}. Returns whether chances have
+    changed, and the number of entries of Q with a bonus that are cut at H + 1 - h.
+
+    Paper: [TH23] Algorithm 1, lines 8 to 17.
+    """
+    plan, scratch, floor, joint = planning.plan, planning.scratch, planning.floor, planning.joint
+    n_messages, horizon = estimates.shape[0], estimates.shape[1]
+    changed, cut = False, 0
+    for m in range(n_messages):
+        # An agent's own estimate decides its actions, a shared one those of all agents.
+        begin, end = (0, planning.n_agents) if n_messages == 1 else (m, m + 1)
+        for s in range(plan.values.shape[2]):  # no action changes V_H: no value follows, rewards depend on the state
+            plan.values[m, horizon - 1, s] = max(min(rewards[m, horizon - 1, s], 1.0), floor)
+        for h in range(horizon - 2, -1, -1):
+            slopes, levels, stage = plan.slopes[m, h], plan.levels[m, h], rewards[m, h]
+            _weigh(planning.lists, plan.values[m, h + 1], slopes, levels)
+            fill_forms(planning.actions, estimates[m, h], inverses[m, h], scratch)
+            beta, cap = betas[h], float(horizon - h)
+            if planning.n_agents == 2:
+                cut += fill_worst_of_two(scratch, slopes, levels, stage, beta, cap, floor, begin, end, joint)
+            else:
+                cut += fill_worst(scratch, slopes, levels, stage, beta, cap, floor, begin, end, joint)
+            for i in range(begin, end):
+                changed |= _decide(scratch.least[i], i, plan.chances[h])
+            _fill_values(scratch, joint, begin, plan.values[m, h])
+    return changed, cut
+
+
+@no_alloc_kernel
+def fill_forms(actions: Float64Array, estimate: Float64Array, inverse: Float64Array, forms: _Scratch) -> None:
+    """Fill the tables from theta float64[D] and W = Sigma^-1 float64[D, D]."""
     n, (n_actions, length) = forms.constant.shape[0], actions.shape
     d, half = length + 1, (n_actions + 1) // 2
     for p in range(n):
@@ -106,98 +245,43 @@ def _fill_product(block: Float64Array, action: Float64Array, product: Float64Arr
         product[e] = total
 
 
-class _Features(NamedTuple):
-    """Features of one stage: slopes, levels float64[n, W], c and k of phi_V; estimated rewards float64[W]."""
-
-    slopes: Float64Array
-    levels: Float64Array
-    rewards: Float64Array
-
-
-class Bounds(NamedTuple):
-    """Bounds of one stage: beta, beta_{k,h}; cap and floor of Q."""
-
-    beta: float
-    cap: float
-    floor: float
-
-
-class _Worst(NamedTuple):
-    """Results from Q: least float64[n, A, W], the least value of an action over others' actions.
-
-    most float64[W]: value of the best joint action, if `joint` is 1. digits int64[n]: the current joint action.
-    """
-
-    least: Float64Array
-    most: Float64Array
-    digits: Int64Array
-    joint: int
-
-
-class Rows(NamedTuple):
-    """Scratch, rows of W states.
-
-    own, own_square float64[n, A, W]: one agent's part of both forms. products float64[n, n, W]: c_p c_r, p < r. sums,
-    square float64[n, W]: both forms over the first p agents; bends float64[A, W]: see `_fill_bends`; total float64[W]:
-    Q of a joint action.
-    """
-
-    own: Float64Array
-    own_square: Float64Array
-    products: Float64Array
-    sums: Float64Array
-    square: Float64Array
-    bends: Float64Array
-    total: Float64Array
-
-
-def padded(n_states: int) -> int:
-    """Return W, the number of states rounded up to whole vectors."""
-    return -(-n_states // _LANES) * _LANES
-
-
-def workspace(n_agents: int, n_actions: int, width: int, joint: bool) -> tuple[Rows, _Worst]:
-    """Return the workspace; joint: whether the best joint action is needed."""
-    rows = Rows(
-        own=np.zeros((n_agents, n_actions, width)),
-        own_square=np.zeros((n_agents, n_actions, width)),
-        products=np.zeros((n_agents, n_agents, width)),
-        sums=np.zeros((n_agents, width)),
-        square=np.zeros((n_agents, width)),
-        bends=np.zeros((n_actions, width)),
-        total=np.zeros(width),
-    )
-    least = np.zeros((n_agents, n_actions, width))
-    return rows, _Worst(least, np.zeros(width), np.zeros(n_agents, dtype=np.int64), int(joint))
-
-
 @no_alloc_kernel
 def fill_worst(
-    forms: _QuadraticForms, features: _Features, bounds: Bounds, rows: Rows, worst: _Worst, agents: tuple[int, int]
+    scratch: _Scratch,
+    slopes: Float64Array,
+    levels: Float64Array,
+    rewards: Float64Array,
+    beta: float,
+    cap: float,
+    floor: float,
+    begin: int,
+    end: int,
+    joint: bool,
 ) -> int:
-    """Fill `worst` from Q of all joint actions; return the number of entries of Q cut at the cap.
+    """Fill least and most of `scratch` from Q of all joint actions; return the number of entries of Q cut at the cap.
 
-    agents: the first one with `least` to fill, and the one after the last.
+    slopes, levels float64[n, W]: c and k of phi_V; rewards float64[W]: estimated; beta: beta_{k,h}; cap and floor of Q.
+    begin: the first agent with `least` to fill; end: the one after the last. joint: whether to fill `most`.
     """
-    n, n_actions = forms.linear.shape
-    _fill_parts(forms, features, rows)
-    cut, digits = 0, worst.digits
-    worst.least[agents[0] : agents[1]] = np.inf
-    worst.most[:] = -np.inf
+    n, n_actions = scratch.linear.shape
+    _fill_parts(scratch, slopes, levels, rewards)
+    cut, digits = 0, scratch.digits
+    scratch.least[begin:end] = np.inf
+    scratch.most[:] = -np.inf
     digits[:] = 0
     changed = 0
     while changed >= 0:
         for p in range(changed, n - 1):
-            _add_agent(forms, rows, digits, p)
+            _add_agent(scratch, p)
         if changed < max(n - 2, 1):
-            _fill_bends(forms, rows, digits)
+            _fill_bends(scratch)
         for a in range(n_actions):
             digits[n - 1] = a
-            cut += _fill_total(forms, bounds, rows, digits)
-            for i in range(agents[0], agents[1]):
-                lower(worst.least[i, digits[i]], rows.total)
-            if worst.joint == 1:
-                higher(worst.most, rows.total)
+            cut += _fill_total(scratch, beta, cap, floor)
+            for i in range(begin, end):
+                lower(scratch.least[i, digits[i]], scratch.total)
+            if joint:
+                higher(scratch.most, scratch.total)
         # Next joint action of all agents but the last; the last of these agents changes fastest.
         changed = n - 2
         while changed >= 0 and digits[changed] == n_actions - 1:
@@ -223,72 +307,68 @@ def higher(most: Float64Array, total: Float64Array) -> None:
 
 
 @no_alloc_kernel
-def _fill_parts(forms: _QuadraticForms, features: _Features, rows: Rows) -> None:
+def _fill_parts(scratch: _Scratch, slopes: Float64Array, levels: Float64Array, rewards: Float64Array) -> None:
     """Fill each agent's own part of both forms, and the constant parts in sums[0] and square[0]."""
-    slopes, levels, rewards = features
-    n, n_actions = forms.linear.shape
-    width, base, square = rewards.shape[0], rows.sums[0], rows.square[0]
+    n, n_actions = scratch.linear.shape
+    width, base, square = rewards.shape[0], scratch.sums[0], scratch.square[0]
     for s in range(width):
         base[s] = rewards[s]
         square[s] = 0.0
     for p in range(n):
-        c, k, constant, corner = slopes[p], levels[p], forms.constant[p], forms.last[p, p]
+        c, k, constant, corner = slopes[p], levels[p], scratch.constant[p], scratch.last[p, p]
         for s in range(width):
             base[s] += k[s] * constant
             square[s] += k[s] * k[s] * corner
         for r in range(p + 1, n):
-            other_c, other_k, twice, product = slopes[r], levels[r], 2.0 * forms.last[p, r], rows.products[p, r]
+            other_c, other_k, twice, product = slopes[r], levels[r], 2.0 * scratch.last[p, r], scratch.products[p, r]
             for s in range(width):
                 square[s] += k[s] * other_k[s] * twice
                 product[s] = c[s] * other_c[s]
         for a in range(n_actions):
-            _fill_own(forms, c, levels, (p, a), rows.own[p, a], rows.own_square[p, a])
+            _fill_own(scratch, c, levels, p, a)
 
 
 @no_alloc_kernel
-def _fill_own(
-    forms: _QuadraticForms,
-    c: Float64Array,
-    levels: Float64Array,
-    at: tuple[int, int],
-    own: Float64Array,
-    own_square: Float64Array,
-) -> None:
-    """Fill the own part of action a of agent p, `at`, in both forms."""
-    p, a = at
-    slope, bend = forms.linear[p, a], forms.squares[p, p, a, a]
+def _fill_own(scratch: _Scratch, c: Float64Array, levels: Float64Array, p: int, a: int) -> None:
+    """Fill the own part of action a of agent p in both forms."""
+    slope, bend, own, own_square = (
+        scratch.linear[p, a],
+        scratch.squares[p, p, a, a],
+        scratch.own[p, a],
+        scratch.own_square[p, a],
+    )
     for s in range(c.shape[0]):
         own[s] = c[s] * slope
         own_square[s] = c[s] * c[s] * bend
     for r in range(levels.shape[0]):
-        other, mixed = levels[r], forms.mixed[p, a, r]
+        other, mixed = levels[r], scratch.mixed[p, a, r]
         for s in range(c.shape[0]):
             own_square[s] += c[s] * other[s] * mixed
 
 
 @no_alloc_kernel
-def _add_agent(forms: _QuadraticForms, rows: Rows, digits: Int64Array, p: int) -> None:
+def _add_agent(scratch: _Scratch, p: int) -> None:
     """Fill both forms over agents 0..p from those over 0..p-1."""
-    a = digits[p]
-    before, after, own = rows.sums[p], rows.sums[p + 1], rows.own[p, a]
-    square, summed, own_square = rows.square[p], rows.square[p + 1], rows.own_square[p, a]
+    a = scratch.digits[p]
+    before, after, own = scratch.sums[p], scratch.sums[p + 1], scratch.own[p, a]
+    square, summed, own_square = scratch.square[p], scratch.square[p + 1], scratch.own_square[p, a]
     for s in range(before.shape[0]):
         after[s] = before[s] + own[s]
         summed[s] = square[s] + own_square[s]
     for r in range(p):
-        _add_multiple(summed, rows.products[r, p], forms.squares[r, p, digits[r], a])
+        _add_multiple(summed, scratch.products[r, p], scratch.squares[r, p, scratch.digits[r], a])
 
 
 @no_alloc_kernel
-def _fill_bends(forms: _QuadraticForms, rows: Rows, digits: Int64Array) -> None:
+def _fill_bends(scratch: _Scratch) -> None:
     """Fill the quadratic form's terms of the last agent with itself and with agents 0..n-3, for all its actions."""
-    last, n_actions = forms.linear.shape[0] - 1, forms.linear.shape[1]
+    last, n_actions = scratch.linear.shape[0] - 1, scratch.linear.shape[1]
     for a in range(n_actions):
-        bend, own_square = rows.bends[a], rows.own_square[last, a]
+        bend, own_square = scratch.bends[a], scratch.own_square[last, a]
         for s in range(bend.shape[0]):
             bend[s] = own_square[s]
         for r in range(last - 1):
-            _add_multiple(bend, rows.products[r, last], forms.squares[r, last, digits[r], a])
+            _add_multiple(bend, scratch.products[r, last], scratch.squares[r, last, scratch.digits[r], a])
 
 
 @no_alloc_kernel
@@ -298,14 +378,13 @@ def _add_multiple(sums: Float64Array, product: Float64Array, factor: float) -> N
 
 
 @no_alloc_kernel
-def _fill_total(forms: _QuadraticForms, bounds: Bounds, rows: Rows, digits: Int64Array) -> int:
-    """Fill rows.total with Q, cut at cap and floor; return the number of states at the cap."""
-    beta, cap, floor = bounds
-    last = digits.shape[0] - 1
+def _fill_total(scratch: _Scratch, beta: float, cap: float, floor: float) -> int:
+    """Fill the total with Q, cut at cap and floor; return the number of states at the cap."""
+    digits, last = scratch.digits, scratch.digits.shape[0] - 1
     near, a = max(last - 1, 0), digits[last]
-    sums, own, square, bend = rows.sums[last], rows.own[last, a], rows.square[last], rows.bends[a]
-    product, factor = rows.products[near, last], forms.squares[near, last, digits[near], a] if last > 0 else 0.0
-    total, cut = rows.total, 0
+    sums, own, square, bend = scratch.sums[last], scratch.own[last, a], scratch.square[last], scratch.bends[a]
+    product, factor = scratch.products[near, last], scratch.squares[near, last, digits[near], a] if last > 0 else 0.0
+    total, cut = scratch.total, 0
     for s in range(total.shape[0]):
         form = square[s] + bend[s] + product[s] * factor
         value = sums[s] + own[s] + beta * np.sqrt(max(form, 0.0))
@@ -316,161 +395,64 @@ def _fill_total(forms: _QuadraticForms, bounds: Bounds, rows: Rows, digits: Int6
 
 @no_alloc_kernel
 def fill_worst_of_two(
-    forms: _QuadraticForms, features: _Features, bounds: Bounds, rows: Rows, worst: _Worst, agents: tuple[int, int]
+    scratch: _Scratch,
+    slopes: Float64Array,
+    levels: Float64Array,
+    rewards: Float64Array,
+    beta: float,
+    cap: float,
+    floor: float,
+    begin: int,
+    end: int,
+    joint: bool,
 ) -> int:
     """Fill the worst cases like `fill_worst`, for the paper's two agents, by one loop over states per pair of actions.
 
     Rows have few states, so starting a loop costs more than running it.
     """
-    n_actions, (beta, cap, floor) = forms.linear.shape[1], bounds
-    k0, c1, k1 = features.levels[0], features.slopes[1], features.levels[1]
-    product, sums, square, total = rows.products[0, 1], rows.sums[1], rows.square[1], rows.total
-    _begin_two(forms, features, rows)
-    worst.least[agents[0] : agents[1]] = np.inf
-    worst.most[:] = -np.inf
-    cut = 0
-    for a in range(n_actions):
-        _add_first_of_two(forms, features, rows, a)
-        for b in range(n_actions):
-            linear, bend, both = forms.linear[1, b], forms.squares[1, 1, b, b], forms.squares[0, 1, a, b]
-            mixed0, mixed1 = forms.mixed[1, b, 0], forms.mixed[1, b, 1]
-            for s in range(total.shape[0]):
-                own = c1[s] * (c1[s] * bend + k0[s] * mixed0 + k1[s] * mixed1)
-                form = square[s] + own + product[s] * both
-                value = sums[s] + c1[s] * linear + beta * np.sqrt(max(form, 0.0))
-                cut += value >= cap
-                total[s] = max(min(value, cap), floor)
-            if agents[0] == 0:
-                lower(worst.least[0, a], total)
-            if agents[1] == 2:
-                lower(worst.least[1, b], total)
-            if worst.joint == 1:
-                higher(worst.most, total)
-    return cut
-
-
-@no_alloc_kernel
-def _begin_two(forms: _QuadraticForms, features: _Features, rows: Rows) -> None:
-    """Fill the constant parts of both forms, and c_0 c_1."""
-    c0, k0, c1, k1 = features.slopes[0], features.levels[0], features.slopes[1], features.levels[1]
-    rewards, base, square, product = features.rewards, rows.sums[0], rows.square[0], rows.products[0, 1]
-    constant0, constant1 = forms.constant[0], forms.constant[1]
-    corner0, corner, corner1 = forms.last[0, 0], 2.0 * forms.last[0, 1], forms.last[1, 1]
+    n_actions, linear, squares, mixed, last = (
+        scratch.linear.shape[1],
+        scratch.linear,
+        scratch.squares,
+        scratch.mixed,
+        scratch.last,
+    )
+    c0, k0, c1, k1, product, total = slopes[0], levels[0], slopes[1], levels[1], scratch.products[0, 1], scratch.total
+    base, constants, sums, square = scratch.sums[0], scratch.square[0], scratch.sums[1], scratch.square[1]
+    # The constant parts of both forms, and c_0 c_1.
+    constant0, constant1 = scratch.constant[0], scratch.constant[1]
     for s in range(base.shape[0]):
         base[s] = rewards[s] + k0[s] * constant0 + k1[s] * constant1
+    corner0, corner, corner1 = last[0, 0], 2.0 * last[0, 1], last[1, 1]
     for s in range(base.shape[0]):
-        square[s] = k0[s] * (k0[s] * corner0 + k1[s] * corner) + k1[s] * k1[s] * corner1
+        constants[s] = k0[s] * (k0[s] * corner0 + k1[s] * corner) + k1[s] * k1[s] * corner1
     for s in range(base.shape[0]):
         product[s] = c0[s] * c1[s]
-
-
-@no_alloc_kernel
-def _add_first_of_two(forms: _QuadraticForms, features: _Features, rows: Rows, a: int) -> None:
-    """Add the part of the first agent's action a to both forms."""
-    c0, k0, k1 = features.slopes[0], features.levels[0], features.levels[1]
-    base, before, sums, square = rows.sums[0], rows.square[0], rows.sums[1], rows.square[1]
-    linear, bend = forms.linear[0, a], forms.squares[0, 0, a, a]
-    mixed0, mixed1 = forms.mixed[0, a, 0], forms.mixed[0, a, 1]
-    for s in range(base.shape[0]):
-        sums[s] = base[s] + c0[s] * linear
-    for s in range(base.shape[0]):
-        square[s] = before[s] + c0[s] * (c0[s] * bend + k0[s] * mixed0 + k1[s] * mixed1)
-
-
-@shows_numbers
-class Rules(NamedTuple):
-    """Public constants of a run.
-
-    lists: the successors of each state. actions float64[A, d-1]: the vectors of one agent's actions; n_agents: n.
-    floor: the least optimistic value, 0, or -inf as in the paper.
-    """
-
-    lists: SuccessorLists
-    actions: Float64Array
-    n_agents: int
-    floor: float
-
-
-@shows_numbers
-class Plan(NamedTuple):
-    """Result of one plan; M is 1 if all agents share one value function, else n; W is S, padded.
-
-    values float64[M, H+1, W]: V_{k,h}. slopes, levels float64[M, H, n, W]: c and k of phi_V. chances float64[H, S, n,
-    A]: probability of each agent's action; ties are broken at random.
-    """
-
-    values: Float64Array
-    slopes: Float64Array
-    levels: Float64Array
-    chances: Float64Array
-
-
-@shows_numbers
-class Planning(NamedTuple):
-    """Rules of planning, the deployed plan, and scratch."""
-
-    rules: Rules
-    plan: Plan
-    forms: _QuadraticForms
-    rows: Rows
-    worst: _Worst
-
-
-def planning(mdp: LinearMixtureMDP, floor: float, joint: bool, n_messages: int) -> Planning:
-    """Return the rules for `mdp`, and the first plan: uniform actions.
-
-    floor: see Rules. joint: whether V is the best joint action's Q instead of the maxmin of line 17. n_messages: M.
-    """
-    n, horizon, n_states, n_actions = mdp.n_agents, mdp.horizon, mdp.n_states, mdp.n_actions
-    width = padded(n_states)
-    plan = Plan(
-        values=np.zeros((n_messages, horizon + 1, width)),
-        slopes=np.zeros((n_messages, horizon, n, width)),
-        levels=np.zeros((n_messages, horizon, n, width)),
-        chances=np.full((horizon, n_states, n, n_actions), 1.0 / n_actions),
-    )
-    rules = Rules(mdp.lists, action_vectors(mdp.dimension), n, floor)
-    return Planning(rules, plan, empty_forms(n, n_actions, mdp.dimension - 1), *workspace(n, n_actions, width, joint))
-
-
-@no_alloc_kernel
-def make_plan(
-    planning: Planning, estimates: Float64Array, inverses: Float64Array, rewards: Float64Array, betas: Float64Array
-) -> tuple[bool, int]:
-    """Plan from estimates float64[M, H, D] and inverses of Sigma float64[M, H, D, D]; fill planning.plan.
-
-    rewards float64[M, H, W]: the estimated mean reward. betas float64[H]: beta_{k,h}. Returns whether chances have
-    changed, and the number of entries of Q with a bonus that are cut at H + 1 - h.
-
-    Paper: [TH23] Algorithm 1, lines 8 to 17.
-    """
-    rules, plan, forms, rows, worst = planning
-    n_messages, horizon = estimates.shape[0], estimates.shape[1]
-    changed, cut = False, 0
-    for m in range(n_messages):
-        # An agent's own estimate decides its actions, a shared one those of all agents.
-        agents = (0, rules.n_agents) if n_messages == 1 else (m, m + 1)
-        _fill_last_stage(rewards[m, horizon - 1], rules.floor, plan.values[m, horizon - 1])
-        for h in range(horizon - 2, -1, -1):
-            features = _Features(plan.slopes[m, h], plan.levels[m, h], rewards[m, h])
-            bounds = Bounds(betas[h], float(horizon - h), rules.floor)
-            _weigh(rules.lists, plan.values[m, h + 1], features.slopes, features.levels)
-            fill_forms(rules.actions, estimates[m, h], inverses[m, h], forms)
-            if rules.n_agents == 2:
-                cut += fill_worst_of_two(forms, features, bounds, rows, worst, agents)
-            else:
-                cut += fill_worst(forms, features, bounds, rows, worst, agents)
-            for i in range(agents[0], agents[1]):
-                changed |= _decide(worst.least[i], i, plan.chances[h])
-            _fill_values(worst, agents[0], plan.values[m, h])
-    return changed, cut
-
-
-@no_alloc_kernel
-def _fill_last_stage(rewards: Float64Array, floor: float, values: Float64Array) -> None:
-    """Fill V_H, which no action changes, because no value follows and rewards depend on the state only."""
-    for s in range(values.shape[0]):
-        values[s] = max(min(rewards[s], 1.0), floor)
+    scratch.least[begin:end] = np.inf
+    scratch.most[:] = -np.inf
+    cut = 0
+    for a in range(n_actions):  # of agent 0
+        slope0, bend0, mixed00, mixed01 = linear[0, a], squares[0, 0, a, a], mixed[0, a, 0], mixed[0, a, 1]
+        for s in range(base.shape[0]):
+            sums[s] = base[s] + c0[s] * slope0
+        for s in range(base.shape[0]):
+            square[s] = constants[s] + c0[s] * (c0[s] * bend0 + k0[s] * mixed00 + k1[s] * mixed01)
+        for b in range(n_actions):  # of agent 1
+            slope1, bend1, both = linear[1, b], squares[1, 1, b, b], squares[0, 1, a, b]
+            mixed10, mixed11 = mixed[1, b, 0], mixed[1, b, 1]
+            for s in range(total.shape[0]):
+                own = c1[s] * (c1[s] * bend1 + k0[s] * mixed10 + k1[s] * mixed11)
+                form = square[s] + own + product[s] * both
+                value = sums[s] + c1[s] * slope1 + beta * np.sqrt(max(form, 0.0))
+                cut += value >= cap
+                total[s] = max(min(value, cap), floor)
+            if begin == 0:
+                lower(scratch.least[0, a], total)
+            if end == 2:
+                lower(scratch.least[1, b], total)
+            if joint:
+                higher(scratch.most, total)
+    return cut
 
 
 @no_alloc_kernel
@@ -517,15 +499,15 @@ def _decide(least: Float64Array, agent: int, chances: Float64Array) -> bool:
 
 
 @no_alloc_kernel
-def _fill_values(worst: _Worst, agent: int, values: Float64Array) -> None:
+def _fill_values(scratch: _Scratch, joint: bool, agent: int, values: Float64Array) -> None:
     """Fill V float64[W]: Q of the best joint action, or the agent's maxmin value.
 
     Paper: [TH23] Algorithm 1, line 11.
     """
-    if worst.joint == 1:
+    if joint:
         for s in range(values.shape[0]):
-            values[s] = worst.most[s]
+            values[s] = scratch.most[s]
         return
     values[:] = -np.inf
-    for a in range(worst.least.shape[1]):
-        higher(values, worst.least[agent, a])
+    for a in range(scratch.least.shape[1]):
+        higher(values, scratch.least[agent, a])

@@ -1,18 +1,32 @@
-"""Mean reward: known, or learned by decreasing steps on released corrections and by consensus."""
+"""Mean reward: known, or learned by decreasing steps on released corrections and by consensus on a public graph.
+
+Paper: [TH23] sec. 2.1.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dprl.algorithms.base import Float64Array, check_number
-from dprl.algorithms.ma_ldp.graphs import consensus
+from dprl.algorithms.base import Float64Array, check_number, check_whole
 from dprl.algorithms.ma_ldp.planning import padded
 from dprl.compiled import kernel, no_alloc_kernel, shows_numbers
 from dprl.envs.network_mdp import LinearMixtureMDP
 
+_MOST_AGENTS = 64
+
+GRAPHS: dict[str, Callable[[int], list[tuple[int, int]]]] = {
+    "complete": lambda n: list(combinations(range(n), 2)),
+    # Two agents have one edge.
+    "ring": lambda n: [(i, (i + 1) % n) for i in range(n if n > 1 else 0)],
+    "star": lambda n: [(0, i) for i in range(1, n)],
+    "line": lambda n: [(i, i + 1) for i in range(n - 1)],
+}
+"""Edges of the graphs on n agents, by their names in configs; every agent hears itself."""
 LARGEST_STEP = 2.0
 """For steps up to this and features of norm at most 1, the error at a state does not grow (but may change sign)."""
 
@@ -38,6 +52,44 @@ def check_steps(step: float, decay: float) -> None:
             f"reward_decay must be at most 1, got {decay:g}: the steps would have a finite sum, and weights "
             "could stop on the way; set it to 0.75, for instance"
         )
+
+
+# D23: sec. 2.1 has the graph of time t = kh, the same for stage 3 of user 2 and stage 2 of user 3; here it is constant.
+def consensus_matrix(graph: str, n_agents: int) -> Float64Array:
+    """Return the Metropolis-Hastings weights float64[n, n]: 1 / (1 + the larger degree) on edges, the rest for oneself.
+
+    They are symmetric and doubly stochastic, and all weights are 0 or at least 1/n. Each average multiplies the
+    expected squared distance from the mean by the spectral norm of L'(I - 11'/n)L at most, which is below 1 for
+    connected graphs.
+
+    Raises ValueError for an unsupported number of agents.
+    Paper: [TH23] Assumption 2.
+    """
+    check_whole("n_agents", n_agents, 1, _MOST_AGENTS)
+    adjacent = np.zeros((n_agents, n_agents), dtype=np.bool_)
+    for i, j in GRAPHS[graph](n_agents):
+        adjacent[i, j] = adjacent[j, i] = True
+    degrees = adjacent.sum(axis=-1)
+    weights = adjacent / (1.0 + np.maximum(degrees[:, None], degrees[None, :]))
+    own = 1.0 - weights.sum(axis=-1)
+    return np.ascontiguousarray(weights + own[:, None] * np.eye(n_agents))
+
+
+@no_alloc_kernel
+def consensus(weights: Float64Array, matrix: Float64Array, workspace: Float64Array) -> None:
+    """Replace weights [n, p], one row for each agent, by matrix [n, n] @ weights; workspace [n, p] is overwritten.
+
+    Paper: [TH23] Algorithm 1, line 43.
+    """
+    for i in range(weights.shape[0]):
+        for m in range(weights.shape[1]):
+            total = 0.0
+            for j in range(weights.shape[0]):
+                total += matrix[i, j] * weights[j, m]
+            workspace[i, m] = total
+    for i in range(weights.shape[0]):
+        for m in range(weights.shape[1]):
+            weights[i, m] = workspace[i, m]
 
 
 @kernel
@@ -84,17 +136,9 @@ class RewardEstimates(NamedTuple):
 
 
 def first_estimates(
-    mdp: LinearMixtureMDP,
-    learned: bool,
-    cut: bool,
-    steps: tuple[float, float],
-    matrix: Float64Array,
-    n_messages: int,
+    mdp: LinearMixtureMDP, *, learned: bool, cut: bool, step: float, decay: float, graph: str, n_messages: int
 ) -> RewardEstimates:
-    """Return the first estimates: the true ones if rewards are public, else zeros.
-
-    steps: step and decay of gamma_k. matrix: of consensus.
-    """
+    """Return the first estimates: the true ones if rewards are public, else zeros. graph: of consensus."""
     n, horizon, p = mdp.n_agents, mdp.horizon, mdp.reward_features.shape[1]
     values = np.zeros((n_messages, horizon, padded(mdp.n_states)))
     if not learned:
@@ -106,9 +150,9 @@ def first_estimates(
         cut=int(cut),
         corrections=np.zeros((n, horizon, p)),
         psi=mdp.reward_features,
-        step=steps[0],
-        decay=steps[1],
-        matrix=matrix,
+        step=step,
+        decay=decay,
+        matrix=consensus_matrix(graph, n),
         workspace=np.zeros((n, p)),
         own=np.zeros((n, p)),
         received=np.zeros((n, horizon, p)),
@@ -142,11 +186,6 @@ def update(estimates: RewardEstimates, number: int, users: int) -> None:
         correct(estimates.weights[h], estimates.own, gamma)
         consensus(estimates.weights[h], estimates.matrix, estimates.workspace)
     estimates.corrections[...] = 0.0
-    _evaluate(estimates)
-
-
-@no_alloc_kernel
-def _evaluate(estimates: RewardEstimates) -> None:
     for m in range(estimates.values.shape[0]):
         for h in range(estimates.values.shape[1]):
             for s in range(estimates.psi.shape[0]):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.algorithms.ma_ldp.planning import Plan, Rules
+from dprl.algorithms.ma_ldp.planning import Planning
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs.network_mdp import LinearMixtureMDP
 from dprl.envs.network_mdp.dynamics import next_state, team_value
@@ -87,28 +87,29 @@ def users_of(mdp: LinearMixtureMDP, episodes: int, streams: Streams, n_messages:
 
 
 @no_alloc_kernel
-def play(users: Users, rules: Rules, plan: Plan, estimated: Float64Array, user: int) -> None:
+def play(users: Users, planning: Planning, estimated: Float64Array, user: int) -> None:
     """User side: play episode `user`; write the message without noise to users.device.
 
     estimated float64[M, H, W]: each agent's estimate of the mean reward.
 
     Paper: [TH23] Algorithm 1, lines 14 to 24.
     """
-    own, (horizon, _, n, _) = users.device, plan.chances.shape
+    own, chances = users.device, planning.plan.chances
+    horizon, _, n, _ = chances.shape
     choices = own.choices.reshape(horizon * n)
     fill_uniform(own.uniforms, users.env_key, np.uint64(user) * np.uint64(horizon))
     fill_uniform(choices, users.action_key, np.uint64(user) * np.uint64(horizon * n))
     state = users.start
     for h in range(horizon):
         for i in range(n):
-            own.actions[i] = _choose(plan.chances[h, state, i], own.choices[h, i])
+            own.actions[i] = _choose(chances[h, state, i], own.choices[h, i])
             # Agents of a shared plan have the same estimates.
             error = users.rewards[i, state] - estimated[min(i, estimated.shape[0] - 1), h, state]
             for j in range(users.psi.shape[1]):
                 own.corrections[i, h, j] = error * users.psi[state, j]
         if h < horizon - 1:
-            after = next_state(rules.lists, users.drifts, state, own.actions, own.uniforms[h])
-            _look(users, rules, plan, h, state, after)
+            after = next_state(planning.lists, users.drifts, state, own.actions, own.uniforms[h])
+            _look(users, planning, h, state, after)
             state = after
 
 
@@ -126,36 +127,36 @@ def _choose(chances: Float64Array, uniform: float) -> int:
 
 
 @no_alloc_kernel
-def _look(users: Users, rules: Rules, plan: Plan, h: int, state: int, after: int) -> None:
+def _look(users: Users, planning: Planning, h: int, state: int, after: int) -> None:
     """Write phi_V and V of one step for every message.
 
     Long features are shrunk to norm H - h, and the value in proportion, so that its mean is still <theta*, phi>: the
     step has less weight, but no bias.
     """
-    own, length = users.device, rules.actions.shape[1]
+    own, plan, length = users.device, planning.plan, planning.actions.shape[1]
     for m in range(own.targets.shape[0]):
         norm = 0.0
-        for i in range(rules.n_agents):
+        for i in range(planning.n_agents):
             slope, level = plan.slopes[m, h, i, state], plan.levels[m, h, i, state]
             norm += slope * slope * length + level * level
         bound, share = users.bounds[h], 1.0
         if norm > bound * bound:
             share = bound / math.sqrt(norm)
-        for i in range(rules.n_agents):
+        for i in range(planning.n_agents):
             first = i * (length + 1)
             for e in range(length):
                 slope = share * plan.slopes[m, h, i, state]
-                own.features[m, h, first + e] = slope * rules.actions[own.actions[i], e]
+                own.features[m, h, first + e] = slope * planning.actions[own.actions[i], e]
             own.features[m, h, first + length] = share * plan.levels[m, h, i, state]
         own.targets[m, h] = share * plan.values[m, h + 1, after]
 
 
 @no_alloc_kernel
-def regret(users: Users, rules: Rules, plan: Plan) -> float:
+def regret(users: Users, planning: Planning) -> float:
     """Return V* - V^pi at the start, exact, for agents that break ties at random: the mean over agents' rewards.
 
     Paper: [TH23] sec. 2.1.
     """
-    team_value(rules.lists, users.common, users.drifts, plan.chances, users.reached, users.values)
+    team_value(planning.lists, users.common, users.drifts, planning.plan.chances, users.reached, users.values)
     found: float = users.optimal - users.values[0, users.start]
     return found

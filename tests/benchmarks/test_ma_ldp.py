@@ -61,7 +61,7 @@ def padded(box: Planning, rewards: np.ndarray) -> np.ndarray:
 def check_features(env: LinearMixtureMDP, box: Planning, agent: int, features: np.ndarray) -> None:
     for h, s in product(range(env.horizon - 1), range(env.n_states)):
         slopes, levels = box.plan.slopes[agent, h, :, s], box.plan.levels[agent, h, :, s]
-        actions = box.rules.actions[env.joint_actions()]
+        actions = box.actions[env.joint_actions()]
         built = np.concatenate(
             [slopes[:, None] * actions, np.broadcast_to(levels[:, None], (*actions.shape[:2], 1))], axis=2
         )

@@ -14,5 +14,4 @@ def released(learner: Any) -> np.ndarray:
         return np.asarray(learner.privatizer.release().values)
     if kind == "gradients":
         return learner._server.parameters
-    sums = learner._server.sums
-    return np.concatenate([sums.matrices.ravel(), sums.vectors.ravel()])
+    return np.concatenate([learner._server.matrices.ravel(), learner._server.vectors.ravel()])

@@ -6,29 +6,32 @@ import math
 
 import numpy as np
 
-from dprl.algorithms.ma_ldp.estimation import _POWERS, RIDGE, Sums, beta_rates, estimate, no_estimates, shift_rates
+from dprl.algorithms.ma_ldp.estimation import _POWERS, RIDGE, beta_rates, estimate, shift_rates
 from dprl.privacy.mechanisms import GRAMS
 
 
-def sums_of(matrices: np.ndarray, vectors: np.ndarray) -> Sums:
-    """Sums of two stages; the last one has no data."""
-    return Sums(
-        np.stack([matrices, np.zeros_like(matrices)], axis=1), np.stack([vectors, np.zeros_like(vectors)], axis=1)
-    )
+def estimated(
+    matrices: np.ndarray, vectors: np.ndarray, rates: np.ndarray, n_messages: int
+) -> tuple[int, np.ndarray, np.ndarray]:
+    """Return the number of extra shifts, theta and inverses from sums of two stages; the last one has no data."""
+    both, sums = np.stack([matrices, np.zeros_like(matrices)], axis=1), np.stack([vectors, 0.0 * vectors], axis=1)
+    d = vectors.shape[-1]
+    theta, inverses = np.zeros_like(sums), np.tile(np.eye(d), (len(vectors), 2, 1, 1))
+    return estimate(both, sums, rates, n_messages, theta, inverses, np.zeros((d, d))), theta, inverses
 
 
 def test_theta_is_that_of_ridge_regression() -> None:
     generator = np.random.default_rng(0)
     features, targets = generator.standard_normal((2, 50, 3)), generator.standard_normal((2, 50))
-    sums = sums_of(features.swapaxes(1, 2) @ features, np.einsum("mkd,mk->md", features, targets))
-    found, rates = no_estimates(2, 2, 3), np.array([0.7, 0.0])
-    assert estimate(sums, rates, 50, found) == 0
+    matrices, vectors = features.swapaxes(1, 2) @ features, np.einsum("mkd,mk->md", features, targets)
+    extra, theta, inverses = estimated(matrices, vectors, np.array([0.7, 0.0]), 50)
+    assert extra == 0
     shift = RIDGE + 0.7 * math.sqrt(50)
     for m in range(2):
         expected = np.linalg.solve(features[m].T @ features[m] + shift * np.eye(3), features[m].T @ targets[m])
-        np.testing.assert_allclose(found.theta[m, 0], expected, rtol=1e-10)
-    np.testing.assert_array_equal(found.theta[:, 1], 0.0)
-    np.testing.assert_array_equal(found.inverses[:, 1], np.broadcast_to(np.eye(3), (2, 3, 3)))
+        np.testing.assert_allclose(theta[m, 0], expected, rtol=1e-10)
+    np.testing.assert_array_equal(theta[:, 1], 0.0)
+    np.testing.assert_array_equal(inverses[:, 1], np.broadcast_to(np.eye(3), (2, 3, 3)))
 
 
 def test_what_is_added_doubles_until_sigma_is_positive_definite() -> None:
@@ -36,9 +39,9 @@ def test_what_is_added_doubles_until_sigma_is_positive_definite() -> None:
     generator = np.random.default_rng(1)
     turn, _ = np.linalg.qr(generator.standard_normal((3, 3)))
     matrix = turn @ np.diag([-100.0, 5.0, 40.0]) @ turn.T
-    found = no_estimates(1, 2, 3)
-    assert estimate(sums_of(matrix[None], np.ones((1, 3))), np.zeros(2), 9, found) == 1
-    np.testing.assert_allclose(found.inverses[0, 0], np.linalg.inv(matrix + 128.0 * np.eye(3)), rtol=1e-9)
+    extra, _, inverses = estimated(matrix[None], np.ones((1, 3)), np.zeros(2), 9)
+    assert extra == 1
+    np.testing.assert_allclose(inverses[0, 0], np.linalg.inv(matrix + 128.0 * np.eye(3)), rtol=1e-9)
 
 
 def test_the_proofs_shift_makes_noise_positive_definite() -> None:
@@ -50,7 +53,7 @@ def test_the_proofs_shift_makes_noise_positive_definite() -> None:
         needed[scale] = 0
         for _ in range(200):
             noise = np.triu(3.0 * generator.standard_normal((100, 4, 4)).sum(axis=0))
-            needed[scale] += estimate(sums_of(noise[None], np.zeros((1, 4))), rates, 100, no_estimates(1, 2, 4))
+            needed[scale] += estimated(noise[None], np.zeros((1, 4)), rates, 100)[0]
     assert needed[1.0] == 0
     assert needed[0.0] > 190
 

@@ -101,7 +101,7 @@ def test_agents_correct_the_estimates_of_their_own() -> None:
     found.learn(50)
     believed = found._server.rewards.values[..., : env.n_states]
     assert (np.ptp(believed, axis=0).max(axis=1) > 0.0).all()
-    play(found._users, found._planning.rules, found._planning.plan, found._server.rewards.values, 51)
+    play(found._users, found._planning, found._server.rewards.values, 51)
     of_states = (env.rewards[:, None] - believed)[..., None] * env.reward_features
     right = np.isclose(of_states, found._users.device.corrections[:, :, None]).all(axis=(0, 3))
     assert (right.sum(axis=1) > 0).all()
@@ -137,7 +137,7 @@ def test_shrunk_features_and_values_stay_in_proportion(horizon: int) -> None:
     features, errors, cut, bounds = [], [], 0, np.arange(horizon - 1, -1, -1.0)
     theta = env.theta_star()
     for user in range(301, 3301):
-        play(users, planned.rules, planned.plan, believed, user)
+        play(users, planned, believed, user)
         features.append(users.device.features.copy())
         errors.append(users.device.targets - users.device.features @ theta)
         norms = np.linalg.norm(users.device.features[0, :-1], axis=1)

@@ -7,8 +7,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dprl.algorithms.ma_ldp.graphs import consensus, consensus_matrix
-from dprl.algorithms.ma_ldp.rewards import LARGEST_STEP, check_steps, correct, reward_step
+from dprl.algorithms.ma_ldp.rewards import (
+    LARGEST_STEP,
+    check_steps,
+    consensus,
+    consensus_matrix,
+    correct,
+    reward_step,
+)
 from dprl.compiled import kernel
 from dprl.envs import LinearMixtureMDP, NetworkMDP
 
