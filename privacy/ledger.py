@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple, NoReturn, Protocol, cast
 
+from dprl.privacy.accounting.closed_forms import PrivacyCurve, Unbounded, maximum
 from dprl.privacy.accounting.composition import compose, repeat
-from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded, maximum
 from dprl.privacy.base import LedgerError, TrustModel
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, MessageMechanism

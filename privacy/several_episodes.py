@@ -6,9 +6,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from dprl.privacy.accounting.composition import repeat
-from dprl.privacy.accounting.curves import PrivacyCurve
-from dprl.privacy.accounting.groups import group_epsilon
+from dprl.privacy.accounting.closed_forms import PrivacyCurve
+from dprl.privacy.accounting.composition import group_epsilon, repeat
 from dprl.privacy.base import Guarantee
 from dprl.privacy.ledger import ReleaseEvent, curve_of
 from dprl.privacy.mechanisms.sampled import SampledGaussian

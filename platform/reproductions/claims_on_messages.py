@@ -23,8 +23,7 @@ from dprl.platform.reproductions.refuted_formulas import (
     raw_weights,
 )
 from dprl.privacy import StatisticsLayout
-from dprl.privacy.accounting.closed_forms import gaussian_mu
-from dprl.privacy.accounting.curves import RandomizedResponses
+from dprl.privacy.accounting.closed_forms import RandomizedResponses, gaussian_mu
 from dprl.privacy.audits.distinguishing_attack import Attack, measure
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, NoiseProof, ProbeProof, proof_of
 from dprl.privacy.audits.message_probes import clipped_gradients, noisy_cells, privunit_gradients, sign_gradients

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from dprl.privacy.accounting.curves import PrivacyCurve
+from dprl.privacy.accounting.closed_forms import PrivacyCurve
 from dprl.privacy.verdicts import APPROXIMATE_DELTA, Tightness, Verdict, in_json, tightness_of, verdict
 
 SampledVerdict = Literal["refuted", "not refuted", "not sampled"]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from dprl.privacy.accounting.curves import PrivacyCurve
+from dprl.privacy.accounting.closed_forms import PrivacyCurve
 from dprl.privacy.audits.distinguishing_attack import Attack, Probe, measure
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof, proof_of
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.accounting.curves import PrivacyCurve
+from dprl.privacy.accounting.closed_forms import PrivacyCurve
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.samplers import NO_NOISE, Noise, prepare
 from dprl.privacy.mechanisms.tails import Lattice

@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
-from dprl.privacy.accounting.bounded_support import bounded_support_curve, worst_outside
-from dprl.privacy.accounting.curves import PrivacyCurve
+from dprl.privacy.accounting.closed_forms import PrivacyCurve, bounded_support_curve, worst_outside
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Noise, Sensitivity, require_positive
 from dprl.privacy.mechanisms.laplace import Laplace

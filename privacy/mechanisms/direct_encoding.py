@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.accounting.curves import OneHotResponses
+from dprl.privacy.accounting.closed_forms import RandomizedResponses
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding, encodings, largest_row_loss, scaled
@@ -81,10 +81,10 @@ class DirectEncoding(OneHotEncoding):
         """Privacy loss of a hot bit that is 1, and of one that is 0: only the bit that is 1 tells something."""
         return self.epsilon, 0.0
 
-    def curve(self, sensitivity: Sensitivity) -> OneHotResponses:
+    def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
         """Return the exact composition of the encodings; a report names one of two cells with probability p + q."""
         informative = (math.exp(self.epsilon) + 1.0) * self.cold_probability * (1.0 + 1e-15)
-        return OneHotResponses(encodings(sensitivity), self.epsilon, min(1.0, informative))
+        return RandomizedResponses(encodings(sensitivity), self.epsilon, informative=min(1.0, informative))
 
     def explain(self, sensitivity: Sensitivity) -> str:
         """Return the line that explains the probabilities."""

@@ -16,8 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from dprl.compiled import kernel
-from dprl.privacy.accounting.closed_forms import gaussian_mu
-from dprl.privacy.accounting.curves import ZCDP, MinimumCurve, PrivacyCurve
+from dprl.privacy.accounting.closed_forms import ZCDP, ChosenCurve, PrivacyCurve, gaussian_mu
 from dprl.privacy.accounting.discrete_gaussians import (
     LEAST_JOINED_SQUARE,
     DiscreteGaussianLoss,
@@ -172,7 +171,7 @@ class DiscreteGaussian(Mechanism):
         return 0.5 * (argument * self.scale) ** 2
 
 
-def _of_norm(scale: float, sensitivity: Sensitivity) -> MinimumCurve:
+def _of_norm(scale: float, sensitivity: Sensitivity) -> ChosenCurve:
     """Return the bounds for changes that may also be of joined numbers.
 
     Given the differences of the noises of h copies, the remainder is a discrete Gaussian of variance scale^2 / h around
@@ -184,7 +183,7 @@ def _of_norm(scale: float, sensitivity: Sensitivity) -> MinimumCurve:
         bounds.insert(0, ZCDP(sensitivity.l2**2 / (2.0 * scale**2)))
     if each.integer:
         bounds.append(RoundedGaussianLoss.of_unit_changes(each.cells, sigma))
-    return MinimumCurve(tuple(bounds))
+    return ChosenCurve(tuple(bounds))
 
 
 def _boundaries(scale: float) -> list[int]:

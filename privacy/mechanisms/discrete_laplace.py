@@ -17,8 +17,8 @@ from typing import ClassVar
 import numpy as np
 
 from dprl.compiled import kernel
-from dprl.privacy.accounting.curves import MinimumCurve, PrivacyCurve, RandomizedResponses
-from dprl.privacy.accounting.laplace_losses import LaplaceLoss, dominating_scale, laplace_parts
+from dprl.privacy.accounting.closed_forms import ChosenCurve, PrivacyCurve, RandomizedResponses
+from dprl.privacy.accounting.losses import LaplaceLoss, dominating_scale, laplace_parts
 from dprl.privacy.accounting.root_finding import quotient_up
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism, Noise, Sensitivity
@@ -172,7 +172,7 @@ def _curve(scale: float, sensitivity: Sensitivity) -> PrivacyCurve:
     if sensitivity.of_one_copy.integer:
         return responses
     parts = laplace_parts(l1, linf, cells, dominating_scale(scale, sensitivity.copies))
-    return MinimumCurve((responses, LaplaceLoss(parts, pure)))
+    return ChosenCurve((responses, LaplaceLoss(parts, pure)))
 
 
 def _coin_probabilities(scale: float) -> list[Approximation]:

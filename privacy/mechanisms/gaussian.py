@@ -10,8 +10,7 @@ import numpy as np
 import scipy
 
 from dprl.compiled import kernel
-from dprl.privacy.accounting.closed_forms import gaussian_mu
-from dprl.privacy.accounting.curves import GaussianDP
+from dprl.privacy.accounting.closed_forms import GaussianDP, gaussian_mu
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import IDEALISED, NODE, ROW, Mechanism, Noise, Sensitivity, require_positive
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, one_to_two, open_unit, reduced, signed

@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.accounting.curves import PrivacyCurve
+from dprl.privacy.accounting.closed_forms import PrivacyCurve
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.clipping import L1, L2
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded
+from dprl.privacy.accounting.closed_forms import PrivacyCurve, Unbounded
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism
 from dprl.privacy.mechanisms.gram import JOINT_L2_SQUARED, GramRelease

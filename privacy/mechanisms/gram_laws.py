@@ -6,9 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dprl.privacy.accounting.bounded_support import bounded_support_curve
-from dprl.privacy.accounting.closed_forms import gaussian_mu, zcdp_rho
-from dprl.privacy.accounting.curves import ZCDP, GaussianDP, MinimumCurve, PrivacyCurve, PureDP
+from dprl.privacy.accounting.closed_forms import (
+    ZCDP,
+    ChosenCurve,
+    GaussianDP,
+    PrivacyCurve,
+    RandomizedResponses,
+    bounded_support_curve,
+    gaussian_mu,
+    zcdp_rho,
+)
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
@@ -156,7 +163,7 @@ class GramLaplace(Gram):
 
     def _clipped_curve(self) -> PrivacyCurve:
         """Return the least of the L1 bound and of the L2 bound."""
-        return MinimumCurve((PureDP(self.pure_epsilon), ZCDP(self.rho)))
+        return ChosenCurve((RandomizedResponses(1, self.pure_epsilon), ZCDP(self.rho)))
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from dprl.compiled import kernel
-from dprl.privacy.accounting.curves import PrivacyCurve
-from dprl.privacy.accounting.laplace_losses import LaplaceLoss, laplace_parts
+from dprl.privacy.accounting.closed_forms import PrivacyCurve
+from dprl.privacy.accounting.losses import LaplaceLoss, laplace_parts
 from dprl.privacy.accounting.root_finding import inside, quotient_up, root_of_tail, smallest
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import IDEALISED, NODE, Mechanism, Noise, Sensitivity, require_positive

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.compiled import kernel
-from dprl.privacy.accounting.curves import PrivacyCurve
+from dprl.privacy.accounting.closed_forms import PrivacyCurve
 from dprl.privacy.accounting.root_finding import inside, largest
 from dprl.privacy.base import Int64Array
 from dprl.privacy.mechanisms.base import INTEGER, Sensitivity

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from dprl.privacy.accounting.curves import PureDP
+from dprl.privacy.accounting.closed_forms import RandomizedResponses
 from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.mechanisms.privunit_kernels import privunit_workspace
 from dprl.privacy.mechanisms.sampling import SILENT
@@ -126,9 +126,9 @@ class PrivUnit(VectorMechanism):
         """The root mean squared norm of the estimate's error for a unit vector: sqrt(1/m^2 - 1)."""
         return math.sqrt(1.0 / self.gain**2 - 1.0)
 
-    def curve(self) -> PureDP:
+    def curve(self) -> RandomizedResponses:
         """Return the curve of one message between any two inputs."""
-        return PureDP(self.epsilon)
+        return RandomizedResponses(1, self.epsilon)
 
     def explain(self) -> str:
         """Return the line that explains the cap."""

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.accounting.curves import RandomizedResponses
+from dprl.privacy.accounting.closed_forms import RandomizedResponses
 from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.mechanisms.random_sign_kernels import SEED_NUMBERS, random_sign_workspace
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
+from dprl.privacy.accounting.amplification import SampledGaussianLoss
 from dprl.privacy.base import LedgerError
 from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.mechanisms.gradients import ClippedGaussian

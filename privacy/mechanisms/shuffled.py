@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dprl.privacy.accounting.shuffling import ShuffledLoss
+from dprl.privacy.accounting.amplification import ShuffledLoss
 from dprl.privacy.base import LedgerError
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder

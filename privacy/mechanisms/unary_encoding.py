@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from dprl.privacy.accounting.curves import OneHotResponses
+from dprl.privacy.accounting.closed_forms import RandomizedResponses
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding, encodings, largest_row_loss
@@ -55,9 +55,9 @@ class OptimizedUnaryEncoding(OneHotEncoding):
         """Difference p - q."""
         return math.tanh(self.epsilon / 2.0) / 2.0
 
-    def curve(self, sensitivity: Sensitivity) -> OneHotResponses:
+    def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
         """Return the exact composition of the encodings."""
-        return OneHotResponses(encodings(sensitivity), self.epsilon)
+        return RandomizedResponses(encodings(sensitivity), self.epsilon, informative=0.5)
 
     def explain(self, sensitivity: Sensitivity) -> str:
         """Return the line that explains the probabilities."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.compiled import no_alloc_kernel, shows_numbers
-from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded
+from dprl.privacy.accounting.closed_forms import PrivacyCurve, Unbounded
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.clipping import ANY, NORMS, fill_clipped, fill_units

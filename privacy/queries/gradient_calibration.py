@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from dprl.privacy.accounting.closed_forms import largest_loss
+from dprl.privacy.accounting.closed_forms import PrivacyCurve, largest_loss
 from dprl.privacy.accounting.composition import repeat
-from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.accounting.root_finding import inside, largest
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.mechanisms.privunit import PrivUnit

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, cast
 
-from dprl.privacy.accounting.poisson_sampling import sampled_multiplier
+from dprl.privacy.accounting.amplification import sampled_multiplier
 from dprl.privacy.base import Guarantee, TrustModel
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace

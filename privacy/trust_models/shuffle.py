@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from dprl.privacy.accounting.shuffling import local_epsilon
+from dprl.privacy.accounting.amplification import local_epsilon
 from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import ExactCounter
 from dprl.privacy.mechanisms.base import INTEGER

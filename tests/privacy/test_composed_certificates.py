@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dprl.privacy import CentralPrivacy, GradientLayout, LedgerError, LocalGradientPrivacy, LocalPrivacy, Streams
-from dprl.privacy.accounting.curves import GaussianDP
+from dprl.privacy.accounting.closed_forms import GaussianDP
 from dprl.privacy.base import Guarantee
 from dprl.privacy.ledger import Charged, Ledger, LedgerSpec
 from dprl.privacy.threat_models import THREAT_MODELS

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dprl.privacy.accounting.bounded_support import bounded_support_curve, worst_outside
-from dprl.privacy.accounting.curves import Unbounded
+from dprl.privacy.accounting.closed_forms import Unbounded, bounded_support_curve, worst_outside
 
 LogCommon = Callable[[float], float]
 

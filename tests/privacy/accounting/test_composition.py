@@ -6,6 +6,7 @@ import itertools
 import math
 import time
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,33 +14,30 @@ from dp_accounting.pld import privacy_loss_distribution as peer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dprl.privacy.accounting.closed_forms import composed_epsilon, largest_loss
-from dprl.privacy.accounting.composition import _ComposedLoss, compose, repeat
-from dprl.privacy.accounting.curves import (
+from dprl.privacy.accounting.amplification import SampledGaussianLoss, ShuffledLoss
+from dprl.privacy.accounting.closed_forms import (
     ZCDP,
-    ApproximateLoss,
+    ChosenCurve,
     GaussianDP,
-    MinimumCurve,
-    OneHotResponses,
     PrivacyCurve,
-    PureDP,
     RandomizedResponses,
     Unbounded,
+    composed_epsilon,
+    largest_loss,
 )
+from dprl.privacy.accounting.composition import _ComposedLoss, compose, repeat
 from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss, RoundedGaussianLoss
-from dprl.privacy.accounting.laplace_losses import LaplaceLoss
-from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
-from dprl.privacy.accounting.shuffling import ShuffledLoss
+from dprl.privacy.accounting.losses import LaplaceLoss
 
 SMALL = st.floats(1e-3, 2.0)
 CURVES = st.one_of(
-    SMALL.map(PureDP),
+    SMALL.map(partial(RandomizedResponses, 1)),
     st.builds(RandomizedResponses, st.integers(1, 40), st.sampled_from([0.01, 0.1, 0.3])),
-    st.builds(OneHotResponses, st.integers(1, 20), st.sampled_from([0.05, 0.2])),
+    st.builds(partial(RandomizedResponses, informative=0.5), st.integers(1, 20), st.sampled_from([0.05, 0.2])),
     SMALL.map(GaussianDP),
     st.floats(1e-4, 0.5).map(ZCDP),
     st.builds(DiscreteGaussianLoss, st.integers(1, 9), st.floats(0.3, 50.0)),
-    st.builds(ApproximateLoss, st.floats(0.01, 1.0), st.sampled_from([1e-9, 1e-7])),
+    st.builds(lambda e, d: RandomizedResponses(1, e, lost=d), st.floats(0.01, 1.0), st.sampled_from([1e-9, 1e-7])),
 )
 LISTS = st.lists(CURVES, min_size=2, max_size=4)
 DELTAS = (1e-9, 1e-6, 1e-3)
@@ -61,8 +59,8 @@ def test_at_most_the_sum_of_epsilons_at_split_deltas(curves: list[PrivacyCurve])
     together = compose(curves)
     for delta in DELTAS:
         total = sum(curve.epsilon(delta / len(curves)) for curve in curves)
-        # The 0.1 % is due to the coarse grid that zCDP parts need.
-        assert together.epsilon(delta) <= total * 1.001
+        # Loose where a loss has few values, of discrete noise below a unit: it is rebuilt from its deltas.
+        assert together.epsilon(delta) <= total * 1.005
     assert together.pure_epsilon <= sum(curve.pure_epsilon for curve in curves) * (1 + 1e-12)
 
 
@@ -70,7 +68,7 @@ SHUFFLED = ShuffledLoss(1.5, 10_000)
 SAMPLED = SampledGaussianLoss(1.0, 0.01, 300)
 NARROW, WIDE = RoundedGaussianLoss(0.5, 1.75, 10), RoundedGaussianLoss(30.0, 100.0, 1)
 MANY = LaplaceLoss(((2001, 0.005), (9, 0.1)), 10.905)
-EITHER = MinimumCurve((PureDP(0.8), GaussianDP(0.3)))
+EITHER = ChosenCurve((RandomizedResponses(1, 0.8), GaussianDP(0.3)))
 
 
 @pytest.mark.parametrize(
@@ -79,14 +77,14 @@ EITHER = MinimumCurve((PureDP(0.8), GaussianDP(0.3)))
         [SHUFFLED, SHUFFLED],
         [SHUFFLED, ShuffledLoss(3.0, 5000)],
         [SHUFFLED, GaussianDP(0.2), RandomizedResponses(9, 0.02)],
-        [ShuffledLoss(7.31, 755), DiscreteGaussianLoss(6, 295.0), ApproximateLoss(0.8, 1e-9)],
+        [ShuffledLoss(7.31, 755), DiscreteGaussianLoss(6, 295.0), RandomizedResponses(1, 0.8, lost=1e-9)],
         [SAMPLED, GaussianDP(0.2)],
-        [NARROW, PureDP(0.5)],
+        [NARROW, RandomizedResponses(1, 0.5)],
         [NARROW, WIDE, GaussianDP(0.3)],
         [WIDE, ZCDP(0.01)],
         [MANY, GaussianDP(0.2)],
         [DiscreteGaussianLoss(2, 3e4), GaussianDP(1e-3)],
-        [EITHER, ZCDP(0.02), MinimumCurve((PureDP(0.1), GaussianDP(0.5)))],
+        [EITHER, ZCDP(0.02), ChosenCurve((RandomizedResponses(1, 0.1), GaussianDP(0.5)))],
     ],
     ids=repr,
 )
@@ -113,7 +111,7 @@ def test_all_kinds_of_loss_cost_at_most_basic_composition(curves: list[PrivacyCu
 )
 def test_a_curve_whose_law_is_unknown_costs_what_the_law_does(curves: list[PrivacyCurve]) -> None:
     """A minimum of one curve twice hides the law: its loss is rebuilt from epsilons and deltas alone."""
-    hidden = _ComposedLoss(curves=tuple(MinimumCurve((curve, curve)) for curve in curves))
+    hidden = _ComposedLoss(tuple(ChosenCurve((curve, curve)) for curve in curves))
     for delta in (1e-12, 1e-6, 1e-3):
         known = compose(curves).epsilon(delta)
         assert known * (1.0 - 1e-9) <= hidden.epsilon(delta) <= known * 1.001
@@ -158,29 +156,32 @@ def test_repeating_is_composing_equals(curve: PrivacyCurve, times: int) -> None:
 def test_one_kind_stays_of_that_kind() -> None:
     assert compose([GaussianDP(3.0), GaussianDP(4.0)]) == GaussianDP(5.0)
     assert compose([ZCDP(0.25), ZCDP(0.5)]) == ZCDP(0.75)
-    assert compose([PureDP(0.5)] * 4) == RandomizedResponses(4, 0.5, 2.0)
+    assert compose([RandomizedResponses(1, 0.5)] * 4) == RandomizedResponses(4, 0.5, 2.0)
     joined = compose([RandomizedResponses(3, 0.5, 1.25), RandomizedResponses(5, 0.5)])
     assert joined == RandomizedResponses(8, 0.5, 3.75)
     assert compose([DiscreteGaussianLoss(3, 5.0), DiscreteGaussianLoss(4, 5.0)]) == DiscreteGaussianLoss(7, 5.0)
-    encodings = [OneHotResponses(3, 0.5), OneHotResponses(4, 0.5)]
-    assert compose(encodings) == OneHotResponses(7, 0.5)
-    assert compose([]) == PureDP(0.0)
-    assert compose([GaussianDP(1.0), PureDP(0.0)]) == GaussianDP(1.0)
+    encodings = [RandomizedResponses(3, 0.5, informative=0.5), RandomizedResponses(4, 0.5, informative=0.5)]
+    assert compose(encodings) == RandomizedResponses(7, 0.5, informative=0.5)
+    assert compose([]) == RandomizedResponses(1, 0.0)
+    assert compose([GaussianDP(1.0), RandomizedResponses(1, 0.0)]) == GaussianDP(1.0)
     assert repeat(GaussianDP(1.0), 4) == GaussianDP(2.0)
     with pytest.raises(ValueError, match=r"^times must be at least 1, got 0"):
-        repeat(PureDP(1.0), 0)
+        repeat(RandomizedResponses(1, 1.0), 0)
 
 
 def test_a_raw_release_spoils_everything() -> None:
-    assert compose([PureDP(1.0), Unbounded(), GaussianDP(1.0)]) == Unbounded()
+    assert compose([RandomizedResponses(1, 1.0), Unbounded(), GaussianDP(1.0)]) == Unbounded()
     assert repeat(Unbounded(), 3) == Unbounded()
-    assert compose([ApproximateLoss(0.1, 0.6), ApproximateLoss(0.1, 0.6)]).epsilon(0.999) == math.inf
+    assert (
+        compose([RandomizedResponses(1, 0.1, lost=0.6), RandomizedResponses(1, 0.1, lost=0.6)]).epsilon(0.999)
+        == math.inf
+    )
 
 
-class Unheard:
+class Unheard(PrivacyCurve):
     """A curve that nobody knows how to add up."""
 
-    exact, pure_epsilon, method = True, 1.0, "unheard of"
+    pure_epsilon, method = 1.0, "unheard of"
 
     def epsilon(self, delta: float) -> float:
         return self.pure_epsilon - delta
@@ -190,7 +191,7 @@ class Unheard:
 
 
 def test_unknown_curves_are_refused() -> None:
-    lists: list[list[PrivacyCurve]] = [[Unheard()], [Unbounded(), Unheard()], [PureDP(1.0), Unheard()]]
+    lists: list[list[PrivacyCurve]] = [[Unheard()], [Unbounded(), Unheard()], [GaussianDP(1.0), Unheard()]]
     for curves in lists:
         with pytest.raises(ValueError, match=r"^curves must be of a known kind to be added up, got Unheard"):
             compose(curves)
@@ -208,7 +209,7 @@ def listed_delta(epsilon: float, kinds: list[tuple[int, float]]) -> float:
 
 
 def test_unequal_responses_are_exact_if_few() -> None:
-    curve = compose([RandomizedResponses(4, 0.3), RandomizedResponses(5, 0.11), PureDP(0.7)])
+    curve = compose([RandomizedResponses(4, 0.3), RandomizedResponses(5, 0.11), RandomizedResponses(1, 0.7)])
     for epsilon in (0.0, 0.5, 1.0, 2.0):
         assert curve.delta(epsilon) == pytest.approx(listed_delta(epsilon, [(4, 0.3), (5, 0.11), (1, 0.7)]), rel=3e-9)
 
@@ -218,7 +219,7 @@ def test_unequal_responses_are_exact_if_few() -> None:
 def test_nearly_equal_responses_cost_what_equal_ones_do(n: int, epsilon_0: float, delta: float) -> None:
     split = [RandomizedResponses(n // 3, epsilon_0), RandomizedResponses(n - n // 3, epsilon_0 * (1 + 1e-9))]
     closed = composed_epsilon(delta, n, epsilon_0)
-    assert closed <= compose(split).epsilon(delta) <= closed * (1 + 1e-5)
+    assert closed <= compose(split).epsilon(delta) <= closed * (1 + 1e-4)
 
 
 def test_two_scales_cost_less_than_the_larger_loss_for_all() -> None:
@@ -228,9 +229,9 @@ def test_two_scales_cost_less_than_the_larger_loss_for_all() -> None:
 
 def test_a_gaussian_on_the_grid_costs_what_it_costs() -> None:
     for mu in (0.01, 0.2367, 3.0):
-        with_trace = compose([GaussianDP(mu), PureDP(mu * 1e-9)])
+        with_trace = compose([GaussianDP(mu), RandomizedResponses(1, mu * 1e-9)])
         alone = GaussianDP(mu).epsilon(1e-6)
-        assert alone <= with_trace.epsilon(1e-6) <= alone * (1 + 1e-5)
+        assert alone <= with_trace.epsilon(1e-6) <= alone * (1 + 1e-4)
 
 
 STEP = 1e-5
@@ -241,7 +242,7 @@ STEP = 1e-5
     [
         (RandomizedResponses(20, 0.1), peer.from_discrete_laplace_mechanism(0.1, 1, True, STEP)),
         (
-            repeat(PureDP(0.1), 20),
+            repeat(RandomizedResponses(1, 0.1), 20),
             peer.from_randomized_response(2 / (1 + math.exp(0.1)), 2, value_discretization_interval=STEP),
         ),
         (repeat(GaussianDP(0.05), 20), peer.from_gaussian_mechanism(20.0, value_discretization_interval=1e-4)),
@@ -287,13 +288,13 @@ def test_mixtures_agree_with_dp_accounting() -> None:
 
 
 def test_zcdp_beside_other_losses_is_better_than_zcdp_of_all() -> None:
-    curve = compose([PureDP(5.0), ZCDP(0.02)])
+    curve = compose([RandomizedResponses(1, 5.0), ZCDP(0.02)])
     assert 5.0 < curve.epsilon(1e-6) <= 5.0 + ZCDP(0.02).epsilon(1e-6)
     assert curve.epsilon(1e-6) < 0.3 * ZCDP(0.02 + 12.5).epsilon(1e-6)
 
 
 def test_deltas_of_points_add_up() -> None:
-    curve = repeat(ApproximateLoss(0.01, 1e-9), 100)
+    curve = repeat(RandomizedResponses(1, 0.01, lost=1e-9), 100)
     assert curve.epsilon(0.99e-7) == math.inf
     assert curve.epsilon(1e-7) == pytest.approx(1.0)
     assert curve.epsilon(1e-6) == pytest.approx(composed_epsilon(0.9e-6, 100, 0.01), rel=1e-6)
@@ -316,8 +317,8 @@ def test_mixtures_take_bounded_time() -> None:
 def test_vectors_of_submissions(submissions: int, each: float) -> None:
     epsilon_0 = largest_loss(1.0, 1e-6, submissions)
     assert epsilon_0 == pytest.approx(each, abs=5.1e-5)
-    assert repeat(PureDP(epsilon_0), submissions).epsilon(1e-6) <= 1 + 1e-9
-    assert repeat(PureDP(epsilon_0 * 1.001), submissions).epsilon(1e-6) > 1
+    assert repeat(RandomizedResponses(1, epsilon_0), submissions).epsilon(1e-6) <= 1 + 1e-9
+    assert repeat(RandomizedResponses(1, epsilon_0 * 1.001), submissions).epsilon(1e-6) > 1
     pure = largest_loss(1.0, 0.0, submissions)
     # Not above, although the float64 nearest to 1/10 is.
     assert submissions * Fraction(pure) <= 1
@@ -325,13 +326,23 @@ def test_vectors_of_submissions(submissions: int, each: float) -> None:
 
 
 def test_printed_in_one_line() -> None:
-    curve = compose([RandomizedResponses(3, 0.5), PureDP(0.1), GaussianDP(0.3), ApproximateLoss(0.1, 1e-9)])
+    curve = compose(
+        [
+            RandomizedResponses(3, 0.5),
+            RandomizedResponses(1, 0.1),
+            GaussianDP(0.3),
+            RandomizedResponses(1, 0.1, lost=1e-9),
+        ]
+    )
     assert isinstance(curve, _ComposedLoss)
-    assert curve.method == "privacy loss distribution of 5 randomized responses, mu = 0.3, delta = 1e-09"
+    assert curve.method == (
+        "privacy loss distribution of: Gaussian curve with mu = 0.3; composition of 2 randomized responses "
+        "with epsilon_0 = 0.1; composition of 3 randomized responses with epsilon_0 = 0.5; delta = 1e-09"
+    )
 
 
 @pytest.mark.parametrize("mu", [0.02, 0.2, 1.5])
-@pytest.mark.parametrize("other", [PureDP(0.8), RandomizedResponses(40, 0.05), GaussianDP(0.3)])
+@pytest.mark.parametrize("other", [RandomizedResponses(1, 0.8), RandomizedResponses(40, 0.05), GaussianDP(0.3)])
 def test_zcdp_bounds_what_has_it(mu: float, other: PrivacyCurve) -> None:
     # A Gaussian is mu^2/2-zCDP, so the bound for all mu^2/2-zCDP mechanisms must exceed its exact curve.
     known, bound = compose([other, GaussianDP(mu)]), compose([other, ZCDP(mu * mu / 2)])
@@ -343,7 +354,7 @@ def test_zcdp_bounds_what_has_it(mu: float, other: PrivacyCurve) -> None:
 
 def test_unary_encodings_beside_others_cost_what_listing_says() -> None:
     n, epsilon_0, other = 3, 0.4, 0.7
-    curve = compose([OneHotResponses(n, epsilon_0), PureDP(other)])
+    curve = compose([RandomizedResponses(n, epsilon_0, informative=0.5), RandomizedResponses(1, other)])
     q = 1 / (1 + math.exp(epsilon_0))
     one = [(epsilon_0, (1 - q) / 2), (0.0, 0.5), (-epsilon_0, q / 2)]
     last = [(other, 1 / (1 + math.exp(-other))), (-other, 1 / (1 + math.exp(other)))]
@@ -362,18 +373,18 @@ def test_discrete_gaussians_that_are_not_listed_count_with_their_rho() -> None:
     assert together.epsilon(1e-6) == pytest.approx(15.3, abs=0.05)
 
 
-@pytest.mark.parametrize(("times", "other"), [(7, RandomizedResponses), (2, OneHotResponses)])
-def test_many_kinds_are_merged_upwards(times: int, other: type[RandomizedResponses | OneHotResponses]) -> None:
-    # At most 100 kinds are composed separately; the mean square of these 150 is that of equal ones.
-    laws, scales = (RandomizedResponses, other), 0.01 + 1e-7 * np.arange(150)
-    curve = compose([laws[i % 2](times, float(scale)) for i, scale in enumerate(scales)])
-    least = compose([law(75 * times, float(scales[0])) for law in laws]).epsilon(1e-6)
+@pytest.mark.parametrize(("times", "informative"), [(7, 1.0), (2, 0.5)])
+def test_many_kinds_cost_between_the_smallest_and_the_largest(times: int, informative: float) -> None:
+    shares, scales = (1.0, informative), 0.01 + 1e-7 * np.arange(150)
+    curve = compose([RandomizedResponses(times, float(e), informative=shares[i % 2]) for i, e in enumerate(scales)])
+    first = float(scales[0])
+    least = compose([RandomizedResponses(75 * times, first, informative=share) for share in shares]).epsilon(1e-6)
     most = composed_epsilon(1e-6, 150 * times, scales[-1])
     assert least <= curve.epsilon(1e-6) <= most * (1 + 1e-5)
 
 
 def test_two_bounds_on_one_release_add_up_side_by_side() -> None:
-    one = MinimumCurve((PureDP(3.0), ZCDP(0.01)))
+    one = ChosenCurve((RandomizedResponses(1, 3.0), ZCDP(0.01)))
     assert one.epsilon(0.0) == 3.0
     assert one.epsilon(1e-6) == ZCDP(0.01).epsilon(1e-6) < 3.0
     assert one.delta(3.0) == 0.0
@@ -386,7 +397,7 @@ def test_two_bounds_on_one_release_add_up_side_by_side() -> None:
 
 
 def test_a_pure_bound_survives_composition_with_others() -> None:
-    both = compose([MinimumCurve((PureDP(0.1), ZCDP(10.0))), PureDP(0.1)])
+    both = compose([ChosenCurve((RandomizedResponses(1, 0.1), ZCDP(10.0))), RandomizedResponses(1, 0.1)])
     assert both.pure_epsilon == pytest.approx(0.2)
     assert both.epsilon(1e-6) <= 0.2
     assert repeat(both, 3).pure_epsilon == pytest.approx(0.6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -11,24 +12,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dprl.privacy.accounting.closed_forms import gaussian_delta, gaussian_epsilon, gaussian_mu
-from dprl.privacy.accounting.composition import compose
-from dprl.privacy.accounting.curves import (
+from dprl.privacy.accounting.closed_forms import (
     ZCDP,
-    ApproximateLoss,
     GaussianDP,
     PrivacyCurve,
-    PureDP,
     RandomizedResponses,
     Unbounded,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
 )
+from dprl.privacy.accounting.composition import compose
 from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss
 
 CURVES: list[PrivacyCurve] = [
-    PureDP(1e-9),
-    PureDP(1.0),
-    PureDP(1e9),
-    ApproximateLoss(0.5, 1e-7),
+    RandomizedResponses(1, 1e-9),
+    RandomizedResponses(1, 1.0),
+    RandomizedResponses(1, 1e9),
+    RandomizedResponses(1, 0.5, lost=1e-7),
     RandomizedResponses(20, 0.1),
     RandomizedResponses(600, 1e-11),
     RandomizedResponses(30, 0.5, cap=2.0),
@@ -39,8 +40,8 @@ CURVES: list[PrivacyCurve] = [
     ZCDP(0.0244),
     ZCDP(1e6),
     DiscreteGaussianLoss(100, 42.25),
-    compose([RandomizedResponses(20, 0.1), PureDP(0.5), GaussianDP(0.1)]),
-    compose([RandomizedResponses(20, 0.1), ZCDP(0.01), ApproximateLoss(0.1, 1e-9)]),
+    compose([RandomizedResponses(20, 0.1), RandomizedResponses(1, 0.5), GaussianDP(0.1)]),
+    compose([RandomizedResponses(20, 0.1), ZCDP(0.01), RandomizedResponses(1, 0.1, lost=1e-9)]),
 ]
 DELTAS = [1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 0.3, 0.999]
 
@@ -99,7 +100,7 @@ def test_gaussian_meets_every_request(epsilon: float, delta: float) -> None:
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.floats(1e-9, 1e9), st.floats(1e-15, 0.9))
 def test_a_pure_loss_costs_less_at_a_delta(epsilon_0: float, delta: float) -> None:
-    curve = PureDP(epsilon_0)
+    curve = RandomizedResponses(1, epsilon_0)
     # Randomized response: delta = (e^epsilon_0 - e^epsilon) / (1 + e^epsilon_0).
     least = max(0.0, epsilon_0 + math.log1p(-min(1.0, delta * (1 + math.exp(-epsilon_0)))) if delta < 0.5 else 0.0)
     assert curve.epsilon(delta) >= least * (1 - 1e-12)
@@ -112,12 +113,12 @@ def test_what_is_raw_is_unbounded() -> None:
 
 
 def test_a_point_holds_at_its_delta() -> None:
-    curve = ApproximateLoss(1.0, 1e-6)
+    curve = RandomizedResponses(1, 1.0, lost=1e-6)
     assert curve.pure_epsilon == curve.epsilon(0.9e-6) == math.inf
     assert curve.epsilon(1e-6) == 1.0
     assert curve.epsilon(1e-3) < 1.0
     assert curve.delta(1.0) == curve.delta(50.0) == 1e-6
-    assert ApproximateLoss(1.0, 0.0).pure_epsilon == 1.0
+    assert RandomizedResponses(1, 1.0, lost=0.0).pure_epsilon == 1.0
 
 
 def test_a_cap_is_kept() -> None:
@@ -128,16 +129,16 @@ def test_a_cap_is_kept() -> None:
 
 
 def test_nothing_costs_nothing() -> None:
-    for curve in (PureDP(0.0), GaussianDP(0.0), ZCDP(0.0), RandomizedResponses(3, 0.0)):
+    for curve in (RandomizedResponses(1, 0.0), GaussianDP(0.0), ZCDP(0.0), RandomizedResponses(3, 0.0)):
         assert curve.pure_epsilon == curve.epsilon(1e-6) == curve.delta(0.0) == 0
 
 
 @pytest.mark.parametrize("value", [-1.0, math.inf, math.nan])
 def test_no_curve_of_nonsense(value: float) -> None:
-    for name, kind in (("epsilon_0", PureDP), ("mu", GaussianDP), ("rho", ZCDP)):
+    for name, kind in (("epsilon_0", partial(RandomizedResponses, 1)), ("mu", GaussianDP), ("rho", ZCDP)):
         with pytest.raises(ValueError, match=f"^{name} must be at least 0 and finite, got"):
             kind(value)
-    with pytest.raises(ValueError, match=r"^delta_0 must be at least 0 and below 1, got"):
-        ApproximateLoss(1.0, value)
+    with pytest.raises(ValueError, match=r"^lost must be at least 0 and below 1, got"):
+        RandomizedResponses(1, 1.0, lost=value)
     with pytest.raises(ValueError, match=r"^n must be at least 1, got 0"):
         RandomizedResponses(0, 1.0)

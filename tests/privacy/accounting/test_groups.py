@@ -6,15 +6,14 @@ import math
 
 import pytest
 
-from dprl.privacy.accounting.composition import repeat
-from dprl.privacy.accounting.curves import ZCDP, GaussianDP, PureDP, RandomizedResponses
-from dprl.privacy.accounting.groups import group_epsilon
-from dprl.privacy.accounting.poisson_sampling import SampledGaussianLoss
+from dprl.privacy.accounting.amplification import SampledGaussianLoss
+from dprl.privacy.accounting.closed_forms import ZCDP, GaussianDP, RandomizedResponses
+from dprl.privacy.accounting.composition import group_epsilon, repeat
 
 
 @pytest.mark.parametrize("size", [2, 5, 10])
 def test_group_privacy(size: int) -> None:
-    assert group_epsilon(PureDP(0.3), size, 0.0) == pytest.approx(0.3 * size)
+    assert group_epsilon(RandomizedResponses(1, 0.3), size, 0.0) == pytest.approx(0.3 * size)
     assert group_epsilon(GaussianDP(0.2), size, 1e-6) == pytest.approx(GaussianDP(0.2 * size).epsilon(1e-6), rel=1e-6)
     # Gaussian noise has this zCDP, and its group loses exactly this much.
     gaussian = GaussianDP(size * math.sqrt(2.0 * 0.01)).epsilon(1e-6)
@@ -29,7 +28,7 @@ def test_group_privacy(size: int) -> None:
 
 
 def test_a_group_of_one_is_the_curve() -> None:
-    for curve in (PureDP(1.0), GaussianDP(1.0), RandomizedResponses(20, 0.1)):
+    for curve in (RandomizedResponses(1, 1.0), GaussianDP(1.0), RandomizedResponses(20, 0.1)):
         assert group_epsilon(curve, 1, 1e-5) == pytest.approx(curve.epsilon(1e-5), rel=1e-6)
     with pytest.raises(ValueError, match="size must be at least 1"):
-        group_epsilon(PureDP(1.0), 0, 1e-5)
+        group_epsilon(RandomizedResponses(1, 1.0), 0, 1e-5)

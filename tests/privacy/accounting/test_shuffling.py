@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from dprl.privacy.accounting.amplification import ShuffledLoss, local_epsilon
+from dprl.privacy.accounting.closed_forms import RandomizedResponses
 from dprl.privacy.accounting.composition import compose, repeat
-from dprl.privacy.accounting.curves import PureDP
-from dprl.privacy.accounting.shuffling import ShuffledLoss, local_epsilon
 
 
 def summed_up(epsilon_0: float, users: int, epsilon: float, most_clones: int) -> float:
@@ -81,7 +81,7 @@ def test_more_users_hide_better_and_no_shuffle_reveals_more_than_a_report(
 ) -> None:
     one, more = (ShuffledLoss(epsilon_0, n).delta(epsilon) for n in (users, 3 * users))
     assert more <= one * (1.0 + 1e-6) + 1e-25
-    assert one <= PureDP(epsilon_0).delta(epsilon)
+    assert one <= RandomizedResponses(1, epsilon_0).delta(epsilon)
 
 
 def test_it_composes_with_other_releases() -> None:
@@ -89,7 +89,7 @@ def test_it_composes_with_other_releases() -> None:
     assert compose([loss]) == loss
     point = loss.epsilon(1e-9)
     assert point < repeat(loss, 2).epsilon(1e-6) <= 2.0 * point
-    assert compose([loss, PureDP(0.5)]).epsilon(1e-6) <= point + 0.5
+    assert compose([loss, RandomizedResponses(1, 0.5)]).epsilon(1e-6) <= point + 0.5
 
 
 @pytest.mark.parametrize("epsilon", [38.5, 90.0, 800.0, 1e9])
@@ -135,4 +135,4 @@ def test_more_shuffles_tell_more_than_each_and_no_more_than_reports(
 ) -> None:
     few, many = (ShuffledLoss(epsilon_0, users, times).delta(epsilon) for times in (n - 1, n))
     assert few <= many * (1.0 + 1e-4) + 1e-15
-    assert many <= repeat(PureDP(epsilon_0), n).delta(epsilon)
+    assert many <= repeat(RandomizedResponses(1, epsilon_0), n).delta(epsilon)

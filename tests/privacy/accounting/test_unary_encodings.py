@@ -7,14 +7,13 @@ import math
 import pytest
 from scipy.stats import binom
 
-from dprl.privacy.accounting.closed_forms import composed_delta
-from dprl.privacy.accounting.curves import OneHotResponses
+from dprl.privacy.accounting.closed_forms import RandomizedResponses, composed_delta
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 40, 200])
 @pytest.mark.parametrize("epsilon_0", [0.05, 1.0, 30.0])
 def test_it_is_a_binomial_mixture_of_randomized_responses(n: int, epsilon_0: float) -> None:
-    curve = OneHotResponses(n, epsilon_0)
+    curve = RandomizedResponses(n, epsilon_0, informative=0.5)
     for part in (0.0, 0.03, 0.4, 0.97):
         epsilon = part * n * epsilon_0
         mixture = sum(binom.pmf(k, n, 0.5) * composed_delta(epsilon, k, epsilon_0) for k in range(1, n + 1))
@@ -22,7 +21,7 @@ def test_it_is_a_binomial_mixture_of_randomized_responses(n: int, epsilon_0: flo
 
 
 def test_one_encoding_has_half_the_delta_of_randomized_response() -> None:
-    curve = OneHotResponses(1, 2.0)
+    curve = RandomizedResponses(1, 2.0, informative=0.5)
     for epsilon in (0.0, 1.0, 1.9):
         assert curve.delta(epsilon) == pytest.approx((math.exp(2) - math.exp(epsilon)) / (2 * (1 + math.exp(2))))
     assert curve.delta(2.0) == 0.0
@@ -31,13 +30,13 @@ def test_one_encoding_has_half_the_delta_of_randomized_response() -> None:
 @pytest.mark.parametrize("epsilon_0", [699.0, 701.0, 1e3, 1e9])
 def test_an_encoding_that_never_lies_reveals_its_cell_half_of_the_time(epsilon_0: float) -> None:
     # e^epsilon_0 overflows from 709.8 on.
-    assert OneHotResponses(1, epsilon_0).delta(1.0) == pytest.approx(0.5)
-    assert OneHotResponses(3, epsilon_0).delta(epsilon_0 + 1.0) == pytest.approx(4 / 8)
+    assert RandomizedResponses(1, epsilon_0, informative=0.5).delta(1.0) == pytest.approx(0.5)
+    assert RandomizedResponses(3, epsilon_0, informative=0.5).delta(epsilon_0 + 1.0) == pytest.approx(4 / 8)
 
 
 @pytest.mark.parametrize("n", [1, 12, 500])
 def test_epsilon_is_the_inverse_of_delta_rounded_up(n: int) -> None:
-    curve = OneHotResponses(n, 0.3)
+    curve = RandomizedResponses(n, 0.3, informative=0.5)
     for delta in (1e-12, 1e-6, 0.05):
         epsilon = curve.epsilon(delta)
         assert curve.delta(epsilon) <= delta

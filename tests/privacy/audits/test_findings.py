@@ -18,7 +18,7 @@ from dprl.privacy import (
     Privatizer,
     Streams,
 )
-from dprl.privacy.accounting.curves import GaussianDP, RandomizedResponses
+from dprl.privacy.accounting.closed_forms import GaussianDP, RandomizedResponses
 from dprl.privacy.audits.findings import (
     NOTHING_PROVED,
     Claim,

@@ -23,7 +23,7 @@ from dprl.privacy import (
     UserRecord,
     WeightedSums,
 )
-from dprl.privacy.accounting.shuffling import ShuffledLoss, local_epsilon
+from dprl.privacy.accounting.amplification import ShuffledLoss, local_epsilon
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.schedule import ReleaseSchedule
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from dprl.privacy.accounting.closed_forms import RandomizedResponses
 from dprl.privacy.accounting.composition import compose, repeat
-from dprl.privacy.accounting.curves import PureDP
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.direct_encoding import DirectEncoding, fill_direct
 from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder, scaled
@@ -160,7 +160,7 @@ def test_the_curve_is_the_exact_one(width: int) -> None:
     assert three.pure_epsilon == 4.5
     for many in (compose([curve] * 3), repeat(curve, 3)):
         assert many.delta(2.9) == pytest.approx(three.delta(2.9), rel=1e-9)
-    together = compose([three, PureDP(0.1)])
+    together = compose([three, RandomizedResponses(1, 0.1)])
     assert together.pure_epsilon == pytest.approx(4.6)
     # With a pure loss of 0.1 beside it, delta is that at an epsilon less by at most this.
     assert three.delta(2.9) <= together.delta(2.9) <= three.delta(2.8) * (1 + 1e-9)

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy.accounting.closed_forms import gaussian_mu
-from dprl.privacy.accounting.curves import ZCDP, MinimumCurve
+from dprl.privacy.accounting.closed_forms import ZCDP, ChosenCurve, gaussian_mu
 from dprl.privacy.mechanisms import discrete_gaussian
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import (
@@ -223,7 +222,7 @@ def test_bad_scales_are_refused(scale: float) -> None:
 def test_the_curve_is_at_most_the_zcdp_bound() -> None:
     # (1, 1e-6) needs sigma / l2 = 4.5309 (rho = 0.02436) by zCDP, and 4.2247 by the Gaussian curve.
     curve = DiscreteGaussian(42.247).curve(Sensitivity(20.0, 10.0, 8.0, 5))
-    assert isinstance(curve, MinimumCurve)
+    assert isinstance(curve, ChosenCurve)
     assert curve.curves[0].epsilon(1e-6) == pytest.approx(ZCDP(10.0**2 / 2.0 / 42.247**2).epsilon(1e-6))
     assert curve.epsilon(1e-6) == pytest.approx(1.0, abs=1e-3)
     assert curve.pure_epsilon == math.inf

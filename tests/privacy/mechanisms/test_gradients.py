@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy.accounting.closed_forms import gaussian_mu
-from dprl.privacy.accounting.curves import GaussianDP
+from dprl.privacy.accounting.closed_forms import GaussianDP, gaussian_mu
 from dprl.privacy.mechanisms.gradients import (
     GRID,
     ClippedGaussian,

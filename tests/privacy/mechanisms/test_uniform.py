@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy.accounting.bounded_support import worst_outside
+from dprl.privacy.accounting.closed_forms import worst_outside
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.uniform import Uniform, fill_uniform_noise
 from dprl.privacy.randomness.streams import Streams
