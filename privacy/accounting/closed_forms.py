@@ -160,10 +160,9 @@ def response_losses(n: int, epsilon_0: float, informative: float = 1.0) -> tuple
         log_q = -math.log1p(math.exp(-epsilon_0))
         log_binomial = scipy.special.gammaln(n + 1) - scipy.special.gammaln(i + 1) - scipy.special.gammaln(n - i + 1)
         # In closed form: a difference of the two log masses would cancel. The room is for binomials of a large n.
-        losses: Float64Array = (n - 2 * i) * epsilon_0
-        mass: Float64Array = np.exp(log_binomial + n * log_q - i * epsilon_0) * (
-            1.0 + 4e-16 * float(scipy.special.gammaln(n + 1))
-        )
+        losses = (n - 2 * i) * epsilon_0
+        room = 1.0 + 4e-16 * float(scipy.special.gammaln(n + 1))
+        mass = np.exp(log_binomial + n * log_q - i * epsilon_0) * room
     else:
         # By squaring, with sums of positive terms only: relative errors are a few units in the last place.
         q = 1.0 / (1.0 + math.exp(epsilon_0)) if epsilon_0 < 700.0 else math.exp(-epsilon_0)
@@ -174,7 +173,7 @@ def response_losses(n: int, epsilon_0: float, informative: float = 1.0) -> tuple
             left >>= 1
         losses, mass = np.arange(-n, n + 1) * epsilon_0, mass * (1.0 + 4e-16 * (n + 2))
     losses.flags.writeable = mass.flags.writeable = False
-    return losses, mass
+    return losses.astype(np.float64, copy=False), mass.astype(np.float64, copy=False)
 
 
 def composed_delta(epsilon: float, n: int, epsilon_0: float, informative: float = 1.0) -> float:
@@ -472,8 +471,8 @@ class ChosenCurve(PrivacyCurve):
 def maximum(runs: Sequence[PrivacyCurve]) -> PrivacyCurve:
     """Return the curve of runs with disjoint users.
 
-    >>> maximum([GaussianDP(1.0), GaussianDP(0.5), GaussianDP(1.0)])
-    GaussianDP(mu=1.0)
+    >>> maximum([RandomizedResponses(1, 1.0), RandomizedResponses(1, 0.5)]).pure_epsilon
+    1.0
     """
     distinct = tuple(dict.fromkeys(runs))
     return distinct[0] if len(distinct) == 1 else ChosenCurve(distinct, "largest")

@@ -9,8 +9,8 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Any
+from functools import cached_property, lru_cache, reduce
+from typing import Any, cast
 
 import numpy as np
 
@@ -187,11 +187,11 @@ def _kind(curve: PrivacyCurve) -> object:
     )
 
 
-def _of_kind(curves: Sequence[tuple[Any, int]]) -> Any:
+def _of_kind(curves: Sequence[tuple[Any, int]]) -> PrivacyCurve:
     """Return the curve of all (curve, number of releases) of one kind."""
     first, times = curves[0]
     if len(curves) == 1 and times == 1 and getattr(first, "lost", 0.0) == 0.0:
-        return first
+        return cast("PrivacyCurve", first)
     match first:
         case GaussianDP():
             return GaussianDP(math.sqrt(math.fsum(n * each.mu * each.mu for each, n in curves)))
@@ -199,7 +199,7 @@ def _of_kind(curves: Sequence[tuple[Any, int]]) -> Any:
             return ZCDP(math.fsum(n * each.rho for each, n in curves))
         case RandomizedResponses():
             cap = math.fsum(n * each.cap for each, n in curves)
-            return replace(first, n=sum(n * each.n for each, n in curves), cap=cap, lost=0.0)
+            return RandomizedResponses(sum(n * each.n for each, n in curves), first.epsilon_0, cap, first.informative)
         case LaplaceLoss():
             numbers = Counter[float]()
             for each, n in curves:
@@ -208,13 +208,11 @@ def _of_kind(curves: Sequence[tuple[Any, int]]) -> Any:
             parts = tuple((numbers[a], a) for a in sorted(numbers))
             return LaplaceLoss(parts, math.fsum(n * each.pure for each, n in curves))
         case RoundedGaussianLoss():
-            total, *others = (each.repeated(n) for each, n in sorted(curves, key=repr))
-            for other in others:
-                total = total.beside(other)
-            return total
+            each_kind: list[RoundedGaussianLoss] = [each.repeated(n) for each, n in sorted(curves, key=repr)]
+            return reduce(RoundedGaussianLoss.beside, each_kind)
         case ChosenCurve():
-            return replace(first, curves=tuple(repeat(each, times) for each in first.curves))
-    return replace(first, n=sum(n * each.n for each, n in curves))
+            return ChosenCurve(tuple(repeat(each, times) for each in first.curves), first.chosen)
+    return cast("PrivacyCurve", replace(first, n=sum(n * each.n for each, n in curves)))
 
 
 def rho_of(curve: PrivacyCurve) -> float:
