@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
@@ -19,6 +19,7 @@ from dprl.compiled import shows_numbers
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.mechanisms import laws_for
 from dprl.privacy.mechanisms.base import NODE, Mechanism, Noise, Sensitivity
+from dprl.privacy.mechanisms.sampling import SILENT
 
 # Kinds of counter states in the release kernel, stored in checkpoints; 2 was a kind of earlier versions.
 EXACT, TREE, ROWS, BUFFERED = 0, 1, 3, 4
@@ -159,6 +160,50 @@ class Counter(ABC):
     @abstractmethod
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
         """Return the state before the first user."""
+
+
+@dataclass(frozen=True)
+class ExactCounter(Counter):
+    """Running sums without further noise (trust model none, or sums of reports that are already noisy).
+
+    *Formal guarantee.* None by itself: its sums are as private as the rows.
+
+    Args:
+        n_items: T, the maximum number of items.
+    """
+
+    n_items: int
+    node: ClassVar[Mechanism | None] = None
+    name: ClassVar[str] = "exact"
+    place: ClassVar[str] = ""
+
+    def sensitivity(self, row: Sensitivity) -> Sensitivity:
+        """Return `row`, because the difference of two sums reveals the row."""
+        return row
+
+    def explain(self) -> str:
+        """Return the line that says how often a row counts."""
+        return "a row counts once: sums without further noise"
+
+    def profile(self) -> Float64Array:
+        """Return zeros float64[T]."""
+        return np.zeros(self.n_items)
+
+    def errors(self) -> tuple[float, float]:
+        """Return 0 and 0."""
+        return 0.0, 0.0
+
+    def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:  # noqa: ARG002
+        """Return 0."""
+        return 0.0
+
+    def memory(self, n_cells: int) -> int:  # noqa: ARG002 - as every counter
+        """Return 0 bytes."""
+        return 0
+
+    def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:  # noqa: ARG002 - as every counter
+        """Return a state without noise."""
+        return CounterState(EXACT, 2, SILENT, np.zeros((0, n_cells)), np.zeros(0, np.int64), np.zeros(0))
 
 
 class Tree(Counter):

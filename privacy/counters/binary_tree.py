@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.base import CounterState, Tally, Tree, node_of
-from dprl.privacy.counters.error_bounds import binary_tree_bound
+from dprl.privacy.counters.error import failure_of_a_cell, tree_bound
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 
 
@@ -89,7 +89,7 @@ class BinaryTree(Tree):
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
         """Return E: with probability 1 - beta no error of n_cells sums of `summands` cells is larger, at 1..users."""
-        return binary_tree_bound(users or self.n_items, node_of(self), n_cells, beta, summands)
+        return tree_bound(2, users or self.n_items, node_of(self), failure_of_a_cell(n_cells, beta), summands)
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of one row per level, and a row of zeros."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dprl.compiled import kernel
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.base import BUFFERED, Counter, CounterState, errors_of, node_of
-from dprl.privacy.counters.error_bounds import gaussian_process_bound
+from dprl.privacy.counters.error import failure_of_a_cell, gaussian_bound
 from dprl.privacy.mechanisms.base import ROW, Mechanism, Sensitivity
 
 # A multiple of 3, the number that a release takes at a time.
@@ -104,7 +104,7 @@ class BufferedToeplitz(Counter):
                     yield sigma * prefixes[:left], sigma * steps[:left]
                 left -= prefixes.size
 
-        return gaussian_process_bound(pieces, n_cells, beta)
+        return gaussian_bound(pieces, failure_of_a_cell(n_cells, beta))
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of a row per buffer, a row of noise, and the column norms."""

@@ -17,8 +17,7 @@ from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.base import ROWS, Counter, CounterState, errors_of, node_of
 from dprl.privacy.counters.buffered_toeplitz import BufferedToeplitz
-from dprl.privacy.counters.error_bounds import failure_of_a_cell
-from dprl.privacy.counters.gaussian_bounds import gaussian_bound
+from dprl.privacy.counters.error import failure_of_a_cell, gaussian_bound
 from dprl.privacy.mechanisms.base import GRID_ROW, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.sampling import BLOCK, SILENT, fill_noise
 

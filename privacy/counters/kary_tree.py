@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.base import CounterState, Tally, Tree, node_of
-from dprl.privacy.counters.error_bounds import kary_tree_bound
+from dprl.privacy.counters.error import failure_of_a_cell, tree_bound
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 
 
@@ -133,7 +133,7 @@ class KaryTree(Tree):
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
         """Return E: with probability 1 - beta no error of n_cells sums of `summands` cells is larger, at 1..users."""
-        return kary_tree_bound(users or self.n_items, self.k, node_of(self), n_cells, beta, summands)
+        return tree_bound(self.k, users or self.n_items, node_of(self), failure_of_a_cell(n_cells, beta), summands)
 
     @property
     def _n_rows(self) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dprl.privacy.counters import COUNTERS
-from dprl.privacy.counters.base import Counter
+from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of, choose
 from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, laws_for
 from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism, Sensitivity
@@ -168,9 +168,9 @@ def _best(budget: CountBudget, *, local: bool) -> tuple[float, dict[str, Any]]:
     summands = budget.encoding.summands(budget.encoding.needed.families[0])
     if not local:
         laws = budget.laws(AUTO)
-        best = choose(budget.wanted, tuple(COUNTERS), laws).candidates[0]
-        rms = best.rms * math.sqrt(summands)
-        named = {"counter": best.counter, "mechanism": best.mechanism, "families": budget.encoding.kind, "rms": rms}
+        best = choose(budget.wanted, tuple(COUNTERS), laws)
+        rms, law = best.rms * math.sqrt(summands), node_of(best.counter).name
+        named = {"counter": best.counter.name, "mechanism": law, "families": budget.encoding.kind, "rms": rms}
         return rms, named
 
     def error(report: Mechanism | UnaryEncoder) -> float:

@@ -8,13 +8,15 @@ from typing import NamedTuple
 
 from dprl.privacy.counters import BinaryTree, GridToeplitz, KaryTree
 from dprl.privacy.counters.base import Counter
-from dprl.privacy.counters.error_bounds import (
+from dprl.privacy.counters.error import (
+    UnaryCell,
+    grid_points,
     running_sum_bound,
     unary_cell_bound,
     weighted_sum_bound,
     weighted_tree_bound,
+    weighted_unary_bound,
 )
-from dprl.privacy.counters.unary_bounds import UnaryCell, grid_points, weighted_unary_bound
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism
 from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.queries.count_encoding import CountEncoding

@@ -25,7 +25,7 @@ from dprl.privacy import (
 )
 from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.counters import KaryTree
-from dprl.privacy.counters.error_bounds import weighted_sum_bound
+from dprl.privacy.counters.error import weighted_sum_bound
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian

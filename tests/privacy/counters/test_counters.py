@@ -297,11 +297,11 @@ def test_error_bound_is_given_the_deviations_of_prefixes_and_of_their_steps(monk
         return 1.0
 
     counter = with_node("buffered_toeplitz", 20, 2.0)
-    monkeypatch.setattr("dprl.privacy.counters.buffered_toeplitz.gaussian_process_bound", bound)
+    monkeypatch.setattr("dprl.privacy.counters.buffered_toeplitz.gaussian_bound", bound)
     b = 2.0 * linear_map(counter)
     assert counter.error_bound(7, 0.1) == 1.0
-    std, steps, n_cells, beta = given[0]
-    assert (n_cells, beta) == (7, 0.1)
+    std, steps, failure = given[0]
+    assert failure == pytest.approx(1.0 - 0.9 ** (1.0 / 7.0))
     assert std == pytest.approx(np.linalg.norm(b, axis=1), rel=1e-7)
     assert steps == pytest.approx(np.linalg.norm(np.diff(b, axis=0, prepend=0.0), axis=1), rel=1e-7)
 

@@ -16,14 +16,15 @@ import pytest
 from scipy import stats
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.error_bounds import (
-    binary_tree_bound,
-    gaussian_process_bound,
-    kary_tree_bound,
+from dprl.privacy.counters import BinaryTree
+from dprl.privacy.counters.error import (
+    UnaryCell,
+    failure_of_a_cell,
+    gaussian_bound,
     running_sum_bound,
+    tree_bound,
     unary_cell_bound,
 )
-from dprl.privacy.counters.unary_bounds import UnaryCell
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
@@ -115,9 +116,9 @@ def test_tree_bounds_hold_and_are_tight(base: int, law: str) -> None:
     mechanism, draw = laws(rng_of(base))[law]
     worst = np.concatenate([worst_of_tree(T, base, draw, 2500) for _ in range(10)])
     if base == 2:
-        bound = binary_tree_bound(T, mechanism, N_CELLS, BETA)
+        bound = tree_bound(2, T, mechanism, failure_of_a_cell(N_CELLS, BETA))
     else:
-        bound = kary_tree_bound(T, base, mechanism, N_CELLS, BETA)
+        bound = tree_bound(base, T, mechanism, failure_of_a_cell(N_CELLS, BETA))
     check_holds(worst, bound)
     check_tight(worst, bound)
 
@@ -142,21 +143,21 @@ def test_sums_of_cells_of_a_tree(summands: int) -> None:
         mechanism, draw = laws(rng)[law]
         draws = lambda n, draw=draw: draw(n * summands).reshape(summands, n).sum(axis=0)  # noqa: E731
         worst = worst_of_tree(60, 2, draws, 30_000)
-        bound = binary_tree_bound(60, mechanism, N_CELLS, BETA, summands)
+        bound = tree_bound(2, 60, mechanism, failure_of_a_cell(N_CELLS, BETA), summands)
         check_holds(worst, bound)
         check_tight(worst, bound)
 
 
 Q = 1.0 / (math.e + 1.0)
 BOUNDS: dict[str, Callable[[int, int, float], float]] = {
-    "binary": lambda t, n, beta: binary_tree_bound(t, Laplace(1.0), n, beta),
-    "gaussian binary": lambda t, n, beta: binary_tree_bound(t, Gaussian(1.0), n, beta),
-    "k-ary": lambda t, n, beta: kary_tree_bound(t, 5, Laplace(1.0), n, beta),
+    "binary": lambda t, n, beta: tree_bound(2, t, Laplace(1.0), failure_of_a_cell(n, beta)),
+    "gaussian binary": lambda t, n, beta: tree_bound(2, t, Gaussian(1.0), failure_of_a_cell(n, beta)),
+    "k-ary": lambda t, n, beta: tree_bound(5, t, Laplace(1.0), failure_of_a_cell(n, beta)),
     "sum": lambda t, n, beta: running_sum_bound(t, Laplace(1.0), n, beta),
     "discrete sum": lambda t, n, beta: running_sum_bound(t, DiscreteLaplace(20.0), n, beta),
     "unary": lambda t, n, beta: unary_cell_bound(t, UnaryCell(0.5, Q, 1, 1), n, beta),
-    "gaussian": lambda t, n, beta: gaussian_process_bound(
-        lambda: iter([(np.sqrt(np.arange(1.0, t + 1)), np.ones(t))]), n, beta
+    "gaussian": lambda t, n, beta: gaussian_bound(
+        lambda: iter([(np.sqrt(np.arange(1.0, t + 1)), np.ones(t))]), failure_of_a_cell(n, beta)
     ),
 }
 
@@ -173,23 +174,19 @@ def test_bounds_grow_with_items_cells_and_certainty(name: str) -> None:
 
 
 def test_what_cannot_be_bounded_is_refused() -> None:
-    with pytest.raises(ValueError, match="n_items must be at least 1, got 0"):
-        binary_tree_bound(0, Laplace(1.0), 1, 0.1)
     for n_items in (1, 1000):
         with pytest.raises(ValueError, match="law must be one with a known error bound, got uniform"):
             running_sum_bound(n_items, Uniform(1.0), 1, 0.1)
-    with pytest.raises(ValueError, match="base must be odd and at least 3, got 4"):
-        kary_tree_bound(10, 4, Laplace(1.0), 1, 0.1)
     with pytest.raises(ValueError, match="p and q must satisfy"):
         unary_cell_bound(10, UnaryCell(0.3, 0.3, 1, 1), 1, 0.1)
 
 
 @pytest.mark.parametrize("beta", [0.3, 1e-3, 1e-20])
 def test_one_draw_of_one_cell_is_its_quantile(beta: float) -> None:
-    for bound in (binary_tree_bound, running_sum_bound):
+    for bound in (lambda n, law, cells, beta: BinaryTree(n, law).error_bound(cells, beta), running_sum_bound):
         assert bound(1, Laplace(2.0), 1, beta) == pytest.approx(-2.0 * math.log(beta), rel=5e-4)
         assert bound(1, Gaussian(2.0), 1, beta) == pytest.approx(2.0 * stats.norm.isf(beta / 2.0), rel=5e-4)
         smallest = next(e for e in range(200) if 2 * math.exp(-(e + 1) / 2) / (1 + math.exp(-0.5)) <= beta)
         assert bound(1, DiscreteLaplace(2.0), 1, beta) == smallest
     one, exact = np.array([2.0]), 2.0 * stats.norm.isf(beta / 2.0)
-    assert gaussian_process_bound(lambda: iter([(one, one)]), 1, beta) == pytest.approx(exact)
+    assert gaussian_bound(lambda: iter([(one, one)]), beta) == pytest.approx(exact)

@@ -11,8 +11,7 @@ from scipy import integrate, optimize, stats
 from scipy.special import ndtr
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.error_bounds import gaussian_process_bound
-from dprl.privacy.counters.gaussian_bounds import above_and_not_before
+from dprl.privacy.counters.error import above_and_not_before, failure_of_a_cell, gaussian_bound
 
 T, N_CELLS, BETA = 999, 100, 0.05
 FAILURE = 1.0 - (1.0 - BETA) ** (1.0 / N_CELLS)
@@ -22,7 +21,7 @@ rng_of = np.random.default_rng
 
 
 def bound_of(std: Float64Array, steps: Float64Array, n_cells: int, beta: float) -> float:
-    return gaussian_process_bound(lambda: iter([(std, steps)]), n_cells, beta)
+    return gaussian_bound(lambda: iter([(std, steps)]), failure_of_a_cell(n_cells, beta))
 
 
 def union_bound(std: Float64Array, n_cells: int, beta: float) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dprl.privacy.counters.error_bounds import running_sum_bound
+from dprl.privacy.counters.error import running_sum_bound
 from dprl.privacy.mechanisms import tails
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace

@@ -9,8 +9,7 @@ import pytest
 from scipy import integrate, stats
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.error_bounds import binary_tree_bound
-from dprl.privacy.counters.tree_bounds import failure_probability, tree_bound
+from dprl.privacy.counters.error import failure_of_a_cell, failure_probability, tree_bound
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
@@ -108,8 +107,8 @@ def test_a_chain_is_a_tree_of_one_level() -> None:
 @pytest.mark.parametrize("failure", [0.1, 1e-4, 1e-12])
 def test_two_prefixes_by_integration(failure: float) -> None:
     # T = 3: z1, z2, z2 + z3; the last two only share z2.
-    laplace = tree_bound(2, 3, Laplace(1.0), 1, failure)
-    gaussian = tree_bound(2, 3, Gaussian(1.0), 1, failure)
+    laplace = tree_bound(2, 3, Laplace(1.0), failure)
+    gaussian = tree_bound(2, 3, Gaussian(1.0), failure)
     for law, e in ((stats.laplace, laplace), (stats.norm, gaussian)):
 
         def leaves(z: float, law: stats.rv_continuous = law, e: float = e) -> float:
@@ -168,23 +167,25 @@ def test_the_exact_maximum_is_below_the_sum_over_prefixes() -> None:
     def union(e: float) -> float:
         return sum(laplace_sum_tail(e, t.bit_count()) for t in range(1, 1000))
 
-    e = tree_bound(2, 999, Laplace(1.0), 1, 1e-5)
+    e = tree_bound(2, 999, Laplace(1.0), 1e-5)
     assert 1e-5 < union(e) < 3e-5
 
 
 def test_large_discrete_scales_go_over_into_continuous_ones() -> None:
     for scale in (60.0, 70.0):
-        continuous = binary_tree_bound(500, Laplace(scale), 10, 0.05)
-        assert binary_tree_bound(500, DiscreteLaplace(scale), 10, 0.05) == pytest.approx(continuous, rel=0.01)
+        continuous = tree_bound(2, 500, Laplace(scale), failure_of_a_cell(10, 0.05))
+        assert tree_bound(2, 500, DiscreteLaplace(scale), failure_of_a_cell(10, 0.05)) == pytest.approx(
+            continuous, rel=0.01
+        )
 
 
 def test_large_discrete_bounds_are_the_last_whole_number_within_the_rounding() -> None:
     for scale in (70.0, 1e3, 5e3):
         # A draw is less than 1 away from the continuous one, and the deepest of 500 prefixes has 9 nodes.
-        limit = binary_tree_bound(500, Laplace(scale), 10, 0.05) + 9
-        assert limit - 1.0 < binary_tree_bound(500, DiscreteLaplace(scale), 10, 0.05) <= limit
+        limit = tree_bound(2, 500, Laplace(scale), failure_of_a_cell(10, 0.05)) + 9
+        assert limit - 1.0 < tree_bound(2, 500, DiscreteLaplace(scale), failure_of_a_cell(10, 0.05)) <= limit
 
 
 def test_bounded_laplace_takes_the_bound_of_laplace() -> None:
-    bounded = binary_tree_bound(20, BoundedLaplace(2.0, 30.0), 5, 0.1)
-    assert bounded == binary_tree_bound(20, Laplace(2.0), 5, 0.1)
+    bounded = tree_bound(2, 20, BoundedLaplace(2.0, 30.0), failure_of_a_cell(5, 0.1))
+    assert bounded == tree_bound(2, 20, Laplace(2.0), failure_of_a_cell(5, 0.1))

@@ -14,8 +14,7 @@ import pytest
 from scipy import stats
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.error_bounds import unary_cell_bound
-from dprl.privacy.counters.unary_bounds import UnaryCell, _FiniteLaw, maximum_tail, report_error, worst_block
+from dprl.privacy.counters.error import UnaryCell, _FiniteLaw, maximum_tail, report_error, unary_cell_bound, worst_block
 
 N_CELLS, BETA = 100, 0.05
 FAILURE = BETA / N_CELLS

@@ -24,8 +24,14 @@ from dprl.privacy.counters import (
     release_prefix,
 )
 from dprl.privacy.counters.base import Tally
-from dprl.privacy.counters.error_bounds import running_sum_bound, weighted_sum_bound, weighted_tree_bound
-from dprl.privacy.counters.unary_bounds import UnaryCell, _log_unary_moment, weighted_unary_bound
+from dprl.privacy.counters.error import (
+    UnaryCell,
+    _log_unary_moment,
+    running_sum_bound,
+    weighted_sum_bound,
+    weighted_tree_bound,
+    weighted_unary_bound,
+)
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace

@@ -36,7 +36,7 @@ from dprl.privacy.audits.distinguishing_attack import Attack, measure
 from dprl.privacy.audits.findings import Claim, ProbeProof
 from dprl.privacy.audits.privatizer_probes import central_prefixes, local_reports, sent_row
 from dprl.privacy.counters import ExactCounter
-from dprl.privacy.counters.unary_bounds import UnaryCell, _log_pooled_moment
+from dprl.privacy.counters.error import UnaryCell, _log_pooled_moment
 
 H, PAIRS, STATES = 6, 4, 2
 FAMILIES = (
