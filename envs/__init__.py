@@ -11,8 +11,7 @@ import gymnasium
 import pettingzoo  # type: ignore[import-untyped]
 
 from dprl.envs.base import Env, EnvConfig, FiniteMDP
-from dprl.envs.cartpole import CartPole, CartPoleGravity
-from dprl.envs.cartpole_episodes import CartPoleGravityEnv
+from dprl.envs.cartpole import CartPole, CartPoleGravity, CartPoleGravityEnv
 from dprl.envs.checks import require_choice
 from dprl.envs.control import Control, ControlTask, Episodes
 from dprl.envs.deep_sea import DeepSea

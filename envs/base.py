@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from dprl.envs.checks import require_distributions, table
 from dprl.envs.dynamics import deterministic_value, optimal_value, stochastic_value
 
-__all__ = ["Env", "EnvConfig", "FiniteMDP", "stationary"]
-
 _NO_STATE = -1
 _ROUNDING = 1e-12
 

@@ -1,24 +1,109 @@
-"""CartPole with a different gravity for every agent: the task and its spec."""
+"""CartPole with a different gravity for every agent: compiled steps of many episodes, the spec, and Gymnasium's form.
+
+Each lane has an independent episode. Its numbers depend neither on the number of lanes nor on its position: no kernel
+mixes lanes, and none allows the compiler to reorder or to fuse floating-point operations. With NUMBA_DISABLE_JIT=1 the
+bits are the same.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import gymnasium
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
+from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs.base import Env
-from dprl.envs.cartpole_dynamics import fallen, first_state, step_lanes
 from dprl.envs.checks import require_integer, require_integers, require_number, table
 
-__all__ = ["LARGEST_GRAVITY", "CartPole", "CartPoleGravity", "fallen", "first_state", "step_lanes"]
+Floats = NDArray[np.float64]
+Observation = NDArray[np.float32]
 
+POSITION_LIMIT = 2.4
+"""End of the track, in metres from its middle."""
+ANGLE_LIMIT = 12 * 2 * math.pi / 360
+"""Largest angle of the pole, in radians."""
+HALF_POLE = 0.5
+"""Half of the length of the pole, in metres."""
+
+_STEP = 0.02
+_FORCE = 10.0
+_POLE = 0.1
+_MOMENT = _POLE * HALF_POLE
+# Multiplying is faster than dividing; the results differ in the last bit.
+_PER_MASS = 1.0 / (1.0 + _POLE)
+_FIRST_WIDTH = 0.1
 LARGEST_GRAVITY = 50.0
 """Twice that of Jupiter, in m/s^2; a larger number is a slip of the keyboard."""
 
 _MOST_GRAVITIES = 10**6
+
+
+@kernel
+def fallen(x: float, angle: float) -> bool:
+    """Return whether the cart has left its track or the pole leans too far; x in metres, angle in radians."""
+    # Not `or`: a jump would prevent the vectorisation of `step_lanes` over lanes.
+    return (abs(x) > POSITION_LIMIT) | (abs(angle) > ANGLE_LIMIT)
+
+
+@kernel
+def _sine(angle: float, square: float) -> float:
+    """Return the sine, to about one unit in the last place for |angle| <= pi / 4; square: angle^2.
+
+    The coefficients are those of fdlibm, added in pairs: a step waits for its longest chain of operations.
+    """
+    low = -1.66666666666666324348e-01 + square * 8.33333333332248946124e-03
+    middle = -1.98412698298579493134e-04 + square * 2.75573137070700676789e-06
+    high = -2.50507602534068634195e-08 + square * 1.58969099521155010221e-10
+    fourth = square * square
+    return angle + angle * square * (low + fourth * (middle + fourth * high))
+
+
+@kernel
+def _cosine(square: float) -> float:
+    """Return the cosine of an angle of this square, as `_sine` does."""
+    low = 4.16666666666666019037e-02 + square * -1.38888888888741095749e-03
+    middle = 2.48015872894767294178e-05 + square * -2.75573143513906633035e-07
+    high = 2.08757232129817482790e-09 + square * -1.13596475577881948265e-11
+    fourth = square * square
+    return 1.0 - (0.5 * square - fourth * (low + fourth * (middle + fourth * high)))
+
+
+@no_alloc_kernel
+def step_lanes(state: Floats, action: Floats, gravity: Floats) -> None:
+    """Advance every lane by one step of 0.02 s, in place; a fallen lane does not change.
+
+    state: [4, L], the rows position (m), velocity (m/s), angle (rad), angular velocity (rad/s). action: [L], 0.0 pushes
+    left, 1.0 right. gravity: [L], m/s^2. The equations and Euler's method are those of CartPole-v0 of the OpenAI Gym,
+    from R. Florian, 'Correct equations for the dynamics of the cart-pole system', 2007, without friction.
+    """
+    for lane in range(state.shape[1]):
+        x, velocity, angle, spin = state[0, lane], state[1, lane], state[2, lane], state[3, lane]
+        square = angle * angle
+        sine, cosine = _sine(angle, square), _cosine(square)
+        force = 2.0 * _FORCE * action[lane] - _FORCE
+        push = (force + _MOMENT * spin * spin * sine) * _PER_MASS
+        inertia = HALF_POLE * (4.0 / 3.0 - _POLE * _PER_MASS * (cosine * cosine))
+        spin_change = (gravity[lane] * sine - cosine * push) / inertia
+        velocity_change = push - _MOMENT * _PER_MASS * (spin_change * cosine)
+        # The polynomials are valid for small angles only; without this an idle lane would diverge to infinity.
+        step = 0.0 if fallen(x, angle) else _STEP
+        state[0, lane] = x + step * velocity
+        state[1, lane] = velocity + step * velocity_change
+        state[2, lane] = angle + step * spin
+        state[3, lane] = spin + step * spin_change
+
+
+@no_alloc_kernel
+def first_state(state: Floats, lane: int, uniforms: Floats) -> None:
+    """Put a lane at the start of an episode: four numbers uniform in [-0.05, 0.05); uniforms: [4], in [0, 1)."""
+    for row in range(4):
+        state[row, lane] = _FIRST_WIDTH * (uniforms[row] - 0.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,3 +189,80 @@ class CartPoleGravity:
     def build(self) -> CartPole:
         """Build the task; its gravities are equally spaced from gravity_low to gravity_high."""
         return CartPole(self.name, np.linspace(self.gravity_low, self.gravity_high, self.n_gravities), self.horizon)
+
+
+class CartPoleGravityEnv(gymnasium.Env[Observation, int]):
+    """Episodes of CartPole, each of an agent with a secret gravity; has the fields of CartPoleGravity.
+
+    Observation: float32 [4], position (m), velocity, angle (rad), angular velocity. Action: Discrete(2), left or right.
+    Reward: 1 per step. An episode is terminated when the pole or the cart is out of bounds, truncated when it still
+    stands after `horizon` steps. info: empty. `gravity` is that of the episode, nan before the first one, for
+    simulators of agents only; observations and info do not contain it.
+    Raises ValueError on other values and on an action out of range, gymnasium.error.ResetNeeded on a step without an
+    episode.
+    Paper: [OT20] sec. 4.
+    """
+
+    def __init__(
+        self,
+        gravity_low: float = CartPoleGravity.gravity_low,
+        gravity_high: float = CartPoleGravity.gravity_high,
+        n_gravities: int = CartPoleGravity.n_gravities,
+        horizon: int = CartPoleGravity.horizon,
+        render_mode: None = None,
+    ) -> None:
+        self.task = CartPoleGravity(gravity_low, gravity_high, n_gravities, horizon).build()
+        self.render_mode = render_mode
+        # Twice the limits, so that the observation after a fall is inside as well.
+        high = np.array([2.0 * POSITION_LIMIT, np.inf, 2.0 * ANGLE_LIMIT, np.inf], dtype=np.float32)
+        self.observation_space = spaces.Box(-high, high, dtype=np.float32)
+        self.action_space = spaces.Discrete(self.task.n_actions)
+        self.gravity = math.nan
+        self._state = np.zeros((4, 1))
+        self._steps = self.task.horizon
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode: draw its first state, and its gravity unless an option sets it.
+
+        options: {"gravity": m/s^2 in [0, 50]}, or {"agent": integer >= 0} for the gravity that this agent always has
+        (see `CartPole.gravity_of`). They apply to this episode and do not change the draws of later ones.
+        Raises ValueError on other options.
+        """
+        super().reset(seed=seed, options=options)
+        uniforms, index = self.np_random.random(4), int(self.np_random.integers(self.task.gravities.size))
+        self.gravity = self._chosen(options or {}, float(self.task.gravities[index]))
+        first_state(self._state, 0, uniforms)
+        self._steps = 0
+        return self._observation(), {}
+
+    def step(self, action: int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Push left (0) or right (1); returns (observation, 1.0, terminated, truncated, {})."""
+        if self._steps >= self.task.horizon:
+            raise gymnasium.error.ResetNeeded("no episode is under way; call reset() before step()")
+        if not self.action_space.contains(action):
+            raise ValueError(f"action must be in 0..{self.task.n_actions - 1}, got {action!r}; pass an integer")
+        step_lanes(self._state, np.array([float(action)]), np.array([self.gravity]))
+        terminated = bool(fallen(self._state[0, 0], self._state[2, 0]))
+        self._steps += 1
+        truncated = self._steps == self.task.horizon and not terminated
+        if terminated:
+            self._steps = self.task.horizon
+        return self._observation(), 1.0, terminated, truncated, {}
+
+    def _observation(self) -> Observation:
+        return self._state[:, 0].astype(np.float32)
+
+    def _chosen(self, options: dict[str, Any], drawn: float) -> float:
+        """Return the gravity set by the options, or else the drawn one. Raises ValueError."""
+        if len(options) > 1 or not set(options) <= {"gravity", "agent"}:
+            raise ValueError(
+                f"options must be empty or have one key, gravity or agent, got {', '.join(map(str, options))}; "
+                "pass one of them"
+            )
+        if "agent" in options:
+            return self.task.gravity_of(options["agent"])
+        if "gravity" in options:
+            require_number("gravity", options["gravity"], 0.0, LARGEST_GRAVITY)
+        return float(options.get("gravity", drawn))

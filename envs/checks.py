@@ -7,17 +7,6 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "require_choice",
-    "require_distributions",
-    "require_flag",
-    "require_integer",
-    "require_integers",
-    "require_number",
-    "require_size",
-    "table",
-]
-
 # The rounding error of a sum of a few thousand float64 probabilities is far below this.
 _SUM_TOLERANCE = 1e-9
 # Learners keep several tables of this size; 10^8 float64 entries are 0.8 GB each.

@@ -19,8 +19,6 @@ from dprl.envs.checks import require_integers
 from dprl.envs.environment_source import environment_source
 from dprl.envs.gymnasium_ids import FAILURES, arguments_of, check_step, keep_digest, made, spec_of
 
-__all__ = ["Control", "ControlTask", "Episodes"]
-
 Space = spaces.Box | spaces.Discrete[Any]
 """Of observations or actions."""
 _Numbers, _Flags = NDArray[np.float64], NDArray[np.bool_]

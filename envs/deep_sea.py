@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from dprl.envs.base import Env, FiniteMDP
 from dprl.envs.checks import require_flag, require_integers, require_size
 
-__all__ = ["DeepSea"]
-
 # The cost of an episode of moves to the right; each move costs 1 / N of it.
 _MOVE_COST = 0.01
 

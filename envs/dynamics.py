@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from dprl.compiled import kernel
 
-__all__ = ["deterministic_value", "expectation", "optimal_value", "roll_out", "roll_out_stochastic", "stochastic_value"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 

@@ -22,8 +22,6 @@ from gymnasium.envs.registration import EnvSpec
 from dprl.envs.gymnasium_ids import FAILURES
 from dprl.sources import is_installed, is_ours
 
-__all__ = ["environment_source"]
-
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...))
 _BY_PYTHON = {
     *("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__orig_bases__", "__parameters__"),

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from dprl.envs.base import FiniteMDP
 
-__all__ = ["FiniteMDPEnv"]
-
 Observation = NDArray[np.integer[Any]]
 
 

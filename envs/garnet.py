@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from dprl.envs.base import Env, FiniteMDP, stationary
 from dprl.envs.checks import require_integers, require_size
 
-__all__ = ["Garnet"]
-
 
 @dataclass(frozen=True)
 class Garnet:

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from dprl.envs.base import Env, FiniteMDP, stationary
 from dprl.envs.checks import require_choice, require_integers, require_number, require_size
 
-__all__ = ["GridWorld"]
-
 _LAYOUTS = ("open", "four_rooms")
 # (row, column) steps of left, right, up, down.
 _MOVES = ((0, -1), (0, 1), (-1, 0), (1, 0))

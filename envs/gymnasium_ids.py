@@ -12,8 +12,6 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
-__all__ = ["FAILURES", "arguments_of", "check_step", "keep_digest", "made", "spec_of"]
-
 FAILURES = (
     *(ValueError, ArithmeticError, LookupError, OSError, RuntimeError, MemoryError),
     *(TypeError, AttributeError, NameError, AssertionError, ImportError, SyntaxError, gymnasium.error.Error),

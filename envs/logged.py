@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from dprl.envs.base import Env
 from dprl.envs.checks import require_flag, require_integers, require_size
 
-__all__ = ["Logged", "LoggedEpisodes", "log_episodes"]
-
 _ARRAYS = {"states": "iu", "actions": "iu", "rewards": "f", "next_states": "iu"}
 _OPTIONAL = "next_states"
 _FLAGS = "terminations", "truncations"

@@ -18,8 +18,6 @@ from dprl.envs.games.base import MarkovGame
 from dprl.envs.network_mdp.base import LinearMixtureMDP
 from dprl.envs.network_mdp.dynamics import next_state
 
-__all__ = ["PLAYERS", "LinearMixtureEnv", "MarkovGameEnv"]
-
 PLAYERS = ("max_player", "min_player")
 
 Observations = dict[str, NDArray[np.integer[Any]]]

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from dprl.envs.base import Env, FiniteMDP, stationary
 from dprl.envs.checks import require_flag, require_integers, require_size
 
-__all__ = ["RandomMDP"]
-
 _CONCENTRATION = 0.1
 _ZERO_REWARD = 0.85
 # Below this sum of gamma variables, a row would be computed from underflowed numbers.

@@ -10,8 +10,6 @@ import numpy as np
 from dprl.envs.base import Env, FiniteMDP, stationary
 from dprl.envs.checks import require_integers, require_size
 
-__all__ = ["RiverSwim"]
-
 LEFT, RIGHT = 0, 1
 
 

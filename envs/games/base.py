@@ -12,10 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dprl.envs.base import FiniteMDP, distinct_steps, unpickled
 from dprl.envs.checks import require_distributions, table
-from dprl.envs.games.dynamics import GapTables, best_response_to_max, best_response_to_min, gap_tables, stage_payoffs
+from dprl.envs.games.dynamics import GapTables, gap_tables, stage_payoffs
 from dprl.envs.games.equilibria import matrix_game
-
-__all__ = ["MarkovGame"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -110,9 +108,7 @@ class MarkovGame:
         Ties go to the lowest action.
         """
         policy = self._policy("min_player", min_player, (*self.rewards.shape[:2], self.n_min_actions))
-        values, actions = self._empty()
-        best_response_to_min(self.transitions[: self.joint.layers], self.rewards, policy, values, actions)
-        return values, actions
+        return self._against(policy, "hsabt,hsb->hsat", self.rewards).optimum()
 
     def best_response_to_max(self, max_player: ArrayLike) -> tuple[Floats, Integers]:
         """Return V^{mu,dagger} [H + 1, S], the least against a max-player mu [H, S, A], and actions [H, S] that get it.
@@ -120,9 +116,15 @@ class MarkovGame:
         Ties go to the lowest action.
         """
         policy = self._policy("max_player", max_player, self.rewards.shape[:3])
-        values, actions = self._empty()
-        best_response_to_max(self.transitions[: self.joint.layers], self.rewards, policy, values, actions)
-        return values, actions
+        # The least sum of rewards r is the number of steps less the largest sum of 1 - r.
+        values, actions = self._against(policy, "hsabt,hsa->hsbt", 1.0 - self.rewards).optimum()
+        return np.arange(self.horizon, -1, -1.0)[:, None] - values, actions
+
+    def _against(self, policy: Floats, subscripts: str, rewards: Floats) -> FiniteMDP:
+        """Return the MDP of one player against the other one's policy."""
+        chances = np.einsum(subscripts, self.transitions, policy)
+        means = np.einsum(subscripts.replace("t", ""), rewards, policy)
+        return FiniteMDP(self.name, chances, np.clip(means, 0.0, 1.0), self.start)
 
     def exploitability(self, max_player: ArrayLike, min_player: ArrayLike) -> float:
         """Return the duality gap V^{dagger,nu} - V^{mu,dagger} of a pair of policies from the start distribution.
@@ -156,10 +158,6 @@ class MarkovGame:
     @cached_property
     def _gap_tables(self) -> GapTables:
         return gap_tables(self.transitions[: self.joint.layers], self.rewards, self.joint.successors())
-
-    def _empty(self) -> tuple[Floats, Integers]:
-        values = np.empty((self.horizon + 1, self.n_states))
-        return values, np.empty((self.horizon, self.n_states), dtype=np.int64)
 
     def _joint_policy(self, policy: ArrayLike) -> Floats:
         probabilities = table("policy", policy, 4)

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from dprl.compiled import no_alloc_kernel
 
-__all__ = ["TOLERANCE", "Dictionary", "dictionary", "exact_sum", "precise_sum", "solve"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 

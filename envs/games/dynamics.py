@@ -14,17 +14,6 @@ from numpy.typing import NDArray
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs.dynamics import expectation
 
-__all__ = [
-    "GapScratch",
-    "GapTables",
-    "best_response_to_max",
-    "best_response_to_min",
-    "duality_gap",
-    "gap_scratch",
-    "gap_tables",
-    "stage_payoffs",
-]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 # A sum over possible next states reads values in any order: this pays off if it skips most of the states.
@@ -95,54 +84,6 @@ def stage_payoffs(transitions: Floats, rewards: Floats, after: Floats, payoffs: 
         for a in range(n_max):
             for b in range(n_min):
                 payoffs[s, a, b] = rewards[s, a, b] + expectation(transitions[s, a, b], after)
-
-
-@kernel
-def best_response_to_min(
-    transitions: Floats, rewards: Floats, min_player: Floats, values: Floats, actions: Integers
-) -> None:
-    """Fill values [H + 1, S] = V^{dagger,nu} and the actions [H, S] of the max-player that attain it.
-
-    transitions [L, S, A, B, S'], rewards [H, S, A, B], min_player nu [H, S, B]. Ties go to the lowest action.
-    """
-    horizon, n_states, n_max, n_min = rewards.shape
-    for s in range(n_states):
-        values[horizon, s] = 0.0
-    for h in range(horizon - 1, -1, -1):
-        after, chances = values[h + 1], transitions[min(h, transitions.shape[0] - 1)]
-        for s in range(n_states):
-            for a in range(n_max):
-                mean = 0.0
-                for b in range(n_min):
-                    total = rewards[h, s, a, b] + expectation(chances[s, a, b], after)
-                    mean += min_player[h, s, b] * total
-                if a == 0 or mean > values[h, s]:
-                    values[h, s] = mean
-                    actions[h, s] = a
-
-
-@kernel
-def best_response_to_max(
-    transitions: Floats, rewards: Floats, max_player: Floats, values: Floats, actions: Integers
-) -> None:
-    """Fill values [H + 1, S] = V^{mu,dagger} and the actions [H, S] of the min-player that attain it.
-
-    transitions [L, S, A, B, S'], rewards [H, S, A, B], max_player mu [H, S, A]. Ties go to the lowest action.
-    """
-    horizon, n_states, n_max, n_min = rewards.shape
-    for s in range(n_states):
-        values[horizon, s] = 0.0
-    for h in range(horizon - 1, -1, -1):
-        after, chances = values[h + 1], transitions[min(h, transitions.shape[0] - 1)]
-        for s in range(n_states):
-            for b in range(n_min):
-                mean = 0.0
-                for a in range(n_max):
-                    total = rewards[h, s, a, b] + expectation(chances[s, a, b], after)
-                    mean += max_player[h, s, a] * total
-                if b == 0 or mean < values[h, s]:
-                    values[h, s] = mean
-                    actions[h, s] = b
 
 
 @no_alloc_kernel
@@ -225,8 +166,7 @@ def duality_gap(tables: GapTables, policy: Floats, scratch: GapScratch) -> None:
     """Fill scratch.upper [S] = V^{dagger,nu}_1 and scratch.lower [S] = V^{mu,dagger}_1 for the marginals of a policy.
 
     policy: float64 [H, S, A*B], row (h, s) the distribution of the pairs a * B + b. The regret of an episode from
-    state s is upper[s] - lower[s]. The values have the bits of `best_response_to_min` and `best_response_to_max`
-    for marginals summed in order of the actions. Makes no arrays.
+    state s is upper[s] - lower[s].
     Paper: [QW24] section 2.
     """
     horizon, n_states, _ = policy.shape

@@ -29,15 +29,6 @@ from numpy.typing import ArrayLike, NDArray
 from dprl.compiled import no_alloc_kernel
 from dprl.envs.games.dual_simplex import TOLERANCE, Dictionary, dictionary, exact_sum, precise_sum, solve
 
-__all__ = [
-    "LARGEST_VIOLATION",
-    "EquilibriumScratch",
-    "coarse_correlated_equilibrium",
-    "equilibrium_scratch",
-    "matrix_game",
-    "tie_weights",
-]
-
 Floats = NDArray[np.float64]
 
 _TIE = 1e-7

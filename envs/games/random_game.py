@@ -12,8 +12,6 @@ from dprl.envs.checks import require_integers, require_number, require_size
 from dprl.envs.games.base import MarkovGame
 from dprl.envs.random_mdp import dirichlet_rows
 
-__all__ = ["RandomGame"]
-
 # Gamma variables of a smaller shape underflow nearly always, those of a larger one make all rows alike.
 _CONCENTRATIONS = (0.01, 1.0)
 

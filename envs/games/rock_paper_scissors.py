@@ -11,8 +11,6 @@ from dprl.envs.base import Env, stationary
 from dprl.envs.checks import require_choice, require_integers, require_size
 from dprl.envs.games.base import MarkovGame
 
-__all__ = ["RockPaperScissors"]
-
 # Payoffs of the max-player (rows) against the min-player (columns): rock, paper, scissors.
 _PAYOFFS = {
     "standard": ((0.0, -0.5, 0.5), (0.5, 0.0, -0.5), (-0.5, 0.5, 0.0)),

@@ -20,8 +20,6 @@ from dprl.envs.network_mdp.dynamics import (
     value_features,
 )
 
-__all__ = ["LinearMixtureMDP", "action_vectors"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 

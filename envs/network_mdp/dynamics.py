@@ -13,18 +13,6 @@ from numpy.typing import NDArray
 
 from dprl.compiled import kernel, no_alloc_kernel
 
-__all__ = [
-    "NOTHING",
-    "SuccessorLists",
-    "greedy_value",
-    "next_state",
-    "policy_value",
-    "probabilities",
-    "roll_out",
-    "team_value",
-    "value_features",
-]
-
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

