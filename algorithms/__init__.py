@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dprl.algorithms.base import Algorithm, AlgorithmConfig, Metric, TrainResult
+from dprl.algorithms.base import Metric
 from dprl.algorithms.bernstein_vi import BernsteinVIConfig
 from dprl.algorithms.dp_nash_vi import DPNashVIConfig, DPUCBVIConfig
 from dprl.algorithms.dppg import DPPGConfig
 from dprl.algorithms.ldp_obi import LDPOBIConfig
+from dprl.algorithms.learner import AlgorithmConfig, Learner, TrainResult
 from dprl.algorithms.logged_vi import LoggedVIConfig
 from dprl.algorithms.ma_ldp import MALDPConfig
 from dprl.algorithms.offline_vi import OfflineVIConfig
@@ -36,13 +37,13 @@ ALGORITHMS: dict[str, type[AlgorithmConfig]] = {config.name: config for config i
 
 __all__ = [
     "ALGORITHMS",
-    "Algorithm",
     "AlgorithmConfig",
     "BernsteinVIConfig",
     "DPNashVIConfig",
     "DPPGConfig",
     "DPUCBVIConfig",
     "LDPOBIConfig",
+    "Learner",
     "LoggedVIConfig",
     "MALDPConfig",
     "Metric",

@@ -1,17 +1,14 @@
-"""Interface of algorithms: configs, learners, metrics, and checks of settings."""
+"""Metrics of algorithms, and checks of their settings."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-
-from dprl.envs import Env
-from dprl.privacy import Certificate, Privatizer, Streams
 
 Float64Array = npt.NDArray[np.float64]
 Int64Array = npt.NDArray[np.int64]
@@ -92,82 +89,6 @@ SATURATED = Metric("saturated", "mean", covered=True)
 def headline(metrics: Sequence[Metric]) -> Metric | None:
     """Return the headline metric, None if there is none."""
     return next((metric for metric in metrics if metric.headline), None)
-
-
-@dataclass(frozen=True)
-class TrainResult:
-    """Result of a stretch of learning.
-
-    Args:
-        episodes: length of the stretch. metrics: value of each metric of the algorithm, by name.
-    """
-
-    episodes: int
-    metrics: Mapping[str, float]
-
-    @property
-    def regret(self) -> float:
-        """Sum of the exact pseudo-regret over the episodes."""
-        return self.metrics[REGRET.name]
-
-    @property
-    def saturated(self) -> float:
-        """Mean over the episodes of the share of cells with an optimistic value clipped at its cap."""
-        return self.metrics[SATURATED.name]
-
-
-class Algorithm(Protocol):
-    """Learner on one environment, behind one privatizer."""
-
-    episodes_done: int
-
-    @property
-    def policies(self) -> dict[str, np.ndarray]:
-        """Output of a finished run: named tables, including 'policy'."""
-
-    @property
-    def theorem(self) -> str | None:
-        """Theorem that covers this run with its noise, and its subject; None if no theorem does."""
-
-    @property
-    def derived(self) -> Mapping[str, float]:
-        """Numbers that follow from the settings, the noise and the sizes of the run, by name."""
-
-    def learn(self, n: int) -> TrainResult:
-        """Run the next n episodes."""
-
-    def certificate(self) -> Certificate:
-        """Return the certificate of the noise that ran, for all releases so far."""
-
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Return the state for resuming, as arrays."""
-
-    def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
-        """Continue from `state_dict`, bit for bit."""
-
-
-class AlgorithmConfig(Protocol):
-    """Config of one algorithm: its settings in a file, and the builder of its learner.
-
-    plays: class of environments. metrics: reported by the learner. releases: kind of data that users release; privacy
-    settings must be of the same kind. unit: name of one episode in the config.
-    """
-
-    name: ClassVar[str]
-    plays: ClassVar[type[Env]]
-    metrics: ClassVar[tuple[Metric, ...]]
-    releases: ClassVar[Releases]
-    unit: ClassVar[Literal["episode", "submission"]]
-
-    @property
-    def covered_by(self) -> str | None:
-        """Theorem that covers all runs with these settings, and its subject; None if no theorem does."""
-
-    def privatizer(self, env: Any, privacy: Any, episodes: int, streams: Streams) -> Privatizer[Any]:  # noqa: ANN401
-        """Return the privatizer of a run of `episodes` under `privacy`, settings of the same kind as `releases`."""
-
-    def build(self, env: Any, privatizer: Any, episodes: int, streams: Streams) -> Algorithm:  # noqa: ANN401
-        """Return a fresh learner behind `privatizer`."""
 
 
 def check_number(key: str, value: object, low: float, high: float = np.inf) -> None:

@@ -7,9 +7,9 @@ kind of report. docs/bernstein_vi.md derives every line and proves that its valu
 # Our pseudo-code, each line -> the function that does it, of this file if no other is named.
 #  1  E, E_L, iota for the users so far, by epochs           -> BernsteinVIConfig.bonus, epoch_ends
 #  2  for k = 1, ..., K; lines 3 to 9 at 1 % more            -> algorithms/tabular/loop.py::learning_loop,
-#                                                               algorithms/tabular/blocks.py::run_in_blocks
+#                                                               algorithms/tabular/loop.py::run_in_blocks
 #  3    N~ projected on equal totals and flow                -> restore_totals_and_flow
-#  4    V~_{H+1} = 0; for h = H, ..., 1                      -> plan
+#  4    V~_{H+1} = 0; for h = H, ..., 1                      -> plain_plan (lines 4 to 9); plan is the same, compiled
 #  5      c(s') = H-h - V~(s')                               -> plan, cost_of_next
 #  6      nearest = sum of x c, x >= 0 nearest to N~; and other sums -> sum_up
 #  7      slack by the empirical Bernstein bound, and E      -> bound_values
@@ -76,6 +76,41 @@ class _Tables(NamedTuple):
     cost: Float64Array
     costs: Float64Array
     sums: Float64Array
+
+
+def plain_plan(
+    counts: Float64Array, e: float, e_losses: float, iota: float, scale: float
+) -> tuple[Float64Array, Float64Array]:
+    """Return upper bounds of Q* float64[H, S, A], not yet clipped, and the values float64[S] of the first step.
+
+    counts float64[H, S+2, S, A]: transitions, visits (not read) and losses; e, e_losses, iota, scale: see `_Bonus`, for
+    the users so far. A bound is the cap H-h+1 less a lower bound of the cost: the loss 1 - r plus the next cap less V*
+    at s'. docs/bernstein_vi.md, steps 2 to 7.
+    """
+    horizon, _, n_states, n_actions = counts.shape
+    q, values, variance = np.empty((horizon, n_states, n_actions)), np.zeros(n_states), _VARIANCE * iota
+    for h in reversed(range(horizon)):
+        cap = float(horizon - h)
+        reach, cost = cap - 1.0, cap - 1.0 - values
+        for s, a in np.ndindex(n_states, n_actions):
+            row, loss = counts[h, :n_states, s, a], counts[h, n_states + 1, s, a]
+            x, n = np.maximum(row, 0.0), row.sum()
+            mean = x @ cost / x.sum() if x.any() else 0.0
+            spread = x @ (cost - mean) ** 2 + 1.25 * reach**2 * e + variance * reach**2
+            fewer = max(min(loss + e_losses, n - loss + e + e_losses), 0.0)
+            slack = reach * (x.sum() - n + e) + e_losses + _RANGE * cap * iota
+            least = loss + x @ cost - slack - np.sqrt(variance * spread) - np.sqrt(variance * fewer)
+            estimate = loss + plain_nearest(row) @ cost
+            q[h, s, a] = cap - (estimate - scale * (estimate - least)) / max(1.0, n + e)
+        values = np.clip(q[h].max(axis=1), 0.0, cap)
+    return q, values
+
+
+def plain_nearest(counts: Float64Array) -> Float64Array:
+    """Return the non-negative vector nearest to `counts` with the same sum (0 if that is negative)."""
+    falling = np.sort(counts)[::-1]
+    shifts = (np.cumsum(falling) - max(counts.sum(), 0.0)) / np.arange(1, len(counts) + 1)
+    return np.asarray(np.maximum(counts - shifts[np.flatnonzero(falling >= shifts)[-1]], 0.0))
 
 
 @no_alloc_kernel
@@ -178,10 +213,7 @@ def sum_up(step: Float64Array, costs: Float64Array, sums: Float64Array) -> None:
 
 @no_alloc_kernel
 def bound_values(sums: Float64Array, losses: Float64Array, cap: float, bonus: _Bonus, epoch: int) -> None:
-    """Turn the sums of a step into upper bounds of Q*, written to row 0: not yet clipped at the cap.
-
-    A bound is the cap H-h+1 less a lower bound of the cost: the loss 1 - r plus the next cap less V* at s'.
-    """
+    """Turn the sums of a step into upper bounds of Q*, written to row 0: not yet clipped at the cap."""
     visits, mass, lack, first, second, nearest = sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]
     e, e_losses, reach = bonus.e[epoch], bonus.e_losses[epoch], cap - 1.0
     variance = _VARIANCE * bonus.iota
@@ -199,7 +231,7 @@ def bound_values(sums: Float64Array, losses: Float64Array, cap: float, bonus: _B
 
 @kernel
 def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]:
-    """Value iteration on upper bounds; returns (did the policy change, share of saturated cells).
+    """Plan as `plain_plan` does, on consistent counts; return (did the policy change, share of saturated cells).
 
     A bound at or above the cap is saturated, and the value is then the cap. Among several saturated actions the policy
     takes the one with the highest bound before clipping.

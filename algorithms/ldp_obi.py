@@ -21,8 +21,8 @@ source.
 #  1  N~, R~ = 0                                                   -> privacy/queries/counts.py::CountQuery.open
 #  2  c_1, c_2, c_4 bound the errors of private counts             -> LDPOBIConfig.bonus
 #  3  for k = 1, ..., K                                            -> algorithms/tabular/loop.py::learning_loop
-#  4    V~_{H+1}(s) = 0; for h = H, ..., 1                         -> plan
-#  5      D = max(1, N~ + alpha c_2)                               -> plan
+#  4    V~_{H+1}(s) = 0; for h = H, ..., 1                         -> plain_plan; plan is the same, compiled
+#  5      D = max(1, N~ + alpha c_2)                               -> plain_plan, plan
 #  6      beta^r, beta^p (radii of rewards and, in L1, of transitions) -> LDPOBIConfig.bonus; divided by D in plan
 #  7      R~ + sum_s' N~(s') V~(s')                                -> algorithms/tabular/greedy.py::sum_of_next_values
 #  8      Q~ = line 7 / D + beta^r + (H-h+1) beta^p                -> plan
@@ -36,7 +36,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from dprl.algorithms.base import check_number
+import numpy as np
+
+from dprl.algorithms.base import Float64Array, Int64Array, check_number
 from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, sum_of_next_values
 from dprl.compiled import no_alloc_kernel
@@ -59,12 +61,29 @@ class _Bonus(NamedTuple):
     transition_count: float
 
 
+def plain_plan(counts: Released, bonus: _Bonus, shape: tuple[int, int, int]) -> tuple[Int64Array, Float64Array]:
+    """Return the greedy policy int64[H, S] and Q float64[H, S, A]; shape: H, S, A.
+
+    Estimated transitions are neither normalised nor clipped.
+
+    Paper: Garcelon, Perchet, Pike-Burke, Pirotta 2021, LDP-OBI.
+    """
+    horizon, n_states, _ = shape
+    steps, q, values = counts.values.reshape(horizon, n_states + 2, -1), np.empty(shape), np.zeros(n_states)
+    root_l = math.sqrt(bonus.log_union + 3.0 * math.log(counts.users + 1.0))
+    for h in reversed(range(horizon)):
+        cap, d = float(horizon - h), np.maximum(1.0, steps[h, n_states] + bonus.added)
+        beta_r = bonus.reward_root * root_l / np.sqrt(d) + bonus.reward_count / d
+        beta_p = bonus.transition_root * root_l / np.sqrt(d) + bonus.transition_count / d
+        estimated = (steps[h, n_states + 1] + values @ steps[h, :n_states]) / d
+        q[h] = (estimated + beta_r + cap * beta_p).reshape(shape[1:])
+        values = np.clip(q[h].max(axis=1), 0.0, cap)
+    return q.argmax(axis=2), q
+
+
 @no_alloc_kernel
 def plan(counts: Released, bonus: _Bonus, tables: GreedyTables) -> tuple[bool, float]:
-    """Optimistic backward induction; writes the greedy policy, returns (did it change, share of saturated cells).
-
-    Cells with Q >= H-h+1 are saturated. Estimated transitions are neither normalised nor clipped. Ties go to the lowest
-    action.
+    """Plan as `plain_plan` does; return (did the policy change, share of cells with Q >= H-h+1).
 
     Paper: Garcelon, Perchet, Pike-Burke, Pirotta 2021, LDP-OBI.
     """

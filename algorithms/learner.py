@@ -1,18 +1,42 @@
-"""Base class of all learners: learning in stretches, charging, certificates and checkpoints."""
+"""Interface of algorithms: the config, and the learner with its stretches, charges, certificates and checkpoints."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from dprl.algorithms.base import TrainResult
+from dprl.algorithms.base import REGRET, SATURATED, Metric, Releases
+from dprl.envs import Env
 from dprl.privacy import Certificate, Privatizer, Streams
 from dprl.privacy.checkpoints import check_arrays, digest_of, part_of
 
 _PRIVATIZER, _DONE, _DIGEST = "privatizer.", "episodes_done", "digest"
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """Result of a stretch of learning.
+
+    Args:
+        episodes: length of the stretch. metrics: value of each metric of the algorithm, by name.
+    """
+
+    episodes: int
+    metrics: Mapping[str, float]
+
+    @property
+    def regret(self) -> float:
+        """Sum of the exact pseudo-regret over the episodes."""
+        return self.metrics[REGRET.name]
+
+    @property
+    def saturated(self) -> float:
+        """Mean over the episodes of the share of cells with an optimistic value clipped at its cap."""
+        return self.metrics[SATURATED.name]
 
 
 class Learner(ABC):
@@ -127,3 +151,27 @@ class Learner(ABC):
     def _digest(self, own: Mapping[str, np.ndarray], messages: np.ndarray) -> np.ndarray:
         """Return a digest uint8[64] of the run's settings, its arrays, and the digest of its messages."""
         return digest_of(self._fixed, dict(own) | self._identity | {"messages": messages})
+
+
+class AlgorithmConfig(Protocol):
+    """Config of one algorithm: its settings in a file, and the builder of its learner.
+
+    plays: class of environments. metrics: reported by the learner. releases: kind of data that users release; privacy
+    settings must be of the same kind. unit: name of one episode in the config.
+    """
+
+    name: ClassVar[str]
+    plays: ClassVar[type[Env]]
+    metrics: ClassVar[tuple[Metric, ...]]
+    releases: ClassVar[Releases]
+    unit: ClassVar[Literal["episode", "submission"]]
+
+    @property
+    def covered_by(self) -> str | None:
+        """Theorem that covers all runs with these settings, and its subject; None if no theorem does."""
+
+    def privatizer(self, env: Any, privacy: Any, episodes: int, streams: Streams) -> Privatizer[Any]:  # noqa: ANN401
+        """Return the privatizer of a run of `episodes` under `privacy`, settings of the same kind as `releases`."""
+
+    def build(self, env: Any, privatizer: Any, episodes: int, streams: Streams) -> Learner:  # noqa: ANN401
+        """Return a fresh learner behind `privatizer`."""

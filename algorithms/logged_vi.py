@@ -4,7 +4,7 @@ docs/offline_vi.md, 'Your own logged episodes', has the format of the file and a
 """
 
 # Our pseudo-code, each line -> the function that does it, of this file if no other is named.
-#  1  bounds of the noise and of sampling            -> algorithms/tabular/lower_bounds.py::limits_of
+#  1  bounds of the noise and of sampling            -> algorithms/offline_vi.py::limits_of
 #  2  for users k = 1, ..., N = K-1                  -> algorithms/tabular/loop.py::learning_loop
 #  3    count the episode in row k of the file       -> play_logged
 #  4  receive N~, R~, once                           -> privacy/queries/count_kernels.py::send_and_release
@@ -19,9 +19,16 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array, Metric
-from dprl.algorithms.offline_vi import OfflineTables, PessimisticVIConfig, plan
+from dprl.algorithms.offline_vi import (
+    LOWER_BOUND,
+    UNINFORMED,
+    OfflineTables,
+    PessimisticVIConfig,
+    limits_of,
+    lower_value,
+    plan,
+)
 from dprl.algorithms.tabular import learning_loop
-from dprl.algorithms.tabular.lower_bounds import LOWER_BOUND, UNINFORMED, limits_of, lower_value
 from dprl.algorithms.tabular.simulator import N_FAMILIES, EpisodeBuffer, episode_buffer
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import Env, LoggedEpisodes

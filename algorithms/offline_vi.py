@@ -6,40 +6,61 @@ docs/offline_vi.md derives every line.
 """
 
 # Our pseudo-code, each line -> the function that does it, of this file if no other is named.
-#  1  bounds of the noise and of sampling              -> algorithms/tabular/lower_bounds.py::limits_of
+#  1  bounds of the noise and of sampling              -> limits_of
 #  2  for users k = 1, ..., K-1                        -> algorithms/tabular/loop.py::learning_loop,
-#                                                         algorithms/tabular/blocks.py::run_in_blocks
+#                                                         algorithms/tabular/loop.py::run_in_blocks
 #  3    roll out the behaviour policy                  -> algorithms/tabular/simulator.py::play_stochastic
 #  4  receive N~, R~, once                             -> privacy/queries/count_kernels.py::send_and_release
-#  5  V~_{H+1} = V^cert_{H+1} = 0; for h = H, ..., 1   -> plan
-#  6    Q~ = lower bound of r + P V~, constants scaled -> algorithms/tabular/lower_bounds.py::lower_value
-#  7    pi(s) = argmax_a Q~(s, a), V~(s) = its value   -> plan
-#  8    V^cert(s) = proved lower bound at pi(s)        -> algorithms/tabular/lower_bounds.py::lower_value
+#  5  V~_{H+1} = V^cert_{H+1} = 0; for h = H, ..., 1   -> plain_plan; plan is the same, compiled
+#  6    Q~ = lower bound of r + P V~, constants scaled -> plain_lower_values; lower_value in kernels
+#  7    pi(s) = argmax_a Q~(s, a), V~(s) = its value   -> plain_plan, plan
+#  8    V^cert(s) = proved lower bound at pi(s)        -> plain_lower_values; lower_value in kernels
 #  9  user K plays pi; return pi and V^cert_1          -> PessimisticVIConfig.measure
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import REGRET, Float64Array, Metric, check_number
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, check_number
 from dprl.algorithms.tabular import Preset, Released, StationaryMDPConfig, learning_loop
-from dprl.algorithms.tabular.lower_bounds import (
-    LOWER_BOUND,
-    UNINFORMED,
-    VALUE,
-    Limits,
-    check_bounded,
-    limits_of,
-    lower_value,
-)
 from dprl.algorithms.tabular.simulator import Simulator, play_stochastic, stochastic_policy_value, stochastic_regret
-from dprl.compiled import kernel
+from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs import FiniteMDP
-from dprl.privacy import CountFamilies, CountPrivatizer, PrivacyConfig, Streams
+from dprl.privacy import CountFamilies, CountPrivatizer, CountQuery, PrivacyConfig, Streams, WeightedSums
 
+# With more next states, bounds for single cells replace bounds for all their subsets.
+_MOST_SUBSETS = 2**20
+
+LOWER_BOUND = Metric(
+    "lower_bound",
+    "last",
+    "reward",
+    of="output",
+    short="bound",
+    definition="the proved lower bound on the output policy's value",
+    better="high",
+    covered=True,
+)
+UNINFORMED = replace(
+    SATURATED,
+    over="last",
+    of="output",
+    definition="the share of (h, s, a) with no lower bound from the counts, about which the policy knows nothing",
+)
+VALUE = Metric(
+    "value",
+    "last",
+    "reward",
+    of="output",
+    short="value",
+    definition="the output policy's exact value",
+    better="high",
+    covered=True,
+)
 OPTIMUM_GAP = Metric(
     "optimum_gap",
     "last",
@@ -49,6 +70,21 @@ OPTIMUM_GAP = Metric(
     definition="the optimal value less the output policy's",
     covered=True,
 )
+
+
+class Limits(NamedTuple):
+    """The numbers of the bounds.
+
+    e: error bound of weighted sums of transitions, for all weights in [0, 1] at once; e_rewards: error bound of a count
+    of rewards; divergence: u, the bound on N KL(empirical, true next states); iota: the same for rewards;
+    scale: factor of the penalty.
+    """
+
+    e: float
+    e_rewards: float
+    divergence: float
+    iota: float
+    scale: float
 
 
 class _Bonus(NamedTuple):
@@ -78,12 +114,74 @@ class OfflineTables(NamedTuple):
         return cls(policy, np.zeros(n_states), np.zeros(n_states), np.zeros((2, n_states)))
 
 
+def plain_lower_values(step: Float64Array, values: Float64Array, cap: float, limits: Limits) -> Float64Array:
+    """Return lower bounds on r(s,a) + sum_s' P(s'|s,a) values(s') in [0, cap], float64[S*A]; see docs/offline_vi.md.
+
+    step float64[S+2, S*A]: transitions, visits, rewards; values float64[S]: of the next step, at least 0.
+    """
+    counts, rewards, low, high = step[:-2], step[-1], values.min(), values.max()
+    total, span = counts.sum(axis=0), high - low
+    known, most = total - limits.e, total + limits.e
+    n, least = np.where(known > 0.0, (total, known), 1.0)
+    mean, share = np.clip(values @ counts / n, low, high), np.clip(rewards / n, 0.0, 1.0)
+    squares = np.maximum((counts * (values[:, None] - mean) ** 2).sum(axis=0), 0.0)
+    squares = np.minimum(squares + np.maximum(mean - low, high - mean) ** 2 * limits.e, 0.25 * most * span**2)
+    spread = np.minimum(rewards, total - rewards + limits.e) + limits.e_rewards
+    spread = np.clip(spread, 0.0, np.maximum(0.25 * most, 0.0))
+    of_values = span * (limits.e + limits.divergence) + np.sqrt(2.0 * limits.divergence * np.maximum(squares, 0.0))
+    of_rewards = limits.e_rewards + share * limits.e + limits.iota + np.sqrt(2.0 * limits.iota * spread)
+    after = np.maximum(low, mean - limits.scale * of_values / least)
+    found = after + np.maximum(0.0, share - limits.scale * of_rewards / least)
+    return np.minimum(np.where(known > 0.0, found, low), cap)
+
+
+def plain_plan(
+    counts: Released, planning: Limits, proved: Limits, shape: tuple[int, int, int]
+) -> tuple[Int64Array, Float64Array]:
+    """Return the policy int64[H, S] of the pessimistic values, and its certified first values float64[S]."""
+    horizon, n_states, _ = shape
+    steps, policy = counts.values.reshape(-1, n_states + 2, shape[1] * shape[2]), np.zeros(shape[:2], dtype=np.int64)
+    values, certified = np.zeros(n_states), np.zeros(n_states)
+    for h in reversed(range(horizon)):
+        step = steps[h if len(steps) == horizon else 0]
+        q = plain_lower_values(step, values, float(horizon - h), planning).reshape(shape[1:])
+        sure = plain_lower_values(step, certified, float(horizon - h), proved).reshape(shape[1:])
+        policy[h], values = q.argmax(axis=1), q.max(axis=1)
+        certified = sure[np.arange(n_states), policy[h]]
+    return policy, certified
+
+
+@no_alloc_kernel
+def lower_value(step: Float64Array, pair: int, values: Float64Array, cap: float, limits: Limits) -> tuple[float, bool]:
+    """Return the bound of `plain_lower_values` for one pair (s, a), and whether the counts improve it."""
+    n_states = values.shape[0]
+    low, high, total, first = values[0], values[0], 0.0, 0.0
+    for t in range(n_states):
+        low, high = min(low, values[t]), max(high, values[t])
+        total += step[t, pair]
+        first += step[t, pair] * values[t]
+    known, most, third = total - limits.e, total + limits.e, step[n_states + 1, pair]
+    if known <= 0.0:
+        return min(low, cap), False
+    mean, squares, span = min(max(first / total, low), high), 0.0, high - low
+    for t in range(n_states):
+        squares += step[t, pair] * (values[t] - mean) ** 2
+    squares = min(max(squares, 0.0) + max(mean - low, high - mean) ** 2 * limits.e, 0.25 * most * span * span)
+    penalty = span * (limits.e + limits.divergence) + math.sqrt(2.0 * limits.divergence * squares)
+    after = max(low, mean - limits.scale * penalty / known)
+    share = min(max(third / total, 0.0), 1.0)
+    spread = min(third, total - third + limits.e) + limits.e_rewards
+    spread = min(max(spread, 0.0), 0.25 * most)
+    penalty = limits.e_rewards + share * limits.e + limits.iota + math.sqrt(2.0 * limits.iota * spread)
+    reward = max(0.0, share - limits.scale * penalty / known)
+    return min(reward + after, cap), reward + after > low
+
+
 @kernel
 def plan(counts: Released, bonus: _Bonus, tables: OfflineTables) -> tuple[bool, float]:
-    """Pessimistic value iteration, and the certificate of the policy that it finds.
+    """Plan as `plain_plan` does; return (did the policy change, share of bounds that the counts do not raise).
 
-    Returns (did the policy change, share of (h, s, a) with bounds that the counts do not raise). Before the release it
-    keeps the behaviour policy and returns a share of 0.
+    Before the release it keeps the behaviour policy and returns a share of 0.
     """
     policy, proved, planned, older = tables
     horizon, n_states, n_actions = policy.shape
@@ -197,3 +295,45 @@ class OfflineVIConfig(PessimisticVIConfig):
             VALUE.name: value,
             OPTIMUM_GAP.name: max(0.0, simulator.optimal_value - value),
         }
+
+
+def check_bounded(query: CountQuery) -> None:
+    """Raise ValueError unless error bounds of the counts are exact."""
+    if query.noise.printed is not None:
+        raise ValueError(
+            "precision must be exact for lower bounds, got 'printed'; no paper prints bounds of weighted sums"
+        )
+
+
+def limits_of(env: FiniteMDP, privatizer: CountPrivatizer, beta: float) -> Limits:
+    """Return the numbers of the bounds, which hold with probability 1 - beta for all releases of a run.
+
+    Half of beta is for the noise, half for the users' episodes. Raises ValueError as `check_bounded`.
+    """
+    n_next, query, users = env.n_states, privatizer.query, privatizer.capacity
+    check_bounded(query)
+    layers = query.families.layers
+    pairs, visits = layers * env.n_states * env.n_actions, env.horizon // layers * users
+    iota = math.log(4.0 * pairs * visits / beta)
+
+    def bound(family: str, cells: int, number: int) -> float:
+        return query.weighted_precision(WeightedSums(family, cells, number, users), beta / 4.0)
+
+    e = n_next * bound("transitions", 1, n_next * pairs)
+    if 2**n_next <= _MOST_SUBSETS:
+        e = min(e, bound("transitions", n_next, 2**n_next * pairs))
+    return Limits(e, bound(query.families.families[2].name, 1, pairs), divergence_bound(n_next, iota), iota, 1.0)
+
+
+def divergence_bound(n_states: int, iota: float) -> float:
+    """Return u with P(N KL(empirical law of N draws, their law) >= u) <= e^-iota, for laws on this many states.
+
+    Paper: Agrawal 2020 (the moment generating function is at most that of a gamma law).
+    """
+    others = n_states - 1
+    if others == 0:
+        return 0.0
+    u = 2.0 * iota + 4.0 * others  # above the root of u - others ln(e u / others) = iota, and falls to it
+    for _ in range(100):
+        u = iota + others * (1.0 + math.log(u / others))
+    return u

@@ -8,13 +8,13 @@ stochastic rewards seen along the way.
 # bonus and eta Q~ are added (`counts: costs` runs the printed signs, see optimistic_q).
 #  1  pi^1(a|s) = 1/A                                -> PrivateUCBPOConfig.tables
 #  2  C~, N~(s, a), N~(s, a, s') = 0                 -> privacy/queries/counts.py::CountQuery.open
-#  3  precision levels E_1, E_2 of the Privatizer    -> algorithms/tabular/cz22.py::CZ22Config.precision_bounds
+#  3  precision levels E_1, E_2 of the Privatizer    -> algorithms/private_ucb_vi.py::CZ22Config.precision_bounds
 #  4  for k = 1, ..., K                              -> algorithms/tabular/loop.py::learning_loop
-#  5    V~_{H+1}(s) = 0                              -> _evaluate
-#  6    for h = H, ..., 1                            -> _evaluate
-#  7      c~, P~ by eq. (1)                          -> algorithms/tabular/cz22.py::optimistic_q
+#  5    V~_{H+1}(s) = 0                              -> plain_evaluation; _evaluate is the same, compiled
+#  6    for h = H, ..., 1                            -> plain_evaluation, _evaluate
+#  7      c~, P~ by eq. (1)                          -> algorithms/private_ucb_vi.py::optimistic_q
 #  8      beta = beta^c + H beta^p by Lemma 1        -> PrivateUCBPOConfig.bonus; divided by D in optimistic_q
-#  9      Q~ = min(H-h+1, max(0, c~ + P~ V~ - beta)) -> algorithms/tabular/cz22.py::optimistic_q
+#  9      Q~ = min(H-h+1, max(0, c~ + P~ V~ - beta)) -> algorithms/private_ucb_vi.py::optimistic_q
 # 10      V~(s) = sum_a Q~(s, a) pi(a|s)             -> _evaluate
 # 11    roll out a trajectory by pi^k                -> algorithms/tabular/simulator.py::play_stochastic
 # 12    receive C~, N~ from the Privatizer           -> privacy/queries/count_kernels.py::send_and_release
@@ -29,23 +29,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array
+from dprl.algorithms.numerics import exponential
+from dprl.algorithms.private_ucb_vi import CZ22Bonus, CZ22Config, optimistic_q, plain_q
 from dprl.algorithms.tabular import Released, learning_loop
-from dprl.algorithms.tabular.cz22 import CZ22Bonus, CZ22Config, optimistic_q
 from dprl.algorithms.tabular.simulator import play_stochastic, stochastic_regret
-from dprl.compiled import kernel, no_alloc_kernel
+from dprl.compiled import no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivatizer
-
-# exp(r) = 1 + r + r c/(2-c) for |r| <= ln(2)/2, c = r - z (C1 + z (C2 + ...)), z = r^2: fdlibm's coefficients.
-_C1, _C2, _C3 = 1.66666666666666019037e-01, -2.77777777770155933842e-03, 6.61375632143793436117e-05
-_C4, _C5 = -1.65339022054652515390e-06, 4.13813679705723846039e-08
-_PER_LN2 = 1.44269504088896338700
-# ln(2) in two parts; the first has so few digits that its products with whole numbers below 2^20 are exact.
-_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-# Adding 1.5 * 2^52 rounds to a whole number and leaves it in the lowest bits.
-_ROUNDING = 6755399441055744.0
-# Below it the result would be subnormal.
-_LOWEST = -708.0
 
 
 class _Bonus(NamedTuple):
@@ -69,24 +59,23 @@ class _Tables(NamedTuple):
     log_weights: Float64Array
 
 
-@kernel
-def exponential(x: float) -> float:
-    """Return exp(x) for x <= 0, within 1 ulp, without branches; 0 below -708.
+def plain_evaluation(counts: Released, policy: Float64Array, bonus: _Bonus) -> tuple[Float64Array, Float64Array]:
+    """Return optimistic Q float64[H, S, A] of a policy float64[H, S, A], and V float64[S] of the first step.
 
-    The compiler can vectorise it, unlike the C library's function, which is called for every number.
+    Paper: [CZ22] Algorithm 1, lines 5-10.
     """
-    bounded = max(x, _LOWEST)
-    shifted = bounded * _PER_LN2 + _ROUNDING
-    n = shifted - _ROUNDING
-    high, low = bounded - n * _LN2_HIGH, n * _LN2_LOW
-    r = high - low
-    z = r * r
-    c = r - z * (_C1 + z * (_C2 + z * (_C3 + z * (_C4 + z * _C5))))
-    of_r = 1.0 - ((low - r * c / (2.0 - c)) - high)
-    # Multiplies by 2^n: adds n to the exponent.
-    bits = np.float64(of_r).view(np.int64) + np.int64(np.float64(shifted).view(np.int64) << np.int64(52))
-    result = np.int64(bits).view(np.float64)
-    return result if x >= _LOWEST else 0.0
+    horizon, n_states, _ = policy.shape
+    steps, q, values = counts.values.reshape(horizon, n_states + 2, -1), np.empty(policy.shape), np.zeros(n_states)
+    for h in reversed(range(horizon)):
+        q[h] = plain_q(steps[h], values, float(horizon - h), bonus.q).reshape(policy.shape[1:])
+        values = (policy[h] * q[h]).sum(axis=1)
+    return q, values
+
+
+def plain_improvement(policy: Float64Array, q: Float64Array, eta: float) -> Float64Array:
+    """Return the policy proportional to pi exp(eta Q). Paper: [CZ22] Algorithm 1, line 13."""
+    weights = policy * np.exp(eta * q)
+    return np.asarray(weights / weights.sum(axis=2, keepdims=True))
 
 
 @no_alloc_kernel

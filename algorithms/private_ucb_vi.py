@@ -6,15 +6,15 @@ With trust model none it is UCB-VI with a Hoeffding bonus (Azar, Osband, Munos 2
 # [CZ22] Algorithm 2, each line -> the function that does it, of this file if no other is named. Rewards replace costs:
 # max for min, and the bonus is added (`counts: costs` runs the printed signs, see optimistic_q).
 #  1  C~, N~(s, a), N~(s, a, s') = 0                 -> privacy/queries/counts.py::CountQuery.open
-#  2  precision levels E_1, E_2 of the Privatizer    -> algorithms/tabular/cz22.py::CZ22Config.precision_bounds
+#  2  precision levels E_1, E_2 of the Privatizer    -> CZ22Config.precision_bounds
 #  3  for k = 1, ..., K                              -> algorithms/tabular/loop.py::learning_loop
-#  4    V~_{H+1}(s) = 0                              -> plan
-#  5    for h = H, ..., 1                            -> plan
-#  6      c~, P~ by eq. (1)                          -> algorithms/tabular/cz22.py::optimistic_q
+#  4    V~_{H+1}(s) = 0                              -> plain_plan; plan is the same, compiled
+#  5    for h = H, ..., 1                            -> plain_plan, plan
+#  6      c~, P~ by eq. (1)                          -> plain_q; optimistic_q in kernels
 #  7      beta = beta^c + beta^pv by Lemma 2         -> PrivateUCBVIConfig.bonus; divided by D in optimistic_q
-#  8      Q~ = min(H-h+1, max(0, c~ + P~ V~ - beta)) -> algorithms/tabular/cz22.py::optimistic_q
-#  9      V~(s) = min_a Q~(s, a)                     -> algorithms/tabular/greedy.py::act_greedily
-# 10      pi(s) = argmin_a Q~(s, a)                  -> algorithms/tabular/greedy.py::act_greedily
+#  8      Q~ = min(H-h+1, max(0, c~ + P~ V~ - beta)) -> plain_q; optimistic_q in kernels
+#  9      V~(s) = min_a Q~(s, a)                     -> plain_plan; algorithms/tabular/greedy.py::act_greedily
+# 10      pi(s) = argmin_a Q~(s, a)                  -> plain_plan; algorithms/tabular/greedy.py::act_greedily
 # 11    roll out a trajectory by pi^k                -> algorithms/tabular/simulator.py::play
 # 12    receive C~, N~ from the Privatizer           -> privacy/queries/count_kernels.py::send_and_release
 
@@ -22,14 +22,130 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, NamedTuple
 
-from dprl.algorithms.tabular import Released, learning_loop
-from dprl.algorithms.tabular.cz22 import CZ22Bonus, CZ22Config, optimistic_q
-from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily
+import numpy as np
+
+from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
+from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, sum_of_next_values
+from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors
 from dprl.compiled import no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivatizer
+
+Counts = Literal["rewards", "costs"]
+
+
+class CZ22Bonus(NamedTuple):
+    """Numbers of eq. (1), with bonus_scale and precision_scale multiplied in.
+
+    e1: E_1, added to every visit count. per_root: factor of 1/sqrt(D). per_count: factor of 1/D. costs: 1 if users
+    count costs, 0 if they count rewards. successors int64[L, R, S*A]: the possible next states, the only ones that are
+    counted, see `possible_successors`; L = 0 if they are unknown.
+    """
+
+    e1: float
+    per_root: float
+    per_count: float
+    costs: float = 0.0
+    successors: Int64Array = ALL_STATES
+
+
+def plain_q(step: Float64Array, values: Float64Array, cap: float, bonus: CZ22Bonus) -> Float64Array:
+    """Return upper bounds of the action values of a step, float64[S*A].
+
+    step float64[S+2, S*A]: transitions, visits, and rewards or costs; values float64[S]: upper bounds of the next
+    step's values; cap: H-h+1. With D = max(1, N + E_1),
+
+    * rewards: Q = clip(R/D + sum_s' N(s')/D V(s') + bonus, 0, cap);
+    * costs, as printed: cap - Q, where Q = clip(C/D + sum_s' N(s')/D (cap - 1 - V(s')) - bonus, 0, cap) bounds the
+      costs to go from below (D25).
+
+    Estimated transitions N(s')/D are neither normalised nor clipped, as printed. With E_1 > 0 they sum to less than 1
+    and lower estimated rewards and estimated costs alike: only the cost form gains optimism from it.
+
+    Paper: [CZ22] eq. (1).
+    """
+    d = np.maximum(1.0, step[-2] + bonus.e1)
+    beta = bonus.per_root / np.sqrt(d) + bonus.per_count / d
+    if bonus.costs == 0.0:
+        return np.clip(step[-1] / d + values @ (step[:-2] / d) + beta, 0.0, cap)
+    return cap - np.clip(step[-1] / d + (cap - 1.0 - values) @ (step[:-2] / d) - beta, 0.0, cap)
+
+
+def plain_plan(counts: Released, bonus: CZ22Bonus, shape: tuple[int, int, int]) -> tuple[Int64Array, Float64Array]:
+    """Return the greedy policy int64[H, S] and Q float64[H, S, A]; shape: H, S, A.
+
+    Paper: [CZ22] Algorithm 2, lines 4-10.
+    """
+    horizon, n_states, _ = shape
+    steps, q, values = counts.values.reshape(horizon, n_states + 2, -1), np.empty(shape), np.zeros(n_states)
+    for h in reversed(range(horizon)):
+        q[h] = plain_q(steps[h], values, float(horizon - h), bonus).reshape(shape[1:])
+        values = q[h].max(axis=1)
+    return q.argmax(axis=2), q
+
+
+@no_alloc_kernel
+def optimistic_q(steps: Float64Array, h: int, values: Float64Array, bonus: CZ22Bonus, q: Float64Array) -> None:
+    """Fill q float64[S*A] for step h, counted from 0, as `plain_q` does; steps float64[H, S+2, S*A].
+
+    If only possible next states are counted, their sums are those of `sum_of_possible`.
+
+    Paper: [CZ22] eq. (1).
+    """
+    step, start, cap = steps[h], 0.0, float(steps.shape[0] - h)
+    if bonus.successors.shape[0] > 0:
+        after = bonus.successors[min(h, bonus.successors.shape[0] - 1)]
+        start = cap if bonus.costs > 0.0 else 0.0
+        sum_of_possible(step, after, values, (-1.0, cap - 1.0) if bonus.costs > 0.0 else (1.0, 0.0), q)
+    elif bonus.costs > 0.0:
+        sum_of_next_costs(step, values, cap - 1.0, q)
+        start = cap
+    else:
+        sum_of_next_values(step, values, q)
+    visits = step[step.shape[0] - 2]
+    for j in range(q.shape[0]):
+        over_d = 1.0 / max(1.0, visits[j] + bonus.e1)
+        bound = start + ((q[j] + bonus.per_count) * over_d + bonus.per_root * math.sqrt(over_d))
+        q[j] = min(cap, max(0.0, bound))
+
+
+@no_alloc_kernel
+def sum_of_next_costs(step: Float64Array, values: Float64Array, reach: float, q: Float64Array) -> None:
+    """Fill q float64[S*A] with -C(s,a) - sum_s' N(s,a,s') (reach - V(s')): the costs to go, times -1.
+
+    step float64[S+2, S*A]: transitions, visits, costs; values float64[S]: at most `reach`, the steps left.
+    """
+    n_states = values.shape[0]
+    costs = step[n_states + 1]
+    for j in range(q.shape[0]):
+        q[j] = -costs[j]
+    for next_state in range(n_states):
+        row, cost_to_go = step[next_state], reach - values[next_state]
+        for j in range(q.shape[0]):
+            q[j] -= row[j] * cost_to_go
+
+
+@no_alloc_kernel
+def sum_of_possible(
+    step: Float64Array, after: Int64Array, values: Float64Array, form: tuple[float, float], q: Float64Array
+) -> None:
+    """Fill q float64[S*A] as the other two sums do, from counts of the possible next states after int64[R, S*A] only.
+
+    step float64[R+2, S*A]: transitions, visits, third; form: (1, 0) for rewards, (-1, reach) for costs. Counts where
+    `after` is -1 are pure noise and left out.
+    """
+    sign, reach = form
+    third = step[step.shape[0] - 1]
+    for j in range(q.shape[0]):
+        q[j] = sign * third[j]
+    for r in range(after.shape[0]):
+        row, states = step[r], after[r]
+        for j in range(q.shape[0]):
+            if states[j] >= 0:
+                q[j] += row[j] * (values[states[j]] - reach)
 
 
 @no_alloc_kernel
@@ -55,6 +171,44 @@ def plan(counts: Released, bonus: CZ22Bonus, tables: GreedyTables) -> tuple[bool
 
 
 run = learning_loop(plan)
+
+
+@dataclass(frozen=True)
+class CZ22Config(TabularMDPConfig):
+    """Settings of both algorithms of [CZ22].
+
+    Args:
+        counts: 'rewards' (default) or 'costs' 1 - r, the form printed in the paper. The noise is the same; without
+            noise the two differ only at pairs without visits and with a bonus below the cap.
+        known_transitions: the possible transitions are public, their probabilities are not. Only these are counted,
+            and large environments with few next states need no full table. No theorem of the paper covers that.
+    """
+
+    counts: Counts = "rewards"
+    known_transitions: bool = False
+
+    @property
+    def counts_losses(self) -> bool:
+        """Whether users count costs."""
+        return self.counts == "costs"
+
+    @property
+    def covered_by(self) -> str | None:
+        """The paper's theorem, unless only possible transitions are counted."""
+        return None if self.known_transitions else super().covered_by
+
+    def successors(self, env: FiniteMDP) -> Int64Array:
+        """Return the next states that are counted: the possible ones if they are known."""
+        return possible_successors(env, env.horizon) if self.known_transitions else ALL_STATES
+
+    def precision_bounds(self, privatizer: CountPrivatizer) -> tuple[float, float]:
+        """Return the error bounds E_1 of visit and reward (or cost) counts, and E_2 of transition counts.
+
+        precision_scale is multiplied in.
+        """
+        bounds = privatizer.precision(self.beta).bounds
+        third = bounds["losses" if self.counts_losses else "rewards"]
+        return self.precision_scale * max(bounds["visits"], third), self.precision_scale * bounds["transitions"]
 
 
 @dataclass(frozen=True)

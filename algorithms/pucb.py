@@ -20,7 +20,7 @@ next value, and one clip of Q replaces UBEV's two, of reward and of value.
 #  1  N~, R~ = 0                                       -> privacy/queries/counts.py::CountQuery.open
 #  2  E bounds the errors of all private counts        -> PUCBConfig.bonus
 #  3  for k = 1, ..., K                                -> algorithms/tabular/loop.py::learning_loop
-#  4    V~_{H+1}(s) = 0; for h = H, ..., 1             -> plan
+#  4    V~_{H+1}(s) = 0; for h = H, ..., 1             -> plain_plan; plan is the same, compiled
 #  5      R~ + sum_s' N~(s') V~(s')                    -> algorithms/tabular/greedy.py::sum_of_next_values
 #  6      conf = (H+1) phi + psi, see bonus            -> PUCBConfig.bonus, plan
 #  7      Q~ = clip(line 5 / N~ + conf, 0, H) if N~ >= max(2 E, 1), else H -> plan
@@ -34,6 +34,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+import numpy as np
+
+from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, sum_of_next_values
 from dprl.compiled import no_alloc_kernel
@@ -55,11 +58,27 @@ class _Bonus(NamedTuple):
     per_square: float
 
 
+def plain_plan(counts: Released, bonus: _Bonus, shape: tuple[int, int, int]) -> tuple[Int64Array, Float64Array]:
+    """Return the greedy policy int64[H, S] and Q float64[H, S, A]; shape: H, S, A.
+
+    Estimated transitions are neither normalised nor clipped.
+
+    Paper: Vietri, Balle, Krishnamurthy, Wu 2020, PrivQ.
+    """
+    horizon, n_states, _ = shape
+    steps, q, values = counts.values.reshape(horizon, n_states + 2, -1), np.empty(shape), np.zeros(n_states)
+    for h in reversed(range(horizon)):
+        n = np.maximum(bonus.enough, steps[h, n_states])
+        conf = bonus.per_root / np.sqrt(np.maximum(1.0, n - bonus.e)) + bonus.per_count / n + bonus.per_square / n**2
+        estimated = np.clip((steps[h, n_states + 1] + values @ steps[h, :n_states]) / n + conf, 0.0, horizon)
+        q[h] = np.where(steps[h, n_states] >= bonus.enough, estimated, horizon).reshape(shape[1:])
+        values = q[h].max(axis=1)
+    return q.argmax(axis=2), q
+
+
 @no_alloc_kernel
 def plan(counts: Released, bonus: _Bonus, tables: GreedyTables) -> tuple[bool, float]:
-    """Private planning; writes the greedy policy, returns (did it change, share of cells with Q = H).
-
-    Estimated transitions are neither normalised nor clipped. Ties go to the lowest action.
+    """Plan as `plain_plan` does; return (did the policy change, share of cells with Q = H).
 
     Paper: Vietri, Balle, Krishnamurthy, Wu 2020, PrivQ.
     """

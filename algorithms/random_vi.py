@@ -8,11 +8,11 @@ that of a prior. No theorem covers the algorithm.
 # Our pseudo-code, each line -> the function that does it, of this file if no other is named.
 #  1  deviations of the noise of released counts                 -> RandomVIConfig.bonus
 #  2  for k = 1, ..., K; lines 3 to 10 at 1 % more               -> algorithms/tabular/loop.py::learning_loop,
-#                                                                   algorithms/tabular/blocks.py::run_in_blocks
+#                                                                   algorithms/tabular/loop.py::run_in_blocks
 #  3    z(h, s, a) standard normal, all independent              -> plan
-#  4    V~_{H+1} = 0; for h = H, ..., 1                          -> plan
+#  4    V~_{H+1} = 0; for h = H, ..., 1                          -> plain_plan; plan is the same, compiled
 #  5      c(s') = H-h - V~(s')                                   -> plan
-#  6      x = counts >= 0 nearest to N~                          -> fill_nearest
+#  6      x = counts >= 0 nearest to N~                          -> plain_nearest, fill_nearest
 #  7      mean, deviation of the cost by x, L~, N~               -> estimate_cost
 #  8      both mixed with a prior, the less N~ exceeds its noise -> plan
 #  9      Q~ = H-h+1 - mean + scale z deviation                  -> plan
@@ -73,6 +73,43 @@ class _Tables(NamedTuple):
     nearest: Float64Array
 
 
+def plain_plan(
+    counts: Float64Array, deviation: float, drawn: Float64Array, summands: tuple[int, int]
+) -> tuple[Int64Array, Float64Array]:
+    """Return the policy int64[H, S] by one draw, and its values float64[S] of the first step.
+
+    counts float64[H, S+2, S, A]: transitions, visits, losses; deviation: of a released cell's noise;
+    drawn float64[H, S, A]: z; summands: numbers of released cells that make a transition count and a loss count. The
+    prior has mean cap/4 and deviation cap/2; the weight of the estimates is N^2 / (N^2 + variance of N + 1).
+    """
+    horizon, _, n_states, n_actions = counts.shape
+    policy, values = np.zeros((horizon, n_states), dtype=np.int64), np.zeros(n_states)
+    for h in reversed(range(horizon)):
+        cap, q = float(horizon - h), np.zeros((n_states, n_actions))
+        cost = cap - 1.0 - values
+        for s, a in np.ndindex(n_states, n_actions):
+            visits, losses = counts[h, n_states, s, a], counts[h, n_states + 1, s, a]
+            n, weight = max(visits, 1.0), max(visits, 0.0) ** 2
+            weight /= weight + n_states * summands[0] * deviation**2 + 1.0
+            law = plain_nearest(counts[h, :n_states, s, a], n) / n
+            mean, loss = law @ cost, np.clip(losses / n, 0.0, 1.0)
+            sampling = max(law @ cost**2 - mean**2, 0.0) + loss * (1.0 - loss) + (1.0 + (cap - 1.0) ** 2) / n
+            noise = summands[0] * ((cost - cost.mean()) ** 2).sum() + summands[1]
+            known = min(np.sqrt(sampling / n + deviation**2 * noise / n**2), cap)
+            centre = weight * (loss + mean) + (1.0 - weight) * cap / 4.0
+            width = np.sqrt(weight * known**2 + (1.0 - weight) * cap**2 / 4.0)
+            q[s, a] = cap - centre + drawn[h, s, a] * width
+        policy[h], values = q.argmax(axis=1), np.clip(q.max(axis=1), 0.0, cap)
+    return policy, values
+
+
+def plain_nearest(counts: Float64Array, total: float) -> Float64Array:
+    """Return the non-negative vector of sum `total` >= 0 nearest to `counts`."""
+    falling = np.sort(counts)[::-1]
+    shifts = (np.cumsum(falling) - total) / np.arange(1, len(counts) + 1)
+    return np.asarray(np.maximum(counts - shifts[np.flatnonzero(falling >= shifts)[-1]], 0.0))
+
+
 @no_alloc_kernel
 def _deviation(draws: _Draws, users: int) -> float:
     """Return the standard deviation of the noise of a released cell after `users` users."""
@@ -85,7 +122,7 @@ def _deviation(draws: _Draws, users: int) -> float:
 
 @no_alloc_kernel
 def fill_nearest(step: Float64Array, pair: int, total: float, nearest: Float64Array) -> None:
-    """Fill nearest float64[S'] with the non-negative counts nearest to step[:, pair] with a sum near `total`."""
+    """Fill nearest float64[S'] as `plain_nearest` does for step[:, pair], but the sum is only near `total`."""
     shift = 0.0
     for _ in range(_NEAREST_STEPS):  # Newton: x = max(N - shift, 0)
         left, number = -total, 0.0
@@ -125,10 +162,7 @@ def estimate_cost(
 
 @kernel
 def plan(counts: Released, draws: _Draws, tables: _Tables) -> tuple[bool, float]:
-    """Value iteration on one draw of all costs; returns (did the policy change, share of saturated cells).
-
-    The prior has mean cap/4 and deviation cap/2; the weight of the estimates is N^2 / (N^2 + variance of N + 1).
-    """
+    """Plan as `plain_plan` does; return (did the policy change, share of saturated cells)."""
     policy, optimistic, cost, q, drawn, nearest = tables
     horizon, n_states = policy.shape
     pairs = q.shape[0]

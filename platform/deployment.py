@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dprl.algorithms import Algorithm
+from dprl.algorithms import Learner
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import EXIT_BAD_INPUT, UserError, broken_rule, print_error
@@ -56,7 +56,7 @@ def server_privatizer(
     return ServerPrivatizer(experiment.privatizer(), Path(folder), apply, arrays)
 
 
-def planner(experiment: Experiment, server: ServerPrivatizer[Any]) -> Algorithm:
+def planner(experiment: Experiment, server: ServerPrivatizer[Any]) -> Learner:
     """Return the experiment's learner on the server's releases: `plan(server.release())` gives a policy from counts."""
     env, streams = experiment.environment(), server.client_spec.streams
     return experiment.algorithm.build(env, server, experiment.episodes, streams)

@@ -38,15 +38,14 @@ import numpy as np
 
 from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, check_number
 from dprl.algorithms.dp_nash_vi.postprocessing import (
-    Expectations,
-    Postprocessed,
+    Estimates,
     leave_out,
     possible_expectations,
     postprocess,
     private_expectations,
 )
 from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
-from dprl.algorithms.tabular.blocks import draw_visits
+from dprl.algorithms.tabular.loop import draw_visits
 from dprl.algorithms.tabular.simulator import (
     ALL_STATES,
     EpisodeBuffer,
@@ -85,39 +84,36 @@ class _NashBonus(NamedTuple):
     per_count: float
 
 
-class _Scratch(NamedTuple):
-    """Working memory of one step of planning: post-processed counts, expectations, and an equilibrium."""
-
-    counts: Postprocessed
-    expected: Expectations
-    equilibrium: EquilibriumScratch
-
-
 class _NashPlanner(NamedTuple):
     """Inputs of planning besides private counts: the bonus, the known parts of the game, and scratch.
 
     rewards float64[H, S*A*B]; start float64[S]: the distribution of the first state; successors int64[L, R, S*A*B]: the
-    possible next states, the only ones that are counted, -1 after the last, L = 0 if they are not known;
-    kept float64[R+1, S*A*B]: scratch for them.
+    possible next states, the only ones that are counted, -1 after the last, L = 0 if they are not known. Scratch:
+    found; kept float64[R+1, S*A*B]: counts of possible next states; equilibrium.
     """
 
     bonus: _NashBonus
     rewards: Float64Array
     start: Float64Array
-    scratch: _Scratch
     successors: Int64Array
+    found: Estimates
     kept: Float64Array
+    equilibrium: EquilibriumScratch
 
     @classmethod
     def of(cls, game: MarkovGame, bonus: _NashBonus, successors: Int64Array = ALL_STATES) -> _NashPlanner:
         """Return the inputs of planning in `game` with this bonus."""
         horizon, n_states, n_max, n_min = game.rewards.shape
         cells, width = n_states * n_max * n_min, successors.shape[1] or n_states
-        scratch = _Scratch(
-            Postprocessed.zeros(width, cells), Expectations.zeros(cells), equilibrium_scratch(n_max, n_min)
+        return cls(
+            bonus,
+            game.rewards.reshape(horizon, cells),
+            game.start,
+            successors,
+            Estimates.zeros(width, cells),
+            np.zeros((width + 1, cells)),
+            equilibrium_scratch(n_max, n_min),
         )
-        rewards = game.rewards.reshape(horizon, cells)
-        return cls(bonus, rewards, game.start, scratch, successors, np.zeros((width + 1, cells)))
 
 
 class _NashTables(NamedTuple):
@@ -174,22 +170,25 @@ def plan(counts: Released, planner: _NashPlanner, tables: _NashTables) -> tuple[
     """
     up, lo = tables.optimistic, tables.pessimistic
     horizon, n_states, n_max, n_min = tables.policy.shape
-    cells = n_states * n_max * n_min
-    steps = counts.values.reshape((horizon, planner.kept.shape[0], cells))
-    scratch, q_up, q_lo = planner.scratch, tables.q_up.reshape(cells), tables.q_lo.reshape(cells)
+    cells, e, found, kept = n_states * n_max * n_min, planner.bonus.e, planner.found, planner.kept
+    steps = counts.values.reshape((horizon, kept.shape[0], cells))
+    q_up, q_lo = tables.q_up.reshape(cells), tables.q_lo.reshape(cells)
     saturated, infeasible, layers = 0, 0, planner.successors.shape[0]
     up[:] = 0.0  # line 4
     lo[:] = 0.0
     for h in range(horizon - 1, -1, -1):  # line 5
-        if layers > 0:
-            infeasible += _expect_possible(steps[h], planner.successors[min(h, layers - 1)], planner, (up, lo))
+        if layers > 0:  # line 7, with the possible next states alone
+            after = planner.successors[min(h, layers - 1)]
+            leave_out(steps[h], after, kept)
+            infeasible += postprocess(kept, 0.25 * e, found)
+            possible_expectations(found, e, after, up, lo)
         else:
-            infeasible += postprocess(steps[h], 0.25 * planner.bonus.e, scratch.counts)
-            private_expectations(scratch.counts, planner.bonus.e, up, lo, scratch.expected)  # line 7
-        saturated += _bound_payoffs(scratch.expected, planner.rewards[h], float(horizon - h), planner.bonus, q_up, q_lo)
+            infeasible += postprocess(steps[h], 0.25 * e, found)
+            private_expectations(found, e, up, lo)  # line 7
+        saturated += _bound_payoffs(found, planner.rewards[h], float(horizon - h), planner.bonus, q_up, q_lo)
         for s in range(n_states):  # line 13
             policy, high, low = tables.policy[h, s], tables.q_up[s], tables.q_lo[s]
-            violation = coarse_correlated_equilibrium(high, low, scratch.equilibrium, policy)  # line 14
+            violation = coarse_correlated_equilibrium(high, low, planner.equilibrium, policy)  # line 14
             tables.missed[0] += not violation <= LARGEST_VIOLATION  # NaN is missed, too
             up[s], lo[s] = _mean(policy, high), _mean(policy, low)  # line 15
     _keep_smallest_gap(planner.start, tables)
@@ -198,20 +197,8 @@ def plan(counts: Released, planner: _NashPlanner, tables: _NashTables) -> tuple[
 
 
 @no_alloc_kernel
-def _expect_possible(
-    step: Float64Array, after: Int64Array, planner: _NashPlanner, bounds: tuple[Float64Array, Float64Array]
-) -> int:
-    """Do line 7 with the possible next states after int64[R, S*A*B] alone; bounds: V_up and V_lo of the next step."""
-    found, e = planner.scratch.counts, planner.bonus.e
-    leave_out(step, after, planner.kept)
-    infeasible = postprocess(planner.kept, 0.25 * e, found)
-    possible_expectations(found, e, after, bounds, planner.scratch.expected)
-    return infeasible
-
-
-@no_alloc_kernel
 def _bound_payoffs(
-    expected: Expectations, rewards: Float64Array, cap: float, bonus: _NashBonus, q_up: Float64Array, q_lo: Float64Array
+    expected: Estimates, rewards: Float64Array, cap: float, bonus: _NashBonus, q_up: Float64Array, q_lo: Float64Array
 ) -> int:
     """Fill Q_up and Q_lo, float64[S*A*B]; return the number of cells with both at their caps, e.g. if N~ = 0.
 
@@ -298,6 +285,11 @@ class _Sizes:
     e: float
     iota: float
 
+    @property
+    def trivial(self) -> bool:
+        """Whether there is nothing to estimate: a single state, so that P~ = P, or a single step."""
+        return self.n_states == 1 or self.horizon == 1
+
 
 def enough(c1: float, c2: float, sizes: _Sizes) -> bool:
     """Return whether the theorem proves the bounds for C_1 = c1 and C_2 = c2.
@@ -305,7 +297,7 @@ def enough(c1: float, c2: float, sizes: _Sizes) -> bool:
     Paper: docs/dp_nash_vi.md, inequality (5).
     """
     n_states, f, e, iota = sizes.n_states, sizes.horizon, sizes.e, sizes.iota
-    if _nothing_to_estimate(sizes):
+    if sizes.trivial:
         return True
     if c1 <= 0.0:
         return False
@@ -325,7 +317,7 @@ def least_scale(sizes: _Sizes) -> float:
 
     Paper: docs/dp_nash_vi.md, Corollary 3.
     """
-    if _nothing_to_estimate(sizes):
+    if sizes.trivial:
         return 0.0
     low, high = 0.0, ALWAYS_ENOUGH
     while high - low > _DIGITS * high:
@@ -335,11 +327,6 @@ def least_scale(sizes: _Sizes) -> float:
         else:
             low = middle
     return high
-
-
-def _nothing_to_estimate(sizes: _Sizes) -> bool:
-    """Whether there is nothing to estimate: a single state, so that P~ = P, or a single step."""
-    return sizes.n_states == 1 or sizes.horizon == 1
 
 
 @shows_numbers

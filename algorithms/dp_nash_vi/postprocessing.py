@@ -18,43 +18,34 @@ from dprl.compiled import no_alloc_kernel
 _SMALLEST = 1e-300
 
 
-class Postprocessed(NamedTuple):
-    """The solution of eq. (8) for one step, and scratch to find it; X = S*A*B cells (s, a, b).
+class Estimates(NamedTuple):
+    """Estimates from the counts of one step, and scratch to find them; X = S*A*B cells (s, a, b).
 
-    counts: x, float64[S', X], or float64[R, X] for the R possible next states only. sums: their sums over s',
-    float64[X]. Scratch, float64[X] each: top, the largest noisy count of a cell to be shifted, else 0; level, its value
-    after the shift; mass and size, sum (less top each) and number of the counts that stay positive.
+    counts: the solution x of eq. (8), float64[S', X], or float64[R, X] for the R possible next states only. sums: their
+    sums over s', float64[X]. upper, lower, variance, visits float64[X]: P~ V_up, P~ V_lo, Var_P~((V_up + V_lo)/2), and
+    N~. Scratch, float64[X] each: top, the largest noisy count of a cell to be shifted, else 0; level, its value after
+    the shift; mass and size, sum (less top each) and number of the counts that stay positive.
     """
 
     counts: Float64Array
     sums: Float64Array
+    upper: Float64Array
+    lower: Float64Array
+    variance: Float64Array
+    visits: Float64Array
     top: Float64Array
     level: Float64Array
     mass: Float64Array
     size: Float64Array
 
     @classmethod
-    def zeros(cls, n_states: int, cells: int) -> Postprocessed:
-        """Return memory for the solutions of a step with that many next states and cells."""
-        return cls(np.zeros((n_states, cells)), *(np.zeros(cells) for _ in range(5)))
-
-
-class Expectations(NamedTuple):
-    """Expectations of one step, float64[X] each: P~ V_up, P~ V_lo, Var_P~((V_up + V_lo)/2), and N~."""
-
-    upper: Float64Array
-    lower: Float64Array
-    variance: Float64Array
-    visits: Float64Array
-
-    @classmethod
-    def zeros(cls, cells: int) -> Expectations:
-        """Return memory for the expectations of a step with that many cells."""
-        return cls(*(np.zeros(cells) for _ in range(4)))
+    def zeros(cls, n_states: int, cells: int) -> Estimates:
+        """Return memory for the estimates of a step with that many next states and cells."""
+        return cls(np.zeros((n_states, cells)), *(np.zeros(cells) for _ in range(9)))
 
 
 @no_alloc_kernel
-def postprocess(step: Float64Array, slack: float, found: Postprocessed) -> int:
+def postprocess(step: Float64Array, slack: float, found: Estimates) -> int:
     """Fill `found` from the released counts of one step, and return the number of cells without a feasible solution.
 
     step float64[S'+1, X]: transitions to s' along (s, a, b), then visits N; read only. slack: E/4. If N < -E/4, nothing
@@ -81,9 +72,9 @@ def postprocess(step: Float64Array, slack: float, found: Postprocessed) -> int:
 
 
 @no_alloc_kernel
-def _start(step: Float64Array, slack: float, found: Postprocessed) -> tuple[int, int]:
+def _start(step: Float64Array, slack: float, found: Estimates) -> tuple[int, int]:
     """Set the totals, and levels above the solutions; return (cells without a solution, cells to be shifted)."""
-    _, totals, top, level, mass, _ = found
+    totals, top, level, mass = found.sums, found.top, found.level, found.mass
     n_states = step.shape[0] - 1
     visits = step[n_states]
     mass[:] = 0.0
@@ -108,9 +99,9 @@ def _start(step: Float64Array, slack: float, found: Postprocessed) -> tuple[int,
 
 
 @no_alloc_kernel
-def _lower_levels(step: Float64Array, found: Postprocessed) -> int:
+def _lower_levels(step: Float64Array, found: Estimates) -> int:
     """Take one step of Newton's method in every cell; return the number of levels that fell."""
-    _, totals, top, level, mass, size = found
+    totals, top, level, mass, size = found.sums, found.top, found.level, found.mass, found.size
     mass[:] = 0.0
     size[:] = 0.0
     for t in range(step.shape[0] - 1):
@@ -129,10 +120,8 @@ def _lower_levels(step: Float64Array, found: Postprocessed) -> int:
 
 
 @no_alloc_kernel
-def private_expectations(
-    found: Postprocessed, precision: float, upper: Float64Array, lower: Float64Array, out: Expectations
-) -> None:
-    """Fill `out` with expectations under P~(s') = (x(s') + E/(2S)) / N~, N~ = sum x + E/2; zeros where N~ = 0.
+def private_expectations(found: Estimates, precision: float, upper: Float64Array, lower: Float64Array) -> None:
+    """Fill in expectations under P~(s') = (x(s') + E/(2S)) / N~, N~ = sum x + E/2; zeros where N~ = 0.
 
     precision: E. upper, lower float64[S]: V_up and V_lo of the next step. The variance is computed around the middle of
     the range of (V_up + V_lo)/2, so its error is a few roundings of the squared range, and it is never negative.
@@ -142,33 +131,33 @@ def private_expectations(
     n_states = upper.shape[0]
     smoothing = precision / (2 * n_states)
     middle = _middle(upper, lower)
-    out.upper[:] = 0.0
-    out.lower[:] = 0.0
-    out.variance[:] = 0.0
+    found.upper[:] = 0.0
+    found.lower[:] = 0.0
+    found.variance[:] = 0.0
     for t in range(n_states):
         row, up, lo = found.counts[t], upper[t], lower[t]
         deviation = 0.5 * (up + lo) - middle
         square = deviation * deviation
         for j in range(row.shape[0]):
             n = row[j] + smoothing
-            out.upper[j] += n * up
-            out.lower[j] += n * lo
-            out.variance[j] += n * square
-    _normalise(found.sums, precision, middle, out)
+            found.upper[j] += n * up
+            found.lower[j] += n * lo
+            found.variance[j] += n * square
+    _normalise(found, precision, middle)
 
 
 @no_alloc_kernel
-def _normalise(sums: Float64Array, precision: float, middle: float, out: Expectations) -> None:
-    """Divide the sums in `out` by N~ = sums + E/2; `middle` is that of `private_expectations`."""
-    for j in range(sums.shape[0]):
-        visits = sums[j] + 0.5 * precision
+def _normalise(found: Estimates, precision: float, middle: float) -> None:
+    """Divide the sums of expectations by N~ = sums + E/2; `middle` is that of `private_expectations`."""
+    for j in range(found.sums.shape[0]):
+        visits = found.sums[j] + 0.5 * precision
         over_n = 1.0 / max(visits, _SMALLEST)
-        up, lo = out.upper[j] * over_n, out.lower[j] * over_n
+        up, lo = found.upper[j] * over_n, found.lower[j] * over_n
         mean = 0.5 * (up + lo) - middle
-        out.visits[j] = visits
-        out.upper[j] = up
-        out.lower[j] = lo
-        out.variance[j] = max(0.0, out.variance[j] * over_n - mean * mean)
+        found.visits[j] = visits
+        found.upper[j] = up
+        found.lower[j] = lo
+        found.variance[j] = max(0.0, found.variance[j] * over_n - mean * mean)
 
 
 @no_alloc_kernel
@@ -184,22 +173,17 @@ def leave_out(step: Float64Array, after: Int64Array, kept: Float64Array) -> None
 
 @no_alloc_kernel
 def possible_expectations(
-    found: Postprocessed,
-    precision: float,
-    after: Int64Array,
-    bounds: tuple[Float64Array, Float64Array],
-    out: Expectations,
+    found: Estimates, precision: float, after: Int64Array, upper: Float64Array, lower: Float64Array
 ) -> None:
-    """Fill `out` as `private_expectations` does, under P~(s') = (x(s') + E/(2n)) / N~ on the n possible next states.
+    """Fill in expectations as `private_expectations` does, with E/(2n) for the n possible next states alone.
 
-    after int64[R, X]: these, -1 after the last; bounds: V_up and V_lo, float64[S] each.
+    after int64[R, X]: these, -1 after the last.
     """
-    upper, lower = bounds
     middle, number = _middle(upper, lower), found.size
     number[:] = 0.0
-    out.upper[:] = 0.0
-    out.lower[:] = 0.0
-    out.variance[:] = 0.0
+    found.upper[:] = 0.0
+    found.lower[:] = 0.0
+    found.variance[:] = 0.0
     for r in range(after.shape[0]):
         for j in range(after.shape[1]):
             number[j] += 1.0 if after[r, j] >= 0 else 0.0
@@ -209,10 +193,10 @@ def possible_expectations(
             n = row[j] + precision / (2.0 * number[j]) if states[j] >= 0 else 0.0
             up, lo = upper[states[j]], lower[states[j]]  # index -1, without a next state, reads the last one
             deviation = 0.5 * (up + lo) - middle
-            out.upper[j] += n * up
-            out.lower[j] += n * lo
-            out.variance[j] += n * (deviation * deviation)
-    _normalise(found.sums, precision, middle, out)
+            found.upper[j] += n * up
+            found.lower[j] += n * lo
+            found.variance[j] += n * (deviation * deviation)
+    _normalise(found, precision, middle)
 
 
 @no_alloc_kernel

@@ -33,22 +33,9 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import (
-    REGRET,
-    SATURATED,
-    Float64Array,
-    Int64Array,
-    Metric,
-    Releases,
-    check_number,
-)
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, Releases, check_number
 from dprl.algorithms.learner import Learner
-from dprl.algorithms.ma_ldp.estimation import (
-    EXPONENT,
-    beta_rates,
-    estimate,
-    shift_rates,
-)
+from dprl.algorithms.ma_ldp.estimation import EXPONENT, beta_rates, estimate, shift_rates
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan, planning
 from dprl.algorithms.ma_ldp.rewards import (
     GRAPHS,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from dprl.algorithms.base import Float64Array
-from dprl.algorithms.cholesky import inverted
+from dprl.algorithms.numerics import inverted
 from dprl.compiled import no_alloc_kernel
 
 RIDGE = 1.0

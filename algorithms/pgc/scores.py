@@ -25,12 +25,7 @@ SCORE = Metric(
 )
 SCORE_LAST10 = Metric("score_last10", "last", definition="mean score of the last 10 submissions, mu of eq. (25)")
 FINAL_SCORE = Metric(
-    "final_score",
-    "last",
-    "steps",
-    short="final",
-    definition="mean score of the last 5,000 submissions",
-    better="high",
+    "final_score", "last", "steps", short="final", definition="mean score of the last 5,000 submissions", better="high"
 )
 FIRST_SUCCESS = Metric(
     "first_success",

@@ -15,24 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.algorithms.pgc_a3c.gradient import (
-    ACTION,
-    DIFFERENCE,
-    PREDICTED,
-    TRACE,
-    LossTables,
-    columns,
-    write_gradient,
-)
-from dprl.algorithms.pgc_a3c.network import (
-    DIMENSION,
-    INPUTS,
-    POLICY,
-    UNITS,
-    VALUE,
-    WIDTH,
-    probability_of_right,
-)
+from dprl.algorithms.pgc_a3c.gradient import ACTION, DIFFERENCE, PREDICTED, TRACE, LossTables, columns, write_gradient
+from dprl.algorithms.pgc_a3c.network import DIMENSION, INPUTS, POLICY, UNITS, VALUE, WIDTH, probability_of_right
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs.cartpole import CartPole, fallen, first_state, step_lanes
 from dprl.privacy import Streams

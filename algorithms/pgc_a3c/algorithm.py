@@ -17,7 +17,7 @@ Paper: [OT20] Algorithm 1.
 #    t = 0, initial state s_{n,0}                    -> agent_batch.py::deliver
 #    while s_{n,t} is not terminal                   -> agent_batch.py::tick
 #      a = argmax pi(a|s; theta'), or any (sec. 4)   -> agent_batch.py::_choose_actions, exploration_rate
-#      receive r_{n,t}, s_{n,t+1}                    -> envs/cartpole_dynamics.py::step_lanes, gradient.py::loss_tables
+#      receive r_{n,t}, s_{n,t+1}                    -> envs/cartpole.py::step_lanes, gradient.py::loss_tables
 #      t = t + 1                                     -> agent_batch.py::_count_step
 #    g_n = dL_n/dtheta'                              -> agent_batch.py::local_update, gradient.py::write_gradient
 #    g~_n = Q(g_n), send it                          -> privacy/queries/gradients.py::submit; Q is Algorithm 2 or 3:

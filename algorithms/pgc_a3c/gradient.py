@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.algorithms.pgc_a3c.network import ACTIONS, INPUTS, POLICY, UNITS, VALUE, exponential
+from dprl.algorithms.numerics import exponential
+from dprl.algorithms.pgc_a3c.network import ACTIONS, INPUTS, POLICY, UNITS, VALUE
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, reduced
 

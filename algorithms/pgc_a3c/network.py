@@ -15,6 +15,7 @@ import numpy.typing as npt
 import scipy
 
 from dprl.algorithms.base import Float64Array
+from dprl.algorithms.numerics import exponential
 from dprl.compiled import kernel
 from dprl.privacy.mechanisms.logarithm import open_unit
 from dprl.privacy.randomness.bits import fill_bits
@@ -30,15 +31,6 @@ WIDTH = 8
 
 It fixes the order of summation, so results have the same bits with narrower vectors or none.
 """
-
-# exp(r) = 1 + r + r^2 (E2 + r (E3 + ...)), Taylor's: the remainder is below 5e-18 for |r| <= log(2) / 2.
-_E2, _E3, _E4, _E5 = 1 / 2, 1 / 6, 1 / 24, 1 / 120
-_E6, _E7, _E8, _E9 = 1 / 720, 1 / 5040, 1 / 40320, 1 / 362880
-_E10, _E11, _E12, _E13 = 1 / 3628800, 1 / 39916800, 1 / 479001600, 1 / 6227020800
-_PER_LN2, _LN2_HIGH, _LN2_LOW = 1.4426950408889634, 6.93147180369123816490e-01, 1.90821492927058770002e-10
-_LEAST_EXPONENT = -708.0
-# Added to a small number, it leaves the nearest integer in the lowest bits.
-_ROUNDS = 6755399441055744.0
 
 
 def initial_parameters(kind: Literal["glorot", "normal"], scale: float, key: npt.NDArray[np.uint64]) -> Float64Array:
@@ -61,23 +53,6 @@ def initial_parameters(kind: Literal["glorot", "normal"], scale: float, key: npt
         limits[part] = math.sqrt(6.0 / (inputs + outputs))
     limits[VALUE:] = math.sqrt(6.0 / (UNITS + 1))
     return scale * limits * (2.0 * uniforms - 1.0)
-
-
-@kernel
-def exponential(x: float) -> float:
-    """Return e^x within 1 ulp for x <= 0, without branches; values below -708 count as -708."""
-    x = x if x > _LEAST_EXPONENT else _LEAST_EXPONENT
-    shifted = x * _PER_LN2 + _ROUNDS
-    whole = shifted - _ROUNDS
-    r = (x - whole * _LN2_HIGH) - whole * _LN2_LOW
-    z = r * r
-    low = (_E2 + r * _E3) + z * (_E4 + r * _E5)
-    middle = (_E6 + r * _E7) + z * (_E8 + r * _E9)
-    high = (_E10 + r * _E11) + z * (_E12 + r * _E13)
-    fourth = z * z
-    power = 1.0 + (r + z * (low + fourth * (middle + fourth * high)))
-    exponent = np.float64(shifted).view(np.int64) << np.int64(52)
-    return np.int64(np.float64(power).view(np.int64) + exponent).view(np.float64)
 
 
 @kernel

@@ -44,42 +44,6 @@ def sum_of_next_values(step: Float64Array, values: Float64Array, q: Float64Array
 
 
 @no_alloc_kernel
-def sum_of_next_costs(step: Float64Array, values: Float64Array, reach: float, q: Float64Array) -> None:
-    """Fill q float64[S*A] with -C(s,a) - sum_s' N(s,a,s') (reach - V(s')): the costs to go, times -1.
-
-    step float64[S+2, S*A]: transitions, visits, costs; values float64[S]: at most `reach`, the steps left.
-    """
-    n_states = values.shape[0]
-    costs = step[n_states + 1]
-    for j in range(q.shape[0]):
-        q[j] = -costs[j]
-    for next_state in range(n_states):
-        row, cost_to_go = step[next_state], reach - values[next_state]
-        for j in range(q.shape[0]):
-            q[j] -= row[j] * cost_to_go
-
-
-@no_alloc_kernel
-def sum_of_possible(
-    step: Float64Array, after: Int64Array, values: Float64Array, form: tuple[float, float], q: Float64Array
-) -> None:
-    """Fill q float64[S*A] as the functions above do, from counts of the possible next states after int64[R, S*A] only.
-
-    step float64[R+2, S*A]: transitions, visits, third; form: (1, 0) for rewards, (-1, reach) for costs. Counts where
-    `after` is -1 are pure noise and left out.
-    """
-    sign, reach = form
-    third = step[step.shape[0] - 1]
-    for j in range(q.shape[0]):
-        q[j] = sign * third[j]
-    for r in range(after.shape[0]):
-        row, states = step[r], after[r]
-        for j in range(q.shape[0]):
-            if states[j] >= 0:
-                q[j] += row[j] * (values[states[j]] - reach)
-
-
-@no_alloc_kernel
 def act_greedily(q: Float64Array, cap: float, policy: Int64Array, values: Float64Array) -> tuple[bool, int]:
     """Write the greedy actions into policy int64[S] and V = clip(max_a Q, 0, cap) into values float64[S].
 

@@ -9,26 +9,11 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 
 import numpy as np
 
-from dprl.algorithms.base import (
-    REGRET,
-    SATURATED,
-    Float64Array,
-    Int64Array,
-    Metric,
-    Releases,
-    check_number,
-)
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, Releases, check_number
 from dprl.algorithms.learner import Learner
-from dprl.algorithms.tabular.blocks import run_in_blocks
 from dprl.algorithms.tabular.greedy import greedy_tables
-from dprl.algorithms.tabular.loop import PlanSchedule, Run, parts_for_blocks
-from dprl.algorithms.tabular.simulator import (
-    ALL_STATES,
-    Simulator,
-    count_families,
-    narrowed,
-    simulator,
-)
+from dprl.algorithms.tabular.loop import PlanSchedule, Run, draws_blocks, run_in_blocks
+from dprl.algorithms.tabular.simulator import ALL_STATES, Simulator, count_families, narrowed, simulator
 from dprl.envs import Env, FiniteMDP
 from dprl.privacy import CountFamilies, CountPrivatizer, PooledFamilies, PrivacyConfig, Streams
 from dprl.privacy.queries.count_kernels import Released
@@ -164,7 +149,7 @@ class TabularConfig(ABC, Generic[E]):
         growth = self.growth(episodes)
         privatizer = privacy.build(self.families(env), episodes - 1, streams, growth=growth)
         planned = growth > 0.0 or privatizer.query.shuffled
-        possible = planned and privatizer.draws_blocks and parts_for_blocks(self.run) is not None
+        possible = planned and privatizer.draws_blocks and draws_blocks(self.run)
         if self.simulation == "blocks" and not possible:
             raise ValueError(
                 "simulation must be users here, got blocks; users are drawn at once with replan_growth above 0, "
@@ -238,12 +223,11 @@ class TabularLearner(Learner):
         self.config.plan(counts._replace(new=new), self._bonus, tables)
 
     def _run(self, first: int, last: int) -> dict[str, float]:
-        run, tables = self.config.run, (self._bonus, self._tables, self._schedule)
-        parts = parts_for_blocks(run)
-        if self.privatizer.in_blocks and parts is not None:
-            regret, saturated = run_in_blocks(parts, self._simulator, self.privatizer, tables, first, last)
+        run, state = self.config.run, (self._bonus, self._tables, self._schedule)
+        if self.privatizer.in_blocks and draws_blocks(run):
+            regret, saturated = run_in_blocks(run, self._simulator, self.privatizer, state, first, last)
         else:
-            regret, saturated = run(self._simulator, self.privatizer.channel, *tables, first, last)
+            regret, saturated = run(self._simulator, self.privatizer.channel, *state, first, last)
         sums_and_means = {REGRET.name: regret} if REGRET in self.config.metrics else {}
         at_end = any(metric.name == SATURATED.name and metric.over == "last" for metric in self.config.metrics)
         mean = saturated / (last - first + 1)

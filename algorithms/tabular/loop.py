@@ -1,4 +1,8 @@
-"""Learning loop of all tabular algorithms: plan, play and send, once per user."""
+"""Learning loop of all tabular algorithms: plan, play and send, once per user; or for blocks of users at once.
+
+Users between two plans have the same policy, so their counts can be drawn together, at a cost that does not depend on
+their number.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,12 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple, cast
 
+import numpy as np
+
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.algorithms.tabular.blocks import BlockParts
-from dprl.algorithms.tabular.blocks import draw_block as draw_mdp_block
-from dprl.algorithms.tabular.simulator import clear_device, play, play_stochastic, regret
+from dprl.algorithms.tabular.simulator import ALL_STATES, clear_device, play, play_stochastic, regret
 from dprl.compiled import JIT_DISABLED, no_alloc_kernel
+from dprl.privacy import CountPrivatizer
 from dprl.privacy.queries.count_blocks import UserBlock
 from dprl.privacy.queries.count_kernels import (
     CountChannel,
@@ -21,6 +26,7 @@ from dprl.privacy.queries.count_kernels import (
     send_and_aggregate,
     send_and_release,
 )
+from dprl.privacy.randomness.streams import block_generator
 from dprl.privacy.schedule import next_plan
 from dprl.sources import is_ours, tree_or_bytes
 
@@ -77,20 +83,10 @@ def _loop(
     return summed, saturated
 
 
-def parts_for_blocks(run: Run) -> BlockParts | None:
-    """Return the parts of a loop of `learning_loop` that draw users in blocks; None if it has none."""
-    names = getattr(run, "py_func", run).__globals__
-    return BlockParts(names["plan"], names["regret"], names["draw_block"]) if names.get("draw_block") else None
-
-
-def _file(part: Callable[..., object]) -> Path:
-    return Path(cast("Any", getattr(part, "py_func", part)).__code__.co_filename)
-
-
 def _identity(part: Callable[..., object]) -> str:
     """Return a kernel's name, with a digest of its file if `source_digest` does not cover that file."""
     function: Any = getattr(part, "py_func", part)
-    name, file = f"{function.__module__}.{function.__qualname__}", _file(part)
+    name, file = f"{function.__module__}.{function.__qualname__}", Path(function.__code__.co_filename)
     if is_ours(file):
         return name
     try:
@@ -134,3 +130,111 @@ def learning_loop(
     run.__module__ = plan.__module__
     compiled = JIT_DISABLED or hasattr(plan, "py_func")
     return cast("Run", no_alloc_kernel(run) if compiled else run)
+
+
+def draws_blocks(run: Run) -> bool:
+    """Whether a loop of `learning_loop` can draw users in blocks."""
+    return getattr(run, "py_func", run).__globals__.get("draw_block") is not None
+
+
+def run_in_blocks(
+    run: Run,
+    simulator: Any,  # noqa: ANN401
+    privatizer: CountPrivatizer,
+    state: tuple[Any, Any, Any],
+    first: int,
+    last: int,
+) -> tuple[float, float]:
+    """Run episodes first..last as the compiled loop `run` of `learning_loop` does, equal to it in law.
+
+    A block is drawn when its last user is due; the split of a run into calls does not matter. Users after the last
+    release are not drawn, because nothing reads their messages.
+
+    state: bonus, tables and schedule.
+    """
+    parts = getattr(run, "py_func", run).__globals__
+    plan, regret, draw_block = parts["plan"], parts["regret"], parts["draw_block"]
+    bonus, tables, schedule = state
+    summed, saturated, current, k = 0.0, 0.0, regret(simulator, tables.policy), first
+    while k <= last:
+        if k == schedule.planned[1]:
+            counts = privatizer.release()._replace(new=int(k - schedule.planned[0]))
+            changed, schedule.saturated[0] = plan(counts, bonus, tables)
+            schedule.planned[0], schedule.planned[1] = k, next_plan(schedule.growth, schedule.block, k)
+            if changed:
+                current = regret(simulator, tables.policy)
+        begun, following = (int(episode) for episode in schedule.planned)
+        until = min(last, following - 1)
+        summed += current * (until + 1 - k)
+        saturated += schedule.saturated[0] * (until + 1 - k)
+        if until == following - 1 and until < simulator.episodes:
+            privatizer.add_block(draw_block(simulator, tables.policy, begun, following - begun))
+        k = until + 1
+    return float(summed), float(saturated)
+
+
+def draw_visits(
+    transitions: Float64Array,
+    start: Float64Array,
+    policy: Int64Array | Float64Array,
+    users: int | Int64Array,
+    generator: np.random.Generator,
+    successors: Int64Array = ALL_STATES,
+) -> Int64Array:
+    """Draw the counts of transitions at each step of `users` episodes, int64[H, S' * S * A].
+
+    With `successors` from `possible_successors`, R next states are counted instead of S': int64[H, R * S * A].
+
+    Args:
+        transitions: float64[H, S, A, S'], or [1, S, A, S'] for all steps. start: float64[S].
+        policy: actions int64[H, S], or probabilities float64[H, S, A].
+        users: m users who take all steps; or int64[H], the number of users at each step, each taking that step only.
+    """
+    horizon, (_, n_states, n_actions, _) = policy.shape[0], transitions.shape
+    transitions = np.broadcast_to(transitions, (horizon, n_states, n_actions, n_states))
+    layers, width, _ = successors.shape
+    found = np.zeros((horizon, width if layers else n_states, n_states * n_actions), dtype=np.int64)
+    states = np.arange(n_states)
+    if policy.ndim == 2:
+        pairs = states * n_actions + policy
+        moves = transitions[np.arange(horizon)[:, None], states, policy]
+    else:
+        pairs = np.broadcast_to(np.arange(n_states * n_actions), (horizon, n_states * n_actions))
+        moves = transitions.reshape(horizon, n_states * n_actions, n_states)
+    law = start
+    reached = generator.multinomial(np.sum(users), start)
+    for h in range(horizon):
+        # NumPy adds the rounding error to the last category: rank 0 comes last, because it is always possible.
+        after = successors[h if layers > 1 else 0][::-1, pairs[h]].T if layers else None
+        chances = moves[h] if after is None else np.take_along_axis(moves[h], after, axis=1) * (after >= 0)
+        if isinstance(users, np.ndarray):
+            entering = law if policy.ndim == 2 else (law[:, None] * policy[h]).reshape(-1)
+            joint = entering[:, None] * chances
+            drawn = generator.multinomial(users[h], (joint / joint.sum()).reshape(-1)).reshape(chances.shape)
+            law = _arrivals(joint, after, n_states)
+        else:
+            entered = reached if policy.ndim == 2 else generator.multinomial(reached, policy[h]).reshape(-1)
+            drawn = generator.multinomial(entered, chances)
+            reached = _arrivals(drawn, after, n_states).astype(np.int64)
+        found[h][:, pairs[h]] = (drawn if after is None else drawn[:, ::-1]).T
+    return found.reshape(horizon, -1)
+
+
+def _arrivals(leaving: Any, after: Int64Array | None, n_states: int) -> Any:  # noqa: ANN401 - integers or floats
+    """Return how many users reach each state, [S], by how many take each transition; after int64[n, R]: next states."""
+    if after is None:
+        return leaving.sum(axis=0)
+    # No user takes a rank without a state (-1).
+    return np.bincount(np.maximum(after, 0).ravel(), weights=leaving.ravel(), minlength=n_states)
+
+
+def draw_mdp_block(simulator: Any, policy: Int64Array | Float64Array, first: int, users: int) -> UserBlock:  # noqa: ANN401
+    """Return the block of `users` users of an MDP, from `first` on, under `policy` int64[H, S] or float64[H, S, A]."""
+    generator = block_generator(simulator.key, first)
+
+    def draw(sizes: Int64Array | None) -> Int64Array:
+        law = simulator.transitions, simulator.start
+        return draw_visits(*law, policy, users if sizes is None else sizes, generator, simulator.successors)
+
+    horizon, n_states, n_actions = simulator.rewards.shape
+    return UserBlock(first, users, draw, simulator.observed.reshape(horizon, n_states * n_actions))

@@ -27,10 +27,7 @@ def visit_families(n_states: int, n_actions: int) -> tuple[CountFamily, CountFam
     Within a step, transitions come first, as [S', S, A]: planning then runs along (s, a) without gaps.
     """
     pairs = n_states * n_actions
-    return (
-        CountFamily("transitions", pairs * n_states),
-        CountFamily("visits", pairs, marginal_of="transitions"),
-    )
+    return (CountFamily("transitions", pairs * n_states), CountFamily("visits", pairs, marginal_of="transitions"))
 
 
 def count_families(mdp: FiniteMDP, losses: bool = False) -> CountFamilies:
@@ -46,10 +43,7 @@ def count_families(mdp: FiniteMDP, losses: bool = False) -> CountFamilies:
 def families_of_size(horizon: int, n_states: int, n_actions: int, losses: bool = False) -> CountFamilies:
     """Return these families for an MDP of that size."""
     third = CountFamily(
-        "losses" if losses else "rewards",
-        n_states * n_actions,
-        marginal_of="transitions",
-        indicator=False,
+        "losses" if losses else "rewards", n_states * n_actions, marginal_of="transitions", indicator=False
     )
     return CountFamilies(horizon, (*visit_families(n_states, n_actions), third), paper="[CZ22]")
 
@@ -168,11 +162,7 @@ class Simulator(NamedTuple):
 
 
 def simulator(
-    mdp: FiniteMDP,
-    episodes: int,
-    streams: Streams,
-    losses: bool = False,
-    successors: Int64Array = ALL_STATES,
+    mdp: FiniteMDP, episodes: int, streams: Streams, losses: bool = False, successors: Int64Array = ALL_STATES
 ) -> Simulator:
     """Return the simulator of K = `episodes` users of `mdp`; they count rewards or losses 1 - r.
 

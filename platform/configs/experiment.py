@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmConfig, Metric
+from dprl.algorithms import ALGORITHMS, AlgorithmConfig, Learner, Metric
 from dprl.envs import ENVIRONMENTS, Env, EnvConfig, LoggedEpisodes
 from dprl.platform.configs.sections import (
     field_names,
@@ -213,7 +213,7 @@ class Experiment:
             rule = f"must be built without an error ({type(error).__name__}: {error}, line {lines[-1].lineno})"
             raise broken_rule(f"env {self.env.name}", rule, Path(lines[-1].filename).name, "correct it") from error
 
-    def build(self, seed_index: int, journal: Journal | None = None) -> Algorithm:
+    def build(self, seed_index: int, journal: Journal | None = None) -> Learner:
         """Return the learner of one seed; with a journal, charges survive a crash.
 
         Raises LedgerError if the journal is of other releases, or damaged.

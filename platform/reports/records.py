@@ -11,7 +11,7 @@ import pandas as pd
 
 from dprl.algorithms import ALGORITHMS, Metric
 from dprl.algorithms.base import REGRET, SATURATED, headline
-from dprl.algorithms.tabular.lower_bounds import LOWER_BOUND
+from dprl.algorithms.offline_vi import LOWER_BOUND
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.inference.intervals import band, bands, median_interval
 from dprl.platform.results.cell_folder import CellResults

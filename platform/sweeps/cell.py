@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dprl.algorithms import Algorithm
+from dprl.algorithms import Learner
 from dprl.atomic_files import (
     read_arrays,
     remove_leftovers,
@@ -123,7 +123,7 @@ class CellRun:
         self._seconds = 0.0
         self.saving = 0.0
         """Seconds that the last checkpoint took."""
-        self._learners: dict[int, Algorithm] = {}
+        self._learners: dict[int, Learner] = {}
         self._journal: ChargeJournal | None = None
         self._identity: str | None = None  # of the journal that a cut seed began
         self._restarted = ""
@@ -208,7 +208,7 @@ class CellRun:
             if time.perf_counter() >= deadline:
                 break
 
-    def _add_outputs(self, algorithm: Algorithm) -> None:
+    def _add_outputs(self, algorithm: Learner) -> None:
         self._policies = [*self._policies, algorithm.policies]
         self._basis = {"theorem": algorithm.theorem or "", "derived": dict(algorithm.derived)}
         self._certificates = [*self._certificates, algorithm.certificate().to_dict()]
@@ -225,7 +225,7 @@ class CellRun:
         finally:
             self._policies, self._basis, self._certificates = before
 
-    def _built(self, seed: int) -> Algorithm:
+    def _built(self, seed: int) -> Learner:
         """Return the learner of a seed; noise from the operating system needs a journal. Raises UserError."""
         if self.experiment.resumable:
             return self.experiment.build(seed)

@@ -124,22 +124,6 @@ def deployable(env: Env, policy: np.ndarray) -> bool:
     return np.allclose(policy.reshape(*policy.shape[:2], -1).sum(axis=2), 1.0, rtol=1e-12, atol=0.0)
 
 
-def optimistic_q(
-    step: tuple[np.ndarray, np.ndarray, np.ndarray], value: np.ndarray, cap: int, bonus: Any
-) -> np.ndarray:
-    """Eq. (1) of [CZ22] in NumPy for one step: Q [S, A] in rewards, or cap - Q where users count costs.
-
-    step: transitions [S', S, A], visits and rewards or costs [S, A]; value [S]: upper bounds of the next values.
-    """
-    transitions, visits, third = step
-    d = np.maximum(1.0, visits + bonus.e1)
-    mean, p_hat = third / d, np.moveaxis(transitions, 0, -1) / d[..., None]
-    beta = bonus.per_root / np.sqrt(d) + bonus.per_count / d
-    if not bonus.costs:
-        return np.asarray(np.clip(mean + p_hat @ value + beta, 0.0, cap))
-    return np.asarray(cap - np.clip(mean + p_hat @ (cap - 1 - value) - beta, 0.0, cap))
-
-
 def families(values: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Transitions [H, S', S, A], visits [H, S, A] and rewards [H, S, A], views of counts; shape: H, S, A."""
     horizon, n_states, n_actions = shape

@@ -10,7 +10,16 @@ import pytest
 from scipy import stats
 
 from dprl.algorithms import BernsteinVIConfig
-from dprl.algorithms.bernstein_vi import _Bonus, _Tables, bound_values, epoch_ends, plan, sum_up
+from dprl.algorithms.bernstein_vi import (
+    _Bonus,
+    _Tables,
+    bound_values,
+    epoch_ends,
+    plain_nearest,
+    plain_plan,
+    plan,
+    sum_up,
+)
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.simulator import ALL_STATES
 from dprl.envs import FiniteMDP, RandomMDP
@@ -64,16 +73,7 @@ def noisy_counts(rng: np.random.Generator, users: int, size: float) -> Float64Ar
     return counts + rng.normal(scale=size, size=counts.shape)
 
 
-def simplex_projection(counts: Float64Array) -> Float64Array:
-    """The non-negative vector nearest to `counts` with the same sum (0 if that is negative), by sorting."""
-    total = max(float(counts.sum()), 0.0)
-    falling = np.sort(counts)[::-1]
-    shifts = (np.cumsum(falling) - total) / np.arange(1, len(counts) + 1)
-    shift = float(shifts[np.flatnonzero(falling - shifts >= 0.0)[-1]])
-    return np.maximum(counts - shift, 0.0)
-
-
-def consistent(transitions: Float64Array, users: int) -> Float64Array:
+def restored(transitions: Float64Array, users: int) -> Float64Array:
     """Transitions [H, S', S, A] projected on totals and flow, by least squares."""
     rows, right = [], []
     for h in range(HORIZON):
@@ -90,32 +90,6 @@ def consistent(transitions: Float64Array, users: int) -> Float64Array:
     return transitions + np.linalg.lstsq(np.array(rows), lacking, rcond=None)[0].reshape(transitions.shape)
 
 
-def planned_by_the_page(counts: Float64Array, users: int, bonus: _Bonus) -> tuple[Float64Array, Float64Array]:
-    """Steps 2-7 of the page in NumPy: bounds of costs [H, S, A] before they are cut at 0, and values [H, S]."""
-    epoch = 0 if users <= bonus.ends[0] else 1
-    e, e_loss, b = bonus.e[epoch], bonus.e_losses[epoch], bonus.scale
-    transitions = counts[:, :STATES]
-    if bonus.consistent and users > 0:
-        transitions = consistent(transitions, users)
-    bounds, values, cost = np.empty((HORIZON, STATES, ACTIONS)), np.empty((HORIZON, STATES)), np.zeros(STATES)
-    v = 2.4 * bonus.iota
-    for h in reversed(range(HORIZON)):
-        w = HORIZON - h - 1
-        for s, a in np.ndindex(STATES, ACTIONS):
-            row, loss = transitions[h, :, s, a], counts[h, STATES + 1, s, a]
-            x, n = np.maximum(row, 0.0), row.sum()
-            d = x.sum() - n
-            mean = x @ cost / x.sum() if x.any() else 0.0
-            fewer = max(min(loss + e_loss, n - loss + e + e_loss), 0.0)
-            root = np.sqrt(v * (x @ (cost - mean) ** 2 + 1.25 * w * w * e + v * w * w)) + np.sqrt(v * fewer)
-            g = loss - e_loss + x @ cost - w * (d + e) - root - 2.8 * (w + 1) * bonus.iota
-            estimate = loss + simplex_projection(row) @ cost
-            bounds[h, s, a] = (estimate - b * (estimate - g)) / max(1.0, n + e)
-        cost = np.clip(bounds[h].min(axis=1), 0.0, w + 1)
-        values[h] = w + 1 - cost
-    return bounds, values
-
-
 @pytest.mark.parametrize("consistent", [False, True])
 @pytest.mark.parametrize("scale", [0.0, 0.05, 1.0, 1.5])
 def test_the_kernel_is_the_page(scale: float, consistent: bool) -> None:
@@ -124,12 +98,15 @@ def test_the_kernel_is_the_page(scale: float, consistent: bool) -> None:
     for users, size in ((0, 0.0), (40, 8.0), (1024, 8.0), (1025, 8.0), (60_000, 30.0), (60_000, 0.0)):
         counts, bonus, own = noisy_counts(rng, users, size), bonus_of(scale, consistent=consistent), tables()
         changed, saturated = plan(Released(counts.ravel(), users, 1), bonus, own)
-        bounds, values = planned_by_the_page(counts, users, bonus)
-        np.testing.assert_allclose(own.optimistic, values[0], rtol=1e-9, atol=1e-9)
-        np.testing.assert_array_equal(own.policy, bounds.argmin(axis=2))
-        assert saturated == pytest.approx(np.mean(bounds <= 0.0))
+        if bonus.consistent and users > 0:
+            counts[:, :STATES] = restored(counts[:, :STATES], users)
+        epoch, caps = (0 if users <= bonus.ends[0] else 1), np.arange(HORIZON, 0, -1.0)[:, None, None]
+        q, values = plain_plan(counts, bonus.e[epoch], bonus.e_losses[epoch], bonus.iota, bonus.scale)
+        np.testing.assert_allclose(own.optimistic, values, rtol=1e-9, atol=1e-9)
+        np.testing.assert_array_equal(own.policy, q.argmax(axis=2))
+        assert saturated == pytest.approx(np.mean(q >= caps))
         assert changed == bool(own.policy.any())
-        below += int(np.sum(values < np.arange(HORIZON, 0, -1)[:, None] - 1e-9))
+        below += int(np.sum(q.max(axis=2, keepdims=True) < caps - 1e-9))
     assert below > 10
 
 
@@ -141,7 +118,7 @@ def test_nearest_counts_are_the_simplex_projection_for_few_states() -> None:
             step[:, 25:] *= 10.0 ** rng.uniform(0.0, 3.0, size=(n_states, 25))
             sums = np.full((7, 50), 3.0)
             sum_up(step, everywhere(cost, step), sums)
-            nearest = np.array([simplex_projection(step[:, j]) @ cost for j in range(50)])
+            nearest = np.array([plain_nearest(step[:, j]) @ cost for j in range(50)])
             np.testing.assert_allclose(sums[5], nearest, atol=1e-8)
             np.testing.assert_allclose(sums[3], cost @ np.maximum(step, 0.0), atol=1e-10)
 
@@ -150,7 +127,7 @@ def test_nearest_counts_that_take_a_newton_step_for_each_state_but_two() -> None
     step, sums = np.array([[0.3, 9.1, 0.2, -47.2, 13.9, 13.1]]).T, np.zeros((7, 1))
     for s in range(6):
         sum_up(step, everywhere(np.eye(6)[s], step), sums)
-        assert sums[5, 0] == pytest.approx(simplex_projection(step[:, 0])[s], abs=1e-12)
+        assert sums[5, 0] == pytest.approx(plain_nearest(step[:, 0])[s], abs=1e-12)
 
 
 def test_nearest_counts_of_many_states_err_towards_the_positive_ones() -> None:
@@ -158,7 +135,7 @@ def test_nearest_counts_of_many_states_err_towards_the_positive_ones() -> None:
     rng = np.random.default_rng(6)
     step, cost, sums = rng.standard_t(2, size=(60, 200)), rng.random(60), np.zeros((7, 200))
     sum_up(step, everywhere(cost, step), sums)
-    nearest = np.array([simplex_projection(step[:, j]) @ cost for j in range(200)])
+    nearest = np.array([plain_nearest(step[:, j]) @ cost for j in range(200)])
     assert (sums[5] >= nearest - 1e-9).all()
     assert (sums[5] <= sums[3] + 1e-9).all()
 

@@ -10,8 +10,7 @@ import pytest
 from scipy.stats import ks_2samp
 
 from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig
-from dprl.algorithms.tabular.blocks import draw_block, draw_visits
-from dprl.algorithms.tabular.loop import parts_for_blocks
+from dprl.algorithms.tabular.loop import draw_mdp_block, draw_visits
 from dprl.envs import FiniteMDP
 from dprl.privacy import CentralPrivacy, LedgerError, LocalPrivacy, NoiseConfig, NoPrivacy, ShufflePrivacy, Streams
 from tests.algorithms.cases import EACH_ONLINE, ONLINE, PRACTICAL, PRIVACY, TRUST, Environments, Learner
@@ -163,9 +162,9 @@ def test_users_are_simulated_one_by_one_where_blocks_are_impossible(privacy: Any
 @EACH_ONLINE
 def test_every_block_has_draws_of_its_own(name: str, learner: Learner, envs: Environments[Any]) -> None:
     algorithm: Any = learner(envs.random, 400, NoPrivacy(), name=name, replan_growth=0.1)
-    parts = parts_for_blocks(algorithm.config.run)
-    assert parts is not None
-    blocks = [parts.draw_block(algorithm._simulator, algorithm.policy, first, 60) for first in (1, 1, 61, 62)]
+    run = algorithm.config.run
+    draw_block = getattr(run, "py_func", run).__globals__["draw_block"]
+    blocks = [draw_block(algorithm._simulator, algorithm.policy, first, 60) for first in (1, 1, 61, 62)]
     first, again, *others = (block.draw(None).tobytes() for block in blocks)
     assert first == again
     assert len({first, *others}) == 3
@@ -174,7 +173,7 @@ def test_every_block_has_draws_of_its_own(name: str, learner: Learner, envs: Env
 def test_blocks_are_refused_out_of_order_and_before_charges(learner: Learner, river: FiniteMDP) -> None:
     algorithm = learner(river, 100, PRIVACY[1], replan_growth=0.1)
     one_by_one = learner(river, 100, PRIVACY[1], replan_growth=0.1, simulation="users")
-    block = draw_block(algorithm._simulator, algorithm.policy, 1, 5)
+    block = draw_mdp_block(algorithm._simulator, algorithm.policy, 1, 5)
     with pytest.raises(LedgerError, match="after the ledger has charged them"):
         algorithm.privatizer.add_block(block)
     algorithm.privatizer.charge(1, 5)

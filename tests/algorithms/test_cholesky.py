@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprl.algorithms.cholesky import inverted
+from dprl.algorithms.numerics import inverted
 
 
 def symmetric(generator: np.random.Generator, d: int) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprl.algorithms.private_ucb_po import exponential
+from dprl.algorithms.numerics import exponential
 from tests.without_compiler import printed_both_ways
 
 
@@ -31,8 +31,8 @@ def test_its_ends() -> None:
 
 def test_same_bits_without_the_compiler() -> None:
     code = (
-        "from tests.algorithms.tabular.test_exponential import arguments\n"
-        "from dprl.algorithms.private_ucb_po import exponential\n"
+        "from tests.algorithms.test_exponential import arguments\n"
+        "from dprl.algorithms.numerics import exponential\n"
         "print(*(float(exponential(x)).hex() for x in arguments()))\n"
     )
     printed_both_ways(code, "error")

@@ -13,8 +13,8 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.bernstein_vi import plan
 from dprl.algorithms.dp_nash_vi.algorithm import _NashBonus, _NashPlanner, _NashTables
 from dprl.algorithms.tabular import Released
-from dprl.algorithms.tabular.blocks import draw_visits
 from dprl.algorithms.tabular.learner import Simulation
+from dprl.algorithms.tabular.loop import draw_visits
 from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors, write_ranks
 from dprl.envs import DeepSea, FiniteMDP, GymnasiumTable, RandomGame, RiverSwim
 from dprl.envs.base import stationary

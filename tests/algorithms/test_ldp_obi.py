@@ -8,35 +8,12 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import LDPOBIConfig, PrivateUCBVIConfig
-from dprl.algorithms.ldp_obi import _Bonus, plan
+from dprl.algorithms.ldp_obi import _Bonus, plain_plan, plan
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import FiniteMDP
 from dprl.privacy import CentralPrivacy, LocalPrivacy
-from tests.algorithms.cases import TRUST, Learner, clearly_best, families, greedy_plan
-
-
-def planned_by_the_box(
-    counts: Released, mdp: FiniteMDP, errors: tuple[float, float, float], settings: LDPOBIConfig
-) -> np.ndarray:
-    """Backward induction by cells; errors c_1 of rewards, c_2 of visits, c_4 of transitions. Returns Q [H, S, A]."""
-    horizon, n_states, n_actions = mdp.rewards.shape
-    transitions, visits, rewards = families(counts.values, mdp.rewards.shape)
-    (c1, c2, c4), alpha, k = errors, settings.alpha, counts.users + 1
-    log = np.log(4 * np.pi**2 * n_states * n_actions * horizon * k**3 / (3 * settings.beta))
-    q = np.empty((horizon, n_states, n_actions))
-    value = np.zeros(n_states)
-    for h in reversed(range(horizon)):
-        steps_left = horizon - h
-        for s in range(n_states):
-            for a in range(n_actions):
-                d = max(1.0, visits[h, s, a] + alpha * c2)
-                beta_r = np.sqrt(2 * log / d) + ((alpha + 1) * c2 + c1) / d
-                beta_p = np.sqrt(14 * n_states * log / d) + (n_states * c4 + (alpha + 1) * c2) / d
-                estimate = rewards[h, s, a] / d + (transitions[h, :, s, a] / d) @ value
-                q[h, s, a] = estimate + settings.bonus_scale * (beta_r + steps_left * beta_p)
-        value = np.clip(q[h].max(axis=1), 0.0, steps_left)
-    return q
+from tests.algorithms.cases import TRUST, Learner, clearly_best, greedy_plan
 
 
 @TRUST
@@ -46,13 +23,17 @@ def test_planning_equals_the_box(privacy: Any, learner: Learner, random_mdp: Fin
     algorithm = learner(random_mdp, episodes, privacy, name="ldp_obi", **values)
     bonus = settings.bonus(random_mdp, algorithm.privatizer, episodes)
     bounds = algorithm.privatizer.precision(settings.beta).bounds
-    errors = tuple(0.05 * bounds[name] for name in ("rewards", "visits", "transitions"))
+    c1, c2, c4 = (0.05 * bounds[name] for name in ("rewards", "visits", "transitions"))
+    horizon, n_states, n_actions = random_mdp.rewards.shape
+    log = np.log(4 * np.pi**2 * n_states * n_actions * horizon / (3 * 0.05))
+    of_rewards, of_transitions = (np.sqrt(2), 2.5 * c2 + c1), (np.sqrt(14 * n_states), n_states * c4 + 2.5 * c2)
+    assert bonus == pytest.approx((1.5 * c2, log, *(0.02 * np.array([*of_rewards, *of_transitions]))))
     caps = np.arange(random_mdp.horizon, 0, -1)[:, None, None]
     compared, below = 0, 0
     for _ in range(10):
         algorithm.learn(300)
         counts = algorithm.privatizer.release()
-        q = planned_by_the_box(counts, random_mdp, errors, settings)  # type: ignore[arg-type]
+        _, q = plain_plan(counts, bonus, random_mdp.rewards.shape)
         policy, first_q, saturated = greedy_plan(plan, counts.values, bonus, random_mdp, counts.users)
         assert first_q == pytest.approx(q[0], abs=1e-9)
         assert saturated == np.mean(q >= caps)

@@ -10,10 +10,8 @@ import pytest
 from scipy import stats
 
 from dprl.algorithms import OfflineVIConfig
-from dprl.algorithms.base import Float64Array
-from dprl.algorithms.offline_vi import _Bonus, plan
+from dprl.algorithms.offline_vi import Limits, _Bonus, divergence_bound, limits_of, lower_value, plain_plan, plan
 from dprl.algorithms.tabular import Released
-from dprl.algorithms.tabular.lower_bounds import Limits, divergence_bound, limits_of, lower_value
 from dprl.envs import FiniteMDP
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, WeightedSums
 from tests.algorithms.cases import TRUST, Environments, Learner, same_state, value_of
@@ -42,40 +40,6 @@ def tables_of(n_states: int, n_actions: int, horizon: int) -> Any:
     return OfflineVIConfig().tables(env, 10)
 
 
-def bounds_plainly(step: Float64Array, values: Float64Array, limits: Limits) -> Float64Array:
-    """(5) + (6) of the page, [S+2, S, A] and [S'] -> [S, A]."""
-    n_states, low, high = len(values), values.min(), values.max()
-    found, width = np.zeros(step.shape[1:]), values.max() - values.min()
-    for s, a in np.ndindex(*found.shape):
-        counts, rewards = step[:n_states, s, a], step[n_states + 1, s, a]
-        total = counts.sum()
-        least, most = total - limits.e, total + limits.e
-        if least <= 0.0:
-            found[s, a] = low
-            continue
-        m, rho = np.clip(counts @ values / total, low, high), np.clip(rewards / total, 0.0, 1.0)
-        squares = max(0.0, counts @ (values - m) ** 2) + max(m - low, high - m) ** 2 * limits.e
-        squares = min(squares, most * width**2 / 4.0)
-        spread = max(0.0, min(min(rewards, total - rewards + limits.e) + limits.e_rewards, most / 4.0))
-        of_values = width * (limits.e + limits.divergence) + np.sqrt(2.0 * limits.divergence * squares)
-        of_rewards = limits.e_rewards + rho * limits.e + limits.iota + np.sqrt(2.0 * limits.iota * spread)
-        found[s, a] = max(low, m - limits.scale * of_values / least)
-        found[s, a] += max(0.0, rho - limits.scale * of_rewards / least)
-    return found
-
-
-def planned_plainly(values: Float64Array, planning: Limits, proved: Limits) -> tuple[np.ndarray, Float64Array]:
-    """Policy [H, S] of the pessimistic values, and the proved bound of its first values [S]."""
-    horizon, _, n_states, _ = values.shape
-    policy, best, bound = np.zeros((horizon, n_states), dtype=np.int64), np.zeros(n_states), np.zeros(n_states)
-    for h in reversed(range(horizon)):
-        q = np.minimum(bounds_plainly(values[h], best, planning), horizon - h)
-        sure = np.minimum(bounds_plainly(values[h], bound, proved), horizon - h)
-        policy[h], best = q.argmax(axis=1), q.max(axis=1)
-        bound = sure[np.arange(n_states), policy[h]]
-    return policy, bound
-
-
 @pytest.mark.parametrize("size", [0.0, 30.0])
 @pytest.mark.parametrize("scale", [0.1, 1.0])
 def test_the_kernel_is_the_page(scale: float, size: float) -> None:
@@ -85,8 +49,9 @@ def test_the_kernel_is_the_page(scale: float, size: float) -> None:
         values = noisy_counts(np.random.default_rng(seed), 5000, size)
         horizon, _, n_states, n_actions = values.shape
         tables = tables_of(n_states, n_actions, horizon)
-        plan(Released(values.ravel(), 5000, 1), _Bonus(planning, proved), tables)
-        policy, bound = planned_plainly(values, planning, proved)
+        counts = Released(values.ravel(), 5000, 1)
+        plan(counts, _Bonus(planning, proved), tables)
+        policy, bound = plain_plan(counts, planning, proved, (horizon, n_states, n_actions))
         assert np.array_equal(tables.policy, np.eye(n_actions)[policy])
         assert np.allclose(tables.optimistic, bound, rtol=1e-12, atol=1e-12)
 

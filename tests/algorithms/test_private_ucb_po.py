@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import PrivateUCBPOConfig
-from dprl.algorithms.private_ucb_po import _Bonus, _Tables, plan
+from dprl.algorithms.private_ucb_po import _Bonus, _Tables, plain_evaluation, plain_improvement, plan
+from dprl.algorithms.private_ucb_vi import CZ22Bonus
 from dprl.algorithms.tabular import Released, count_families
-from dprl.algorithms.tabular.cz22 import CZ22Bonus
 from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import roll_out_stochastic
 from dprl.privacy import CentralPrivacy, Streams
 from dprl.privacy.randomness.bits import fill_uniform
-from tests.algorithms.cases import COUNTS, PRACTICAL, TRUST, families, optimistic_q
+from tests.algorithms.cases import COUNTS, PRACTICAL, TRUST
 
 Learner = Callable[..., Any]
 
@@ -27,23 +27,6 @@ def optimiser(learner: Learner) -> Learner:
         return learner(*arguments, name="private_ucb_po", **settings)
 
     return make
-
-
-def evaluated_by_the_box(counts: Released, policy: np.ndarray, bonus: _Bonus) -> tuple[np.ndarray, np.ndarray]:
-    """Algorithm 1, lines 5-10, in NumPy; returns Q [H, S, A] and V of the first step."""
-    horizon, n_states, _ = policy.shape
-    steps = list(zip(*families(counts.values, policy.shape), strict=True))
-    q, value = np.empty(policy.shape), np.zeros(n_states)
-    for h in reversed(range(horizon)):
-        q[h] = optimistic_q(steps[h], value, horizon - h, bonus.q)
-        value = (policy[h] * q[h]).sum(axis=1)
-    return q, value
-
-
-def improved_by_the_box(policy: np.ndarray, q: np.ndarray, eta: float) -> np.ndarray:
-    """Line 13: pi^{k+1} proportional to pi^k exp(eta Q^k)."""
-    weights = policy * np.exp(eta * q)
-    return np.asarray(weights / weights.sum(axis=2, keepdims=True))
 
 
 @COUNTS
@@ -57,8 +40,8 @@ def test_planning_equals_the_papers_box_for_a_whole_run(
     shape = random_mdp.rewards.shape
     policy, q, unsaturated = np.full(shape, 1.0 / 3.0), np.zeros(shape), 0
     for _ in range(200):
-        policy = improved_by_the_box(policy, q, bonus.eta)
-        q, value = evaluated_by_the_box(algorithm.privatizer.release(), policy, bonus)
+        policy = plain_improvement(policy, q, bonus.eta)
+        q, value = plain_evaluation(algorithm.privatizer.release(), policy, bonus)
         segment = algorithm.learn(1)
         np.testing.assert_allclose(algorithm.policy, policy, rtol=1e-9)
         np.testing.assert_allclose(algorithm._tables.q.reshape(shape), q, rtol=1e-9, atol=1e-12)
@@ -118,7 +101,7 @@ def planned(mdp: FiniteMDP, q: np.ndarray, new: int, eta: float) -> np.ndarray:
 def test_a_step_is_as_long_as_the_number_of_new_episodes(new: int, random_mdp: FiniteMDP) -> None:
     q = np.random.default_rng(0).random(random_mdp.rewards.shape)
     uniform = np.full(q.shape, 1.0 / 3.0)
-    np.testing.assert_allclose(planned(random_mdp, q, new, 0.3), improved_by_the_box(uniform, q, new * 0.3), rtol=1e-12)
+    np.testing.assert_allclose(planned(random_mdp, q, new, 0.3), plain_improvement(uniform, q, new * 0.3), rtol=1e-12)
 
 
 def test_a_very_long_step_leaves_the_best_action(random_mdp: FiniteMDP) -> None:

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import PrivateUCBVIConfig
-from dprl.algorithms.private_ucb_vi import plan
+from dprl.algorithms.private_ucb_vi import CZ22Bonus, plain_plan, plan
 from dprl.algorithms.tabular import Released, count_families
-from dprl.algorithms.tabular.cz22 import CZ22Bonus
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.algorithms.tabular.simulator import write_contribution
 from dprl.envs import FiniteMDP
@@ -25,22 +24,9 @@ from tests.algorithms.cases import (
     clearly_best,
     families,
     greedy_plan,
-    optimistic_q,
     true_counts,
 )
 from tests.privacy.sending import sent
-
-
-def planned_by_the_box(counts: Released, mdp: FiniteMDP, bonus: CZ22Bonus) -> tuple[np.ndarray, np.ndarray]:
-    """Algorithm 2, lines 4-10, in NumPy; returns policy [H, S] and Q [H, S, A]."""
-    horizon, n_states, n_actions = mdp.rewards.shape
-    steps = list(zip(*families(counts.values, mdp.rewards.shape), strict=True))
-    q = np.empty((horizon, n_states, n_actions))
-    value = np.zeros(n_states)
-    for h in reversed(range(horizon)):
-        q[h] = optimistic_q(steps[h], value, horizon - h, bonus)
-        value = q[h].max(axis=1)
-    return q.argmax(axis=2), q
 
 
 def step_by_step(algorithm: Any, mdp: FiniteMDP, streams: Streams) -> tuple[float, np.ndarray]:
@@ -84,7 +70,7 @@ def test_planning_equals_the_papers_box(privacy: Any, form: Any, learner: Learne
     for _ in range(20):
         algorithm.learn(15)
         counts = algorithm.privatizer.release()
-        policy, q = planned_by_the_box(counts, random_mdp, bonus)
+        policy, q = plain_plan(counts, bonus, random_mdp.rewards.shape)
         ours = algorithm.plan(counts)
         clear = clearly_best(q)
         assert np.array_equal(ours[clear], policy[clear])

@@ -8,33 +8,12 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import PUCBConfig
-from dprl.algorithms.pucb import _Bonus, plan
+from dprl.algorithms.pucb import _Bonus, plain_plan, plan
 from dprl.algorithms.tabular import Released, count_families
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import FiniteMDP, RandomMDP
 from dprl.privacy import CentralPrivacy
 from tests.algorithms.cases import TRUST, Learner, clearly_best, families, greedy_plan
-
-
-def planned_by_the_box(values: np.ndarray, mdp: FiniteMDP, e: float, log_term: float, scale: float) -> np.ndarray:
-    """PrivQ cell by cell; log_term is ln(T/beta'). Returns Q [H, S, A]."""
-    horizon, n_states, n_actions = mdp.rewards.shape
-    transitions, visits, rewards = families(values, mdp.rewards.shape)
-    q = np.full((horizon, n_states, n_actions), float(horizon))
-    value = np.zeros(n_states)
-    for h in reversed(range(horizon)):
-        for s in range(n_states):
-            for a in range(n_actions):
-                n = visits[h, s, a]
-                if n < 2 * e or n < 1:
-                    continue
-                phi = np.sqrt(2 * log_term / max(n - e, 1))
-                psi = (1 + n_states * horizon) * (3 * e / n + 2 * e**2 / n**2)
-                conf = scale * ((horizon + 1) * phi + psi)
-                estimate = (rewards[h, s, a] + transitions[h, :, s, a] @ value) / n
-                q[h, s, a] = max(0.0, min(horizon, estimate + conf))
-        value = q[h].max(axis=1)
-    return q
 
 
 @TRUST
@@ -44,13 +23,16 @@ def test_planning_equals_the_box(privacy: Any, learner: Learner, random_mdp: Fin
     algorithm = learner(random_mdp, episodes, privacy, name="pucb", bonus_scale=c, precision_scale=c_e, beta=beta)
     bonus = settings.bonus(random_mdp, algorithm.privatizer, episodes)
     e = c_e * max(algorithm.privatizer.precision(beta).bounds.values())
-    log_term = np.log(episodes * 2 * random_mdp.rewards.size / beta)
+    horizon, n_states, _ = random_mdp.rewards.shape
+    log_term, psi = np.log(episodes * 2 * random_mdp.rewards.size / beta), 1 + n_states * horizon
+    root = c * (horizon + 1) * np.sqrt(2 * log_term)
+    assert bonus == pytest.approx((e, max(2 * e, 1.0), root, 3 * c * psi * e, 2 * c * psi * e**2))
     compared, estimated = 0, 0
     for _ in range(10):
         algorithm.learn(300)
-        values = algorithm.privatizer.release().values
-        q = planned_by_the_box(values, random_mdp, e, log_term, c)
-        policy, first_q, saturated = greedy_plan(plan, values, bonus, random_mdp)
+        counts = algorithm.privatizer.release()
+        _, q = plain_plan(counts, bonus, random_mdp.rewards.shape)
+        policy, first_q, saturated = greedy_plan(plan, counts.values, bonus, random_mdp)
         assert first_q == pytest.approx(q[0], abs=1e-9)
         assert saturated == np.mean(q == random_mdp.horizon)
         clear = clearly_best(q)

@@ -9,7 +9,7 @@ import pytest
 
 from dprl.algorithms import RandomVIConfig
 from dprl.algorithms.base import Float64Array
-from dprl.algorithms.random_vi import fill_nearest, plan
+from dprl.algorithms.random_vi import fill_nearest, plain_nearest, plain_plan, plan
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP
 from dprl.privacy import CentralPrivacy, CountPrivatizer, LocalPrivacy, NoPrivacy, Streams
@@ -25,34 +25,6 @@ NOISES: dict[str, Any] = {
     "laplace": LocalPrivacy(20.0, families="separate"),
     "sampled": LocalPrivacy(1.0, families="one_hot", mechanism="sampled_optimized_unary_encoding"),
 }
-
-
-def planned_plainly(values: Float64Array, deviation: float, drawn: Float64Array, summands: tuple[int, int]) -> Any:
-    """Policy and first values by one draw, float64[H, S+2, S, A] -> int64[H, S], float64[S]."""
-    horizon, _, n_states, n_actions = values.shape
-    policy, best = np.zeros((horizon, n_states), dtype=np.int64), np.zeros(n_states)
-    for h in range(horizon - 1, -1, -1):
-        cap, q = float(horizon - h), np.zeros((n_states, n_actions))
-        cost = cap - 1.0 - best
-        for s, a in np.ndindex(n_states, n_actions):
-            counts, visits, losses = (
-                values[h, :n_states, s, a],
-                values[h, n_states, s, a],
-                values[h, n_states + 1, s, a],
-            )
-            number = max(visits, 1.0)
-            law = nearest(counts, number) / number
-            mean, loss = law @ cost, np.clip(losses / number, 0.0, 1.0)
-            data = max(law @ cost**2 - mean**2, 0.0) + loss * (1.0 - loss) + (1.0 + (cap - 1.0) ** 2) / number
-            noise = summands[0] * ((cost - cost.mean()) ** 2).sum() + summands[1]
-            variance = data / number + deviation**2 * noise / number**2
-            weight = max(visits, 0.0) ** 2
-            weight /= weight + n_states * summands[0] * deviation**2 + 1.0
-            centre = weight * (loss + mean) + (1.0 - weight) * cap / 4.0
-            width = np.sqrt(weight * min(np.sqrt(variance), cap) ** 2 + (1.0 - weight) * cap**2 / 4.0)
-            q[s, a] = cap - centre + drawn[h, s, a] * width
-        policy[h], best = q.argmax(axis=1), np.clip(q.max(axis=1), 0.0, cap)
-    return policy, best
 
 
 def nearest(counts: Float64Array, total: float) -> Float64Array:
@@ -71,6 +43,7 @@ def test_the_nearest_counts_are_those_on_the_simplex() -> None:
         total, found = float(generator.uniform(1.0, 50.0)), np.zeros(5)
         fill_nearest(step, 0, total, found)
         assert np.allclose(found, nearest(step[:, 0], total), atol=1e-6)
+        assert np.allclose(plain_nearest(step[:, 0], total), nearest(step[:, 0], total), atol=1e-6)
 
 
 @pytest.mark.parametrize("size", [0.0, 30.0])
@@ -93,7 +66,7 @@ def test_a_plan_is_that_of_its_docstring(privacy: Any, size: float) -> None:
     times, deviations, per_root = privatizer.query.deviations()
     deviation = per_root * users**0.5 if times.size == 0 else deviations[np.searchsorted(times, users)]
     summands = draws.transitions, draws.losses
-    policy, best = planned_plainly(values, deviation, drawn.reshape(horizon, n_states, n_actions), summands)
+    policy, best = plain_plan(values, deviation, drawn.reshape(horizon, n_states, n_actions), summands)
     assert rows == n_states + 2
     assert np.array_equal(tables.policy, policy)
     assert np.allclose(tables.optimistic, best, rtol=1e-9)

@@ -53,7 +53,7 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         self._env_creator = kwargs["env_creator"]
         self._update: LocalUpdate | None = None
         self._client: GradientClient | None = None
-        self._shows_scores = False
+        self._shows_scores = bool(self.config.shows_scores)
         self.make_env()
         self.make_module()
 
@@ -115,7 +115,6 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         if self._update is None or self._client is None or self._client.spec.issuer != spec.issuer:
             self._update = self.config.local_update(self.env, self.module, self._create)
             self._client = GradientClient(spec)  # it remembers the submissions that it has sent
-            self._shows_scores = self.config.shows_scores
         with silent(), ErrorBarrier(refusals=True), one_thread():
             reply = report(self._update, batch, self._client, shows_scores=self._shows_scores)
         if (seconds := self.config.round_seconds) > 0.0:

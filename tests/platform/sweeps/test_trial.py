@@ -11,7 +11,7 @@ import pytest
 import yaml
 from ray import tune
 
-from dprl.algorithms import Algorithm
+from dprl.algorithms import Learner
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
@@ -93,7 +93,7 @@ def test_an_error_of_the_cell_is_a_result_and_lets_go(cells: list[SweepCell]) ->
 
 
 def test_a_plugins_mistake_is_one_too(cells: list[SweepCell], monkeypatch: pytest.MonkeyPatch) -> None:
-    def mistaken(self: Experiment, seed_index: int) -> Algorithm:
+    def mistaken(self: Experiment, seed_index: int) -> Learner:
         raise TypeError("learn() takes 1 positional argument")
 
     monkeypatch.setattr(Experiment, "build", mistaken)

@@ -25,10 +25,11 @@ from ray import tune
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.dppg.on_rllib import DPPG, DPPGConfig
+from dprl.algorithms.pgc.aggregator import Reply
 from dprl.algorithms.pgc.on_rllib.algorithm import GradientCollection
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC, PGCConfig
-from dprl.privacy import PrivateMessages, SubmissionRange
+from dprl.privacy import SubmissionRange
 from tests.on_ray import start_ray
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -95,8 +96,9 @@ class _Watching(GradientCollection):
             append(folder / _LEASED, *map(str, found.submissions.tolist()))
             return found
 
-        def received(slots: Int64Array, messages: PrivateMessages) -> None:
-            receive(slots, messages)
+        def received(slots: Int64Array, reply: Reply) -> None:
+            receive(slots, reply)
+            messages = reply.messages
             append(folder / _APPLIED, *map(str, messages.submissions.tolist()))
             values = folder / f"{_VALUES}.{os.getpid()}.{messages.values.shape[1]}"  # the last row may be incomplete
             with values.open("ab") as file:

@@ -18,14 +18,15 @@ from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.gradient import loss_tables
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import (
+    Episode,
     compiled_update,
     episode_loss,
     loss_gradient,
+    play,
     torch_update,
 )
-from dprl.algorithms.pgc_a3c.on_rllib.episodes import Episode, play
 from dprl.envs import CartPoleGravity
-from dprl.envs.cartpole_episodes import CartPoleGravityEnv
+from dprl.envs.cartpole import CartPoleGravityEnv
 from dprl.privacy import (
     GradientClient,
     GradientPrivatizer,

@@ -19,7 +19,7 @@ from dprl.algorithms.pgc.on_rllib import env_runner
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc.user_code import ErrorBarrier
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC, PGCConfig
-from dprl.envs.cartpole_episodes import CartPoleGravityEnv
+from dprl.envs.cartpole import CartPoleGravityEnv
 from tests.algorithms.pgc_a3c.on_rllib.worlds import (
     AGENTS,
     NOISY,
@@ -115,7 +115,7 @@ class TellsScores(PrivateEnvRunner):
     """Mutant: replies with raw scores, although the settings do not declare a simulator."""
 
     def report(self, batch: Batch, spec: Any) -> Reply:
-        self._agents_of(spec)._shows_scores = True
+        self._shows_scores = True
         return super().report(batch, spec)
 
 

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.pgc.on_rllib.env_runner import check_playable
-from dprl.algorithms.pgc_a3c.on_rllib.episodes import (
+from dprl.algorithms.pgc_a3c.on_rllib.algorithm import (
     OBSERVED,
     Episode,
     dry_run,
