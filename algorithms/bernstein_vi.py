@@ -32,7 +32,8 @@ from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs import FiniteMDP
-from dprl.privacy import CountPrivatizer, NoiseSpec, PrivacyConfig, Streams, WeightedSums
+from dprl.privacy import CountPrivacy, CountPrivatizer, Streams
+from dprl.privacy.queries.count_precision import NoiseSpec, WeightedSums
 
 _FIRST_EPOCH = 1024
 # Fixed functions of V* with bounded noise: u, u^2, (1 - u)^2 and 1, with u = (W - V*) / W.
@@ -300,7 +301,7 @@ class BernsteinVIConfig(StationaryMDPConfig):
             return None
         return self.pooled_theorem if self.stationary else self.theorem
 
-    def privatizer(self, env: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
+    def privatizer(self, env: FiniteMDP, privacy: CountPrivacy, episodes: int, streams: Streams) -> CountPrivatizer:
         """Return the privatizer of the counts of users 1..K-1; raise ValueError unless its error bounds are exact."""
         privatizer = super().privatizer(env, privacy, episodes, streams)
         if privatizer.query.noise.printed is not None:

@@ -32,7 +32,7 @@ from dprl.algorithms.tabular import learning_loop
 from dprl.algorithms.tabular.simulator import N_FAMILIES, EpisodeBuffer, episode_buffer
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import Env, LoggedEpisodes
-from dprl.privacy import CountPrivatizer, PrivacyConfig, Streams
+from dprl.privacy import CountPrivacy, CountPrivatizer, Streams
 
 _MOST_USERS = 10**11
 
@@ -96,7 +96,7 @@ class LoggedVIConfig(PessimisticVIConfig):
     metrics: ClassVar[tuple[Metric, ...]] = (UNINFORMED, LOWER_BOUND)
     run = staticmethod(run)
 
-    def privatizer(self, env: Any, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:  # noqa: ANN401
+    def privatizer(self, env: Any, privacy: CountPrivacy, episodes: int, streams: Streams) -> CountPrivatizer:  # noqa: ANN401
         """Return the privatizer of the counts of the file's users; raise ValueError if `episodes` does not fit.
 
         Noise from a seed is refused: a run on another file would draw the same noise, and the difference between the
@@ -113,7 +113,7 @@ class LoggedVIConfig(PessimisticVIConfig):
             )
         return super().privatizer(env, privacy, episodes, streams)
 
-    def expected(self, env: Any, privacy: PrivacyConfig, streams: Streams) -> str:  # noqa: ANN401
+    def expected(self, env: Any, privacy: CountPrivacy, streams: Streams) -> str:  # noqa: ANN401
         """Return a line if the file has too few users to prove anything, '' otherwise; from public sizes only.
 
         The yardstick is a log with a reward of 1 in every step and with visits spread evenly over states and actions.

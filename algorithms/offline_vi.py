@@ -30,7 +30,9 @@ from dprl.algorithms.tabular import Preset, Released, StationaryMDPConfig, learn
 from dprl.algorithms.tabular.simulator import Simulator, play_stochastic, stochastic_policy_value, stochastic_regret
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs import FiniteMDP
-from dprl.privacy import CountFamilies, CountPrivatizer, CountQuery, PrivacyConfig, Streams, WeightedSums
+from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, Streams
+from dprl.privacy.queries.count_precision import WeightedSums
+from dprl.privacy.queries.counts import CountQuery
 
 # With more next states, bounds for single cells replace bounds for all their subsets.
 _MOST_SUBSETS = 2**20
@@ -242,7 +244,7 @@ class PessimisticVIConfig(StationaryMDPConfig):
         """Return transitions, visits, and rewards or losses, with one error bound for all cells of a family."""
         return replace(super().families(env), by_bound=True)
 
-    def privatizer(self, env: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
+    def privatizer(self, env: FiniteMDP, privacy: CountPrivacy, episodes: int, streams: Streams) -> CountPrivatizer:
         """Return the privatizer of the counts of users 1..K-1; raise ValueError unless its error bounds are exact."""
         privatizer = super().privatizer(env, privacy, episodes, streams)
         check_bounded(privatizer.query)

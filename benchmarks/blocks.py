@@ -15,32 +15,32 @@ from benchmarks import subjects
 from benchmarks.harness import Blocks, Row, command_line, cpu_seconds, microseconds_per_episode, show
 from dprl.algorithms import ALGORITHMS, TabularLearner
 from dprl.envs import Env, RandomGame
-from dprl.privacy import CentralPrivacy, LocalPrivacy, PrivacyConfig
+from dprl.privacy import CountPrivacy
 
 EPISODES = 10**9
 GROWTH = 0.01
 SCALES = {"bonus_scale": 0.03, "precision_scale": 0.03}
-NOISES: dict[str, PrivacyConfig] = {
-    "central, (1, 1e-6)": CentralPrivacy(1.0, 1e-6),
-    "local, sampled unary": LocalPrivacy(1.0),
-    "local, Laplace": LocalPrivacy(1.0, families="separate", mechanism="laplace"),
+NOISES: dict[str, CountPrivacy] = {
+    "central, (1, 1e-6)": CountPrivacy("jdp", 1.0, 1e-6),
+    "local, sampled unary": CountPrivacy("ldp", 1.0),
+    "local, Laplace": CountPrivacy("ldp", 1.0, families="separate", mechanism="laplace"),
 }
 
 
-def learner(env: Env, name: str, privacy: PrivacyConfig, episodes: int, **settings: str) -> TabularLearner:
+def learner(env: Env, name: str, privacy: CountPrivacy, episodes: int, **settings: str) -> TabularLearner:
     """Return a learner with plans on a schedule."""
     config: Any = ALGORITHMS[name]
     found: TabularLearner = subjects.built(config(replan_growth=GROWTH, **SCALES, **settings), env, privacy, episodes)
     return found
 
 
-def whole_run(env: Env, name: str, privacy: PrivacyConfig, episodes: int) -> float:
+def whole_run(env: Env, name: str, privacy: CountPrivacy, episodes: int) -> float:
     """Return CPU seconds of a run in blocks, after another run that has compiled everything."""
     learner(env, name, privacy, 10_000).learn(10_000)
     return cpu_seconds(lambda n: learner(env, name, privacy, n).learn(n), episodes)
 
 
-def one_by_one(env: Env, name: str, privacy: PrivacyConfig, episodes: int) -> float:
+def one_by_one(env: Env, name: str, privacy: CountPrivacy, episodes: int) -> float:
     """Return CPU seconds that users one by one would take for `episodes` episodes."""
     users = learner(env, name, privacy, 200_000, simulation="users")
     users.learn(1_000)

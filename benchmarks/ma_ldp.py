@@ -18,7 +18,7 @@ from benchmarks.subjects import PLANNED_EPISODES, built
 from dprl.algorithms.ma_ldp import MALDPConfig
 from dprl.algorithms.ma_ldp.algorithm import MALDPLearner
 from dprl.envs import LinearMixtureMDP, NetworkMDP
-from dprl.privacy import LocalStatisticsPrivacy
+from dprl.privacy import StatisticsPrivacy
 
 EPSILON = 1.0
 
@@ -42,7 +42,7 @@ CASES = (
 
 def learner(env: LinearMixtureMDP) -> MALDPLearner:
     """Return a learner behind certified Laplace noise."""
-    privacy = LocalStatisticsPrivacy(EPSILON, rewards="public")
+    privacy = StatisticsPrivacy("ldp", EPSILON, rewards="public")
     found: MALDPLearner = built(MALDPConfig(), env, privacy, PLANNED_EPISODES)
     return found
 

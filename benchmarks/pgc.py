@@ -25,8 +25,9 @@ from dprl.algorithms.pgc_a3c.agent_batch import (
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.gradient import LossTables, loss_tables
 from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
+from dprl.compiled import kernel
 from dprl.envs.cartpole import CartPole, CartPoleGravity
-from dprl.privacy import Streams, kernel
+from dprl.privacy import Streams
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.gradients import ClippedLaplace
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_estimate, fill_message

@@ -16,7 +16,7 @@ from benchmarks.naive_ucb_po import NaiveUCBPO
 from benchmarks.naive_ucb_vi import NaiveUCBVI, Settings
 from dprl.algorithms import PrivateUCBPOConfig, PrivateUCBVIConfig, TabularLearner, TabularMDPConfig
 from dprl.envs import FiniteMDP, RandomMDP, RiverSwim
-from dprl.privacy import CentralPrivacy, CountPrivatizer, LocalPrivacy, NoPrivacy, Streams
+from dprl.privacy import CountPrivacy, CountPrivatizer, Streams
 
 PLANNED_EPISODES = 1_000_000
 Model = Literal["none", "jdp", "ldp"]
@@ -76,13 +76,13 @@ def built(config: Any, env: Any, privacy: Any, episodes: int, seed: int = 0) -> 
     return config.build(env, config.privatizer(env, privacy, episodes, streams), episodes, streams)
 
 
-def trust(model: Model, epsilon: float = 1.0) -> NoPrivacy | CentralPrivacy | LocalPrivacy:
+def trust(model: Model, epsilon: float = 1.0) -> CountPrivacy | CountPrivacy | CountPrivacy:
     """The paper's mechanism, certified: the straightforward programs have no other."""
     if model == "none":
-        return NoPrivacy()
+        return CountPrivacy("none")
     if model == "jdp":
-        return CentralPrivacy(epsilon, counter="binary_tree", families="separate")
-    return LocalPrivacy(epsilon, families="separate", mechanism="laplace")
+        return CountPrivacy("jdp", epsilon, counter="binary_tree", families="separate")
+    return CountPrivacy("ldp", epsilon, families="separate", mechanism="laplace")
 
 
 if __name__ == "__main__":

@@ -14,18 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
-from dprl.privacy import (
-    CountPrivatizer,
-    CountQuery,
-    LocalPrivacy,
-    PrivacyConfig,
-    Privatizer,
-    ShufflePrivacy,
-    StatisticsPrivacyConfig,
-    StatisticsPrivatizer,
-    StatisticsQuery,
-    Streams,
-)
+from dprl.privacy import CountPrivacy, CountPrivatizer, Privatizer, StatisticsPrivacy, StatisticsPrivatizer, Streams
 from dprl.privacy.accounting.composition import compose
 from dprl.privacy.audits.distinguishing_attack import Attack, measure
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, ProbeProof, audit_summary, proof_of
@@ -39,10 +28,12 @@ from dprl.privacy.audits.privatizer_probes import (
     statistics_messages,
     statistics_prefixes,
 )
+from dprl.privacy.designs.base import AUTO
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.queries.correlated_gradients import CorrelatedGradientQuery
-from dprl.privacy.queries.count_calibration import AUTO
+from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.queries.linear_statistics import StatisticsQuery
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.threat_models import SHUFFLE
 
@@ -79,10 +70,10 @@ class _AuditedCell(NamedTuple):
 
 def claim_of(privatizer: Privatizer[Any]) -> Claim:
     """Return the claim of a cell, with an infinite epsilon if nothing is claimed."""
-    claimed = privatizer.request.claimed
+    claimed = privatizer.design.claimed
     if claimed is None:
-        return Claim(math.inf, source=privatizer.request.source)
-    return Claim(claimed.epsilon, claimed.delta, privatizer.request.source)
+        return Claim(math.inf, source=privatizer.design.source)
+    return Claim(claimed.epsilon, claimed.delta, privatizer.design.source)
 
 
 def audit_experiment(experiment: Experiment, runs: int = DEFAULT_RUNS, seed: int = 0) -> list[Finding]:
@@ -111,7 +102,7 @@ def last_bits(experiment: Experiment) -> str | None:
         if noise is None or noise.arithmetic != IDEALISED:
             return None
         return "those of float64 noise can reveal counts; arithmetic: exact has no such bits"
-    noises = [release.mechanism for release in made.planned_ledger().spec.releases]
+    noises = [release.mechanism for release in made.design.releases]
     if all(noise is None or noise.arithmetic != IDEALISED for noise in noises):
         return None
     return "the proof is for real numbers, and messages are float64; nothing is measured of their last bits"
@@ -120,7 +111,7 @@ def last_bits(experiment: Experiment) -> str | None:
 def _case(cell: _AuditedCell, name: str, attack: Measure | None, runs: int) -> AuditCase:
     """Return an attack on the cell's claim."""
     ledger = cell.ledger
-    prove = partial(proof_of, ledger.curve, cell.claim, exact=ledger.attained, raw=ledger.has_raw_release)
+    prove = partial(proof_of, ledger.curve, cell.claim, exact=ledger.design.attained, raw=ledger.design.has_raw_release)
     return AuditCase(name, _subject(cell), cell.claim, prove, attack, runs)
 
 
@@ -136,9 +127,9 @@ def _subject(cell: _AuditedCell) -> str:
             return "no noise"
         node = counter.node
         return f"{counter.name} of {node.name}, scale {node.scale:.4g}, released families: {families}"
-    told = ", ".join(_noise(release.channel, release.mechanism) for release in cell.ledger.spec.releases)
-    many = cell.experiment.algorithm.releases == "gradients" and cell.ledger.spec.submissions > 1
-    return told + (f", {cell.ledger.spec.submissions} submissions an agent" if many else "")
+    told = ", ".join(_noise(release.channel, release.mechanism) for release in cell.ledger.design.releases)
+    many = cell.experiment.algorithm.releases == "gradients" and cell.ledger.design.submissions > 1
+    return told + (f", {cell.ledger.design.submissions} submissions an agent" if many else "")
 
 
 def _noise(name: str, mechanism: Any) -> str:  # noqa: ANN401 - any mechanism of a release
@@ -160,7 +151,7 @@ def count_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: 
     """Return the privatizer of the cell's settings for its algorithm's families, with fewer steps and episodes."""
     query = cast(CountPrivatizer, experiment.privatizer()).query
     families = probe_families(query.families, horizon)
-    privacy = cast(PrivacyConfig, _unshuffled(_named(experiment.privacy, query), query))
+    privacy = cast(CountPrivacy, _unshuffled(_named(experiment.privacy, query), query))
     return privacy.build(families, episodes - 1, _streams(experiment, seed), growth=_growth(query))
 
 
@@ -177,17 +168,17 @@ def statistics_privatizer(experiment: Experiment, sizes: tuple[int, int, int], s
     (horizon, dimension, n), layout = sizes, whole.query.layout
     messages = 1 if layout.n_messages == 1 else n
     small = replace(layout, horizon=horizon, dimension=dimension, n_messages=messages, n_agents=n, reward_dimension=1)
-    privacy = cast(StatisticsPrivacyConfig, experiment.privacy)
+    privacy = cast(StatisticsPrivacy, experiment.privacy)
     users = _USERS if whole.server_noise else 1
     return privacy.build(small, users, _streams(experiment, seed), growth=_growth(whole.query))
 
 
 def _unshuffled(privacy: Any, query: CountQuery) -> Any:  # noqa: ANN401 - any settings, and the query they built
     """Return the settings, or those of messages before shuffling, because few users cannot represent a block."""
-    if not isinstance(privacy, ShufflePrivacy):
+    if privacy.model != SHUFFLE:
         return privacy
     each = query.events("seeded")[0].curve().pure_epsilon
-    return LocalPrivacy(each, families=privacy.families, mechanism=privacy.mechanism)
+    return CountPrivacy("ldp", each, families="one_hot", mechanism=privacy.mechanism)
 
 
 def _growth(query: CountQuery | StatisticsQuery) -> float:
@@ -213,8 +204,8 @@ def _gradient_attacks(cell: _AuditedCell, runs: int) -> list[AuditCase]:
     ledger, cases = cell.ledger, []
     if isinstance(cell.privatizer.query, CorrelatedGradientQuery):
         return [_case(cell, f"{_WINDOWS} updates", partial(_attack_running_sums, cell), runs)]
-    together = ledger.spec.submissions if ledger.spec.submissions <= _MOST_SUBMISSIONS else 1
-    for release in ledger.spec.releases:
+    together = ledger.design.submissions if ledger.design.submissions <= _MOST_SUBMISSIONS else 1
+    for release in ledger.design.releases:
         probe = gradient_messages(release.mechanism, summed=cell.privatizer.server_noise)
         if probe is not None:
             attack = partial(measure, probe.together(together), cell.claim, ProbeProof.of(ledger.curve, cell.claim))
@@ -253,7 +244,7 @@ def _attack_statistics(cell: _AuditedCell, sizes: tuple[int, int, int], reach: f
         return measure(prefixes, claim, ProbeProof.of(made.planned_ledger().curve, claim), attack)
     probe = statistics_messages(made.query, f"H={h}, D={d}, {agents} a stage, those that change most{long}", reach)
     # Corrections without noise are not attacked: the proof counts them as raw.
-    noisy = [release.curve() for release in made.planned_ledger().spec.releases if release.mechanism is not None]
+    noisy = [release.curve() for release in made.design.releases if release.mechanism is not None]
     return measure(probe, claim, ProbeProof.of(compose(noisy), claim), attack)
 
 

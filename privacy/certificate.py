@@ -1,26 +1,32 @@
-"""Certificate: the requested guarantee, the claimed one, and the guarantee that the noise of the run proves."""
+"""Certificate: the design of noise, the curve that it proves, and the charges, with a verdict on the claim."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from functools import lru_cache
 from typing import Any
 
 from dprl import __version__
+from dprl.privacy.accounting.closed_forms import PrivacyCurve
+from dprl.privacy.accounting.composition import group_epsilon, repeat
 from dprl.privacy.base import Guarantee, LedgerError, TrustModel
-from dprl.privacy.certificate_json import release_in_json, sealed
-from dprl.privacy.ledger import Ledger, ReleaseEvent
+from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.base import IDEALISED
-from dprl.privacy.several_episodes import several_episodes
-from dprl.privacy.threat_models import ThreatModel
-from dprl.privacy.verdicts import Tightness, Verdict, in_json, tightness_of, verdict
+from dprl.privacy.mechanisms.sampled import SampledGaussian
+from dprl.privacy.noise_design import SEEDED, NoiseDesign, Release, curve_of
+from dprl.privacy.threat_models import NOISY_SIDES, SHUFFLE
+from dprl.privacy.validation import field_types
+from dprl.privacy.verdicts import APPROXIMATE_DELTA, Tightness, Verdict, in_json, tightness_of, verdict
 
-SCHEMA = "dprl.certificate/5"
+SCHEMA = "dprl.certificate/6"
 DELTAS = (1e-5, 1e-6)
-SEEDED = "seeded"
-ENTROPY = {"seed": SEEDED, "os": "os"}
-"""Texts for the entropy of a release, by the setting `entropy`."""
+EPISODES_PER_USER = (2, 5, 10)
+NOT_ITS_OWN = ("cell", "parameters")
+"""Keys that `dprl certify --json` adds, and that are not part of a certificate."""
 
 _SEED = (
     "the random seed: whoever has it can remove the noise, and two runs that share it share their noise; the generator "
@@ -33,194 +39,144 @@ OPEN_CHANNELS = (_SEED, _ROUNDING)
 
 
 @dataclass(frozen=True)
-class PrivacyRequest:
-    """Requested guarantee, and the one that the source of the noise scale claims.
+class Certificate:
+    """A privacy certificate; `to_dict` gives the published fields.
 
     Args:
-        requested: the guarantee that the user asked for; None for trust model none.
-        claimed: the claim that is checked; None without a claim.
-        calibration: 'printed', 'certified' or 'none'.
-        source: origin of the claim.
-        choice: automatic choices with their reasons; '' without any.
-    """
-
-    requested: Guarantee | None
-    claimed: Guarantee | None
-    calibration: str
-    source: str
-    choice: str = ""
-
-
-@dataclass(frozen=True)
-class Proof:
-    """Proof of the ledger about one user.
-
-    Args:
-        pure_epsilon: the proved pure epsilon over all pairs of neighbours.
+        algorithm: its name. design: of the noise.
+        users: number of users charged. attempts: number of attempts that charged a user. users_asked_again: number of
+            users charged in more than one.
+        pure_epsilon: the proved pure epsilon over all pairs of neighbours; may be infinite.
         tightness: 'exact' if a pair of neighbours attains it, 'upper' if it is only an upper bound; None if infinite.
-        epsilon_at_claimed_delta: the epsilon to compare with the claim, at its delta; for delta 0 the pure one.
-        epsilon_at_delta: delta -> epsilon.
+        proved_epsilon: the epsilon to compare with the claim, at its delta; for delta 0 the pure one. May be infinite.
+        epsilon_at_delta: delta -> epsilon, for DELTAS.
         delta_at_requested_epsilon: delta at the requested epsilon; None if there is none.
         method: how it was computed.
+        verdict: on the claim. factor: the proved epsilon over the claimed one, at the claimed delta.
+        details: 'simulation', and 'composition' for composed runs. audit: the attached audit.
     """
 
+    algorithm: str
+    design: NoiseDesign
+    users: int
+    attempts: int
+    users_asked_again: int
     pure_epsilon: float
     tightness: Tightness | None
-    epsilon_at_claimed_delta: float
+    proved_epsilon: float
     epsilon_at_delta: dict[float, float]
     delta_at_requested_epsilon: float | None
     method: str
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """A privacy certificate; `to_dict` gives the published fields."""
-
-    algorithm: str
-    trust_model: TrustModel
-    request: PrivacyRequest
-    proof: Proof
-    threat_model: ThreatModel
-    releases: tuple[ReleaseEvent, ...]
-    users: int
-    most_users: int
-    submissions: int
-    attempts: int
-    users_asked_again: int
     verdict: Verdict
     factor: float | None
     details: Mapping[str, Any] = field(default_factory=dict)
-    audit: dict[str, Any] | None = field(default=None)
-    groups: tuple[tuple[int, ...], ...] = ()
+    audit: dict[str, Any] | None = None
+
+    @property
+    def trust_model(self) -> TrustModel:
+        """The trust model."""
+        return self.design.model
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The releases that one submission takes part in."""
+        return self.design.releases
 
     @property
     def claimed_epsilon(self) -> float | None:
         """The claimed epsilon, None without a claim."""
-        return None if self.request.claimed is None else self.request.claimed.epsilon
-
-    @property
-    def proved_epsilon(self) -> float:
-        """The proved epsilon at the claimed delta, as in summary.csv; may be infinite."""
-        return self.proof.epsilon_at_claimed_delta
-
-    @property
-    def pure_epsilon(self) -> float:
-        """The proved epsilon at delta = 0; may be infinite."""
-        return self.proof.pure_epsilon
-
-    @property
-    def epsilon_at_delta(self) -> dict[float, float]:
-        """The proved epsilon at each of DELTAS."""
-        return self.proof.epsilon_at_delta
+        return None if self.design.claimed is None else self.design.claimed.epsilon
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as JSON-ready data; infinity is written as the string 'inf'."""
-        request, proof = self.request, self.proof
-        fields = {
+        design, threats = self.design, self.design.threat_model
+        query = design.query
+        summary = {} if design.request is None else design.request.settings.summary(design)
+        claim = {"source": design.source, "calibration": design.calibration}
+        certificate = {
             "schema": SCHEMA,
             "version": __version__,
             "algorithm": self.algorithm,
-            "trust_model": self.trust_model,
-            "unit": self.threat_model.unit,
-            "adjacency": self.threat_model.adjacency,
-            "observer": self.threat_model.observer,
-            "attained_by": self.threat_model.attained_by,
-            "requested": _epsilon_and_delta(request.requested),
-            "claimed": {
-                **_epsilon_and_delta(request.claimed),
-                "source": request.source,
-                "calibration": request.calibration,
-            },
+            "trust_model": design.model,
+            "unit": threats.unit,
+            "adjacency": threats.adjacency,
+            "observer": threats.observer,
+            "attained_by": threats.attained_by,
+            "requested": _epsilon_and_delta(design.requested),
+            "claimed": {**_epsilon_and_delta(design.claimed), **claim},
             "proved": {
-                **{name: in_json(each) if isinstance(each, float) else each for name, each in vars(proof).items()},
-                "epsilon_at_delta": {f"{d:g}": in_json(e) for d, e in proof.epsilon_at_delta.items()},
+                "pure_epsilon": in_json(self.pure_epsilon),
+                "tightness": self.tightness,
+                "epsilon_at_claimed_delta": in_json(self.proved_epsilon),
+                "epsilon_at_delta": {f"{d:g}": in_json(e) for d, e in self.epsilon_at_delta.items()},
+                "delta_at_requested_epsilon": self.delta_at_requested_epsilon,
+                "method": self.method,
             },
-            "noise": [release_in_json(release) for release in self.releases],
-            "groups": [list(group) for group in self.groups] or None,
-            "query": self.details.get("query"),
-            "randomness": self.details.get("randomness"),
+            "noise": [release_in_json(release) for release in design.releases],
+            "groups": [list(group) for group in design.groups] or None,
+            "request": request_in_json(design),
             "users": self.users,
-            "most_users": self.most_users,
-            "submissions": self.submissions,
+            "most_users": design.n_users,
+            "submissions": design.submissions,
             "attempts": self.attempts,
             "users_asked_again": self.users_asked_again,
-            "covered_channels": list(self.threat_model.covered),
-            "excluded_channels": [*self.threat_model.excluded, *_left_open(self.releases)],
+            "covered_channels": list(threats.covered),
+            "excluded_channels": [*threats.excluded, *_left_open(design.releases)],
             "composition": self.details.get("composition"),
-            "choice": request.choice,
-            "error": self.details.get("error"),
-            "releases": self.details.get("releases"),
+            "choice": design.choice,
+            "error": summary.get("error"),
+            "releases": query.schedule.number if query is not None and query.schedule is not None else None,
             "simulation": self.details.get("simulation", "users"),
-            "assumption": self.details.get("assumption"),
-            "best_available": self.details.get("best_available"),
-            "episodes_per_user": several_episodes(
-                self.trust_model,
-                self.threat_model.adjacency,
-                request.claimed,
-                self.releases,
-                self.submissions * self.attempts,
-                self.groups,
-            ),
+            "assumption": None if query is None else query.assumption,
+            "best_available": summary.get("best_available"),
+            "episodes_per_user": several_episodes(design, self.attempts),
             "verdict": self.verdict,
             "factor": None if self.factor is None else in_json(self.factor),
             "audit": self.audit,
         }
-        return sealed(fields)
+        return sealed(certificate)
 
 
-def certify(
-    ledger: Ledger, request: PrivacyRequest, algorithm: str, details: Mapping[str, Any] | None = None
-) -> Certificate:
-    """Compute the certificate of a ledger; the request is only compared with the result, never trusted.
+def certify(ledger: Ledger, algorithm: str, details: Mapping[str, Any] | None = None) -> Certificate:
+    """Compute the certificate of a ledger; the claim is only compared with the result, never trusted.
 
-    `details`: 'query' and 'randomness', the facts from which the releases are computed; 'composition'; and facts about
-    the accuracy of the same noise: 'error', 'best_available'.
+    details: 'simulation', 'composition'.
 
     Verdicts: `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` if
-    something leaves without noise. `factor` is the proved epsilon over the claimed one, at the claimed delta.
+    something leaves without noise. Raises LedgerError for a claim of another trust model or other neighbours.
     """
-    requested, claimed, spec = request.requested, request.claimed, ledger.spec
-    neighbours = spec.threat_model.adjacency
-    if claimed is not None and (claimed.trust_model, claimed.adjacency) != (spec.trust_model, neighbours):
+    design, curve = ledger.design, ledger.curve
+    claimed, threats = design.claimed, design.threat_model
+    if claimed is not None and (claimed.trust_model, claimed.adjacency) != (design.model, threats.adjacency):
         raise LedgerError(
-            f"the claim must be of the ledger's trust model and neighbours ({spec.trust_model}, {neighbours}), got "
+            f"the claim must be of the ledger's trust model and neighbours ({design.model}, {threats.adjacency}), got "
             f"{claimed}; state the claim for this noise"
         )
-    proof = Proof(
-        pure_epsilon=ledger.pure_epsilon(),
-        tightness=tightness_of(ledger.pure_epsilon(), ledger.attained),
-        epsilon_at_claimed_delta=ledger.epsilon(0.0 if claimed is None else claimed.delta),
-        epsilon_at_delta={delta: ledger.epsilon(delta) for delta in DELTAS},
-        delta_at_requested_epsilon=None if requested is None else ledger.delta(requested.epsilon),
-        method=f"{ledger.curve.method}; pure: {_tightness(ledger)}",
-    )
-    told, factor = _verdict(ledger, claimed, proof.epsilon_at_claimed_delta)
+    pure, proved = curve.pure_epsilon, ledger.epsilon(0.0 if claimed is None else claimed.delta)
+    told: Verdict = "unbounded"
+    factor = None if claimed is None else math.inf
+    if not design.has_raw_release:
+        if claimed is None:
+            raise ValueError("a request for noise must have a claim, got none; state the claimed guarantee")
+        factor = proved / claimed.epsilon
+        told = verdict(claimed.epsilon, claimed.delta, proved, ledger.delta(claimed.epsilon), raw=False)
+    attained = f"attained by {threats.attained_by}" if design.attained else "an upper bound"
     return Certificate(
         algorithm,
-        spec.trust_model,
-        request,
-        proof,
-        spec.threat_model,
-        spec.releases,
-        ledger.users_charged,
-        spec.users,
-        spec.submissions,
-        ledger.attempts,
-        ledger.users_asked_again,
-        told,
-        factor,
+        design,
+        users=ledger.users_charged,
+        attempts=ledger.attempts,
+        users_asked_again=ledger.users_asked_again,
+        pure_epsilon=pure,
+        tightness=tightness_of(pure, design.attained),
+        proved_epsilon=proved,
+        epsilon_at_delta={delta: ledger.epsilon(delta) for delta in DELTAS},
+        delta_at_requested_epsilon=None if design.requested is None else ledger.delta(design.requested.epsilon),
+        method=f"{curve.method}; pure: {'no finite epsilon' if math.isinf(pure) else attained}",
+        verdict=told,
+        factor=factor,
         details=details or {},
-        groups=spec.groups,
     )
-
-
-def _verdict(ledger: Ledger, claimed: Guarantee | None, proved: float) -> tuple[Verdict, float | None]:
-    if ledger.has_raw_release:
-        return "unbounded", None if claimed is None else math.inf
-    if claimed is None:
-        raise ValueError("a request for noise must have a claim, got none; state the claimed guarantee")
-    factor = proved / claimed.epsilon
-    return verdict(claimed.epsilon, claimed.delta, proved, ledger.delta(claimed.epsilon), raw=False), factor
 
 
 def _epsilon_and_delta(guarantee: Guarantee | None) -> dict[str, float | None]:
@@ -229,15 +185,142 @@ def _epsilon_and_delta(guarantee: Guarantee | None) -> dict[str, float | None]:
     return {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
 
 
-def _tightness(ledger: Ledger) -> str:
-    if math.isinf(ledger.pure_epsilon()):
-        return "no finite epsilon"
-    return f"attained by {ledger.spec.threat_model.attained_by}" if ledger.attained else "an upper bound"
-
-
-def _left_open(releases: tuple[ReleaseEvent, ...]) -> list[str]:
+def _left_open(releases: tuple[Release, ...]) -> list[str]:
     """Return the channels that the noise of this run leaves open."""
     noisy = [release for release in releases if release.mechanism is not None]
     seeded = any(release.entropy == SEEDED for release in noisy)
     idealised = any(release.mechanism.arithmetic == IDEALISED for release in noisy if release.mechanism)
     return [*([_SEED] if seeded else []), *([_ROUNDING] if idealised else [])]
+
+
+# ---- in JSON ----
+
+
+def sealed(certificate: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a certificate in JSON with the checksum of all its fields."""
+    return {**certificate, "checksum": checksum(certificate)}
+
+
+def checksum(certificate: Mapping[str, Any]) -> str:
+    """Return the checksum of a certificate's own fields; it detects changes, but does not authenticate the author."""
+    own = {key: value for key, value in certificate.items() if key not in ("checksum", *NOT_ITS_OWN)}
+    return hashlib.blake2b(json.dumps(own, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def release_in_json(release: Release) -> dict[str, Any]:
+    """Return a release as JSON-ready data."""
+    mechanism, counter = release.mechanism, release.counter
+    unit = 1.0 if counter is None else counter.unit
+    scale = 0.0 if mechanism is None else getattr(mechanism, "scale", None)
+    parameters = {} if mechanism is None else _parameters(mechanism)
+    return {
+        "release": release.channel,
+        "mechanism": "raw" if mechanism is None else mechanism.name,
+        "scale": None if scale is None else scale * unit,
+        "parameters": parameters if unit == 1.0 else {**parameters, "grid": unit},
+        "sensitivity": None if release.sensitivity is None else asdict(release.sensitivity),
+        "attainable": release.attainable,
+        "nodes_per_user": 1 if counter is None else counter.nodes_per_user,
+        "times": release.times,
+        "arithmetic": "none" if mechanism is None else mechanism.arithmetic,
+        "cells": release.cells,
+        "entropy": release.entropy,
+        "explained": list(release.explain()),
+    }
+
+
+def request_in_json(design: NoiseDesign) -> dict[str, Any] | None:
+    """Return everything that determines a design, in JSON; None if it was made by hand or composed."""
+    request = design.request
+    if request is None:
+        return None
+    return {
+        "settings": request.settings.to_dict(),
+        "kind": type(request.data).__name__,
+        "data": asdict(request.data),
+        "users": request.users,
+        "growth": request.growth,
+        "noise": asdict(design.noise),
+    }
+
+
+def _parameters(owner: object) -> dict[str, Any]:
+    """Return the parameters of a dataclass object by field; those of a part `x` as 'x.field'.
+
+    If the field admits several classes, `x` has the part's name. Texts equal to their default are left out.
+    """
+    found: dict[str, Any] = {}
+    defaults = {entry.name: entry.default for entry in fields(owner)} if is_dataclass(owner) else {}
+    for name, hint in field_types(type(owner)).items():  # type: ignore[arg-type]  # classes are hashable
+        value = getattr(owner, name)
+        if isinstance(value, str):
+            found |= {} if value == defaults[name] else {name: value}
+        elif isinstance(value, int | float):
+            found[name] = in_json(value)
+        elif isinstance(value, tuple) and all(isinstance(number, int | float) for number in value):
+            found[name] = [in_json(number) for number in value]
+        else:
+            parts = {f"{name}.{i}": part for i, part in enumerate(value)} if isinstance(value, tuple) else {name: value}
+            for key, part in parts.items():
+                found |= {} if type(part) is hint else {key: part.name}
+                found |= {f"{key}.{inner}": number for inner, number in _parameters(part).items()}
+    return found
+
+
+# ---- people who take part in several episodes ----
+
+
+def several_episodes(design: NoiseDesign, attempts: int) -> dict[str, Any] | None:
+    """Return epsilon for each number of EPISODES_PER_USER, JSON-ready; None without noise.
+
+    A bound for one relation of neighbours says nothing about another.
+    """
+    if not any(NOISY_SIDES[design.model]) or design.claimed is None:
+        return None
+    times = design.submissions * attempts
+    bounds, how = _bounds(design.model, design.releases, times, design.groups, design.claimed.delta)
+    return {"relation": design.threat_model.adjacency, "bounds": bounds, "joint": how}
+
+
+@lru_cache(maxsize=1024)  # most cells of a sweep and all seeds of a cell share them; callers must not change them
+def _bounds(
+    model: str, releases: tuple[Release, ...], times: int, groups: tuple[tuple[int, ...], ...], delta: float
+) -> tuple[list[dict[str, Any]], str]:
+    bounds: list[dict[str, Any]] = []
+    one = curve_of(releases, times, groups)
+    for episodes in EPISODES_PER_USER:
+        joint, how = _joint_curve(model, releases, times, groups, episodes)
+        for at in sorted({delta, APPROXIMATE_DELTA}):
+            group = group_epsilon(one, episodes, at)
+            together = None if joint is None else joint.epsilon(at)
+            composed = together is not None and together < group * (1.0 - 1e-9)
+            bounds.append(
+                {
+                    "episodes": episodes,
+                    "delta": at,
+                    "epsilon": in_json(min(group, group if together is None else together)),
+                    "by": how if composed else "group privacy",
+                    "group": in_json(group),
+                    "joint": None if together is None else in_json(together),
+                }
+            )
+    return bounds, how
+
+
+def _joint_curve(
+    model: str, releases: tuple[Release, ...], times: int, groups: tuple[tuple[int, ...], ...], episodes: int
+) -> tuple[PrivacyCurve | None, str]:
+    """Return the curve of `episodes` episodes of one user by their joint distribution, and its name; None and a reason.
+
+    *Formal guarantee.* Messages with separate noise are adaptive releases about one user, so they compose. Rows of a
+    counter share nodes; together they change the noisy numbers by at most the sum of their changes, in every norm.
+    """
+    if model == SHUFFLE:
+        return None, "none: several reports of a user may be in one block"
+    if NOISY_SIDES[model][0]:
+        return repeat(curve_of(releases, times, groups), episodes), "composition"
+    if any(isinstance(release.mechanism, SampledGaussian) for release in releases):
+        return None, "none: no bound is proved for several places of one user in the population"
+    if any(release.row is None for release in releases):
+        return None, "none: several messages of a user may be in one sum"
+    return curve_of(releases, times, groups, rows=episodes), "joint sensitivity"

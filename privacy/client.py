@@ -23,7 +23,7 @@ _OF_ONE_SERVER = "."
 
 def run_name(planned: Privatizer[Any]) -> str:
     """Return a digest of the ledger's terms, the record and the noise, equal for both halves of a run."""
-    words = f"{planned.ledger.spec.terms}|{planned.query.identity}"
+    words = f"{planned.design.terms}|{planned.query.identity}"
     return hashlib.blake2b(words.encode(), digest_size=16).hexdigest()
 
 
@@ -61,7 +61,7 @@ class UserClient(Generic[Q]):
         self.user, self.run = user, run_name(planned)
         self._spec, self._n_users = planned.client_spec, planned.n_users
         self._journal, self._outbox = ChargeJournal(folder / "charges"), folder / "message"
-        self._ledger = Ledger(replace(planned.ledger.spec, users=1), self._journal)
+        self._ledger = Ledger(replace(planned.design, n_users=1, query=None), self._journal)
         self._ledger.begin()  # takes the lock of the folder
         if self._outbox.exists() and not self._ledger.charged:
             self.close()
@@ -79,7 +79,7 @@ class UserClient(Generic[Q]):
     @property
     def left(self) -> int:
         """Number of submissions that the user may still make."""
-        return self._ledger.spec.submissions - self._ledger.charged
+        return self._ledger.design.submissions - self._ledger.charged
 
     @property
     def waiting(self) -> UserMessage | None:

@@ -9,23 +9,23 @@ from __future__ import annotations
 import operator
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 
 from dprl.privacy.base import LedgerError, Precision, TrustModel
-from dprl.privacy.certificate import ENTROPY, Certificate, PrivacyRequest, certify
-from dprl.privacy.certificate_json import described
+from dprl.privacy.certificate import Certificate, certify
 from dprl.privacy.channel import CHARGED, RECEIVED, RELEASED, SENT
 from dprl.privacy.checkpoints import check_sealed, counts_in, require_seeded, sealed
-from dprl.privacy.ledger import Charged, Journal, Ledger, LedgerSpec
+from dprl.privacy.ledger import Charged, Journal, Ledger
 from dprl.privacy.messages import PrivateMessages, SubmissionRange, UserMessage
+from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.ranges import RangeSet
-from dprl.privacy.threat_models import NOISY_SIDES, SHUFFLE
+from dprl.privacy.threat_models import SHUFFLE
 
 Q = TypeVar("Q", bound=Query)
 _NOBODY, LOOP, _CLIENTS = range(3)
@@ -55,45 +55,27 @@ class Privatizer(Generic[Q]):
     mechanisms. The certificate is computed from these objects.
 
     Args:
-        query: the record, the message, and its noise.
-        request: the requested and the claimed guarantee; only the certificate compares with it.
-        n_users: K. streams: named random streams. submissions: T, the maximum number of submissions of one user.
-        journal: keeps charges through a crash; None for simulations.
+        design: of the noise. streams: named random streams. journal: keeps charges through a crash; None for
+            simulations.
 
-    Raises LedgerError if no ledger can account for the query's noise, ValueError for less than one user.
+    Raises LedgerError for a design without a query.
     """
 
-    def __init__(
-        self,
-        query: Q,
-        request: PrivacyRequest,
-        n_users: int,
-        streams: Streams,
-        submissions: int = 1,
-        journal: Journal | None = None,
-    ) -> None:
-        self.query, self.request, self._streams = query, request, streams
+    def __init__(self, design: NoiseDesign[Q], streams: Streams, journal: Journal | None = None) -> None:
+        if design.query is None:
+            raise LedgerError("a design must have a query to run, got a composed one; build one from settings")
+        self.design, self.query, self._streams = design, design.query, streams
         self._issuer = secrets.token_hex(8)
-        events = query.events(ENTROPY[streams.noise.entropy])
-        model = "none" if request.requested is None else request.requested.trust_model
-        if query.noisy_sides != NOISY_SIDES[model]:
-            raise LedgerError(
-                f"noise on (the client's side, the server's side) must be {NOISY_SIDES[model]} with model {model}, got "
-                f"{query.noisy_sides}; ask for the trust model of this noise"
-            )
-        threats = query.threat_model(model, submissions)
-        query.check_run(operator.index(n_users), submissions)
-        self._spec = LedgerSpec(model, events, threats, operator.index(n_users), submissions)
         self._source, self._received, self._skipped, self._in_blocks = _NOBODY, RangeSet(), 0, False
         self._journal: Journal | None = None
-        self._ledger = Ledger(self._spec)
+        self._ledger = Ledger(design)
         if journal is not None:
             self.persist(journal)
 
     @property
     def trust_model(self) -> TrustModel:
         """Trust model."""
-        return self._spec.trust_model
+        return self.design.model
 
     @property
     def server_noise(self) -> bool:
@@ -103,17 +85,17 @@ class Privatizer(Generic[Q]):
     @property
     def n_users(self) -> int:
         """Maximum number of users."""
-        return self._spec.users
+        return self.design.n_users
 
     @property
     def submissions(self) -> int:
         """Maximum number of submissions of one user."""
-        return self._spec.submissions
+        return self.design.submissions
 
     @property
     def capacity(self) -> int:
         """Maximum number of submissions in all."""
-        return self._spec.capacity
+        return self.design.capacity
 
     @property
     def charged(self) -> int:
@@ -147,7 +129,7 @@ class Privatizer(Generic[Q]):
         """
         if self._source != _NOBODY:
             raise LedgerError(f"submissions up to {self.charged} are charged already; name the journal before that")
-        ledger = Ledger(self._spec, journal)
+        ledger = Ledger(self.design, journal)
         self._check_fresh(ledger)
         self._journal, self._ledger = journal, ledger
         if "channel" in vars(self):
@@ -279,10 +261,10 @@ class Privatizer(Generic[Q]):
 
     def planned_ledger(self) -> Ledger:
         """Return the ledger of a run that uses all submissions, without releasing anything."""
-        return Ledger.of_charges(self._spec, Charged((), self.capacity))
+        return Ledger.of_charges(self.design, Charged((), self.capacity))
 
     def planned_certificate(self, algorithm: str) -> Certificate:
-        """Return the certificate of a run that uses all submissions, computed from the same noise objects."""
+        """Return the certificate of a run that uses all submissions."""
         return self.certified(self.planned_ledger(), algorithm)
 
     def certificate(self, algorithm: str) -> Certificate:
@@ -298,7 +280,7 @@ class Privatizer(Generic[Q]):
 
     def certified(self, ledger: Ledger, algorithm: str) -> Certificate:
         """Return the certificate of a ledger of this run's releases, e.g. with other charges."""
-        return certify(ledger, self.request, algorithm, self._details)
+        return certify(ledger, algorithm, {"simulation": "blocks" if self._in_blocks else "users"})
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return everything that changes in a run; draws are keyed by submission, so there is no generator state.
@@ -353,12 +335,6 @@ class Privatizer(Generic[Q]):
         # A copy would send other users' data under the same noise.
         raise LedgerError("a privatizer cannot be copied or pickled; continue from state_dict")
 
-    @cached_property
-    def _details(self) -> Mapping[str, Any]:
-        noise, found = self._streams.noise, {"simulation": "blocks" if self._in_blocks else "users"}
-        facts = {"query": described(self.query), "randomness": asdict(noise)}
-        return {**self.query.details(self.request, self._spec.releases, noise.arithmetic), **found, **facts}
-
     def _changing(self) -> dict[str, np.ndarray]:
         counts = np.array([self.charged, self._source], dtype=np.int64)
         own = {"cursor": self.channel.cursor, "counts": counts, "received": self._received.to_array()}
@@ -393,4 +369,4 @@ class Privatizer(Generic[Q]):
     def _sealing(self) -> str:
         """Text that must be the same for a state to continue."""
         streams = self._streams
-        return f"{self.query.identity}|{self._spec.terms}|{streams.seed}|{len(streams.context)}|{streams.context}"
+        return f"{self.query.identity}|{self.design.terms}|{streams.seed}|{len(streams.context)}|{streams.context}"

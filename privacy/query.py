@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dprl.privacy.base import Float64Array, LedgerError, Precision, TrustModel
-from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.channel import Channel
-from dprl.privacy.ledger import ReleaseEvent
+from dprl.privacy.noise_design import Release
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.schedule import ReleaseSchedule
 from dprl.privacy.threat_models import ThreatModel
@@ -34,6 +32,8 @@ class Query(ABC):
     """Whether a trusted server draws fresh noise for each sum of messages, wherever they come from."""
     schedule: ReleaseSchedule | None = None
     """Of a server's releases, if they are not after every user."""
+    assumption: str | None = None
+    """Assumption on the environment or the server, for the certificate."""
 
     @property
     @abstractmethod
@@ -80,7 +80,7 @@ class Query(ABC):
         """Raise LedgerError if a run cannot continue after `charged` submissions that only its journal records."""
 
     @abstractmethod
-    def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
+    def events(self, entropy: str) -> tuple[Release, ...]:
         """Return the releases that one submission takes part in, described by the objects that make the noise."""
 
     @abstractmethod
@@ -161,12 +161,3 @@ class Query(ABC):
         Raises TypeError if no bound is known.
         """
         raise TypeError(f"precision is known for counts only, got {self.name}")
-
-    def details(
-        self,
-        request: PrivacyRequest,  # noqa: ARG002
-        events: tuple[ReleaseEvent, ...],  # noqa: ARG002
-        arithmetic: str,  # noqa: ARG002
-    ) -> Mapping[str, Any]:
-        """Return facts about the noise for the certificate: 'error', 'best_available'."""
-        return {}

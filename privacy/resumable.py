@@ -105,7 +105,7 @@ class ServerPrivatizer(Privatizer[Q]):
         _check_halves(planned)
         journal = ChargeJournal(folder / "charges")
         streams = planned.client_spec.streams
-        super().__init__(planned.query, planned.request, planned.n_users, streams, planned.submissions, journal)
+        super().__init__(planned.design, streams, journal)
         self._apply, self._arrays = apply, arrays or {}
         self._saved, self._counted, self._position = folder / "state.npz", RangeSet(), 0
         self._halfway = False

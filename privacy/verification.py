@@ -10,20 +10,20 @@ from dataclasses import dataclass, replace
 from itertools import chain, product
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from dprl.privacy.base import Guarantee, LedgerError
-from dprl.privacy.certificate import OPEN_CHANNELS, SCHEMA, Certificate, PrivacyRequest, certify
-from dprl.privacy.certificate_json import NOT_ITS_OWN, checksum, described
-from dprl.privacy.ledger import Charged, Ledger, LedgerSpec, ReleaseEvent
-from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace
+from dprl.privacy.certificate import NOT_ITS_OWN, OPEN_CHANNELS, SCHEMA, Certificate, certify, checksum
+from dprl.privacy.designs import PRIVACY_SETTINGS
+from dprl.privacy.ledger import Charged, Ledger
+from dprl.privacy.noise_design import NoiseDesign, Release
 from dprl.privacy.privatizer import Privatizer
-from dprl.privacy.queries.counts import CountQuery
-from dprl.privacy.queries.linear_statistics import StatisticsQuery
-from dprl.privacy.query_json import query_from_json
+from dprl.privacy.queries.count_families import CountFamilies, PooledFamilies
+from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.queries.linear_statistics import StatisticsLayout
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.threat_models import NOISY_SIDES, ThreatModel
-from dprl.privacy.trust_models import TRUST_MODELS
-from dprl.privacy.trust_models.base import MET_BY_CERTIFIED, Placed
+from dprl.privacy.threat_models import ThreatModel
 
 _REFUSED = (ValueError, LedgerError, ArithmeticError, MemoryError)
 """Errors raised for facts that no run can have."""
@@ -34,10 +34,17 @@ _MOST_GROUPS, _MOST_ATTEMPTS = 1000, 1_000_000
 _COMPOSED, _KINDS = "composed", ("sequential", "disjoint")
 _FACTS, _OPEN = "facts", "excluded_channels"
 TAKEN_AS_STATED = (
-    *("algorithm", "query", "randomness", "requested", "claimed", "choice", "users", "most_users", "submissions"),
-    *("attempts", "users_asked_again", "simulation", "composition", "audit"),
+    *("algorithm", "request", "users", "attempts", "users_asked_again", "simulation", "composition"),
+    "audit",
 )
 """Fields with facts that do not follow from other fields; all others are computed from them."""
+_DATA: dict[str, tuple[type[Any], str]] = {
+    CountFamilies.__name__: (CountFamilies, "counts"),
+    PooledFamilies.__name__: (PooledFamilies, "counts"),
+    GradientLayout.__name__: (GradientLayout, "gradients"),
+    StatisticsLayout.__name__: (StatisticsLayout, "statistics"),
+}
+"""Layouts of users' data, with the kind of data, by the name on a certificate."""
 
 Leaf = float | str | bool | None
 Path = tuple[str | int, ...]
@@ -89,10 +96,10 @@ class Verification:
 def verify(stated: Mapping[str, Any]) -> Verification:
     """Recompute a certificate from the facts that it states, by the code that makes certificates.
 
-    The query with its noise gives the releases and their sensitivities, the threat model and the errors; with the
-    charges it gives the proof, the verdict and everything else. A composed certificate is composed again from its
-    parts. All fields must agree, except for TAKEN_AS_STATED, which must be facts of a possible run.
-    This holds whatever version the certificate states: anybody can write another one into it.
+    The request, with its settings and the layout of a user's data, gives the design of noise again; with the charges it
+    gives the proof, the verdict and everything else. A composed certificate is composed again from its parts. All
+    fields must agree, except for TAKEN_AS_STATED, which must be facts of a possible run, and any other field is an
+    error. This holds whatever version the certificate states: anybody can write another one into it.
 
     Raises LedgerError for a damaged certificate, and for one of an earlier schema.
     """
@@ -100,7 +107,7 @@ def verify(stated: Mapping[str, Any]) -> Verification:
     try:
         found = replace(_recomputed(stated), audit=stated["audit"])
         expected = json.loads(json.dumps(found.to_dict()))
-        differences = (*_differences(stated, expected), *_origin(stated, found), *_refuted_by_audit(stated, found))
+        differences = (*_differences(stated, expected), *_refuted_by_audit(stated, found))
         if stated["checksum"] != checksum(stated):
             differences += (Difference("checksum", stated["checksum"], None),)
     except _REFUSED as error:
@@ -146,16 +153,16 @@ def compose_certificates(
     releases, groups = _joined(runs, disjoint)
     users = [run.users for run in runs]
     n_users = sum(users) if disjoint else max(users)
-    threats = _threats_of_all([run.threat_model for run in runs], [each["excluded_channels"] for each in certificates])
-    spec = LedgerSpec(runs[0].trust_model, releases, threats, max(1, n_users), 1, groups)
+    threats = _threats_of_all([run.design.threat_model for run in runs], [each["excluded_channels"] for each in certificates])
     try:
-        request = _claimed_together([run.request.claimed for run in runs], disjoint)
+        claim = _claimed_together([run.design.claimed for run in runs], disjoint)
     except ValueError as error:
         raise LedgerError(f"the claims together must be a guarantee: {error}") from None
+    design: NoiseDesign = NoiseDesign(runs[0].trust_model, releases, threats, max(1, n_users), 1, groups, **claim)
     names = " + ".join(dict.fromkeys(run.algorithm for run in runs))
     parts = [{key: value for key, value in each.items() if key not in NOT_ITS_OWN} for each in certificates]
     composition = {"kind": _KINDS[disjoint], "of": parts}
-    return certify(Ledger.of_charges(spec, Charged((), n_users)), request, names, {"composition": composition})
+    return certify(Ledger.of_charges(design, Charged((), n_users)), names, {"composition": composition})
 
 
 def _require_schema(stated: Mapping[str, Any]) -> None:
@@ -188,25 +195,34 @@ def _recomputed(stated: Mapping[str, Any]) -> Certificate:
     if not (1 <= attempts <= _MOST_ATTEMPTS and 0 <= again <= users and (again > 0) == (attempts > 1)):
         raise LedgerError(f"users_asked_again must be above 0 with several attempts only, got {again} in {attempts}")
     charged = Charged(((again,) + (1,) * (attempts - 2)) if attempts > 1 else (), users)
-    return run.certified(Ledger.of_charges(run.ledger.spec, charged), stated["algorithm"])
+    return run.certified(Ledger.of_charges(run.design, charged), stated["algorithm"])
 
 
 def _privatizer(stated: Mapping[str, Any]) -> Privatizer[Any]:
-    """Return the privatizer of a run with the stated facts; it draws no noise and charges no user."""
-    says, model, adjacency = stated["claimed"], stated["trust_model"], stated["adjacency"]
-    if model not in NOISY_SIDES:
-        raise LedgerError(f"trust_model must be one of {', '.join(NOISY_SIDES)}, got {model!r}")
-    requested, claimed = (
-        None if each["epsilon"] is None else Guarantee(model, each["epsilon"], each["delta"], adjacency)
-        for each in (stated["requested"], says)
-    )
-    request = PrivacyRequest(requested, claimed, says["calibration"], says["source"], stated["choice"])
-    streams = Streams(0, "", NoiseConfig(**stated["randomness"]))
-    query = query_from_json(stated["query"])
-    run = Privatizer(query, request, _whole(stated["most_users"]), streams, _whole(stated["submissions"]))
+    """Return the privatizer of a run with the stated request; it draws no noise and charges no user."""
+    request = stated["request"]
+    if request is None:
+        raise LedgerError("request must be there, got none; this noise was made by hand, so nobody can make it again")
+    kind, of = _DATA.get(request["kind"], (None, ""))
+    if kind is None:
+        raise LedgerError(f"request.kind must be one of {', '.join(_DATA)}, got {request['kind']!r}; correct it")
+    settings = _read(PRIVACY_SETTINGS[of], request["settings"], "request.settings")
+    data, noise = _read(kind, request["data"], "request.data"), _read(NoiseConfig, request["noise"], "request.noise")
+    design = settings.design(data, _whole(request["users"]), noise, _number(request["growth"]))
+    run = Privatizer(design, Streams(0, "", noise))
     if stated["simulation"] == "blocks":
         run.simulate_in_blocks()
     return run
+
+
+def _read(kind: Any, found: Mapping[str, Any], path: str) -> Any:  # noqa: ANN401 - JSON
+    """Return the dataclass that a mapping in JSON describes, with every type checked. Raises ValueError."""
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(found), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, (path, *first["loc"])))
+        raise ValueError(f"{place}: {first['msg']}, got {first['input']!r}") from None
 
 
 def _whole(value: Any) -> int:  # noqa: ANN401 - JSON
@@ -253,62 +269,9 @@ def _compared(given: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator
             yield Difference(_in_words(path), one.get(path), other.get(path))
 
 
-def _origin(stated: Mapping[str, Any], found: Certificate) -> Iterator[Difference]:
-    """Yield contradictions between the stated source of the noise, the request, the claim and the noise.
-
-    Certified noise meets the request in its first attempt; a paper's noise is placed again for the request.
-    """
-    says, asked = stated["claimed"], stated["requested"]
-    nothing: dict[str, Leaf] = {"epsilon": None, "delta": 0.0}
-    expected: dict[str, Any] = {}
-    if stated["composition"] is not None:
-        return  # the claim is computed from the parts
-    if stated["trust_model"] == "none":
-        expected["requested"] = nothing
-        expected["claimed"] = {**nothing, "calibration": "none", "source": "nothing is claimed"}
-    elif says["source"].startswith(MET_BY_CERTIFIED):
-        end = "scale" if stated["query"]["class"] == CountQuery.__name__ else "noise"
-        expected["claimed"] = {**asked, "calibration": "certified", "source": MET_BY_CERTIFIED + end}
-        first = found if found.attempts == 1 else _privatizer(stated).planned_certificate("")
-        if first.verdict != "holds":
-            yield Difference("claimed.source", says["source"], f"another one: this noise proves {first.proved_epsilon}")
-    else:
-        placed = _printed(stated)
-        claim = {"epsilon": asked["epsilon"], "delta": asked["delta"]}
-        if placed.claimed is not None:
-            claim = {"epsilon": placed.claimed.epsilon, "delta": placed.claimed.delta}
-        expected["claimed"] = {**claim, "calibration": placed.calibration, "source": placed.source}
-        expected["query"] = described(placed.query)
-    yield from _compared({key: stated[key] for key in expected}, expected)
-
-
-def _printed(stated: Mapping[str, Any]) -> Placed[Any]:
-    """Return the query of the paper's noise for the stated request, data and options.
-
-    Raises LedgerError if no paper prints noise for this query and trust model, ValueError for options with none.
-    """
-    query, model, asked = query_from_json(stated["query"]), stated["trust_model"], stated["requested"]
-    options: dict[str, Any] = {"calibration": "printed"}
-    if isinstance(query, StatisticsQuery):
-        data: Any = query.layout
-        options |= {"mechanism": query.law.name, "rewards": query.rewards, "noise_scale": query.noise_ratio}
-        options["clipping"] = "device" if query.clipped else "none"
-        if isinstance(query.law, GramBoundedLaplace):
-            options["bound_ratio"] = max(query.law.limits) / max(query.law.scales)
-    if isinstance(query, CountQuery):
-        data = query.families
-    settings: Any = TRUST_MODELS[query.name].get(model)
-    if settings is None or "calibration" not in settings.__dataclass_fields__:
-        raise LedgerError(f"no paper prints this noise, but its source is {stated['claimed']['source']!r}")
-    streams = Streams(0, "", NoiseConfig(**stated["randomness"]))
-    made = settings(asked["epsilon"], asked["delta"], **options)
-    placed: Placed[Any] = made.place(data, _whole(stated["most_users"]), streams, 0.0)
-    return placed
-
-
 def _refuted_by_audit(stated: Mapping[str, Any], found: Certificate) -> Iterator[Difference]:
     """Yield the results of an attached audit that contradict the proof: more loss, or a refuted claim that holds."""
-    audit, most = stated["audit"] or {}, found.proof.pure_epsilon
+    audit, most = stated["audit"] or {}, found.pure_epsilon
     if audit.get("contradicts_proof"):
         yield Difference("audit.contradicts_proof", True, False)
     if "epsilon_lb" in audit and not _number(audit["epsilon_lb"]) <= most * (1.0 + _TOLERANCE):
@@ -328,18 +291,18 @@ def _same(one: Leaf, other: Leaf) -> bool:
 
 def _joined(
     runs: Sequence[Certificate], disjoint: bool
-) -> tuple[tuple[ReleaseEvent, ...], tuple[tuple[int, ...], ...]]:
+) -> tuple[tuple[Release, ...], tuple[tuple[int, ...], ...]]:
     """Return the releases of all runs, and the groups in which one user takes part.
 
     The worst neighbours of two runs may differ, so a bound on several is not known to be attained.
     """
     one = len(runs) == 1
-    releases: list[ReleaseEvent] = []
+    releases: list[Release] = []
     groups: list[list[tuple[int, ...]]] = []
     for run in runs:
         first, everything = len(releases), tuple(range(len(run.releases)))
-        groups.append([tuple(first + number for number in group) for group in run.groups or (everything,)])
-        repeats = run.submissions * run.attempts
+        groups.append([tuple(first + number for number in group) for group in run.design.groups or (everything,)])
+        repeats = run.design.submissions * run.attempts
         releases += [
             replace(each, times=each.times * repeats, attainable=each.attainable and one) for each in run.releases
         ]
@@ -368,12 +331,12 @@ def _threats_of_all(threats: Sequence[ThreatModel], excluded: Sequence[Sequence[
     )
 
 
-def _claimed_together(claims: Sequence[Guarantee | None], disjoint: bool) -> PrivacyRequest:
-    """Return the claims' sum, or their maximum; no claim if one run has none."""
+def _claimed_together(claims: Sequence[Guarantee | None], disjoint: bool) -> dict[str, Any]:
+    """Return the claims' sum, or their maximum, as fields of a design; none if one run has no claim."""
     known = [claim for claim in claims if claim is not None]
     if len(known) < len(claims):
-        return PrivacyRequest(None, None, "none", "nothing is claimed")
+        return {}
     total = max if disjoint else math.fsum
     claimed = replace(known[0], epsilon=total(c.epsilon for c in known), delta=total(c.delta for c in known))
     source = f"the {'largest' if disjoint else 'sum'} of the claims of {len(claims)} certificates"
-    return PrivacyRequest(None, claimed, _COMPOSED, source)
+    return {"claimed": claimed, "source": source, "calibration": _COMPOSED}

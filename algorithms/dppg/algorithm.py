@@ -34,7 +34,7 @@ from dprl.algorithms.pgc.aggregator import AggregatorState, CollectionRules, agg
 from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
 from dprl.compiled import no_alloc_kernel
 from dprl.envs import ControlTask, Env, Episodes
-from dprl.privacy import GradientLayout, GradientPrivacyConfig, GradientPrivatizer, Streams
+from dprl.privacy import GradientLayout, GradientPrivacy, GradientPrivatizer, Streams
 from dprl.privacy.queries.gradients import GradientChannel, GradientQuery, receive, submit
 from dprl.privacy.queries.sampled_gradients import SampledChannel, draw_users, release_round
 from dprl.privacy.threat_models import CARRIED, DURATIONS, SIMULATED_SCORES, TIMING_DETAILS
@@ -164,7 +164,7 @@ class DPPGConfig:
         return Network(sizes, env.n_actions == 0, self.critic == "joint")
 
     def privatizer(
-        self, env: ControlTask, privacy: GradientPrivacyConfig, episodes: int, streams: Streams
+        self, env: ControlTask, privacy: GradientPrivacy, episodes: int, streams: Streams
     ) -> GradientPrivatizer:
         """Return the privatizer of a simulated run with this number of users. Raises ValueError."""
         require_update("users_per_update", self.users_per_update, episodes)

@@ -6,7 +6,7 @@ Paper: [TH23] Algorithm 1.
 # [TH23] Algorithm 1, each line -> the function that does it, of this file or of the named file (in this folder if its
 # name has no folder). Lines 7, 12, 13, 19, 27, 28, 31, 40, 41 and 44 end loops.
 #  1     epsilon, delta, alpha, eta, w = 0             -> MALDPConfig, estimation.py::RIDGE, rewards.py::first_estimates
-#  2     sigma or b                                    -> privacy/trust_models/local.py::LocalStatisticsPrivacy (D8)
+#  2     sigma or b                                    -> privacy/designs/statistics.py::StatisticsPrivacy (D8)
 #  3     for user k = 1, ..., K                        -> run
 #  4-6   for i: receive Sigma, theta^ of the server    -> _plan
 #  8, 9  for i = 1, ..., n; for h = H, ..., 1          -> planning.py::make_plan
@@ -49,7 +49,7 @@ from dprl.algorithms.ma_ldp.rewards import (
 from dprl.algorithms.ma_ldp.users import Users, play, regret, users_of
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import Env, LinearMixtureMDP
-from dprl.privacy import StatisticsLayout, StatisticsPrivacyConfig, StatisticsPrivatizer, Streams
+from dprl.privacy import StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
 from dprl.privacy.queries.linear_statistics_kernels import (
     StatisticsChannel,
     add_statistics,
@@ -216,7 +216,7 @@ class MALDPConfig:
         return StatisticsLayout(env.horizon, n * env.dimension, 1 if self.share else n, n, p)
 
     def privatizer(
-        self, env: LinearMixtureMDP, privacy: StatisticsPrivacyConfig, episodes: int, streams: Streams
+        self, env: LinearMixtureMDP, privacy: StatisticsPrivacy, episodes: int, streams: Streams
     ) -> StatisticsPrivatizer:
         """Return the privatizer of users 1..K-1; the last user's message could serve no later policy.
 
@@ -276,7 +276,7 @@ class MALDPLearner(Learner):
         self._server = self._new_server()
 
     def _new_server(self) -> _Server:
-        config, query, env, request = self.config, self.privatizer.query, self._env, self.privatizer.request.requested
+        config, query, env, request = self.config, self.privatizer.query, self._env, self.privatizer.design.requested
         n_messages, horizon, dimension = query.layout.n_messages, env.horizon, query.layout.dimension
         budget = None if request is None else (request.epsilon, request.delta)
         printed = beta_rates(query.mechanism, budget, (dimension, horizon, self.episodes), config.alpha)

@@ -11,15 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from dprl.algorithms.base import Float64Array
-from dprl.privacy import (
-    ChargeJournal,
-    ClientSpec,
-    GradientPrivatizer,
-    GradientQuery,
-    LedgerError,
-    PrivateMessages,
-    SubmissionRange,
-)
+from dprl.privacy import GradientPrivatizer, LedgerError, PrivateMessages, SubmissionRange
+from dprl.privacy.journal import ChargeJournal
+from dprl.privacy.privatizer import ClientSpec
+from dprl.privacy.queries.gradients import GradientQuery
 
 JOURNAL = "submissions.journal"
 CHARGED_AT_ONCE = 240

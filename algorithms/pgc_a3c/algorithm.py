@@ -51,7 +51,7 @@ from dprl.algorithms.pgc_a3c.gradient import LossTables, loss_tables
 from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import CartPole, Env
-from dprl.privacy import GradientLayout, GradientPrivacyConfig, GradientPrivatizer, Streams
+from dprl.privacy import GradientLayout, GradientPrivacy, GradientPrivatizer, Streams
 from dprl.privacy.queries.gradients import GradientChannel, receive, submit
 from dprl.privacy.threat_models import DURATIONS, RAW_SCORES, SIMULATED_SCORES, TIMING_DETAILS
 from dprl.privacy.validation import check_fields
@@ -204,7 +204,7 @@ class PGCA3CConfig:
         return initial_parameters(self.initial, self.initial_scale, streams.key("exploration", "first parameters"))
 
     def privatizer(
-        self, env: CartPole, privacy: GradientPrivacyConfig, episodes: int, streams: Streams
+        self, env: CartPole, privacy: GradientPrivacy, episodes: int, streams: Streams
     ) -> GradientPrivatizer:
         """Return the privatizer of a simulated run with this number of submissions.
 

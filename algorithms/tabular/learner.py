@@ -15,7 +15,7 @@ from dprl.algorithms.tabular.greedy import greedy_tables
 from dprl.algorithms.tabular.loop import PlanSchedule, Run, draws_blocks, run_in_blocks
 from dprl.algorithms.tabular.simulator import ALL_STATES, Simulator, count_families, narrowed, simulator
 from dprl.envs import Env, FiniteMDP
-from dprl.privacy import CountFamilies, CountPrivatizer, PooledFamilies, PrivacyConfig, Streams
+from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, PooledFamilies, Streams
 from dprl.privacy.queries.count_kernels import Released
 from dprl.privacy.validation import check_fields
 
@@ -144,7 +144,7 @@ class TabularConfig(ABC, Generic[E]):
         """Return the numbers that follow from these settings, the noise and the sizes of a run."""
         return {}
 
-    def privatizer(self, env: E, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
+    def privatizer(self, env: E, privacy: CountPrivacy, episodes: int, streams: Streams) -> CountPrivatizer:
         """Return the privatizer of the counts of users 1..K-1: no later policy could use the last user's counts."""
         growth = self.growth(episodes)
         privatizer = privacy.build(self.families(env), episodes - 1, streams, growth=growth)
@@ -249,7 +249,7 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
     """True: `tables.optimistic` bounds the optimal values from above. False: it bounds those of the policy deployed
     last. None: neither."""
 
-    def privatizer(self, env: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
+    def privatizer(self, env: FiniteMDP, privacy: CountPrivacy, episodes: int, streams: Streams) -> CountPrivatizer:
         """Return the privatizer of the counts of users 1..K-1; raise ValueError if there are too many counts."""
         counts = self.families(env).block
         if counts > _MOST_COUNTS:

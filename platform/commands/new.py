@@ -32,7 +32,8 @@ def run(options: argparse.Namespace) -> int:
     from dprl.algorithms import ALGORITHMS
     from dprl.envs import ENVIRONMENTS
     from dprl.platform.configs.config import config_files
-    from dprl.privacy import COUNTERS, MECHANISMS
+    from dprl.privacy.counters import COUNTERS
+    from dprl.privacy.mechanisms import MECHANISMS
 
     name = options.name
     if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():

@@ -63,7 +63,7 @@ def _submit(options: argparse.Namespace) -> int:
     from dprl.platform.results.home import home_folder
     from dprl.platform.submission.placement import check_tracking, storage_on
     from dprl.platform.submission.shipping import CONFIG_FILE, pack
-    from dprl.privacy import source_digest
+    from dprl.sources import source_digest
 
     options.tracking_uri = tracking_uri(options.tracking_uri)
     cells = asked(options)[0]

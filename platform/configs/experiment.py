@@ -19,17 +19,17 @@ from dprl.platform.configs.sections import (
     placed,
     read_dataclass,
     read_registered,
-    refuse_removed,
     require_mapping,
     unknown_key,
 )
-from dprl.platform.configs.trust_models import check_model, example_for
+from dprl.platform.configs.trust_models import read_privacy
 from dprl.platform.configs.varying import needed_keys, varies
 from dprl.platform.configs.yaml_text import write_yaml
 from dprl.platform.errors import UserError, broken_rule, shortened, shown
 from dprl.platform.plugins import PLUGIN_ERRORS, digest_of_parts
-from dprl.privacy import TRUST_MODELS, Certificate, Journal, NoiseConfig, Privatizer, Streams
-from dprl.privacy.trust_models.base import TrustModelSettings
+from dprl.privacy import PRIVACY_SETTINGS, Certificate, NoiseConfig, Privatizer, Streams
+from dprl.privacy.designs.base import PrivacySettings
+from dprl.privacy.ledger import Journal
 
 Scalar = str | float | int
 
@@ -44,7 +44,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _CLASSES: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
     ("algorithm", ALGORITHMS),
     ("env", ENVIRONMENTS),
-    *(("privacy", models) for models in TRUST_MODELS.values()),
+    ("privacy", PRIVACY_SETTINGS),
 )
 """Classes that the sections of a config can describe."""
 CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}  # the key that selects the class of a section
@@ -77,7 +77,7 @@ class Experiment:
     name: str
     algorithm: AlgorithmConfig
     env: EnvConfig[Env]
-    privacy: TrustModelSettings[Any, Any]
+    privacy: PrivacySettings[Any, Any]
     episodes: int
     seeds: int
     seed: int = 0
@@ -113,7 +113,8 @@ class Experiment:
         mapping: dict[str, Any] = {"name": self.name}
         for section, key in CHOOSERS.items():
             settings = getattr(self, section)
-            mapping[section] = {key: getattr(settings, key), **dataclasses.asdict(settings)}
+            fields = settings.to_dict() if section == "privacy" else dataclasses.asdict(settings)
+            mapping[section] = {key: getattr(settings, key), **fields}
         mapping |= {"episodes": self.episodes, "seeds": self.seeds, "seed": self.seed}
         return mapping | {"noise": dataclasses.asdict(self.noise), "release": self.release, "audit": self.audit}
 
@@ -293,8 +294,8 @@ def _check_release(experiment: Experiment) -> None:
             "for real numbers, not for what a computer sends: choose an algorithm on counts or gradients"
         )
     if privacy.model == "none" or getattr(privacy, "calibration", "") == "printed":
-        private = " or ".join(sorted(set(TRUST_MODELS[algorithm.releases]) - {"none"}))
-        printed = ", calibration certified" if hasattr(privacy, "calibration") else ""
+        private = " or ".join(sorted(set(PRIVACY_SETTINGS[algorithm.releases].KEYS) - {"none"}))
+        printed = ", calibration certified" if "calibration" in privacy.keys(privacy.model) else ""
         raise ValueError(f"release must be false without certified noise, got True; choose model {private}{printed}")
     if getattr(privacy, "release_scores", "") == _RAW_SCORES:
         raise ValueError(
@@ -344,7 +345,8 @@ def read_experiment(raw: object) -> Experiment:
         "algorithm": read_registered(algorithm, "algorithm", "name", ALGORITHMS),
         "env": read_registered(section["env"], "env", "name", ENVIRONMENTS),
     }
-    rooms["privacy"] = _read_privacy(section, rooms["algorithm"])
+    chosen = rooms["algorithm"]
+    rooms["privacy"] = read_privacy(section.get("privacy"), chosen.releases, chosen.name)
     noise = require_mapping(section.get("noise", {}), "noise", "noise: {arithmetic: exact, entropy: os}")
     implied = _RELEASE_NOISE if section.get("release") is True else {}
     rooms["noise"] = read_dataclass({**implied, **noise}, "noise", NoiseConfig)
@@ -363,16 +365,6 @@ def _without_label(algorithm: object) -> tuple[object, str]:
     except ValueError as error:
         raise UserError(str(error).replace("algorithm.label", "algorithm.label:", 1)) from None
     return {key: value for key, value in algorithm.items() if key != "label"}, label
-
-
-def _read_privacy(section: Mapping[str, Any], algorithm: AlgorithmConfig) -> object:
-    """Return the privacy settings of a config, of the kind that fits its algorithm's releases."""
-    if "privacy" not in section:
-        raise UserError(f"privacy: is required, got nothing; write e.g. {example_for(algorithm.releases)}")
-    if isinstance(section["privacy"], dict):
-        refuse_removed(section["privacy"], "privacy")
-    check_model(section["privacy"], algorithm.name, algorithm.releases)
-    return read_registered(section["privacy"], "privacy", "model", TRUST_MODELS[algorithm.releases])
 
 
 def _unknown_at_the_top(key: str, valid: list[str]) -> UserError:

@@ -13,7 +13,7 @@ from dprl.algorithms.tabular.simulator import families_of_size, narrowed
 from dprl.envs import ControlTask
 from dprl.platform.configs.experiment import Experiment, varying_keys
 from dprl.platform.errors import UserError, broken_rule
-from dprl.privacy import TRUST_MODELS, Streams
+from dprl.privacy import CountPrivacy, Streams
 
 GB = 1e9
 _NUMBER = 8
@@ -116,7 +116,7 @@ def _counter_bytes(cell: Experiment, sizes: tuple[int, int, int], following: int
     if following < n_states:
         families = narrowed(families, np.broadcast_to(np.int64(0), (1, following, n_states * n_actions)))
     model: Any = cell.privacy
-    if type(model) not in TRUST_MODELS["counts"].values() or cell.episodes < _FEWEST_EPISODES:
+    if not isinstance(model, CountPrivacy) or cell.episodes < _FEWEST_EPISODES:
         return 0.0
     try:
         streams, schedule = Streams(cell.seed, "memory", cell.noise), getattr(cell.algorithm, "growth", None)

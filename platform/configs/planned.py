@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from dprl.algorithms.tabular.simulator import families_of_size
-from dprl.platform.configs.sections import read_registered
-from dprl.platform.configs.trust_models import COUNTS
+from dprl.platform.configs.trust_models import COUNTS, read_privacy
 from dprl.platform.errors import UserError, broken_rule
-from dprl.privacy import TRUST_MODELS, Certificate, Streams
+from dprl.privacy import Certificate, Streams
 
 _MOST = 10**9
 _SIZES = {"users": None, "horizon": None, "states": 2, "actions": 2}
@@ -26,7 +25,7 @@ def planned_certificate(settings: Mapping[str, Any]) -> Certificate:
     """
     sizes = {name: _size(name, settings.get(name, default)) for name, default in _SIZES.items()}
     section = {"model": "jdp"} | {key: value for key, value in settings.items() if key not in _SIZES}
-    privacy: Any = read_registered(section, "privacy", "model", TRUST_MODELS[COUNTS])
+    privacy = read_privacy(section, COUNTS)
     families = families_of_size(sizes["horizon"], sizes["states"], sizes["actions"])
     try:
         built = privacy.build(families, sizes["users"], Streams(0, "planned"))

@@ -131,7 +131,7 @@ def choices(cls: type[Any], key: str, hint: object) -> list[str]:
     """
     if typing.get_origin(hint) is typing.Literal:
         return [str(name) for name in typing.get_args(hint)]
-    if hint is not str:
+    if hint is not str or hasattr(cls, "names"):  # names that depend on the trust model
         return []
     required = [field.name for field in dataclasses.fields(cls) if field.init and _is_required(field)]
     try:

@@ -1,4 +1,4 @@
-"""Trust models that an algorithm supports: those of its users' releases."""
+"""Privacy settings of a config: those of its algorithm's releases, by trust model."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from dprl.algorithms import ALGORITHMS
-from dprl.platform.configs.sections import field_names
-from dprl.platform.errors import broken_rule
-from dprl.privacy import TRUST_MODELS
+from dprl.platform.configs.sections import read_dataclass, refuse_removed, require_mapping, unknown_key
+from dprl.platform.errors import UserError, broken_rule, suggestion
+from dprl.privacy import PRIVACY_SETTINGS
 
 COUNTS = "counts"
 _EXAMPLES = {
@@ -18,28 +18,42 @@ _EXAMPLES = {
 }
 
 
-def example_for(releases: str) -> str:
-    """Return example privacy settings for an error message."""
-    return _EXAMPLES[releases]
-
-
-def check_model(section: object, algorithm: str, releases: str) -> None:
-    """Raise UserError if a privacy section is for algorithms with other releases."""
-    ours, place = TRUST_MODELS[releases], "privacy.model"
-    if not isinstance(section, dict):
-        return
-    model, at = section.get("model"), f"with algorithm {algorithm}, whose users release {releases}"
-    others = {kind: models for kind, models in TRUST_MODELS.items() if kind != releases}
-    if isinstance(model, str) and model not in ours and any(model in models for models in others.values()):
-        remedy = "choose one of them, or another algorithm"
-        raise broken_rule(place, f"must be one of {', '.join(sorted(ours))} {at}", model, remedy)
-    own = {key for cls in ours.values() for key in field_names(cls)} | {"model"}
-    for key, value in section.items():
-        if key not in own and any(key in field_names(cls) for models in others.values() for cls in models.values()):
-            raise broken_rule(f"privacy.{key}", f"does not belong {at}", value, "remove it")
+def read_privacy(value: object, releases: str, algorithm: str = "") -> Any:  # noqa: ANN401 - a kind of settings
+    """Return the settings that a config's section `privacy` describes, for a kind of releases. Raises UserError."""
+    if value is None:
+        raise UserError(f"privacy: is required, got nothing; write e.g. {_EXAMPLES[releases]}")
+    kind, names = PRIVACY_SETTINGS[releases], sorted(PRIVACY_SETTINGS[releases].KEYS)
+    others = [other for other in PRIVACY_SETTINGS.values() if other is not kind]
+    at = f"with algorithm {algorithm}, whose users release {releases}"
+    if isinstance(value, dict):
+        refuse_removed(value, "privacy")
+    example = f"privacy: {{model: <name>}}, where the name is one of {', '.join(names)}"
+    section = require_mapping(value, "privacy", example)
+    if "model" not in section:
+        raise UserError(f"privacy.model: is required, got nothing; {suggestion('', names)}")
+    model = section["model"]
+    if model not in names:
+        if any(model in other.KEYS for other in others):
+            remedy = "choose one of them, or another algorithm"
+            raise broken_rule("privacy.model", f"must be one of {', '.join(names)} {at}", model, remedy)
+        raise broken_rule("privacy.model", "must be a registered name", model, suggestion(model, names))
+    own = kind.keys(model)
+    for key, setting in section.items():
+        if key in own or key == "model":
+            continue
+        owners = [name for name in names if key in kind.keys(name)]
+        if owners:
+            remedy = f"remove it, or choose model: {' or '.join(owners)}"
+            raise broken_rule(f"privacy.{key}", f"does not belong to model {model}", setting, remedy)
+        if any(key in other.keys(name) for other in others for name in other.KEYS):
+            raise broken_rule(f"privacy.{key}", f"does not belong {at}", setting, "remove it")
+        raise unknown_key(f"privacy.{key}", ["model", *own])
+    if "epsilon" in own and "epsilon" not in section:
+        raise UserError("privacy.epsilon: is required, got nothing; add epsilon: <a number>")
+    return read_dataclass(section, "privacy", kind)
 
 
 def class_of(flat: Mapping[str, Any]) -> tuple[str, object]:
-    """Return the trust model's class for the dotted settings of a cell: its releases, by default counts, and model."""
+    """Return what a cell's privacy keys belong to, from its dotted settings: its releases, by default counts, and model."""
     config = ALGORITHMS.get(str(flat.get("algorithm.name")))
     return config.releases if config is not None else COUNTS, flat.get("privacy.model")

@@ -18,9 +18,11 @@ from dprl.platform.configs.grid import expand
 from dprl.platform.configs.sections import choices, describe_type
 from dprl.platform.errors import UserError, counted
 from dprl.platform.program import command
-from dprl.privacy import COUNTERS, MECHANISMS, TRUST_MODELS
+from dprl.privacy import PRIVACY_SETTINGS
+from dprl.privacy.counters import COUNTERS
+from dprl.privacy.designs.base import AUTO
+from dprl.privacy.mechanisms import MECHANISMS
 from dprl.privacy.mechanisms.one_hot_encoding import SAMPLED_PREFIX
-from dprl.privacy.queries.count_calibration import AUTO
 
 Entry = dict[str, Any]
 
@@ -36,11 +38,17 @@ _PLACES = {
 _REGISTRIES: dict[str, Mapping[str, Mapping[str, type[Any]]]] = {
     "algorithms": {"": ALGORITHMS},
     "envs": {"": ENVIRONMENTS},
-    "trust_models": TRUST_MODELS,
     "counters": {"": COUNTERS},
     "mechanisms": {"": MECHANISMS},
 }
 """Classes by kind, and by the releases that they are for, '' for all."""
+_TRUST = {
+    "none": "No privacy: {} without noise.",
+    "jdp": "Joint differential privacy: a trusted server keeps exact {} and releases noisy sums of them.",
+    "shuffle": "Shuffle model: users randomize their {}, and a trusted shuffler permutes the reports of each block.",
+    "ldp": "Local differential privacy: every user randomizes their {} before they leave.",
+}
+"""Trust models in a sentence."""
 _WITHOUT_KEYS = ("counters", "mechanisms")
 """Kinds that a config names without settings; their use determines those."""
 _WIDTH = 110
@@ -68,6 +76,12 @@ def _parts(kind: str) -> Iterator[tuple[Entry, type[Any] | None]]:
     if kind == "configs":
         yield from ((_config(name, path), None) for name, path in config_files().items())
         return
+    if kind == "trust_models":
+        for releases, settings in PRIVACY_SETTINGS.items():
+            for model in settings.KEYS:
+                told = {"name": model, "description": _TRUST[model].format(releases), "releases": releases}
+                yield told | {"keys": _privacy_keys(settings, model)}, settings
+        return
     for releases, registry in _REGISTRIES[kind].items():
         for name, cls in registry.items():
             entry = {"name": name, "description": (cls.__doc__ or "").strip().split("\n", 1)[0]}
@@ -94,6 +108,17 @@ def _keys(cls: type[Any]) -> Entry:
         found["kind"] = cls.builds.kind
     hints = typing.get_type_hints(cls)
     return found | {"keys": [_key(cls, field, hints[field.name]) for field in dataclasses.fields(cls) if field.init]}
+
+
+def _privacy_keys(settings: type[Any], model: str) -> list[Entry]:
+    """Return the keys of privacy settings under a trust model."""
+    names, hints = settings.choices(model), typing.get_type_hints(settings)
+    keys = []
+    for field in (each for each in dataclasses.fields(settings) if each.name in settings.keys(model)):
+        found: Entry = {"key": field.name, "type": "text" if field.name in names else describe_type(hints[field.name])}
+        found |= {"choices": names[field.name]} if field.name in names else {}
+        keys.append(found if field.name == "epsilon" else {**found, "default": field.default})
+    return keys
 
 
 def _key(cls: type[Any], field: dataclasses.Field[Any], hint: object) -> Entry:

@@ -21,11 +21,10 @@ from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import AnyCounter, BufferedToeplitz, KaryTree
 from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.counters.binary_tree import BinaryTree
+from dprl.privacy.designs.counts import PRINTED_SCALES
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.queries.count_families import CountFamilies, CountFamily
-from dprl.privacy.queries.printed import PRINTED
 
 EPSILON, HORIZON, EPISODES = 1.0, 5, 1000
 Scale = Callable[[int, int], float]
@@ -39,10 +38,7 @@ _KNOWN_AT_THE_START = {1: 0, 2: 2, 3: 3}
 
 def _printed(paper: str, model: TrustModel) -> Scale:
     """Return a paper's scale as `calibration: printed` runs it: a family's L1 change is taken to be H (D3)."""
-    lemma = PRINTED[paper][model]
-    # One cell wide, because no scale depends on the width.
-    cells = tuple(CountFamily(f"{i}", 1) for i in range(_FAMILIES[paper]))
-    return lambda horizon, episodes: lemma.scale(CountFamilies(horizon, cells), episodes - 1, EPSILON)
+    return lambda horizon, episodes: PRINTED_SCALES[model](_FAMILIES[paper], horizon, episodes - 1, EPSILON)
 
 
 def _with_another_log(scale: Scale) -> Scale:

@@ -22,7 +22,7 @@ from dprl.platform.reproductions.refuted_formulas import (
     raw_score,
     raw_weights,
 )
-from dprl.privacy import StatisticsLayout
+from dprl.privacy import StatisticsLayout, StatisticsPrivacy
 from dprl.privacy.accounting.closed_forms import RandomizedResponses, gaussian_mu
 from dprl.privacy.audits.distinguishing_attack import Attack, measure
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, NoiseProof, ProbeProof, proof_of
@@ -47,7 +47,6 @@ from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.trust_models.local import LocalStatisticsPrivacy
 
 EPSILON, DELTA, HORIZON = 1.0, 1e-5, 5
 _CLIP, _NUMBERS, _SUBMISSIONS = 0.01, 8, 10
@@ -226,7 +225,7 @@ def gram_noise(mechanism: str, agents: int, features: int, epsilon: float = EPSI
     layout = StatisticsLayout(HORIZON, agents * features, agents, agents, _REWARD_FEATURES)
     delta = DELTA if mechanism in (GramGaussian.name, GramUniform.name) else 0.0
     settings = {"calibration": "printed", "clipping": "device", "rewards": "public", "bound_ratio": ratio}
-    config = LocalStatisticsPrivacy(epsilon, delta, mechanism=mechanism, **settings)  # type: ignore[arg-type]
+    config = StatisticsPrivacy("ldp", epsilon, delta, mechanism=mechanism, **settings)  # type: ignore[arg-type]
     return cast(Gram, config.build(layout, 1, Streams(0, "printed noise")).query.law)
 
 

@@ -15,8 +15,7 @@ import pandas as pd
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError, shortened, shown
-from dprl.privacy.certificate import SCHEMA
-from dprl.privacy.certificate_json import checksum
+from dprl.privacy.certificate import SCHEMA, checksum
 
 _MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
 _NUMBER = (int, float, str)

@@ -36,8 +36,9 @@ from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.summary import columns, per_episode
 from dprl.platform.sweeps.versions import versions
-from dprl.privacy import ChargeJournal, LedgerError
-from dprl.privacy.certificate_json import sealed
+from dprl.privacy import LedgerError
+from dprl.privacy.certificate import sealed
+from dprl.privacy.journal import ChargeJournal
 
 BLOCKS = 200
 """Records per seed at most; a block is also the unit of work, so that where a run is cut changes no sum."""

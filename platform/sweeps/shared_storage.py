@@ -19,7 +19,7 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from dprl.platform.errors import UserError, broken_rule, shortened
-from dprl.privacy import source_digest
+from dprl.sources import source_digest
 
 _ANSWER_SECONDS = 180.0
 """A node that runs its first task of a job has to fetch the code and to start a process."""

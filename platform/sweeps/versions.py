@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dprl.privacy import source_digest
+from dprl.sources import source_digest
 
 _PACKAGES = ("dprl", "numpy", "numba", "scipy", "pandas", "pyarrow", "gymnasium", "ray", "mlflow")
 

@@ -13,14 +13,9 @@ import numpy as np
 from dprl.privacy.base import Float64Array, LedgerError, TrustModel
 from dprl.privacy.channel import RELEASED
 from dprl.privacy.counters import COUNTERS, AnyCounter, BinaryTree
-from dprl.privacy.counters.base import Tree, node_of
-from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
-from dprl.privacy.ledger import ReleaseEvent
-from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.counters.base import Tree
 from dprl.privacy.mechanisms.gradients import ClippedGaussian
-from dprl.privacy.queries.count_calibration import AUTO
-from dprl.privacy.queries.gradient_calibration import GradientBudget
+from dprl.privacy.noise_design import Release
 from dprl.privacy.queries.gradient_windows import release_counted_sum
 from dprl.privacy.queries.gradients import GradientChannel, GradientQuery
 from dprl.privacy.randomness.streams import Streams, noise_identity
@@ -75,12 +70,13 @@ class CorrelatedGradientQuery(GradientQuery):
         """Number of users who fill less than one window more than the counter has items."""
         return (self.counter.n_items + 1) * self.window - 1
 
-    def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
+    def events(self, entropy: str) -> tuple[Release, ...]:
         """Return the release of all running sums together."""
         law, counter = self.law, self.counter
         if not isinstance(law, ClippedGaussian):  # __post_init__ refuses others
             raise LedgerError(f"law must be clipped_gaussian, got {law.name}")
-        return (ReleaseEvent.of_sums("running sums of gradients", counter, law.sensitivity, law.dimension, entropy),)
+        channel = "running sums of gradients"
+        return (Release(channel, counter.node, law.sensitivity, False, law.dimension, entropy, counter),)
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model, with the counter among the covered channels."""
@@ -123,30 +119,3 @@ class CorrelatedGradientQuery(GradientQuery):
                 f"sums are released in the order of their users, got item {item} after {previous}; wait for the others"
             )
         release_counted_sum(window.counter, window, channel.message, channel.noise, messages, previous, item, out)
-
-
-def counted_gradients(
-    counter: str, budget: GradientBudget, clip: float, rounds: int
-) -> tuple[ClippedGaussian, AnyCounter, str]:
-    """Return the law and the counter with the least noise for which all `rounds` releases meet the budget, and why.
-
-    counter: a name of COUNTERS, or 'auto' for the one with the smallest error of running sums.
-
-    Raises ValueError if there is none, or no whole-number noise for it with exact arithmetic.
-    """
-    law, tree = ClippedGaussian.with_scale(1.0, budget.dimension, clip), counter
-    whole = [name for name, cls in COUNTERS.items() if issubclass(cls, Tree)]
-    if budget.exact:
-        if counter not in (*whole, AUTO):
-            raise ValueError(
-                f"counter must be one of {', '.join(whole)} with arithmetic: exact, got {counter!r}; other counters do "
-                "not keep whole numbers"
-            )
-        tree = BinaryTree.name if counter == AUTO else counter
-    wanted = CounterRequirements(budget.epsilon, budget.delta, law.sensitivity, rounds, budget.dimension)
-    found, why = calibrated_of(tree, Gaussian, wanted)
-    if budget.exact:
-        # Its grid is that of the continuous noise.
-        law = ClippedGaussian.with_scale(node_of(found).scale, budget.dimension, clip, exact=True)
-        found, why = calibrated_of(counter, DiscreteGaussian, replace(wanted, row=law.sensitivity), whole)
-    return replace(law, additive=node_of(found)), found, why

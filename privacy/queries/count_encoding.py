@@ -13,6 +13,8 @@ import numpy as np
 
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.mechanisms.base import Mechanism
+from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily
 
 RELEASED_FAMILIES = ("separate", "one_hot")
@@ -89,6 +91,16 @@ class CountEncoding:
     def summands(self, family: CountFamily) -> int:
         """Return the number of released cells that add up to one cell of a needed family."""
         return self._sum_of(family)[_SUMMANDS]
+
+    def report_variance(self, report: Mechanism | UnaryEncoder, summands: int) -> float:
+        """Return the variance that a user's report adds to a sum of released cells.
+
+        For encodings of one-hot vectors it is the mean over the sums of a row; pooled ones have the bits of all steps.
+        """
+        if isinstance(report, UnaryEncoder):
+            released = self.released
+            return report.mean_variance(summands) * (released.n_steps // released.layers)
+        return report.variance * summands
 
     def slots(self) -> Slots:
         """Return the encoding for kernels."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -21,8 +22,9 @@ from dprl.privacy.mechanisms.base import INTEGER, Mechanism
 from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_families import CountFamily
-from dprl.privacy.queries.printed import PrintedError
 
+PrintedError = Callable[[float, int, int, float], float]
+"""Error bound E for the cells of one family, as a function of (Laplace scale b, n_users, n_cells, beta)."""
 # For the exact bound of unary encodings; beyond this, a bound that is a few per cent larger is used.
 _MOST_GRID_POINTS = 1e5
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Precision, TrustModel
-from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.channel import RECEIVED, RELEASED, advance_block, new_cursor
 from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS, ExactCounter
-from dprl.privacy.ledger import ReleaseEvent
-from dprl.privacy.mechanisms.base import INTEGER, Mechanism
+from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.shuffled import ShuffledReports
+from dprl.privacy.noise_design import Release
 from dprl.privacy.queries.count_blocks import UserBlock, draws_blocks, sum_of_messages
-from dprl.privacy.queries.count_calibration import report_variance
 from dprl.privacy.queries.count_encoding import CountEncoding, collect
-from dprl.privacy.queries.count_families import CountFamilies, CountFamily, UserRecord
+from dprl.privacy.queries.count_families import CountFamilies, UserRecord
 from dprl.privacy.queries.count_kernels import (
     ONE_STEP,
     SUMS,
@@ -34,7 +31,6 @@ from dprl.privacy.queries.count_kernels import (
     release,
 )
 from dprl.privacy.queries.count_precision import NoiseSpec, WeightedSums, error_bounds, weighted_bound
-from dprl.privacy.queries.noise_summary import noise_summary
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.schedule import EVERY_USER, ReleaseSchedule, release_number
@@ -115,34 +111,33 @@ class CountQuery(Query):
                 "of a block would be too small; begin another attempt"
             )
 
-    def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
+    def events(self, entropy: str) -> tuple[Release, ...]:
         """Return the releases of a run, one for each released family.
 
         Raises LedgerError for whole-number noise on values in [0, 1], because it would not hide their fractions.
         """
-        noise = self.noise.on_either_side
+        noise, families, counter = self.noise.on_either_side, self.encoding.released, self.noise.counter
         if noise is not None and noise.arithmetic == INTEGER and not self.encoding.integral:
             raise LedgerError(
                 f"{noise.name} hides whole numbers only, and values in [0, 1] are sent; send coins instead"
             )
-        families = self.encoding.released
-        if noise is None:
-            cells = [(family.name, families.layers * family.width) for family in families.families]
-            return tuple(ReleaseEvent.without_noise(name, number, entropy) for name, number in cells)
-        return tuple(self._event(family, noise, entropy) for family in families.families)
-
-    def _event(self, family: CountFamily, noise: Mechanism | UnaryEncoder, entropy: str) -> ReleaseEvent:
-        families, counter = self.encoding.released, self.noise.counter
-        row = self.noise.law.sensitivity if isinstance(self.noise.law, UnaryEncoder) else families.row()
-        return ReleaseEvent(
-            channel=family.name,
-            mechanism=ShuffledReports(noise, self._smallest_block) if self.shuffled else noise,
-            sensitivity=counter.sensitivity(row),
-            attainable=families.attains_row(family) and counter.attained and not self.shuffled,
-            nodes_per_user=counter.nodes_per_user,
-            cells=families.layers * family.width,
-            entropy=entropy,
-            unit=counter.unit,
+        # The encoder of one row changes by two cells; additive noise hides all that a user adds to a family.
+        row = None if noise is None else noise.sensitivity if isinstance(noise, UnaryEncoder) else families.row()
+        mechanism: Any = noise
+        if noise is not None and self.shuffled and self.schedule is not None:
+            # An incomplete last block is never released.
+            mechanism = ShuffledReports(noise, int(self.schedule.blocks().min()))
+        return tuple(
+            Release(
+                channel=family.name,
+                mechanism=mechanism,
+                row=row,
+                attainable=noise is None or (families.attains_row(family) and counter.attained and not self.shuffled),
+                cells=families.layers * family.width,
+                entropy=entropy,
+                counter=None if counter.node is None else counter,
+            )
+            for family in families.families
         )
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
@@ -150,11 +145,6 @@ class CountQuery(Query):
         del submissions
         check_shuffled(self.shuffled, model)
         return of_counts(model, self.families.players)
-
-    @property
-    def _smallest_block(self) -> int:
-        """The smallest number of users in a block of reports; an incomplete last block is never released."""
-        return 1 if self.schedule is None else int(self.schedule.blocks().min())
 
     def open(self, streams: Streams) -> CountChannel:
         """Return the channel before the first user."""
@@ -296,7 +286,7 @@ class CountQuery(Query):
         """
         counter, law = self.noise.counter, self.noise.law
         if law is not None or counter.node is None:
-            one = 0.0 if law is None else math.sqrt(report_variance(law, self.encoding.released, summands=1))
+            one = 0.0 if law is None else math.sqrt(self.encoding.report_variance(law, summands=1))
             return np.zeros(0, dtype=np.int64), np.zeros(0), one
         node = math.sqrt(counter.node.variance)
         if counter.n_items > _MOST_PROFILE_ITEMS:
@@ -304,13 +294,10 @@ class CountQuery(Query):
         times = np.arange(1, counter.n_items + 1) if self.schedule is None else self.schedule.times
         return times, node * counter.profile(), 0.0
 
-    def details(self, request: PrivacyRequest, events: tuple[ReleaseEvent, ...], arithmetic: str) -> Mapping[str, Any]:
-        """Return the size of the error, and the best noise for the same request."""
-        requested = request.requested
-        if requested is not None and self.shuffled:  # the best noise is that of reports with the same loss
-            requested = replace(requested, epsilon=events[0].curve().pure_epsilon, delta=0.0)
-        found = noise_summary(requested, self.encoding, self.noise, arithmetic, self.schedule)
-        return {**found, "assumption": self.families.assumption}
+    @property
+    def assumption(self) -> str | None:
+        """Assumption on the environment or the server, for the certificate; None without one."""
+        return self.families.assumption
 
     def _arrays(self, record: UserRecord) -> tuple[Int64Array, Float64Array]:
         expected = (self.families.n_steps, len(self.families.families))

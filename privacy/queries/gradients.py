@@ -15,9 +15,9 @@ import numpy as np
 from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
 from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent, new_cursor
-from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.mechanisms.vectors import RawVector, VectorNoise, fill_estimate, fill_message, fill_shrunk
+from dprl.privacy.noise_design import Release
 from dprl.privacy.queries.gradient_windows import Window, add_to_window, release_sum
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
@@ -114,6 +114,24 @@ def estimate_all(out: Float64Array, values: Float64Array, noise: VectorNoise) ->
 
 
 @dataclass(frozen=True)
+class GradientLayout:
+    """Sizes of gradients, and their use.
+
+    Args:
+        dimension: d, of the gradients. window: B >= 1, number of gradients per update.
+        left_open: other channels that the algorithm leaves open, in words for the certificate.
+        draws: whether the algorithm lets a server draw the users of each round, see `SampledGradientQuery`.
+        paper: whether settings that are left out are those of [OT20]; otherwise the least noise known.
+    """
+
+    dimension: int
+    window: int = 1
+    left_open: tuple[str, ...] = ()
+    draws: bool = False
+    paper: bool = True
+
+
+@dataclass(frozen=True)
 class GradientQuery(Query):
     """The gradient of an agent's episode.
 
@@ -183,12 +201,10 @@ class GradientQuery(Query):
         """Root mean squared norm of the noise of a release, an upper bound."""
         return self.law.noise_norm
 
-    def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
+    def events(self, entropy: str) -> tuple[Release, ...]:
         """Return the releases of one submission."""
-        law = self.law
-        if isinstance(law, RawVector):
-            return (ReleaseEvent.without_noise("gradient", law.dimension, entropy),)
-        return (ReleaseEvent.of_message("gradient", law, True, law.message_length, entropy),)
+        law = None if isinstance(self.law, RawVector) else self.law
+        return (Release("gradient", law, None, True, self.law.message_length, entropy),)
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model."""

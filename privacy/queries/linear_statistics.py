@@ -7,9 +7,8 @@ that update the rewards' weights.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,6 @@ from dprl.privacy.base import Float64Array, LedgerError, TrustModel
 from dprl.privacy.channel import new_cursor
 from dprl.privacy.counters import COUNTERS, ExactCounter
 from dprl.privacy.counters.base import Counter, node_of
-from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
 from dprl.privacy.mechanisms.base import Sensitivity, require_positive
 from dprl.privacy.mechanisms.clipping import NORMS
@@ -29,6 +27,7 @@ from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.gram_laws import GramGaussian
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.vectors import RawVector
+from dprl.privacy.noise_design import Release
 from dprl.privacy.queries.linear_statistics_kernels import (
     CLIPPED,
     NOISY,
@@ -260,34 +259,28 @@ class StatisticsQuery(Query):
             return None
         return self.central.counter.n_items if self.schedule is None else self.schedule.users
 
-    def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
+    def events(self, entropy: str) -> tuple[Release, ...]:
         """Return the releases of one user's message."""
         law, cells = self.law, self.law.release.n_numbers
         if self.central is not None:
             # The counter adds noise to Gram matrices and corrections alike.
             counter, row = self.central.counter, self.row
-            return (ReleaseEvent.of_sums("sums of statistics", counter, row, row.cells, entropy),)
-        channel, numbers = "reward corrections", self.layout.n_corrections
+            return (Release("sums of statistics", counter.node, row, False, row.cells, entropy, counter),)
         if isinstance(law, RawGram):
-            found = [ReleaseEvent.without_noise("statistics", cells, entropy)]
+            found = [Release("statistics", None, None, True, cells, entropy)]
         else:
             attained = isinstance(law.curve(), Unbounded) or (isinstance(law, GramGaussian) and law.attained)
-            found = [ReleaseEvent.of_message("statistics", law, attained, cells, entropy)]
-        if self.rewards == "open":
-            # D6
-            found.append(ReleaseEvent.without_noise(channel, numbers, entropy))
-        elif self.reward_law is not None:
-            found.append(ReleaseEvent.of_message(channel, self.reward_law, False, numbers, entropy))
+            found = [Release("statistics", law, None, attained, cells, entropy)]
+        if self.rewards != "public":
+            # D6: open corrections have no noise.
+            attained, numbers = self.reward_law is None, self.layout.n_corrections
+            found.append(Release("reward corrections", self.reward_law, None, attained, numbers, entropy))
         return tuple(found)
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model."""
         del submissions
         return of_statistics(model, self.rewards, self.clipped)
-
-    def details(self, *_: object) -> Mapping[str, Any]:
-        """Return the number of releases, if they are on a schedule."""
-        return {} if self.schedule is None else {"releases": self.schedule.number}
 
     def open(self, streams: Streams) -> StatisticsChannel:
         """Return the channel before the first user."""

@@ -7,7 +7,6 @@ with `release_round`. Nobody else learns their names or their number.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
@@ -16,12 +15,11 @@ import numpy.typing as npt
 
 from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
-from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.channel import CHARGED, new_cursor
-from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.gradients import ClippedGaussian
 from dprl.privacy.mechanisms.sampled import SampledGaussian
 from dprl.privacy.mechanisms.vectors import VectorNoise
+from dprl.privacy.noise_design import Release
 from dprl.privacy.queries.gradient_windows import release_sum
 from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.query import MOST_DRAWS
@@ -150,17 +148,17 @@ class SampledGradientQuery(GradientQuery):
                 "many rounds were released; begin another attempt"
             )
 
-    def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
+    def events(self, entropy: str) -> tuple[Release, ...]:
         """Return the one release of all rounds."""
-        return (ReleaseEvent.of_message("gradient", self.mechanism, False, self.law.message_length, entropy),)
+        return (Release("gradient", self.mechanism, None, False, self.law.message_length, entropy),)
 
-    def details(self, request: PrivacyRequest, events: tuple[ReleaseEvent, ...], arithmetic: str) -> Mapping[str, Any]:
-        """Return the sampling, in words for the certificate."""
-        del request, events, arithmetic
-        return {
-            "assumption": f"the server draws users secretly: each of {self.population:,} joins each of {self.rounds:,} "
-            f"rounds with probability {self.window / self.population:.6g}"
-        }
+    @property
+    def assumption(self) -> str:  # type: ignore[override]
+        """The sampling, in words for the certificate."""
+        return (
+            f"the server draws users secretly: each of {self.population:,} joins each of {self.rounds:,} rounds with "
+            f"probability {self.window / self.population:.6g}"
+        )
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model: neighbours differ in the participation of one user."""

@@ -14,13 +14,13 @@ from dprl.algorithms import ALGORITHMS, TabularConfig, TabularLearner
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import Env, FiniteMDP, LoggedEpisodes, MarkovGame
-from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy
+from dprl.privacy import CountPrivacy
 
 E = TypeVar("E", bound=Env)
 Learner = Callable[..., TabularLearner]
 State = dict[str, np.ndarray]
 # Enough noise to matter, and little enough for policies to change at these scales.
-PRIVACY: list[Any] = [NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)]
+PRIVACY: list[Any] = [CountPrivacy("none"), CountPrivacy("jdp", 20.0), CountPrivacy("ldp", 200.0)]
 PRACTICAL = {"bonus_scale": 0.02, "precision_scale": 0.05}
 # Algorithms on known environments; test_logged_vi.py tests the other one.
 TABULAR = sorted(

@@ -10,7 +10,7 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS, TabularLearner
 from dprl.envs import Env, FiniteMDP, MarkovGame, RandomGame, RandomMDP, RiverSwim
-from dprl.privacy import NoPrivacy, Streams
+from dprl.privacy import CountPrivacy, Streams
 from tests.algorithms.cases import Environments
 
 
@@ -25,7 +25,7 @@ def _learner(
 ) -> TabularLearner:
     config: Any = ALGORITHMS[name]
     algorithm, streams = config(**settings), Streams(seed, "test")
-    privatizer = algorithm.privatizer(env, privacy or NoPrivacy(), episodes, streams)
+    privatizer = algorithm.privatizer(env, privacy or CountPrivacy("none"), episodes, streams)
     built: TabularLearner = algorithm.build(env, privatizer, episodes, streams)
     return built
 

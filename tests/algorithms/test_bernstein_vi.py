@@ -23,12 +23,12 @@ from dprl.algorithms.bernstein_vi import (
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.simulator import ALL_STATES
 from dprl.envs import FiniteMDP, RandomMDP
-from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams
+from dprl.privacy import CountPrivacy, Streams
 from dprl.privacy.base import Float64Array
 from tests.algorithms.cases import Learner, optimal_q
 
 HORIZON, STATES, ACTIONS = 4, 3, 2
-GAUSSIAN_COUNTER = CentralPrivacy(30.0, delta=1e-6, counter="buffered_toeplitz", families="one_hot")
+GAUSSIAN_COUNTER = CountPrivacy("jdp", 30.0, delta=1e-6, counter="buffered_toeplitz", families="one_hot")
 
 
 def bonus_of(scale: float, *, consistent: bool, noise: float = 6.0) -> _Bonus:
@@ -199,7 +199,7 @@ def failures(learner: Learner, mdp: FiniteMDP, privacy: Any, episodes: int, **se
 
 @pytest.mark.parametrize(
     ("privacy", "episodes"),
-    [(NoPrivacy(), 5_000), (GAUSSIAN_COUNTER, 20_000), (CentralPrivacy(50.0, families="one_hot"), 20_000)],
+    [(CountPrivacy("none"), 5_000), (GAUSSIAN_COUNTER, 20_000), (CountPrivacy("jdp", 50.0, families="one_hot"), 20_000)],
     ids=["none", "jdp, Gaussian", "jdp, Laplace"],
 )
 def test_values_are_optimistic_where_they_are_below_their_caps(privacy: Any, episodes: int, learner: Learner) -> None:
@@ -215,7 +215,7 @@ def test_values_are_optimistic_where_they_are_below_their_caps(privacy: Any, epi
 
 @pytest.mark.parametrize(
     "privacy",
-    [NoPrivacy(), GAUSSIAN_COUNTER, LocalPrivacy(20.0, families="one_hot", mechanism="auto")],
+    [CountPrivacy("none"), GAUSSIAN_COUNTER, CountPrivacy("ldp", 20.0, families="one_hot", mechanism="auto")],
     ids=["none", "jdp", "ldp"],
 )
 def test_values_of_pooled_counts_are_optimistic(privacy: Any, learner: Learner) -> None:
@@ -258,12 +258,12 @@ def test_bounds_of_the_noise_are_those_of_the_privatizer(river: FiniteMDP) -> No
 @pytest.mark.parametrize(
     ("privacy", "invariant"),
     [
-        (NoPrivacy(), False),
-        (CentralPrivacy(1.0), False),
+        (CountPrivacy("none"), False),
+        (CountPrivacy("jdp", 1.0), False),
         (GAUSSIAN_COUNTER, True),
-        (LocalPrivacy(1.0), False),
-        (LocalPrivacy(1.0, delta=1e-6, mechanism="gaussian"), True),
-        (LocalPrivacy(1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot"), False),
+        (CountPrivacy("ldp", 1.0), False),
+        (CountPrivacy("ldp", 1.0, delta=1e-6, mechanism="gaussian"), True),
+        (CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot"), False),
     ],
 )
 def test_counts_are_projected_where_that_is_proved(privacy: Any, invariant: bool, river: FiniteMDP) -> None:
@@ -285,10 +285,10 @@ def test_the_theorem_covers_what_it_says() -> None:
 
 def test_two_episodes_and_local_reports_are_possible(learner: Learner, river: FiniteMDP) -> None:
     # One user's report has the smallest bounds.
-    privacy = LocalPrivacy(1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
+    privacy = CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
     assert learner(river, 2, privacy, name="bernstein_vi", preset="proved").learn(2).saturated == 1.0
 
 
 def test_printed_precision_is_refused(learner: Learner, river: FiniteMDP) -> None:
     with pytest.raises(ValueError, match=r"^precision must be exact with bernstein_vi, got 'printed'; "):
-        learner(river, 50, CentralPrivacy(1.0, calibration="printed", precision="printed"), name="bernstein_vi")
+        learner(river, 50, CountPrivacy("jdp", 1.0, calibration="printed", precision="printed"), name="bernstein_vi")

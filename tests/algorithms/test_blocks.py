@@ -12,7 +12,7 @@ from scipy.stats import ks_2samp
 from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig
 from dprl.algorithms.tabular.loop import draw_mdp_block, draw_visits
 from dprl.envs import FiniteMDP
-from dprl.privacy import CentralPrivacy, LedgerError, LocalPrivacy, NoiseConfig, NoPrivacy, ShufflePrivacy, Streams
+from dprl.privacy import CountPrivacy, LedgerError, NoiseConfig, Streams
 from tests.algorithms.cases import EACH_ONLINE, ONLINE, PRACTICAL, PRIVACY, TRUST, Environments, Learner
 
 EPISODES = 52
@@ -25,15 +25,15 @@ KINDS = ("private_ucb_vi", "private_ucb_po", "dp_nash_vi")
 """Deterministic policies, stochastic ones, and those of a game."""
 SAMPLED = "sampled_optimized_unary_encoding"
 REPORTS: dict[str, Any] = {
-    "none": NoPrivacy(),
-    "jdp one_hot": CentralPrivacy(20.0, delta=1e-6, families="one_hot", counter="buffered_toeplitz"),
-    "jdp every_user": CentralPrivacy(20.0, releases="every_user"),
-    "ldp laplace": LocalPrivacy(200.0, families="separate", mechanism="laplace"),
-    "ldp gaussian": LocalPrivacy(20.0, delta=1e-6, families="one_hot", mechanism="gaussian"),
-    "ldp discrete_laplace": LocalPrivacy(200.0, families="separate", mechanism="discrete_laplace"),
-    "shuffle": ShufflePrivacy(20.0, 1e-6, smallest_block=EPISODES - 1),
+    "none": CountPrivacy("none"),
+    "jdp one_hot": CountPrivacy("jdp", 20.0, delta=1e-6, families="one_hot", counter="buffered_toeplitz"),
+    "jdp every_user": CountPrivacy("jdp", 20.0, releases="every_user"),
+    "ldp laplace": CountPrivacy("ldp", 200.0, families="separate", mechanism="laplace"),
+    "ldp gaussian": CountPrivacy("ldp", 20.0, delta=1e-6, families="one_hot", mechanism="gaussian"),
+    "ldp discrete_laplace": CountPrivacy("ldp", 200.0, families="separate", mechanism="discrete_laplace"),
+    "shuffle": CountPrivacy("shuffle", 20.0, 1e-6, smallest_block=EPISODES - 1),
     **{
-        f"ldp {name}": LocalPrivacy(10.0, families="one_hot", mechanism=name)
+        f"ldp {name}": CountPrivacy("ldp", 10.0, families="one_hot", mechanism=name)
         for name in (SAMPLED, "sampled_direct_encoding")
     },
 }
@@ -161,7 +161,7 @@ def test_users_are_simulated_one_by_one_where_blocks_are_impossible(privacy: Any
 
 @EACH_ONLINE
 def test_every_block_has_draws_of_its_own(name: str, learner: Learner, envs: Environments[Any]) -> None:
-    algorithm: Any = learner(envs.random, 400, NoPrivacy(), name=name, replan_growth=0.1)
+    algorithm: Any = learner(envs.random, 400, CountPrivacy("none"), name=name, replan_growth=0.1)
     run = algorithm.config.run
     draw_block = getattr(run, "py_func", run).__globals__["draw_block"]
     blocks = [draw_block(algorithm._simulator, algorithm.policy, first, 60) for first in (1, 1, 61, 62)]
@@ -195,7 +195,7 @@ def test_the_last_user_is_in_no_block(episodes: int, learner: Learner, river: Fi
 
 
 def test_a_billion_episodes(learner: Learner, river: FiniteMDP) -> None:
-    privacy = CentralPrivacy(1.0, 1e-6, families="one_hot", counter="auto")
+    privacy = CountPrivacy("jdp", 1.0, 1e-6, families="one_hot", counter="auto")
     algorithm = learner(river, 10**9, privacy, replan_growth=0.05, **PRACTICAL)
     found = algorithm.learn(10**9)
     assert 0.0 < found.regret < 0.05 * 10**9

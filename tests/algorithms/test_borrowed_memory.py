@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.privacy import CentralPrivacy, LocalPrivacy
+from dprl.privacy import CountPrivacy
 from dprl.privacy.counters import COUNTERS
 from tests.algorithms.cases import GROWTHS, ONLINE, PRACTICAL, PRIVACY, Environments, Learner
 from tests.grids import every_pair
@@ -22,9 +22,9 @@ MEMORY: Any = importlib.import_module("numba.core.runtime._nrt_python")
 SAMPLED = "sampled_optimized_unary_encoding"
 # The other branches of the exchange: every counter and reports of bits.
 OTHERS: list[Any] = [
-    *(CentralPrivacy(20.0, delta=1e-6, counter=counter, families="one_hot") for counter in COUNTERS),
-    LocalPrivacy(20.0, mechanism="sampled_direct_encoding", families="one_hot"),
-    LocalPrivacy(20.0, mechanism=SAMPLED, families="one_hot"),
+    *(CountPrivacy("jdp", 20.0, delta=1e-6, counter=counter, families="one_hot") for counter in COUNTERS),
+    CountPrivacy("ldp", 20.0, mechanism="sampled_direct_encoding", families="one_hot"),
+    CountPrivacy("ldp", 20.0, mechanism=SAMPLED, families="one_hot"),
 ]
 
 

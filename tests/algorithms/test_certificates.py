@@ -8,12 +8,12 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS
 from dprl.envs import RandomGame
-from dprl.privacy import CentralPrivacy, LocalPrivacy, Streams
+from dprl.privacy import CountPrivacy, Streams
 from tests.algorithms.cases import TABULAR
 from tests.grids import paired
 
 EPISODES = 50
-REQUESTS: list[Any] = [CentralPrivacy(1.0), LocalPrivacy(1.0), CentralPrivacy(1.0, 1e-6), LocalPrivacy(1.0, 1e-6)]
+REQUESTS: list[Any] = [CountPrivacy("jdp", 1.0), CountPrivacy("ldp", 1.0), CountPrivacy("jdp", 1.0, 1e-6), CountPrivacy("ldp", 1.0, 1e-6)]
 
 
 def certificate(name: str, env: Any, privacy: Any, episodes: int = EPISODES) -> dict[str, Any]:
@@ -41,8 +41,8 @@ def game(horizon: int = 5) -> Any:
 
 
 def test_printed_noise_of_games_proves_what_the_specification_says() -> None:
-    central = certificate("dp_nash_vi", game(), CentralPrivacy(1.0, calibration="printed"), 1000)
-    local = certificate("dp_nash_vi", game(), LocalPrivacy(1.0, calibration="printed"), 1000)
+    central = certificate("dp_nash_vi", game(), CountPrivacy("jdp", 1.0, calibration="printed"), 1000)
+    local = certificate("dp_nash_vi", game(), CountPrivacy("ldp", 1.0, calibration="printed"), 1000)
     assert central["claimed"]["source"] == "[QW24] Lemma 5.1"
     assert central["proved"]["pure_epsilon"] == pytest.approx(2.8953, abs=5e-5)
     assert central["proved"]["epsilon_at_delta"]["1e-06"] == pytest.approx(0.8468, abs=1e-4)
@@ -52,7 +52,7 @@ def test_printed_noise_of_games_proves_what_the_specification_says() -> None:
     assert local["verdict"] == "fails"
 
 
-@pytest.mark.parametrize(("model", "lemma"), [(CentralPrivacy, "5.1"), (LocalPrivacy, "5.4")])
+@pytest.mark.parametrize(("model", "lemma"), [(CountPrivacy, "5.1"), (CountPrivacy, "5.4")])
 @pytest.mark.parametrize("calibration", ["certified", "printed"])
 @pytest.mark.parametrize("name", ["dp_nash_vi", "dp_ucbvi"])
 def test_an_error_bound_without_a_constant_is_refused(
@@ -67,7 +67,7 @@ def test_an_error_bound_without_a_constant_is_refused(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("model", [CentralPrivacy, LocalPrivacy])
+@pytest.mark.parametrize("model", [CountPrivacy, CountPrivacy])
 def test_a_game_protects_pairs_and_says_so(model: Any, environments: Any) -> None:
     of_game = certificate("dp_nash_vi", game(), model(1.0))
     of_mdp = certificate("dp_ucbvi", environments[ALGORITHMS["dp_ucbvi"].plays].small, model(1.0))

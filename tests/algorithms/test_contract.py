@@ -12,7 +12,7 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS, BernsteinVIConfig, DPNashVIConfig, TabularLearner
 from dprl.envs import Env, FiniteMDP, MarkovGame, RandomGame, RiverSwim
-from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams
+from dprl.privacy import CountPrivacy, Streams
 from dprl.privacy.queries.count_kernels import send_and_aggregate, send_and_release
 from tests.algorithms.cases import (
     EACH,
@@ -57,7 +57,7 @@ def test_every_setting_changes_a_run(name: str, learner: Learner, envs: Environm
     changes = CHANGES | OWN_CHANGES.get(name, {})
 
     def results(settings: dict[str, Any]) -> tuple[Mapping[str, float], dict[str, bytes]]:
-        run = learner(envs.small, 4000, CentralPrivacy(50.0), name=name, **settings)
+        run = learner(envs.small, 4000, CountPrivacy("jdp", 50.0), name=name, **settings)
         return run.learn(4000).metrics, {key: array.tobytes() for key, array in run.policies.items()}
 
     bases: dict[str, Any] = {}
@@ -142,8 +142,8 @@ def test_plan_returns_the_next_episodes_policy_and_changes_nothing(
     name=ONLINE,
     bonus_scale=[1.0, 0.02],
     privacy=[
-        CentralPrivacy(4e4, families="separate", counter="binary_tree", mechanism="discrete_laplace"),
-        LocalPrivacy(4e3, families="separate", mechanism="discrete_laplace"),
+        CountPrivacy("jdp", 4e4, families="separate", counter="binary_tree", mechanism="discrete_laplace"),
+        CountPrivacy("ldp", 4e3, families="separate", mechanism="discrete_laplace"),
     ],
 )
 def test_no_noise_is_the_non_private_algorithm(
@@ -154,7 +154,7 @@ def test_no_noise_is_the_non_private_algorithm(
     Integer noise of this scale is 0 except with probability e^-300; rewards of 0 and 1 are unchanged by coins.
     """
     scales = {"bonus_scale": bonus_scale, "precision_scale": 0.0}
-    private, plain = (learner(envs.tiny, 2000, trust, name=name, **scales) for trust in (privacy, NoPrivacy()))
+    private, plain = (learner(envs.tiny, 2000, trust, name=name, **scales) for trust in (privacy, CountPrivacy("none")))
     for _ in range(20):
         assert private.learn(100) == plain.learn(100)
         assert np.array_equal(private.policy, plain.policy)
@@ -266,7 +266,7 @@ def test_what_is_measured_is_of_no_user(
     name: str, learner: Learner, envs: Environments[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a plugin's hook could copy a user's episode into the records."""
-    algorithm: Any = learner(envs.tiny, 50, CentralPrivacy(20.0), name=name, simulation="users")
+    algorithm: Any = learner(envs.tiny, 50, CountPrivacy("jdp", 20.0), name=name, simulation="users")
     seen: list[Any] = []
 
     def measure(config: object, simulator: Any, tables: object) -> dict[str, float]:

@@ -15,7 +15,7 @@ from dprl.algorithms import ALGORITHMS
 from dprl.algorithms.tabular.functions import PrivateCounts, algorithm_of
 from dprl.envs import FiniteMDP
 from dprl.platform.plugins import register_function
-from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy
+from dprl.privacy import CountPrivacy
 from tests.algorithms.cases import TRUST, Learner, same_state
 
 SEEN: list[PrivateCounts] = []
@@ -66,7 +66,7 @@ def test_it_learns_from_released_counts_in_blocks(privacy: Any, learner: Learner
 
 def test_users_one_by_one_and_resumed_runs_have_the_same_bits(learner: Learner, river: FiniteMDP) -> None:
     def fresh() -> Any:
-        return learner(river, 300, CentralPrivacy(5.0), name="tiny_ucb", simulation="users", mixed=True)
+        return learner(river, 300, CountPrivacy("jdp", 5.0), name="tiny_ucb", simulation="users", mixed=True)
 
     whole, cut = fresh(), fresh()
     whole.learn(300)
@@ -87,7 +87,7 @@ def test_every_run_has_draws_of_its_own_and_a_resumed_one_goes_on_with_them(
     simulation: str, learner: Learner, river: FiniteMDP
 ) -> None:
     def fresh(seed: int) -> Any:
-        return learner(river, 300, CentralPrivacy(5.0), name="at_random", seed=seed, simulation=simulation)
+        return learner(river, 300, CountPrivacy("jdp", 5.0), name="at_random", seed=seed, simulation=simulation)
 
     register_function(at_random)
     try:
@@ -136,7 +136,7 @@ def test_what_it_returns_is_checked(returned: Any, rule: str, learner: Learner, 
     register_function(wrong)
     try:
         with pytest.raises(ValueError, match=f"^wrong .*{rule}"):
-            learner(river, 50, NoPrivacy(), name="wrong")
+            learner(river, 50, CountPrivacy("none"), name="wrong")
     finally:
         ALGORITHMS.pop("wrong")
 
@@ -188,7 +188,7 @@ def test_another_version_of_its_file_is_another_algorithm(tmp_path: Path) -> Non
 
 
 def test_under_local_privacy_reports_are_charged_as_ever(learner: Learner, river: FiniteMDP) -> None:
-    run: Any = learner(river, 1000, LocalPrivacy(2.0, families="one_hot"), name="tiny_ucb")
+    run: Any = learner(river, 1000, CountPrivacy("ldp", 2.0, families="one_hot"), name="tiny_ucb")
     run.learn(1000)
     assert run.certificate().proved_epsilon == pytest.approx(2.0)
     assert run.privatizer.ledger.users_charged == 999

@@ -19,7 +19,8 @@ from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors, w
 from dprl.envs import DeepSea, FiniteMDP, GymnasiumTable, RandomGame, RiverSwim
 from dprl.envs.base import stationary
 from dprl.envs.games import MarkovGame, Soccer
-from dprl.privacy import CentralPrivacy, NoPrivacy, Streams, WeightedSums
+from dprl.privacy import CountPrivacy, Streams
+from dprl.privacy.queries.count_precision import WeightedSums
 
 
 def of_all_states(values: Float64Array, successors: Int64Array, n_states: int) -> Float64Array:
@@ -36,7 +37,7 @@ def of_all_states(values: Float64Array, successors: Int64Array, n_states: int) -
 @pytest.mark.parametrize("stationary", [False, True])
 def test_known_transitions_count_the_possible_ones_alone(stationary: bool) -> None:
     """Plans are those of all counts with 0 elsewhere, and bounds are for sums over fewer cells."""
-    mdp, privacy = RiverSwim(n_states=6, horizon=4).build(), CentralPrivacy(1.0, families="one_hot")
+    mdp, privacy = RiverSwim(n_states=6, horizon=4).build(), CountPrivacy("jdp", 1.0, families="one_hot")
     configs = [
         BernsteinVIConfig(preset="proved", stationary=stationary, known_transitions=known) for known in (False, True)
     ]
@@ -65,7 +66,7 @@ def test_known_transitions_lose_no_count(simulation: Simulation) -> None:
     mdp, episodes = GymnasiumTable("FrozenLake-v1", horizon=5).build(), 301
     settings: dict[str, Any] = {"replan_growth": 10.0, "simulation": simulation, "stationary": True}
     config = BernsteinVIConfig(known_transitions=True, **settings)
-    privatizer = config.privatizer(mdp, NoPrivacy(), episodes, Streams(3, "ranks"))
+    privatizer = config.privatizer(mdp, CountPrivacy("none"), episodes, Streams(3, "ranks"))
     learner = config.build(mdp, privatizer, episodes, Streams(3, "ranks"))
     learner.learn(episodes)
     counts, successors = privatizer.release(), config.successors(mdp)
@@ -86,7 +87,7 @@ def test_known_transitions_lose_no_count(simulation: Simulation) -> None:
 @pytest.mark.parametrize("config", [PrivateUCBVIConfig, PrivateUCBPOConfig])
 def test_plans_of_cz22_are_those_of_all_counts(config: Any, counts: str) -> None:
     """With 0 elsewhere; noise in ranks without a state changes nothing, and bounds are of R next states, not of S."""
-    mdp, privacy = RiverSwim(n_states=6, horizon=4).build(), CentralPrivacy(1.0)
+    mdp, privacy = RiverSwim(n_states=6, horizon=4).build(), CountPrivacy("jdp", 1.0)
     settings = {"counts": counts, "bonus_scale": 0.01, "precision_scale": 0.1}
     chosen, printed = config(known_transitions=True, **settings), config(**settings)
     private, whole = (each.privatizer(mdp, privacy, 900, Streams(0, "known")) for each in (chosen, printed))
@@ -121,7 +122,7 @@ def test_without_noise_known_transitions_change_no_episode(spec: RiverSwim | Dee
     for known in (False, True):
         config = PrivateUCBVIConfig(bonus_scale=0.1, known_transitions=known)
         learner = config.build(
-            mdp, config.privatizer(mdp, NoPrivacy(), episodes, Streams(1, "x")), episodes, Streams(1, "x")
+            mdp, config.privatizer(mdp, CountPrivacy("none"), episodes, Streams(1, "x")), episodes, Streams(1, "x")
         )
         found.append([learner.learn(100).metrics["regret"] for _ in range(4)])
     np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
@@ -165,12 +166,12 @@ def test_a_game_counts_possible_transitions_alone(simulation: Simulation) -> Non
     game = Soccer(n_rows=2, n_columns=2, horizon=3).build()
     config = DPNashVIConfig(known_transitions=True, replan_growth=0.1, simulation=simulation)
     assert config.covered_by is None
-    private = config.privatizer(game, CentralPrivacy(1.0, 1e-6), 300, Streams(2, "game"))
+    private = config.privatizer(game, CountPrivacy("jdp", 1.0, 1e-6), 300, Streams(2, "game"))
     certificate = private.certificate(config.name)
     assert certificate.verdict == "holds"
     assert "the possible next states are public" in str(certificate.to_dict()["assumption"])
     assert config.build(game, private, 300, Streams(2, "game")).theorem is None
-    exact = config.privatizer(game, NoPrivacy(), 300, Streams(2, "game"))
+    exact = config.privatizer(game, CountPrivacy("none"), 300, Streams(2, "game"))
     config.build(game, exact, 300, Streams(2, "game")).learn(300)
     ranks = exact.release()
     successors = np.repeat(game.joint.successors(), 3, axis=0)
@@ -189,14 +190,14 @@ def test_all_transitions_of_taxi_are_too_many() -> None:
     few = GymnasiumTable("Taxi-v3", horizon=2).build()
     message = r"env must have at most 1,000,000 counts a step with bernstein_vi, got 1,512,018 of 501 states; take "
     with pytest.raises(ValueError, match=message):
-        BernsteinVIConfig(stationary=True).privatizer(few, NoPrivacy(), 100, Streams(0, "taxi"))
+        BernsteinVIConfig(stationary=True).privatizer(few, CountPrivacy("none"), 100, Streams(0, "taxi"))
 
 
 @pytest.mark.slow
 def test_taxi_is_learned_privately() -> None:
     mdp, privacy = (
         GymnasiumTable("Taxi-v3", horizon=20).build(),
-        CentralPrivacy(10.0, 1e-6, families="one_hot", counter="auto"),
+        CountPrivacy("jdp", 10.0, 1e-6, families="one_hot", counter="auto"),
     )
     config, episodes = BernsteinVIConfig(preset="tuned", stationary=True, known_transitions=True), 200_000
     privatizer = config.privatizer(mdp, privacy, episodes, Streams(0, "taxi"))
@@ -229,7 +230,7 @@ def test_blocks_leave_no_user_in_a_rank_without_a_state() -> None:
 
 def test_ranks_part_noise_and_are_told() -> None:
     """Counts of ranks have other noise than counts of states of the same size, and the certificate states this."""
-    everywhere, drawn = np.full((3, 3, 2, 3), 1 / 3), CentralPrivacy(1.0, families="one_hot")
+    everywhere, drawn = np.full((3, 3, 2, 3), 1 / 3), CountPrivacy("jdp", 1.0, families="one_hot")
     mdp = FiniteMDP("everywhere", everywhere, np.zeros((3, 3, 2)), np.array([1.0, 0.0, 0.0]))
     configs = [BernsteinVIConfig(known_transitions=known) for known in (False, True)]
     states, ranks = (config.privatizer(mdp, drawn, 90, Streams(0, "x")) for config in configs)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import ALGORITHMS
-from dprl.privacy import CentralPrivacy, LocalPrivacy
+from dprl.privacy import CountPrivacy
 from dprl.privacy.queries.count_kernels import send_and_release
 from dprl.privacy.schedule import next_plan
 from tests.algorithms.cases import EACH_ONLINE, ONLINE, PRACTICAL, PRIVACY, Environments, Learner, interpreted
@@ -75,7 +75,7 @@ def test_plans_are_made_on_the_schedule_whatever_the_data(
 @EACH_ONLINE
 @pytest.mark.parametrize(
     "privacy",
-    [*PRIVACY, CentralPrivacy(20.0, families="one_hot"), LocalPrivacy(4.0, families="one_hot")],
+    [*PRIVACY, CountPrivacy("jdp", 20.0, families="one_hot"), CountPrivacy("ldp", 4.0, families="one_hot")],
     ids=lambda settings: f"{settings.model} {getattr(settings, 'families', '')}",
 )
 def test_counts_that_no_plan_reads_need_no_release(

@@ -12,7 +12,7 @@ from dprl.algorithms.ldp_obi import _Bonus, plain_plan, plan
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import FiniteMDP
-from dprl.privacy import CentralPrivacy, LocalPrivacy
+from dprl.privacy import CountPrivacy
 from tests.algorithms.cases import TRUST, Learner, clearly_best, greedy_plan
 
 
@@ -48,7 +48,7 @@ def test_planning_equals_the_box(privacy: Any, learner: Learner, random_mdp: Fin
 def test_bonus_coefficients_are_those_of_the_paper(learner: Learner, random_mdp: FiniteMDP) -> None:
     horizon, n_states, n_actions = random_mdp.rewards.shape
     episodes, beta = 1000, 0.05
-    privacy = LocalPrivacy(1.0, calibration="printed", precision="printed")
+    privacy = CountPrivacy("ldp", 1.0, calibration="printed", precision="printed")
     privatizer = learner(random_mdp, episodes, privacy, name="ldp_obi").privatizer
     cells = n_states * n_actions * horizon
     c2 = 3 * horizon * np.sqrt(8 * episodes * np.log(6 * cells * episodes / beta))
@@ -64,7 +64,7 @@ def test_bonus_coefficients_are_those_of_the_paper(learner: Learner, random_mdp:
 
 def test_at_alpha_one_the_privacy_terms_are_those_of_private_ucb_vi(learner: Learner, random_mdp: FiniteMDP) -> None:
     # [CZ22] Lemma 1: 3 E_1/D for rewards and (S E_2 + 2 E_1)/D for transitions, times H at the first step.
-    privacy = CentralPrivacy(1.0, calibration="printed", precision="printed")
+    privacy = CountPrivacy("jdp", 1.0, calibration="printed", precision="printed")
     privatizer = learner(random_mdp, 500, privacy, name="ldp_obi").privatizer
     ours = LDPOBIConfig(alpha=1.0).bonus(random_mdp, privatizer, 500)
     theirs = PrivateUCBVIConfig().bonus(random_mdp, privatizer, 500)

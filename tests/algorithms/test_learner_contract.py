@@ -25,42 +25,29 @@ from dprl.envs import (
     RandomGame,
     RiverSwim,
 )
-from dprl.privacy import (
-    CentralGradientPrivacy,
-    CentralPrivacy,
-    CentralStatisticsPrivacy,
-    LedgerError,
-    LocalGradientPrivacy,
-    LocalPrivacy,
-    LocalStatisticsPrivacy,
-    NoGradientPrivacy,
-    NoiseConfig,
-    NoPrivacy,
-    NoStatisticsPrivacy,
-    Streams,
-)
+from dprl.privacy import CountPrivacy, GradientPrivacy, LedgerError, NoiseConfig, StatisticsPrivacy, Streams
 from tests.algorithms.cases import PRACTICAL, same_state
 
 K = 40
 # Little enough noise for policies to change.
 PRIVACY: dict[str, dict[str, Any]] = {
-    "counts": {"none": NoPrivacy(), "central": CentralPrivacy(20.0), "local": LocalPrivacy(200.0)},
+    "counts": {"none": CountPrivacy("none"), "central": CountPrivacy("jdp", 20.0), "local": CountPrivacy("ldp", 200.0)},
     "gradients": {
-        "none": NoGradientPrivacy(),
-        "clipped_laplace": LocalGradientPrivacy(5.0),
-        "projected_random_sign": LocalGradientPrivacy(5.0, mechanism="projected_random_sign"),
-        "privunit": LocalGradientPrivacy(5.0, mechanism="privunit"),
-        "three submissions": LocalGradientPrivacy(6.0, submissions=3),
-        "trusted server": CentralGradientPrivacy(5.0, submissions=2),
+        "none": GradientPrivacy("none"),
+        "clipped_laplace": GradientPrivacy("ldp", 5.0),
+        "projected_random_sign": GradientPrivacy("ldp", 5.0, mechanism="projected_random_sign"),
+        "privunit": GradientPrivacy("ldp", 5.0, mechanism="privunit"),
+        "three submissions": GradientPrivacy("ldp", 6.0, submissions=3),
+        "trusted server": GradientPrivacy("jdp", 5.0, submissions=2),
     },
     "statistics": {
-        "none": NoStatisticsPrivacy(),
-        "none, clipped": NoStatisticsPrivacy("public", "device"),
-        "printed": LocalStatisticsPrivacy(100.0, calibration="printed"),
-        "laplace": LocalStatisticsPrivacy(1e4),
-        "gaussian": LocalStatisticsPrivacy(1e3, 1e-3, "gram_gaussian", rewards="public"),
-        "trusted server": CentralStatisticsPrivacy(1e4),
-        "counter": CentralStatisticsPrivacy(1e3, 1e-3, "gram_gaussian", counter="auto", rewards="public"),
+        "none": StatisticsPrivacy("none"),
+        "none, clipped": StatisticsPrivacy("none", rewards="public", clipping="device"),
+        "printed": StatisticsPrivacy("ldp", 100.0, calibration="printed"),
+        "laplace": StatisticsPrivacy("ldp", 1e4),
+        "gaussian": StatisticsPrivacy("ldp", 1e3, 1e-3, "gram_gaussian", rewards="public"),
+        "trusted server": StatisticsPrivacy("jdp", 1e4),
+        "counter": StatisticsPrivacy("jdp", 1e3, 1e-3, "gram_gaussian", counter="auto", rewards="public"),
     },
 }
 GAME = RandomGame(n_states=2, n_max_actions=2, n_min_actions=2, horizon=3, seed=5)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from dprl.envs import FiniteMDP
-from dprl.privacy import CentralPrivacy
+from dprl.privacy import CountPrivacy
 from tests.algorithms.cases import EACH, Environments, Learner
 
-PRIVACY = CentralPrivacy(20.0)
+PRIVACY = CountPrivacy("jdp", 20.0)
 # Other values of settings that are not numbers.
 OTHER_CHOICES = {"constants": "proved", "counts": "costs", "simulation": "users"}
 # Settings of pooled counts, for environments that are the same at every step, and a name for other scales.
@@ -93,7 +93,8 @@ import sys
 from dprl.algorithms import PrivateUCBVIConfig
 from dprl.algorithms.tabular import learning_loop
 from dprl.envs import RandomMDP
-from dprl.privacy import NoPrivacy, Streams, kernel
+from dprl.privacy import CountPrivacy, Streams
+from dprl.compiled import kernel
 
 @kernel
 def one(counts, bonus, tables):
@@ -112,7 +113,7 @@ class Config(PrivateUCBVIConfig):
     run = staticmethod(learning_loop(chosen))
 
 mdp, streams, config = RandomMDP(n_states=2, n_actions=4, horizon=2).build(), Streams(0, "loops"), Config()
-learner = config.build(mdp, config.privatizer(mdp, NoPrivacy(), 9, streams), 9, streams)
+learner = config.build(mdp, config.privatizer(mdp, CountPrivacy("none"), 9, streams), 9, streams)
 learner.learn(9)
 print(learner.policy[0, 0])
 """

@@ -13,14 +13,14 @@ from scipy import stats
 from dprl.algorithms.logged_vi import LoggedVIConfig
 from dprl.algorithms.offline_vi import PessimisticVIConfig
 from dprl.envs import FiniteMDP, log_episodes
-from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, ShufflePrivacy, Streams
+from dprl.privacy import CountPrivacy, Streams
 
 BETA, LOGS, USERS, FALSE_ALARM = 1e-4, 40, 20_000, 1e-6
 MODELS: dict[str, Any] = {
-    "none": NoPrivacy(),
-    "jdp": CentralPrivacy(20.0, 1e-6, families="one_hot", counter="auto"),
-    "ldp": LocalPrivacy(100.0),
-    "shuffle": ShufflePrivacy(20.0, 1e-6, smallest_block=1_000),
+    "none": CountPrivacy("none"),
+    "jdp": CountPrivacy("jdp", 20.0, 1e-6, families="one_hot", counter="auto"),
+    "ldp": CountPrivacy("ldp", 100.0),
+    "shuffle": CountPrivacy("shuffle", 20.0, 1e-6, smallest_block=1_000),
 }
 
 

@@ -23,7 +23,7 @@ from dprl.platform.configs.config import cells_of
 from dprl.platform.environments import log_csv
 from dprl.platform.errors import UserError
 from dprl.platform.policies.loading import load_policy
-from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams
+from dprl.privacy import CountPrivacy, Streams
 
 USERS = 40
 SIZES: dict[str, Any] = {"n_states": 3, "n_actions": 2, "horizon": 4}
@@ -67,7 +67,7 @@ def logged(folder: Path, **settings: Any) -> LoggedEpisodes:
 
 
 @pytest.mark.parametrize("stationary", [False, True])
-@pytest.mark.parametrize("privacy", [NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)], ids=lambda p: p.model)
+@pytest.mark.parametrize("privacy", [CountPrivacy("none"), CountPrivacy("jdp", 20.0), CountPrivacy("ldp", 200.0)], ids=lambda p: p.model)
 def test_the_file_gives_the_counts_of_the_same_simulated_episodes(
     privacy: Any, stationary: bool, tmp_path: Path
 ) -> None:
@@ -92,9 +92,9 @@ def test_the_file_gives_the_counts_of_the_same_simulated_episodes(
 def test_noise_of_a_seed_and_another_number_of_users_are_refused(tmp_path: Path) -> None:
     env = logged(tmp_path)
     with pytest.raises(ValueError, match=r"^entropy must be os with logged_vi, got seed; .*: write noise: "):
-        LoggedVIConfig().privatizer(env, CentralPrivacy(1.0), USERS + 1, Streams(0, "x"))
+        LoggedVIConfig().privatizer(env, CountPrivacy("jdp", 1.0), USERS + 1, Streams(0, "x"))
     with pytest.raises(ValueError, match=r"^episodes must be 41, the file's 40 users and one, got 40; "):
-        LoggedVIConfig().privatizer(env, NoPrivacy(), USERS, Streams(0, "x"))
+        LoggedVIConfig().privatizer(env, CountPrivacy("none"), USERS, Streams(0, "x"))
 
 
 def test_no_record_is_part_of_the_identity_or_printed(tmp_path: Path) -> None:

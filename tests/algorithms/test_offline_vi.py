@@ -13,18 +13,19 @@ from dprl.algorithms import OfflineVIConfig
 from dprl.algorithms.offline_vi import Limits, _Bonus, divergence_bound, limits_of, lower_value, plain_plan, plan
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP
-from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, WeightedSums
+from dprl.privacy import CountPrivacy
+from dprl.privacy.queries.count_precision import WeightedSums
 from tests.algorithms.cases import TRUST, Environments, Learner, same_state, value_of
 from tests.algorithms.test_bernstein_vi import noisy_counts
 from tests.algorithms.test_blocks import FALSE_ALARM, least_p_value
 
 NOISES: dict[str, Any] = {
-    "none": NoPrivacy(),
-    "jdp laplace": CentralPrivacy(20.0, families="separate", counter="binary_tree"),
-    "jdp gaussian": CentralPrivacy(5.0, 1e-6, families="one_hot", counter="buffered_toeplitz"),
-    "jdp every user": CentralPrivacy(20.0, counter="kary_tree", families="one_hot", releases="every_user"),
-    "ldp": LocalPrivacy(60.0, families="separate"),
-    "ldp unary": LocalPrivacy(8.0, families="one_hot", mechanism="sampled_optimized_unary_encoding"),
+    "none": CountPrivacy("none"),
+    "jdp laplace": CountPrivacy("jdp", 20.0, families="separate", counter="binary_tree"),
+    "jdp gaussian": CountPrivacy("jdp", 5.0, 1e-6, families="one_hot", counter="buffered_toeplitz"),
+    "jdp every user": CountPrivacy("jdp", 20.0, counter="kary_tree", families="one_hot", releases="every_user"),
+    "ldp": CountPrivacy("ldp", 60.0, families="separate"),
+    "ldp unary": CountPrivacy("ldp", 8.0, families="one_hot", mechanism="sampled_optimized_unary_encoding"),
 }
 NOISE = pytest.mark.parametrize("noise", NOISES)
 
@@ -171,7 +172,7 @@ def test_more_users_prove_more(noise: str, learner: Learner, river: FiniteMDP) -
 
 
 def test_one_release_has_less_noise_than_a_release_after_every_user(learner: Learner, river: FiniteMDP) -> None:
-    privacy = CentralPrivacy(1.0, 1e-6, families="one_hot", counter="auto")
+    privacy = CountPrivacy("jdp", 1.0, 1e-6, families="one_hot", counter="auto")
     offline, online = (
         learner(river, 10**6, privacy, name=name).certificate() for name in ("offline_vi", "private_ucb_vi")
     )
@@ -239,7 +240,7 @@ def test_settings_that_mean_nothing_here_are_refused(learner: Learner, river: Fi
         with pytest.raises(ValueError, match=rule):
             OfflineVIConfig(**settings)
     with pytest.raises(ValueError, match="precision must be exact for lower bounds, got 'printed'"):
-        learner(river, 50, CentralPrivacy(1.0, calibration="printed", precision="printed"), name="offline_vi")
+        learner(river, 50, CountPrivacy("jdp", 1.0, calibration="printed", precision="printed"), name="offline_vi")
 
 
 @pytest.mark.parametrize("noise", ["jdp gaussian", "ldp"])

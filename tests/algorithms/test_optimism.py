@@ -9,7 +9,7 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS, ldp_obi, private_ucb_vi, pucb
 from dprl.envs import FiniteMDP
-from dprl.privacy import CentralPrivacy
+from dprl.privacy import CountPrivacy
 from tests.algorithms.cases import Learner, counts_at_their_bounds, greedy_plan, optimal_q, true_counts
 
 
@@ -38,7 +38,7 @@ def without(bonus: Any, numbers: tuple[str, ...]) -> Any:
 def test_optimism_survives_the_worst_errors_of_counts(name: str, learner: Learner, random_mdp: FiniteMDP) -> None:
     """The privacy bonus alone covers expected counts that are off by their full error bounds."""
     case, config = CASES[name], ALGORITHMS[name]
-    privatizer = learner(random_mdp, 1000, CentralPrivacy(1.0), name=name).privatizer
+    privatizer = learner(random_mdp, 1000, CountPrivacy("jdp", 1.0), name=name).privatizer
     private = without(config().bonus(random_mdp, privatizer, 1000), case.sampling)  # type: ignore[attr-defined]
     best, below = optimal_q(random_mdp), 0
     for values in counts_at_their_bounds(random_mdp, 30_000_000, privatizer.precision(0.1).bounds):

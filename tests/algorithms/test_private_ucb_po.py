@@ -14,7 +14,7 @@ from dprl.algorithms.private_ucb_vi import CZ22Bonus
 from dprl.algorithms.tabular import Released, count_families
 from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import roll_out_stochastic
-from dprl.privacy import CentralPrivacy, Streams
+from dprl.privacy import CountPrivacy, Streams
 from dprl.privacy.randomness.bits import fill_uniform
 from tests.algorithms.cases import COUNTS, PRACTICAL, TRUST
 
@@ -56,7 +56,7 @@ def test_planning_equals_the_papers_box_for_a_whole_run(
 def test_coefficients_are_those_of_the_paper(optimiser: Learner, random_mdp: FiniteMDP) -> None:
     horizon, n_states, n_actions = random_mdp.rewards.shape
     episodes, beta = 1000, 0.05
-    privacy = CentralPrivacy(1.0, calibration="printed", precision="printed")
+    privacy = CountPrivacy("jdp", 1.0, calibration="printed", precision="printed")
     privatizer = optimiser(random_mdp, episodes, privacy).privatizer
     bonus = PrivateUCBPOConfig(beta=beta).bonus(random_mdp, privatizer, episodes)
     sat, log_k = n_states * n_actions * horizon * episodes, np.log(episodes)

@@ -14,7 +14,7 @@ from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.algorithms.tabular.simulator import write_contribution
 from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import roll_out
-from dprl.privacy import CentralPrivacy, Streams, UserRecord
+from dprl.privacy import CountPrivacy, Streams, UserRecord
 from dprl.privacy.randomness.bits import fill_uniform
 from tests.algorithms.cases import (
     COUNTS,
@@ -81,7 +81,7 @@ def test_planning_equals_the_papers_box(privacy: Any, form: Any, learner: Learne
 def test_bonus_coefficients_are_those_of_the_paper(learner: Learner, random_mdp: FiniteMDP) -> None:
     horizon, n_states, n_actions = random_mdp.rewards.shape
     episodes, beta = 1000, 0.05
-    privacy = CentralPrivacy(1.0, calibration="printed", precision="printed")
+    privacy = CountPrivacy("jdp", 1.0, calibration="printed", precision="printed")
     algorithm = learner(random_mdp, episodes, privacy)
     bonus = PrivateUCBVIConfig(beta=beta).bonus(random_mdp, algorithm.privatizer, episodes)
     sat, log_k = n_states * n_actions * horizon * episodes, np.log(episodes)
@@ -102,7 +102,7 @@ def test_without_privacy_the_precision_is_zero(learner: Learner, river: FiniteMD
 
 
 def test_paper_constants_saturate_on_a_short_run(learner: Learner, river: FiniteMDP) -> None:
-    segment = learner(river, 200, CentralPrivacy(1.0)).learn(200)
+    segment = learner(river, 200, CountPrivacy("jdp", 1.0)).learn(200)
     assert segment.saturated == 1.0
     assert segment.regret == pytest.approx(
         200 * (river.optimal_start_value() - river.start_value(np.zeros((4, 3), int)))

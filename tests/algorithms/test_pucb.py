@@ -12,7 +12,7 @@ from dprl.algorithms.pucb import _Bonus, plain_plan, plan
 from dprl.algorithms.tabular import Released, count_families
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import FiniteMDP, RandomMDP
-from dprl.privacy import CentralPrivacy
+from dprl.privacy import CountPrivacy
 from tests.algorithms.cases import TRUST, Learner, clearly_best, families, greedy_plan
 
 
@@ -46,7 +46,7 @@ def test_planning_equals_the_box(privacy: Any, learner: Learner, random_mdp: Fin
 def test_bonus_coefficients_are_those_of_the_paper(learner: Learner, random_mdp: FiniteMDP) -> None:
     horizon, n_states, n_actions = random_mdp.rewards.shape
     episodes, beta = 1000, 0.05
-    privacy = CentralPrivacy(1.0, calibration="printed", precision="printed")
+    privacy = CountPrivacy("jdp", 1.0, calibration="printed", precision="printed")
     privatizer = learner(random_mdp, episodes, privacy, name="pucb").privatizer
     cells = n_states * n_actions * horizon
     e = 3 * horizon * np.sqrt(8 * np.log(episodes) ** 3 * np.log(6 * cells * n_states * episodes / beta))

@@ -12,7 +12,7 @@ from dprl.algorithms.base import Float64Array
 from dprl.algorithms.random_vi import fill_nearest, plain_nearest, plain_plan, plan
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP
-from dprl.privacy import CentralPrivacy, CountPrivatizer, LocalPrivacy, NoPrivacy, Streams
+from dprl.privacy import CountPrivacy, CountPrivatizer, Streams
 from dprl.privacy.mechanisms.sampling import fill_noise
 from tests.algorithms.cases import Learner
 from tests.algorithms.test_bernstein_vi import noisy_counts
@@ -20,10 +20,10 @@ from tests.algorithms.test_bernstein_vi import noisy_counts
 EPISODES = 40
 COUNTERS = ("binary_tree", "kary_tree", "buffered_toeplitz")
 NOISES: dict[str, Any] = {
-    **{name: CentralPrivacy(20.0, 1e-6, counter=name, families="one_hot") for name in COUNTERS},
-    "every user": CentralPrivacy(20.0, counter="kary_tree", families="one_hot", releases="every_user"),
-    "laplace": LocalPrivacy(20.0, families="separate"),
-    "sampled": LocalPrivacy(1.0, families="one_hot", mechanism="sampled_optimized_unary_encoding"),
+    **{name: CountPrivacy("jdp", 20.0, 1e-6, counter=name, families="one_hot") for name in COUNTERS},
+    "every user": CountPrivacy("jdp", 20.0, counter="kary_tree", families="one_hot", releases="every_user"),
+    "laplace": CountPrivacy("ldp", 20.0, families="separate"),
+    "sampled": CountPrivacy("ldp", 1.0, families="one_hot", mechanism="sampled_optimized_unary_encoding"),
 }
 
 
@@ -47,7 +47,7 @@ def test_the_nearest_counts_are_those_on_the_simplex() -> None:
 
 
 @pytest.mark.parametrize("size", [0.0, 30.0])
-@pytest.mark.parametrize("privacy", [NoPrivacy(), CentralPrivacy(1.0, families="one_hot"), LocalPrivacy(9.0)])
+@pytest.mark.parametrize("privacy", [CountPrivacy("none"), CountPrivacy("jdp", 1.0, families="one_hot"), CountPrivacy("ldp", 9.0)])
 def test_a_plan_is_that_of_its_docstring(privacy: Any, size: float) -> None:
     values = noisy_counts(np.random.default_rng(4), 900, size)
     horizon, rows, n_states, n_actions = values.shape

@@ -14,7 +14,7 @@ from dprl.algorithms.ma_ldp import MALDPConfig
 from dprl.algorithms.ma_ldp.algorithm import MALDPLearner
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan, planning
 from dprl.envs import LinearMixtureMDP, NetworkMDP
-from dprl.privacy import NoStatisticsPrivacy, Streams
+from dprl.privacy import StatisticsPrivacy, Streams
 from dprl.privacy.base import Float64Array
 
 SIZES = [(1, 2), (2, 2), (2, 3), (2, 4), (3, 2), (3, 3), (4, 2)]
@@ -122,7 +122,7 @@ def test_both_learn_as_much_without_noise(bonus_scale: float) -> None:
 
 def silent(env: LinearMixtureMDP, episodes: int, seed: int, bonus_scale: float) -> MALDPLearner:
     config, streams = MALDPConfig(bonus_scale=bonus_scale), Streams(seed, "agreement")
-    privacy = NoStatisticsPrivacy(rewards="public", clipping="device")
+    privacy = StatisticsPrivacy("none", rewards="public", clipping="device")
     return config.build(env, config.privatizer(env, privacy, episodes, streams), episodes, streams)
 
 

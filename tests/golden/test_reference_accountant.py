@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from dprl.platform.configs.config import config_files, load_cells
-from dprl.privacy import CentralPrivacy, CountFamily, LocalPrivacy, Streams
+from dprl.privacy import CountFamily, CountPrivacy, Streams
 from dprl.privacy.queries.count_families import PooledFamilies
 from tests import reference_accountant as reference
 from tests.golden.test_certificates import FILE, leaves_of, spread
@@ -122,9 +122,9 @@ def test_sensitivities_follow_from_the_horizon(source: str) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [CentralPrivacy(4.0, counter="binary_tree", families="separate"), LocalPrivacy(4.0, families="separate")],
+    [CountPrivacy("jdp", 4.0, counter="binary_tree", families="separate"), CountPrivacy("ldp", 4.0, families="separate")],
 )
-def test_counts_pooled_over_steps(settings: CentralPrivacy | LocalPrivacy) -> None:
+def test_counts_pooled_over_steps(settings: CountPrivacy | CountPrivacy) -> None:
     horizon = 4
     families = PooledFamilies(horizon, (CountFamily("transitions", 50),))
     certificate = leaves_of(settings.build(families, 21, Streams(0, "reference")).planned_certificate("x"))

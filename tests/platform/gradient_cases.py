@@ -14,7 +14,7 @@ from dprl.algorithms.base import Releases
 from dprl.envs import CartPole, Env
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.privacy import Certificate, GradientClient, GradientPrivatizer, Streams
-from dprl.privacy.queries.gradient_calibration import GradientLayout
+from dprl.privacy.queries.gradients import GradientLayout
 
 DIMENSION = 7 * 3
 LDP: dict[str, Any] = {"model": "ldp", "epsilon": 5.0, "mechanism": "privunit"}

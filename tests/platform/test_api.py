@@ -18,7 +18,7 @@ import dprl
 from dprl.algorithms import ALGORITHMS
 from dprl.envs import ENVIRONMENTS, RiverSwim
 from dprl.platform.configs.config import load_cells
-from dprl.privacy import CentralPrivacy
+from dprl.privacy import CountPrivacy
 
 TINY: dict[str, Any] = {"env": {"name": "riverswim", "n_states": 3, "horizon": 3}, "episodes": 300, "seeds": 2}
 GRID: dict[str, Any] = {
@@ -61,7 +61,7 @@ def test_yaml_and_python_make_the_same_experiments(tmp_path: Path) -> None:
 
 
 def test_settings_replace_those_of_a_config() -> None:
-    privacy = CentralPrivacy(2.0, 1e-6, counter="auto")
+    privacy = CountPrivacy("jdp", 2.0, 1e-6, counter="auto")
     changed = dprl.experiments(
         config=GRID, seeds=np.int64(3), privacy=privacy, algorithm=dprl.grid("pucb", "private_ucb_vi")
     )

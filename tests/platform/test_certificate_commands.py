@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 import dprl
 from dprl.platform.command_line import main
-from dprl.privacy.certificate_json import sealed
+from dprl.privacy.certificate import sealed
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
 
@@ -153,7 +153,7 @@ def test_python_takes_paths_contents_and_certificates(file: str) -> None:
     [plan] = dprl.certify(mechanism="gaussian", epsilon=1.0, delta=1e-6, users=1000, horizon=5)
     together = dprl.compose(plan, file, plan.to_dict())
     assert dprl.verify(together).stands
-    assert together.proof.epsilon_at_claimed_delta < 3.0
+    assert together.proved_epsilon < 3.0
     with pytest.raises(dprl.UserError, match="must stand to be composed"):
         dprl.compose(plan.to_dict() | {"users": 3})
 

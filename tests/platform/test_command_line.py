@@ -18,7 +18,8 @@ from dprl.platform import commands, program
 from dprl.platform.command_line import main, resume_command
 from dprl.platform.configs.config import load_cells
 from dprl.platform.sweeps.cell import CellRun
-from dprl.privacy import MECHANISMS, TRUST_MODELS
+from dprl.privacy import PRIVACY_SETTINGS
+from dprl.privacy.mechanisms import MECHANISMS
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
 
@@ -93,7 +94,7 @@ def test_list_of_one_name_documents_its_keys(capsys: pytest.CaptureFixture[str])
     for key in ("known_transitions", "stationary", "replan_growth", "beta"):  # its own keys, and those of three bases
         assert f"    {key}: " in shown
         assert f"{key} " in shown.partition("plays a finite MDP")[2]
-    models = sum("jdp" in found for found in TRUST_MODELS.values())
+    models = sum("jdp" in found.KEYS for found in PRIVACY_SETTINGS.values())
     assert output(capsys, "list", "jdp").count("*Formal guarantee.*") == models > 1
     [entry] = json.loads(output(capsys, "list", "laplace", "--json"))["mechanisms"]
     assert entry["documentation"] == inspect.getdoc(MECHANISMS["laplace"])

@@ -8,19 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.privacy import (
-    CentralPrivacy,
-    CountFamilies,
-    CountFamily,
-    CountPrivatizer,
-    LocalPrivacy,
-    NoiseConfig,
-    NoPrivacy,
-    PrivacyConfig,
-    ShufflePrivacy,
-    Streams,
-    UserRecord,
-)
+from dprl.privacy import CountFamilies, CountFamily, CountPrivacy, CountPrivatizer, NoiseConfig, Streams, UserRecord
 from dprl.privacy.randomness.bits import prepare_secret_bits
 
 prepare_secret_bits()  # tests write keys of CHACHA20 themselves
@@ -29,22 +17,22 @@ FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")
 SAMPLED = "sampled_optimized_unary_encoding"
 PAPER: dict[str, Any] = {"families": "separate"}
 TREE: dict[str, Any] = {**PAPER, "counter": "binary_tree"}
-KINDS: dict[str, tuple[PrivacyConfig, NoiseConfig]] = {
-    "none": (NoPrivacy(), FAST),
-    "jdp": (CentralPrivacy(1.0, **TREE), FAST),
-    "jdp, k-ary tree, one-hot": (CentralPrivacy(1.0, counter="kary_tree", families="one_hot"), FAST),
-    "jdp, Gaussian tree": (CentralPrivacy(1.0, delta=1e-6, mechanism="gaussian", **TREE), FAST),
-    "jdp, buffered": (CentralPrivacy(1.0, delta=1e-6, counter="buffered_toeplitz", **PAPER), FAST),
-    "jdp, exact": (CentralPrivacy(1.0, **TREE), EXACT),
-    "jdp, exact Gaussian": (CentralPrivacy(1.0, delta=1e-6, counter="auto", mechanism="gaussian", **PAPER), EXACT),
-    "shuffle": (ShufflePrivacy(1.0, 1e-6, smallest_block=1), FAST),
-    "jdp, short": (CentralPrivacy(1.0, delta=1e-6), FAST),
-    "ldp, short": (LocalPrivacy(1.0), FAST),
-    "ldp": (LocalPrivacy(1.0, **PAPER), FAST),
-    "ldp, direct": (LocalPrivacy(1.0, families="one_hot", mechanism="sampled_direct_encoding"), FAST),
-    "ldp, Gaussian, separate": (LocalPrivacy(1.0, delta=1e-6, mechanism="gaussian", **PAPER), FAST),
-    "ldp, exact": (LocalPrivacy(1.0, **PAPER), EXACT),
-    "ldp, sampled": (LocalPrivacy(1.0, mechanism=SAMPLED, families="one_hot"), EXACT),
+KINDS: dict[str, tuple[CountPrivacy, NoiseConfig]] = {
+    "none": (CountPrivacy("none"), FAST),
+    "jdp": (CountPrivacy("jdp", 1.0, **TREE), FAST),
+    "jdp, k-ary tree, one-hot": (CountPrivacy("jdp", 1.0, counter="kary_tree", families="one_hot"), FAST),
+    "jdp, Gaussian tree": (CountPrivacy("jdp", 1.0, delta=1e-6, mechanism="gaussian", **TREE), FAST),
+    "jdp, buffered": (CountPrivacy("jdp", 1.0, delta=1e-6, counter="buffered_toeplitz", **PAPER), FAST),
+    "jdp, exact": (CountPrivacy("jdp", 1.0, **TREE), EXACT),
+    "jdp, exact Gaussian": (CountPrivacy("jdp", 1.0, delta=1e-6, counter="auto", mechanism="gaussian", **PAPER), EXACT),
+    "shuffle": (CountPrivacy("shuffle", 1.0, 1e-6, smallest_block=1), FAST),
+    "jdp, short": (CountPrivacy("jdp", 1.0, delta=1e-6), FAST),
+    "ldp, short": (CountPrivacy("ldp", 1.0), FAST),
+    "ldp": (CountPrivacy("ldp", 1.0, **PAPER), FAST),
+    "ldp, direct": (CountPrivacy("ldp", 1.0, families="one_hot", mechanism="sampled_direct_encoding"), FAST),
+    "ldp, Gaussian, separate": (CountPrivacy("ldp", 1.0, delta=1e-6, mechanism="gaussian", **PAPER), FAST),
+    "ldp, exact": (CountPrivacy("ldp", 1.0, **PAPER), EXACT),
+    "ldp, sampled": (CountPrivacy("ldp", 1.0, mechanism=SAMPLED, families="one_hot"), EXACT),
 }
 """Arguments of privatizers, by a descriptive name."""
 HORIZON, N_USERS = 4, 21

@@ -11,30 +11,25 @@ import pytest
 from scipy import stats
 
 from dprl.privacy import (
-    CentralGradientPrivacy,
-    CentralStatisticsPrivacy,
     GradientClient,
     GradientLayout,
+    GradientPrivacy,
     GradientPrivatizer,
     LedgerError,
-    LocalGradientPrivacy,
-    NoGradientPrivacy,
     NoiseConfig,
-    NoStatisticsPrivacy,
     PrivateMessages,
     StatisticsLayout,
+    StatisticsPrivacy,
     StatisticsPrivatizer,
     Streams,
-    add_statistics,
-    receive,
-    send_statistics,
-    submit,
 )
 from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.queries.gradients import receive, submit
 from dprl.privacy.queries.linear_statistics import CountedStatistics, correction_row, gram_row
+from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics
 
 D, B, N = 5, 4, 11
 LAYOUT = StatisticsLayout(horizon=4, dimension=3, n_messages=2, n_agents=2, reward_dimension=2)
@@ -59,7 +54,7 @@ def outputs(privatizer: GradientPrivatizer, given: np.ndarray, first: int = 1) -
 
 def central(epsilon: float = 1.0, arithmetic: Any = "fast", n: int = N, window: int = B, **more: Any) -> Any:
     streams = Streams(3, "windows", NoiseConfig(arithmetic))
-    return CentralGradientPrivacy(epsilon, **more).build(GradientLayout(D, window), n, streams)
+    return GradientPrivacy("jdp", epsilon, **more).build(GradientLayout(D, window), n, streams)
 
 
 @pytest.mark.parametrize("arithmetic", ["fast", "exact"])
@@ -71,7 +66,7 @@ def test_the_sum_of_a_window_comes_with_its_last_gradient_and_never_without_its_
 ) -> None:
     given = gradients()
     norm: Any = "l2" if settings else "l1"
-    raw = NoGradientPrivacy(clip_norm=norm).build(GradientLayout(D), N, Streams(0, "raw"))
+    raw = GradientPrivacy("none", clip_norm=norm).build(GradientLayout(D), N, Streams(0, "raw"))
     clipped = outputs(raw, given)
     exact = outputs(central(1e5 if settings else 1e3, arithmetic, **settings), given)
     sums = [clipped[start : start + B].sum(axis=0) for start in (0, B)]
@@ -95,7 +90,7 @@ def test_the_noise_of_a_window_is_that_of_one_message() -> None:
     privatizer = central(2.0, n=n, window=window, clip=0.5)
     released = outputs(privatizer, np.zeros((n, D)))[window - 1 :: window].ravel()
     assert stats.kstest(released, stats.laplace(scale=0.25).cdf).pvalue > 1e-3
-    local = LocalGradientPrivacy(2.0, clip=0.5).build(GradientLayout(D), n, Streams(0, "x"))
+    local = GradientPrivacy("ldp", 2.0, clip=0.5).build(GradientLayout(D), n, Streams(0, "x"))
     assert privatizer.query.law == local.query.law
 
 
@@ -105,7 +100,7 @@ def test_the_certificate_is_that_of_the_local_model_but_for_the_people(submissio
     written = central(1.0, n=40, **settings).planned_certificate("x").to_dict()
     streams = Streams(0, "x")
     local = (
-        LocalGradientPrivacy(1.0, **settings).build(GradientLayout(D), 40, streams).planned_certificate("x").to_dict()
+        GradientPrivacy("ldp", 1.0, **settings).build(GradientLayout(D), 40, streams).planned_certificate("x").to_dict()
     )
     assert (written["trust_model"], written["verdict"]) == ("jdp", "holds")
     assert written["proved"] == local["proved"]
@@ -184,7 +179,7 @@ def test_other_mechanisms_are_refused() -> None:
         ({"clip": -1.0}, "clip must be a finite number above 0"),
     ):
         with pytest.raises(ValueError, match=message):
-            CentralGradientPrivacy(1.0, **settings)
+            GradientPrivacy("jdp", 1.0, **settings)
 
 
 # Linear statistics.
@@ -201,7 +196,7 @@ def records(seed: int = 0, n: int = USERS) -> list[tuple[np.ndarray, np.ndarray,
 
 
 def statistics(epsilon: float = 1.0, layout: StatisticsLayout = LAYOUT, **more: Any) -> StatisticsPrivatizer:
-    return CentralStatisticsPrivacy(epsilon, **more).build(layout, USERS, Streams(1, "statistics"))
+    return StatisticsPrivacy("jdp", epsilon, **more).build(layout, USERS, Streams(1, "statistics"))
 
 
 class Read:
@@ -235,7 +230,7 @@ NOISE: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("settings", NOISE, ids=str)
 def test_without_noise_the_sums_are_those_of_clipped_statistics(settings: dict[str, Any]) -> None:
-    raw = NoStatisticsPrivacy("open", "device").build(LAYOUT, USERS, Streams(0, "raw"))
+    raw = StatisticsPrivacy("none", rewards="open", clipping="device").build(LAYOUT, USERS, Streams(0, "raw"))
     users = records()
     assert max(np.linalg.norm(features, axis=2).max() for features, *_ in users) > 3.0  # some are cut
     # Short enough that neither norm clips them.
@@ -255,7 +250,7 @@ def test_the_noise_of_the_sums_has_the_stated_deviation(settings: dict[str, Any]
     layout = StatisticsLayout(3, 500, 1, 1, 500)
     found = []
     for seed in range(3):
-        privatizer = CentralStatisticsPrivacy(1.0, **settings).build(layout, USERS, Streams(seed, "deviation"))
+        privatizer = StatisticsPrivacy("jdp", 1.0, **settings).build(layout, USERS, Streams(seed, "deviation"))
         sums, corrections = (np.zeros((1, 3, 500, 500)), np.zeros((1, 3, 500))), np.zeros((3, 500))
         record, grown = (np.zeros((1, 3, 500)), np.zeros((1, 3)), np.zeros((1, 3, 500))), np.zeros((1, 3, 500))
         central: Any = privatizer.query.central
@@ -281,14 +276,14 @@ def test_the_certificate_of_gaussian_sums_by_hand() -> None:
     assert mu == pytest.approx(gaussian_mu(2.0, 1e-6), rel=1e-6)
     certificate = privatizer.planned_certificate("x")
     assert (certificate.verdict, certificate.trust_model) == ("holds", "jdp")
-    assert certificate.proof.epsilon_at_claimed_delta == pytest.approx(2.0, rel=1e-6)
+    assert certificate.proved_epsilon == pytest.approx(2.0, rel=1e-6)
 
 
 @pytest.mark.parametrize("settings", NOISE, ids=str)
 def test_each_certificate_holds_and_not_with_a_millionth_less(settings: dict[str, Any]) -> None:
     certificate = statistics(1.0, **settings).planned_certificate("x")
     assert certificate.verdict == "holds"
-    assert 0.5 < certificate.proof.epsilon_at_claimed_delta <= 1.0
+    assert 0.5 < certificate.proved_epsilon <= 1.0
     written = certificate.to_dict()
     assert [noise["release"] for noise in written["noise"]] == ["sums of statistics"]
     assert any("sums of corrections" in channel for channel in written["covered_channels"])
@@ -331,7 +326,7 @@ def test_rows_in_both_norms_are_those_of_their_parts() -> None:
         both = gram.beside(rewards)
         assert both.l2 == pytest.approx(math.hypot(gram.l2, rewards.l2))
         assert (both.l1, both.cells) == (gram.l1 + rewards.l1, 54 + 16)
-    share = CentralStatisticsPrivacy(1.0, reward_share=0.25).build(LAYOUT, USERS, Streams(0, "x")).query
+    share = StatisticsPrivacy("jdp", 1.0, reward_share=0.25).build(LAYOUT, USERS, Streams(0, "x")).query
     rewards = correction_row(LAYOUT, 1.0, share.central.reward_scale, "l1")  # type: ignore[union-attr]
     assert rewards.l1 == pytest.approx(0.25 * share.row.l1)
 
@@ -358,10 +353,10 @@ def test_settings_that_do_not_fit_are_refused() -> None:
         ({"stage_scales": 1}, "stage_scales must be true or false"),
     ):
         with pytest.raises(ValueError, match=message):
-            CentralStatisticsPrivacy(1.0, **settings)
+            StatisticsPrivacy("jdp", 1.0, **settings)
     exact = Streams(0, "x", NoiseConfig("exact"))
     with pytest.raises(ValueError, match=r"^arithmetic must be fast for statistics, got exact; "):
-        CentralStatisticsPrivacy(1.0).build(LAYOUT, USERS, exact)
+        StatisticsPrivacy("jdp", 1.0).build(LAYOUT, USERS, exact)
 
 
 @pytest.mark.parametrize("scale", [-1.0, 0.0, math.inf, math.nan])

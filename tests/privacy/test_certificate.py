@@ -5,32 +5,28 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dprl.privacy import (
-    CentralGradientPrivacy,
-    CentralPrivacy,
     Certificate,
     CountFamilies,
-    Guarantee,
-    Ledger,
+    CountPrivacy,
+    GradientPrivacy,
     LedgerError,
-    LedgerSpec,
-    LocalPrivacy,
-    NoGradientPrivacy,
     NoiseConfig,
-    NoPrivacy,
-    PrivacyRequest,
-    ReleaseEvent,
+    NoiseDesign,
     Streams,
-    certify,
 )
-from dprl.privacy.base import TrustModel
+from dprl.privacy.base import Guarantee, TrustModel
+from dprl.privacy.certificate import certify
+from dprl.privacy.ledger import Charged, Ledger
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.queries.gradient_calibration import GradientLayout
+from dprl.privacy.noise_design import Release
+from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.threat_models import THREAT_MODELS
 from dprl.privacy.verdicts import verdict
 
@@ -43,23 +39,23 @@ def certified(settings: Any, families: CountFamilies, episodes: int) -> Certific
 
 
 def test_printed_local_noise_fails_by_exactly_two(tabular_families: Families) -> None:
-    found = certified(LocalPrivacy(1.0, calibration="printed"), tabular_families(5), 1000)
+    found = certified(CountPrivacy("ldp", 1.0, calibration="printed"), tabular_families(5), 1000)
     assert found.proved_epsilon == pytest.approx(2.0)
-    assert found.proof.tightness == "exact"
+    assert found.tightness == "exact"
     assert found.verdict == "fails"
     assert found.factor == pytest.approx(2.0)
     assert found.epsilon_at_delta[1e-6] == pytest.approx(1.4827, abs=5e-4)
-    assert found.proof.delta_at_requested_epsilon == pytest.approx(4.1417e-4, rel=5e-3)
+    assert found.delta_at_requested_epsilon == pytest.approx(4.1417e-4, rel=5e-3)
 
 
 def test_certified_local_noise_holds(tabular_families: Families) -> None:
-    found = certified(LocalPrivacy(1.0), tabular_families(5), 1000)
+    found = certified(CountPrivacy("ldp", 1.0), tabular_families(5), 1000)
     assert found.proved_epsilon == pytest.approx(1.0)
     assert found.verdict == "holds"
 
 
 def test_printed_central_noise_fails_as_pure_and_holds_approximately(tabular_families: Families) -> None:
-    found = certified(CentralPrivacy(1.0, calibration="printed"), tabular_families(5), 1000)
+    found = certified(CountPrivacy("jdp", 1.0, calibration="printed"), tabular_families(5), 1000)
     assert found.proved_epsilon == pytest.approx(2.895, abs=5e-4)
     assert found.epsilon_at_delta[1e-6] == pytest.approx(0.6836, abs=5e-4)
     assert found.verdict == "holds_approximately"
@@ -70,13 +66,13 @@ def test_printed_central_noise_fails_as_pure_and_holds_approximately(tabular_fam
     ("episodes", "factor"), [(5, 3.728), (33, 3.432), (100, 3.040), (1000, 2.895), (100_000, 2.953)]
 )
 def test_factor_of_the_printed_tree(episodes: int, factor: float, tabular_families: Families) -> None:
-    found = certified(CentralPrivacy(0.3, calibration="printed"), tabular_families(4), episodes)
+    found = certified(CountPrivacy("jdp", 0.3, calibration="printed"), tabular_families(4), episodes)
     assert found.factor == pytest.approx(factor, abs=5e-4)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 7.0])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("kind", [CentralPrivacy, LocalPrivacy])
+@pytest.mark.parametrize("kind", [CountPrivacy, CountPrivacy])
 def test_certified_noise_always_holds(kind: Any, delta: float, epsilon: float, tabular_families: Families) -> None:
     found = certified(kind(epsilon, delta=delta), tabular_families(7), 5000)
     assert found.verdict == "holds"
@@ -86,13 +82,13 @@ def test_certified_noise_always_holds(kind: Any, delta: float, epsilon: float, t
 
 
 def test_no_noise_is_unbounded(tabular_families: Families) -> None:
-    found = certified(NoPrivacy(), tabular_families(5), 1000)
+    found = certified(CountPrivacy("none"), tabular_families(5), 1000)
     assert math.isinf(found.proved_epsilon)
     assert found.verdict == "unbounded"
     assert found.to_dict()["proved"]["pure_epsilon"] == "inf"
 
 
-@pytest.mark.parametrize("settings", [NoPrivacy(), CentralPrivacy(1.0), LocalPrivacy(1.0, calibration="printed")])
+@pytest.mark.parametrize("settings", [CountPrivacy("none"), CountPrivacy("jdp", 1.0), CountPrivacy("ldp", 1.0, calibration="printed")])
 def test_fields_are_the_published_ones_and_are_strict_json(settings: Any, tabular_families: Families) -> None:
     written = certified(settings, tabular_families(5), 1000).to_dict()
     assert json.loads(json.dumps(written, allow_nan=False)) == written
@@ -118,23 +114,25 @@ def test_fields_are_the_published_ones_and_are_strict_json(settings: Any, tabula
 
 
 def test_the_certificate_follows_the_noise_and_not_the_request(tabular_families: Families) -> None:
-    asked = LocalPrivacy(1.0).build(tabular_families(5), 9, Streams(0, "a"))
-    ran = LocalPrivacy(3.0).build(tabular_families(5), 9, Streams(0, "b"))
-    found = certify(ran.planned_ledger(), asked.request, "private_ucb_vi")
+    asked = CountPrivacy("ldp", 1.0).build(tabular_families(5), 9, Streams(0, "a"))
+    ran = CountPrivacy("ldp", 3.0).build(tabular_families(5), 9, Streams(0, "b"))
+    mixed = replace(ran.design, requested=asked.design.requested, claimed=asked.design.claimed)
+    found = certify(Ledger.of_charges(mixed, Charged((), 9)), "private_ucb_vi")
     assert found.proved_epsilon == pytest.approx(3.0)
     assert found.verdict == "fails"
 
 
-def claim(epsilon: float) -> PrivacyRequest:
-    guarantee = Guarantee("ldp", epsilon)
-    return PrivacyRequest(guarantee, guarantee, "certified", "a test")
+def certified_for(ledger: Ledger, guarantee: Guarantee) -> Certificate:
+    """Return the certificate of a ledger's releases for a claim."""
+    design = replace(ledger.design, requested=guarantee, claimed=guarantee)
+    return certify(Ledger.of_charges(design, Charged((), 1)), "x")
 
 
 def test_a_claim_of_another_kind_cannot_be_held_against_a_ledger() -> None:
     ledger = ledger_of("jdp", release())
     for guarantee in (Guarantee("ldp", 1.0), Guarantee("jdp", 1.0, adjacency="remove one user")):
         with pytest.raises(LedgerError, match="must be of the ledger's trust model"):
-            certify(ledger, PrivacyRequest(guarantee, guarantee, "certified", "a test"), "x")
+            certified_for(ledger, guarantee)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (-1.0, 0.0), (math.inf, 0.0), (1.0, 2.0), (1.0, math.nan)])
@@ -143,16 +141,16 @@ def test_numbers_that_are_no_guarantee_are_refused(epsilon: float, delta: float)
         Guarantee("ldp", epsilon, delta)
 
 
-def ledger_of(model: TrustModel, *releases: ReleaseEvent, users: int = 1, submissions: int = 1) -> Ledger:
-    return Ledger(LedgerSpec(model, releases, THREAT_MODELS["counts", model], users, submissions))
+def ledger_of(model: TrustModel, *releases: Release, users: int = 1, submissions: int = 1) -> Ledger:
+    return Ledger(NoiseDesign(model, releases, THREAT_MODELS["counts", model], users, submissions))
 
 
-def release(**changes: Any) -> ReleaseEvent:
+def release(**changes: Any) -> Release:
     values: dict[str, Any] = {
-        "channel": "visits", "mechanism": Laplace(10.0), "sensitivity": Sensitivity.of_cells(4),
-        "attainable": True, "nodes_per_user": 1, "cells": 8, "entropy": "seeded",
+        "channel": "visits", "mechanism": Laplace(10.0), "row": Sensitivity.of_cells(4),
+        "attainable": True, "cells": 8, "entropy": "seeded",
     }  # fmt: skip
-    return ReleaseEvent(**values | changes)
+    return Release(**values | changes)
 
 
 def test_an_unknown_release_is_refused() -> None:
@@ -162,30 +160,30 @@ def test_an_unknown_release_is_refused() -> None:
         ledger_of("jdp")
 
 
-@pytest.mark.parametrize("changes", [{"nodes_per_user": 0}, {"nodes_per_user": -3}, {"cells": 0}])
+@pytest.mark.parametrize("changes", [{"times": 0}, {"times": -3}, {"cells": 0}])
 def test_a_release_that_describes_no_mechanism_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(LedgerError):
         release(**changes)
 
 
 def test_a_single_cell_a_step_cannot_change_so_the_bound_is_not_attained(tabular_families: Families) -> None:
-    assert certified(LocalPrivacy(1.0, families="separate"), tabular_families(5, 1, 1), 1000).proof.tightness == "upper"
-    assert certified(LocalPrivacy(1.0, families="separate"), tabular_families(5, 1, 2), 1000).proof.tightness == "exact"
+    assert certified(CountPrivacy("ldp", 1.0, families="separate"), tabular_families(5, 1, 1), 1000).tightness == "upper"
+    assert certified(CountPrivacy("ldp", 1.0, families="separate"), tabular_families(5, 1, 2), 1000).tightness == "exact"
 
 
 def test_one_raw_channel_makes_everything_unbounded() -> None:
-    raw = release(channel="rewards", mechanism=None, sensitivity=None)
+    raw = release(channel="rewards", mechanism=None, row=None)
     ledger = ledger_of("ldp", release(), raw)
-    assert math.isinf(ledger.pure_epsilon())
+    assert math.isinf(ledger.curve.pure_epsilon)
     assert math.isinf(ledger.epsilon(1e-6))
     assert ledger.delta(100.0) == 1.0
-    assert certify(ledger, claim(1.0), "x").verdict == "unbounded"
+    assert certified_for(ledger, Guarantee("ldp", 1.0)).verdict == "unbounded"
 
 
 def test_noise_of_unequal_scales_adds_up_and_is_accounted_more_tightly_than_by_its_largest_loss() -> None:
     ledger = ledger_of("ldp", release(), release(channel="rewards", mechanism=Laplace(5.0)))
-    assert ledger.pure_epsilon() == pytest.approx(4 / 10 + 4 / 5)
-    assert certify(ledger, claim(2.0), "x").proof.tightness == "exact"
+    assert ledger.curve.pure_epsilon == pytest.approx(4 / 10 + 4 / 5)
+    assert certified_for(ledger, Guarantee("ldp", 2.0)).tightness == "exact"
     five = Laplace(5.0)
     exact = ledger_of("ldp", release(mechanism=five), release(channel="rewards", mechanism=five))
     assert ledger.epsilon(1e-6) < exact.epsilon(1e-6)
@@ -195,7 +193,7 @@ def test_noise_of_unequal_scales_adds_up_and_is_accounted_more_tightly_than_by_i
 def test_the_best_noise_is_of_the_arithmetic_that_was_asked_for(
     arithmetic: Any, best: str, tabular_families: Families
 ) -> None:
-    settings = CentralPrivacy(1.0, delta=1e-6, mechanism="discrete_laplace")
+    settings = CountPrivacy("jdp", 1.0, delta=1e-6, mechanism="discrete_laplace")
     streams = Streams(0, "best", NoiseConfig(arithmetic))
     found = settings.build(tabular_families(5), 999, streams).planned_certificate("x").to_dict()["best_available"]
     assert found["mechanism"] == best
@@ -205,8 +203,8 @@ def test_the_best_noise_is_of_the_arithmetic_that_was_asked_for(
 @pytest.mark.parametrize(
     "privatizer",
     [
-        CentralGradientPrivacy(1.0, 1e-6, "clipped_gaussian").build(GradientLayout(3), 5, Streams(0, "infinite")),
-        NoGradientPrivacy().build(GradientLayout(3), 5, Streams(0, "infinite")),
+        GradientPrivacy("jdp", 1.0, 1e-6, "clipped_gaussian").build(GradientLayout(3), 5, Streams(0, "infinite")),
+        GradientPrivacy("none").build(GradientLayout(3), 5, Streams(0, "infinite")),
     ],
     ids=["gaussian", "raw gradients"],
 )

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dprl.privacy import CentralPrivacy, GradientLayout, LedgerError, LocalGradientPrivacy, LocalPrivacy, Streams
+from dprl.privacy import CountPrivacy, GradientLayout, GradientPrivacy, LedgerError, Streams
 from dprl.privacy.accounting.closed_forms import GaussianDP
 from dprl.privacy.base import Guarantee
-from dprl.privacy.ledger import Charged, Ledger, LedgerSpec
+from dprl.privacy.ledger import Charged, Ledger, NoiseDesign
 from dprl.privacy.threat_models import THREAT_MODELS
 from dprl.privacy.verification import compose_certificates, verify
 from tests.privacy.conftest import HORIZON, N_USERS, _families, _privatizer
@@ -19,7 +19,7 @@ from tests.privacy.test_verification import changed, found_in, numbers, written
 
 
 def jdp(epsilon: float = 1.0, delta: float = 1e-6) -> dict[str, Any]:
-    settings = CentralPrivacy(epsilon, delta, counter="buffered_toeplitz")
+    settings = CountPrivacy("jdp", epsilon, delta, counter="buffered_toeplitz")
     privatizer = settings.build(_families(HORIZON), N_USERS, Streams(0, "compose"))
     found: dict[str, Any] = json.loads(json.dumps(privatizer.planned_certificate("x").to_dict()))
     return found
@@ -27,8 +27,8 @@ def jdp(epsilon: float = 1.0, delta: float = 1e-6) -> dict[str, Any]:
 
 def test_two_gaussian_runs_prove_less_than_twice_their_epsilon() -> None:
     found = compose_certificates([jdp(), jdp()])
-    assert found.request.claimed == Guarantee("jdp", 2.0, 2e-6)
-    assert found.proof.epsilon_at_claimed_delta == pytest.approx(1.4033, abs=1e-4)
+    assert found.design.claimed == Guarantee("jdp", 2.0, 2e-6)
+    assert found.proved_epsilon == pytest.approx(1.4033, abs=1e-4)
     assert found.proof.epsilon_at_delta[1e-6] == pytest.approx(1.4547, abs=1e-4)
     mu = math.sqrt(2.0) * 0.236704
     assert found.proof.epsilon_at_delta[1e-5] == pytest.approx(GaussianDP(mu).epsilon(1e-5), rel=1e-4)
@@ -44,7 +44,7 @@ def test_every_channel_that_a_run_leaves_open_stays_open_together() -> None:
 
 def test_of_disjoint_users_the_worst_run_counts() -> None:
     found = compose_certificates([jdp(), jdp(epsilon=3.0), jdp(epsilon=2.0, delta=1e-5)], disjoint=True)
-    assert found.request.claimed == Guarantee("jdp", 3.0, 1e-5)
+    assert found.design.claimed == Guarantee("jdp", 3.0, 1e-5)
     assert found.proof.epsilon_at_delta[1e-6] == pytest.approx(3.0, rel=1e-6)
     assert found.users == 3 * N_USERS
 
@@ -81,9 +81,9 @@ def test_what_was_composed_stands_and_is_composed_again() -> None:
 
 
 def test_one_certificate_composes_to_itself_with_all_its_attempts_and_submissions() -> None:
-    settings = LocalGradientPrivacy(6.0, submissions=3)
+    settings = GradientPrivacy("ldp", 6.0, submissions=3)
     run = settings.build(GradientLayout(6), 15, Streams(0, "compose"))
-    ledger = Ledger.of_charges(run.ledger.spec, Charged((4,), 5))
+    ledger = Ledger.of_charges(run.design, Charged((4,), 5))
     certificate = json.loads(json.dumps(run.certified(ledger, "x").to_dict()))
     assert verify(certificate).stands
     composed = compose_certificates([certificate])
@@ -96,12 +96,12 @@ def test_one_certificate_composes_to_itself_with_all_its_attempts_and_submission
 def test_without_noise_nothing_is_claimed_together() -> None:
     raw = written("counts none")
     found = compose_certificates([raw, raw])
-    assert (found.verdict, found.request.claimed, found.factor) == ("unbounded", None, None)
+    assert (found.verdict, found.design.claimed, found.factor) == ("unbounded", None, None)
     assert verify(json.loads(json.dumps(found.to_dict()))).stands
 
 
 def test_what_cannot_be_composed_is_refused() -> None:
-    ldp = LocalPrivacy(1.0).build(_families(HORIZON), N_USERS, Streams(0, "compose")).planned_certificate("x").to_dict()
+    ldp = CountPrivacy("ldp", 1.0).build(_families(HORIZON), N_USERS, Streams(0, "compose")).planned_certificate("x").to_dict()
     with pytest.raises(LedgerError, match=r"trust_model must be the same .* side by side"):
         compose_certificates([jdp(), ldp])
     with pytest.raises(LedgerError, match="adjacency must be the same"):
@@ -118,6 +118,6 @@ def test_what_cannot_be_composed_is_refused() -> None:
 
 
 def test_a_ledger_of_charges_is_bounded_as_any() -> None:
-    spec = LedgerSpec("jdp", _privatizer("jdp").ledger.spec.releases, THREAT_MODELS["counts", "jdp"], 5)
+    spec = NoiseDesign("jdp", _privatizer("jdp").design.releases, THREAT_MODELS["counts", "jdp"], 5)
     with pytest.raises(LedgerError, match="6 submissions of 5"):
         Ledger.of_charges(spec, Charged((), 6))

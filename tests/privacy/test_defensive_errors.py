@@ -11,28 +11,20 @@ from typing import Any, NoReturn
 
 import pytest
 
-from dprl.privacy import (
-    CountFamilies,
-    CountFamily,
-    Ledger,
-    LedgerError,
-    LedgerSpec,
-    LocalPrivacy,
-    PrivacyRequest,
-    ReleaseEvent,
-    Streams,
-    certify,
-)
+from dprl.privacy import CountFamilies, CountFamily, CountPrivacy, LedgerError, NoiseDesign, Streams
 from dprl.privacy.accounting.closed_forms import gaussian_mu
+from dprl.privacy.certificate import certify
 from dprl.privacy.counters import KaryTree
 from dprl.privacy.counters.error import weighted_sum_bound
 from dprl.privacy.journal import ChargeJournal
+from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.gram import GramRelease
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.mechanisms.vectors import RawVector
+from dprl.privacy.noise_design import Release
 from dprl.privacy.threat_models import THREAT_MODELS
 
 VISITS = CountFamily("visits", 6)
@@ -71,7 +63,7 @@ def test_what_describes_nothing_is_refused(make: Callable[[], object], message: 
 
 def test_counts_of_no_paper_have_no_printed_noise() -> None:
     with pytest.raises(ValueError, match="no paper prints one for these counts"):
-        LocalPrivacy(1.0, calibration="printed").build(of_families(VISITS), 3, Streams(0, "no paper"))
+        CountPrivacy("ldp", 1.0, calibration="printed").build(of_families(VISITS), 3, Streams(0, "no paper"))
 
 
 @pytest.mark.parametrize(
@@ -86,14 +78,14 @@ def test_counts_of_no_paper_have_no_printed_noise() -> None:
 )
 def test_families_that_cannot_be_released_together_are_refused(families: tuple[CountFamily, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        LocalPrivacy(1.0, families="one_hot").build(of_families(*families), 3, Streams(0, "families"))
+        CountPrivacy("ldp", 1.0, families="one_hot").build(of_families(*families), 3, Streams(0, "families"))
 
 
 def test_noise_without_a_claim_is_refused() -> None:
-    release = ReleaseEvent("visits", Laplace(10.0), Sensitivity.of_cells(4), True, 1, 8, "seeded")
-    ledger = Ledger(LedgerSpec("jdp", (release,), THREAT_MODELS["counts", "jdp"], 1))
+    release = Release("visits", Laplace(10.0), Sensitivity.of_cells(4), True, 8, "seeded")
+    ledger = Ledger(NoiseDesign("jdp", (release,), THREAT_MODELS["counts", "jdp"], 1))
     with pytest.raises(ValueError, match="a request for noise must have a claim"):
-        certify(ledger, PrivacyRequest(None, None, "certified", "a test"), "x")
+        certify(ledger, "x")
 
 
 def failing(*arguments: Any) -> NoReturn:
@@ -122,7 +114,7 @@ def test_a_disk_that_fails_is_named_and_nothing_is_charged(
 
 def test_a_subclass_widens_no_setting() -> None:
     @dataclass(frozen=True)
-    class Wide(LocalPrivacy):
+    class Wide(CountPrivacy):
         calibration: str = "certified"  # type: ignore[assignment]
 
     with pytest.raises(ValueError, match="calibration must be one of certified, printed, got 'junk'"):

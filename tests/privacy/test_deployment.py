@@ -13,17 +13,14 @@ import numpy as np
 import pytest
 
 from dprl.privacy import (
-    CentralGradientPrivacy,
-    CentralPrivacy,
     CountFamilies,
+    CountPrivacy,
     GradientLayout,
+    GradientPrivacy,
     LedgerError,
-    LocalGradientPrivacy,
-    LocalPrivacy,
     NoiseConfig,
     Privatizer,
     ServerPrivatizer,
-    ShufflePrivacy,
     Streams,
     UserClient,
     UserMessage,
@@ -49,7 +46,7 @@ def planned(tabular_families: Callable[..., CountFamilies]) -> Make:
 
 @pytest.fixture
 def records(planned: Make, users_of: Callable[[Any, int], Records]) -> Records:
-    return users_of(planned(LocalPrivacy(1.0)), USERS)
+    return users_of(planned(CountPrivacy("ldp", 1.0)), USERS)
 
 
 def made(planned: Privatizer[Any], user: int, record: Any, folder: Path, server: str = "") -> UserMessage:
@@ -71,7 +68,7 @@ def serving(planned: Privatizer[Any], folder: Path, **more: Any) -> Iterator[Ser
         server.close()
 
 
-@pytest.mark.parametrize("settings", [CentralPrivacy(1.0), LocalPrivacy(1.0), LocalPrivacy(1.0, families="one_hot")])
+@pytest.mark.parametrize("settings", [CountPrivacy("jdp", 1.0), CountPrivacy("ldp", 1.0), CountPrivacy("ldp", 1.0, families="one_hot")])
 def test_the_halves_release_the_bits_of_one_privatizer(
     settings: Any, planned: Make, records: Records, tmp_path: Path
 ) -> None:
@@ -89,7 +86,7 @@ def test_the_halves_release_the_bits_of_one_privatizer(
 @pytest.mark.parametrize("growth", [0.0, 0.5])
 def test_every_user_counts_once_whatever_dies(growth: float, planned: Make, records: Records, tmp_path: Path) -> None:
     """At this epsilon noise is 0, so counts show who was counted. Messages arrive twice and out of order."""
-    plan, server_folder = planned(LocalPrivacy(3e3, mechanism="discrete_laplace"), growth=growth), tmp_path / "server"
+    plan, server_folder = planned(CountPrivacy("ldp", 3e3, mechanism="discrete_laplace"), growth=growth), tmp_path / "server"
     server_folder.mkdir()
     order = np.random.default_rng(1).permutation(USERS)
     messages = [made(plan, int(user) + 1, records[user], tmp_path) for user in order]
@@ -114,7 +111,7 @@ def fails(*_: object, **__: object) -> None:
     raise OSError("killed")
 
 
-@pytest.mark.parametrize("settings", [CentralPrivacy(1.0), CentralGradientPrivacy(2e3)])
+@pytest.mark.parametrize("settings", [CountPrivacy("jdp", 1.0), GradientPrivacy("jdp", 2e3)])
 def test_a_server_that_adds_noise_ends_with_its_process(
     settings: Any, planned: Make, records: Records, tmp_path: Path
 ) -> None:
@@ -131,7 +128,7 @@ def test_a_server_that_adds_noise_ends_with_its_process(
         ServerPrivatizer(plan, folder)
 
 
-@pytest.mark.parametrize("settings", [CentralPrivacy(1.0), CentralGradientPrivacy(2e3)])
+@pytest.mark.parametrize("settings", [CountPrivacy("jdp", 1.0), GradientPrivacy("jdp", 2e3)])
 def test_a_raw_record_is_counted_by_one_server_only(
     settings: Any, planned: Make, records: Records, tmp_path: Path
 ) -> None:
@@ -154,7 +151,7 @@ def test_a_raw_record_is_counted_by_one_server_only(
 
 
 def test_seeded_noise_of_a_counter_is_not_drawn_again(planned: Make, records: Records, tmp_path: Path) -> None:
-    plan, folder = planned(CentralPrivacy(1.0), SEEDED), tmp_path / "server"
+    plan, folder = planned(CountPrivacy("jdp", 1.0), SEEDED), tmp_path / "server"
     folder.mkdir()
     with serving(plan, folder) as server:
         server.receive_once(made(plan, 1, records[0], tmp_path, server.run))
@@ -162,7 +159,7 @@ def test_seeded_noise_of_a_counter_is_not_drawn_again(planned: Make, records: Re
         ServerPrivatizer(plan, folder)
 
 
-@pytest.mark.parametrize("settings", [CentralGradientPrivacy(2e3), LocalGradientPrivacy(2e3, submissions=2)])
+@pytest.mark.parametrize("settings", [GradientPrivacy("jdp", 2e3), GradientPrivacy("ldp", 2e3, submissions=2)])
 def test_gradients_reach_the_learner_once(settings: Any, planned: Make, tmp_path: Path) -> None:
     plan, folder, state = planned(settings), tmp_path / "server", {"sum": np.zeros(DIMENSION)}
     folder.mkdir()
@@ -188,7 +185,7 @@ def test_gradients_reach_the_learner_once(settings: Any, planned: Make, tmp_path
 def test_a_client_charges_first_and_sends_the_same_bytes_again(
     planned: Make, records: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = planned(LocalPrivacy(1.0))
+    plan = planned(CountPrivacy("ldp", 1.0))
     client = UserClient(plan, 2, tmp_path)
     with pytest.raises(ValueError, match="a record has one cell per step"):
         client.submit(replace(records[0], index=records[0].index[:1]))
@@ -207,7 +204,7 @@ def test_a_client_charges_first_and_sends_the_same_bytes_again(
     again.acknowledge(first)
     with pytest.raises(LedgerError, match="has made all 1 submissions"):
         again.submit(records[1])
-    assert [again.ledger.epsilon(0.0), again.ledger.spec.capacity] == pytest.approx([1.0, 1])
+    assert [again.ledger.epsilon(0.0), again.design.capacity] == pytest.approx([1.0, 1])
     with pytest.raises(LedgerError, match="cannot be copied"):
         pickle.dumps(again)
     # Killed between charge and message: the submission stays lost.
@@ -224,7 +221,7 @@ def test_a_client_charges_first_and_sends_the_same_bytes_again(
 
 
 def test_what_does_not_fit_is_refused_and_not_counted(planned: Make, records: Records, tmp_path: Path) -> None:
-    plan, folder = planned(CentralPrivacy(1.0)), tmp_path / "server"
+    plan, folder = planned(CountPrivacy("jdp", 1.0)), tmp_path / "server"
     folder.mkdir()
     with serving(plan, folder) as server:
         good = made(plan, 1, records[0], tmp_path, server.run)
@@ -238,7 +235,7 @@ def test_what_does_not_fit_is_refused_and_not_counted(planned: Make, records: Re
         with pytest.raises(ValueError, match=r"must lie in 1\.\.21"):
             server.receive_once(UserMessage(22, good.values, good.issuer))
         with pytest.raises(LedgerError, match="must be of this run"):
-            server.receive_once(made(planned(LocalPrivacy(1.0)), 2, records[1], tmp_path))
+            server.receive_once(made(planned(CountPrivacy("ldp", 1.0)), 2, records[1], tmp_path))
         with pytest.raises(LedgerError, match="no users' records"):
             server.send(records[0], 1)
         assert server.charged == 0
@@ -252,7 +249,7 @@ def test_what_does_not_fit_is_refused_and_not_counted(planned: Make, records: Re
 
 @pytest.mark.parametrize("gone", ["charges", "state.npz", "messages"])
 def test_a_folder_that_lacks_a_part_is_refused(gone: str, planned: Make, records: Records, tmp_path: Path) -> None:
-    plan, folder = planned(LocalPrivacy(1.0)), tmp_path / "server"
+    plan, folder = planned(CountPrivacy("ldp", 1.0)), tmp_path / "server"
     folder.mkdir()
     with serving(plan, folder) as server:
         [server.receive_once(made(plan, user, records[user - 1], tmp_path)) for user in (1, 2, 3)]
@@ -262,7 +259,7 @@ def test_a_folder_that_lacks_a_part_is_refused(gone: str, planned: Make, records
 
 
 def test_damaged_files_are_refused(planned: Make, records: Records, tmp_path: Path) -> None:
-    plan, folder = planned(LocalPrivacy(1.0)), tmp_path / "server"
+    plan, folder = planned(CountPrivacy("ldp", 1.0)), tmp_path / "server"
     folder.mkdir()
     with serving(plan, folder) as server:
         for user in (1, 2):
@@ -288,7 +285,7 @@ def test_damaged_files_are_refused(planned: Make, records: Records, tmp_path: Pa
 
 def test_a_message_without_its_charge_is_refused(planned: Make, records: Records, tmp_path: Path) -> None:
     """Otherwise a user whose journal is lost would send a second message with fresh noise."""
-    plan = planned(LocalPrivacy(1.0))
+    plan = planned(CountPrivacy("ldp", 1.0))
     made(plan, 1, records[0], tmp_path)
     charges = (tmp_path / "1" / "charges").rename(tmp_path / "charges")
     with pytest.raises(LedgerError, match="must hold the charge of its message"):
@@ -298,13 +295,13 @@ def test_a_message_without_its_charge_is_refused(planned: Make, records: Records
 
 
 def test_what_cannot_be_cut_is_refused(tabular_families: Callable[..., CountFamilies], tmp_path: Path) -> None:
-    settings = ShufflePrivacy(1.0, 1e-6, smallest_block=1, mechanism="discrete_laplace")
+    settings = CountPrivacy("shuffle", 1.0, 1e-6, smallest_block=1, mechanism="discrete_laplace")
     plan = settings.build(tabular_families(4), USERS, Streams(0, "x", NoiseConfig("fast", "os")))
     with pytest.raises(LedgerError, match="client and server in two processes"):
         ServerPrivatizer(plan, tmp_path)
 
 
-@pytest.mark.parametrize("settings", [CentralPrivacy(1.0), LocalPrivacy(1.0)])
+@pytest.mark.parametrize("settings", [CountPrivacy("jdp", 1.0), CountPrivacy("ldp", 1.0)])
 @pytest.mark.parametrize("part", ["apply", "charge"])
 def test_after_an_error_nothing_is_released_before_a_restart(
     part: str, settings: Any, planned: Make, records: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -331,7 +328,7 @@ def test_after_an_error_nothing_is_released_before_a_restart(
 
 def test_gradients_are_applied_once_by_servers_that_share_arrays_after_an_error(planned: Make, tmp_path: Path) -> None:
     """The arrays of a failed server may hold half a step."""
-    plan, folder, state = planned(LocalGradientPrivacy(2e3)), tmp_path / "server", {"sum": np.ones(DIMENSION)}
+    plan, folder, state = planned(GradientPrivacy("ldp", 2e3)), tmp_path / "server", {"sum": np.ones(DIMENSION)}
     folder.mkdir()
     clip = plan.query.law.clip
     row = 0.45 * clip * np.eye(DIMENSION)[0]
@@ -360,7 +357,7 @@ def test_gradients_are_applied_once_by_servers_that_share_arrays_after_an_error(
 def test_an_unfinished_file_of_a_raw_record_is_removed(
     planned: Make, records: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan, kept = planned(CentralPrivacy(1.0)), list[Path]()
+    plan, kept = planned(CountPrivacy("jdp", 1.0)), list[Path]()
 
     def killed(self: Path, target: Path) -> None:
         kept.append(self.with_name(f".copy{self.name}"))

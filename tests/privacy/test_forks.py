@@ -16,32 +16,23 @@ import numpy as np
 import pytest
 
 from dprl.privacy import (
-    COUNTERS,
-    TRUST_MODELS,
-    CentralGradientPrivacy,
-    CentralPrivacy,
-    CentralStatisticsPrivacy,
+    PRIVACY,
+    CountPrivacy,
     GradientClient,
+    GradientPrivacy,
     LedgerError,
-    LocalGradientPrivacy,
-    LocalPrivacy,
-    LocalStatisticsPrivacy,
-    NoGradientPrivacy,
     NoiseConfig,
-    NoPrivacy,
-    NoStatisticsPrivacy,
-    ShufflePrivacy,
     StatisticsLayout,
+    StatisticsPrivacy,
     Streams,
-    add_statistics,
-    receive,
-    send_statistics,
-    submit,
 )
-from dprl.privacy.queries.count_calibration import AUTO, report_names
+from dprl.privacy.counters import COUNTERS
+from dprl.privacy.designs.base import AUTO
+from dprl.privacy.designs.counts import report_names
+from dprl.privacy.designs.statistics import CERTIFIED
 from dprl.privacy.queries.count_kernels import send_and_release
-from dprl.privacy.queries.gradient_calibration import GradientLayout
-from dprl.privacy.queries.statistics_calibration import CALIBRATED
+from dprl.privacy.queries.gradients import GradientLayout, receive, submit
+from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics
 
 N_USERS, DIMENSION = 15, 6
 OS, SEEDED = NoiseConfig(entropy="os"), NoiseConfig()
@@ -108,38 +99,38 @@ def of_statistics(settings: Any, noise: NoiseConfig, *_: object) -> Case:
 def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
     """Every kind of operating-system noise, by a descriptive name."""
     found: dict[str, tuple[Callable[..., Case], Any, NoiseConfig]] = {
-        "counts jdp exact": (of_counts, CentralPrivacy(1.0), EXACT_OS),
-        "counts ldp exact": (of_counts, LocalPrivacy(1.0), EXACT_OS),
-        "counts shuffle": (of_counts, ShufflePrivacy(1.0, 1e-6, mechanism="discrete_laplace", smallest_block=1), OS),
-        "gradients jdp": (of_gradients, CentralGradientPrivacy(1.0), OS),
-        "gradients jdp exact": (of_gradients, CentralGradientPrivacy(1.0), EXACT_OS),
+        "counts jdp exact": (of_counts, CountPrivacy("jdp", 1.0), EXACT_OS),
+        "counts ldp exact": (of_counts, CountPrivacy("ldp", 1.0), EXACT_OS),
+        "counts shuffle": (of_counts, CountPrivacy("shuffle", 1.0, 1e-6, mechanism="discrete_laplace", smallest_block=1), OS),
+        "gradients jdp": (of_gradients, GradientPrivacy("jdp", 1.0), OS),
+        "gradients jdp exact": (of_gradients, GradientPrivacy("jdp", 1.0), EXACT_OS),
     }
     for name in COUNTERS:
-        sums = CentralStatisticsPrivacy(1.0, 1e-6, "gram_gaussian", counter=name)
+        sums = StatisticsPrivacy("jdp", 1.0, 1e-6, "gram_gaussian", counter=name)
         found[f"statistics jdp {name}"] = (of_statistics, sums, OS)
-        found[f"counts jdp {name}"] = (of_counts, CentralPrivacy(1.0, 1e-6, counter=name), OS)
+        found[f"counts jdp {name}"] = (of_counts, CountPrivacy("jdp", 1.0, 1e-6, counter=name), OS)
     for name in sorted(set(report_names()) - {AUTO}):
         delta = 1e-6 if "gaussian" in name or "bounded" in name or "truncated" in name else 0.0
         noise = EXACT_OS if name.startswith("discrete") else OS
-        found[f"counts ldp {name}"] = (of_counts, LocalPrivacy(1.0, delta, mechanism=name, families="one_hot"), noise)
-    for name in LocalGradientPrivacy.laws:
-        settings = LocalGradientPrivacy(2.0, mechanism=name)
+        found[f"counts ldp {name}"] = (of_counts, CountPrivacy("ldp", 1.0, delta, mechanism=name, families="one_hot"), noise)
+    for name in GradientPrivacy.laws:
+        settings = GradientPrivacy("ldp", 2.0, mechanism=name)
         found[f"gradients {name}"] = (of_gradients, settings, OS)
         found[f"senders {name}"] = (of_senders, settings, OS)
-    for name in CALIBRATED:
+    for name in CERTIFIED:
         delta = 0.0 if name == "gram_laplace" else 1e-5
-        found[f"statistics {name}"] = (of_statistics, LocalStatisticsPrivacy(1.0, delta, name), OS)
+        found[f"statistics {name}"] = (of_statistics, StatisticsPrivacy("ldp", 1.0, delta, name), OS)
     for name in ("gram_uniform", "gram_bounded_laplace"):
-        printed = LocalStatisticsPrivacy(1.0, 1e-5, name, "printed", clipping="device", rewards="public")
+        printed = StatisticsPrivacy("ldp", 1.0, 1e-5, name, "printed", clipping="device", rewards="public")
         found[f"statistics {name}"] = (of_statistics, printed, OS)
     return found
 
 
 LAWS = laws()
 NOISELESS: dict[str, tuple[Callable[..., Case], Any]] = {
-    "counts": (of_counts, NoPrivacy()),
-    "gradients": (of_gradients, NoGradientPrivacy()),
-    "statistics": (of_statistics, NoStatisticsPrivacy()),
+    "counts": (of_counts, CountPrivacy("none")),
+    "gradients": (of_gradients, GradientPrivacy("none")),
+    "statistics": (of_statistics, StatisticsPrivacy("none")),
 }
 
 
@@ -186,7 +177,7 @@ def charge_all(case: Case) -> None:
 
 def test_every_trust_model_of_every_query_is_here() -> None:
     here = {type(settings) for _, settings, _ in LAWS.values()} | {type(settings) for _, settings in NOISELESS.values()}
-    registries: list[Any] = [*TRUST_MODELS.values()]
+    registries: list[Any] = [*PRIVACY.values()]
     assert here == {model for registry in registries for model in registry.values()}
 
 
@@ -223,7 +214,7 @@ def charge_one(case: Case) -> bytes:
 
 
 def test_a_forked_process_leases_nothing_and_has_no_key(make: Callable[..., Case]) -> None:
-    settings = LocalGradientPrivacy(2.0)
+    settings = GradientPrivacy("ldp", 2.0)
     privatizer, key = make(of_gradients, settings, OS).privatizer, Streams(0, "forks", OS).key("user_noise")
     said = said_in_a_fork({"lease": lambda: bytes(len(privatizer.lease(1))), "key": key[1:].tobytes})
     assert said["lease"].startswith(REFUSED), said["lease"][:80]

@@ -17,21 +17,20 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 from dprl.privacy import (
-    CentralPrivacy,
+    CountPrivacy,
     GradientClient,
-    LocalGradientPrivacy,
-    LocalPrivacy,
-    LocalStatisticsPrivacy,
+    GradientPrivacy,
     NoiseConfig,
     StatisticsLayout,
+    StatisticsPrivacy,
     Streams,
     UserRecord,
-    add_statistics,
-    send_statistics,
 )
-from dprl.privacy.queries.count_calibration import AUTO, report_names
-from dprl.privacy.queries.gradient_calibration import GradientLayout
-from dprl.privacy.queries.statistics_calibration import CALIBRATED
+from dprl.privacy.designs.base import AUTO
+from dprl.privacy.designs.counts import report_names
+from dprl.privacy.designs.statistics import CERTIFIED
+from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics
 from tests.privacy.sending import sent
 
 N_USERS, HORIZON, DIMENSION, WINDOW = 5, 6, 300, 64
@@ -40,14 +39,14 @@ FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")
 Messages = list[np.ndarray]
 
 
-def of_counts(settings: LocalPrivacy, streams: Streams, families: Any) -> Messages:
+def of_counts(settings: CountPrivacy, streams: Streams, families: Any) -> Messages:
     privatizer = settings.build(families(HORIZON, n_states=5, n_actions=3), N_USERS, streams)
     shape = (HORIZON, len(privatizer.query.families.families))
     nobody = UserRecord(np.zeros(shape, dtype=np.int64), np.zeros(shape))
     return [privatizer.send(nobody, user).values.copy() for user in range(1, N_USERS + 1)]
 
 
-def of_cells(settings: LocalPrivacy, streams: Streams, families: Any) -> Messages:
+def of_cells(settings: CountPrivacy, streams: Streams, families: Any) -> Messages:
     """The cells that each of many users names: parts of one row of them."""
     privatizer = settings.build(families(HORIZON, n_states=2, n_actions=1), N_USERS * 400, streams)
     shape, n_cells = (HORIZON, len(privatizer.query.families.families)), privatizer.query.encoding.released.block
@@ -59,7 +58,7 @@ def of_cells(settings: LocalPrivacy, streams: Streams, families: Any) -> Message
     return list(np.concatenate(found).reshape(N_USERS, -1))
 
 
-def of_coins(settings: LocalPrivacy, streams: Streams, families: Any) -> Messages:
+def of_coins(settings: CountPrivacy, streams: Streams, families: Any) -> Messages:
     """The coins that turn rewards into bits."""
     privatizer = settings.build(families(HORIZON * 6, n_states=2, n_actions=2), N_USERS, streams)
     shape = (HORIZON * 6, len(privatizer.query.families.families))
@@ -70,14 +69,14 @@ def of_coins(settings: LocalPrivacy, streams: Streams, families: Any) -> Message
     return found
 
 
-def of_gradients(settings: LocalGradientPrivacy, streams: Streams, _: object) -> Messages:
+def of_gradients(settings: GradientPrivacy, streams: Streams, _: object) -> Messages:
     privatizer = settings.build(GradientLayout(DIMENSION), 2 * N_USERS, streams)
     lease = privatizer.lease(2 * N_USERS)
     sent = GradientClient(privatizer.client_spec).send(lease, np.zeros((len(lease), DIMENSION)))
     return list(privatizer.accept(sent))
 
 
-def of_statistics(settings: LocalStatisticsPrivacy, streams: Streams, _: object) -> Messages:
+def of_statistics(settings: StatisticsPrivacy, streams: Streams, _: object) -> Messages:
     privatizer = settings.build(LAYOUT, N_USERS, streams)
     privatizer.charge(1, N_USERS)
     m, h, d = LAYOUT.n_messages, LAYOUT.horizon, LAYOUT.dimension
@@ -96,27 +95,27 @@ def of_statistics(settings: LocalStatisticsPrivacy, streams: Streams, _: object)
 def cases() -> dict[str, tuple[Callable[..., Messages], Any, NoiseConfig]]:
     """Every law of the user's side, by a descriptive name."""
     found: dict[str, tuple[Callable[..., Messages], Any, NoiseConfig]] = {
-        "coins": (of_coins, LocalPrivacy(1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot"), FAST),
+        "coins": (of_coins, CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot"), FAST),
         "coins, exact": (
             of_coins,
-            LocalPrivacy(1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot"),
+            CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot"),
             EXACT,
         ),
-        "counts, exact": (of_counts, LocalPrivacy(1.0), EXACT),
+        "counts, exact": (of_counts, CountPrivacy("ldp", 1.0), EXACT),
     }
     for name in sorted(set(report_names()) - {AUTO}):
         delta = 1e-6 if any(word in name for word in ("gaussian", "bounded", "truncated")) else 0.0
         noise = EXACT if name.startswith("discrete") else FAST
         make = of_cells if "direct" in name else of_counts
-        found[f"counts {name}"] = (make, LocalPrivacy(1.0, delta, mechanism=name, families="one_hot"), noise)
-    for name in LocalGradientPrivacy.laws:
-        settings = LocalGradientPrivacy(4.0, mechanism=name, submissions=2)
+        found[f"counts {name}"] = (make, CountPrivacy("ldp", 1.0, delta, mechanism=name, families="one_hot"), noise)
+    for name in GradientPrivacy.laws:
+        settings = GradientPrivacy("ldp", 4.0, mechanism=name, submissions=2)
         found[f"gradients {name}"] = (of_gradients, settings, FAST)
-    for name in CALIBRATED:
+    for name in CERTIFIED:
         delta = 0.0 if name == "gram_laplace" else 1e-5
-        found[f"statistics {name}"] = (of_statistics, LocalStatisticsPrivacy(1.0, delta, name), FAST)
+        found[f"statistics {name}"] = (of_statistics, StatisticsPrivacy("ldp", 1.0, delta, name), FAST)
     for name in ("gram_uniform", "gram_bounded_laplace"):
-        printed = LocalStatisticsPrivacy(1.0, 1e-5, name, "printed", clipping="device", rewards="public")
+        printed = StatisticsPrivacy("ldp", 1.0, 1e-5, name, "printed", clipping="device", rewards="public")
         found[f"statistics {name}"] = (of_statistics, printed, FAST)
     return found
 
@@ -175,7 +174,7 @@ def test_released_noise_differs_between_cells_and_runs(tabular_families: Any) ->
     """On the server's side, every number of a first release has its own noise."""
     numbers = []
     for seed, name in ((7, "one"), (8, "one"), (7, "two")):
-        privatizer = CentralPrivacy(1.0).build(tabular_families(HORIZON), 3, Streams(seed, name))
+        privatizer = CountPrivacy("jdp", 1.0).build(tabular_families(HORIZON), 3, Streams(seed, name))
         shape = (HORIZON, len(privatizer.query.families.families))
         nobody = UserRecord(np.zeros(shape, dtype=np.int64), np.zeros(shape))
         numbers.append(sent(privatizer, nobody, 1).values)

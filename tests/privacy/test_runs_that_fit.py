@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 
 from dprl.privacy import (
-    CentralPrivacy,
     CountFamilies,
     CountFamily,
-    Guarantee,
+    CountPrivacy,
+    GradientPrivacy,
     LedgerError,
     NoiseConfig,
     Privatizer,
+    StatisticsPrivacy,
     Streams,
 )
-from dprl.privacy.certificate import PrivacyRequest
+from dprl.privacy.base import Guarantee
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.journal import ChargeJournal
-from dprl.privacy.queries.gradient_calibration import GradientLayout
+from dprl.privacy.noise_design import NoiseDesign
+from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.queries.linear_statistics import StatisticsLayout
-from dprl.privacy.trust_models.central import CentralGradientPrivacy, CentralStatisticsPrivacy
-from dprl.privacy.trust_models.local import LocalPrivacy
 
 FAMILIES = CountFamilies(2, (CountFamily("visits", 4),))
 STREAMS = Streams(0, "runs that fit")
@@ -32,13 +32,13 @@ ONE_SUBMISSION = "submissions must be 1 where a server counts or users are shuff
 
 def private(query: Any, n_users: int, submissions: int = 1) -> Privatizer[Any]:
     asked = Guarantee("jdp", 1.0, 1e-6)
-    return Privatizer(query, PrivacyRequest(asked, asked, "certified", "a test"), n_users, STREAMS, submissions)
+    return Privatizer(NoiseDesign.of(query, n_users, asked, submissions), STREAMS)
 
 
 @pytest.mark.parametrize("counter", COUNTERS)
 @pytest.mark.parametrize(("growth", "users"), [(0.0, 9), (0.5, 40)])
 def test_a_counter_is_for_so_many_users_and_one_submission_each(counter: str, growth: float, users: int) -> None:
-    query = CentralPrivacy(1.0, 1e-6, counter=counter).build(FAMILIES, users, STREAMS, growth=growth).query
+    query = CountPrivacy("jdp", 1.0, 1e-6, counter=counter).build(FAMILIES, users, STREAMS, growth=growth).query
     assert private(query, users).n_users == users
     with pytest.raises(ValueError, match=f"n_users must be at most {users}, got {users + 1}; build a counter for more"):
         private(query, users + 1)
@@ -47,7 +47,7 @@ def test_a_counter_is_for_so_many_users_and_one_submission_each(counter: str, gr
 
 
 def test_a_counter_of_statistics_is_for_so_many_users_and_one_submission_each() -> None:
-    query = CentralStatisticsPrivacy(1.0).build(StatisticsLayout(5, 4, 2, 2, 3), 9, STREAMS).query
+    query = StatisticsPrivacy("jdp", 1.0).build(StatisticsLayout(5, 4, 2, 2, 3), 9, STREAMS).query
     with pytest.raises(ValueError, match="n_users must be at most 9, got 10"):
         private(query, 10)
     with pytest.raises(LedgerError, match=ONE_SUBMISSION):
@@ -55,7 +55,7 @@ def test_a_counter_of_statistics_is_for_so_many_users_and_one_submission_each() 
 
 
 def test_nobody_is_twice_in_a_window() -> None:
-    settings = CentralGradientPrivacy(1.0, 1e-6, "clipped_gaussian", clip=1.0, submissions=3)
+    settings = GradientPrivacy("jdp", 1.0, 1e-6, "clipped_gaussian", clip=1.0, submissions=3)
     built = settings.build(GradientLayout(dimension=4, window=5), 30, STREAMS)
     with pytest.raises(LedgerError, match="window must be at most n_users, 10, got 11"):
         Privatizer(dataclasses.replace(built.query, window=11), built.request, 10, STREAMS, 3)
@@ -70,7 +70,7 @@ def test_seeded_noise_is_not_drawn_again_for_other_data(tmp_path: Any) -> None:
         privatizer.charge(1, 4)
         vars(privatizer)["_journal"].close()
 
-    central, local = CentralPrivacy(1.0, counter="kary_tree"), LocalPrivacy(1.0)
+    central, local = CountPrivacy("jdp", 1.0, counter="kary_tree"), CountPrivacy("ldp", 1.0)
     waiting = built(central)
     for model in (central, local):
         charged(built(model))
@@ -91,14 +91,14 @@ def test_seeded_noise_is_not_drawn_again_for_other_data(tmp_path: Any) -> None:
     [(69.245, 1e-2, 1), (24.484, 1e-9, 5), (4.631, 1e-10, 2)],
 )
 def test_gradients_hold_what_they_are_calibrated_for(epsilon: float, delta: float, submissions: int) -> None:
-    model = CentralGradientPrivacy(
+    model = GradientPrivacy("jdp", 
         epsilon, delta, "clipped_gaussian", clip=1.0, submissions=submissions, counter="none"
     )
     assert model.build(GradientLayout(dimension=4), 30, STREAMS).planned_certificate("x").verdict == "holds"
 
 
-@pytest.mark.parametrize("model", [LocalPrivacy(1e-4, 1e-6, mechanism="laplace"), LocalPrivacy(1e-4, 1e-6)])
-def test_laws_without_a_scale_for_the_budget_are_passed_over(model: LocalPrivacy) -> None:
+@pytest.mark.parametrize("model", [CountPrivacy("ldp", 1e-4, 1e-6, mechanism="laplace"), CountPrivacy("ldp", 1e-4, 1e-6)])
+def test_laws_without_a_scale_for_the_budget_are_passed_over(model: CountPrivacy) -> None:
     made = model.build(FAMILIES, 9, Streams(0, "exact", NoiseConfig("exact", "seed")))
     best = made.planned_certificate("x").to_dict()["best_available"]
     assert best["ratio"] >= 1.0

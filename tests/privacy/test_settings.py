@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import pytest
 
-from dprl.privacy import GradientLayout, StatisticsLayout, Streams
-from dprl.privacy.certificate_json import described
-from dprl.privacy.trust_models import TRUST_MODELS
+from dprl.privacy import PRIVACY_SETTINGS, CountPrivacy, GradientLayout, NoiseConfig, StatisticsLayout
 from tests.privacy.conftest import _families
 
 DATA = {
@@ -66,21 +64,18 @@ CHANGES: dict[tuple[str, str], Changes] = {
     },
 }
 NO_CHOICE = {
-    ("counts", "shuffle"): {"calibration", "precision", "families"},
     ("gradients", "jdp"): {"sampling"},
 }
 """Settings that admit one value only, or only one together with another setting."""
 
 
 def placed(query: str, model: str, settings: dict[str, Any]) -> object:
-    """The query as certificates describe it."""
-    found = TRUST_MODELS[query][model](**settings)
-    return described(found.place(DATA[query], N_USERS, Streams(0, "settings"), GROWTH).query)
+    """The query, with the noise on either side."""
+    return PRIVACY_SETTINGS[query](model, **settings).design(DATA[query], N_USERS, NoiseConfig(), GROWTH).query
 
 
 def test_every_setting_has_a_case() -> None:
-    kinds = {(query, model): kind for query, models in TRUST_MODELS.items() for model, kind in models.items()}
-    own = {key: {entry.name for entry in fields(kind)} for key, kind in kinds.items()}  # type: ignore[arg-type]
+    own = {(query, model): {*kind.keys(model)} for query, kind in PRIVACY_SETTINGS.items() for model in kind.KEYS}
     assert own == {key: set(found) | NO_CHOICE.get(key, set()) for key, found in CHANGES.items()}
 
 
@@ -99,7 +94,7 @@ def test_a_changed_setting_changes_the_query(query: str, model: str, name: str) 
     ],
 )
 def test_the_limits_of_a_budget_are_part_of_it(name: str, limit: float, beyond: float, rule: str) -> None:
-    settings = TRUST_MODELS["counts"]["jdp"]
+    settings = partial(CountPrivacy, "jdp")
     assert getattr(settings(**{**PURE, name: limit}).requested, name) == limit
     with pytest.raises(ValueError, match=f"^{name} must {rule}, got "):
         settings(**{**PURE, name: beyond})

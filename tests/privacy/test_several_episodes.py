@@ -32,12 +32,12 @@ def privatizers() -> Iterator[Any]:
 @pytest.mark.parametrize("kind", ["ldp", "jdp, buffered"])
 def test_attempts_count_for_people_with_several_episodes(kind: str) -> None:
     made = _privatizer(kind)
-    spec = made.ledger.spec
-    twice = Ledger.of_charges(spec, Charged((spec.users,), spec.users))
+    spec = made.design
+    twice = Ledger.of_charges(spec, Charged((spec.n_users,), spec.n_users))
     for bound in made.certified(twice, "x").to_dict()["episodes_per_user"]["bounds"]:
         assert float(bound["epsilon"]) >= twice.epsilon(bound["delta"]) * (1.0 - 1e-9)
         if bound["delta"] == 0.0:
-            assert float(bound["epsilon"]) == pytest.approx(bound["episodes"] * twice.pure_epsilon())
+            assert float(bound["epsilon"]) == pytest.approx(bound["episodes"] * twice.curve.pure_epsilon)
 
 
 @pytest.mark.parametrize("make", list(privatizers()))

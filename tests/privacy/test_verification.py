@@ -17,14 +17,13 @@ from unittest.mock import Mock
 import pytest
 
 from dprl import __version__
-from dprl.privacy import CentralPrivacy, GradientLayout, LedgerError, LocalGradientPrivacy, LocalPrivacy, Streams
-from dprl.privacy.certificate_json import described, sealed
+from dprl.privacy import CountPrivacy, GradientLayout, GradientPrivacy, LedgerError, Streams
+from dprl.privacy.certificate import sealed
 from dprl.privacy.ledger import Charged, Ledger
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gradients import ClippedLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.query_json import query_from_json
 from dprl.privacy.verification import verify
 from tests.privacy.conftest import KINDS, _families, _privatizer
 from tests.privacy.gradients.test_privatizers import CONFIGS as GRADIENTS
@@ -32,8 +31,7 @@ from tests.privacy.gradients.test_privatizers import built as of_gradients
 from tests.privacy.linear_statistics.test_privatizers import CONFIGS as STATISTICS
 from tests.privacy.linear_statistics.test_privatizers import built as of_statistics
 
-PRINTED = (CentralPrivacy(1.0, calibration="printed"), LocalPrivacy(1.0, calibration="printed"))
-SCHEDULE = {"class": "ReleaseSchedule", "growth": 0.5, "users": 21, "block": 1}
+PRINTED = (CountPrivacy("jdp", 1.0, calibration="printed"), CountPrivacy("ldp", 1.0, calibration="printed"))
 EVERY: dict[str, Callable[[], Any]] = {
     **{f"counts {kind}": partial(_privatizer, kind) for kind in KINDS},
     **{f"gradients {name}": partial(of_gradients, name) for name in GRADIENTS},
@@ -41,10 +39,9 @@ EVERY: dict[str, Callable[[], Any]] = {
     **{f"counts {each.model}, printed": partial(each.build, _families(4), 21, Streams(0, "x")) for each in PRINTED},
 }
 Path = tuple[str | int, ...]
-CHARGES = {"users", "most_users", "submissions", "attempts", "users_asked_again"}
-FACTS = {"whole", "indicator", "reward_clip", "reward_dimension", "noise_ratio"}
-FACTS |= {"by_bound"}
-"""Numbers of a query that need not affect the certificate."""
+CHARGES = {"users", "attempts", "users_asked_again"}
+FACTS = {"indicator", "reward_clip", "reward_dimension", "by_bound", "draws", "paper", "window"}
+"""Numbers of a request that need not affect the certificate."""
 NOISELESS = {"counts none", "gradients none", "statistics none", "statistics none, clipped"}
 
 
@@ -87,12 +84,11 @@ def found_in(certificate: dict[str, Any]) -> set[str]:
 
 @pytest.mark.parametrize("kind", EVERY)
 def test_every_query_is_rebuilt_from_its_fields(kind: str) -> None:
-    query = EVERY[kind]().query
-    fields = json.loads(json.dumps(described(query)))
-    rebuilt = query_from_json(fields)
-    assert rebuilt == query
-    assert described(rebuilt) == fields
-    assert rebuilt.identity == query.identity
+    design, found = EVERY[kind]().design, verify(written(kind)).certificate
+    assert found is not None
+    assert found.design == design
+    assert found.design.terms == design.terms
+    assert found.design.query.identity == design.query.identity
 
 
 def role(certificate: dict[str, Any], path: Path) -> tuple[object, ...]:
@@ -103,7 +99,7 @@ def role(certificate: dict[str, Any], path: Path) -> tuple[object, ...]:
         named = isinstance(place, dict) and (place.get("class") or place.get("mechanism"))
         found.append((named or "", "" if isinstance(key, int) else key))
         place = place[key]
-    return (certificate["trust_model"], certificate["query"]["class"], *found)
+    return (certificate["trust_model"], certificate["request"]["kind"], *found)
 
 
 @cache
@@ -130,7 +126,7 @@ def test_every_changed_number_is_found(kind: str) -> None:
         value = values[path]
         new = not value if isinstance(value, bool) else value * 1.01 + (1 if isinstance(value, int) else 0.0) or 0.1
         new = int(new) if type(value) is int else new
-        fact = path[0] in CHARGES | {"requested"} or (path[0] == "query" and (path[-1] in FACTS or kind in NOISELESS))
+        fact = path[0] in CHARGES or (path[0] == "request" and (path[-1] in FACTS or kind in NOISELESS))
         assert fact or found_in(changed(certificate, path, new, seal=True)), path
 
 
@@ -158,9 +154,9 @@ def test_other_noise_or_another_proof_is_found_also_with_a_new_checksum(kind: st
     [
         (("proved", "tightness"), "exact", {"proved.tightness"}),
         (("verdict",), "fails", {"verdict"}),
-        (("trust_model",), "cdp", {"facts"}),
-        (("trust_model",), "ldp", {"facts"}),
-        (("adjacency",), "add or remove one user with all their episodes", {"facts"}),
+        (("trust_model",), "cdp", {"trust_model"}),
+        (("trust_model",), "ldp", {"trust_model"}),
+        (("adjacency",), "add or remove one user with all their episodes", {"adjacency"}),
         (("observer",), "nobody", {"observer"}),
         (("attained_by",), "nobody", {"attained_by"}),
         (("noise", 0, "mechanism"), "laplace", {"noise[0].mechanism"}),
@@ -170,21 +166,26 @@ def test_other_noise_or_another_proof_is_found_also_with_a_new_checksum(kind: st
         (("noise", 0, "times"), 2, {"noise[0].times"}),
         (("noise",), [], {"noise.length"}),
         (("groups",), [[0], [1]], {"groups.length"}),
-        (("query", "class"), "Magic", {"facts"}),
-        (("query", "noise", "counter", "class"), "Laplace", {"damaged"}),
-        (("query", "noise", "counter", "node", "class"), "Laplace", {"facts"}),
-        (("query", "noise", "counter", "n_items"), 20, {"facts"}),
-        (("query", "noise", "counter", "n_items"), 21.0, {"facts"}),
-        (("query", "encoding", "needed", "n_steps"), 0.5, {"facts"}),
-        (("query", "encoding", "needed", "n_steps"), -4, {"facts"}),
-        (("query", "encoding", "needed", "n_steps"), 2, {"noise[0].sensitivity.l2", "noise[0].cells"}),
-        (("query", "encoding", "needed", "n_steps"), True, {"facts"}),
-        (("query", "encoding", "magic"), 1, {"damaged"}),
-        (("query",), None, {"facts"}),
-        (("randomness", "entropy"), "os", {"noise[0].entropy"}),
-        (("randomness", "entropy"), "magic", {"facts"}),
-        (("submissions",), 2, {"facts"}),
-        (("most_users",), 22, {"facts"}),
+        (("request", "kind"), "Magic", {"facts"}),
+        (("request", "kind"), "GradientLayout", {"facts"}),
+        (("request", "settings", "counter"), "magic", {"facts"}),
+        (("request", "settings", "counter"), "kary_tree", {"noise[0].scale"}),
+        (("request", "settings", "epsilon"), 2.0, {"requested.epsilon", "noise[0].scale"}),
+        (("request", "settings", "smallest_block"), 5, {"facts"}),
+        (("request", "settings", "magic"), 5, {"request.settings.magic"}),
+        (("request", "users"), 20, {"most_users"}),
+        (("request", "users"), 21.0, {"damaged"}),
+        (("request", "growth"), -1.0, {"facts"}),
+        (("request", "data", "n_steps"), 0.5, {"facts"}),
+        (("request", "data", "n_steps"), -4, {"facts"}),
+        (("request", "data", "n_steps"), 2, {"noise[0].sensitivity.l2", "noise[0].cells"}),
+        (("request", "data", "n_steps"), True, {"facts"}),
+        (("request", "data", "magic"), 1, {"request.data.magic"}),
+        (("request",), None, {"facts"}),
+        (("request", "noise", "entropy"), "os", {"noise[0].entropy"}),
+        (("request", "noise", "entropy"), "magic", {"facts"}),
+        (("submissions",), 2, {"submissions"}),
+        (("most_users",), 22, {"most_users"}),
         (("users",), 22, {"facts"}),
         (("users",), -1, {"facts"}),
         (("users",), 20.5, {"damaged"}),
@@ -195,7 +196,7 @@ def test_other_noise_or_another_proof_is_found_also_with_a_new_checksum(kind: st
         (("simulation",), "magic", {"simulation"}),
         (("composition",), {"kind": "sequential", "of": []}, {"facts"}),
         (("users",), "many", {"damaged"}),
-        (("requested", "delta"), 1e-12, {"claimed.delta"}),
+        (("requested", "delta"), 1e-12, {"requested.delta"}),
         (("excluded_channels",), {}, {"excluded_channels"}),
         (("noise",), None, {"noise"}),
         (("noise", 0), 3, {"noise[0]"}),
@@ -231,9 +232,9 @@ def test_the_origin_of_the_noise_is_checked(kind: str) -> None:
     assert all(map(found_in, forged)), [found_in(each) for each in forged]
 
 
-@pytest.mark.parametrize("settings", [CentralPrivacy, LocalPrivacy])
-def test_a_certificate_with_a_printed_error_bound_stands(settings: type[CentralPrivacy | LocalPrivacy]) -> None:
-    run = settings(1.0, precision="printed").build(_families(4), 21, Streams(0, "x"))
+@pytest.mark.parametrize("model", ["jdp", "ldp"])
+def test_a_certificate_with_a_printed_error_bound_stands(model: str) -> None:
+    run = CountPrivacy(model, 1.0, precision="printed").build(_families(4), 21, Streams(0, "x"))
     assert verify(json.loads(json.dumps(run.planned_certificate("x").to_dict()))).stands
 
 
@@ -247,21 +248,20 @@ def test_without_noise_nothing_can_be_claimed(kind: str) -> None:
 def test_a_printed_claim_is_on_the_papers_noise_alone(model: str) -> None:
     honest = written(f"counts {model}, printed")
     delta = changed(changed(honest, ("requested", "delta"), 0.3), ("claimed", "delta"), 0.3, seal=True)
-    assert "facts" in found_in(delta)
-    for path, value in ((("query", "encoding", "kind"), "one_hot"), (("query", "schedule"), SCHEDULE)):
-        assert found_in(changed(honest, path, value, seal=True))
+    assert found_in(delta) >= {"requested.delta", "claimed.delta"}
+    assert "facts" in found_in(changed(honest, ("request", "settings", "families"), "one_hot", seal=True))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in EVERY if kind.startswith("gradients ")])
 def test_what_is_done_with_scores_is_checked(kind: str) -> None:
-    assert "facts" in found_in(changed(written(kind), ("query", "release_scores"), "magic", seal=True))
+    assert "facts" in found_in(changed(written(kind), ("request", "settings", "release_scores"), "magic", seal=True))
 
 
 def test_scores_that_are_read_are_named() -> None:
     """Raw scores are a channel that is not covered, so a certificate that leaves them out differs from its query."""
-    made = LocalGradientPrivacy(1.0, release_scores="none").build(GradientLayout(2), 4, Streams(0, "scores"))
+    made = GradientPrivacy("ldp", 1.0, release_scores="none").build(GradientLayout(2), 4, Streams(0, "scores"))
     certificate = json.loads(json.dumps(made.planned_certificate("x").to_dict()))
-    found = found_in(changed(certificate, ("query", "release_scores"), "simulator", seal=True))
+    found = found_in(changed(certificate, ("request", "settings", "release_scores"), "simulator", seal=True))
     assert any(field.startswith("excluded") for field in found)
 
 
@@ -310,8 +310,8 @@ def test_all_excluded_channels_must_be_named_and_no_other_covered() -> None:
 def forged(kind: str, **changes: Any) -> dict[str, Any]:
     """Return a certificate computed for changed releases that states the query of the true ones."""
     run = EVERY[kind]()
-    releases = tuple(replace(release, **changes) for release in run.ledger.spec.releases)
-    ledger = Ledger.of_charges(replace(run.ledger.spec, releases=releases), Charged((), run.capacity))
+    releases = tuple(replace(release, **changes) for release in run.design.releases)
+    ledger = Ledger.of_charges(replace(run.design, releases=releases), Charged((), run.capacity))
     found: dict[str, Any] = json.loads(json.dumps(run.certified(ledger, "x").to_dict()))
     return found
 
@@ -319,8 +319,8 @@ def forged(kind: str, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("kind", "changes", "found"),
     [
-        ("counts jdp", {"sensitivity": Sensitivity.of_cells(1)}, "noise[0].sensitivity.l1"),
-        ("counts ldp", {"sensitivity": Sensitivity.of_cells(4)}, "noise[0].sensitivity.l1"),
+        ("counts jdp", {"row": Sensitivity.of_cells(1)}, "noise[0].sensitivity.l1"),
+        ("counts ldp", {"row": Sensitivity.of_cells(4)}, "noise[0].sensitivity.l1"),
         ("counts jdp, buffered", {"mechanism": Gaussian(1e6)}, "noise[0].scale"),
         ("counts ldp", {"attainable": False}, "noise[0].attainable"),
         ("counts ldp", {"entropy": "os"}, "noise[0].entropy"),
@@ -372,7 +372,7 @@ def test_what_is_no_certificate_of_this_schema_is_refused(certificate: Any, mess
         (("audited_by",), "a reviewer"),
         (("signature",), {}),
         (("proved", "note"), "for all users together"),
-        (("query", "note"), "for all users together"),
+        (("request", "note"), "for all users together"),
     ],
     ids=lambda each: ".".join(each) if isinstance(each, tuple) else "",
 )
@@ -386,18 +386,20 @@ def test_the_order_of_fields_does_not_matter() -> None:
     assert verify(json.loads(json.dumps(written(), sort_keys=True))).stands
 
 
-@pytest.mark.parametrize(("field", "value"), [("block", 0), ("growth", -1.0), ("growth", 10**400), ("users", -1)])
-def test_a_schedule_without_an_end_is_no_fact_of_a_run(field: str, value: float) -> None:
-    assert found_in(changed(written("counts shuffle"), ("query", "schedule", field), value, seal=True)) == {"facts"}
+@pytest.mark.parametrize(
+    ("path", "value"), [(("settings", "smallest_block"), 0), (("growth",), -1.0), (("growth",), 10**400), (("users",), -1)]
+)
+def test_a_schedule_without_an_end_is_no_fact_of_a_run(path: Path, value: float) -> None:
+    assert found_in(changed(written("counts shuffle"), ("request", *path), value, seal=True)) == {"facts"}
 
 
 def test_a_horizon_that_no_memory_holds_is_refused_before_its_stages_are_listed() -> None:
-    longer = changed(written("statistics laplace"), ("query", "layout", "horizon"), 10**30, seal=True)
+    longer = changed(written("statistics laplace"), ("request", "data", "horizon"), 10**30, seal=True)
     assert found_in(longer) == {"facts"}
 
 
 def test_facts_that_no_memory_holds_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dprl.privacy.verification.query_from_json", Mock(side_effect=MemoryError("no 16 GiB left")))
+    monkeypatch.setattr("dprl.privacy.verification.Privatizer", Mock(side_effect=MemoryError("no 16 GiB left")))
     (found,) = verify(written()).differences
     assert str(found) == "no run has the stated facts: no 16 GiB left"
 

@@ -10,7 +10,7 @@ import sys
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -23,10 +23,10 @@ from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc.on_rllib.learner import PGCLearner, read_parameters
 from dprl.algorithms.pgc.on_rllib.settings import check_settings, refused
 from dprl.algorithms.pgc.scores import ScoreTracker
-from dprl.privacy import GradientPrivatizer, NoiseConfig, Streams, source_digest
+from dprl.privacy import GradientPrivacy, GradientPrivatizer, NoiseConfig, Streams
 from dprl.privacy.threat_models import CARRIED, DURATIONS, ROUNDS, RUNNERS, TIMING_DETAILS
-from dprl.privacy.trust_models import TRUST_MODELS
 from dprl.privacy.validation import check_choice
+from dprl.sources import source_digest
 
 _NOISE = tuple(entry.name for entry in fields(NoiseConfig))
 MOST_SUBMISSIONS = 10**9
@@ -119,7 +119,7 @@ class GradientCollectionConfig(AlgorithmConfig):
 
     def privacy(self, *, model: str, **settings: Any) -> Self:  # noqa: ANN401 - the trust models' own
         """Set the trust model and its settings, and how noise is drawn (`entropy`, `arithmetic`)."""
-        known = {entry.name for kind in self.trust_models().values() for entry in fields(cast("Any", kind))} | {*_NOISE}
+        known = {key for name in self.trust_models() for key in GradientPrivacy.keys(name)} | {*_NOISE}
         for key in settings:
             if key not in known:
                 raise TypeError(unknown("argument of privacy()", key, known))
@@ -127,9 +127,9 @@ class GradientCollectionConfig(AlgorithmConfig):
         return self
 
     @classmethod
-    def trust_models(cls) -> dict[str, type]:
-        """Return the trust models by name."""
-        return {name: kind for name, kind in TRUST_MODELS["gradients"].items() if name in cls._models}
+    def trust_models(cls) -> list[str]:
+        """Return the names of the trust models."""
+        return [name for name in GradientPrivacy.KEYS if name in cls._models]
 
     def ledger(self, *, folder: str | None) -> Self:
         """Set the folder of the journal: an absolute path on a disk that outlives the run; None for the default."""
@@ -244,8 +244,8 @@ class GradientCollectionConfig(AlgorithmConfig):
             torch.manual_seed(self.seed)
             return read_parameters(spec.build())
 
-    def trust_model(self) -> Any:  # noqa: ANN401 - one of TRUST_MODELS
-        """Return the trust model; raises ValueError."""
+    def trust_model(self) -> GradientPrivacy:
+        """Return the privacy settings; raises ValueError."""
         settings = {key: value for key, value in self.privacy_settings.items() if key not in _NOISE}
         if not settings:
             raise ValueError(
@@ -254,14 +254,13 @@ class GradientCollectionConfig(AlgorithmConfig):
             )
         name = settings.pop("model")
         check_choice("model", name, self.trust_models())
-        kind: Any = self.trust_models()[name]
-        known = {entry.name for entry in fields(kind)}
+        known = set(GradientPrivacy.keys(name))
         for key in settings:
             if key not in known:
                 raise ValueError(unknown(f"setting of privacy(model={name!r})", key, known))
         if "epsilon" in known - set(settings):
             raise ValueError(f"epsilon must be given for privacy(model={name!r}), got nothing; choose it")
-        return kind(**settings)
+        return GradientPrivacy(name, **settings)
 
     def noise(self) -> NoiseConfig:
         """Return the noise settings; raises ValueError."""

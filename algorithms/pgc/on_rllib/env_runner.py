@@ -18,7 +18,9 @@ from ray.rllib.utils.checkpoints import Checkpointable
 
 from dprl.algorithms.pgc.aggregator import Batch, LocalUpdate, Reply, report
 from dprl.algorithms.pgc.user_code import ErrorBarrier, one_thread, silent
-from dprl.privacy import ClientSpec, GradientClient, GradientQuery
+from dprl.privacy import GradientClient
+from dprl.privacy.privatizer import ClientSpec
+from dprl.privacy.queries.gradients import GradientQuery
 
 _FAILED = "agents could not report, and none of their data has left the runner; test the environment and module alone"
 

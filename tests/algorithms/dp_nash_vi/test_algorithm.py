@@ -15,7 +15,7 @@ from dprl.algorithms.dp_nash_vi.algorithm import _keep_smallest_gap, _NashPlanne
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP
 from dprl.envs.games import MarkovGame, RandomGame, RockPaperScissors
-from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy
+from dprl.privacy import CountPrivacy
 from tests.algorithms.cases import PRACTICAL, TRUST, Learner, same_state
 from tests.algorithms.dp_nash_vi.cases import numbers, planned, repeated
 
@@ -74,8 +74,8 @@ def test_private_counts_are_transitions_and_visits(game: MarkovGame) -> None:
 @pytest.mark.parametrize(
     ("privacy", "nodes"),
     [
-        (CentralPrivacy(2.0, families="separate", counter="binary_tree"), 10),
-        (LocalPrivacy(2.0, families="separate", mechanism="laplace"), 1),
+        (CountPrivacy("jdp", 2.0, families="separate", counter="binary_tree"), 10),
+        (CountPrivacy("ldp", 2.0, families="separate", mechanism="laplace"), 1),
     ],
 )
 def test_replacing_a_user_changes_four_cells_a_step(
@@ -177,7 +177,7 @@ def test_the_output_is_the_policy_of_the_smallest_gap(
 ) -> None:
     """The run is replayed episode by episode; of equal gaps the first counts, including that of the first plan."""
     env = game if name == "dp_nash_vi" else random_mdp
-    run = learner(env, 1500, CentralPrivacy(200.0), name=name, seed=1, **PRACTICAL)
+    run = learner(env, 1500, CountPrivacy("jdp", 200.0), name=name, seed=1, **PRACTICAL)
     output, smallest, kept, repeats = run.policy, math.inf, 0, 0
     for _ in range(1500):
         done = run.learn(1)
@@ -193,7 +193,7 @@ def test_the_output_is_the_policy_of_the_smallest_gap(
 
 
 def test_before_any_gap_is_below_the_cap_the_output_is_the_first_policy(learner: Learner, game: MarkovGame) -> None:
-    run = learner(game, 300, CentralPrivacy(1.0), name="dp_nash_vi")
+    run = learner(game, 300, CountPrivacy("jdp", 1.0), name="dp_nash_vi")
     first = run.plan(run.privatizer.release())
     assert np.array_equal(run.policies["policy"], first)
     assert run.learn(300).metrics["smallest_gap"] == game.horizon
@@ -295,7 +295,7 @@ def test_biased_rock_paper_scissors_is_learned(memory: str, learner: Learner) ->
 @pytest.mark.parametrize(("payoff", "mixed"), [(PENNIES, [1 / 2, 1 / 2]), (UNEVEN, [1 / 3, 2 / 3])])
 def test_matching_pennies_are_learned(payoff: list[list[float]], mixed: list[float], learner: Learner) -> None:
     game = repeated(payoff, horizon=3)
-    run = learner(game, 20_000, NoPrivacy(), name="dp_nash_vi", bonus_scale=1e-3)
+    run = learner(game, 20_000, CountPrivacy("none"), name="dp_nash_vi", bonus_scale=1e-3)
     done = run.learn(20_000)
     for player in ("max_player", "min_player"):
         np.testing.assert_allclose(run.policies[player], np.broadcast_to(mixed, (3, 1, 2)), atol=0.01)

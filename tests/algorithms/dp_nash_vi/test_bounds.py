@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dprl.envs.games import MarkovGame, RandomGame
-from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy
+from dprl.privacy import CountPrivacy
 from tests.algorithms.cases import Learner
 from tests.algorithms.dp_nash_vi.cases import next_bounds
 
@@ -17,9 +17,9 @@ RUNS, BETA = 20, 0.1
 MOST = int(stats.binom.isf(1e-4, RUNS, BETA))
 # Chosen so that bounds leave their caps within the episodes, at the paper's constants.
 MODELS: list[Any] = [
-    (NoPrivacy(), 15_000),
-    (CentralPrivacy(1000.0, families="separate", counter="binary_tree"), 30_000),
-    (LocalPrivacy(6000.0, families="separate"), 30_000),
+    (CountPrivacy("none"), 15_000),
+    (CountPrivacy("jdp", 1000.0, families="separate", counter="binary_tree"), 30_000),
+    (CountPrivacy("ldp", 6000.0, families="separate"), 30_000),
 ]
 EACH_MODEL = pytest.mark.parametrize(("privacy", "episodes"), MODELS, ids=lambda value: getattr(value, "model", ""))
 

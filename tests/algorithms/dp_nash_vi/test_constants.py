@@ -14,7 +14,7 @@ from dprl.algorithms import DPNashVIConfig
 from dprl.algorithms.dp_nash_vi.algorithm import ALWAYS_ENOUGH, _Sizes, enough, least_scale
 from dprl.envs import RandomGame
 from dprl.envs.games import MarkovGame
-from dprl.privacy import CentralPrivacy, NoPrivacy, Streams
+from dprl.privacy import CountPrivacy, Streams
 
 PAGE_BETA = 0.05
 
@@ -83,7 +83,7 @@ def test_with_nothing_to_estimate_no_bonus_is_needed(n_states: int, horizon: int
 def planned_numbers(**settings: Any) -> Any:
     game: MarkovGame = RandomGame(n_states=2, n_max_actions=2, n_min_actions=3, horizon=4).build()
     config, streams = DPNashVIConfig(**settings), Streams(0, "constants")
-    privatizer = config.privatizer(game, CentralPrivacy(2.0), 500, streams)
+    privatizer = config.privatizer(game, CountPrivacy("jdp", 2.0), 500, streams)
     return config.bonus(game, privatizer, 500).bonus
 
 
@@ -144,7 +144,7 @@ def test_proved_constants_leave_nothing_to_choose(key: str) -> None:
 def test_a_run_is_covered_by_what_holds_for_its_noise(settings: dict[str, Any], covered: bool) -> None:
     game: MarkovGame = RandomGame(n_states=2, n_max_actions=2, n_min_actions=3, horizon=4).build()
     config, streams = DPNashVIConfig(**settings), Streams(0, "covered")
-    privatizer = config.privatizer(game, CentralPrivacy(2.0), 500, streams)
+    privatizer = config.privatizer(game, CountPrivacy("jdp", 2.0), 500, streams)
     run = config.build(game, privatizer, 500, streams)
     assert (run.theorem is not None) == covered
     used = config.bonus(game, privatizer, 500).bonus
@@ -156,7 +156,7 @@ def test_without_noise_the_defaults_are_covered_in_short_runs_only() -> None:
     """Corollary 1 needs the square root of 2; short runs pass inequality (5)."""
     game, streams = RandomGame(n_states=5, n_max_actions=2, n_min_actions=2, horizon=5).build(), Streams(0, "covered")
     for episodes, covered in ((1000, True), (10**7, False)):
-        privatizer = DPNashVIConfig().privatizer(game, NoPrivacy(), episodes, streams)
+        privatizer = DPNashVIConfig().privatizer(game, CountPrivacy("none"), episodes, streams)
         run = DPNashVIConfig().build(game, privatizer, episodes, streams)
         assert (run.theorem is not None) == covered
 

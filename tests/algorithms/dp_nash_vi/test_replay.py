@@ -15,7 +15,7 @@ from benchmarks.naive_dp_nash_vi import (
 from benchmarks.naive_ucb_vi import Counts
 from dprl.algorithms import DPNashVIConfig
 from dprl.envs.games import MarkovGame, RandomGame
-from dprl.privacy import CentralPrivacy, LocalPrivacy, Streams
+from dprl.privacy import CountPrivacy, Streams
 from dprl.privacy.randomness.bits import fill_uniform
 from tests.algorithms.cases import Learner, regret_of
 from tests.algorithms.dp_nash_vi.oracle import CheckedNashVI
@@ -66,7 +66,7 @@ def test_without_noise_both_programs_make_the_same_moves(seed: int, learner: Lea
 
 @pytest.mark.parametrize(
     ("privacy", "seed"),
-    [(CentralPrivacy(1000.0), 1), (LocalPrivacy(1000.0), 2)],
+    [(CountPrivacy("jdp", 1000.0), 1), (CountPrivacy("ldp", 1000.0), 2)],
     ids=lambda each: getattr(each, "model", None),
 )
 def test_plans_from_the_same_private_counts_are_the_same(privacy: Any, seed: int, learner: Learner) -> None:

@@ -13,7 +13,7 @@ from dprl.algorithms.base import Float64Array
 from dprl.algorithms.dppg import DPPGConfig
 from dprl.algorithms.dppg.algorithm import _DPPGLearner
 from dprl.envs import Control, Episodes
-from dprl.privacy import CentralGradientPrivacy, Streams
+from dprl.privacy import GradientPrivacy, Streams
 from dprl.privacy.audits.bounds import clopper_pearson_lower, clopper_pearson_upper, epsilon_lower_bound
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,7 @@ class UnnoisedCritic(Careful):
 def parameters(kind: type[Careful], world: int, run: int) -> Float64Array:
     config = DPPGConfig(users_per_update=B, hidden="linear", critic="none", learning_rate=1.0)
     env, streams = Control(horizon=1).build(), Streams(run, f"{kind.__name__} {world}")
-    privacy = CentralGradientPrivacy(EPSILON, DELTA, "clipped_gaussian", clip=2.0)
+    privacy = GradientPrivacy("jdp", EPSILON, DELTA, "clipped_gaussian", clip=2.0)
     learner = kind(config, env, config.privatizer(env, privacy, 2 * B, streams), 2 * B, streams)
     learner.world = world
     learner.learn(B)

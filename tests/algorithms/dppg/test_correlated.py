@@ -9,7 +9,7 @@ import pytest
 
 from dprl.algorithms import DPPGConfig
 from dprl.envs import Control
-from dprl.privacy import CentralGradientPrivacy, NoGradientPrivacy, NoiseConfig, Streams
+from dprl.privacy import GradientPrivacy, NoiseConfig, Streams
 
 USERS, ROUNDS = 6, 7
 N = USERS * ROUNDS
@@ -17,7 +17,7 @@ N = USERS * ROUNDS
 
 def learner(counter: str, arithmetic: Any = "fast", epsilon: float = 5.0, n: int = N, **settings: Any) -> Any:
     config = DPPGConfig(**{"users_per_update": USERS, "hidden": "4", **settings})
-    privacy = CentralGradientPrivacy(epsilon, 1e-6, "clipped_gaussian", 2.0, counter=counter)
+    privacy = GradientPrivacy("jdp", epsilon, 1e-6, "clipped_gaussian", 2.0, counter=counter)
     env, streams = Control(horizon=100).build(), Streams(0, "correlated", NoiseConfig(arithmetic))
     return config.build(env, config.privatizer(env, privacy, n, streams), n, streams)
 
@@ -52,7 +52,7 @@ def test_the_step_does_not_depend_on_the_clip() -> None:
     for clip in (1e-3, 1e-6):
         config, env = DPPGConfig(users_per_update=USERS, hidden="4"), Control(horizon=100).build()
         streams = Streams(0, "clip", NoiseConfig())
-        made = config.build(env, config.privatizer(env, NoGradientPrivacy(clip=clip), USERS, streams), USERS, streams)
+        made = config.build(env, config.privatizer(env, GradientPrivacy("none", clip=clip), USERS, streams), USERS, streams)
         before = made.policy
         made.learn(USERS)
         found.append(made.policy - before)

@@ -11,13 +11,13 @@ import pytest
 from dprl.algorithms import DPPGConfig, PGCA3CConfig
 from dprl.algorithms.dppg import algorithm
 from dprl.envs import TASKS, Control, ControlTask
-from dprl.privacy import CentralGradientPrivacy, LedgerError, NoiseConfig, Streams
+from dprl.privacy import GradientPrivacy, LedgerError, NoiseConfig, Streams
 from dprl.privacy.queries.sampled_gradients import draw_users, release_round
 from dprl.privacy.threat_models import SAMPLED_ADJACENCY
 
 POPULATION, USERS, ROUNDS = 60, 6, 7
 N = USERS * ROUNDS
-PRIVACY = CentralGradientPrivacy(5.0, 1e-6, "clipped_gaussian", 2.0, sampling="poisson", population=POPULATION)
+PRIVACY = GradientPrivacy("jdp", 5.0, 1e-6, "clipped_gaussian", 2.0, sampling="poisson", population=POPULATION)
 
 
 def learner(seed: int = 0, entropy: Any = "seed", **settings: Any) -> Any:

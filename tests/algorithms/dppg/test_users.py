@@ -16,7 +16,7 @@ from dprl.algorithms import DPPGConfig
 from dprl.algorithms.dppg.algorithm import SCORE
 from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
 from dprl.envs import Control, ControlTask
-from dprl.privacy import CentralGradientPrivacy, NoiseConfig, Streams
+from dprl.privacy import GradientPrivacy, NoiseConfig, Streams
 from dprl.privacy.threat_models import CARRIED
 
 SECRET = "the user of state 42"
@@ -25,7 +25,7 @@ SECRET = "the user of state 42"
 def learner(noise: NoiseConfig) -> Any:
     config, env = DPPGConfig(users_per_update=5, hidden="4"), Control(horizon=10).build()
     streams = Streams(0, "users", noise)
-    privatizer = config.privatizer(env, CentralGradientPrivacy(1.0, 1e-6, "clipped_gaussian"), 20, streams)
+    privatizer = config.privatizer(env, GradientPrivacy("jdp", 1.0, 1e-6, "clipped_gaussian"), 20, streams)
     return config.build(env, privatizer, 20, streams)
 
 

@@ -13,14 +13,14 @@ from dprl.algorithms.ma_ldp import MALDPConfig
 from dprl.algorithms.ma_ldp.algorithm import MALDPLearner
 from dprl.algorithms.ma_ldp.users import play
 from dprl.envs import LinearMixtureMDP, NetworkMDP
-from dprl.privacy import LocalStatisticsPrivacy, NoStatisticsPrivacy, StatisticsPrivacyConfig, Streams
+from dprl.privacy import StatisticsPrivacy, Streams
 
 EPISODES = 8500
 
 
 def learner(
     config: MALDPConfig,
-    privacy: StatisticsPrivacyConfig,
+    privacy: StatisticsPrivacy,
     env: LinearMixtureMDP | None = None,
     episodes: int = EPISODES,
     seed: int = 0,
@@ -38,20 +38,20 @@ def uniform_regret(env: LinearMixtureMDP, episodes: int = EPISODES) -> float:
 @pytest.mark.parametrize("clipping", ["device", "none"])
 def test_without_noise_and_bonus_the_optimum_is_found(value: Any, clipping: Any) -> None:
     config = MALDPConfig(bonus_scale=0.0, value=value)
-    found = learner(config, NoStatisticsPrivacy(rewards="public", clipping=clipping))
+    found = learner(config, StatisticsPrivacy("none", rewards="public", clipping=clipping))
     regret = found.learn(EPISODES).regret
     assert 0.0 < regret < 0.1 * uniform_regret(NetworkMDP().build())
 
 
 def test_with_the_printed_radius_not_even_exact_data_are_used() -> None:
     """[TH23]'s constants keep all of Q at its cap, so every action is as good as any: the uniform policy."""
-    segment = learner(MALDPConfig(), NoStatisticsPrivacy(rewards="public"), episodes=1000).learn(1000)
+    segment = learner(MALDPConfig(), StatisticsPrivacy("none", rewards="public"), episodes=1000).learn(1000)
     assert segment.regret == pytest.approx(uniform_regret(NetworkMDP().build(), 1000), rel=0.01)
     assert segment.saturated > 0.9
 
 
 def test_no_draw_both_breaks_a_tie_and_moves_the_state() -> None:
-    found, episodes = learner(MALDPConfig(), NoStatisticsPrivacy(rewards="public"), episodes=60), 60
+    found, episodes = learner(MALDPConfig(), StatisticsPrivacy("none", rewards="public"), episodes=60), 60
     device, moves, choices = found._users.device, list[float](), list[float]()
     for _ in range(episodes):
         found.learn(1)
@@ -62,7 +62,7 @@ def test_no_draw_both_breaks_a_tie_and_moves_the_state() -> None:
 
 def test_with_the_printed_noise_nothing_is_learned() -> None:
     """The mean of 20 seeds is within 4 standard errors of the uniform policy's: a false alarm in 16,000."""
-    privacy = LocalStatisticsPrivacy(0.1, calibration="printed", rewards="public")
+    privacy = StatisticsPrivacy("ldp", 0.1, calibration="printed", rewards="public")
     regrets = [learner(MALDPConfig(value="joint"), privacy, seed=seed).learn(EPISODES).regret for seed in range(20)]
     error = float(np.std(regrets, ddof=1)) / math.sqrt(20)
     assert abs(np.mean(regrets) - uniform_regret(NetworkMDP().build())) < 4.0 * error
@@ -72,7 +72,7 @@ def test_with_the_printed_noise_nothing_is_learned() -> None:
 def test_each_of_more_agents_than_actions_prefers_an_action(value: Any) -> None:
     """An agent that plans leave out would draw its actions at random."""
     env = NetworkMDP(n_agents=3, gap=0.02).build()
-    found = learner(MALDPConfig(bonus_scale=0.0, value=value), NoStatisticsPrivacy(rewards="public"), env, 500)
+    found = learner(MALDPConfig(bonus_scale=0.0, value=value), StatisticsPrivacy("none", rewards="public"), env, 500)
     found.learn(500)
     assert env.n_agents > env.n_actions
     assert found._planning.plan.chances[0, env.start].max(axis=1).tolist() == [1.0] * 3
@@ -86,7 +86,7 @@ def uneven() -> LinearMixtureMDP:
 
 def test_agents_come_to_believe_the_mean_reward() -> None:
     env, config = uneven(), MALDPConfig(bonus_scale=0.001)
-    found = learner(config, NoStatisticsPrivacy(rewards="open"), env)
+    found = learner(config, StatisticsPrivacy("none", rewards="open"), env)
     first = found.learn(100).metrics["reward_error"]
     last = found.learn(EPISODES - 100).metrics["reward_error"]
     assert last < 0.5 * first
@@ -97,7 +97,7 @@ def test_agents_correct_the_estimates_of_their_own() -> None:
     """At every stage, corrections are (r_i - estimate of agent i) psi at one state, for all agents i."""
     mdp = NetworkMDP(n_agents=3, gap=0.05).build()
     env = dataclasses.replace(mdp, rewards=np.array([[0.1], [0.5], [1.0]]) * mdp.common_rewards)
-    found = learner(MALDPConfig(bonus_scale=0.001, graph="line"), NoStatisticsPrivacy(rewards="open"), env)
+    found = learner(MALDPConfig(bonus_scale=0.001, graph="line"), StatisticsPrivacy("none", rewards="open"), env)
     found.learn(50)
     believed = found._server.rewards.values[..., : env.n_states]
     assert (np.ptp(believed, axis=0).max(axis=1) > 0.0).all()
@@ -110,20 +110,20 @@ def test_agents_correct_the_estimates_of_their_own() -> None:
 @pytest.mark.parametrize("clipping", ["device", "none"])
 def test_estimates_leave_the_range_of_rewards_only_without_clips(clipping: Any) -> None:
     config = MALDPConfig(bonus_scale=0.001, reward_step=1.9)
-    found = learner(config, NoStatisticsPrivacy(rewards="open", clipping=clipping), uneven(), 30)
+    found = learner(config, StatisticsPrivacy("none", rewards="open", clipping=clipping), uneven(), 30)
     found.learn(30)
     assert (found._server.rewards.values.min() < 0.0) == (clipping == "none")
 
 
 def test_noise_on_rewards_is_felt() -> None:
-    privacy = LocalStatisticsPrivacy(1.0, 1e-5, mechanism="gram_gaussian", rewards="noisy")
+    privacy = StatisticsPrivacy("ldp", 1.0, 1e-5, mechanism="gram_gaussian", rewards="noisy")
     noisy = learner(MALDPConfig(), privacy, episodes=500).learn(500).metrics["reward_error"]
-    silent = learner(MALDPConfig(), NoStatisticsPrivacy(rewards="open"), episodes=500).learn(500)
+    silent = learner(MALDPConfig(), StatisticsPrivacy("none", rewards="open"), episodes=500).learn(500)
     assert noisy > 2.0 * silent.metrics["reward_error"]
 
 
 def test_public_rewards_are_believed_from_the_first_episode_on() -> None:
-    found = learner(MALDPConfig(), LocalStatisticsPrivacy(1.0, rewards="public"), episodes=10)
+    found = learner(MALDPConfig(), StatisticsPrivacy("ldp", 1.0, rewards="public"), episodes=10)
     assert found.learn(10).metrics["reward_error"] == 0.0
 
 
@@ -131,7 +131,7 @@ def test_public_rewards_are_believed_from_the_first_episode_on() -> None:
 def test_shrunk_features_and_values_stay_in_proportion(horizon: int) -> None:
     """<theta*, phi> of what a device sends is the expectation of its target, though both are cut (D7)."""
     env = NetworkMDP(n_agents=2, dimension=3, horizon=horizon).build()
-    found = learner(MALDPConfig(bonus_scale=1e-3), NoStatisticsPrivacy(rewards="public", clipping="device"), env, 400)
+    found = learner(MALDPConfig(bonus_scale=1e-3), StatisticsPrivacy("none", rewards="public", clipping="device"), env, 400)
     found.learn(300)
     users, planned, believed = found._users, found._planning, found._server.rewards.values
     features, errors, cut, bounds = [], [], 0, np.arange(horizon - 1, -1, -1.0)
@@ -152,8 +152,8 @@ def test_shrunk_features_and_values_stay_in_proportion(horizon: int) -> None:
 def test_shared_messages_need_one_value_function() -> None:
     with pytest.raises(ValueError, match=r"^value must be joint with share: true, got 'maxmin'; "):
         MALDPConfig(share=True)
-    shared, noisy = MALDPConfig(share=True, value="joint"), LocalStatisticsPrivacy(1.0)
-    unshared: dict[str, StatisticsPrivacyConfig] = {"noisy": noisy, "open": NoStatisticsPrivacy(rewards="open")}
+    shared, noisy = MALDPConfig(share=True, value="joint"), StatisticsPrivacy("ldp", 1.0)
+    unshared: dict[str, StatisticsPrivacy] = {"noisy": noisy, "open": StatisticsPrivacy("none", rewards="open")}
     for rewards, privacy in unshared.items():
         with pytest.raises(ValueError, match=rf"^share must be false with privacy.rewards: {rewards}, got True; "):
             learner(shared, privacy)
@@ -163,7 +163,7 @@ def test_shared_messages_need_one_value_function() -> None:
 
 
 def test_a_shared_message_needs_less_noise() -> None:
-    privacy = LocalStatisticsPrivacy(1.0, 1e-5, mechanism="gram_gaussian", rewards="public")
+    privacy = StatisticsPrivacy("ldp", 1.0, 1e-5, mechanism="gram_gaussian", rewards="public")
     shared = learner(MALDPConfig(share=True, value="joint"), privacy)
     own = learner(MALDPConfig(value="joint"), privacy)
     ratio = own.privatizer.query.deviations[0] / shared.privatizer.query.deviations[0]
@@ -193,6 +193,6 @@ def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> Non
 def test_another_environments_privatizer_is_refused() -> None:
     env, other, streams = NetworkMDP().build(), NetworkMDP(dimension=3).build(), Streams(0, "test")
     config = MALDPConfig()
-    privatizer = config.privatizer(other, LocalStatisticsPrivacy(1.0), 10, streams)
+    privatizer = config.privatizer(other, StatisticsPrivacy("ldp", 1.0), 10, streams)
     with pytest.raises(ValueError, match=r"^the privatizer must be built for this environment"):
         config.build(env, privatizer, 10, streams)

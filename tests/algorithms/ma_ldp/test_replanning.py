@@ -11,13 +11,7 @@ from dprl.algorithms.ma_ldp import MALDPConfig
 from dprl.algorithms.ma_ldp.algorithm import MALDPLearner
 from dprl.algorithms.ma_ldp.estimation import EXPONENT, shift_rates
 from dprl.envs import NetworkMDP
-from dprl.privacy import (
-    CentralStatisticsPrivacy,
-    LocalStatisticsPrivacy,
-    NoStatisticsPrivacy,
-    StatisticsPrivacyConfig,
-    Streams,
-)
+from dprl.privacy import StatisticsPrivacy, Streams
 from dprl.privacy.schedule import ReleaseSchedule
 from tests.algorithms.cases import same_state
 
@@ -26,12 +20,12 @@ PLANS = [1, 2, 3, 5, 8, 12, 18, 27]
 """Episodes before which there is a plan; the next would be before episode 41."""
 ENV = NetworkMDP(dimension=3, signs="random", horizon=4).build()
 # Little enough noise for policies to change.
-PRIVACY: dict[str, StatisticsPrivacyConfig] = {
-    "none": NoStatisticsPrivacy(),
-    "jdp": CentralStatisticsPrivacy(1e4),
-    "jdp, auto": CentralStatisticsPrivacy(1e3, 1e-3, "gram_gaussian", counter="auto"),
-    "jdp, every user": CentralStatisticsPrivacy(1e4, releases="every_user"),
-    "ldp": LocalStatisticsPrivacy(1e4),
+PRIVACY: dict[str, StatisticsPrivacy] = {
+    "none": StatisticsPrivacy("none"),
+    "jdp": StatisticsPrivacy("jdp", 1e4),
+    "jdp, auto": StatisticsPrivacy("jdp", 1e3, 1e-3, "gram_gaussian", counter="auto"),
+    "jdp, every user": StatisticsPrivacy("jdp", 1e4, releases="every_user"),
+    "ldp": StatisticsPrivacy("ldp", 1e4),
 }
 TRUST = pytest.mark.parametrize("kind", list(PRIVACY))
 
@@ -157,7 +151,7 @@ def test_without_noise_the_optimum_is_found_with_few_plans() -> None:
     """The bound of the run that plans before every episode."""
     env, episodes = NetworkMDP().build(), 8500
     config, streams = MALDPConfig(bonus_scale=0.0, replan_growth=0.01), Streams(0, "test")
-    privatizer = config.privatizer(env, NoStatisticsPrivacy(rewards="public"), episodes, streams)
+    privatizer = config.privatizer(env, StatisticsPrivacy("none", rewards="public"), episodes, streams)
     regret = config.build(env, privatizer, episodes, streams).learn(episodes).regret
     uniform = episodes * (env.optimal_start_value() - float(env.uniform_value()[0, env.start]))
     assert 0.0 < regret < 0.1 * uniform
@@ -166,6 +160,6 @@ def test_without_noise_the_optimum_is_found_with_few_plans() -> None:
 def test_a_privatizer_of_another_schedule_is_refused() -> None:
     """Its counter would be without the releases of this run."""
     streams = Streams(0, "replanning")
-    other = MALDPConfig(replan_growth=2.0).privatizer(ENV, CentralStatisticsPrivacy(1e4), K, streams)
+    other = MALDPConfig(replan_growth=2.0).privatizer(ENV, StatisticsPrivacy("jdp", 1e4), K, streams)
     with pytest.raises(ValueError, match=r"the privatizer must be built for replan_growth 0\.5, got one for 2\.0"):
         MALDPConfig(replan_growth=GROWTH).build(ENV, other, K, streams)

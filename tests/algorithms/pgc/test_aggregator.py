@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprl.algorithms.pgc import Aggregator, CollectionRules, Reply
-from dprl.privacy import GradientClient, GradientPrivatizer, LocalGradientPrivacy, PrivateMessages, Streams
-from dprl.privacy.queries.gradient_calibration import GradientLayout
+from dprl.privacy import GradientClient, GradientPrivacy, GradientPrivatizer, PrivateMessages, Streams
+from dprl.privacy.queries.gradients import GradientLayout
 
 DIMENSION, FIRST = 5, np.linspace(-1.0, 1.0, 5)
 
 
 def privatizer(n: int) -> GradientPrivatizer:
-    return LocalGradientPrivacy(8.0, clip=2.0).build(GradientLayout(DIMENSION), n, Streams(3, "aggregator"))
+    return GradientPrivacy("ldp", 8.0, clip=2.0).build(GradientLayout(DIMENSION), n, Streams(3, "aggregator"))
 
 
 def sent(agents: GradientPrivatizer, k: int, sender: GradientClient) -> PrivateMessages:

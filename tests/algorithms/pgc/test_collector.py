@@ -19,13 +19,12 @@ from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import compiled_update
 from dprl.envs import CartPoleGravity
-from dprl.privacy import GradientClient, LedgerError, Streams
-from dprl.privacy.queries.gradient_calibration import GradientLayout
-from dprl.privacy.trust_models.local import LocalGradientPrivacy
+from dprl.privacy import GradientClient, GradientPrivacy, LedgerError, Streams
+from dprl.privacy.queries.gradients import GradientLayout
 
 STREAMS = Streams(3, "collecting")
 ENV = CartPoleGravity().build()
-TRUST = LocalGradientPrivacy(5.0)
+TRUST = GradientPrivacy("ldp", 5.0)
 
 
 class Pretended:

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL, JournaledPrivatizer, journal_folder
-from dprl.privacy import LedgerError, Streams
-from dprl.privacy.queries.gradient_calibration import GradientLayout
+from dprl.privacy import GradientPrivacy, LedgerError, Streams
+from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.randomness.settings import NoiseConfig
-from dprl.privacy.trust_models.local import LocalGradientPrivacy
 
 
 @pytest.fixture
@@ -25,7 +24,7 @@ def books() -> Iterator[Any]:
         streams = Streams(0, "book", NoiseConfig(entropy=entropy))
 
         def build() -> Any:
-            return LocalGradientPrivacy(1.0).build(GradientLayout(4), n, streams)
+            return GradientPrivacy("ldp", 1.0).build(GradientLayout(4), n, streams)
 
         made.append(JournaledPrivatizer(build, folder))
         return made[-1]

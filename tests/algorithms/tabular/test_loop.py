@@ -13,7 +13,7 @@ from dprl.algorithms.tabular import learning_loop
 from dprl.algorithms.tabular.simulator import clear_device, write_contribution
 from dprl.compiled import no_alloc_kernel
 from dprl.envs import Env, FiniteMDP, RiverSwim
-from dprl.privacy import NoPrivacy, Streams
+from dprl.privacy import CountPrivacy, Streams
 from tests.algorithms.cases import TABULAR, Environments
 from tests.algorithms.test_logged_vi import logged
 
@@ -86,7 +86,7 @@ def test_a_user_who_leaves_early_sends_nothing_of_the_user_before(play: Any) -> 
     if play is _write_some_notes:
         parts = {"run": staticmethod(learning_loop(_plan, play, _no_regret)), "simulator": _noting_simulator}
     settings: Any = type("Early", (PrivateUCBVIConfig,), parts)()
-    learner = settings.build(mdp, settings.privatizer(mdp, NoPrivacy(), 4, streams), 4, streams)
+    learner = settings.build(mdp, settings.privatizer(mdp, CountPrivacy("none"), 4, streams), 4, streams)
     learner.learn(4)
     counts = learner.privatizer.release()
     assert counts.users == 3

@@ -16,7 +16,7 @@ from dprl.platform.configs.experiment import read_experiment, varying_keys
 from dprl.platform.configs.grid import expand
 from dprl.platform.configs.yaml_text import read_yaml, write_yaml
 from dprl.platform.errors import UserError
-from dprl.privacy import TRUST_MODELS
+from dprl.privacy import CountPrivacy
 
 BASE: dict[str, Any] = {
     "name": "try",
@@ -156,14 +156,15 @@ def test_expanding_agrees_with_ray_tune() -> None:
     assert sorted(ours) == sorted(theirs)
 
 
-@pytest.mark.parametrize(
-    "registry", [ALGORITHMS, ENVIRONMENTS, TRUST_MODELS["counts"]], ids=["algorithm", "env", "privacy"]
-)
+TRUST: dict[str, type[Any]] = dict.fromkeys(CountPrivacy.KEYS, CountPrivacy)
+
+
+@pytest.mark.parametrize("registry", [ALGORITHMS, ENVIRONMENTS, TRUST], ids=["algorithm", "env", "privacy"])
 def test_everything_registered_can_be_named_in_a_config(registry: dict[str, type[Any]]) -> None:
     section, key = {
         id(ALGORITHMS): ("algorithm", "name"),
         id(ENVIRONMENTS): ("env", "name"),
-        id(TRUST_MODELS["counts"]): ("privacy", "model"),
+        id(TRUST): ("privacy", "model"),
     }[id(registry)]
     played = {algorithm.plays for algorithm in ALGORITHMS.values()}
     for name, settings in registry.items():
@@ -175,7 +176,7 @@ def test_everything_registered_can_be_named_in_a_config(registry: dict[str, type
             with pytest.raises(UserError, match=rf"got {name}, a .*; choose env [a-z_0-9 ]+$"):
                 read_experiment({**BASE, section: values})
             continue
-        if "epsilon" in getattr(settings, "__dataclass_fields__", {}):
+        if section == "privacy" and name != "none":
             values |= {"epsilon": 1.0, "delta": 1e-6}
         cell = read_experiment({**BASE, **fitting(section, settings), section: values})
         assert isinstance(getattr(cell, section), settings)

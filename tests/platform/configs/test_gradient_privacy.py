@@ -12,7 +12,7 @@ from dprl.platform.configs.experiment import read_experiment, varying_keys
 from dprl.platform.configs.varying import varies
 from dprl.platform.errors import UserError
 from dprl.platform.reports.listing import listing, listing_text
-from dprl.privacy import LocalGradientPrivacy
+from dprl.privacy import GradientPrivacy
 from tests.platform.gradient_cases import LDP, NONE, SIGNS, cell, raw
 
 COUNTS: dict[str, Any] = {"algorithm": {"name": "private_ucb_vi"}, "env": {"name": "riverswim"}}
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("walking")
 
 def test_settings_are_those_of_gradients() -> None:
     one = cell(LDP)
-    assert one.privacy == LocalGradientPrivacy(5.0, mechanism="privunit")
+    assert one.privacy == GradientPrivacy("ldp", 5.0, mechanism="privunit")
     parameters = one.parameters()
     assert parameters["privacy.mechanism"] == "privunit"
     assert "privacy.clip" not in parameters  # the paper's

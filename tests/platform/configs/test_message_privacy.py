@@ -11,14 +11,14 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import read_experiment, varying_keys
 from dprl.platform.errors import UserError
 from dprl.platform.reports.listing import listing, listing_text
-from dprl.privacy import LocalStatisticsPrivacy
+from dprl.privacy import StatisticsPrivacy
 from tests.platform.message_cases import GAUSSIAN, LAPLACE, NO_CLIPS, NONE, PRINTED, cell, raw
 
 RELEASE: dict[str, Any] = {"release": True}
 
 
 def test_settings_are_those_of_what_is_released(tmp_path: Path) -> None:
-    assert cell(GAUSSIAN).privacy == LocalStatisticsPrivacy(4.0, 1e-5, "gram_gaussian")
+    assert cell(GAUSSIAN).privacy == StatisticsPrivacy("ldp", 4.0, 1e-5, "gram_gaussian")
     for original in (cell(LAPLACE), cell(NONE), cell(PRINTED)):
         (tmp_path / "one.yaml").write_text(original.to_yaml())
         assert load_cells(tmp_path / "one.yaml") == [original]

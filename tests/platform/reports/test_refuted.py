@@ -20,7 +20,7 @@ from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.summary import privacy_columns, standing, worst_of
 from dprl.platform.sweeps.sweep import run_sweep
 from dprl.platform.tracking.cell_entries import cell_metrics, certificate_tags
-from dprl.privacy.certificate_json import sealed
+from dprl.privacy.certificate import sealed
 from tests.platform.reports.cases import cell, finished, jdp, page, records, summary, tables_of
 from tests.platform.reports.comparing.cases import report_cell
 from tests.platform.sweeps.test_sweep import cells_of as sweep_cells

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from dprl.platform.configs.config import load_cells
-from dprl.privacy import source_digest
+from dprl.sources import source_digest
 from tests.platform.submission.clusters import TOKEN, TwoNodes, plain_environment, two_nodes
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(2400), pytest.mark.xdist_group("submission")]

@@ -20,7 +20,7 @@ from dprl.platform.submission import jobs, requirements
 from dprl.platform.submission.jobs import JobEnd, end_of
 from dprl.platform.submission.placement import check_tracking, is_this_machine, storage_on
 from dprl.platform.submission.shipping import CONFIG_FILE, pack
-from dprl.privacy import source_digest
+from dprl.sources import source_digest
 
 OTHER_MACHINE = "192.0.2.77"  # RFC 5737: nobody's, unless a sandbox is numbered by it
 

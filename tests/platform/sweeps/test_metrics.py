@@ -17,7 +17,7 @@ from dprl.envs import Env, FiniteMDP
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
-from dprl.privacy import CountPrivatizer, PrivacyConfig, Streams
+from dprl.privacy import CountPrivacy, CountPrivatizer, Streams
 from tests.platform.reports.cases import page_of, tables_of
 
 EPISODES = 20
@@ -50,7 +50,7 @@ class ScoringConfig:
     covered_by: ClassVar[str | None] = None
     rate: float = 0.5
 
-    def privatizer(self, env: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
+    def privatizer(self, env: FiniteMDP, privacy: CountPrivacy, episodes: int, streams: Streams) -> CountPrivatizer:
         return PrivateUCBVIConfig().privatizer(env, privacy, episodes, streams)
 
     def build(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int, streams: Streams) -> Any:

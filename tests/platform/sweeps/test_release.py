@@ -23,7 +23,7 @@ from dprl.platform.reports.comparing.report_cells import read_cells
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
 from dprl.platform.tracking.store import EXPERIMENT, TrackingStore
-from dprl.privacy import TRUST_MODELS
+from dprl.privacy import PRIVACY_SETTINGS
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
 
@@ -179,10 +179,10 @@ def test_a_release_without_a_covered_headline_has_a_report_also_if_it_is_saturat
 
 
 def test_every_trust_model_that_can_be_released_is_here() -> None:
-    for releases, models in TRUST_MODELS.items():
+    for releases, settings in PRIVACY_SETTINGS.items():
         # The noise of statistics is proved for real numbers, but a release needs integers.
         refused = {"none", "jdp", "ldp"} if releases == "statistics" else {"none"}
-        assert {privacy["model"] for privacy in PRIVACY[releases]} == set(models) - refused
+        assert {privacy["model"] for privacy in PRIVACY[releases]} == set(settings.KEYS) - refused
 
 
 def test_a_release_of_gradients_must_not_tell_how_long_episodes_are() -> None:

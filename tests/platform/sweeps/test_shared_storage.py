@@ -16,7 +16,7 @@ from dprl.platform.errors import UserError
 from dprl.platform.sweeps import shared_storage
 from dprl.platform.sweeps.shared_storage import _NodeView, living_nodes, require_shared, view_of
 from dprl.platform.tracking.store import TrackingStore
-from dprl.privacy import source_digest
+from dprl.sources import source_digest
 
 NODE = "10.0.0.2"
 

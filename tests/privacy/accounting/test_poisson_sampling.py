@@ -9,12 +9,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as peer
 from scipy import stats
 
-from dprl.privacy.accounting.amplification import (
-    LEAST_MULTIPLIER,
-    SampledGaussianLoss,
-    _sampled,
-    sampled_multiplier,
-)
+from dprl.privacy.accounting.amplification import LEAST_MULTIPLIER, SampledGaussianLoss, _sampled, sampled_multiplier
 from dprl.privacy.accounting.closed_forms import GaussianDP, RandomizedResponses
 from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.accounting.losses import Losses, SummedLosses

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from dprl.privacy import CountPrivacy
 from dprl.privacy.audits.distinguishing_attack import Attack, Probe, draw, measure
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, ProbeProof
 from dprl.privacy.audits.message_probes import changed_cells, floating_point_event, noisy_cells
@@ -17,11 +18,10 @@ from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.trust_models.local import LocalPrivacy
 
 SEEDS = 200
 STREAMS, TWO_CELLS = Streams(0, "audit"), CountFamilies(1, (CountFamily("cells", 2),))
-UNARY = LocalPrivacy(1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
+UNARY = CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
 EXACT = ProbeProof(1.0, 0.0)
 
 
@@ -81,7 +81,7 @@ EXACTLY_ONE: dict[str, Callable[[], Probe]] = {
     "discrete": lambda: noisy_cells(DiscreteLaplace(2.0), *changed_cells(2), label="two counts"),
     "tree": lambda: counter_prefixes(TREE, *changed_cells(1), label="tree"),
     "unary": lambda: local_reports(
-        LocalPrivacy(1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot").build(
+        CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot").build(
             TWO_CELLS, 1, STREAMS
         ),
         "unary",

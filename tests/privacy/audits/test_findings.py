@@ -7,17 +7,7 @@ import math
 
 import pytest
 
-from dprl.privacy import (
-    CountEncoding,
-    CountFamilies,
-    CountFamily,
-    CountQuery,
-    Guarantee,
-    NoiseSpec,
-    PrivacyRequest,
-    Privatizer,
-    Streams,
-)
+from dprl.privacy import CountFamilies, CountFamily, NoiseDesign, Privatizer, Streams
 from dprl.privacy.accounting.closed_forms import GaussianDP, RandomizedResponses
 from dprl.privacy.audits.findings import (
     NOTHING_PROVED,
@@ -29,11 +19,15 @@ from dprl.privacy.audits.findings import (
     audit_summary,
     proof_of,
 )
+from dprl.privacy.base import Guarantee
 from dprl.privacy.counters import ExactCounter
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.queries.count_encoding import CountEncoding
+from dprl.privacy.queries.count_precision import NoiseSpec
+from dprl.privacy.queries.counts import CountQuery
 
 PROVED = ProbeProof(2.0, 0.2)
 
@@ -113,9 +107,8 @@ NOISES: list[Mechanism] = [Gaussian(0.05), Gaussian(5.0), Laplace(0.9), Laplace(
 def test_an_audit_and_a_certificate_agree(noise: Mechanism, epsilon: float, delta: float) -> None:
     families = CountFamilies(1, (CountFamily("visits", 2),))
     claimed = Guarantee("ldp", epsilon, delta)
-    request = PrivacyRequest(claimed, claimed, "certified", "a test")
     query = CountQuery(CountEncoding(families, whole=True), NoiseSpec(noise, ExactCounter(1)))
-    privatizer = Privatizer(query, request, 1, Streams(0, "verdicts"))
+    privatizer = Privatizer(NoiseDesign.of(query, 1, claimed), Streams(0, "verdicts"))
     claim, curve = Claim(epsilon, delta), privatizer.planned_ledger().curve
     assert finding(claim, proof_of(curve, claim, exact=True)).white_box == privatizer.planned_certificate("x").verdict
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
+from dprl.privacy import CountPrivacy
 from dprl.privacy.accounting.closed_forms import PrivacyCurve
 from dprl.privacy.audits.distinguishing_attack import Attack, Probe, measure
 from dprl.privacy.audits.findings import Claim, ProbeProof
@@ -24,7 +25,6 @@ from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.trust_models.local import LocalPrivacy
 
 RUNS, ALPHA, DELTA = 100_000, 1e-3, 1e-5
 NEARLY_REACHED = {
@@ -59,7 +59,7 @@ def additive(name: str) -> Attacked:
 
 
 def encoding(name: str) -> Attacked:
-    settings = LocalPrivacy(1.0, mechanism=SAMPLED_PREFIX + name, families="one_hot")
+    settings = CountPrivacy("ldp", 1.0, mechanism=SAMPLED_PREFIX + name, families="one_hot")
     made = settings.build(CountFamilies(1, (CountFamily("cells", 2),)), 1, Streams(0, "audit"))
     assert cast(UnaryEncoder, made.query.noise.law).encoding.name == name
     return Attacked(Claim(1.0), made.planned_ledger().curve, local_reports(made, "two cells"))

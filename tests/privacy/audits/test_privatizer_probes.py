@@ -7,15 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dprl.privacy import (
-    CentralPrivacy,
-    CountFamilies,
-    CountFamily,
-    CountPrivatizer,
-    LocalPrivacy,
-    PrivacyConfig,
-    Streams,
-)
+from dprl.privacy import CountFamilies, CountFamily, CountPrivacy, CountPrivatizer, Streams
 from dprl.privacy.audits.distinguishing_attack import Attack, Probe, measure
 from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
 from dprl.privacy.audits.privatizer_probes import (
@@ -45,11 +37,11 @@ def families(steps: int) -> CountFamilies:
     )
 
 
-def build(config: PrivacyConfig, steps: int = 1, episodes: int = 3) -> CountPrivatizer:
+def build(config: CountPrivacy, steps: int = 1, episodes: int = 3) -> CountPrivatizer:
     return config.build(families(steps), episodes - 1, Streams(0, "replays"))
 
 
-def attacked(config: PrivacyConfig, claim: Claim, steps: int = 1, episodes: int = 3, runs: int = RUNS) -> Measurement:
+def attacked(config: CountPrivacy, claim: Claim, steps: int = 1, episodes: int = 3, runs: int = RUNS) -> Measurement:
     privatizer = build(config, steps, episodes)
     probe = central_prefixes if privatizer.trust_model == "jdp" else local_reports
     proved = ProbeProof.of(privatizer.planned_ledger().curve, claim)
@@ -63,17 +55,17 @@ DIRECT = {"families": "one_hot", "mechanism": "sampled_direct_encoding"}
 @pytest.mark.parametrize("settings", [SAMPLED, DIRECT, {"families": "one_hot", "mechanism": "laplace"}])
 def test_certified_reports_are_not_refuted_and_two_thirds_of_the_noise_are(settings: dict[str, str]) -> None:
     """False alarm of a sound report: below 1e-4."""
-    sound = attacked(LocalPrivacy(1.0, **settings), Claim(1.0))  # type: ignore[arg-type]
+    sound = attacked(CountPrivacy("ldp", 1.0, **settings), Claim(1.0))  # type: ignore[arg-type]
     assert not sound.refutes
     assert 0.6 < sound.epsilon_lb <= 1.0
-    planted = attacked(LocalPrivacy(1.5, **settings), Claim(1.0))  # type: ignore[arg-type]
+    planted = attacked(CountPrivacy("ldp", 1.5, **settings), Claim(1.0))  # type: ignore[arg-type]
     assert planted.refutes
     assert planted.epsilon_lb <= 1.5
 
 
 @pytest.mark.parametrize("steps", [1, 2])
 def test_printed_reports_are_refuted(steps: int) -> None:
-    measured = attacked(LocalPrivacy(1.0, calibration="printed"), Claim(1.0), steps, runs=100_000)
+    measured = attacked(CountPrivacy("ldp", 1.0, calibration="printed"), Claim(1.0), steps, runs=100_000)
     assert measured.refutes
     assert measured.epsilon_lb <= measured.proved.epsilon == pytest.approx(2.0)
     assert not measured.contradicts_proof
@@ -81,13 +73,13 @@ def test_printed_reports_are_refuted(steps: int) -> None:
 
 @pytest.mark.parametrize(("steps", "episodes"), [(1, 3), (2, 5)])
 def test_printed_counters_are_refuted(steps: int, episodes: int) -> None:
-    measured = attacked(CentralPrivacy(1.0, calibration="printed"), Claim(1.0), steps, episodes, runs=60_000)
+    measured = attacked(CountPrivacy("jdp", 1.0, calibration="printed"), Claim(1.0), steps, episodes, runs=60_000)
     assert measured.refutes
     assert not measured.contradicts_proof
 
 
 def test_a_sampled_step_tells_no_more_than_its_own_row() -> None:
-    measured = attacked(LocalPrivacy(1.0, **SAMPLED), Claim(1.0), steps=2)  # type: ignore[arg-type]
+    measured = attacked(CountPrivacy("ldp", 1.0, **SAMPLED), Claim(1.0), steps=2)  # type: ignore[arg-type]
     assert 0.8 < measured.epsilon_lb <= 1.0
 
 
@@ -95,14 +87,14 @@ def test_a_sampled_step_tells_no_more_than_its_own_row() -> None:
 def test_no_certified_counter_is_refuted(counter: str) -> None:
     """False alarm: below 1e-4 a counter."""
     delta = 1e-6
-    measured = attacked(CentralPrivacy(1.0, delta, families="one_hot", counter=counter), Claim(1.0, delta))
+    measured = attacked(CountPrivacy("jdp", 1.0, delta, families="one_hot", counter=counter), Claim(1.0, delta))
     assert not measured.refutes
     assert 0.15 < measured.epsilon_lb <= 1.0
 
 
 def test_a_counter_with_a_quarter_of_the_noise_is_refuted() -> None:
     """This holds also for the linear score, used for all counters but the binary tree."""
-    config = CentralPrivacy(4.0, families="one_hot", counter="kary_tree")
+    config = CountPrivacy("jdp", 4.0, families="one_hot", counter="kary_tree")
     measured = attacked(config, Claim(1.0))
     assert measured.refutes
     assert 1.5 < measured.epsilon_lb <= 4.0
@@ -110,7 +102,7 @@ def test_a_counter_with_a_quarter_of_the_noise_is_refuted() -> None:
 
 @pytest.mark.parametrize("kind", ["separate", "one_hot"])
 def test_two_canaries_share_no_cell_and_fill_every_row(kind: str) -> None:
-    privatizer = build(CentralPrivacy(1.0, families=kind), steps=2)
+    privatizer = build(CountPrivacy("jdp", 1.0, families=kind), steps=2)
     ones, zeros = (sent_row(privatizer, canary(privatizer.query.families, world)) for world in (1, 0))
     sent = len(privatizer.query.encoding.released.families) * 2
     assert not (ones * zeros).any()
@@ -151,9 +143,9 @@ def test_narrow_families_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "probe"), [(CentralPrivacy(1.0), central_prefixes), (LocalPrivacy(1.0), local_reports)]
+    ("config", "probe"), [(CountPrivacy("jdp", 1.0), central_prefixes), (CountPrivacy("ldp", 1.0), local_reports)]
 )
-def test_nobody_is_sent_back_in_a_probe(config: PrivacyConfig, probe: Callable[[CountPrivatizer, str], Probe]) -> None:
+def test_nobody_is_sent_back_in_a_probe(config: CountPrivacy, probe: Callable[[CountPrivatizer, str], Probe]) -> None:
     privatizer = build(config)
     probe(privatizer, "a").scores(1, 7, Streams(0, "runs").key("user_noise"))
     users = privatizer.channel.cursor
@@ -162,7 +154,7 @@ def test_nobody_is_sent_back_in_a_probe(config: PrivacyConfig, probe: Callable[[
 
 def test_runs_are_independent_and_repeatable() -> None:
     key = Streams(0, "runs").key("user_noise")
-    first, again = (central_prefixes(build(CentralPrivacy(50.0)), "a").scores(1, 5000, key) for _ in range(2))
+    first, again = (central_prefixes(build(CountPrivacy("jdp", 50.0)), "a").scores(1, 5000, key) for _ in range(2))
     np.testing.assert_array_equal(first, again)
     assert np.unique(first).shape[0] > 4900
     # The runs come in two batches; correlation between batches would show (limit: 6 standard errors).

@@ -5,25 +5,40 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pytest
 
 from dprl.privacy import CountFamilies, CountFamily, PooledFamilies
-from dprl.privacy.queries.count_calibration import (
-    CountBudget,
-    best_of_all,
-    calibrated_report,
-    detection_threshold,
-    report_names,
-)
+from dprl.privacy.designs import counts as of_counts
+from dprl.privacy.designs.counts import report_names
 from dprl.privacy.queries.count_encoding import CountEncoding
 
 Families = Callable[..., CountFamilies]
 
 
-def budget(families: CountFamilies, epsilon: float, n_users: int, kind: str = "one_hot") -> CountBudget:
-    """The budget of local reports."""
-    return CountBudget(epsilon, 0.0, CountEncoding(families, kind), n_users, "fast")
+class Budget(NamedTuple):
+    """What local reports must meet."""
+
+    epsilon: float
+    n_users: int
+    encoding: CountEncoding
+
+
+def budget(families: CountFamilies, epsilon: float, n_users: int, kind: str = "one_hot") -> Budget:
+    return Budget(epsilon, n_users, CountEncoding(families, kind))
+
+
+def calibrated_report(name: str, asked: Budget) -> tuple[Any, str]:
+    return of_counts.least_report(name, asked.epsilon, 0.0, asked.encoding, asked.n_users, exact=False)
+
+
+def detection_threshold(report: Any, asked: Budget) -> float:
+    return of_counts.detection_threshold(report, asked.encoding, asked.n_users)
+
+
+def best_of_all(asked: Budget, *, local: bool) -> dict[str, Any]:
+    return of_counts.best_of_all(asked.epsilon, 0.0, asked.encoding, asked.n_users, exact=False, local=local)
 
 
 def variances(name: str, epsilon: float, steps: int, cells: int, width: int, families: int = 1) -> tuple[float, float]:

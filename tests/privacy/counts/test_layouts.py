@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.privacy import CentralPrivacy, CountFamilies, CountFamily, LocalPrivacy, NoPrivacy, Streams, UserRecord
+from dprl.privacy import CountFamilies, CountFamily, CountPrivacy, Streams, UserRecord
 from tests.privacy.sending import sent
 
 STEPS, STATES, PAIRS, USERS = 3, 4, 6, 12
@@ -18,8 +18,8 @@ WITH_REWARDS = CountFamilies(STEPS, (TRANSITIONS, VISITS, REWARDS))
 WITHOUT = CountFamilies(STEPS, (TRANSITIONS, VISITS))
 # Integer noise of this scale is 0 except with probability e^-200.
 NOISELESS: list[Any] = [
-    CentralPrivacy(1.2e4, mechanism="discrete_laplace"),
-    LocalPrivacy(3e3, mechanism="discrete_laplace"),
+    CountPrivacy("jdp", 1.2e4, mechanism="discrete_laplace"),
+    CountPrivacy("ldp", 3e3, mechanism="discrete_laplace"),
 ]
 
 
@@ -49,7 +49,7 @@ def counted(families: CountFamilies, model: Any) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["separate", "one_hot"])
 @pytest.mark.parametrize("model", NOISELESS, ids=lambda model: model.model)
 def test_every_layout_gives_the_counts_themselves(model: Any, kind: str, families: CountFamilies) -> None:
-    exact = counted(families, NoPrivacy())
+    exact = counted(families, CountPrivacy("none"))
     rows = exact.reshape(STEPS, -1)
     transitions, visits = rows[:, : TRANSITIONS.width], rows[:, TRANSITIONS.width : TRANSITIONS.width + PAIRS]
     assert np.array_equal(transitions.reshape(STEPS, STATES, PAIRS).sum(axis=1), visits)
@@ -60,7 +60,7 @@ def test_every_layout_gives_the_counts_themselves(model: Any, kind: str, familie
 
 
 def test_noisy_visits_are_the_sum_of_noisy_transitions() -> None:
-    rows = counted(WITHOUT, CentralPrivacy(1.0, families="one_hot")).reshape(STEPS, -1)
+    rows = counted(WITHOUT, CountPrivacy("jdp", 1.0, families="one_hot")).reshape(STEPS, -1)
     transitions, visits = rows[:, : TRANSITIONS.width], rows[:, TRANSITIONS.width :]
     np.testing.assert_allclose(transitions.reshape(STEPS, STATES, PAIRS).sum(axis=1), visits, rtol=1e-12, atol=1e-9)
 
@@ -68,5 +68,5 @@ def test_noisy_visits_are_the_sum_of_noisy_transitions() -> None:
 def test_bits_need_whole_cells() -> None:
     """Values sent unchanged could be fractions, whatever the family states; bits protect one cell per step."""
     with pytest.raises(ValueError, match=r"^mechanism must be additive noise .*; use families: one_hot"):
-        LocalPrivacy(1.0, mechanism="sampled_direct_encoding", families="separate").build(WITHOUT, 5, Streams(0, "x"))
-    LocalPrivacy(1.0, mechanism="sampled_direct_encoding", families="one_hot").build(WITHOUT, 5, Streams(0, "x"))
+        CountPrivacy("ldp", 1.0, mechanism="sampled_direct_encoding", families="separate").build(WITHOUT, 5, Streams(0, "x"))
+    CountPrivacy("ldp", 1.0, mechanism="sampled_direct_encoding", families="one_hot").build(WITHOUT, 5, Streams(0, "x"))

@@ -15,28 +15,24 @@ from hypothesis import strategies as st
 from dprl.algorithms.bernstein_vi import BernsteinVIConfig
 from dprl.envs import Garnet, GridWorld, RandomMDP, RiverSwim
 from dprl.privacy import (
-    CentralPrivacy,
-    CountEncoding,
     CountFamilies,
     CountFamily,
+    CountPrivacy,
     CountPrivatizer,
-    CountQuery,
-    LocalPrivacy,
-    NoiseSpec,
-    NoPrivacy,
+    NoiseDesign,
     PooledFamilies,
-    PrivacyConfig,
-    PrivacyRequest,
     Privatizer,
     Streams,
     UserRecord,
-    WeightedSums,
 )
 from dprl.privacy.audits.distinguishing_attack import Attack, measure
 from dprl.privacy.audits.findings import Claim, ProbeProof
 from dprl.privacy.audits.privatizer_probes import central_prefixes, local_reports, sent_row
 from dprl.privacy.counters import ExactCounter
-from dprl.privacy.counters.error import UnaryCell, _log_pooled_moment
+from dprl.privacy.counters.unary_bounds import UnaryCell, _log_pooled_moment
+from dprl.privacy.queries.count_encoding import CountEncoding
+from dprl.privacy.queries.count_precision import NoiseSpec, WeightedSums
+from dprl.privacy.queries.counts import CountQuery
 
 H, PAIRS, STATES = 6, 4, 2
 FAMILIES = (
@@ -55,7 +51,7 @@ def pooled(steps: int = H) -> PooledFamilies:
 def exactly(families: CountFamilies, kind: str, n_users: int = 20) -> CountPrivatizer:
     """A privatizer without noise."""
     query = CountQuery(CountEncoding(families, kind), NoiseSpec(None, ExactCounter(n_users)))
-    return Privatizer(query, PrivacyRequest(None, None, "none", "nothing is claimed"), n_users, STREAMS)
+    return Privatizer(NoiseDesign.of(query, n_users, None), STREAMS)
 
 
 def trajectory(generator: np.random.Generator, steps: int = H) -> UserRecord:
@@ -138,7 +134,7 @@ def test_they_are_the_counts_of_all_steps(kind: str) -> None:
 def test_local_reports_add_up_to_them_on_average(mechanism: str) -> None:
     """Means of 4,000 users lie within 6 standard errors; error bounds at 1e-6 hold as well."""
     generator, n_users = np.random.default_rng(2), 4000
-    privacy = LocalPrivacy(4.0, families="one_hot", mechanism=mechanism)
+    privacy = CountPrivacy("ldp", 4.0, families="one_hot", mechanism=mechanism)
     exact, noisy = exactly(pooled(), "one_hot", n_users), privacy.build(pooled(), n_users, STREAMS)
     for user in range(1, n_users + 1):
         record = trajectory(generator)
@@ -187,7 +183,7 @@ def test_the_moment_of_a_pooled_sum_is_the_largest(
         assert math.log(mean) - argument * truth <= bound + 1e-9
 
 
-def attacked(config: PrivacyConfig, claim: Claim, runs: int = RUNS) -> Any:
+def attacked(config: CountPrivacy, claim: Claim, runs: int = RUNS) -> Any:
     privatizer = config.build(pooled(steps=3), 2, STREAMS)
     probe = central_prefixes if privatizer.trust_model == "jdp" else local_reports
     proved = ProbeProof.of(privatizer.planned_ledger().curve, claim)
@@ -197,10 +193,10 @@ def attacked(config: PrivacyConfig, claim: Claim, runs: int = RUNS) -> Any:
 @pytest.mark.parametrize(
     ("model", "settings"),
     [
-        (CentralPrivacy, {"counter": "kary_tree"}),
-        (LocalPrivacy, {"mechanism": "laplace"}),
-        (LocalPrivacy, {"mechanism": "sampled_optimized_unary_encoding"}),
-        (LocalPrivacy, {"mechanism": "sampled_direct_encoding"}),
+        (CountPrivacy, {"counter": "kary_tree"}),
+        (CountPrivacy, {"mechanism": "laplace"}),
+        (CountPrivacy, {"mechanism": "sampled_optimized_unary_encoding"}),
+        (CountPrivacy, {"mechanism": "sampled_direct_encoding"}),
     ],
 )
 def test_audits_reach_the_proof_and_refute_two_thirds_of_the_noise(model: Any, settings: Any) -> None:
@@ -213,29 +209,29 @@ def test_audits_reach_the_proof_and_refute_two_thirds_of_the_noise(model: Any, s
 
 @pytest.mark.slow
 def test_audits_of_gaussian_noise_are_below_the_proof() -> None:
-    privacy = CentralPrivacy(1.0, 1e-6, families="one_hot", counter="buffered_toeplitz")
+    privacy = CountPrivacy("jdp", 1.0, 1e-6, families="one_hot", counter="buffered_toeplitz")
     measured = attacked(privacy, Claim(1.0, 1e-6), RUNS // 10)
     assert not measured.refutes
     assert 0.15 < measured.epsilon_lb <= 1.0
-    less = CentralPrivacy(4.0, 1e-6, families="one_hot", counter="buffered_toeplitz")
+    less = CountPrivacy("jdp", 4.0, 1e-6, families="one_hot", counter="buffered_toeplitz")
     assert attacked(less, Claim(1.0, 1e-6), RUNS // 10).refutes
 
 
 def test_the_certificate_says_what_is_assumed() -> None:
     def certificate(families: CountFamilies) -> Any:
-        return CentralPrivacy(1.0).build(families, 9, STREAMS).planned_certificate("x").to_dict()
+        return CountPrivacy("jdp", 1.0).build(families, 9, STREAMS).planned_certificate("x").to_dict()
 
     assert certificate(CountFamilies(H, FAMILIES))["assumption"] is None
     assert certificate(pooled())["assumption"].startswith("the environment is the same at every step")
 
 
-def built(env: Any, privacy: PrivacyConfig, **settings: Any) -> CountPrivatizer:
+def built(env: Any, privacy: CountPrivacy, **settings: Any) -> CountPrivatizer:
     return BernsteinVIConfig(stationary=True, **settings).privatizer(env.build(), privacy, 100, STREAMS)
 
 
 @pytest.mark.parametrize("env", [RiverSwim(), GridWorld(), Garnet(), RandomMDP(stationary=True)])
 def test_environments_that_are_the_same_at_every_step(env: Any) -> None:
-    privatizer = built(env, NoPrivacy())
+    privatizer = built(env, CountPrivacy("none"))
     sizes = env.build()
     assert privatizer.query.families.n_cells == sizes.n_states * sizes.n_actions * (sizes.n_states + 2)
     assert privatizer.in_blocks
@@ -243,8 +239,8 @@ def test_environments_that_are_the_same_at_every_step(env: Any) -> None:
 
 def test_others_are_refused() -> None:
     with pytest.raises(ValueError, match="stationary must be false on random_mdp, got true"):
-        built(RandomMDP(), NoPrivacy())
+        built(RandomMDP(), CountPrivacy("none"))
     with pytest.raises(ValueError, match="calibration must be certified here, got printed"):
-        built(RiverSwim(), CentralPrivacy(1.0, calibration="printed"))
+        built(RiverSwim(), CountPrivacy("jdp", 1.0, calibration="printed"))
     with pytest.raises(ValueError, match="stationary must be true or false"):
         BernsteinVIConfig(stationary="yes")  # type: ignore[arg-type]

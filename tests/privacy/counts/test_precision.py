@@ -8,16 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy import (
-    CentralPrivacy,
-    CountFamilies,
-    CountPrivatizer,
-    LocalPrivacy,
-    NoPrivacy,
-    Streams,
-    UserRecord,
-    WeightedSums,
-)
+from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, Streams, UserRecord
+from dprl.privacy.queries.count_precision import WeightedSums
 from tests.privacy.sending import sent
 
 Families = Callable[..., CountFamilies]
@@ -27,14 +19,14 @@ BETA = 0.2
 
 
 def test_without_noise_nothing_is_off(tabular_families: Families) -> None:
-    privatizer = NoPrivacy().build(tabular_families(4), 21, Streams(0, "none"))
+    privatizer = CountPrivacy("none").build(tabular_families(4), 21, Streams(0, "none"))
     assert privatizer.query.weighted_precision(SUMS, 0.1) == 0.0
     assert privatizer.query.weighted_precision(WeightedSums("rewards", 1, 4 * PAIRS, 21), 0.1) == 0.0
 
 
-@pytest.mark.parametrize("model", [CentralPrivacy, LocalPrivacy])
+@pytest.mark.parametrize("model", [CountPrivacy, CountPrivacy])
 def test_printed_precision_says_nothing_of_weighted_sums(
-    model: type[CentralPrivacy | LocalPrivacy], tabular_families: Families
+    model: type[CountPrivacy | CountPrivacy], tabular_families: Families
 ) -> None:
     settings = model(1.0, calibration="printed", precision="printed")
     privatizer = settings.build(tabular_families(4), 21, Streams(0, "printed"))
@@ -105,6 +97,6 @@ def test_weighted_sums_of_the_noise_that_runs_stay_within_their_bound(
 @pytest.mark.parametrize("epsilon", [50.0, 100.0, 200.0, 1e3, 1e5])
 def test_bits_that_are_almost_never_wrong_have_a_bound_too(epsilon: float, tabular_families: Families) -> None:
     # The exact bound's grid would need gigabytes here.
-    settings = LocalPrivacy(epsilon, families="one_hot", mechanism="sampled_optimized_unary_encoding")
+    settings = CountPrivacy("ldp", epsilon, families="one_hot", mechanism="sampled_optimized_unary_encoding")
     bounds = settings.build(tabular_families(4), 300, Streams(0, "rare")).precision(0.1).bounds
     assert all(0.0 < bound < 300.0 for bound in bounds.values())

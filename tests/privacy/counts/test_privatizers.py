@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy import (
-    CentralPrivacy,
-    CountFamilies,
-    CountPrivatizer,
-    LocalPrivacy,
-    Streams,
-    UserRecord,
-)
+from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, Streams, UserRecord
 from dprl.privacy.queries.count_kernels import send_and_release
 from tests.privacy.sending import sent
 
@@ -70,7 +63,7 @@ def test_the_same_user_with_and_without_a_neighbour_in_the_past_sends_the_same_r
 ) -> None:
     rng = np.random.default_rng(0)
     families = tabular_families(HORIZON)
-    one, other = (LocalPrivacy(1.0).build(families, 2, Streams(0, "x")) for _ in range(2))
+    one, other = (CountPrivacy("ldp", 1.0).build(families, 2, Streams(0, "x")) for _ in range(2))
     one.send(random_contribution(families, rng), 1)
     other.send(random_contribution(families, rng), 1)
     second = random_contribution(families, rng)
@@ -80,7 +73,7 @@ def test_the_same_user_with_and_without_a_neighbour_in_the_past_sends_the_same_r
 def test_local_reports_have_the_certified_scale_and_no_other(tabular_families: Families) -> None:
     # Kolmogorov-Smirnov at a fixed seed; false-alarm rate 1e-3.
     families = tabular_families(20, n_states=8, n_actions=3)
-    privatizer = LocalPrivacy(2.0, families="separate").build(families, 2, Streams(0, "scale"))
+    privatizer = CountPrivacy("ldp", 2.0, families="separate").build(families, 2, Streams(0, "scale"))
     shape = (20, 3)
     noise = privatizer.send(UserRecord(np.zeros(shape, dtype=np.int64), np.zeros(shape)), 1).values
     scale = 6 * 20 / 2.0
@@ -92,17 +85,17 @@ def test_local_reports_have_the_certified_scale_and_no_other(tabular_families: F
 @pytest.mark.parametrize(
     ("settings", "scale"),
     [
-        (CentralPrivacy(2.0, families="separate", counter="binary_tree"), 6 * 5 * 10 / 2.0),
-        (CentralPrivacy(2.0, calibration="printed"), 3 * 5 * np.log(1000) / 2.0),
-        (LocalPrivacy(2.0, families="separate"), 6 * 5 / 2.0),
-        (LocalPrivacy(2.0, calibration="printed"), 3 * 5 / 2.0),
+        (CountPrivacy("jdp", 2.0, families="separate", counter="binary_tree"), 6 * 5 * 10 / 2.0),
+        (CountPrivacy("jdp", 2.0, calibration="printed"), 3 * 5 * np.log(1000) / 2.0),
+        (CountPrivacy("ldp", 2.0, families="separate"), 6 * 5 / 2.0),
+        (CountPrivacy("ldp", 2.0, calibration="printed"), 3 * 5 / 2.0),
     ],
 )
 def test_scales_of_the_calibrations(
-    settings: CentralPrivacy | LocalPrivacy, scale: float, tabular_families: Families
+    settings: CountPrivacy | CountPrivacy, scale: float, tabular_families: Families
 ) -> None:
     privatizer = settings.build(tabular_families(5), 999, Streams(0, "scale"))
-    assert [getattr(release.mechanism, "scale", None) for release in privatizer.ledger.spec.releases] == pytest.approx(
+    assert [getattr(release.mechanism, "scale", None) for release in privatizer.design.releases] == pytest.approx(
         [scale] * 3
     )
 
@@ -112,8 +105,8 @@ def test_printed_precision_is_the_papers_formula(tabular_families: Families) -> 
     steps, log_k = horizon * episodes, np.log(episodes)
     cells = n_states * n_actions * steps
     for settings, growth in (
-        (CentralPrivacy(epsilon, calibration="printed", precision="printed"), log_k**3),
-        (LocalPrivacy(epsilon, calibration="printed", precision="printed"), episodes),
+        (CountPrivacy("jdp", epsilon, calibration="printed", precision="printed"), log_k**3),
+        (CountPrivacy("ldp", epsilon, calibration="printed", precision="printed"), episodes),
     ):
         bounds = settings.build(tabular_families(horizon), episodes - 1, Streams(0, "p")).precision(beta).bounds
         e1 = 3 * horizon / epsilon * np.sqrt(8 * growth * np.log(6 * cells / beta))
@@ -121,9 +114,9 @@ def test_printed_precision_is_the_papers_formula(tabular_families: Families) -> 
         assert bounds == pytest.approx({"visits": e1, "rewards": e1, "transitions": e2})
 
 
-@pytest.mark.parametrize("settings", [CentralPrivacy(1.0), LocalPrivacy(1.0)])
+@pytest.mark.parametrize("settings", [CountPrivacy("jdp", 1.0), CountPrivacy("ldp", 1.0)])
 def test_exact_precision_holds_in_runs_and_is_below_the_printed_one(
-    settings: CentralPrivacy | LocalPrivacy, tabular_families: Families
+    settings: CountPrivacy | CountPrivacy, tabular_families: Families
 ) -> None:
     # 200 runs: failures may exceed beta by 4 standard deviations (one-sided 3e-5).
     beta, n_runs, users = 0.2, 200, 30

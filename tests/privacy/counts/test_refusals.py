@@ -12,28 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.privacy import (
-    CentralPrivacy,
-    CountEncoding,
-    CountFamilies,
-    CountFamily,
-    CountPrivatizer,
-    CountQuery,
-    Guarantee,
-    LedgerError,
-    LocalPrivacy,
-    NoiseSpec,
-    NoPrivacy,
-    Streams,
-    UserRecord,
-)
-from dprl.privacy.certificate import PrivacyRequest
+from dprl.privacy import CountFamilies, CountFamily, CountPrivacy, CountPrivatizer, LedgerError, Streams, UserRecord
+from dprl.privacy.base import Guarantee
 from dprl.privacy.counters import BinaryTree, ExactCounter
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
-from dprl.privacy.privatizer import Privatizer
+from dprl.privacy.noise_design import NoiseDesign
+from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_kernels import SUMS, encode, send_and_release
+from dprl.privacy.queries.count_precision import NoiseSpec
+from dprl.privacy.queries.counts import CountQuery
 from tests.privacy.conftest import KINDS
 from tests.privacy.sending import sent
 
@@ -178,7 +167,7 @@ def test_records_of_another_shape_are_refused_before_the_charge(
 def test_a_privatizer_without_users_and_a_beta_that_is_no_probability_are_refused(
     privatizer: CountPrivatizer, tabular_families: Families
 ) -> None:
-    for settings in (NoPrivacy(), CentralPrivacy(1.0), LocalPrivacy(1.0)):
+    for settings in (CountPrivacy("none"), CountPrivacy("jdp", 1.0), CountPrivacy("ldp", 1.0)):
         with pytest.raises(ValueError, match="at least 1"):
             settings.build(tabular_families(2), 0, Streams(0, "nobody"))
     for beta in (0.0, 1.0, math.inf, math.nan):
@@ -207,8 +196,8 @@ def test_nothing_is_certified_that_was_not_charged(privatizer: CountPrivatizer, 
 
 def test_whole_number_noise_hides_the_fractions_of_values_too(tabular_families: Families) -> None:
     for settings in (
-        CentralPrivacy(1.0, mechanism="discrete_laplace"),
-        LocalPrivacy(1.0, mechanism="discrete_laplace"),
+        CountPrivacy("jdp", 1.0, mechanism="discrete_laplace"),
+        CountPrivacy("ldp", 1.0, mechanism="discrete_laplace"),
     ):
         privatizer = settings.build(tabular_families(HORIZON), 9, Streams(0, "fractions"))
         contribution = UserRecord(np.zeros((HORIZON, 3), dtype=np.int64), np.full((HORIZON, 3), 0.25))
@@ -220,7 +209,7 @@ def test_whole_number_noise_hides_the_fractions_of_values_too(tabular_families: 
 
 
 def test_a_unary_law_of_another_shape_is_refused(tabular_families: Families) -> None:
-    settings = LocalPrivacy(1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
+    settings = CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
     query = settings.build(tabular_families(HORIZON), 9, Streams(0, "rows")).query
     assert isinstance(query.noise.law, UnaryEncoder)
     own = query.noise.law
@@ -238,12 +227,11 @@ def test_noise_on_other_sides_than_those_of_the_trust_model_is_refused(
     counter = ExactCounter(9) if node is None else BinaryTree(9, node)
     query = CountQuery(CountEncoding(tabular_families(2)), NoiseSpec(law, counter))
     asked = None if model == "none" else Guarantee(model, 1.0)
-    request = PrivacyRequest(asked, asked, "certified", "a test")
     if sides == {"none": (False, False), "jdp": (False, True), "ldp": (True, False)}[model]:
-        assert Privatizer(query, request, 9, Streams(0, "sides")).trust_model == model
+        assert NoiseDesign.of(query, 9, asked).model == model
     else:
         with pytest.raises(LedgerError, match=r"noise on \(the client's side, the server's side\) must be"):
-            Privatizer(query, request, 9, Streams(0, "sides"))
+            NoiseDesign.of(query, 9, asked)
 
 
 def test_a_channel_does_not_print_what_is_not_released(privatizer: CountPrivatizer) -> None:
@@ -254,23 +242,23 @@ def test_a_channel_does_not_print_what_is_not_released(privatizer: CountPrivatiz
 @pytest.mark.parametrize(
     ("kind", "values", "message"),
     [
-        (CentralPrivacy, {"epsilon": 0}, "epsilon must be finite and above 0, got 0"),
-        (CentralPrivacy, {"epsilon": -1.0}, "got -1.0"),
-        (LocalPrivacy, {"epsilon": float("nan")}, "got nan"),
-        (LocalPrivacy, {"epsilon": float("inf")}, "write model: none"),
-        (LocalPrivacy, {"epsilon": True}, "epsilon must be a number"),
-        (CentralPrivacy, {"epsilon": "1"}, "epsilon must be a number"),
-        (CentralPrivacy, {"epsilon": 1e-300}, "between 1e-9 and 1e9"),
-        (CentralPrivacy, {"epsilon": 10**400}, "between 1e-9 and 1e9"),
-        (CentralPrivacy, {"epsilon": 1.0, "delta": 1.0}, "delta must be 0 .* or lie in"),
-        (LocalPrivacy, {"epsilon": 1.0, "delta": 1e-16}, "delta must be 0 .* or lie in"),
-        (CentralPrivacy, {"epsilon": 1.0, "counter": "binary_three"}, "counter must be one of binary_tree"),
-        (CentralPrivacy, {"epsilon": 1.0, "counter": "exact"}, "counter must be one of binary_tree"),
-        (LocalPrivacy, {"epsilon": 1.0, "calibration": "print"}, "calibration must be one of certified, printed"),
-        (LocalPrivacy, {"epsilon": 1.0, "precision": "exakt"}, "precision must be one of exact, printed"),
-        (LocalPrivacy, {"epsilon": 1.0, "mechanism": "gauss"}, "mechanism must be one of laplace"),
+        (CountPrivacy, {"epsilon": 0}, "epsilon must be finite and above 0, got 0"),
+        (CountPrivacy, {"epsilon": -1.0}, "got -1.0"),
+        (CountPrivacy, {"epsilon": float("nan")}, "got nan"),
+        (CountPrivacy, {"epsilon": float("inf")}, "write model: none"),
+        (CountPrivacy, {"epsilon": True}, "epsilon must be a number"),
+        (CountPrivacy, {"epsilon": "1"}, "epsilon must be a number"),
+        (CountPrivacy, {"epsilon": 1e-300}, "between 1e-9 and 1e9"),
+        (CountPrivacy, {"epsilon": 10**400}, "between 1e-9 and 1e9"),
+        (CountPrivacy, {"epsilon": 1.0, "delta": 1.0}, "delta must be 0 .* or lie in"),
+        (CountPrivacy, {"epsilon": 1.0, "delta": 1e-16}, "delta must be 0 .* or lie in"),
+        (CountPrivacy, {"epsilon": 1.0, "counter": "binary_three"}, "counter must be one of binary_tree"),
+        (CountPrivacy, {"epsilon": 1.0, "counter": "exact"}, "counter must be one of binary_tree"),
+        (CountPrivacy, {"epsilon": 1.0, "calibration": "print"}, "calibration must be one of certified, printed"),
+        (CountPrivacy, {"epsilon": 1.0, "precision": "exakt"}, "precision must be one of exact, printed"),
+        (CountPrivacy, {"epsilon": 1.0, "mechanism": "gauss"}, "mechanism must be one of laplace"),
         (
-            LocalPrivacy,
+            CountPrivacy,
             {"epsilon": 1.0, "delta": 1e-6, "calibration": "printed"},
             "delta must be 0 with the printed calibration",
         ),
@@ -288,7 +276,7 @@ def test_encodings_of_equal_noise_share_no_stream() -> None:
     released = []
     for widths in ((4, 2), (3, 3)):
         families = CountFamilies(1, tuple(CountFamily(f"f{i}", width) for i, width in enumerate(widths)))
-        privatizer = CentralPrivacy(1.0).build(families, 3, Streams(0, "same"))
+        privatizer = CountPrivacy("jdp", 1.0).build(families, 3, Streams(0, "same"))
         released.append(sent(privatizer, contribution, 1).values)
     assert (np.abs(released[0] - released[1]) > 1.5).any()
 

@@ -9,18 +9,10 @@ import pytest
 
 from dprl.algorithms.bernstein_vi import BernsteinVIConfig
 from dprl.envs.riverswim import RiverSwim
-from dprl.privacy import (
-    CentralPrivacy,
-    CountPrivatizer,
-    LedgerError,
-    LocalPrivacy,
-    NoPrivacy,
-    Streams,
-    UserRecord,
-    WeightedSums,
-)
+from dprl.privacy import CountPrivacy, CountPrivatizer, LedgerError, Streams, UserRecord
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.queries.count_kernels import send_and_aggregate, send_and_release
+from dprl.privacy.queries.count_precision import WeightedSums
 from dprl.privacy.schedule import ReleaseSchedule
 
 Users = Callable[[CountPrivatizer, int], list[UserRecord]]
@@ -60,7 +52,7 @@ def test_noise_and_error_bounds_are_those_of_so_many_releases(
 ) -> None:
     """The vectors of RiverSwim S = 6, H = 20, epsilon 1: E over 12 cells, at beta = 0.1/960 of each of 960 sums."""
     config = BernsteinVIConfig(replan_growth=growth)
-    privacy = CentralPrivacy(1.0, delta, families="one_hot", counter="auto")
+    privacy = CountPrivacy("jdp", 1.0, delta, families="one_hot", counter="auto")
     privatizer = config.privatizer(RiverSwim(n_states=6, horizon=20).build(), privacy, K, Streams(0, "vectors"))
     noise = privatizer.query.noise
     assert (noise.counter.name, noise.counter.n_items) == (counter, ReleaseSchedule(growth, K - 1).number)
@@ -77,11 +69,11 @@ def test_noise_and_error_bounds_are_those_of_so_many_releases(
 def built(request: pytest.FixtureRequest, privatizer_of: Maker) -> Callable[[], CountPrivatizer]:
     """A privatizer for N_USERS users and the releases in TIMES; local reports have no schedule."""
     name, families = request.param, privatizer_of("none").query.families
-    privacy: LocalPrivacy | CentralPrivacy = LocalPrivacy(1.0)
+    privacy: CountPrivacy | CountPrivacy = CountPrivacy("ldp", 1.0)
     if name == "whole numbers":
-        privacy = CentralPrivacy(1.0, 1e-6, families="one_hot", counter="auto", mechanism="discrete_gaussian")
+        privacy = CountPrivacy("jdp", 1.0, 1e-6, families="one_hot", counter="auto", mechanism="discrete_gaussian")
     elif name != "ldp":
-        privacy = CentralPrivacy(1.0, delta=1e-6, counter=name)
+        privacy = CountPrivacy("jdp", 1.0, delta=1e-6, counter=name)
 
     def build() -> CountPrivatizer:
         return privacy.build(families, N_USERS, Streams(3, name), growth=GROWTH)
@@ -103,7 +95,7 @@ def play(privatizer: CountPrivatizer, users: list[UserRecord], first: int = 1) -
 def test_releases_are_exact_sums_and_the_counters_noise(privatizer_of: Maker, users_of: Users) -> None:
     """Release j has the noise that a counter with a release after every user has at item j."""
     families, counter = privatizer_of("none").query.families, "binary_tree"
-    scheduled = CentralPrivacy(1.0, counter=counter, families="separate").build(
+    scheduled = CountPrivacy("jdp", 1.0, counter=counter, families="separate").build(
         families, N_USERS, Streams(3, ""), growth=GROWTH
     )
     assert scheduled.query.noise.counter.n_items == len(TIMES)
@@ -121,7 +113,7 @@ def test_releases_are_exact_sums_and_the_counters_noise(privatizer_of: Maker, us
 
 
 def play_exactly(families: object, users: list[UserRecord]) -> np.ndarray:
-    exact = NoPrivacy().build(families, N_USERS, Streams(0, "exact"))  # type: ignore[arg-type]
+    exact = CountPrivacy("none").build(families, N_USERS, Streams(0, "exact"))  # type: ignore[arg-type]
     exact.charge(1, N_USERS)
     for user, record in enumerate(users, start=1):
         send_and_release(exact.channel, record.index, record.value, user)
@@ -163,6 +155,6 @@ def test_a_run_goes_on_from_a_state_between_two_releases(built: Callable[[], Cou
 
 def test_every_user_is_released_where_that_is_asked_for_or_printed(privatizer_of: Maker) -> None:
     families = privatizer_of("none").query.families
-    for privacy in (CentralPrivacy(1.0, releases="every_user"), CentralPrivacy(1.0, calibration="printed")):
+    for privacy in (CountPrivacy("jdp", 1.0, releases="every_user"), CountPrivacy("jdp", 1.0, calibration="printed")):
         query = privacy.build(families, N_USERS, Streams(0, ""), growth=GROWTH).query
         assert (query.schedule, query.noise.counter.n_items) == (None, N_USERS)

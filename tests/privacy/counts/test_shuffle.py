@@ -12,24 +12,15 @@ import pytest
 from dprl.algorithms.bernstein_vi import BernsteinVIConfig
 from dprl.algorithms.tabular.simulator import count_families
 from dprl.envs import RiverSwim
-from dprl.privacy import (
-    CountPrivatizer,
-    LedgerError,
-    LocalPrivacy,
-    NoiseConfig,
-    Privatizer,
-    ShufflePrivacy,
-    Streams,
-    UserRecord,
-    WeightedSums,
-)
+from dprl.privacy import CountPrivacy, CountPrivatizer, LedgerError, NoiseConfig, Privatizer, Streams, UserRecord
 from dprl.privacy.accounting.amplification import ShuffledLoss, local_epsilon
 from dprl.privacy.journal import ChargeJournal
+from dprl.privacy.queries.count_precision import WeightedSums
 from dprl.privacy.schedule import ReleaseSchedule
 
 MDP = RiverSwim(n_states=3, horizon=4).build()
 FAMILIES = count_families(MDP)
-PRIVACY = ShufflePrivacy(1.0, 1e-6, smallest_block=2_000)
+PRIVACY = CountPrivacy("shuffle", 1.0, 1e-6, smallest_block=2_000)
 STREAMS = Streams(0, "shuffle")
 
 
@@ -60,7 +51,7 @@ def test_the_certificate_is_that_of_the_smallest_block() -> None:
 def test_reports_and_error_bounds_are_those_of_the_local_model(mechanism: str) -> None:
     each = local_epsilon(1.0, 1e-6, 2_000)
     shuffled = replace(PRIVACY, mechanism=mechanism).build(FAMILIES, 20_000, STREAMS, growth=0.5).query
-    local = LocalPrivacy(each, families="one_hot", mechanism=mechanism).build(FAMILIES, 20_000, STREAMS).query
+    local = CountPrivacy("ldp", each, families="one_hot", mechanism=mechanism).build(FAMILIES, 20_000, STREAMS).query
     assert shuffled.noise == local.noise
     sums = WeightedSums("transitions", 3, 40, 20_000)
     assert shuffled.weighted_precision(sums, 0.05) == local.weighted_precision(sums, 0.05)
@@ -142,7 +133,7 @@ def test_no_run_goes_on_from_a_journal_with_the_rest_of_a_block(tmp_path: Path) 
 )
 def test_settings_without_a_guarantee_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        ShufflePrivacy(**{"epsilon": 1.0, "delta": 1e-6, **settings})
+        CountPrivacy("shuffle", **{"epsilon": 1.0, "delta": 1e-6, **settings})
 
 
 def test_laws_without_a_pure_guarantee_and_blocks_that_are_never_full_are_refused() -> None:
@@ -153,7 +144,7 @@ def test_laws_without_a_pure_guarantee_and_blocks_that_are_never_full_are_refuse
 
 
 def test_only_shuffled_reports_run_under_the_model_and_only_in_one_process() -> None:
-    privatizer, local = PRIVACY.build(FAMILIES, 20_000, STREAMS), LocalPrivacy(1.0).build(FAMILIES, 20_000, STREAMS)
+    privatizer, local = PRIVACY.build(FAMILIES, 20_000, STREAMS), CountPrivacy("ldp", 1.0).build(FAMILIES, 20_000, STREAMS)
     with pytest.raises(LedgerError, match="counts with model: shuffle come from the compiled loop"):
         privatizer.lease(3)
     for query, request in ((privatizer.query, local.request), (local.query, privatizer.request)):

@@ -7,15 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dprl.privacy import (
-    CentralPrivacy,
-    CountPrivatizer,
-    LedgerError,
-    LocalPrivacy,
-    PrivacyConfig,
-    Streams,
-    UserRecord,
-)
+from dprl.privacy import CountPrivacy, CountPrivatizer, LedgerError, Streams, UserRecord
 from dprl.privacy.channel import SENT
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES
@@ -29,12 +21,12 @@ LOCAL = {
     "separate": ("laplace", "discrete_laplace"),
     "one_hot": ("gaussian", "laplace", "sampled_optimized_unary_encoding", "sampled_direct_encoding"),
 }
-SETTINGS: dict[str, PrivacyConfig] = {
-    f"{counter}, {families}": CentralPrivacy(1.0, delta=1e-6, counter=counter, families=families)
+SETTINGS: dict[str, CountPrivacy] = {
+    f"{counter}, {families}": CountPrivacy("jdp", 1.0, delta=1e-6, counter=counter, families=families)
     for counter in sorted(COUNTERS)
     for families in RELEASED_FAMILIES
 } | {
-    f"{mechanism}, {families}": LocalPrivacy(1.0, delta=1e-6, mechanism=mechanism, families=families)
+    f"{mechanism}, {families}": CountPrivacy("ldp", 1.0, delta=1e-6, mechanism=mechanism, families=families)
     for families, mechanisms in LOCAL.items()
     for mechanism in mechanisms
 }

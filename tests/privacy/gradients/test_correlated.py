@@ -8,17 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.privacy import (
-    COUNTERS,
-    CentralGradientPrivacy,
-    ChargeJournal,
-    GradientClient,
-    GradientLayout,
-    LedgerError,
-    NoiseConfig,
-    Streams,
-)
-from dprl.privacy.counters import BinaryTree, BufferedToeplitz
+from dprl.privacy import GradientClient, GradientLayout, GradientPrivacy, LedgerError, NoiseConfig, Streams
+from dprl.privacy.counters import COUNTERS, BinaryTree, BufferedToeplitz
+from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.queries.correlated_gradients import CorrelatedGradientQuery
 from dprl.privacy.queries.gradients import receive, submit
@@ -31,7 +23,7 @@ EVERY_COUNTER = pytest.mark.parametrize(("counter", "arithmetic"), ALL)
 
 def privatizer(counter: str = "buffered_toeplitz", noise: NoiseConfig | None = None, **changes: Any) -> Any:
     settings = {"epsilon": 1.0, "delta": 1e-6, "mechanism": "clipped_gaussian", "clip": CLIP, "counter": counter}
-    privacy = CentralGradientPrivacy(**{**settings, **changes})
+    privacy = GradientPrivacy("jdp", **{**settings, **changes})
     return privacy.build(GradientLayout(D, WINDOW), N, Streams(0, "correlated", noise or NoiseConfig()))
 
 

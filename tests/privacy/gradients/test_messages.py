@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy import GradientClient, LedgerError, LocalGradientPrivacy, NoiseConfig, Streams
-from dprl.privacy.queries.gradient_calibration import GradientLayout
+from dprl.privacy import GradientClient, GradientPrivacy, LedgerError, NoiseConfig, Streams
+from dprl.privacy.queries.gradients import GradientLayout
 from tests.channels import Message, differing_channels
 from tests.privacy.clipped_vectors import clipped
 
@@ -24,7 +24,7 @@ FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")
 def test_noise_of_the_whole_has_the_scale_of_its_epsilon_and_no_other(noise: NoiseConfig) -> None:
     # Kolmogorov-Smirnov on 48 000 numbers at a fixed seed; false-alarm rate of the acceptance 1e-3.
     n = 4000
-    privatizer = LocalGradientPrivacy(2.0, clip=0.5, submissions=5).build(
+    privatizer = GradientPrivacy("ldp", 2.0, clip=0.5, submissions=5).build(
         GradientLayout(D), n, Streams(0, "scale", noise)
     )
     gradient = np.linspace(-1.0, 2.0, D)
@@ -50,7 +50,7 @@ def test_all_that_leaves_an_agent_but_for_registered_noise_is_the_same(mechanism
     worlds = np.full((30, D), 1e-3), np.repeat([[math.nan] * D, [math.inf] * D, [1e300] * D], 10, axis=0)
 
     def record(world: int) -> Sequence[Message]:
-        settings = LocalGradientPrivacy(2.0, mechanism=mechanism)
+        settings = GradientPrivacy("ldp", 2.0, mechanism=mechanism)
         privatizer = settings.build(GradientLayout(D), 30, Streams(3, "channels", noise))
         messages = GradientClient(privatizer.client_spec).send(privatizer.lease(30), worlds[world])
         estimates = privatizer.accept(messages)
@@ -70,14 +70,14 @@ def test_all_that_leaves_an_agent_but_for_registered_noise_is_the_same(mechanism
 
 @pytest.mark.parametrize("noise", [FAST, NoiseConfig(arithmetic="exact", entropy="os")])
 def test_bits_and_what_is_sent_in_clear_are_of_different_keys(noise: NoiseConfig) -> None:
-    settings = LocalGradientPrivacy(2.0, mechanism="projected_random_sign")
+    settings = GradientPrivacy("ldp", 2.0, mechanism="projected_random_sign")
     channel = settings.build(GradientLayout(D), 9, Streams(3, "keys", noise)).channel
     keys = channel.noise.noise.key, channel.noise.open_key
     assert len({int(word) for key in keys for word in key[1:]}) == 8
 
 
 def test_what_would_repeat_noise_cannot_be_copied() -> None:
-    privatizer = LocalGradientPrivacy(2.0, mechanism="privunit").build(GradientLayout(D), 9, Streams(3, "copy"))
+    privatizer = GradientPrivacy("ldp", 2.0, mechanism="privunit").build(GradientLayout(D), 9, Streams(3, "copy"))
     sender = GradientClient(privatizer.client_spec)
     for thing in (privatizer, sender):
         for attempt in (copy.copy, copy.deepcopy, pickle.dumps):

@@ -12,32 +12,28 @@ import numpy as np
 import pytest
 
 from dprl.privacy import (
-    ChargeJournal,
     GradientClient,
-    GradientPrivacyConfig,
+    GradientPrivacy,
     GradientPrivatizer,
     LedgerError,
-    LocalGradientPrivacy,
-    NoGradientPrivacy,
     NoiseConfig,
     PrivateMessages,
     Streams,
     SubmissionRange,
-    receive,
-    submit,
 )
-from dprl.privacy.queries.gradient_calibration import GradientLayout
+from dprl.privacy.journal import ChargeJournal
+from dprl.privacy.queries.gradients import GradientLayout, receive, submit
 from dprl.privacy.threat_models import GRADIENT_ADJACENCY
 from tests.privacy.sending import randomized
 
 D, N = 12, 30
 FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")
 OS = NoiseConfig(entropy="os")
-CONFIGS: dict[str, GradientPrivacyConfig] = {
-    "none": NoGradientPrivacy(),
-    "clipped_laplace": LocalGradientPrivacy(1.0, submissions=3),
-    "projected_random_sign": LocalGradientPrivacy(6.0, mechanism="projected_random_sign", submissions=2),
-    "privunit": LocalGradientPrivacy(2.0, mechanism="privunit"),
+CONFIGS: dict[str, GradientPrivacy] = {
+    "none": GradientPrivacy("none"),
+    "clipped_laplace": GradientPrivacy("ldp", 1.0, submissions=3),
+    "projected_random_sign": GradientPrivacy("ldp", 6.0, mechanism="projected_random_sign", submissions=2),
+    "privunit": GradientPrivacy("ldp", 2.0, mechanism="privunit"),
 }
 RNG = np.random.default_rng(0)
 GRADIENTS = RNG.normal(size=(N, D)) * np.logspace(-6, 6, N)[:, None]
@@ -271,13 +267,13 @@ def test_somebody_else_s_charges_are_seen_before_the_first_one(tmp_path: Path) -
 
 
 def test_the_certificate_tells_whom_and_what() -> None:
-    settings = LocalGradientPrivacy(1.0, submissions=4, release_scores="none")
+    settings = GradientPrivacy("ldp", 1.0, submissions=4, release_scores="none")
     layout = GradientLayout(D, 1, ("order of arrival: messages come when episodes end",))
     privatizer = settings.build(layout, N, Streams(0, "x"))
     privatizer.charge(1, 10)
     written = privatizer.certificate("pgc_a3c").to_dict()
     assert written["unit"] == "one agent, who sends at most 4 messages"
-    assert written["adjacency"] == GRADIENT_ADJACENCY == privatizer.request.requested.adjacency  # type: ignore[union-attr]
+    assert written["adjacency"] == GRADIENT_ADJACENCY == privatizer.design.requested.adjacency  # type: ignore[union-attr]
     assert (written["users"], written["submissions"]) == (8, 4)
     assert (written["proved"]["pure_epsilon"], written["proved"]["tightness"]) == (1.0, "exact")
     assert [noise["release"] for noise in written["noise"]] == ["gradient"]

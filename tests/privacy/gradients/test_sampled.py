@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from dprl.privacy import (
-    CentralGradientPrivacy,
-    ChargeJournal,
     GradientClient,
     GradientLayout,
+    GradientPrivacy,
     LedgerError,
     NoiseConfig,
-    PrivacyRequest,
+    NoiseDesign,
     Privatizer,
     Streams,
 )
+from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.queries.sampled_gradients import SampledGradientQuery, draw_users, release_round
 from dprl.privacy.threat_models import GRADIENT_ADJACENCY, SAMPLED_ADJACENCY
@@ -34,7 +34,7 @@ LAYOUT = GradientLayout(3, WINDOW, draws=True)
 
 
 def privatizer(seed: int = 0, noise: NoiseConfig | None = None, rounds: int = ROUNDS, **changes: Any) -> Any:
-    privacy = CentralGradientPrivacy(1.0, 1e-6, **{**SETTINGS, **changes})
+    privacy = GradientPrivacy("jdp", 1.0, 1e-6, **{**SETTINGS, **changes})
     return privacy.build(LAYOUT, WINDOW * rounds, Streams(seed, "sampled", noise or NoiseConfig()))
 
 
@@ -67,10 +67,9 @@ def test_the_certificate_is_that_of_addition_and_removal() -> None:
 
 
 def test_a_claim_of_replacement_is_not_compared_with_it() -> None:
-    made, other = privatizer(), CentralGradientPrivacy(1.0, 1e-6, "clipped_gaussian")
+    made, other = privatizer(), GradientPrivacy("jdp", 1.0, 1e-6, "clipped_gaussian")
     assert other.requested.adjacency == GRADIENT_ADJACENCY
-    claimed = PrivacyRequest(other.requested, other.requested, "certified", "a claim for other neighbours")
-    mixed = Privatizer(made.query, claimed, POPULATION, Streams(0, "sampled"))
+    mixed = Privatizer(NoiseDesign.of(made.query, POPULATION, other.requested), Streams(0, "sampled"))
     with pytest.raises(LedgerError, match="neighbours"):
         mixed.planned_certificate("dppg")
 
@@ -240,7 +239,7 @@ def test_runs_without_a_proof_are_refused(
     layout: GradientLayout, episodes: int, noise: NoiseConfig, complaint: str
 ) -> None:
     with pytest.raises(ValueError, match=rf"^{complaint}[^\n]*$"):
-        CentralGradientPrivacy(1.0, 1e-6, **SETTINGS).build(layout, episodes, Streams(0, "sampled", noise))
+        GradientPrivacy("jdp", 1.0, 1e-6, **SETTINGS).build(layout, episodes, Streams(0, "sampled", noise))
 
 
 def test_other_queries_of_sampled_rounds_are_refused() -> None:

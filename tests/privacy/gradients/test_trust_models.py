@@ -9,19 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.privacy import (
-    TRUST_MODELS,
-    CentralGradientPrivacy,
-    LocalGradientPrivacy,
-    NoGradientPrivacy,
-    NoiseConfig,
-    Streams,
-)
+from dprl.privacy import GradientLayout, GradientPrivacy, NoiseConfig, Streams
 from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.accounting.composition import repeat
+from dprl.privacy.designs.gradients import PAPER_CLIP, vector_law
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
-from dprl.privacy.queries.gradient_calibration import PAPER_CLIP, GradientBudget, GradientLayout, vector_law
 
 D = 112
 EXACT = ["clipped_laplace", "projected_random_sign"]
@@ -29,14 +22,9 @@ CASES = [*((name, "fast") for name in [*EXACT, "privunit"]), *((name, "exact") f
 """Mechanisms by arithmetic."""
 
 
-def mechanism_of(settings: LocalGradientPrivacy | CentralGradientPrivacy, arithmetic: Any = "fast") -> Any:
+def mechanism_of(settings: GradientPrivacy | GradientPrivacy, arithmetic: Any = "fast") -> Any:
     privatizer = settings.build(GradientLayout(D), 4, Streams(0, "x", NoiseConfig(arithmetic)))
     return privatizer.query.law
-
-
-def test_trust_models_by_name() -> None:
-    models = {"none": NoGradientPrivacy, "jdp": CentralGradientPrivacy, "ldp": LocalGradientPrivacy}
-    assert TRUST_MODELS["gradients"] == models
 
 
 @pytest.mark.parametrize(
@@ -45,7 +33,7 @@ def test_trust_models_by_name() -> None:
 def test_with_delta_each_submission_gets_what_the_composition_allows(
     submissions: int, each: float, gain: float
 ) -> None:
-    found = mechanism_of(LocalGradientPrivacy(1.0, 1e-6, submissions=submissions)).curve().pure_epsilon
+    found = mechanism_of(GradientPrivacy("ldp", 1.0, 1e-6, submissions=submissions)).curve().pure_epsilon
     assert found == pytest.approx(each, abs=6e-5)
     assert found * submissions == pytest.approx(gain, abs=0.06)
 
@@ -55,33 +43,36 @@ def test_with_delta_each_submission_gets_what_the_composition_allows(
 def test_with_delta_all_that_an_agent_sends_together_proves_the_request(
     mechanism: str, submissions: int, delta: float, arithmetic: Any
 ) -> None:
-    settings = LocalGradientPrivacy(2.0, delta, mechanism, submissions=submissions)
+    settings = GradientPrivacy("ldp", 2.0, delta, mechanism, submissions=submissions)
     planned = settings.build(GradientLayout(D), 4, Streams(0, "x", NoiseConfig(arithmetic))).planned_certificate("x")
     assert planned.verdict == "holds"
     assert 2.0 * (1.0 - 1e-6) < planned.to_dict()["proved"]["epsilon_at_claimed_delta"] <= 2.0
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "budget"),
+    ("mechanism", "epsilon", "delta", "submissions", "dimension", "exact"),
     [
         # Laws without a larger loss, and one for which the sum of the losses is rounded.
-        ("privunit", GradientBudget(12.0, 1e-6, 2, 10, False)),
-        ("privunit", GradientBudget(60.0, 1e-6, 2, 10, False)),
-        ("clipped_laplace", GradientBudget(1800.0, 1e-6, 1, 10, True)),
-        ("clipped_laplace", GradientBudget(7.4554290068489635e-06, 1e-9, 1000, 100, False)),
+        ("privunit", 12.0, 1e-6, 2, 10, False),
+        ("privunit", 60.0, 1e-6, 2, 10, False),
+        ("clipped_laplace", 1800.0, 1e-6, 1, 10, True),
+        ("clipped_laplace", 7.4554290068489635e-06, 1e-9, 1000, 100, False),
     ],
 )
-def test_no_law_is_beyond_its_budget_or_its_own_limits(mechanism: str, budget: GradientBudget) -> None:
-    settings = LocalGradientPrivacy(budget.epsilon, budget.delta, mechanism, submissions=budget.submissions)
-    streams = Streams(0, "x", NoiseConfig("exact" if budget.exact else "fast"))
-    privatizer = settings.build(GradientLayout(budget.dimension), 2, streams)
-    assert privatizer.query.law == vector_law(mechanism, budget, PAPER_CLIP)
+def test_no_law_is_beyond_its_budget_or_its_own_limits(
+    mechanism: str, epsilon: float, delta: float, submissions: int, dimension: int, exact: bool
+) -> None:
+    settings = GradientPrivacy("ldp", epsilon, delta, mechanism, submissions=submissions)
+    streams = Streams(0, "x", NoiseConfig("exact" if exact else "fast"))
+    privatizer = settings.build(GradientLayout(dimension), 2, streams)
+    expected = vector_law(mechanism, epsilon, delta, submissions, dimension, PAPER_CLIP, exact)
+    assert privatizer.query.law == expected
     assert privatizer.planned_certificate("x").verdict == "holds"
 
 
 def test_noise_does_not_depend_on_what_was_calibrated_before() -> None:
     """The noise's identity has the clip as it was written."""
-    one, other = (mechanism_of(LocalGradientPrivacy(1.0, clip=clip)) for clip in (1.0, 1))
+    one, other = (mechanism_of(GradientPrivacy("ldp", 1.0, clip=clip)) for clip in (1.0, 1))
     assert (type(one.clip), type(other.clip)) == (float, int)
 
 
@@ -89,7 +80,7 @@ def test_noise_does_not_depend_on_what_was_calibrated_before() -> None:
 @pytest.mark.parametrize("submissions", [2, 5, 10])
 def test_gaussian_noise_on_a_grid_meets_delta_for_all_submissions(epsilon: float, submissions: int) -> None:
     """The clip is rounded to the grid, so one submission need not have exactly 1/sqrt(T) of the total mu."""
-    settings = CentralGradientPrivacy(
+    settings = GradientPrivacy("jdp", 
         epsilon, 1e-6, "clipped_gaussian", clip=1.0, submissions=submissions, counter="none"
     )
     curve = mechanism_of(settings, "exact").curve()
@@ -99,10 +90,10 @@ def test_gaussian_noise_on_a_grid_meets_delta_for_all_submissions(epsilon: float
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 7.3, 10.0])
 @pytest.mark.parametrize("submissions", [1, 3, 7, 100])
 def test_without_delta_submissions_share_epsilon_and_never_more(epsilon: float, submissions: int) -> None:
-    laplace = mechanism_of(LocalGradientPrivacy(epsilon, submissions=submissions))
+    laplace = mechanism_of(GradientPrivacy("ldp", epsilon, submissions=submissions))
     loss = Fraction(laplace.clip) / Fraction(laplace.scale) * submissions
     assert Fraction(epsilon) * (1 - Fraction(1, 2**51)) <= loss <= Fraction(epsilon)
-    sign = mechanism_of(LocalGradientPrivacy(epsilon, mechanism="projected_random_sign", submissions=submissions))
+    sign = mechanism_of(GradientPrivacy("ldp", epsilon, mechanism="projected_random_sign", submissions=submissions))
     loss = Fraction(sign.bit.epsilon) * sign.projections * submissions
     assert Fraction(epsilon) * (1 - Fraction(1, 2**51)) <= loss <= Fraction(epsilon)
     assert sign.projections == max(1, int(Fraction(epsilon) / submissions / Fraction(5, 2)))
@@ -114,12 +105,12 @@ def test_without_delta_submissions_share_epsilon_and_never_more(epsilon: float, 
 def test_all_submissions_together_meet_the_guarantee_and_hardly_less(
     mechanism: str, delta: float, submissions: int, arithmetic: Any
 ) -> None:
-    settings = LocalGradientPrivacy(1.0, delta, mechanism, submissions=submissions)
+    settings = GradientPrivacy("ldp", 1.0, delta, mechanism, submissions=submissions)
     certificate = settings.build(GradientLayout(D), 4, Streams(0, "x", NoiseConfig(arithmetic))).planned_certificate(
         "x"
     )
     assert certificate.verdict == "holds"
-    proved = certificate.proof.epsilon_at_claimed_delta
+    proved = certificate.proved_epsilon
     # On the grid of Gaussian noise, rounding takes up to one unit from a small ball.
     assert 0.97 < proved <= 1.0 + 1e-9
 
@@ -127,7 +118,7 @@ def test_all_submissions_together_meet_the_guarantee_and_hardly_less(
 def test_gaussian_submissions_add_up_by_their_curve() -> None:
     for submissions in (1, 4, 100):
         found = mechanism_of(
-            CentralGradientPrivacy(1.0, 1e-6, "clipped_gaussian", 0.5, submissions=submissions, counter="none")
+            GradientPrivacy("jdp", 1.0, 1e-6, "clipped_gaussian", 0.5, submissions=submissions, counter="none")
         )
         assert found.scale == pytest.approx(0.5 * submissions**0.5 / gaussian_mu(1.0, 1e-6), rel=1e-6)
 
@@ -137,22 +128,22 @@ def test_gaussian_submissions_add_up_by_their_curve() -> None:
     [("clipped_laplace", ClippedLaplace, 0.01), ("projected_random_sign", ProjectedRandomSign, 1.0)],
 )
 def test_clips_are_the_papers(mechanism: str, kind: type[ClippedLaplace | ProjectedRandomSign], clip: float) -> None:
-    found = mechanism_of(LocalGradientPrivacy(1.0, mechanism=mechanism))
+    found = mechanism_of(GradientPrivacy("ldp", 1.0, mechanism=mechanism))
     assert type(found) is kind
     assert found.clip == clip
-    assert mechanism_of(LocalGradientPrivacy(1.0, mechanism=mechanism, clip=3.0)).clip == 3.0
+    assert mechanism_of(GradientPrivacy("ldp", 1.0, mechanism=mechanism, clip=3.0)).clip == 3.0
 
 
 def test_arithmetic_chooses_the_sampler() -> None:
-    assert mechanism_of(LocalGradientPrivacy(1.0), "exact").arithmetic == "grid"
-    gaussian = mechanism_of(CentralGradientPrivacy(1.0, 1e-6, "clipped_gaussian", counter="none"), "exact")
+    assert mechanism_of(GradientPrivacy("ldp", 1.0), "exact").arithmetic == "grid"
+    gaussian = mechanism_of(GradientPrivacy("jdp", 1.0, 1e-6, "clipped_gaussian", counter="none"), "exact")
     assert (type(gaussian), gaussian.arithmetic) == (ClippedGaussian, "grid")
     with pytest.raises(ValueError, match=r"^mechanism must not be privunit with arithmetic: exact, .*; its .*: write"):
-        mechanism_of(LocalGradientPrivacy(1.0, mechanism="privunit"), "exact")
-    ours = LocalGradientPrivacy(1.0).build(OURS, 100, Streams(0, "x", NoiseConfig("exact")))
+        mechanism_of(GradientPrivacy("ldp", 1.0, mechanism="privunit"), "exact")
+    ours = GradientPrivacy("ldp", 1.0).build(OURS, 100, Streams(0, "x", NoiseConfig("exact")))
     assert (ours.query.law.name, ours.query.law.arithmetic) == ("clipped_laplace", "grid")
-    assert ours.request.choice == "mechanism: clipped_laplace; privunit is proved for real numbers only"
-    assert mechanism_of(LocalGradientPrivacy(1.0, mechanism="projected_random_sign")).arithmetic == "integer"
+    assert ours.design.choice == "mechanism: clipped_laplace; privunit is proved for real numbers only"
+    assert mechanism_of(GradientPrivacy("ldp", 1.0, mechanism="projected_random_sign")).arithmetic == "integer"
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -172,7 +163,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("settings", "told"), REFUSED)
 def test_what_does_not_fit_together_is_refused_in_one_line(settings: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match="must") as refusal:
-        LocalGradientPrivacy(**({"epsilon": 1.0} | settings))
+        GradientPrivacy("ldp", **({"epsilon": 1.0} | settings))
     assert str(refusal.value).startswith(told)
     assert "\n" not in str(refusal.value)
     assert ";" in str(refusal.value)
@@ -184,11 +175,11 @@ OURS = GradientLayout(D, window=2, paper=False)
 @pytest.mark.parametrize(
     ("settings", "law", "clip"),
     [
-        (LocalGradientPrivacy(1.0), "privunit", None),
-        (LocalGradientPrivacy(1.0, 1e-6), "privunit", None),
-        (CentralGradientPrivacy(1.0), "clipped_laplace", 2.0),
-        (CentralGradientPrivacy(1.0, 1e-6), "clipped_gaussian", 2.0),
-        (NoGradientPrivacy(), "raw", 2.0),
+        (GradientPrivacy("ldp", 1.0), "privunit", None),
+        (GradientPrivacy("ldp", 1.0, 1e-6), "privunit", None),
+        (GradientPrivacy("jdp", 1.0), "clipped_laplace", 2.0),
+        (GradientPrivacy("jdp", 1.0, 1e-6), "clipped_gaussian", 2.0),
+        (GradientPrivacy("none"), "raw", 2.0),
     ],
 )
 def test_settings_that_are_left_out_have_the_least_noise_of_all(settings: Any, law: str, clip: float | None) -> None:
@@ -213,16 +204,16 @@ def test_settings_that_are_left_out_have_the_least_noise_of_all(settings: Any, l
 
 def test_a_clip_that_would_be_ignored_is_refused() -> None:
     with pytest.raises(ValueError, match=r"clip must be left out with privunit, got 2\.0"):
-        LocalGradientPrivacy(1.0, clip=2.0).build(OURS, 100, Streams(0, "x"))
+        GradientPrivacy("ldp", 1.0, clip=2.0).build(OURS, 100, Streams(0, "x"))
 
 
 def test_no_privacy_refuses_as_well() -> None:
     with pytest.raises(ValueError, match="clip_norm must be one of auto, none, l1, l2, elementwise, got 'max'"):
-        NoGradientPrivacy(clip_norm="max")  # type: ignore[arg-type]
+        GradientPrivacy("none", clip_norm="max")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="release_scores must be one of simulator, none, got 'private'"):
-        NoGradientPrivacy(release_scores="private")  # type: ignore[arg-type]
+        GradientPrivacy("none", release_scores="private")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="n_submissions must be at least 1, got 0"):
-        NoGradientPrivacy().build(GradientLayout(D), 0, Streams(0, "x"))
+        GradientPrivacy("none").build(GradientLayout(D), 0, Streams(0, "x"))
 
 
 @pytest.mark.parametrize(
@@ -232,6 +223,6 @@ def test_no_privacy_refuses_as_well() -> None:
 def test_a_budget_that_is_too_small_for_each_is_reported_with_the_number_of_submissions(
     epsilon: float, submissions: int, told: str
 ) -> None:
-    settings = LocalGradientPrivacy(epsilon, mechanism="privunit", submissions=submissions)
+    settings = GradientPrivacy("ldp", epsilon, mechanism="privunit", submissions=submissions)
     with pytest.raises(ValueError, match=f"^epsilon must be finite and above 1e-6, [^()]*{told}$"):
         settings.build(GradientLayout(D), 1, Streams(0, "x"))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dprl.privacy import Ledger, LedgerSpec, ReleaseEvent, ThreatModel
-from dprl.privacy.ledger import Charged
+from dprl.privacy import NoiseDesign
+from dprl.privacy.ledger import Charged, Ledger
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.noise_design import Release
+from dprl.privacy.threat_models import ThreatModel
 
 AGENTS = ThreatModel(
     unit="one agent, who submits in up to 3 rounds",
@@ -21,12 +23,12 @@ AGENTS = ThreatModel(
 N_AGENTS, CAP = 5, 3
 
 
-def laplace(epsilon: float = 1.0) -> ReleaseEvent:
-    return ReleaseEvent("x", Laplace(4.0 / epsilon), Sensitivity.of_cells(4), True, 1, 8, "os")
+def laplace(epsilon: float = 1.0) -> Release:
+    return Release("x", Laplace(4.0 / epsilon), Sensitivity.of_cells(4), True, 8, "os")
 
 
 def agents(cap: int = CAP, epsilon: float = 1.0, threats: ThreatModel = AGENTS, journal: Any = None) -> Ledger:
-    return Ledger(LedgerSpec("ldp", (laplace(epsilon),), threats, N_AGENTS, cap), journal)
+    return Ledger(NoiseDesign("ldp", (laplace(epsilon),), threats, N_AGENTS, cap), journal)
 
 
 class Notes:

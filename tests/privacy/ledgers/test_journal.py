@@ -15,17 +15,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.privacy import ChargeJournal, Ledger, LedgerError, LedgerSpec, ReleaseEvent, ThreatModel
+from dprl.privacy import LedgerError, NoiseDesign
+from dprl.privacy.journal import ChargeJournal
+from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.noise_design import Release
+from dprl.privacy.threat_models import ThreatModel
 
 N_AGENTS, CAP = 7, 1000
 AGENTS = ThreatModel("an agent", "replace its messages", "the server", ("messages",), ("time",), "an agent")
 
 
 def ledger_of(path: Path, cap: int = CAP, scale: float = 4.0, users: int = N_AGENTS, **settings: Any) -> Ledger:
-    release = ReleaseEvent("x", Laplace(scale), Sensitivity.of_cells(4), True, 1, 8, "os")
-    return Ledger(LedgerSpec("ldp", (release,), AGENTS, users, cap), ChargeJournal(path, **settings))
+    release = Release("x", Laplace(scale), Sensitivity.of_cells(4), True, 8, "os")
+    return Ledger(NoiseDesign("ldp", (release,), AGENTS, users, cap), ChargeJournal(path, **settings))
 
 
 def charge(ledger: Ledger, k: int = 1) -> int:

@@ -8,29 +8,24 @@ import json
 import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from time import sleep
 from typing import Any
 
 import pytest
 
-from dprl.privacy import (
-    Certificate,
-    Guarantee,
-    Ledger,
-    LedgerError,
-    LedgerSpec,
-    PrivacyRequest,
-    ReleaseEvent,
-    ThreatModel,
-    certify,
-)
+from dprl.privacy import Certificate, LedgerError, NoiseDesign
 from dprl.privacy import base as nouns
+from dprl.privacy.base import Guarantee
+from dprl.privacy.certificate import certify
+from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms import ENCODINGS, GRAMS, VECTORS, MessageMechanism
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.gram import GramRelease
 from dprl.privacy.mechanisms.gram_laws import GramLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.threat_models import THREAT_MODELS
+from dprl.privacy.noise_design import Release
+from dprl.privacy.threat_models import THREAT_MODELS, ThreatModel
 from tests.privacy.laplace_losses import of_laplace_losses
 from tests.privacy.ledgers.cases import AGENTS, CAP, N_AGENTS, Notes, agents, laplace
 
@@ -54,21 +49,21 @@ def calibrated(name: str, epsilon: float, delta: float, **options: Any) -> Messa
     return found
 
 
-def verdict_of(release: ReleaseEvent, epsilon: float, delta: float) -> Certificate:
+def verdict_of(release: Release, epsilon: float, delta: float) -> Certificate:
     guarantee = Guarantee("ldp", epsilon, delta)
-    ledger = Ledger(LedgerSpec("ldp", (release,), THREAT_MODELS["counts", "ldp"], 1))
-    return certify(ledger, PrivacyRequest(guarantee, guarantee, "certified", "a test"), "x")
+    design = NoiseDesign("ldp", (release,), THREAT_MODELS["counts", "ldp"], 1, claimed=guarantee)
+    return certify(Ledger(design), "x")
 
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(("name", "delta"), GUARANTEES)
 def test_messages_meet_the_guarantee_that_they_are_calibrated_for(name: str, delta: float, exact: bool) -> None:
     mechanism = calibrated(name, 1.0, delta, **({"exact": exact} if name.startswith("clipped") else {}))
-    release = ReleaseEvent.of_message("gradients", mechanism, attainable=False, cells=6, entropy="os")
+    release = Release("gradients", mechanism, None, attainable=False, cells=6, entropy="os")
     found = verdict_of(release, 1.0, delta)
     assert found.verdict == "holds"
     assert verdict_of(release, 0.5, delta).verdict in {"fails", "holds_approximately"}
-    assert found.proof.tightness == ("upper" if found.proof.pure_epsilon < math.inf else None)
+    assert found.tightness == ("upper" if found.pure_epsilon < math.inf else None)
     written = found.to_dict()
     assert json.loads(json.dumps(written, allow_nan=False)) == written
     assert written["noise"][0]["parameters"]
@@ -76,24 +71,22 @@ def test_messages_meet_the_guarantee_that_they_are_calibrated_for(name: str, del
 
 @pytest.mark.parametrize(("name", "delta"), GUARANTEES)
 def test_three_submissions_of_messages_cost_at_most_three_times_as_much(name: str, delta: float) -> None:
-    release = ReleaseEvent.of_message(
-        "gradients", calibrated(name, 1.0, delta), attainable=False, cells=6, entropy="os"
-    )
-    ledger = Ledger(LedgerSpec("ldp", (release,), AGENTS, N_AGENTS, 3))
-    assert ledger.pure_epsilon() == pytest.approx(3 * release.curve().pure_epsilon)
+    release = Release("gradients", calibrated(name, 1.0, delta), None, attainable=False, cells=6, entropy="os")
+    ledger = Ledger(NoiseDesign("ldp", (release,), AGENTS, N_AGENTS, 3))
+    assert ledger.curve.pure_epsilon == pytest.approx(3 * release.curve().pure_epsilon)
     assert 1.0 < ledger.epsilon(3 * delta) <= 3.0 * (1 + 1e-9)
 
 
 def test_one_submission_of_a_gram_is_an_episode_of_all_agents() -> None:
     one, two = (GramLaplace(GramRelease.of_horizon(4, 3, agents), (40.0, 30.0, 20.0, 0.0)) for agents in (1, 2))
-    proved = [ReleaseEvent.of_message("gram", gram, False, 9, "os").curve().pure_epsilon for gram in (one, two)]
+    proved = [Release("gram", gram, None, False, 9, "os").curve().pure_epsilon for gram in (one, two)]
     assert proved[1] == pytest.approx(2 * proved[0])
 
 
 def test_the_caller_says_whether_a_message_attains_its_bound() -> None:
     mechanism = calibrated("clipped_laplace", 1.0, 0.0)
     for attainable, tightness in ((True, "exact"), (False, "upper")):
-        release = ReleaseEvent.of_message("gradients", mechanism, attainable, 6, "os")
+        release = Release("gradients", mechanism, None, attainable, 6, "os")
         assert verdict_of(release, 1.0, 0.0).proof.tightness == tightness
 
 
@@ -102,7 +95,7 @@ def test_the_caller_says_whether_a_message_attains_its_bound() -> None:
 def test_coins_in_place_of_bits_meet_the_guarantee(name: str, delta: float) -> None:
     changed = Sensitivity.of_cells(2)
     mechanism = ENCODINGS[name].calibrated(1.0, delta, 40)
-    release = ReleaseEvent("bits", mechanism, changed, True, 1, 40, "os")
+    release = Release("bits", mechanism, changed, True, 1, 40, "os")
     found = verdict_of(release, 1.0, delta)
     assert found.verdict == "holds"
     assert verdict_of(release, 0.5, delta).verdict in {"fails", "holds_approximately"}
@@ -116,7 +109,7 @@ def test_parameters_are_the_numbers_of_a_mechanism_and_of_its_parts() -> None:
     sign = calibrated("projected_random_sign", 6.0, 0.0)
     gram = GramLaplace(GramRelease(2, (3.0, 0.0), 4), (5.0, 0.0))
     written = [
-        verdict_of(ReleaseEvent.of_message("x", mechanism, False, 5, "os"), 9.0, 0.0).to_dict()["noise"][0]
+        verdict_of(Release.of_message("x", mechanism, False, 5, "os"), 9.0, 0.0).to_dict()["noise"][0]
         for mechanism in (sign, gram)
     ]
     assert written[0]["parameters"] == {"dimension": 6, "projections": 2, "clip": 2.0, "bit.epsilon": 3.0}
@@ -128,9 +121,9 @@ def test_parameters_are_the_numbers_of_a_mechanism_and_of_its_parts() -> None:
 
 def test_a_message_has_no_sensitivity_beside_its_own_and_noise_on_cells_needs_one() -> None:
     with pytest.raises(LedgerError, match="unless its mechanism bounds it itself"):
-        ReleaseEvent("x", calibrated("privunit", 1.0, 0.0), Sensitivity.of_cells(1), False, 1, 6, "os")
+        Release("x", calibrated("privunit", 1.0, 0.0), Sensitivity.of_cells(1), False, 1, 6, "os")
     with pytest.raises(LedgerError, match="unless its mechanism bounds it itself"):
-        ReleaseEvent("x", Laplace(1.0), None, False, 1, 6, "os")
+        Release("x", Laplace(1.0), None, False, 1, 6, "os")
 
 
 def test_submissions_are_charged_in_order_and_up_to_the_cap() -> None:
@@ -148,7 +141,7 @@ def test_submissions_are_charged_in_order_and_up_to_the_cap() -> None:
 
 
 def test_a_ledger_of_many_agents_takes_no_memory_for_each() -> None:
-    ledger = Ledger(LedgerSpec("ldp", (laplace(),), AGENTS, 10**12, 2))
+    ledger = Ledger(NoiseDesign("ldp", (laplace(),), AGENTS, 10**12, 2))
     ledger.charge(1, 10**12 + 7)
     assert (ledger.users_charged, ledger.charged) == (10**12, 10**12 + 7)
 
@@ -157,27 +150,29 @@ def test_a_ledger_for_nobody_is_refused() -> None:
     with pytest.raises(LedgerError, match="submissions must be at least 1, got 0"):
         agents(cap=0)
     with pytest.raises(ValueError, match="n_users must be at least 1, got 0"):
-        LedgerSpec("ldp", (laplace(),), AGENTS, 0)
+        NoiseDesign("ldp", (laplace(),), AGENTS, 0)
     with pytest.raises(LedgerError, match="proves nothing"):
-        LedgerSpec("ldp", (), AGENTS, 1)
+        NoiseDesign("ldp", (), AGENTS, 1)
 
 
 def test_all_submissions_up_to_the_cap_are_proved_together() -> None:
     ledger = agents(cap=100, epsilon=0.1)
-    assert ledger.pure_epsilon() == pytest.approx(10.0)
+    assert ledger.curve.pure_epsilon == pytest.approx(10.0)
     # Four numbers of 0.1 / 4 each, a hundred times.
     assert ledger.epsilon(1e-6) == pytest.approx(of_laplace_losses(400, 0.025, 1e-6), rel=1e-4)
 
 
 def test_a_user_is_charged_for_all_releases_of_the_worst_run_of_disjoint_users() -> None:
-    cheap, dear = (ReleaseEvent("x", Laplace(scale), Sensitivity.of_cells(4), True, 1, 8, "os") for scale in (4.0, 2.0))
-    ledger = Ledger(LedgerSpec("ldp", (cheap, cheap, dear, cheap), AGENTS, N_AGENTS, 3, groups=((0, 1), (2, 3))))
-    assert ledger.pure_epsilon() == pytest.approx(3 * (2.0 + 1.0))
+    cheap, dear = (Release("x", Laplace(scale), Sensitivity.of_cells(4), True, 8, "os") for scale in (4.0, 2.0))
+    ledger = Ledger(NoiseDesign("ldp", (cheap, cheap, dear, cheap), AGENTS, N_AGENTS, 3, groups=((0, 1), (2, 3))))
+    assert ledger.curve.pure_epsilon == pytest.approx(3 * (2.0 + 1.0))
 
 
 def certificate(ledger: Ledger, epsilon: float, adjacency: str = AGENTS.adjacency) -> Certificate:
     guarantee = Guarantee("ldp", epsilon, adjacency=adjacency)
-    return certify(ledger, PrivacyRequest(guarantee, guarantee, "certified", "a test"), "x")
+    charged = Ledger(replace(ledger.design, claimed=guarantee))
+    charged.charge(1, max(1, ledger.charged))
+    return certify(charged, "x")
 
 
 def test_the_certificate_tells_the_cap_and_the_threat_model() -> None:
@@ -271,7 +266,7 @@ def test_attempts_that_ask_users_again_compose() -> None:
     journal.attempts = [4, 0, 2]
     ledger, once = agents(cap=1, journal=journal), agents(cap=1)
     assert (ledger.attempts, ledger.users_asked_again, ledger.users_charged, ledger.charged) == (2, 2, 4, 2)
-    assert ledger.pure_epsilon() == pytest.approx(2.0 * once.pure_epsilon())
+    assert ledger.curve.pure_epsilon == pytest.approx(2.0 * once.pure_epsilon())
     assert ledger.epsilon(1e-6) == pytest.approx(agents(cap=2).epsilon(1e-6))
     found = certificate(ledger, 1.0)
     assert (found.verdict, found.attempts, found.users_asked_again) == ("fails", 2, 2)
@@ -287,17 +282,17 @@ def test_attempts_compose_with_all_submissions_of_each(cap: int) -> None:
     journal.attempts = [N_AGENTS * cap, 1]
     ledger = agents(cap=cap, journal=journal)
     assert ledger.attempts == 2
-    assert ledger.pure_epsilon() == pytest.approx(2 * cap * agents(cap=1).pure_epsilon())
+    assert ledger.curve.pure_epsilon == pytest.approx(2 * cap * agents(cap=1).pure_epsilon())
     assert ledger.delta(1.5) == pytest.approx(agents(cap=2 * cap).delta(1.5))
 
 
 def test_releases_in_a_journal_are_distinguished_by_what_they_are() -> None:
     """Another epsilon, cap, number of users or trust model needs another journal; other wording does not."""
-    own = agents().spec
+    own = agents().design
     reworded = ThreatModel("an agent", AGENTS.adjacency, "all", ("messages",), ("time",), "anybody")
-    assert agents(threats=reworded).spec.terms == own.terms
-    others = [agents(epsilon=2.0).spec, agents(cap=2).spec, agents(threats=THREAT_MODELS["counts", "ldp"]).spec]
-    others += [LedgerSpec("jdp", own.releases, AGENTS, N_AGENTS, CAP), LedgerSpec("ldp", own.releases, AGENTS, 6, CAP)]
+    assert agents(threats=reworded).design.terms == own.terms
+    others = [agents(epsilon=2.0).design, agents(cap=2).design, agents(threats=THREAT_MODELS["counts", "ldp"]).design]
+    others += [NoiseDesign("jdp", own.releases, AGENTS, N_AGENTS, CAP), NoiseDesign("ldp", own.releases, AGENTS, 6, CAP)]
     assert len({own.terms, *(other.terms for other in others)}) == 1 + len(others)
 
 

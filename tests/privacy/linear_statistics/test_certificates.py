@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 
 from dprl.privacy import (
-    TRUST_MODELS,
-    CentralStatisticsPrivacy,
+    PRIVACY,
     LedgerError,
-    LocalStatisticsPrivacy,
     NoiseConfig,
-    NoStatisticsPrivacy,
     StatisticsLayout,
+    StatisticsPrivacy,
     StatisticsPrivatizer,
     Streams,
 )
@@ -32,7 +30,7 @@ DELTA = 1e-5
 
 
 def built(layout: StatisticsLayout = SMALL, noise: NoiseConfig | None = None, **settings: Any) -> StatisticsPrivatizer:
-    config = LocalStatisticsPrivacy(1.0, **settings)
+    config = StatisticsPrivacy("ldp", 1.0, **settings)
     return config.build(layout, 7, Streams(0, "certificates", noise or NoiseConfig()))
 
 
@@ -52,14 +50,14 @@ def printed(mechanism: str, layout: StatisticsLayout = SMALL, **settings: Any) -
 def test_what_the_printed_gaussian_scale_proves() -> None:
     found = printed("gram_gaussian", delta=DELTA)
     assert found.epsilon_at_delta[DELTA] == pytest.approx(0.0629, abs=5e-5)
-    assert (found.verdict, found.request.source, found.proof.tightness) == ("holds", "[TH23] Theorem 1", None)
+    assert (found.verdict, found.design.source, found.proof.tightness) == ("holds", "[TH23] Theorem 1", None)
     assert found.claimed_epsilon == 1.0
 
 
 def test_what_the_printed_laplace_scale_proves() -> None:
     small, large = printed("gram_laplace"), printed("gram_laplace", LARGE)
     assert small.proved_epsilon == pytest.approx(0.3932, abs=1e-4)
-    assert (small.verdict, small.request.source) == ("holds", "[TH23] Theorem 3")
+    assert (small.verdict, small.design.source) == ("holds", "[TH23] Theorem 3")
     assert large.proved_epsilon == pytest.approx(3.9607, abs=1e-4)
     # The audit attains a loss of 3.84, so the claim fails by itself, not only by the upper bound.
     assert (large.verdict, large.proof.tightness) == ("holds_approximately", "upper")
@@ -71,15 +69,15 @@ def test_what_the_printed_uniform_bound_proves() -> None:
     found = printed("gram_uniform", delta=DELTA)
     # The audit attains 0.0946; 0.125 bounds the sum of the masses, and their product is less.
     assert found.proof.delta_at_requested_epsilon == pytest.approx(0.1007, abs=1e-4)
-    assert found.proved_epsilon == found.proof.epsilon_at_claimed_delta == math.inf
+    assert found.proved_epsilon == found.proved_epsilon == math.inf
     assert (found.verdict, found.factor) == ("fails", math.inf)
-    assert "[TH23] Theorem 5, which claims (0, delta)" in found.request.source
+    assert "[TH23] Theorem 5, which claims (0, delta)" in found.design.source
 
 
 @pytest.mark.parametrize(("ratio", "least"), [(1.0, 0.102), (3.0, 0.0096), (5.0, 0.0013)])
 def test_what_the_printed_bounded_laplace_scale_proves(ratio: float, least: float) -> None:
     found = printed("gram_bounded_laplace", bound_ratio=ratio)
-    assert (found.verdict, found.pure_epsilon, found.request.source) == ("fails", math.inf, "[TH23] Theorem 7")
+    assert (found.verdict, found.pure_epsilon, found.design.source) == ("fails", math.inf, "[TH23] Theorem 7")
     delta = found.proof.delta_at_requested_epsilon
     assert delta is not None
     assert least * 0.99 < delta < least * 1.7
@@ -105,7 +103,7 @@ def test_open_rewards_prove_nothing_and_the_certificate_says_why() -> None:
     assert [release.channel for release in found.releases] == ["statistics", "reward corrections"]
     as_printed = certified(calibration="printed")
     assert as_printed.verdict == "unbounded"
-    assert as_printed.request.choice == "clipping: none, rewards: open; what the paper has"
+    assert as_printed.design.choice == "clipping: none, rewards: open; what the paper has"
     public = printed("gram_laplace")
     assert any("assumed to be public" in channel for channel in public.threat_model.excluded)
 
@@ -146,13 +144,13 @@ def test_without_clips_or_with_open_rewards_no_channel_is_covered(
 
 
 def test_nothing_is_claimed_without_noise() -> None:
-    for config in (NoStatisticsPrivacy(), NoStatisticsPrivacy("public", "device")):
+    for config in (StatisticsPrivacy("none"), StatisticsPrivacy("none", rewards="public", clipping="device")):
         found = config.build(SMALL, 7, Streams(0, "x")).planned_certificate("x")
         assert (found.trust_model, found.verdict, found.pure_epsilon) == ("none", "unbounded", math.inf)
-    assert TRUST_MODELS["statistics"] == {
-        "none": NoStatisticsPrivacy,
-        "jdp": CentralStatisticsPrivacy,
-        "ldp": LocalStatisticsPrivacy,
+    assert PRIVACY["statistics"] == {
+        "none": StatisticsPrivacy,
+        "jdp": StatisticsPrivacy,
+        "ldp": StatisticsPrivacy,
     }
 
 
@@ -161,7 +159,7 @@ def test_nothing_is_claimed_without_noise() -> None:
 def test_certified_noise_proves_what_was_asked_and_hardly_more(layout: StatisticsLayout, stage_scales: bool) -> None:
     for mechanism, delta in (("gram_gaussian", DELTA), ("gram_laplace", 0.0)):
         found = certified(layout, mechanism=mechanism, delta=delta, stage_scales=stage_scales, rewards="public")
-        proved = found.proof.epsilon_at_claimed_delta
+        proved = found.proved_epsilon
         assert 0.99 < proved <= 1.0
         assert found.verdict == "holds"
         assert found.to_dict()["noise"][0]["arithmetic"] == "float64-idealised"
@@ -181,7 +179,7 @@ def test_noisy_rewards_share_the_budget(mechanism: str, delta: float, share: flo
     privatizer = built(mechanism=mechanism, delta=delta, reward_share=share)
     found = privatizer.planned_certificate("x")
     assert found.verdict == "holds"
-    assert 0.98 < found.proof.epsilon_at_claimed_delta <= 1.0 or delta * (mechanism == "gram_laplace") > 0
+    assert 0.98 < found.proved_epsilon <= 1.0 or delta * (mechanism == "gram_laplace") > 0
     statistics, rewards = found.releases
     assert (statistics.cells, rewards.cells) == (2 * 4 * 14, 2 * 5 * 3)
     alone = built(mechanism=mechanism, delta=delta, rewards="public")
@@ -195,7 +193,7 @@ def test_noisy_rewards_share_the_budget(mechanism: str, delta: float, share: flo
         assert rewards.curve().pure_epsilon == pytest.approx(share, rel=1e-4)
 
 
-@pytest.mark.parametrize("kind", [LocalStatisticsPrivacy, CentralStatisticsPrivacy])
+@pytest.mark.parametrize("kind", [StatisticsPrivacy, StatisticsPrivacy])
 def test_noise_is_compared_with_the_printed_scale_at_the_stages_with_data(kind: Any) -> None:
     query = kind(1.0, DELTA, mechanism="gram_gaussian", rewards="public").build(SMALL, 7, Streams(0, "x")).query
     expected = query.deviations[:4].mean() / printed_gaussian_sigma(5, 1.0, DELTA)
@@ -221,7 +219,7 @@ def test_the_scales_are_the_formulas() -> None:
     assert as_printed.query.deviations == pytest.approx([250.0 * math.sqrt(2)] * 4 + [0.0])
     one_message = built(StatisticsLayout(5, 4, 1, 2, 3), rewards="public", stage_scales=False)
     assert one_message.query.deviations == pytest.approx(laplace.query.deviations / 2)
-    without = NoStatisticsPrivacy().build(SMALL, 7, Streams(0, "x"))
+    without = StatisticsPrivacy("none").build(SMALL, 7, Streams(0, "x"))
     assert (without.query.noise_ratio, without.query.law.name, without.query.rewards) == (0.0, "raw", "open")
     assert not without.query.deviations.any()
 
@@ -254,7 +252,7 @@ def test_the_scales_are_the_formulas() -> None:
 )
 def test_settings_that_cannot_be_are_refused_in_one_line(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message) as error:
-        LocalStatisticsPrivacy(1.0, **settings)
+        StatisticsPrivacy("ldp", 1.0, **settings)
     assert "\n" not in str(error.value)
     assert ";" in str(error.value)
 
@@ -268,15 +266,15 @@ def test_settings_that_do_not_fit_the_arithmetic_or_the_layout_are_refused() -> 
         StatisticsLayout(1, 4, 2, 2, 3)
     with pytest.raises(ValueError, match="1 or n_agents messages"):
         StatisticsLayout(5, 4, 3, 2, 3)
-    for config in (NoStatisticsPrivacy(), LocalStatisticsPrivacy(1.0)):
+    for config in (StatisticsPrivacy("none"), StatisticsPrivacy("ldp", 1.0)):
         with pytest.raises(ValueError, match=r"^n_submissions must be at least 1, got 0"):
             config.build(SMALL, 0, Streams(0, "x"))
     with pytest.raises(ValueError, match=r"^n_users must be at most 80421421917329, got"):
-        LocalStatisticsPrivacy(1.0).build(SMALL, 2**50, Streams(0, "x"))
+        StatisticsPrivacy("ldp", 1.0).build(SMALL, 2**50, Streams(0, "x"))
     refused: list[dict[str, Any]] = [{"rewards": "noisy"}, {"clipping": "auto"}]
     for settings in refused:
         with pytest.raises(ValueError, match=f"^{next(iter(settings))} must be one of"):
-            NoStatisticsPrivacy(**settings)
+            StatisticsPrivacy("none", **settings)
 
 
 def test_noise_that_does_not_fit_what_is_sent_is_refused() -> None:

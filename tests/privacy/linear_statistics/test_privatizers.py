@@ -11,18 +11,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy import (
-    LedgerError,
-    LocalStatisticsPrivacy,
-    NoiseConfig,
-    NoStatisticsPrivacy,
-    StatisticsLayout,
-    StatisticsPrivatizer,
-    Streams,
-    add_statistics,
-    send_statistics,
-)
+from dprl.privacy import LedgerError, NoiseConfig, StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
 from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace
+from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics
 from tests.without_compiler import printed_both_ways
 
 FAST, OS = NoiseConfig(), NoiseConfig(entropy="os")
@@ -31,22 +22,22 @@ LAYOUT = StatisticsLayout(H, D, M, N_AGENTS, P)
 N = 40
 BOUNDS = np.arange(H - 1.0, -1.0, -1.0)
 ROWS, COLUMNS = np.triu_indices(D, 1)
-CONFIGS: dict[str, tuple[NoStatisticsPrivacy | LocalStatisticsPrivacy, NoiseConfig]] = {
-    "none": (NoStatisticsPrivacy(), FAST),
-    "none, clipped": (NoStatisticsPrivacy("public", "device"), FAST),
-    "laplace": (LocalStatisticsPrivacy(1.0), FAST),
-    "laplace, public": (LocalStatisticsPrivacy(1.0, rewards="public"), FAST),
-    "laplace, printed": (LocalStatisticsPrivacy(1.0, calibration="printed"), FAST),
-    "gaussian": (LocalStatisticsPrivacy(1.0, 1e-5, "gram_gaussian"), FAST),
-    "gaussian, same scale": (LocalStatisticsPrivacy(1.0, 1e-5, "gram_gaussian", stage_scales=False), FAST),
+CONFIGS: dict[str, tuple[StatisticsPrivacy | StatisticsPrivacy, NoiseConfig]] = {
+    "none": (StatisticsPrivacy("none"), FAST),
+    "none, clipped": (StatisticsPrivacy("none", rewards="public", clipping="device"), FAST),
+    "laplace": (StatisticsPrivacy("ldp", 1.0), FAST),
+    "laplace, public": (StatisticsPrivacy("ldp", 1.0, rewards="public"), FAST),
+    "laplace, printed": (StatisticsPrivacy("ldp", 1.0, calibration="printed"), FAST),
+    "gaussian": (StatisticsPrivacy("ldp", 1.0, 1e-5, "gram_gaussian"), FAST),
+    "gaussian, same scale": (StatisticsPrivacy("ldp", 1.0, 1e-5, "gram_gaussian", stage_scales=False), FAST),
     "bounded laplace, printed": (
-        LocalStatisticsPrivacy(
+        StatisticsPrivacy("ldp", 
             *(1.0, 0.0, "gram_bounded_laplace", "printed"), clipping="device", rewards="public", bound_ratio=12.0
         ),
         FAST,
     ),
     "uniform, printed": (
-        LocalStatisticsPrivacy(1.0, 1e-5, "gram_uniform", "printed", clipping="device", rewards="public"),
+        StatisticsPrivacy("ldp", 1.0, 1e-5, "gram_uniform", "printed", clipping="device", rewards="public"),
         FAST,
     ),
 }

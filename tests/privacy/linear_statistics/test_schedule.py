@@ -9,20 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.privacy import (
-    CentralStatisticsPrivacy,
-    LedgerError,
-    LocalStatisticsPrivacy,
-    NoStatisticsPrivacy,
-    StatisticsLayout,
-    StatisticsPrivatizer,
-    Streams,
-    add_statistics,
-    aggregate_statistics,
-    send_statistics,
-)
+from dprl.privacy import LedgerError, StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
 from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.queries.linear_statistics import StatisticsQuery
+from dprl.privacy.queries.linear_statistics_kernels import add_statistics, aggregate_statistics, send_statistics
 from dprl.privacy.schedule import ReleaseSchedule
 
 LAYOUT = StatisticsLayout(horizon=4, dimension=3, n_messages=2, n_agents=2, reward_dimension=2)
@@ -55,7 +45,7 @@ def records() -> list[Record]:
 
 
 def scheduled(epsilon: float = 1.0, growth: float = GROWTH, users: int = USERS, **more: Any) -> StatisticsPrivatizer:
-    return CentralStatisticsPrivacy(epsilon, **more).build(LAYOUT, users, Streams(1, "schedule"), growth=growth)
+    return StatisticsPrivacy("jdp", epsilon, **more).build(LAYOUT, users, Streams(1, "schedule"), growth=growth)
 
 
 class Read:
@@ -115,7 +105,7 @@ def test_the_noise_of_gaussian_sums_by_hand() -> None:
 def test_the_noise_of_each_release_has_the_stated_deviation(settings: dict[str, Any]) -> None:
     """1,000 diagonal entries per release, in units of their scales; each bound has a false-alarm rate below 1e-4."""
     layout = StatisticsLayout(3, 500, 1, 1, 1)
-    model = CentralStatisticsPrivacy(1.0, rewards="public", **settings)
+    model = StatisticsPrivacy("jdp", 1.0, rewards="public", **settings)
     privatizer = model.build(layout, USERS, Streams(0, "deviation"), growth=GROWTH)
     central: Any = privatizer.query.central
     sums, record = (np.zeros((1, 3, 500, 500)), np.zeros((1, 3, 500))), (np.zeros((1, 3, 500)), np.zeros((1, 3)))
@@ -133,7 +123,7 @@ def test_the_noise_of_each_release_has_the_stated_deviation(settings: dict[str, 
 
 
 def test_without_noise_releases_are_the_sums_and_corrections_those_since_the_last() -> None:
-    exact = NoStatisticsPrivacy("open", "device").build(LAYOUT, USERS, Streams(0, "raw"), growth=GROWTH)
+    exact = StatisticsPrivacy("none", rewards="open", clipping="device").build(LAYOUT, USERS, Streams(0, "raw"), growth=GROWTH)
     raw, found = read(exact), read(scheduled(NO_NOISE))
     n_sums = found[1].size - LAYOUT.n_corrections
     for start, stop in zip([0, *TIMES[:-1]], TIMES, strict=True):
@@ -153,7 +143,7 @@ def test_between_two_releases_nothing_of_a_user_is_read(settings: dict[str, Any]
 
 
 def test_messages_with_noise_of_their_own_do_not_depend_on_releases() -> None:
-    local = LocalStatisticsPrivacy(1.0)
+    local = StatisticsPrivacy("ldp", 1.0)
     made, every = (local.build(LAYOUT, USERS, Streams(1, "ldp"), growth=growth) for growth in (GROWTH, 0.0))
     assert made.query == every.query
     found, expected = read(made), Read()
@@ -216,7 +206,7 @@ def test_every_user_is_released_where_that_is_asked_for() -> None:
     query = scheduled(releases="every_user").query
     assert (query.schedule, query.central.counter.n_items) == (None, USERS)  # type: ignore[union-attr]
     with pytest.raises(ValueError, match="releases must be one of scheduled, every_user"):
-        CentralStatisticsPrivacy(1.0, releases="never")  # type: ignore[arg-type]
+        StatisticsPrivacy("jdp", 1.0, releases="never")  # type: ignore[arg-type]
 
 
 def test_a_schedule_that_is_not_the_counters_is_refused() -> None:
@@ -224,6 +214,6 @@ def test_a_schedule_that_is_not_the_counters_is_refused() -> None:
     with pytest.raises(LedgerError, match=r"an item for each of 40 releases, got 8; build it for the schedule"):
         replace(query, schedule=ReleaseSchedule(0.0, USERS))
     with pytest.raises(LedgerError, match="only a trusted server releases sums on a schedule"):
-        replace(LocalStatisticsPrivacy(1.0).build(LAYOUT, USERS, Streams(0, "x")).query, schedule=query.schedule)
+        replace(StatisticsPrivacy("ldp", 1.0).build(LAYOUT, USERS, Streams(0, "x")).query, schedule=query.schedule)
     with pytest.raises(ValueError, match="n_users must be at most 40, got 41"):
         query.check_run(USERS + 1, 1)

@@ -10,7 +10,6 @@ import pytest
 from scipy import stats
 
 from dprl.platform.reproductions.claims_on_messages import changed_numbers, mass_outside
-from dprl.privacy import ReleaseEvent
 from dprl.privacy.mechanisms import GRAMS
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gram import GramRelease, l1_upper
@@ -24,6 +23,7 @@ from dprl.privacy.mechanisms.gram_laws import (
     printed_uniform_bound,
 )
 from dprl.privacy.mechanisms.uniform import Uniform
+from dprl.privacy.noise_design import Release
 from dprl.privacy.randomness.streams import Streams
 from tests.privacy.sending import gram_messages
 
@@ -105,7 +105,7 @@ def test_without_clips_nothing_is_proved_whatever_the_scale(kind: str, scale: fl
     curve = mechanism.curve()
     assert (curve.pure_epsilon, curve.epsilon(0.5), curve.delta(1e6)) == (math.inf, math.inf, 1.0)
     assert "D7" in curve.method
-    release_of = ReleaseEvent.of_message("statistics", mechanism, False, release.n_numbers, "seeded")
+    release_of = Release.of_message("statistics", mechanism, False, release.n_numbers, "seeded")
     assert release_of.curve() == curve
     for calibrated in (GramGaussian, GramLaplace):
         with pytest.raises(ValueError, match="release must be clipped for a guarantee"):

@@ -27,15 +27,8 @@ from dprl.algorithms.pgc_a3c.on_rllib.algorithm import (
 )
 from dprl.envs import CartPoleGravity
 from dprl.envs.cartpole import CartPoleGravityEnv
-from dprl.privacy import (
-    GradientClient,
-    GradientPrivatizer,
-    LedgerError,
-    LocalGradientPrivacy,
-    NoGradientPrivacy,
-    Streams,
-)
-from dprl.privacy.queries.gradient_calibration import GradientLayout
+from dprl.privacy import GradientClient, GradientPrivacy, GradientPrivatizer, LedgerError, Streams
+from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.randomness.bits import splitmix64
 from tests.algorithms.pgc_a3c.cases import gradient_of, loss_of
 from tests.algorithms.pgc_a3c.on_rllib.cases import Broken, Corridor, TwoHeads, actor_critic
@@ -108,7 +101,7 @@ def two_heads() -> TwoHeads:
 
 
 def raw(dimension: int, n: int = 50) -> GradientPrivatizer:
-    return NoGradientPrivacy(clip_norm="none").build(GradientLayout(dimension), n, STREAMS)
+    return GradientPrivacy("none", clip_norm="none").build(GradientLayout(dimension), n, STREAMS)
 
 
 def batch_of(privatizer: GradientPrivatizer, k: int, parameters: Float64Array, first_slot: int = 1) -> Batch:
@@ -188,7 +181,7 @@ def test_an_agent_whose_episode_breaks_reports_a_gradient_of_zero(capsys: pytest
 def test_with_noise_a_broken_episode_cannot_be_told() -> None:
     module = two_heads()
     d = n_parameters(module)
-    privatizer = LocalGradientPrivacy(1.0).build(GradientLayout(d), 50, STREAMS)
+    privatizer = GradientPrivacy("ldp", 1.0).build(GradientLayout(d), 50, STREAMS)
     values = torch_agents(Broken(), module, privatizer)(
         batch_of(privatizer, 6, read_parameters(module))
     ).messages.values

@@ -17,7 +17,7 @@ from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGCConfig
 from dprl.platform.configs.config import read_config
 from dprl.privacy import Streams
-from dprl.privacy.queries.gradient_calibration import GradientLayout
+from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.threat_models import CARRIED, DURATIONS, ROUNDS, TIMING_DETAILS
 from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads
 

@@ -19,8 +19,10 @@ from dprl.algorithms.pgc.aggregator import Batch, Reply
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL
 from dprl.algorithms.pgc.on_rllib import config as settings_of_rllib
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
-from dprl.privacy import ClientSpec, GradientQuery, LedgerError
+from dprl.privacy import LedgerError
 from dprl.privacy.messages import PrivateMessages
+from dprl.privacy.privatizer import ClientSpec
+from dprl.privacy.queries.gradients import GradientQuery
 from tests.algorithms.pgc_a3c.on_rllib.failures import (
     Record,
     adds_up,

@@ -32,7 +32,7 @@ from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc.on_rllib.learner import n_parameters
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGCConfig
 from dprl.privacy import GradientPrivatizer, LedgerError
-from dprl.privacy.queries.gradient_calibration import GradientLayout
+from dprl.privacy.queries.gradients import GradientLayout
 from tests.channels import Message
 
 SECRET = "gravity 9.7182"

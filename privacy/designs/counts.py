@@ -1,0 +1,483 @@
+"""Noise on counts of episodes: what a config's `privacy` section says, and the least noise that meets it.
+
+Read `CountPrivacy.design` first: each trust model is one function below it. Then the calibration of a server's counter
+and of users' reports, the scales that papers print, and the size of the noise for the certificate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+from dprl.privacy.accounting.amplification import local_epsilon
+from dprl.privacy.base import TrustModel
+from dprl.privacy.counters import COUNTERS, BinaryTree, ExactCounter
+from dprl.privacy.counters.base import Counter
+from dprl.privacy.counters.selection import CounterRequirements, calibrated_of, choose
+from dprl.privacy.designs.base import (
+    AUTO,
+    MET_BY_CERTIFIED,
+    PrivacySettings,
+    ReleaseTimes,
+    counter_names,
+    node_names,
+    schedule_of,
+)
+from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, laws_for
+from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.one_hot_encoding import SAMPLED_PREFIX, UnaryEncoder
+from dprl.privacy.noise_design import NoiseDesign
+from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES, CountEncoding
+from dprl.privacy.queries.count_families import CountFamilies
+from dprl.privacy.queries.count_precision import NoiseSpec, PrintedError
+from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.randomness.settings import NoiseConfig
+from dprl.privacy.schedule import ReleaseSchedule
+
+Report = Mechanism | UnaryEncoder
+_MOST_SHUFFLED = 10**12
+
+
+@dataclass(frozen=True)
+class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
+    """Privacy of counts of episodes; neighbours differ in one user's trajectory.
+
+    *Formal guarantee.* `jdp`, joint differential privacy: a trusted server keeps exact counts and releases noisy running
+    counts. `certified`: (epsilon, delta)-JDP by the counter's guarantee and the billboard lemma; see `tree_scale`.
+    `printed`: the paper's node scale, which proves only 2 L / log K * epsilon.
+
+    `ldp`, local differential privacy: every user randomizes their report before it leaves. `certified`:
+    (epsilon, delta)-LDP for any two trajectories; see `report_scale`. `printed`: the paper's scale 3 H / epsilon, which
+    proves exactly 2 epsilon.
+
+    `shuffle`: every report is epsilon_0-LDP, and the server sees a block's reports in random order only. Users between
+    two plans are a block, and no plan is made before a block is full. (epsilon, delta)-DP of everything that the server
+    and everyone outside the block see, by `ShuffledLoss`: a user is in one block, whose policy is a function of earlier
+    blocks. Without the shuffler, epsilon_0-LDP. The last bits of a float64 sum reveal the order of its terms, so noise
+    from the operating system, for real users, must be whole-number noise.
+
+    Args:
+        calibration: source of the scale; a printed one has the paper's separate families, laplace, and binary_tree.
+        precision: source of the error bound E.
+        families: families that get noise: 'separate' or 'one_hot', see count_encoding.py; unary encodings need
+            'one_hot'. 'auto': 'one_hot' where the counts allow it, for the least noise.
+        mechanism: the noise of a report, 'auto': the one that detects visits best; with a counter, the noise of its
+            nodes, 'auto': the one with the smaller variance.
+        counter: a counter's name, or 'auto' for the one with the smallest error.
+        releases: 'scheduled': the counter is built for only the releases that plans read (with `replan_growth` above 0
+            and certified noise), so L = floor(log2 n) + 1 for n releases; 'every_user': for a release after every user.
+        smallest_block: minimum of users shuffled together; the first plan waits for this many.
+
+    Paper: [CZ22] Lemmas 3 and 4; Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
+    """
+
+    calibration: Literal["certified", "printed"] = "certified"
+    precision: Literal["exact", "printed"] = "exact"
+    families: str = AUTO
+    mechanism: str = AUTO
+    counter: str = AUTO
+    releases: ReleaseTimes = "scheduled"
+    smallest_block: int = 10_000
+    data: ClassVar[str] = "counts"
+    KEYS: ClassVar[dict[TrustModel, tuple[str, ...]]] = {
+        "none": (),
+        "jdp": ("calibration", "precision", "families", "mechanism", "counter", "releases"),
+        "shuffle": ("mechanism", "smallest_block"),
+        "ldp": ("calibration", "precision", "families", "mechanism"),
+    }
+
+    @classmethod
+    def names(cls, model: TrustModel) -> dict[str, list[str]]:
+        """Return the names that a key may have, for keys whose names depend on the trust model."""
+        if model == "none":
+            return {}
+        found = {"families": [*RELEASED_FAMILIES, AUTO], "mechanism": node_names(), "counter": counter_names()}
+        return found if model == "jdp" else {**found, "mechanism": report_names(pure=model == "shuffle")}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.model == "shuffle" and self.delta <= 0.0:
+            raise ValueError(f"delta must be above 0 with model shuffle, got {self.delta}; add delta: 1e-6")
+        block = self.smallest_block
+        if isinstance(block, bool) or not isinstance(block, int) or not 1 <= block <= _MOST_SHUFFLED:
+            raise ValueError(f"smallest_block must be from 1 to 1e12, got {block}; take 10000")
+        if self.calibration == "printed":
+            self._check_printed()
+
+    def _check_printed(self) -> None:
+        otherwise = "use calibration: certified"
+        if self.delta > 0:
+            raise ValueError(f"delta must be 0 with the printed calibration, got {self.delta!r}; {otherwise}")
+        if self.families not in ("separate", AUTO):
+            raise ValueError(
+                f"families must be separate with the printed calibration, got {self.families!r}; {otherwise}"
+            )
+        if self.counter not in (AUTO, BinaryTree.name) or self.mechanism not in (AUTO, Laplace.name):
+            given = f"counter {self.counter} and mechanism" if self.model == "jdp" else "mechanism"
+            tree = "binary_tree with laplace" if self.model == "jdp" else "laplace"
+            raise ValueError(
+                f"calibration must be certified with {given} {self.mechanism}, got 'printed'; the papers print a scale "
+                f"for {tree} only"
+            )
+
+    @property
+    def printed(self) -> bool:
+        """Whether the noise or its error bound is a paper's; 'auto' then stands for what the paper has."""
+        return "printed" in (self.calibration, self.precision)
+
+    def design(
+        self, data: CountFamilies, n_users: int, noise: NoiseConfig, growth: float = 0.0
+    ) -> NoiseDesign[CountQuery]:
+        """Return the noise: none, of a server's counter, of reports, or of shuffled reports."""
+        if self.model == "none":
+            query = CountQuery(CountEncoding(data), NoiseSpec(None, ExactCounter(n_users)))
+            return self._designed(query, data, n_users, noise)
+        exact = noise.arithmetic == "exact"
+        encoding = self._encoding(data, exact)
+        schedule, why, source = None, "", f"{MET_BY_CERTIFIED}scale"
+        if self.calibration == "printed":
+            source = self._lemma(data, noise, "calibration: certified")
+            scale = PRINTED_SCALES[self.model](len(data.families), data.n_steps, n_users, self.epsilon)
+            spec = NoiseSpec(Laplace(scale), ExactCounter(n_users))
+            if self.model == "jdp":
+                spec = NoiseSpec(None, BinaryTree(n_users, Laplace(scale)))
+        elif self.model == "jdp":
+            schedule = schedule_of(n_users, growth, self.releases)
+            spec, why = self._central(encoding, n_users if schedule is None else schedule.number, exact)
+        elif self.model == "ldp":
+            report, why = least_report(self._law_name, self.epsilon, self.delta, encoding, n_users, exact)
+            spec = NoiseSpec(report, ExactCounter(n_users))
+        else:
+            schedule = ReleaseSchedule(growth, n_users, self._block_for(n_users))
+            spec, why = self._shuffled(encoding, n_users, noise)
+        if self.precision == "printed":
+            spec = spec._replace(printed=self._printed_error(data, noise))
+        query = CountQuery(encoding, spec, schedule, shuffled=self.model == "shuffle")
+        origin = {"source": source, "calibration": self.calibration, "choice": why}
+        return self._designed(query, data, n_users, noise, growth, **origin)
+
+    def _central(self, encoding: CountEncoding, n_items: int, exact: bool) -> tuple[NoiseSpec, str]:
+        """Return the counter of least noise for `n_items` releases."""
+        name = BinaryTree.name if self.printed and self.counter == AUTO else self.counter
+        counter, why = least_counter(name, self._law_name, self.epsilon, self.delta, encoding, n_items, exact)
+        return NoiseSpec(None, counter), why
+
+    def _block_for(self, n_users: int) -> int:
+        """Return the smallest block; raise ValueError if no block is full."""
+        if n_users < self.smallest_block:
+            raise ValueError(
+                f"smallest_block must be at most {n_users}, the users who send a report, got {self.smallest_block}; "
+                "run more episodes, or lower it"
+            )
+        return self.smallest_block
+
+    def _shuffled(self, encoding: CountEncoding, n_users: int, noise: NoiseConfig) -> tuple[NoiseSpec, str]:
+        """Return reports with the largest epsilon_0 for which the smallest block meets the guarantee."""
+        each = local_epsilon(self.epsilon, self.delta, self.smallest_block)
+        exact = noise.arithmetic == "exact"
+        report, why = least_report(self.mechanism, each, 0.0, encoding, n_users, exact)
+        if noise.entropy == "os" and (report.arithmetic != INTEGER or isinstance(report, UnaryEncoder)):
+            raise ValueError(
+                f"mechanism must be discrete_laplace with model shuffle and entropy: os, got {self.mechanism!r}; write "
+                "it, as the rounding of a sum in float64 reveals the order of the reports"
+            )
+        told = f"reports of epsilon {each:.4g} in blocks of {self.smallest_block} users or more"
+        return NoiseSpec(report, ExactCounter(n_users)), "; ".join(filter(None, [told, why]))
+
+    @property
+    def _law_name(self) -> str:
+        """Name of the noise; 'auto' still for the best one."""
+        return Laplace.name if self.printed and self.mechanism == AUTO else self.mechanism
+
+    def _encoding(self, data: CountFamilies, exact: bool) -> CountEncoding:
+        """Return the encoding; 'auto' is `one_hot`, whose row changes least, if families and paper allow it."""
+        law = ADDITIVE.get(self.mechanism)
+        # Whole-number noise hides only whole numbers, even with arithmetic: fast.
+        whole = exact or (law is not None and law.arithmetic == INTEGER)
+        kind = "one_hot" if self.model == "shuffle" else self.families
+        if kind != AUTO:
+            return CountEncoding(data, kind, whole=whole)
+        if not self.printed:
+            with suppress(ValueError):
+                return CountEncoding(data, "one_hot", whole=whole)
+        return CountEncoding(data, "separate", whole=whole)
+
+    def _lemma(self, families: CountFamilies, noise: NoiseConfig, otherwise: str) -> str:
+        """Return the name of the paper's lemma; `otherwise` is the setting to recommend if it prints none."""
+        key, _, value = otherwise.partition(": ")
+        if (families.paper, self.model) not in LEMMAS:
+            raise ValueError(f"{key} must be {value} here, got printed; no paper prints one for these counts")
+        if noise.arithmetic == "exact":
+            raise ValueError(
+                f"{key} must be {value} with arithmetic: exact, got printed; papers print real numbers: "
+                f"write arithmetic: fast, or {otherwise}"
+            )
+        return LEMMAS[families.paper, self.model]
+
+    def _printed_error(self, families: CountFamilies, noise: NoiseConfig) -> PrintedError:
+        lemma = self._lemma(families, noise, "precision: exact")
+        if families.paper not in PAPERS_WITH_ERRORS:
+            raise ValueError(
+                f"precision must be exact here, got printed; {lemma} gives its error bound up to a constant"
+            )
+        return PRINTED_ERRORS[self.model]
+
+    def summary(self, design: NoiseDesign[CountQuery]) -> dict[str, Any]:
+        """Return the size of the error, and the best noise for the same request."""
+        query = design.query
+        if query is None or design.requested is None:
+            return {}
+        epsilon, delta = self.epsilon, self.delta
+        if query.shuffled:  # the best noise is that of reports with the same loss
+            epsilon, delta = design.releases[0].curve().pure_epsilon, 0.0
+        return noise_summary(epsilon, delta, query.encoding, query.noise, design.noise.arithmetic == "exact")
+
+
+def tree_scale(horizon: int, n_families: int, levels: int, epsilon: float) -> float:
+    """Return b = 2 H F L / epsilon, the scale of Laplace noise on a node of a binary tree over running counts.
+
+    Two trajectories differ in at most 2 H cells of each of F families, by 1 each (D3: the papers count H), and each
+    user enters L nodes of a cell: the L1 norm of all changes is 2 H F L.
+    """
+    return 2.0 * horizon * n_families * levels / epsilon
+
+
+def report_scale(horizon: int, n_families: int, epsilon: float) -> float:
+    """Return b = 2 H F / epsilon, the scale of Laplace noise on every count of a user's report: the same without L."""
+    return 2.0 * horizon * n_families / epsilon
+
+
+# ---- the least noise of a kind ----
+
+
+def report_names(*, pure: bool = False) -> list[str]:
+    """Return the names for `mechanism` in the local model; pure: only those of laws with a pure guarantee."""
+    additive = [law.name for law in laws_for(NODE) if law.pure or not pure]
+    return [*additive, *(SAMPLED_PREFIX + name for name in ENCODINGS), AUTO]
+
+
+def least_counter(
+    counter: str, mechanism: str, epsilon: float, delta: float, encoding: CountEncoding, n_items: int, exact: bool
+) -> tuple[Counter, str]:
+    """Return the counter with the least noise that the two names allow, with the reason if there was a choice.
+
+    exact: whether only whole-number noise is allowed. Raises ValueError if none can meet the guarantee.
+    """
+    laws, wanted = additive_laws(mechanism, delta, exact), _wanted(epsilon, delta, encoding, n_items)
+    if AUTO not in (counter, mechanism):
+        return calibrated_of(counter, laws[0], wanted)
+    choice = choose(wanted, list(COUNTERS) if counter == AUTO else [counter], laws)
+    return choice.counter, choice.reason if counter == AUTO else ""
+
+
+def _wanted(epsilon: float, delta: float, encoding: CountEncoding, n_items: int) -> CounterRequirements:
+    released = encoding.released
+    # Everything that one user adds to the sums: the families together.
+    row = released.row(len(released.families))
+    return CounterRequirements(epsilon, delta, row, n_items, released.n_cells)
+
+
+def additive_laws(name: str, delta: float, exact: bool) -> list[type[Mechanism]]:
+    """Return the additive mechanisms that a config's `mechanism` stands for; raise ValueError if a delta is missing."""
+    if name == AUTO:
+        laws = [law for law in laws_for(NODE) if (law.arithmetic == INTEGER) == exact]
+        return [law for law in laws if delta > 0.0 or law.pure]
+    law = ADDITIVE[name]
+    if not law.pure and delta <= 0.0:
+        pure = ", ".join(law.name for law in laws_for(NODE) if law.pure)
+        raise ValueError(
+            f"mechanism must have pure privacy without a delta, as {pure}, got {name!r}; "
+            "Gaussian noise needs a delta above 0: add delta: 1e-6"
+        )
+    whole = {law.replaces: law for law in ADDITIVE.values()} if exact else {}
+    return [whole.get(name, law)]
+
+
+def least_report(
+    mechanism: str, epsilon: float, delta: float, encoding: CountEncoding, n_users: int, exact: bool
+) -> tuple[Report, str]:
+    """Return the randomizer of reports that a name stands for, with the reason if it was chosen.
+
+    'auto' stands for the one with the smallest `detection_threshold`. Raises ValueError if none can meet the guarantee.
+    """
+    if mechanism != AUTO:
+        return _report(mechanism, epsilon, delta, encoding, exact), ""
+    (visits, best), *others = ranked_reports(epsilon, delta, encoding, n_users, exact)
+    which = "the largest" if encoding.needed.by_bound else "their"
+    text = f"{best.name}: counts of visits exceed {which} standard deviation from {visits:.4g} visits on"
+    return best, text + (f"; next: {others[0][1].name}, {others[0][0]:.4g}" if others else "")
+
+
+def ranked_reports(
+    epsilon: float, delta: float, encoding: CountEncoding, n_users: int, exact: bool
+) -> list[tuple[float, Report]]:
+    """Return the reports that can meet the guarantee with their thresholds, best first.
+
+    Raises ValueError if none can.
+    """
+    names = [law.name for law in additive_laws(AUTO, delta, exact)]
+    if _one_hot(encoding):
+        names += [SAMPLED_PREFIX + name for name in ENCODINGS]
+    found, refusals = [], []
+    for name in names:
+        try:
+            found.append(_report(name, epsilon, delta, encoding, exact))
+        except ValueError as error:  # The scale may be too small or too large for the law.
+            refusals.append(error)
+    if not found:
+        raise refusals[-1]
+    return sorted(((detection_threshold(each, encoding, n_users), each) for each in found), key=lambda pair: pair[0])
+
+
+def _report(name: str, epsilon: float, delta: float, encoding: CountEncoding, exact: bool) -> Report:
+    released = encoding.released
+    if name in ADDITIVE:
+        return additive_laws(name, delta, exact)[0].calibrated(epsilon, delta, released.row(len(released.families)))
+    if not _one_hot(encoding):
+        raise ValueError(
+            f"mechanism must be additive noise unless every step sends one cell, got {name}; use families: one_hot"
+        )
+    row = ENCODINGS[name.removeprefix(SAMPLED_PREFIX)].calibrated(epsilon, delta, released.block)
+    return UnaryEncoder(row, released.n_steps, released.block)
+
+
+def _one_hot(encoding: CountEncoding) -> bool:
+    """Whether a user sends exactly one cell of one family at every step, for any data on the device."""
+    return encoding.integral and len(encoding.released.families) == 1 and encoding.released.families[0].indicator
+
+
+def detection_threshold(report: Report, encoding: CountEncoding, n_users: int) -> float:
+    """Return the number N of visits whose released count, after all n users, has the standard deviation N.
+
+    The variance of this count is N (1 + v - u) + n u. A user adds the variance v to a count of visits that they enter
+    and u to each of the others (of all steps, if they are pooled), and N is the variance of the visits themselves. With
+    additive noise v = u. A large n u hides rare visits, needed for exploration, and a large v blurs frequent ones. For
+    families `by_bound`, N is the largest standard deviation of the noise on any count: that of a count that all n users
+    visit, in the number of pooled steps that makes it largest.
+    """
+    needed = encoding.needed
+    summands = max((encoding.summands(family) for family in needed.families if family.indicator), default=1)
+    sampled = isinstance(report, UnaryEncoder)
+    own, other = report.variances(summands) if isinstance(report, UnaryEncoder) else (summands * report.variance,) * 2
+    bits = encoding.released.n_steps // encoding.released.layers if sampled else 1
+    slope, hidden = 1.0 + own - other, n_users * other * bits
+    if needed.by_bound:
+        # A report has one step only, so a user's h visits are dependent: h (h - 1) less variance.
+        most = max(h * (own - other) - sampled * h * (h - 1) for h in range(1, bits + 1))
+        return math.sqrt(n_users * most + hidden)
+    return (slope + math.sqrt(slope**2 + 4.0 * hidden)) / 2.0
+
+
+# ---- scales and error bounds as papers print them ----
+# They can be run and certified, but not all are correct: docs/paper_map.md has a proof about each.
+
+
+def printed_central_scale(n_families: int, horizon: int, n_users: int, epsilon: float) -> float:
+    """Return the scale b of [CZ22] Lemma 3 (three families) and [QW24] Lemma 5.1 (two), for K = n_users + 1 episodes."""
+    # D1: [CZ22] Lemma 3 prints Lap(1/eps') with eps' = 3H log K / eps, which is inverted, as its E shows.
+    return n_families * horizon * math.log(n_users + 1) / epsilon
+
+
+def printed_local_scale(n_families: int, horizon: int, n_users: int, epsilon: float) -> float:  # noqa: ARG001
+    """Return the scale b of [CZ22] Lemma 4 and [QW24] Lemma 5.4."""
+    # D2: [CZ22] Lemma 4 prints Lap(1/eps') with eps' = 3H / eps: inverted as in D1.
+    return n_families * horizon / epsilon
+
+
+def printed_central_error(scale: float, n_users: int, n_cells: int, beta: float) -> float:
+    """Return the error bound E of [CZ22] Lemma 3."""
+    return scale * math.sqrt(8.0 * math.log(n_users + 1) * math.log(6.0 * n_cells * (n_users + 1) / beta))
+
+
+def printed_local_error(scale: float, n_users: int, n_cells: int, beta: float) -> float:
+    """Return the error bound E of [CZ22] Lemma 4."""
+    return scale * math.sqrt(8.0 * (n_users + 1) * math.log(6.0 * n_cells * (n_users + 1) / beta))
+
+
+LEMMAS: dict[tuple[str, TrustModel], str] = {
+    ("[CZ22]", "jdp"): "[CZ22] Lemma 3",
+    ("[CZ22]", "ldp"): "[CZ22] Lemma 4",
+    ("[QW24]", "jdp"): "[QW24] Lemma 5.1",
+    ("[QW24]", "ldp"): "[QW24] Lemma 5.4",
+}
+"""Names of lemmas by the `paper` of the count families and by trust model."""
+PRINTED_SCALES: dict[TrustModel, Callable[[int, int, int, float], float]] = {
+    "jdp": printed_central_scale,
+    "ldp": printed_local_scale,
+}
+PRINTED_ERRORS: dict[TrustModel, PrintedError] = {"jdp": printed_central_error, "ldp": printed_local_error}
+PAPERS_WITH_ERRORS = ("[CZ22]",)
+"""[QW24] leaves the constant open."""
+
+
+# ---- the size of the noise, for certificates ----
+
+
+@lru_cache(maxsize=64)  # every seed of a cell asks for the same ones
+def noise_summary(epsilon: float, delta: float, encoding: CountEncoding, noise: NoiseSpec, exact: bool) -> dict[str, Any]:
+    """Return 'error' and 'best_available' for a certificate. The result is shared, so callers must not change it.
+
+    exact: whether the best noise must be whole-number noise. Errors are standard deviations of one cell of the first
+    family: the root mean square over episodes, or the releases of a counter, and the maximum.
+    """
+    family, users = encoding.needed.families[0], noise.counter.n_items
+    rms, largest = count_error(encoding, noise)
+    error = {"family": family.name, "rms": rms, "max": largest}
+    best = best_of_all(epsilon, delta, encoding, users, exact, local=noise.law is not None)
+    if noise.law is not None:
+        error["threshold"] = detection_threshold(noise.law, encoding, users)
+    return {
+        "error": error,
+        "best_available": {**best, "ratio": rms / best["rms"] if best["rms"] > 0.0 else 1.0},
+    }
+
+
+def count_error(encoding: CountEncoding, noise: NoiseSpec) -> tuple[float, float]:
+    """Return (rms over the episodes, maximum) of the standard deviation of one cell of the first family."""
+    summands, users = encoding.summands(encoding.needed.families[0]), noise.counter.n_items
+    if noise.law is not None:
+        one = math.sqrt(encoding.report_variance(noise.law, summands))
+        return one * math.sqrt((users + 1) / 2.0), one * math.sqrt(users)
+    if noise.counter.node is None:
+        return 0.0, 0.0
+    rms, largest = noise.counter.errors()
+    node = math.sqrt(noise.counter.node.variance * summands)
+    return rms * node, largest * node
+
+
+def best_of_all(
+    epsilon: float, delta: float, encoding: CountEncoding, n_items: int, exact: bool, *, local: bool
+) -> dict[str, Any]:
+    """Return the released families that allow the least error of the first needed one, and the best noise for them.
+
+    local: whether the noise is on the client's side, where the best is the choice of 'auto'. 'rms' in the result is the
+    root mean square over episodes of the standard deviation of one of the counts, and 'threshold', for reports, their
+    `detection_threshold`.
+    """
+    found: list[tuple[float, dict[str, Any]]] = []
+    for kind in RELEASED_FAMILIES:
+        try:
+            each = replace(encoding, kind=kind)
+        except ValueError:  # the families do not allow it
+            continue
+        summands = each.summands(each.needed.families[0])
+        if local:
+            ranked = ranked_reports(epsilon, delta, each, n_items, exact)
+            errors = [math.sqrt(each.report_variance(one, summands) * (n_items + 1) / 2.0) for _, one in ranked]
+            threshold, report = ranked[0]
+            told = {"mechanism": report.name, "families": kind, "rms": errors[0], "threshold": threshold}
+            found.append((min(errors), told))
+        else:
+            best = choose(
+                _wanted(epsilon, delta, each, n_items), tuple(COUNTERS), additive_laws(AUTO, delta, exact)
+            ).candidates[0]
+            rms = best.rms * math.sqrt(summands)
+            found.append(
+                (rms, {"counter": best.counter, "mechanism": best.mechanism, "families": kind, "rms": rms})
+            )
+    return min(found, key=lambda pair: pair[0])[1]

@@ -1,0 +1,301 @@
+"""Noise on statistics of a linear model: what a config's `privacy` section says, and the least noise that meets it.
+
+Read `StatisticsPrivacy.design` first. Then the noise of a server's counter and of messages, and the scales of [TH23].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, cast
+
+from dprl.privacy.accounting.closed_forms import gaussian_mu
+from dprl.privacy.base import Guarantee, TrustModel
+from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
+from dprl.privacy.designs.base import AUTO, PrivacySettings, ReleaseTimes, counter_names, schedule_of
+from dprl.privacy.mechanisms import GRAMS, GramMechanism
+from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
+from dprl.privacy.mechanisms.gram_base import ROUNDING, RawGram, shape_of
+from dprl.privacy.mechanisms.gram_laws import (
+    GramBoundedLaplace,
+    GramGaussian,
+    GramLaplace,
+    GramUniform,
+    printed_gaussian_sigma,
+    printed_laplace_scale,
+    printed_uniform_bound,
+)
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.noise_design import NoiseDesign
+from dprl.privacy.queries.linear_statistics import (
+    CountedStatistics,
+    Rewards,
+    StatisticsLayout,
+    StatisticsQuery,
+    correction_row,
+    gram_row,
+)
+from dprl.privacy.randomness.settings import NoiseConfig
+from dprl.privacy.validation import check_positive
+
+REWARD_SHARE = 0.1
+CERTIFIED = (GramGaussian.name, GramLaplace.name)
+"""Mechanisms that can be calibrated, on either side."""
+_SOURCES = {
+    GramGaussian.name: "[TH23] Theorem 1",
+    GramLaplace.name: "[TH23] Theorem 3",
+    GramUniform.name: "[TH23] Theorem 5, which claims (0, delta), and so (epsilon, delta) for the requested epsilon",
+    GramBoundedLaplace.name: "[TH23] Theorem 7",
+}
+_PURE = (GramLaplace.name, GramBoundedLaplace.name)
+"""Mechanisms whose theorem claims delta = 0."""
+_NOISY = ("mechanism", "reward_share", "reward_clip", "stage_scales")
+
+
+@dataclass(frozen=True)
+class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
+    """Privacy of statistics; neighbours differ in one user's trajectory.
+
+    *Formal guarantee.* `jdp`: a trusted server keeps exact sums of clipped statistics, and releases noisy ones:
+    (epsilon, delta)-JDP by the counter's guarantee for rows that change by `StatisticsQuery.row`, and the billboard
+    lemma. One counter has all Gram matrices and corrections.
+
+    `ldp`: every user's device adds noise to its statistics before they leave. `certified`: (epsilon, delta)-LDP of
+    everything that one user sends, for any two inputs; the noise of the statistics and that of the rewards' corrections
+    share the budget. `printed`: the scales of [TH23], with a certificate of what they prove: nothing without the clips
+    that the paper leaves out (D7), or with open rewards (D6); otherwise less than claimed from some number of agents on
+    (D8, D9), and always less for bounded noise (D10, D11).
+
+    Args:
+        mechanism: a Gram mechanism's name; gram_uniform and gram_bounded_laplace are only for printed. 'auto':
+            gram_gaussian with delta above 0, which has less noise, else gram_laplace.
+        reward_share: share of epsilon, or of mu^2 with Gaussian noise, for noisy corrections of the rewards' weights.
+        reward_clip: G, the norm to which each correction is clipped.
+        stage_scales: whether noise is in proportion to m_h^2, m_h = H - h; otherwise it is the same at all stages.
+        counter: a counter's name, or 'auto' for the one with the smallest error.
+        rewards: 'public': rewards are known, and no corrections are sent; 'noisy': corrections have noise, too; 'open':
+            corrections of their weights are sent without noise. 'auto': noisy if certified, open if printed or without
+            privacy.
+        releases: 'scheduled': the counter is built for only the releases that plans read (with `replan_growth` above
+            0); 'every_user': for a release after every user.
+        calibration: source of the scale.
+        clipping: 'device' or 'none'; 'auto': device if certified, none if printed or without privacy.
+        bound_ratio: B / b of the printed bounded Laplace law, which the paper leaves open.
+        noise_scale: multiplies printed scales, to illustrate learning with less noise.
+
+    Paper: [TH23] Theorems 1, 3, 5 and 7.
+    """
+
+    mechanism: str = AUTO
+    calibration: Literal["certified", "printed"] = "certified"
+    clipping: str = AUTO
+    rewards: str = AUTO
+    counter: str = AUTO
+    releases: ReleaseTimes = "scheduled"
+    bound_ratio: float = 1.0
+    noise_scale: float = 1.0
+    reward_share: float = REWARD_SHARE
+    reward_clip: float = 1.0
+    stage_scales: bool = True
+    data: ClassVar[str] = "statistics"
+    KEYS: ClassVar[dict[TrustModel, tuple[str, ...]]] = {
+        "none": ("rewards", "clipping"),
+        "jdp": (*_NOISY, "counter", "rewards", "releases"),
+        "ldp": (*_NOISY, "calibration", "clipping", "rewards", "bound_ratio", "noise_scale"),
+    }
+
+    @classmethod
+    def names(cls, model: TrustModel) -> dict[str, list[str]]:
+        """Return the names that a key may have, for keys whose names depend on the trust model."""
+        if model == "none":
+            return {"rewards": ["public", "open", AUTO], "clipping": ["device", "none", AUTO]}
+        if model == "jdp":
+            found = {"mechanism": [*CERTIFIED, AUTO], "counter": counter_names()}
+            return {**found, "rewards": ["noisy", "public", AUTO]}
+        found = {"mechanism": [*GRAMS, AUTO], "rewards": [AUTO, "public", "noisy", "open"]}
+        return {**found, "clipping": [AUTO, "device", "none"]}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # 'auto' becomes the one treatment that it stands for; in the local model that depends on the calibration.
+        if self.model != "ldp" and self.rewards == AUTO:
+            object.__setattr__(self, "rewards", "open" if self.model == "none" else "noisy")
+        if self.model == "none":
+            if self.clipping == AUTO:
+                object.__setattr__(self, "clipping", "none")
+            return
+        if self.mechanism == AUTO:
+            object.__setattr__(self, "mechanism", GramGaussian.name if self.delta > 0.0 else GramLaplace.name)
+        check_positive("reward_clip", self.reward_clip)
+        share = self.reward_share
+        if not (isinstance(share, int | float) and not isinstance(share, bool) and 0 < share < 1):
+            raise ValueError(f"reward_share must lie in (0, 1), got {share!r}; without noisy rewards leave it out")
+        if self.delta == 0 and self.mechanism in (GramGaussian.name, GramUniform.name):
+            kind = f"{self.calibration} {self.mechanism}" if self.model == "ldp" else self.mechanism
+            raise ValueError(f"delta must be above 0 with {kind}, got 0; set one, or use gram_laplace")
+        if self.model == "ldp":
+            self._check_local()
+
+    def _check_local(self) -> None:
+        for key in ("bound_ratio", "noise_scale"):
+            check_positive(key, getattr(self, key))
+        if self.bound_ratio != 1 and (self.mechanism, self.calibration) != (GramBoundedLaplace.name, "printed"):
+            raise ValueError(
+                f"bound_ratio must be 1 with {self.calibration} {self.mechanism}, got {self.bound_ratio!r}; "
+                "only gram_bounded_laplace with calibration: printed lets you choose it"
+            )
+        if self.reward_share != REWARD_SHARE and self.treatment != "noisy":
+            raise ValueError(
+                f"reward_share must be left out with rewards {self.treatment}, got {self.reward_share!r}; only noisy "
+                "ones have one"
+            )
+        if self.calibration == "printed":
+            if self.rewards == "noisy":
+                raise ValueError(
+                    "rewards must be public or open with the printed calibration, got 'noisy'; the paper has no noise "
+                    "for them: use calibration: certified"
+                )
+            return
+        for key, allowed, remedy in (
+            ("clipping", (AUTO, "device"), "without clips no noise has a finite guarantee"),
+            ("rewards", (AUTO, "noisy", "public"), "corrections without noise have no finite guarantee"),
+            ("mechanism", CERTIFIED, "noise of bounded support is larger, or hides everything"),
+            ("noise_scale", (1,), "it sets the scale itself"),
+        ):
+            value = getattr(self, key)
+            if value not in allowed:
+                raise ValueError(
+                    f"{key} must be {' or '.join(map(str, allowed))} with the certified calibration, got {value!r}; "
+                    f"{remedy}: use calibration: printed to see what it does"
+                )
+
+    @property
+    def clips(self) -> bool:
+        """Whether the device clips features and values."""
+        certified = self.calibration == "certified" and self.model != "none"
+        return self.clipping == "device" or (self.clipping == AUTO and certified)
+
+    @property
+    def treatment(self) -> Rewards:
+        """Treatment of the rewards' corrections."""
+        if self.rewards != AUTO:
+            return cast("Rewards", self.rewards)
+        return "noisy" if self.calibration == "certified" and self.model != "none" else "open"
+
+    def design(
+        self, data: StatisticsLayout, n_users: int, noise: NoiseConfig, growth: float = 0.0
+    ) -> NoiseDesign[StatisticsQuery]:
+        """Return the noise: none, of a server's counter, or of messages, calibrated or printed."""
+        if self.model == "none":
+            raw = StatisticsQuery(data, RawGram(data.release(self.clips)), self.treatment)
+            return self._designed(raw, data, n_users, noise)
+        if noise.arithmetic == "exact":
+            raise ValueError(
+                "arithmetic must be fast for statistics, got exact; their noise is proved for real numbers: write "
+                "arithmetic: fast"
+            )
+        if self.model == "jdp":
+            schedule = schedule_of(n_users, growth, self.releases)
+            query, why = self._central(data, n_users if schedule is None else schedule.number)
+            return self._designed(replace(query, schedule=schedule), data, n_users, noise, growth, choice=why)
+        if self.calibration == "certified":
+            return self._designed(self._certified(data), data, n_users, noise, choice=self._choice())
+        # The paper's scale is the same at all stages.
+        release, scale = data.release(self.clips), self.noise_scale * self.printed_scale(data)
+        scales = tuple(scale if bound > 0 else 0.0 for bound in release.bounds)
+        law: GramMechanism
+        if self.mechanism == GramBoundedLaplace.name:
+            # D11: the bound is left open.
+            law = GramBoundedLaplace(release, scales, tuple(self.bound_ratio * b for b in scales))
+        else:
+            kinds = {kind.name: kind for kind in (GramGaussian, GramLaplace, GramUniform)}
+            law = kinds[self.mechanism](release, scales)
+        source, calibration = _SOURCES[self.mechanism], self.calibration
+        if self.noise_scale != 1:
+            source = f"nobody, an illustration: {self.noise_scale:g} times the noise of {source} (noise_scale)"
+            calibration = f"{self.noise_scale:g} times {calibration}"
+        claimed = Guarantee(self.model, self.epsilon, 0.0 if self.mechanism in _PURE else self.delta)
+        query = StatisticsQuery(data, law, self.treatment, noise_ratio=self.noise_scale)
+        origin = {"claimed": claimed, "source": source, "calibration": calibration, "choice": self._choice()}
+        return self._designed(query, data, n_users, noise, **origin)
+
+    def _choice(self) -> str:
+        chosen = [f"clipping: {'device' if self.clips else 'none'}"] if self.clipping == AUTO else []
+        chosen += [f"rewards: {self.treatment}"] if self.rewards == AUTO else []
+        reason = "what the certified noise needs" if self.calibration == "certified" else "what the paper has"
+        return f"{', '.join(chosen)}; {reason}" if chosen else ""
+
+    def _central(self, layout: StatisticsLayout, n_items: int) -> tuple[StatisticsQuery, str]:
+        """Return the query with the server's counter of least noise, with the reason if it was chosen.
+
+        Raises ValueError if no counter of that name can meet the guarantee.
+        """
+        release = layout.release(clipped=True)
+        node: type[Gaussian] | type[Laplace] = Gaussian if self.mechanism == GramGaussian.name else Laplace
+        # A stage without user data has no noise, and its scale is never used.
+        scales = tuple(scale or 1.0 for scale in shape_of(release, self.stage_scales))
+        row, reward_scale = gram_row(release, scales, node.norm), 0.0
+        if self.treatment == "noisy":
+            unit = correction_row(layout, self.reward_clip, 1.0, node.norm)
+            ratio = self.reward_share / (1.0 - self.reward_share)
+            reward_scale = unit.l1 / (ratio * row.l1) if node.norm == "l1" else unit.l2 / (math.sqrt(ratio) * row.l2)
+            row = row.beside(correction_row(layout, self.reward_clip, reward_scale, node.norm))
+        wanted = CounterRequirements(self.epsilon, self.delta, row, n_items, row.cells)
+        counter, why = calibrated_of(self.counter, node, wanted)
+        worst = math.sqrt(counter.node.variance / node(1.0).variance) * counter.errors()[1] if counter.node else 0.0
+        query = StatisticsQuery(
+            layout,
+            RawGram(release),
+            self.treatment,
+            reward_clip=self.reward_clip,
+            noise_ratio=self._noise_ratio([scale * worst for scale in scales], layout),
+            central=CountedStatistics(counter, scales, reward_scale),
+        )
+        return query, why
+
+    def _certified(self, layout: StatisticsLayout) -> StatisticsQuery:
+        """Return the query with the least noise on messages; raise ValueError if there is none."""
+        release, noisy, share = layout.release(clipped=True), self.treatment == "noisy", self.reward_share
+        # All corrections of a user are one vector, and none of them is longer than G.
+        rows, vector = layout.n_agents * layout.horizon, None
+        if self.mechanism == GramGaussian.name:
+            # Both parts have one mu^2.
+            mu = gaussian_mu(self.epsilon, self.delta)
+            if noisy:
+                diameter = 2.0 * self.reward_clip * math.sqrt(rows)
+                scale = diameter / (mu * math.sqrt(share)) * (1.0 + ROUNDING)
+                vector = ClippedGaussian.with_scale(scale, layout.n_corrections, diameter)
+                mu *= math.sqrt(1.0 - share)
+            return self._with_noise(layout, GramGaussian.from_gdp(mu, release, self.stage_scales), vector)
+        epsilon, laplace = self.epsilon, None
+        if noisy:
+            # Both parts share epsilon.
+            part, diameter = epsilon * share, 2.0 * self.reward_clip * rows
+            laplace = ClippedLaplace.calibrated(part, 0.0, layout.n_corrections, diameter)
+            # Rounded down by more than the sum of both parts' rounding errors.
+            epsilon = (epsilon - part) * (1.0 - ROUNDING)
+        return self._with_noise(
+            layout, GramLaplace.calibrated(epsilon, self.delta, release, self.stage_scales), laplace
+        )
+
+    def _with_noise(
+        self, layout: StatisticsLayout, law: GramGaussian | GramLaplace, vector: ClippedGaussian | ClippedLaplace | None
+    ) -> StatisticsQuery:
+        ratio = self._noise_ratio(law.scales, layout)
+        return StatisticsQuery(layout, law, self.treatment, vector, self.reward_clip, ratio)
+
+    def _noise_ratio(self, scales: Sequence[float], layout: StatisticsLayout) -> float:
+        """Return the mean of scales float64[H] over the stages that are sent, in units of the printed scale."""
+        printed, bounds = self.printed_scale(layout), layout.release(clipped=True).bounds
+        sent = [scale / printed for scale, m in zip(scales, bounds, strict=True) if m > 0]
+        return math.fsum(sent) / len(sent)
+
+    def printed_scale(self, layout: StatisticsLayout) -> float:
+        """Return the scale that [TH23] prints for the mechanism."""
+        if self.mechanism == GramGaussian.name:
+            return printed_gaussian_sigma(layout.horizon, self.epsilon, self.delta)
+        if self.mechanism == GramUniform.name:
+            return printed_uniform_bound(layout.horizon, self.delta)
+        return printed_laplace_scale(layout.horizon, layout.dimension, self.epsilon)

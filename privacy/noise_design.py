@@ -1,0 +1,232 @@
+"""Noise design: who adds which noise to what, and how often a user is in it; decided once, before anybody is asked.
+
+`designs/` makes it from settings. Sampler, ledger, certificate and page read it; nothing else says what noise there is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from dprl.privacy.accounting.closed_forms import PrivacyCurve, Unbounded, maximum
+from dprl.privacy.accounting.composition import compose, repeat
+from dprl.privacy.base import Guarantee, LedgerError, TrustModel
+from dprl.privacy.counters.base import Counter
+from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, MessageMechanism
+from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding, UnaryEncoder
+from dprl.privacy.mechanisms.sampled import SampledGaussian
+from dprl.privacy.mechanisms.shuffled import ShuffledReports
+from dprl.privacy.randomness.settings import NoiseConfig
+from dprl.privacy.randomness.streams import noise_identity
+from dprl.privacy.threat_models import NOISY_SIDES, ThreatModel
+
+if TYPE_CHECKING:
+    from dprl.privacy.query import Query
+
+    Q = TypeVar("Q", bound=Query)
+else:
+    Q = TypeVar("Q")
+
+_MESSAGES: set[type] = {*VECTORS.values(), *GRAMS.values(), SampledGaussian}
+_ACCOUNTED: set[type] = {*MECHANISMS.values(), UnaryEncoder, ShuffledReports, SampledGaussian}
+SEEDED = "seeded"
+ENTROPY = {"seed": SEEDED, "os": "os"}
+"""Texts for the entropy of a release, by the setting `entropy`."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """One channel through which users' data leave their side, described by the object that randomizes it.
+
+    Args:
+        channel: name of the count family, or of another release.
+        mechanism: randomizes each released number; None if the data leave without noise.
+        row: largest change of the data that leave if one user is replaced, before any counter; None for a mechanism of
+            whole messages, which bounds the change itself, and for data without noise.
+        attainable: whether some pair of neighbours has this change.
+        cells: number of numbers in the channel.
+        entropy: 'seeded' or 'os'.
+        counter: releases running sums of the data; its noisy numbers are what `mechanism` randomizes.
+        times: number of times that a submission takes part in it; above 1 for composed runs.
+
+    Raises LedgerError for a mechanism without a privacy curve, and for contradictory arguments.
+    """
+
+    channel: str
+    mechanism: Mechanism | OneHotEncoding | UnaryEncoder | ShuffledReports | SampledGaussian | MessageMechanism | None
+    row: Sensitivity | None
+    attainable: bool
+    cells: int
+    entropy: str
+    counter: Counter | None = None
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        law = self.mechanism.report if isinstance(self.mechanism, ShuffledReports) else self.mechanism
+        if self.mechanism is not None and not {type(self.mechanism), type(law)} <= _ACCOUNTED:
+            raise LedgerError(f"the ledger cannot account for a release by {self.mechanism!r}; give it a privacy curve")
+        if min(self.cells, self.times) < 1:
+            raise LedgerError(f"a release has at least 1 cell and is at least once, got {self}")
+        if (self.row is None) != (self.mechanism is None or type(law) in _MESSAGES):
+            raise LedgerError(f"a release has a row unless its mechanism bounds it itself, got {self}")
+        if isinstance(self.mechanism, ShuffledReports):
+            self.curve()  # raises unless a report has a pure loss
+
+    @cached_property
+    def sensitivity(self) -> Sensitivity | None:
+        """Largest change of everything that the mechanism randomizes if one user is replaced."""
+        if self.row is None or self.counter is None:
+            return self.row
+        return self.counter.sensitivity(self.row)
+
+    @property
+    def identity(self) -> str:
+        """Text that identifies the release in a journal."""
+        return noise_identity(self.channel, self.mechanism, self.sensitivity, self.cells, self.entropy)
+
+    def curve(self, rows: int = 1) -> PrivacyCurve:
+        """Return the privacy curve of this release for a user with that number of rows of the counter's."""
+        mechanism: Any = self.mechanism
+        if mechanism is None:
+            return Unbounded()
+        if self.sensitivity is None:
+            return repeat(mechanism.curve(), self.times)
+        sensitivity = self.sensitivity if rows == 1 else self.sensitivity.scaled(rows)
+        return repeat(mechanism.curve(sensitivity), self.times)
+
+    def explain(self) -> tuple[str, ...]:
+        """Return the lines that explain the scale: of the counter, if there is one, and of the mechanism."""
+        mechanism: Any = self.mechanism
+        if mechanism is None:
+            return ()
+        own = mechanism.explain() if self.sensitivity is None else mechanism.explain(self.sensitivity)
+        return (own,) if self.counter is None else (self.counter.explain(), own)
+
+
+def curve_of(
+    releases: Sequence[Release], times: int, groups: Sequence[Sequence[int]] = (), rows: int = 1
+) -> PrivacyCurve:
+    """Return the privacy curve of all releases together, repeated `times` times; the worst one of disjoint `groups`."""
+    together = groups or [range(len(releases))]
+    return maximum([repeat(compose([releases[i].curve(rows) for i in group]), times) for group in together])
+
+
+class Request(NamedTuple):
+    """Everything from which `settings.design` makes a design again.
+
+    settings: a config's section `privacy`. data: layout of what one user sends. users: who submit, each as often as the
+    settings allow; the expected number if they are drawn by chance. growth: of the schedule on which a learner reads
+    releases, 0 for every user.
+    """
+
+    settings: Any
+    data: Any
+    users: int
+    growth: float = 0.0
+
+
+@dataclass(frozen=True)
+class NoiseDesign(Generic[Q]):
+    """What will happen to users' data in a run.
+
+    Args:
+        model: the trust model. releases: every submission takes part in each of them.
+        threat_model: people, observers and channels of the guarantee.
+        n_users: maximum number of users. submissions: maximum number of submissions of one user.
+        groups: for composed runs with disjoint users, the indices of the releases of each group of users; each user is
+            in one group. () if everybody is in all releases.
+        query: the record of a user, the message, and the noise on either side; None for composed runs.
+        requested: the guarantee that was asked for; None without noise. claimed: the one that the source of the scale
+            claims, with which the proof is compared; None without a claim.
+        calibration: 'printed', 'certified' or 'none'. source: of the scale. choice: automatic choices with their
+            reasons; '' without any.
+        noise: arithmetic and entropy.
+        request: what it was made from; None if it was made by hand or composed.
+
+    Raises LedgerError without releases or submissions, for noise that is not that of the trust model, or if the noise
+    does not account for that many users and submissions; ValueError without users.
+    """
+
+    model: TrustModel
+    releases: tuple[Release, ...]
+    threat_model: ThreatModel
+    n_users: int
+    submissions: int = 1
+    groups: tuple[tuple[int, ...], ...] = ()
+    query: Q | None = None
+    requested: Guarantee | None = None
+    claimed: Guarantee | None = None
+    calibration: str = "none"
+    source: str = "nothing is claimed"
+    choice: str = ""
+    noise: NoiseConfig = field(default_factory=NoiseConfig)
+    request: Request | None = None
+
+    def __post_init__(self) -> None:
+        if not self.releases:
+            raise LedgerError("a ledger without releases proves nothing; pass the query's releases")
+        if self.n_users < 1:
+            raise ValueError(f"n_users must be at least 1, got {self.n_users}; run at least one episode")
+        if self.submissions < 1:
+            raise LedgerError(f"submissions must be at least 1, got {self.submissions}; a user submits at least once")
+        if self.query is None:
+            return
+        if self.query.noisy_sides != NOISY_SIDES[self.model]:
+            raise LedgerError(
+                f"noise on (the client's side, the server's side) must be {NOISY_SIDES[self.model]} with model "
+                f"{self.model}, got {self.query.noisy_sides}; ask for the trust model of this noise"
+            )
+        self.query.check_run(self.n_users, self.submissions)
+
+    @staticmethod
+    def of(
+        query: Q,
+        n_users: int,
+        requested: Guarantee | None,
+        submissions: int = 1,
+        noise: NoiseConfig | None = None,
+        **origin: Any,  # noqa: ANN401 - fields of the class
+    ) -> NoiseDesign[Q]:
+        """Return the design of a query's noise, which by default is claimed to meet the request."""
+        model = "none" if requested is None else requested.trust_model
+        noise = noise or NoiseConfig()
+        if requested is not None:
+            origin = {"claimed": requested, "calibration": "certified", "source": "the request", **origin}
+        releases = query.events(ENTROPY[noise.entropy])
+        threats = query.threat_model(model, submissions)
+        n_users = operator.index(n_users)
+        return NoiseDesign(
+            model, releases, threats, n_users, submissions, query=query, requested=requested, noise=noise, **origin
+        )
+
+    @property
+    def capacity(self) -> int:
+        """Maximum number of submissions."""
+        return self.n_users * self.submissions
+
+    @cached_property
+    def terms(self) -> str:
+        """Digest of the terms of charges: trust model, releases, neighbours, cap and number of users."""
+        # Not the texts of the threat model: rewording them must not separate a run from its journal.
+        releases = [release.identity for release in self.releases]
+        terms = noise_identity(self.model, *releases, self.threat_model.adjacency, self.submissions, self.n_users)
+        return hashlib.blake2b(terms.encode(), digest_size=16).hexdigest()
+
+    @cached_property
+    def attained(self) -> bool:
+        """Whether some pair of neighbours attains the pure epsilon."""
+        return all(release.attainable for release in self.releases)
+
+    @cached_property
+    def has_raw_release(self) -> bool:
+        """Whether something leaves without noise."""
+        return any(release.mechanism is None for release in self.releases)
+
+    def curve(self, times: int) -> PrivacyCurve:
+        """Return the privacy curve of `times` submissions of one user to all releases."""
+        return curve_of(self.releases, times, self.groups)
