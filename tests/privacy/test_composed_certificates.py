@@ -11,7 +11,8 @@ import pytest
 from dprl.privacy import CountPrivacy, GradientLayout, GradientPrivacy, LedgerError, Streams
 from dprl.privacy.accounting.closed_forms import GaussianDP
 from dprl.privacy.base import Guarantee
-from dprl.privacy.ledger import Charged, Ledger, NoiseDesign
+from dprl.privacy.ledger import Charged, Ledger
+from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.threat_models import THREAT_MODELS
 from dprl.privacy.verification import compose_certificates, verify
 from tests.privacy.conftest import HORIZON, N_USERS, _families, _privatizer

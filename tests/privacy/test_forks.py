@@ -113,7 +113,7 @@ def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
         delta = 1e-6 if "gaussian" in name or "bounded" in name or "truncated" in name else 0.0
         noise = EXACT_OS if name.startswith("discrete") else OS
         found[f"counts ldp {name}"] = (of_counts, CountPrivacy("ldp", 1.0, delta, mechanism=name, families="one_hot"), noise)
-    for name in GradientPrivacy.laws:
+    for name in sorted(set(GradientPrivacy.names("ldp")["mechanism"]) - {AUTO}):
         settings = GradientPrivacy("ldp", 2.0, mechanism=name)
         found[f"gradients {name}"] = (of_gradients, settings, OS)
         found[f"senders {name}"] = (of_senders, settings, OS)
