@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from dprl.privacy import (
-    PRIVACY,
+    PRIVACY_SETTINGS,
     CountPrivacy,
     GradientClient,
     GradientPrivacy,
@@ -176,9 +176,9 @@ def charge_all(case: Case) -> None:
 
 
 def test_every_trust_model_of_every_query_is_here() -> None:
-    here = {type(settings) for _, settings, _ in LAWS.values()} | {type(settings) for _, settings in NOISELESS.values()}
-    registries: list[Any] = [*PRIVACY.values()]
-    assert here == {model for registry in registries for model in registry.values()}
+    used = [settings for _, settings, _ in LAWS.values()] + [settings for _, settings in NOISELESS.values()]
+    here = {(settings.data, settings.model) for settings in used}
+    assert here == {(name, model) for name, settings in PRIVACY_SETTINGS.items() for model in settings.KEYS}
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from dprl.privacy import (
-    PRIVACY,
     LedgerError,
     NoiseConfig,
     StatisticsLayout,
@@ -147,11 +146,6 @@ def test_nothing_is_claimed_without_noise() -> None:
     for config in (StatisticsPrivacy("none"), StatisticsPrivacy("none", rewards="public", clipping="device")):
         found = config.build(SMALL, 7, Streams(0, "x")).planned_certificate("x")
         assert (found.trust_model, found.verdict, found.pure_epsilon) == ("none", "unbounded", math.inf)
-    assert PRIVACY["statistics"] == {
-        "none": StatisticsPrivacy,
-        "jdp": StatisticsPrivacy,
-        "ldp": StatisticsPrivacy,
-    }
 
 
 @pytest.mark.parametrize("layout", [SMALL, LARGE, StatisticsLayout(5, 4, 1, 2, 3)])
