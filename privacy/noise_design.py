@@ -53,6 +53,7 @@ class Release:
         entropy: 'seeded' or 'os'.
         counter: releases running sums of the data; its noisy numbers are what `mechanism` randomizes.
         times: number of times that a submission takes part in it; above 1 for composed runs.
+        row_line: one line that explains the row; '' where the mechanism's own line does.
 
     Raises LedgerError for a mechanism without a privacy curve, and for contradictory arguments.
     """
@@ -65,6 +66,7 @@ class Release:
     entropy: str
     counter: Counter | None = None
     times: int = 1
+    row_line: str = ""
 
     def __post_init__(self) -> None:
         law = self.mechanism.report if isinstance(self.mechanism, ShuffledReports) else self.mechanism
@@ -100,12 +102,13 @@ class Release:
         return repeat(mechanism.curve(sensitivity), self.times)
 
     def explain(self) -> tuple[str, ...]:
-        """Return the lines that explain the scale: of the counter, if there is one, and of the mechanism."""
+        """Return the lines that explain the scale, in order: of the row, the counter and the mechanism."""
         mechanism: Any = self.mechanism
         if mechanism is None:
             return ()
         own = mechanism.explain() if self.sensitivity is None else mechanism.explain(self.sensitivity)
-        return (own,) if self.counter is None else (self.counter.explain(), own)
+        counter = "" if self.counter is None else self.counter.explain()
+        return tuple(line for line in (self.row_line, counter, own) if line)
 
 
 def curve_of(

@@ -76,7 +76,9 @@ class CorrelatedGradientQuery(GradientQuery):
         if not isinstance(law, ClippedGaussian):  # __post_init__ refuses others
             raise LedgerError(f"law must be clipped_gaussian, got {law.name}")
         channel = "running sums of gradients"
-        return (Release(channel, counter.node, law.sensitivity, False, law.dimension, entropy, counter),)
+        line = f"two clipped gradients differ by at most C = {law.clip:g} in L2, and a user is in one update"
+        row = law.sensitivity
+        return (Release(channel, counter.node, row, False, law.dimension, entropy, counter, row_line=line),)
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model, with the counter among the covered channels."""

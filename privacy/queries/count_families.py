@@ -106,6 +106,10 @@ class CountFamilies:
         # D3: the papers count H, the cells of a removed trajectory; a replaced one changes 2 per step.
         return Sensitivity.of_cells(2 * self.n_steps * n_families)
 
+    def explain(self) -> str:
+        """Return the line that explains `row` for one family."""
+        return f"two trajectories differ in at most 2 H = {2 * self.n_steps} cells of a family, by 1 each (H steps)"
+
     def attains_row(self, family: CountFamily) -> bool:
         """Whether some pair of users attains `row` in a family."""
         # Two trajectories can differ at a step if it has two cells.
@@ -132,6 +136,11 @@ class PooledFamilies(CountFamilies):
         """Sensitivity of everything that one user adds to `n_families` families."""
         steps, cells = self.n_steps, min(2 * self.n_steps, self.block) * n_families
         return Sensitivity(float(2 * steps * n_families), math.sqrt(2 * steps**2 * n_families), float(steps), cells)
+
+    def explain(self) -> str:
+        """Return the line that explains `row` for one family."""
+        h = self.n_steps
+        return f"two trajectories differ by at most 2 H = {2 * h} in L1, sqrt(2) H in L2 and H = {h} in a cell (H steps)"
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,7 @@ class CountQuery(Query):
                 f"{noise.name} hides whole numbers only, and values in [0, 1] are sent; send coins instead"
             )
         # The encoder of one row changes by two cells; additive noise hides all that a user adds to a family.
+        encoded = isinstance(noise, UnaryEncoder)
         row = None if noise is None else noise.sensitivity if isinstance(noise, UnaryEncoder) else families.row()
         mechanism: Any = noise
         if noise is not None and self.shuffled and self.schedule is not None:
@@ -136,6 +137,7 @@ class CountQuery(Query):
                 cells=families.layers * family.width,
                 entropy=entropy,
                 counter=None if counter.node is None else counter,
+                row_line="" if encoded else families.explain(),
             )
             for family in families.families
         )

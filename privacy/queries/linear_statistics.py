@@ -265,7 +265,12 @@ class StatisticsQuery(Query):
         if self.central is not None:
             # The counter adds noise to Gram matrices and corrections alike.
             counter, row = self.central.counter, self.row
-            return (Release("sums of statistics", counter.node, row, False, row.cells, entropy, counter),)
+            line = (
+                "in units of their scales, two users' clipped statistics differ by at most "
+                f"{row.l1:.6g} in L1 and {row.l2:.6g} in L2, the sums over messages and stages"
+            )
+            channel = "sums of statistics"
+            return (Release(channel, counter.node, row, False, row.cells, entropy, counter, row_line=line),)
         if isinstance(law, RawGram):
             found = [Release("statistics", None, None, True, cells, entropy)]
         else:

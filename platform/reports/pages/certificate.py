@@ -20,7 +20,7 @@ _LARGEST = 20.0
 """Largest epsilon whose factor e^epsilon is shown."""
 _CHECKS = {
     "dprl verify certificate.json": "computes releases, sensitivities, epsilon, delta and the table for "
-    "several episodes again from the query in the file. It does not show that the query is that of the config, nor "
+    "several episodes again from the request in the file. It does not show that the request is that of the config, nor "
     "that this noise was drawn. The checksum finds accidents, not forgery.",
     "dprl certify experiment.yaml": "computes sensitivities, noise and proof from the settings of the run, without "
     "running it. Compare epsilon, the scale of the noise and what is not covered.",
@@ -108,7 +108,7 @@ def certificate_page(
         *_users(certificate),
         *_limits(certificate),
     ]
-    blocks += [*_details(certificate, rewards), *_check(certificate, versions)]
+    blocks += [*_scales(certificate), *_details(certificate, rewards), *_check(certificate, versions)]
     return html(f"Privacy certificate: {title}", blocks)
 
 
@@ -224,6 +224,19 @@ def _details(certificate: Mapping[str, Any], rewards: tuple[float, float]) -> It
         body.append(["Rewards", f"mapped from [{low:g}, {high:g}] to [0, 1]; {told}"])
     headers = "Subject", "Value"
     yield Table(headers, body, headers)
+
+
+def _scales(certificate: Mapping[str, Any]) -> Iterator[Block]:
+    """Yield the lines that explain the scale of each noise, those that several releases share once."""
+    lines: dict[tuple[str, ...], list[str]] = {}
+    for noise in certificate["noise"]:
+        if noise["explained"]:
+            lines.setdefault(tuple(noise["explained"]), []).append(noise["release"])
+    if not lines:
+        return
+    yield Heading("Why the noise has this scale")
+    body = [[", ".join(releases), line] for told, releases in lines.items() for line in told]
+    yield Table(("Release", "Line"), body, ("Release", "Line"))
 
 
 def _check(certificate: Mapping[str, Any], versions: Mapping[str, Any]) -> Iterator[Block]:
