@@ -52,7 +52,7 @@ def test_printed_noise_of_games_proves_what_the_specification_says() -> None:
     assert local["verdict"] == "fails"
 
 
-@pytest.mark.parametrize(("model", "lemma"), [(CountPrivacy, "5.1"), (CountPrivacy, "5.4")])
+@pytest.mark.parametrize(("model", "lemma"), [("jdp", "5.1"), ("ldp", "5.4")])
 @pytest.mark.parametrize("calibration", ["certified", "printed"])
 @pytest.mark.parametrize("name", ["dp_nash_vi", "dp_ucbvi"])
 def test_an_error_bound_without_a_constant_is_refused(
@@ -62,15 +62,15 @@ def test_an_error_bound_without_a_constant_is_refused(
         ValueError, match=rf"^precision must be exact here, got printed; \[QW24\] Lemma {lemma}"
     ) as caught:
         certificate(
-            name, environments[ALGORITHMS[name].plays].small, model(1.0, calibration=calibration, precision="printed")
+            name, environments[ALGORITHMS[name].plays].small, CountPrivacy(model, 1.0, calibration=calibration, precision="printed")
         )
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("model", [CountPrivacy, CountPrivacy])
+@pytest.mark.parametrize("model", ["jdp", "ldp"])
 def test_a_game_protects_pairs_and_says_so(model: Any, environments: Any) -> None:
-    of_game = certificate("dp_nash_vi", game(), model(1.0))
-    of_mdp = certificate("dp_ucbvi", environments[ALGORITHMS["dp_ucbvi"].plays].small, model(1.0))
+    of_game = certificate("dp_nash_vi", game(), CountPrivacy(model, 1.0))
+    of_mdp = certificate("dp_ucbvi", environments[ALGORITHMS["dp_ucbvi"].plays].small, CountPrivacy(model, 1.0))
     assert "the 2 players of an episode together" in of_game["unit"]
     assert any("each other" in channel for channel in of_game["excluded_channels"])
     assert "players" not in of_mdp["unit"]

@@ -124,7 +124,7 @@ def test_sensitivities_follow_from_the_horizon(source: str) -> None:
     "settings",
     [CountPrivacy("jdp", 4.0, counter="binary_tree", families="separate"), CountPrivacy("ldp", 4.0, families="separate")],
 )
-def test_counts_pooled_over_steps(settings: CountPrivacy | CountPrivacy) -> None:
+def test_counts_pooled_over_steps(settings: CountPrivacy) -> None:
     horizon = 4
     families = PooledFamilies(horizon, (CountFamily("transitions", 50),))
     certificate = leaves_of(settings.build(families, 21, Streams(0, "reference")).planned_certificate("x"))

@@ -30,9 +30,9 @@ def test_two_gaussian_runs_prove_less_than_twice_their_epsilon() -> None:
     found = compose_certificates([jdp(), jdp()])
     assert found.design.claimed == Guarantee("jdp", 2.0, 2e-6)
     assert found.proved_epsilon == pytest.approx(1.4033, abs=1e-4)
-    assert found.proof.epsilon_at_delta[1e-6] == pytest.approx(1.4547, abs=1e-4)
+    assert found.epsilon_at_delta[1e-6] == pytest.approx(1.4547, abs=1e-4)
     mu = math.sqrt(2.0) * 0.236704
-    assert found.proof.epsilon_at_delta[1e-5] == pytest.approx(GaussianDP(mu).epsilon(1e-5), rel=1e-4)
+    assert found.epsilon_at_delta[1e-5] == pytest.approx(GaussianDP(mu).epsilon(1e-5), rel=1e-4)
     assert (found.verdict, found.users) == ("holds", N_USERS)
 
 
@@ -46,7 +46,7 @@ def test_every_channel_that_a_run_leaves_open_stays_open_together() -> None:
 def test_of_disjoint_users_the_worst_run_counts() -> None:
     found = compose_certificates([jdp(), jdp(epsilon=3.0), jdp(epsilon=2.0, delta=1e-5)], disjoint=True)
     assert found.design.claimed == Guarantee("jdp", 3.0, 1e-5)
-    assert found.proof.epsilon_at_delta[1e-6] == pytest.approx(3.0, rel=1e-6)
+    assert found.epsilon_at_delta[1e-6] == pytest.approx(3.0, rel=1e-6)
     assert found.users == 3 * N_USERS
 
 
@@ -77,8 +77,8 @@ def test_what_was_composed_stands_and_is_composed_again() -> None:
         assert verify(json.loads(json.dumps(certificate))).stands
     three = compose_certificates([jdp(), jdp(), jdp()])
     with_worst = compose_certificates([jdp(epsilon=3.0), jdp()])
-    expected = max(each.proof.epsilon_at_delta[1e-6] for each in (three, with_worst))
-    assert all_of_them.proof.epsilon_at_delta[1e-6] == pytest.approx(expected)
+    expected = max(each.epsilon_at_delta[1e-6] for each in (three, with_worst))
+    assert all_of_them.epsilon_at_delta[1e-6] == pytest.approx(expected)
 
 
 def test_one_certificate_composes_to_itself_with_all_its_attempts_and_submissions() -> None:
@@ -88,10 +88,10 @@ def test_one_certificate_composes_to_itself_with_all_its_attempts_and_submission
     certificate = json.loads(json.dumps(run.certified(ledger, "x").to_dict()))
     assert verify(certificate).stands
     composed = compose_certificates([certificate])
-    assert composed.proof.pure_epsilon == pytest.approx(12.0)
-    assert composed.proof.tightness == "exact"
+    assert composed.pure_epsilon == pytest.approx(12.0)
+    assert composed.tightness == "exact"
     assert composed.releases[0].times == 6
-    assert compose_certificates([certificate, certificate]).proof.tightness == "upper"
+    assert compose_certificates([certificate, certificate]).tightness == "upper"
 
 
 def test_without_noise_nothing_is_claimed_together() -> None:

@@ -118,4 +118,4 @@ def test_a_subclass_widens_no_setting() -> None:
         calibration: str = "certified"  # type: ignore[assignment]
 
     with pytest.raises(ValueError, match="calibration must be one of certified, printed, got 'junk'"):
-        Wide(1.0, calibration="junk")
+        Wide("ldp", 1.0, calibration="junk")

@@ -58,7 +58,7 @@ def test_nobody_is_twice_in_a_window() -> None:
     settings = GradientPrivacy("jdp", 1.0, 1e-6, "clipped_gaussian", clip=1.0, submissions=3)
     built = settings.build(GradientLayout(dimension=4, window=5), 30, STREAMS)
     with pytest.raises(LedgerError, match="window must be at most n_users, 10, got 11"):
-        Privatizer(dataclasses.replace(built.query, window=11), built.request, 10, STREAMS, 3)
+        NoiseDesign.of(dataclasses.replace(built.query, window=11), 10, built.design.requested, 3)
 
 
 def test_seeded_noise_is_not_drawn_again_for_other_data(tmp_path: Any) -> None:

@@ -193,18 +193,18 @@ def attacked(config: CountPrivacy, claim: Claim, runs: int = RUNS) -> Any:
 @pytest.mark.parametrize(
     ("model", "settings"),
     [
-        (CountPrivacy, {"counter": "kary_tree"}),
-        (CountPrivacy, {"mechanism": "laplace"}),
-        (CountPrivacy, {"mechanism": "sampled_optimized_unary_encoding"}),
-        (CountPrivacy, {"mechanism": "sampled_direct_encoding"}),
+        ("jdp", {"counter": "kary_tree"}),
+        ("ldp", {"mechanism": "laplace"}),
+        ("ldp", {"mechanism": "sampled_optimized_unary_encoding"}),
+        ("ldp", {"mechanism": "sampled_direct_encoding"}),
     ],
 )
 def test_audits_reach_the_proof_and_refute_two_thirds_of_the_noise(model: Any, settings: Any) -> None:
     """False alarm of a sound release: below 1e-4."""
-    sound = attacked(model(1.0, families="one_hot", **settings), Claim(1.0))
+    sound = attacked(CountPrivacy(model, 1.0, families="one_hot", **settings), Claim(1.0))
     assert not sound.refutes
     assert 0.6 < sound.epsilon_lb <= 1.0
-    assert attacked(model(1.5, families="one_hot", **settings), Claim(1.0)).refutes
+    assert attacked(CountPrivacy(model, 1.5, families="one_hot", **settings), Claim(1.0)).refutes
 
 
 @pytest.mark.slow

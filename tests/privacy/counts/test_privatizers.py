@@ -92,7 +92,7 @@ def test_local_reports_have_the_certified_scale_and_no_other(tabular_families: F
     ],
 )
 def test_scales_of_the_calibrations(
-    settings: CountPrivacy | CountPrivacy, scale: float, tabular_families: Families
+    settings: CountPrivacy, scale: float, tabular_families: Families
 ) -> None:
     privatizer = settings.build(tabular_families(5), 999, Streams(0, "scale"))
     assert [getattr(release.mechanism, "scale", None) for release in privatizer.design.releases] == pytest.approx(
@@ -116,7 +116,7 @@ def test_printed_precision_is_the_papers_formula(tabular_families: Families) -> 
 
 @pytest.mark.parametrize("settings", [CountPrivacy("jdp", 1.0), CountPrivacy("ldp", 1.0)])
 def test_exact_precision_holds_in_runs_and_is_below_the_printed_one(
-    settings: CountPrivacy | CountPrivacy, tabular_families: Families
+    settings: CountPrivacy, tabular_families: Families
 ) -> None:
     # 200 runs: failures may exceed beta by 4 standard deviations (one-sided 3e-5).
     beta, n_runs, users = 0.2, 200, 30

@@ -12,9 +12,10 @@ import pytest
 from dprl.algorithms.bernstein_vi import BernsteinVIConfig
 from dprl.algorithms.tabular.simulator import count_families
 from dprl.envs import RiverSwim
-from dprl.privacy import CountPrivacy, CountPrivatizer, LedgerError, NoiseConfig, Privatizer, Streams, UserRecord
+from dprl.privacy import CountPrivacy, CountPrivatizer, LedgerError, NoiseConfig, Streams, UserRecord
 from dprl.privacy.accounting.amplification import ShuffledLoss, local_epsilon
 from dprl.privacy.journal import ChargeJournal
+from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.queries.count_precision import WeightedSums
 from dprl.privacy.schedule import ReleaseSchedule
 
@@ -147,9 +148,9 @@ def test_only_shuffled_reports_run_under_the_model_and_only_in_one_process() -> 
     privatizer, local = PRIVACY.build(FAMILIES, 20_000, STREAMS), CountPrivacy("ldp", 1.0).build(FAMILIES, 20_000, STREAMS)
     with pytest.raises(LedgerError, match="counts with model: shuffle come from the compiled loop"):
         privatizer.lease(3)
-    for query, request in ((privatizer.query, local.request), (local.query, privatizer.request)):
+    for query, asked in ((privatizer.query, local.design.requested), (local.query, privatizer.design.requested)):
         with pytest.raises(LedgerError, match="reports must be shuffled with model shuffle only"):
-            Privatizer(query, request, 20_000, STREAMS)
+            NoiseDesign.of(query, 20_000, asked)
     with pytest.raises(LedgerError, match="shuffled counts must have a report with noise, and a schedule"):
         replace(local.query, shuffled=True)
 
@@ -158,4 +159,4 @@ def test_nobody_is_twice_in_a_block() -> None:
     made = replace(PRIVACY, smallest_block=30).build(FAMILIES, 200, STREAMS, growth=0.01)
     for users, submissions in ((20, 10), (200, 2)):
         with pytest.raises(LedgerError, match="submissions must be 1 where a server counts or users are shuffled"):
-            Privatizer(made.query, made.request, users, STREAMS, submissions)
+            NoiseDesign.of(made.query, users, made.design.requested, submissions)

@@ -22,7 +22,7 @@ CASES = [*((name, "fast") for name in [*EXACT, "privunit"]), *((name, "exact") f
 """Mechanisms by arithmetic."""
 
 
-def mechanism_of(settings: GradientPrivacy | GradientPrivacy, arithmetic: Any = "fast") -> Any:
+def mechanism_of(settings: GradientPrivacy, arithmetic: Any = "fast") -> Any:
     privatizer = settings.build(GradientLayout(D), 4, Streams(0, "x", NoiseConfig(arithmetic)))
     return privatizer.query.law
 

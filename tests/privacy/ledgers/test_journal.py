@@ -74,7 +74,7 @@ def test_an_attempt_that_does_not_continue_asks_users_again(path: Path) -> None:
     assert (second.charged, second.attempts, second.users_asked_again) == (0, 1, 0)
     assert charge(second, 3) == 3
     assert (second.attempts, second.users_asked_again, second.users_charged) == (2, 3, 5)
-    assert second.pure_epsilon() == pytest.approx(2.0 * first.pure_epsilon())
+    assert second.curve.pure_epsilon == pytest.approx(2.0 * first.curve.pure_epsilon)
     assert contents(path) == ["attempt 1", "1 5", "attempt 2", "1 3"]
     close(second)
     reread = ledger_of(path, cap=1)

@@ -87,7 +87,7 @@ def test_the_caller_says_whether_a_message_attains_its_bound() -> None:
     mechanism = calibrated("clipped_laplace", 1.0, 0.0)
     for attainable, tightness in ((True, "exact"), (False, "upper")):
         release = Release("gradients", mechanism, None, attainable, 6, "os")
-        assert verdict_of(release, 1.0, 0.0).proof.tightness == tightness
+        assert verdict_of(release, 1.0, 0.0).tightness == tightness
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
@@ -266,7 +266,7 @@ def test_attempts_that_ask_users_again_compose() -> None:
     journal.attempts = [4, 0, 2]
     ledger, once = agents(cap=1, journal=journal), agents(cap=1)
     assert (ledger.attempts, ledger.users_asked_again, ledger.users_charged, ledger.charged) == (2, 2, 4, 2)
-    assert ledger.curve.pure_epsilon == pytest.approx(2.0 * once.pure_epsilon())
+    assert ledger.curve.pure_epsilon == pytest.approx(2.0 * once.curve.pure_epsilon)
     assert ledger.epsilon(1e-6) == pytest.approx(agents(cap=2).epsilon(1e-6))
     found = certificate(ledger, 1.0)
     assert (found.verdict, found.attempts, found.users_asked_again) == ("fails", 2, 2)
@@ -282,7 +282,7 @@ def test_attempts_compose_with_all_submissions_of_each(cap: int) -> None:
     journal.attempts = [N_AGENTS * cap, 1]
     ledger = agents(cap=cap, journal=journal)
     assert ledger.attempts == 2
-    assert ledger.curve.pure_epsilon == pytest.approx(2 * cap * agents(cap=1).pure_epsilon())
+    assert ledger.curve.pure_epsilon == pytest.approx(2 * cap * agents(cap=1).curve.pure_epsilon)
     assert ledger.delta(1.5) == pytest.approx(agents(cap=2 * cap).delta(1.5))
 
 

@@ -49,7 +49,7 @@ def printed(mechanism: str, layout: StatisticsLayout = SMALL, **settings: Any) -
 def test_what_the_printed_gaussian_scale_proves() -> None:
     found = printed("gram_gaussian", delta=DELTA)
     assert found.epsilon_at_delta[DELTA] == pytest.approx(0.0629, abs=5e-5)
-    assert (found.verdict, found.design.source, found.proof.tightness) == ("holds", "[TH23] Theorem 1", None)
+    assert (found.verdict, found.design.source, found.tightness) == ("holds", "[TH23] Theorem 1", None)
     assert found.claimed_epsilon == 1.0
 
 
@@ -59,7 +59,7 @@ def test_what_the_printed_laplace_scale_proves() -> None:
     assert (small.verdict, small.design.source) == ("holds", "[TH23] Theorem 3")
     assert large.proved_epsilon == pytest.approx(3.9607, abs=1e-4)
     # The audit attains a loss of 3.84, so the claim fails by itself, not only by the upper bound.
-    assert (large.verdict, large.proof.tightness) == ("holds_approximately", "upper")
+    assert (large.verdict, large.tightness) == ("holds_approximately", "upper")
     # Theorem 3 claims no delta, even if one was requested.
     assert printed("gram_laplace", delta=DELTA).to_dict()["claimed"]["delta"] == 0.0
 
@@ -67,7 +67,7 @@ def test_what_the_printed_laplace_scale_proves() -> None:
 def test_what_the_printed_uniform_bound_proves() -> None:
     found = printed("gram_uniform", delta=DELTA)
     # The audit attains 0.0946; 0.125 bounds the sum of the masses, and their product is less.
-    assert found.proof.delta_at_requested_epsilon == pytest.approx(0.1007, abs=1e-4)
+    assert found.delta_at_requested_epsilon == pytest.approx(0.1007, abs=1e-4)
     assert found.proved_epsilon == found.proved_epsilon == math.inf
     assert (found.verdict, found.factor) == ("fails", math.inf)
     assert "[TH23] Theorem 5, which claims (0, delta)" in found.design.source
@@ -77,7 +77,7 @@ def test_what_the_printed_uniform_bound_proves() -> None:
 def test_what_the_printed_bounded_laplace_scale_proves(ratio: float, least: float) -> None:
     found = printed("gram_bounded_laplace", bound_ratio=ratio)
     assert (found.verdict, found.pure_epsilon, found.design.source) == ("fails", math.inf, "[TH23] Theorem 7")
-    delta = found.proof.delta_at_requested_epsilon
+    delta = found.delta_at_requested_epsilon
     assert delta is not None
     assert least * 0.99 < delta < least * 1.7
 
@@ -90,8 +90,8 @@ def test_without_clips_no_noise_proves_anything_and_the_certificate_says_why(
     found = printed(mechanism, delta=DELTA, clipping="none", noise_scale=noise_scale)
     assert (found.verdict, found.pure_epsilon, found.factor) == ("fails", math.inf, math.inf)
     assert found.epsilon_at_delta[DELTA] == math.inf
-    assert found.proof.delta_at_requested_epsilon == 1.0
-    assert "not cut from below" in found.proof.method
+    assert found.delta_at_requested_epsilon == 1.0
+    assert "not cut from below" in found.method
     assert any("(D7)" in channel for channel in found.threat_model.excluded)
 
 
@@ -187,9 +187,9 @@ def test_noisy_rewards_share_the_budget(mechanism: str, delta: float, share: flo
         assert rewards.curve().pure_epsilon == pytest.approx(share, rel=1e-4)
 
 
-@pytest.mark.parametrize("kind", [StatisticsPrivacy, StatisticsPrivacy])
+@pytest.mark.parametrize("kind", ["ldp", "jdp"])
 def test_noise_is_compared_with_the_printed_scale_at_the_stages_with_data(kind: Any) -> None:
-    query = kind(1.0, DELTA, mechanism="gram_gaussian", rewards="public").build(SMALL, 7, Streams(0, "x")).query
+    query = StatisticsPrivacy(kind, 1.0, DELTA, mechanism="gram_gaussian", rewards="public").build(SMALL, 7, Streams(0, "x")).query
     expected = query.deviations[:4].mean() / printed_gaussian_sigma(5, 1.0, DELTA)
     assert query.noise_ratio == pytest.approx(expected)
 

@@ -22,7 +22,7 @@ LAYOUT = StatisticsLayout(H, D, M, N_AGENTS, P)
 N = 40
 BOUNDS = np.arange(H - 1.0, -1.0, -1.0)
 ROWS, COLUMNS = np.triu_indices(D, 1)
-CONFIGS: dict[str, tuple[StatisticsPrivacy | StatisticsPrivacy, NoiseConfig]] = {
+CONFIGS: dict[str, tuple[StatisticsPrivacy, NoiseConfig]] = {
     "none": (StatisticsPrivacy("none"), FAST),
     "none, clipped": (StatisticsPrivacy("none", rewards="public", clipping="device"), FAST),
     "laplace": (StatisticsPrivacy("ldp", 1.0), FAST),
