@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dprl.envs import log_episodes
-from dprl.platform.commands.cells import certificates_of, computed
+from dprl.platform.commands.cells import certificates_of, computed, labels_of
 from dprl.platform.configs.config import cells_of, read_config, require_one_release
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.configs.grid import GRID
@@ -198,7 +198,8 @@ def audit(config: Config | None = None, *, runs: int | None = None, audit_seed: 
     cells = experiments(config, **{"seeds": 1, **settings} if config is None else settings)
     require_memory(cells, run=False)
     rows: list[dict[str, Any]] = []
-    for label, findings in computed(cells, lambda cell: audit_experiment(cell, runs or DEFAULT_RUNS, audit_seed)):
+    audits = computed(cells, lambda cell: audit_experiment(cell, runs or DEFAULT_RUNS, audit_seed))
+    for label, findings in zip(labels_of(cells), audits, strict=True):
         for each in findings:
             measured = None if each.measurement is None else each.measurement.epsilon_lb
             epsilons = {"claimed": each.claim.epsilon, "proved": each.proof.epsilon, "measured": measured}

@@ -11,16 +11,26 @@ from functools import lru_cache
 from typing import Any
 
 from dprl import __version__
+from dprl.privacy.accounting.composition import repeat
 from dprl.privacy.accounting.closed_forms import PrivacyCurve
-from dprl.privacy.accounting.composition import group_epsilon, repeat
-from dprl.privacy.base import Guarantee, LedgerError, TrustModel
+from dprl.privacy.accounting.composition import group_epsilon
+from dprl.privacy.base import (
+    APPROXIMATE_DELTA,
+    Guarantee,
+    LedgerError,
+    Tightness,
+    TrustModel,
+    Verdict,
+    field_types,
+    in_json,
+    tightness_of,
+    verdict,
+)
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.mechanisms.sampled import SampledGaussian
 from dprl.privacy.noise_design import SEEDED, NoiseDesign, Release, curve_of
 from dprl.privacy.threat_models import NOISY_SIDES, SHUFFLE
-from dprl.privacy.validation import field_types
-from dprl.privacy.verdicts import APPROXIMATE_DELTA, Tightness, Verdict, in_json, tightness_of, verdict
 
 SCHEMA = "dprl.certificate/6"
 DELTAS = (1e-5, 1e-6)

@@ -20,11 +20,10 @@ from dprl.privacy.certificate import Certificate, certify
 from dprl.privacy.channel import CHARGED, RECEIVED, RELEASED, SENT
 from dprl.privacy.checkpoints import check_sealed, counts_in, require_seeded, sealed
 from dprl.privacy.ledger import Charged, Journal, Ledger
-from dprl.privacy.messages import PrivateMessages, SubmissionRange, UserMessage
+from dprl.privacy.messages import PrivateMessages, RangeSet, SubmissionRange, UserMessage
 from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.ranges import RangeSet
 from dprl.privacy.threat_models import SHUFFLE
 
 Q = TypeVar("Q", bound=Query)

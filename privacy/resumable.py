@@ -19,10 +19,9 @@ from dprl.privacy.channel import CHARGED, RECEIVED, RELEASED, SENT, advance_sent
 from dprl.privacy.checkpoints import check_sealed, sealed
 from dprl.privacy.client import name_of_server
 from dprl.privacy.journal import ChargeJournal
-from dprl.privacy.messages import UserMessage
+from dprl.privacy.messages import RangeSet, UserMessage
 from dprl.privacy.privatizer import LOOP, Privatizer
 from dprl.privacy.query import Query
-from dprl.privacy.ranges import RangeSet
 from dprl.privacy.threat_models import SHUFFLE
 
 Q = TypeVar("Q", bound=Query)

@@ -153,7 +153,9 @@ def compose_certificates(
     releases, groups = _joined(runs, disjoint)
     users = [run.users for run in runs]
     n_users = sum(users) if disjoint else max(users)
-    threats = _threats_of_all([run.design.threat_model for run in runs], [each["excluded_channels"] for each in certificates])
+    threats = _threats_of_all(
+        [run.design.threat_model for run in runs], [each["excluded_channels"] for each in certificates]
+    )
     try:
         claim = _claimed_together([run.design.claimed for run in runs], disjoint)
     except ValueError as error:
@@ -289,9 +291,7 @@ def _same(one: Leaf, other: Leaf) -> bool:
     return type(one) is type(other) and one == other
 
 
-def _joined(
-    runs: Sequence[Certificate], disjoint: bool
-) -> tuple[tuple[Release, ...], tuple[tuple[int, ...], ...]]:
+def _joined(runs: Sequence[Certificate], disjoint: bool) -> tuple[tuple[Release, ...], tuple[tuple[int, ...], ...]]:
     """Return the releases of all runs, and the groups in which one user takes part.
 
     The worst neighbours of two runs may differ, so a bound on several is not known to be attained.

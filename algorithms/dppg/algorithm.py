@@ -35,10 +35,10 @@ from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
 from dprl.compiled import no_alloc_kernel
 from dprl.envs import ControlTask, Env, Episodes
 from dprl.privacy import GradientLayout, GradientPrivacy, GradientPrivatizer, Streams
+from dprl.privacy.base import check_fields
 from dprl.privacy.queries.gradients import GradientChannel, GradientQuery, receive, submit
 from dprl.privacy.queries.sampled_gradients import SampledChannel, draw_users, release_round
 from dprl.privacy.threat_models import CARRIED, DURATIONS, SIMULATED_SCORES, TIMING_DETAILS
-from dprl.privacy.validation import check_fields
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv

@@ -50,6 +50,7 @@ from dprl.algorithms.ma_ldp.users import Users, play, regret, users_of
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import Env, LinearMixtureMDP
 from dprl.privacy import StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
+from dprl.privacy.base import check_choice, check_fields
 from dprl.privacy.queries.linear_statistics_kernels import (
     StatisticsChannel,
     add_statistics,
@@ -57,7 +58,6 @@ from dprl.privacy.queries.linear_statistics_kernels import (
     send_statistics,
 )
 from dprl.privacy.schedule import ReleaseSchedule, next_plan
-from dprl.privacy.validation import check_choice, check_fields
 
 INDEFINITE = Metric("indefinite", "mean", covered=True)
 """Share of noisy matrices Sigma that were not positive definite with their shift and needed more."""

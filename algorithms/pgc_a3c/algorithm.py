@@ -52,9 +52,9 @@ from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import CartPole, Env
 from dprl.privacy import GradientLayout, GradientPrivacy, GradientPrivatizer, Streams
+from dprl.privacy.base import check_fields
 from dprl.privacy.queries.gradients import GradientChannel, receive, submit
 from dprl.privacy.threat_models import DURATIONS, RAW_SCORES, SIMULATED_SCORES, TIMING_DETAILS
-from dprl.privacy.validation import check_fields
 
 _LANES = 8
 _SERVER, _SCORES = "server.", "scores."

@@ -16,8 +16,8 @@ from dprl.algorithms.tabular.loop import PlanSchedule, Run, draws_blocks, run_in
 from dprl.algorithms.tabular.simulator import ALL_STATES, Simulator, count_families, narrowed, simulator
 from dprl.envs import Env, FiniteMDP
 from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, PooledFamilies, Streams
+from dprl.privacy.base import check_fields
 from dprl.privacy.queries.count_kernels import Released
-from dprl.privacy.validation import check_fields
 
 E = TypeVar("E", bound=Env)
 

@@ -66,7 +66,7 @@ def _of_papers(options: argparse.Namespace, seed: int) -> _Answer:
 
 def _of_cells(options: argparse.Namespace, runs: int | None, seed: int) -> _Answer:
     from dprl.platform.audits import DEFAULT_RUNS, audit_experiment, last_bits
-    from dprl.platform.commands.cells import computed
+    from dprl.platform.commands.cells import computed, labels_of
     from dprl.platform.configs.config import load_cells
     from dprl.platform.configs.memory import require_memory
     from dprl.platform.reports.audits import block, outcome
@@ -76,7 +76,7 @@ def _of_cells(options: argparse.Namespace, runs: int | None, seed: int) -> _Answ
     require_memory(cells, run=False)
     data, failing = [], list[str]()
     audits = computed(cells, lambda cell: audit_experiment(cell, runs or DEFAULT_RUNS, seed))
-    for cell, (label, findings) in zip(cells, audits, strict=True):
+    for cell, label, findings in zip(cells, labels_of(cells), audits, strict=True):
         told = last_bits(cell)
         if not options.json:
             say(f"{block(label, findings, told)}\n")

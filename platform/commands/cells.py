@@ -40,17 +40,18 @@ def labels_of(cells: Sequence[Experiment]) -> list[str]:
     return [cell.short_name(keys) for cell in cells]
 
 
-def computed(cells: Sequence[Experiment], compute: Callable[[Experiment], T]) -> Iterator[tuple[str, T]]:
-    """Yield every cell's label and the result of `compute`.
+def computed(cells: Sequence[Experiment], compute: Callable[[Experiment], T]) -> Iterator[T]:
+    """Yield the result of `compute` for every cell.
 
     Raises UserError, placed at its section of the config, if the privacy settings of a cell do not fit together.
     """
-    for cell, label in zip(cells, labels_of(cells), strict=True):
+    for i, cell in enumerate(cells):
         try:
-            yield label, compute(cell)
+            found = compute(cell)
         except ValueError as error:
             told = below("privacy", field_names(type(cell.privacy)), str(error))
-            raise UserError(f"{label}: {told}") from None
+            raise UserError(f"{labels_of(cells)[i]}: {told}") from None
+        yield found
 
 
 def certificates_of(cells: Sequence[Experiment]) -> list[Certificate]:
@@ -58,10 +59,10 @@ def certificates_of(cells: Sequence[Experiment]) -> list[Certificate]:
 
     Prints a line on standard error for each cell that is known to prove nothing.
     """
-    found = [certificate for _, certificate in computed(cells, lambda cell: cell.certificate())]
-    for label, line in computed(cells, lambda cell: cell.expected()):
+    found = list(computed(cells, Experiment.certificate))
+    for i, line in enumerate(computed(cells, Experiment.expected)):
         if line:
-            print_error(f"dprl: {label}: {line}")
+            print_error(f"dprl: {labels_of(cells)[i]}: {line}")
     return found
 
 

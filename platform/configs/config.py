@@ -137,7 +137,7 @@ def cells_of(raw: Mapping[str, Any]) -> list[Experiment]:
     require_one_release(cells)
     _require_undigested_records(cells)
     seen: dict[str, Experiment] = {}
-    for cell in cells:
+    for cell in cells if len(cells) > 1 else ():
         if cell.digest in seen:
             label = cell.short_name(varying_keys(cells)) or cell.name
             raise UserError(f"grid: every cell must be different, got {shown(label)} twice; remove one of the two")

@@ -12,7 +12,7 @@ from dprl.platform.reports.documents.terminal import WIDTH, text_of
 from dprl.platform.reports.number_texts import number
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
 from dprl.privacy.audits.page import ClaimsPage, NumberCheck
-from dprl.privacy.verdicts import APPROXIMATE_DELTA
+from dprl.privacy.base import APPROXIMATE_DELTA
 
 _MOST_NAMED = 5
 """Failing cells named at the end; their blocks above give the reasons."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from dprl.privacy.accounting.closed_forms import PrivacyCurve
-from dprl.privacy.verdicts import APPROXIMATE_DELTA, Tightness, Verdict, in_json, tightness_of, verdict
+from dprl.privacy.base import APPROXIMATE_DELTA, Tightness, Verdict, in_json, tightness_of, verdict
 
 SampledVerdict = Literal["refuted", "not refuted", "not sampled"]
 

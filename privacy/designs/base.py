@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
-from dprl.privacy.base import ADJACENCY, Guarantee, TrustModel
+from dprl.privacy.base import ADJACENCY, Guarantee, TrustModel, check_budget, check_choice, check_fields, field_types
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.ledger import Journal
 from dprl.privacy.mechanisms import laws_for
@@ -18,7 +18,6 @@ from dprl.privacy.query import Query
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.schedule import ReleaseSchedule
-from dprl.privacy.validation import check_budget, check_choice, check_fields, field_types
 
 D = TypeVar("D")
 Q = TypeVar("Q", bound=Query)

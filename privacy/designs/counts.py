@@ -419,7 +419,9 @@ PAPERS_WITH_ERRORS = ("[CZ22]",)
 
 
 @lru_cache(maxsize=64)  # every seed of a cell asks for the same ones
-def noise_summary(epsilon: float, delta: float, encoding: CountEncoding, noise: NoiseSpec, exact: bool) -> dict[str, Any]:
+def noise_summary(
+    epsilon: float, delta: float, encoding: CountEncoding, noise: NoiseSpec, exact: bool
+) -> dict[str, Any]:
     """Return 'error' and 'best_available' for a certificate. The result is shared, so callers must not change it.
 
     exact: whether the best noise must be whole-number noise. Errors are standard deviations of one cell of the first
@@ -477,7 +479,5 @@ def best_of_all(
                 _wanted(epsilon, delta, each, n_items), tuple(COUNTERS), additive_laws(AUTO, delta, exact)
             ).candidates[0]
             rms = best.rms * math.sqrt(summands)
-            found.append(
-                (rms, {"counter": best.counter, "mechanism": best.mechanism, "families": kind, "rms": rms})
-            )
+            found.append((rms, {"counter": best.counter, "mechanism": best.mechanism, "families": kind, "rms": rms}))
     return min(found, key=lambda pair: pair[0])[1]

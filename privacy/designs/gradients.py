@@ -16,7 +16,7 @@ from dprl.privacy.accounting.amplification import sampled_multiplier
 from dprl.privacy.accounting.closed_forms import largest_loss
 from dprl.privacy.accounting.composition import repeat
 from dprl.privacy.accounting.root_finding import inside, largest
-from dprl.privacy.base import TrustModel
+from dprl.privacy.base import TrustModel, check_positive
 from dprl.privacy.counters import COUNTERS, AnyCounter, BinaryTree
 from dprl.privacy.counters.base import Tree, node_of
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
@@ -34,7 +34,6 @@ from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
 from dprl.privacy.queries.sampled_gradients import MOST_USERS, SampledGradientQuery
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.threat_models import GRADIENT_ADJACENCY, SAMPLED_ADJACENCY
-from dprl.privacy.validation import check_positive
 
 PAPER_CLIP, DEFAULT_CLIP, _SIGN_CLIP = 0.01, 2.0, 1.0
 _NO_COUNTER = "none"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, cast
 
 from dprl.privacy.accounting.closed_forms import gaussian_mu
-from dprl.privacy.base import Guarantee, TrustModel
+from dprl.privacy.base import Guarantee, TrustModel, check_positive
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
 from dprl.privacy.designs.base import AUTO, PrivacySettings, ReleaseTimes, counter_names, schedule_of
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
@@ -38,7 +38,6 @@ from dprl.privacy.queries.linear_statistics import (
     gram_row,
 )
 from dprl.privacy.randomness.settings import NoiseConfig
-from dprl.privacy.validation import check_positive
 
 REWARD_SHARE = 0.1
 CERTIFIED = (GramGaussian.name, GramLaplace.name)

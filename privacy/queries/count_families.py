@@ -140,7 +140,9 @@ class PooledFamilies(CountFamilies):
     def explain(self) -> str:
         """Return the line that explains `row` for one family."""
         h = self.n_steps
-        return f"two trajectories differ by at most 2 H = {2 * h} in L1, sqrt(2) H in L2 and H = {h} in a cell (H steps)"
+        return (
+            f"two trajectories differ by at most 2 H = {2 * h} in L1, sqrt(2) H in L2 and H = {h} in a cell (H steps)"
+        )
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,9 @@ from typing import NoReturn
 import numpy as np
 
 from dprl.privacy.base import Float64Array, LedgerError
-from dprl.privacy.messages import PrivateMessages, SubmissionRange
+from dprl.privacy.messages import PrivateMessages, RangeSet, SubmissionRange
 from dprl.privacy.privatizer import ClientSpec
 from dprl.privacy.queries.gradients import GradientQuery, send_all, shrink_all
-from dprl.privacy.ranges import RangeSet
 
 
 class GradientClient:

@@ -20,7 +20,7 @@ from dprl.privacy import (
     NoiseDesign,
     Streams,
 )
-from dprl.privacy.base import Guarantee, TrustModel
+from dprl.privacy.base import Guarantee, TrustModel, verdict
 from dprl.privacy.certificate import certify
 from dprl.privacy.ledger import Charged, Ledger
 from dprl.privacy.mechanisms.base import Sensitivity
@@ -28,7 +28,6 @@ from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.noise_design import Release
 from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.threat_models import THREAT_MODELS
-from dprl.privacy.verdicts import verdict
 
 Families = Callable[..., CountFamilies]
 
@@ -88,7 +87,9 @@ def test_no_noise_is_unbounded(tabular_families: Families) -> None:
     assert found.to_dict()["proved"]["pure_epsilon"] == "inf"
 
 
-@pytest.mark.parametrize("settings", [CountPrivacy("none"), CountPrivacy("jdp", 1.0), CountPrivacy("ldp", 1.0, calibration="printed")])
+@pytest.mark.parametrize(
+    "settings", [CountPrivacy("none"), CountPrivacy("jdp", 1.0), CountPrivacy("ldp", 1.0, calibration="printed")]
+)
 def test_fields_are_the_published_ones_and_are_strict_json(settings: Any, tabular_families: Families) -> None:
     written = certified(settings, tabular_families(5), 1000).to_dict()
     assert json.loads(json.dumps(written, allow_nan=False)) == written
@@ -167,8 +168,12 @@ def test_a_release_that_describes_no_mechanism_is_refused(changes: dict[str, Any
 
 
 def test_a_single_cell_a_step_cannot_change_so_the_bound_is_not_attained(tabular_families: Families) -> None:
-    assert certified(CountPrivacy("ldp", 1.0, families="separate"), tabular_families(5, 1, 1), 1000).tightness == "upper"
-    assert certified(CountPrivacy("ldp", 1.0, families="separate"), tabular_families(5, 1, 2), 1000).tightness == "exact"
+    assert (
+        certified(CountPrivacy("ldp", 1.0, families="separate"), tabular_families(5, 1, 1), 1000).tightness == "upper"
+    )
+    assert (
+        certified(CountPrivacy("ldp", 1.0, families="separate"), tabular_families(5, 1, 2), 1000).tightness == "exact"
+    )
 
 
 def test_one_raw_channel_makes_everything_unbounded() -> None:

@@ -102,7 +102,12 @@ def test_without_noise_nothing_is_claimed_together() -> None:
 
 
 def test_what_cannot_be_composed_is_refused() -> None:
-    ldp = CountPrivacy("ldp", 1.0).build(_families(HORIZON), N_USERS, Streams(0, "compose")).planned_certificate("x").to_dict()
+    ldp = (
+        CountPrivacy("ldp", 1.0)
+        .build(_families(HORIZON), N_USERS, Streams(0, "compose"))
+        .planned_certificate("x")
+        .to_dict()
+    )
     with pytest.raises(LedgerError, match=r"trust_model must be the same .* side by side"):
         compose_certificates([jdp(), ldp])
     with pytest.raises(LedgerError, match="adjacency must be the same"):

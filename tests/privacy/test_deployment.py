@@ -68,7 +68,9 @@ def serving(planned: Privatizer[Any], folder: Path, **more: Any) -> Iterator[Ser
         server.close()
 
 
-@pytest.mark.parametrize("settings", [CountPrivacy("jdp", 1.0), CountPrivacy("ldp", 1.0), CountPrivacy("ldp", 1.0, families="one_hot")])
+@pytest.mark.parametrize(
+    "settings", [CountPrivacy("jdp", 1.0), CountPrivacy("ldp", 1.0), CountPrivacy("ldp", 1.0, families="one_hot")]
+)
 def test_the_halves_release_the_bits_of_one_privatizer(
     settings: Any, planned: Make, records: Records, tmp_path: Path
 ) -> None:
@@ -86,7 +88,10 @@ def test_the_halves_release_the_bits_of_one_privatizer(
 @pytest.mark.parametrize("growth", [0.0, 0.5])
 def test_every_user_counts_once_whatever_dies(growth: float, planned: Make, records: Records, tmp_path: Path) -> None:
     """At this epsilon noise is 0, so counts show who was counted. Messages arrive twice and out of order."""
-    plan, server_folder = planned(CountPrivacy("ldp", 3e3, mechanism="discrete_laplace"), growth=growth), tmp_path / "server"
+    plan, server_folder = (
+        planned(CountPrivacy("ldp", 3e3, mechanism="discrete_laplace"), growth=growth),
+        tmp_path / "server",
+    )
     server_folder.mkdir()
     order = np.random.default_rng(1).permutation(USERS)
     messages = [made(plan, int(user) + 1, records[user], tmp_path) for user in order]

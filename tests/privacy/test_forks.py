@@ -101,7 +101,11 @@ def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
     found: dict[str, tuple[Callable[..., Case], Any, NoiseConfig]] = {
         "counts jdp exact": (of_counts, CountPrivacy("jdp", 1.0), EXACT_OS),
         "counts ldp exact": (of_counts, CountPrivacy("ldp", 1.0), EXACT_OS),
-        "counts shuffle": (of_counts, CountPrivacy("shuffle", 1.0, 1e-6, mechanism="discrete_laplace", smallest_block=1), OS),
+        "counts shuffle": (
+            of_counts,
+            CountPrivacy("shuffle", 1.0, 1e-6, mechanism="discrete_laplace", smallest_block=1),
+            OS,
+        ),
         "gradients jdp": (of_gradients, GradientPrivacy("jdp", 1.0), OS),
         "gradients jdp exact": (of_gradients, GradientPrivacy("jdp", 1.0), EXACT_OS),
     }
@@ -112,7 +116,11 @@ def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
     for name in sorted(set(report_names()) - {AUTO}):
         delta = 1e-6 if "gaussian" in name or "bounded" in name or "truncated" in name else 0.0
         noise = EXACT_OS if name.startswith("discrete") else OS
-        found[f"counts ldp {name}"] = (of_counts, CountPrivacy("ldp", 1.0, delta, mechanism=name, families="one_hot"), noise)
+        found[f"counts ldp {name}"] = (
+            of_counts,
+            CountPrivacy("ldp", 1.0, delta, mechanism=name, families="one_hot"),
+            noise,
+        )
     for name in sorted(set(GradientPrivacy.names("ldp")["mechanism"]) - {AUTO}):
         settings = GradientPrivacy("ldp", 2.0, mechanism=name)
         found[f"gradients {name}"] = (of_gradients, settings, OS)

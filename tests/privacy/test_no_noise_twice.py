@@ -95,7 +95,11 @@ def of_statistics(settings: StatisticsPrivacy, streams: Streams, _: object) -> M
 def cases() -> dict[str, tuple[Callable[..., Messages], Any, NoiseConfig]]:
     """Every law of the user's side, by a descriptive name."""
     found: dict[str, tuple[Callable[..., Messages], Any, NoiseConfig]] = {
-        "coins": (of_coins, CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot"), FAST),
+        "coins": (
+            of_coins,
+            CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot"),
+            FAST,
+        ),
         "coins, exact": (
             of_coins,
             CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot"),

@@ -387,7 +387,8 @@ def test_the_order_of_fields_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value"), [(("settings", "smallest_block"), 0), (("growth",), -1.0), (("growth",), 10**400), (("users",), -1)]
+    ("path", "value"),
+    [(("settings", "smallest_block"), 0), (("growth",), -1.0), (("growth",), 10**400), (("users",), -1)],
 )
 def test_a_schedule_without_an_end_is_no_fact_of_a_run(path: Path, value: float) -> None:
     assert found_in(changed(written("counts shuffle"), ("request", *path), value, seal=True)) == {"facts"}

@@ -24,8 +24,8 @@ from dprl.algorithms.pgc.on_rllib.learner import PGCLearner, read_parameters
 from dprl.algorithms.pgc.on_rllib.settings import check_settings, refused
 from dprl.algorithms.pgc.scores import ScoreTracker
 from dprl.privacy import GradientPrivacy, GradientPrivatizer, NoiseConfig, Streams
+from dprl.privacy.base import check_choice
 from dprl.privacy.threat_models import CARRIED, DURATIONS, ROUNDS, RUNNERS, TIMING_DETAILS
-from dprl.privacy.validation import check_choice
 from dprl.sources import source_digest
 
 _NOISE = tuple(entry.name for entry in fields(NoiseConfig))

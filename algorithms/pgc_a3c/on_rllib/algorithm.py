@@ -32,8 +32,8 @@ from dprl.algorithms.pgc_a3c.network import DIMENSION
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
 from dprl.envs import CartPoleGravity
 from dprl.privacy import GradientPrivatizer
+from dprl.privacy.base import check_choice
 from dprl.privacy.randomness.bits import splitmix64
-from dprl.privacy.validation import check_choice
 
 _LARGEST_SEED = 2**31
 _DRY_RUN_STEPS = 20

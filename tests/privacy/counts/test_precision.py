@@ -25,9 +25,7 @@ def test_without_noise_nothing_is_off(tabular_families: Families) -> None:
 
 
 @pytest.mark.parametrize("model", ["jdp", "ldp"])
-def test_printed_precision_says_nothing_of_weighted_sums(
-    model: str, tabular_families: Families
-) -> None:
+def test_printed_precision_says_nothing_of_weighted_sums(model: str, tabular_families: Families) -> None:
     settings = CountPrivacy(model, 1.0, calibration="printed", precision="printed")
     privatizer = settings.build(tabular_families(4), 21, Streams(0, "printed"))
     with pytest.raises(ValueError, match=r"^precision must be exact here, got printed") as caught:

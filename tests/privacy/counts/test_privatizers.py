@@ -91,9 +91,7 @@ def test_local_reports_have_the_certified_scale_and_no_other(tabular_families: F
         (CountPrivacy("ldp", 2.0, calibration="printed"), 3 * 5 / 2.0),
     ],
 )
-def test_scales_of_the_calibrations(
-    settings: CountPrivacy, scale: float, tabular_families: Families
-) -> None:
+def test_scales_of_the_calibrations(settings: CountPrivacy, scale: float, tabular_families: Families) -> None:
     privatizer = settings.build(tabular_families(5), 999, Streams(0, "scale"))
     assert [getattr(release.mechanism, "scale", None) for release in privatizer.design.releases] == pytest.approx(
         [scale] * 3

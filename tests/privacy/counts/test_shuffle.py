@@ -145,7 +145,10 @@ def test_laws_without_a_pure_guarantee_and_blocks_that_are_never_full_are_refuse
 
 
 def test_only_shuffled_reports_run_under_the_model_and_only_in_one_process() -> None:
-    privatizer, local = PRIVACY.build(FAMILIES, 20_000, STREAMS), CountPrivacy("ldp", 1.0).build(FAMILIES, 20_000, STREAMS)
+    privatizer, local = (
+        PRIVACY.build(FAMILIES, 20_000, STREAMS),
+        CountPrivacy("ldp", 1.0).build(FAMILIES, 20_000, STREAMS),
+    )
     with pytest.raises(LedgerError, match="counts with model: shuffle come from the compiled loop"):
         privatizer.lease(3)
     for query, asked in ((privatizer.query, local.design.requested), (local.query, privatizer.design.requested)):

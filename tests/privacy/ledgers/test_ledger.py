@@ -292,7 +292,10 @@ def test_releases_in_a_journal_are_distinguished_by_what_they_are() -> None:
     reworded = ThreatModel("an agent", AGENTS.adjacency, "all", ("messages",), ("time",), "anybody")
     assert agents(threats=reworded).design.terms == own.terms
     others = [agents(epsilon=2.0).design, agents(cap=2).design, agents(threats=THREAT_MODELS["counts", "ldp"]).design]
-    others += [NoiseDesign("jdp", own.releases, AGENTS, N_AGENTS, CAP), NoiseDesign("ldp", own.releases, AGENTS, 6, CAP)]
+    others += [
+        NoiseDesign("jdp", own.releases, AGENTS, N_AGENTS, CAP),
+        NoiseDesign("ldp", own.releases, AGENTS, 6, CAP),
+    ]
     assert len({own.terms, *(other.terms for other in others)}) == 1 + len(others)
 
 

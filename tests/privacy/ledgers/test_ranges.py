@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprl.privacy.ranges import RangeSet
+from dprl.privacy.messages import RangeSet
 
 SPANS = st.lists(st.tuples(st.integers(1, 30), st.integers(-1, 6)), max_size=12)
 

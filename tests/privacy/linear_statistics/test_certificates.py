@@ -189,7 +189,11 @@ def test_noisy_rewards_share_the_budget(mechanism: str, delta: float, share: flo
 
 @pytest.mark.parametrize("kind", ["ldp", "jdp"])
 def test_noise_is_compared_with_the_printed_scale_at_the_stages_with_data(kind: Any) -> None:
-    query = StatisticsPrivacy(kind, 1.0, DELTA, mechanism="gram_gaussian", rewards="public").build(SMALL, 7, Streams(0, "x")).query
+    query = (
+        StatisticsPrivacy(kind, 1.0, DELTA, mechanism="gram_gaussian", rewards="public")
+        .build(SMALL, 7, Streams(0, "x"))
+        .query
+    )
     expected = query.deviations[:4].mean() / printed_gaussian_sigma(5, 1.0, DELTA)
     assert query.noise_ratio == pytest.approx(expected)
 

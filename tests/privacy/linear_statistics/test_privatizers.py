@@ -31,8 +31,8 @@ CONFIGS: dict[str, tuple[StatisticsPrivacy, NoiseConfig]] = {
     "gaussian": (StatisticsPrivacy("ldp", 1.0, 1e-5, "gram_gaussian"), FAST),
     "gaussian, same scale": (StatisticsPrivacy("ldp", 1.0, 1e-5, "gram_gaussian", stage_scales=False), FAST),
     "bounded laplace, printed": (
-        StatisticsPrivacy("ldp", 
-            *(1.0, 0.0, "gram_bounded_laplace", "printed"), clipping="device", rewards="public", bound_ratio=12.0
+        StatisticsPrivacy(
+            "ldp", *(1.0, 0.0, "gram_bounded_laplace", "printed"), clipping="device", rewards="public", bound_ratio=12.0
         ),
         FAST,
     ),

@@ -123,7 +123,9 @@ def test_the_noise_of_each_release_has_the_stated_deviation(settings: dict[str, 
 
 
 def test_without_noise_releases_are_the_sums_and_corrections_those_since_the_last() -> None:
-    exact = StatisticsPrivacy("none", rewards="open", clipping="device").build(LAYOUT, USERS, Streams(0, "raw"), growth=GROWTH)
+    exact = StatisticsPrivacy("none", rewards="open", clipping="device").build(
+        LAYOUT, USERS, Streams(0, "raw"), growth=GROWTH
+    )
     raw, found = read(exact), read(scheduled(NO_NOISE))
     n_sums = found[1].size - LAYOUT.n_corrections
     for start, stop in zip([0, *TIMES[:-1]], TIMES, strict=True):
