@@ -11,9 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from dprl import __version__
-from dprl.privacy.accounting.composition import repeat
 from dprl.privacy.accounting.closed_forms import PrivacyCurve
-from dprl.privacy.accounting.composition import group_epsilon
+from dprl.privacy.accounting.composition import group_epsilon, repeat
 from dprl.privacy.base import (
     APPROXIMATE_DELTA,
     Guarantee,
