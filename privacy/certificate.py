@@ -51,6 +51,11 @@ OPEN_CHANNELS = (_SEED, _ROUNDING)
 class Certificate:
     """A privacy certificate; `to_dict` gives the published fields.
 
+    >>> import dprl
+    >>> (found,) = dprl.certify(users=1000, horizon=5, epsilon=1.0)
+    >>> found.verdict, round(found.proved_epsilon, 6), found.releases[0].mechanism.name
+    ('holds', 1.0, 'laplace')
+
     Args:
         algorithm: its name. design: of the noise.
         users: number of users charged. attempts: number of attempts that charged a user. users_asked_again: number of

@@ -35,6 +35,14 @@ def name_of_server(planned: Privatizer[Any], folder: str) -> str:
 class UserClient(Generic[Q]):
     """The half of a privatizer on one user's device. For one thread; it shares only messages with a server.
 
+    >>> import tempfile
+    >>> from dprl.privacy import CountFamilies, CountFamily, CountPrivacy, Streams
+    >>> visits = CountFamilies(1, (CountFamily("visits", 2),))
+    >>> planned = CountPrivacy("ldp", 1.0).build(visits, 2, Streams(0, "an example"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     UserClient(planned, user=2, folder=Path(folder)).left
+    1
+
     Submission k of user u has the number (k - 1) * n_users + u. It is charged in the user's own journal before its
     message exists, and the message is on the disk before it can be sent. If the process is killed before it is there,
     the submission is lost for good; later, the same bytes are sent again until the server acknowledges them.

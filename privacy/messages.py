@@ -19,6 +19,10 @@ from dprl.privacy.base import Float64Array, Int64Array
 class SubmissionRange:
     """Submissions first..last (numbers from 1 on, inclusive), already charged and journaled.
 
+    >>> two_users_in_turn = SubmissionRange(3, 6, users=2, issuer="a privatizer")
+    >>> two_users_in_turn.agents
+    array([1, 2, 1, 2])
+
     Each is sent once: give every part of the range to one client only. A submission that is not sent stays charged, and
     is replaced by one with another number.
 
@@ -62,6 +66,10 @@ class SubmissionRange:
 class UserMessage:
     """The message of one user: noisy under local privacy, exact for a trusted server otherwise.
 
+    >>> message = UserMessage(7, np.array([0.5, -1.0]), "a server")
+    >>> UserMessage.from_json(message.to_json()).values
+    array([ 0.5, -1. ])
+
     Args:
         user: its number, from 1 on. values: float64[m], copied and read-only. issuer: the privatizer that receives it.
     """
@@ -99,6 +107,9 @@ class PrivateMessages:
     """Messages that a privatizer may accept, of submissions that the ledger has charged.
 
     They are randomized, or clipped for a trusted server, which only adds noise to their sum.
+
+    >>> PrivateMessages(5, np.zeros((2, 3)), "a privatizer").submissions
+    array([5, 6])
 
     Args:
         first: the submission of the first message; the others follow it.

@@ -137,6 +137,14 @@ class Request(NamedTuple):
 class NoiseDesign(Generic[Q]):
     """What will happen to users' data in a run.
 
+    >>> from dprl.privacy import CountFamilies, CountFamily, CountPrivacy
+    >>> visits = CountFamilies(5, (CountFamily("visits", 6),))
+    >>> design = CountPrivacy("ldp", 1.0, mechanism="laplace").design(visits, 1000, NoiseConfig())
+    >>> for line in design.releases[0].explain():
+    ...     print(line)
+    two trajectories differ in at most 2 H = 10 cells of a family, by 1 each (H steps)
+    b = l1 / epsilon_0 = 10 / 1 = 10, epsilon_0 the pure loss: 10 noisy numbers change by at most 1 each
+
     Args:
         model: the trust model. releases: every submission takes part in each of them.
         threat_model: people, observers and channels of the guarantee.

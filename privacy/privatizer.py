@@ -50,6 +50,14 @@ class Privatizer(Generic[Q]):
     Submission n = 1, 2, ... is of user (n - 1) % n_users + 1. Submissions are charged in order, and come from the
     compiled loop (`charge`) or from clients (`lease`), not from both.
 
+    >>> from dprl.privacy import CountFamilies, CountFamily, CountPrivacy, UserRecord
+    >>> visits = CountFamilies(1, (CountFamily("visits", 2),))
+    >>> users = CountPrivacy("jdp", 1e6).build(visits, 10, Streams(0, "an example"))
+    >>> for user in (1, 2, 3):
+    ...     users.receive(users.send(UserRecord(np.array([[1]]), np.ones((1, 1))), user))
+    >>> users.release().values.round(3).tolist(), users.certificate("mine").users
+    ([-0.0, 3.0], 3)
+
     *Formal guarantee.* That of the query's noise, for all submissions of one user together; see the classes of its
     mechanisms. The certificate is computed from these objects.
 

@@ -77,6 +77,16 @@ class ServerPrivatizer(Privatizer[Q]):
     disk, then charged, then counted, so a kill loses only messages that were not acknowledged, and their clients send
     them again.
 
+    >>> import tempfile
+    >>> from dprl.privacy import CountFamilies, CountFamily, CountPrivacy, Streams, UserClient, UserRecord
+    >>> visits = CountFamilies(1, (CountFamily("visits", 2),))
+    >>> planned = CountPrivacy("ldp", 1e6, mechanism="laplace").build(visits, 2, Streams(0, "an example"))
+    >>> with tempfile.TemporaryDirectory() as at_server, tempfile.TemporaryDirectory() as at_user:
+    ...     server, user = ServerPrivatizer(planned, Path(at_server)), UserClient(planned, 1, Path(at_user))
+    ...     message = user.submit(UserRecord(np.array([[1]]), np.ones((1, 1))))
+    ...     server.receive_once(message), server.receive_once(message), server.release().values.round(3).tolist()
+    (True, False, [0.0, 1.0])
+
     *Formal guarantee.* That of the query. `ldp`: messages have their noise, and all else is post-processing. `jdp`: the
     keys of the noise are lost with the process, so its run ends with it: the folder holds charges and no record, and a
     new server on it is refused. Users stay charged, and messages name the folder, so that no server in another folder

@@ -12,4 +12,8 @@ from dprl.privacy.designs.statistics import StatisticsPrivacy
 PRIVACY_SETTINGS: dict[str, type[PrivacySettings[Any, Any]]] = {
     kind.data: kind for kind in (CountPrivacy, GradientPrivacy, StatisticsPrivacy)
 }
-"""Settings by the kind of data that users release."""
+"""Settings by the kind of data that users release.
+
+>>> PRIVACY_SETTINGS["counts"]("jdp", 1.0).requested.epsilon
+1.0
+"""

@@ -73,6 +73,13 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
             and certified noise), so L = floor(log2 n) + 1 for n releases; 'every_user': for a release after every user.
         smallest_block: minimum of users shuffled together; the first plan waits for this many.
 
+    Examples:
+        >>> from dprl.privacy import CountFamily
+        >>> visits = CountFamilies(5, (CountFamily("visits", 6),))
+        >>> tree = CountPrivacy("jdp", 1.0, counter="binary_tree").design(visits, 1000, NoiseConfig())
+        >>> tree.releases[0].mechanism, tree_scale(horizon=5, n_families=1, levels=10, epsilon=1.0)
+        (Laplace(scale=100.0), 100.0)
+
     Paper: [CZ22] Lemmas 3 and 4; Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
     """
 

@@ -83,6 +83,11 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
             'clipped_gaussian', 'one_pass' and one submission. 'none': updates have independent noise. 'auto': the
             counter with the smallest error where this is possible, 'none' elsewhere.
 
+    Examples:
+        >>> each = GradientPrivacy("ldp", 2.0, submissions=4).design(GradientLayout(10), 100, NoiseConfig())
+        >>> each.query.law.scale, each.submissions  # C / (epsilon / T) with the paper's C = 0.01
+        (0.02, 4)
+
     Paper: [OT20] eqs. (19), (20), (21), (22), (23) and (24), Algorithms 2 and 3.
     """
 

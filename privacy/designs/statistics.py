@@ -84,6 +84,11 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
         bound_ratio: B / b of the printed bounded Laplace law, which the paper leaves open.
         noise_scale: multiplies printed scales, to illustrate learning with less noise.
 
+    Examples:
+        >>> layout = StatisticsLayout(horizon=5, dimension=4, n_messages=2, n_agents=2, reward_dimension=3)
+        >>> StatisticsPrivacy("ldp", 1.0, calibration="printed").design(layout, 100, NoiseConfig()).source
+        '[TH23] Theorem 3'
+
     Paper: [TH23] Theorems 1, 3, 5 and 7.
     """
 

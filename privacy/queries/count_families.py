@@ -20,6 +20,9 @@ _HOLDS_ANYWAY = "the guarantee does not depend on it"
 class CountFamily:
     """One family of counters; at every step a user adds a value in [0, 1] to exactly one cell of it.
 
+    >>> CountFamily("rewards", width=6, indicator=False).width
+    6
+
     Args:
         name: the channel's name in ledger and certificate.
         width: cells per step.
@@ -49,6 +52,10 @@ class CountFamilies:
     """All counters of a learner, laid out as [n_steps, cells of a step], the families side by side in each step.
 
     Replacing a user changes at most two cells per step and family, each by at most 1: 2 * n_steps in L1 per family.
+
+    >>> visits_in_ten_steps = CountFamilies(10, (CountFamily("visits", 6),))
+    >>> visits_in_ten_steps.n_cells, visits_in_ten_steps.row().l1
+    (60, 20.0)
 
     Args:
         n_steps: H. families: in the order of the layout.
@@ -121,6 +128,10 @@ class PooledFamilies(CountFamilies):
     """Counts summed over the steps, for environments that are the same at every step: [cells of a step].
 
     Replacing a user changes each family by 2H in L1 as before, but by up to sqrt(2) H in L2 and H in one cell.
+
+    >>> pooled = PooledFamilies(10, (CountFamily("visits", 6),))
+    >>> pooled.n_cells, pooled.row().l1, pooled.row().linf
+    (6, 20.0, 10.0)
     """
 
     NAMED: ClassVar[dict[str, object]] = {"visits_per_user": 0}
@@ -148,6 +159,10 @@ class PooledFamilies(CountFamilies):
 @dataclass(frozen=True)
 class UserRecord:
     """One user's raw record. It stays on the client's side: only `send` takes it.
+
+    >>> two_steps = UserRecord(np.array([[4], [1]]), np.ones((2, 1)))  # visits of the cells 4 and 1
+    >>> two_steps
+    UserRecord()
 
     Args:
         index: int64[n_steps, n_families], the cell of each family to which the user adds at each step.

@@ -15,6 +15,12 @@ from dprl.privacy.queries.gradients import GradientQuery, send_all, shrink_all
 class GradientClient:
     """The client side of agents in this process: turns their gradients into messages. For one thread.
 
+    >>> from dprl.privacy import GradientLayout, GradientPrivacy, Streams
+    >>> server = GradientPrivacy("ldp", 1e6, clip=2.0).build(GradientLayout(2), 3, Streams(0, "an example"))
+    >>> messages = GradientClient(server.client_spec).send(server.lease(1), np.array([[0.5, 0.0]]))
+    >>> server.accept(messages).round(3)
+    array([[0.5, 0. ]])
+
     *Formal guarantee.* Every message is that of `spec.query` for its submission: with noise, or clipped for a trusted
     server that adds noise to sums. A submission is sent only once from here; give every part of a range to one client
     only. With entropy `seed`, a second client of the same submission draws the same noise; with `os`, keys are drawn

@@ -117,6 +117,9 @@ def estimate_all(out: Float64Array, values: Float64Array, noise: VectorNoise) ->
 class GradientLayout:
     """Sizes of gradients, and their use.
 
+    >>> GradientLayout(dimension=130, window=50, paper=False).window
+    50
+
     Args:
         dimension: d, of the gradients. window: B >= 1, number of gradients per update.
         left_open: other channels that the algorithm leaves open, in words for the certificate.

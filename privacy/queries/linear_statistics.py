@@ -52,6 +52,9 @@ REWARDS: dict[str, int] = {"public": PUBLIC, "noisy": NOISY, "open": OPEN}
 class StatisticsLayout:
     """Sizes of the statistics that users of a linear model send.
 
+    >>> StatisticsLayout(horizon=5, dimension=4, n_messages=2, n_agents=2, reward_dimension=3).n_corrections
+    30
+
     Args:
         horizon: H >= 2; at the last stage no user data are sent, because no value follows it.
         dimension: D, of phi: n d in [TH23].

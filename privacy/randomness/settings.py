@@ -10,6 +10,9 @@ from typing import Literal
 class NoiseConfig:
     """Noise settings.
 
+    >>> NoiseConfig("exact", "os").fit_for_release, NoiseConfig().fit_for_release
+    (True, False)
+
     Args:
         arithmetic: 'fast': float64 noise, with a proof for real numbers. 'exact': whole numbers and exact coins, so
             that the proof is for the released numbers; values in [0, 1] become coins on the user's side.
