@@ -43,6 +43,7 @@ from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.schedule import EVERY_USER, ReleaseSchedule
 from dprl.privacy.threat_models import ThreatModel, of_statistics
 
+_LONGEST = 10**6
 Rewards = Literal["public", "noisy", "open"]
 REWARDS: dict[str, int] = {"public": PUBLIC, "noisy": NOISY, "open": OPEN}
 """Treatment of the rewards' corrections."""
@@ -71,6 +72,8 @@ class StatisticsLayout:
     def __post_init__(self) -> None:
         if self.horizon < 2:
             raise ValueError(f"horizon must be at least 2, got {self.horizon}; at the last stage nothing is learned")
+        if self.horizon > _LONGEST:
+            raise ValueError(f"horizon must be at most {_LONGEST}, got {self.horizon}; every stage has a scale")
         if min(self.dimension, self.n_agents, self.reward_dimension) < 1 or self.n_messages not in (1, self.n_agents):
             raise ValueError(f"a layout has numbers of at least 1 and 1 or n_agents messages, got {self}; count again")
 
