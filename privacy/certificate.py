@@ -251,7 +251,7 @@ def request_in_json(design: NoiseDesign) -> dict[str, Any] | None:
     return {
         "settings": request.settings.to_dict(),
         "kind": type(request.data).__name__,
-        "data": asdict(request.data),
+        "data": json.loads(json.dumps(asdict(request.data))),  # lists, as in a file
         "users": request.users,
         "growth": request.growth,
         "noise": asdict(design.noise),

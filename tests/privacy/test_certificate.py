@@ -235,5 +235,5 @@ def test_every_submission_counts_and_one_release_that_does_not_attain_its_bound_
     for submissions in (1, 3):
         both = ledger_of("ldp", one, other, users=5, submissions=submissions)
         assert both.curve.pure_epsilon == pytest.approx(submissions * 2.0 * one.curve().pure_epsilon)
-        assert not both.attained
-        assert ledger_of("ldp", one, one, users=5, submissions=submissions).attained
+        assert not both.design.attained
+        assert ledger_of("ldp", one, one, users=5, submissions=submissions).design.attained

@@ -59,7 +59,7 @@ def test_a_forged_part_of_a_composition_is_found() -> None:
     both = json.loads(json.dumps(compose_certificates([jdp(), jdp()]).to_dict()))
     assert verify(both).stands
     alone = json.loads(json.dumps(compose_certificates([jdp()]).to_dict()))
-    for key in ("composition", "query"):
+    for key in ("composition", "request"):
         assert not verify(changed(both, (key,), alone[key] or jdp()[key], seal=True)).stands
     for path, value in numbers(both):
         if path[0] in ("noise", "groups", "users", "submissions", "claimed", "proved"):

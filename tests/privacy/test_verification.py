@@ -173,7 +173,7 @@ def test_other_noise_or_another_proof_is_found_also_with_a_new_checksum(kind: st
         (("request", "settings", "epsilon"), 2.0, {"requested.epsilon", "noise[0].scale"}),
         (("request", "settings", "smallest_block"), 5, {"facts"}),
         (("request", "settings", "magic"), 5, {"request.settings.magic"}),
-        (("request", "users"), 20, {"most_users"}),
+        (("request", "users"), 20, {"facts"}),
         (("request", "users"), 21.0, {"damaged"}),
         (("request", "growth"), -1.0, {"facts"}),
         (("request", "data", "n_steps"), 0.5, {"facts"}),

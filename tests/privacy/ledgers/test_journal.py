@@ -102,7 +102,7 @@ def test_a_second_writer_is_refused_by_name_and_nothing_is_charged(path: Path) -
 def test_one_journal_serves_one_ledger(path: Path) -> None:
     first = ledger_of(path)
     charge(first)
-    second = Ledger(first.spec, first._journal)
+    second = Ledger(first.design, first._journal)
     with pytest.raises(LedgerError, match="is written by a ledger of this run already"):
         charge(second)
 

@@ -18,7 +18,7 @@ from dprl.privacy import Certificate, LedgerError, NoiseDesign
 from dprl.privacy import base as nouns
 from dprl.privacy.base import Guarantee
 from dprl.privacy.certificate import certify
-from dprl.privacy.ledger import Ledger
+from dprl.privacy.ledger import Charged, Ledger
 from dprl.privacy.mechanisms import ENCODINGS, GRAMS, VECTORS, MessageMechanism
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.gram import GramRelease
@@ -95,7 +95,7 @@ def test_the_caller_says_whether_a_message_attains_its_bound() -> None:
 def test_coins_in_place_of_bits_meet_the_guarantee(name: str, delta: float) -> None:
     changed = Sensitivity.of_cells(2)
     mechanism = ENCODINGS[name].calibrated(1.0, delta, 40)
-    release = Release("bits", mechanism, changed, True, 1, 40, "os")
+    release = Release("bits", mechanism, changed, True, 40, "os")
     found = verdict_of(release, 1.0, delta)
     assert found.verdict == "holds"
     assert verdict_of(release, 0.5, delta).verdict in {"fails", "holds_approximately"}
@@ -109,7 +109,7 @@ def test_parameters_are_the_numbers_of_a_mechanism_and_of_its_parts() -> None:
     sign = calibrated("projected_random_sign", 6.0, 0.0)
     gram = GramLaplace(GramRelease(2, (3.0, 0.0), 4), (5.0, 0.0))
     written = [
-        verdict_of(Release.of_message("x", mechanism, False, 5, "os"), 9.0, 0.0).to_dict()["noise"][0]
+        verdict_of(Release("x", mechanism, None, False, 5, "os"), 9.0, 0.0).to_dict()["noise"][0]
         for mechanism in (sign, gram)
     ]
     assert written[0]["parameters"] == {"dimension": 6, "projections": 2, "clip": 2.0, "bit.epsilon": 3.0}
@@ -170,9 +170,8 @@ def test_a_user_is_charged_for_all_releases_of_the_worst_run_of_disjoint_users()
 
 def certificate(ledger: Ledger, epsilon: float, adjacency: str = AGENTS.adjacency) -> Certificate:
     guarantee = Guarantee("ldp", epsilon, adjacency=adjacency)
-    charged = Ledger(replace(ledger.design, claimed=guarantee))
-    charged.charge(1, max(1, ledger.charged))
-    return certify(charged, "x")
+    claimed, charged = replace(ledger.design, claimed=guarantee), Charged(ledger.charged_before, ledger.charged)
+    return certify(Ledger.of_charges(claimed, charged), "x")
 
 
 def test_the_certificate_tells_the_cap_and_the_threat_model() -> None:
