@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 from dprl.privacy.accounting.amplification import local_epsilon
 from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import COUNTERS, BinaryTree, ExactCounter
-from dprl.privacy.counters.base import Counter
+from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of, choose
 from dprl.privacy.designs.base import (
     AUTO,
@@ -482,9 +482,8 @@ def best_of_all(
             told = {"mechanism": report.name, "families": kind, "rms": errors[0], "threshold": threshold}
             found.append((min(errors), told))
         else:
-            best = choose(
-                _wanted(epsilon, delta, each, n_items), tuple(COUNTERS), additive_laws(AUTO, delta, exact)
-            ).candidates[0]
-            rms = best.rms * math.sqrt(summands)
-            found.append((rms, {"counter": best.counter, "mechanism": best.mechanism, "families": kind, "rms": rms}))
+            wanted = _wanted(epsilon, delta, each, n_items)
+            best = choose(wanted, tuple(COUNTERS), additive_laws(AUTO, delta, exact))
+            rms, law = best.rms * math.sqrt(summands), node_of(best.counter).name
+            found.append((rms, {"counter": best.counter.name, "mechanism": law, "families": kind, "rms": rms}))
     return min(found, key=lambda pair: pair[0])[1]

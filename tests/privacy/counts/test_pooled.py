@@ -29,7 +29,7 @@ from dprl.privacy.audits.distinguishing_attack import Attack, measure
 from dprl.privacy.audits.findings import Claim, ProbeProof
 from dprl.privacy.audits.privatizer_probes import central_prefixes, local_reports, sent_row
 from dprl.privacy.counters import ExactCounter
-from dprl.privacy.counters.unary_bounds import UnaryCell, _log_pooled_moment
+from dprl.privacy.counters.error import UnaryCell, _log_pooled_moment
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_precision import NoiseSpec, WeightedSums
 from dprl.privacy.queries.counts import CountQuery
