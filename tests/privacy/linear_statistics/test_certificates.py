@@ -10,14 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.privacy import (
-    LedgerError,
-    NoiseConfig,
-    StatisticsLayout,
-    StatisticsPrivacy,
-    StatisticsPrivatizer,
-    Streams,
-)
+from dprl.privacy import LedgerError, NoiseConfig, StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
 from dprl.privacy.base import TrustModel
 from dprl.privacy.certificate import Certificate
 from dprl.privacy.mechanisms.gram_laws import GramGaussian, printed_gaussian_sigma, printed_laplace_scale
