@@ -31,8 +31,8 @@ from dprl.privacy.audits.privatizer_probes import (
 from dprl.privacy.designs.base import AUTO
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.base import IDEALISED
-from dprl.privacy.queries.correlated_gradients import CorrelatedGradientQuery
 from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsQuery
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.threat_models import SHUFFLE
@@ -202,7 +202,7 @@ def _attack_counts(cell: _AuditedCell, horizon: int, episodes: int, attack: Atta
 def _gradient_attacks(cell: _AuditedCell, runs: int) -> list[AuditCase]:
     """Return the attacks on all submissions of one agent together, one per release with noise that has a probe."""
     ledger, cases = cell.ledger, []
-    if isinstance(cell.privatizer.query, CorrelatedGradientQuery):
+    if cell.privatizer.query.counter is not None:
         return [_case(cell, f"{_WINDOWS} updates", partial(_attack_running_sums, cell), runs)]
     together = ledger.design.submissions if ledger.design.submissions <= _MOST_SUBMISSIONS else 1
     for release in ledger.design.releases:
@@ -215,7 +215,7 @@ def _gradient_attacks(cell: _AuditedCell, runs: int) -> list[AuditCase]:
 
 def _attack_running_sums(cell: _AuditedCell, attack: Attack) -> Measurement:
     """Return the attack on all running sums of a few updates, with the counter for that number."""
-    experiment, query = cell.experiment, cast(CorrelatedGradientQuery, cell.privatizer.query)
+    experiment, query = cell.experiment, cast(GradientQuery, cell.privatizer.query)
     users, streams = _WINDOWS * max(_USERS, query.window), _streams(experiment, attack.seed)
     made = experiment.algorithm.privatizer(experiment.environment(), experiment.privacy, users, streams)
     claim, radius = claim_of(made), made.query.law.sensitivity.l2 / 2.0

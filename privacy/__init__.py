@@ -19,8 +19,7 @@ from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.privatizer import Privatizer
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily, PooledFamilies, UserRecord
 from dprl.privacy.queries.counts import CountQuery
-from dprl.privacy.queries.gradient_client import GradientClient
-from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
+from dprl.privacy.queries.gradients import GradientClient, GradientLayout, GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams

@@ -11,7 +11,7 @@ Paper: [OT20] sec. 3.1.1, eq. (22) and Algorithm 1.
 #  1  the aggregator delivers theta to agents      -> Aggregator.batch, by
 #                                                     algorithms/pgc/collector.py::Collector._dispatch
 #  2  an agent sets theta' = theta and updates it  -> LocalUpdate
-#  3  it reports its gradient with noise           -> report, by privacy/queries/gradient_client.py::GradientClient.send
+#  3  it reports its gradient with noise           -> report, by privacy/queries/gradients.py::GradientClient.send
 #  4  the aggregator updates theta by reports only -> aggregate
 #     each agent submits once                      -> privacy/privatizer.py::Privatizer.lease
 #     until N submissions are received             -> algorithms/pgc/collector.py::Collector.until

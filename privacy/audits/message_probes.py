@@ -26,7 +26,7 @@ from dprl.privacy.mechanisms.random_sign_kernels import SEED_NUMBERS, fill_proje
 from dprl.privacy.mechanisms.sampled import SampledGaussian
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_message
-from dprl.privacy.queries.gradient_windows import release_sum
+from dprl.privacy.queries.gradients import release_sum
 from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.randomness.streams import derived_key
 

@@ -29,7 +29,6 @@ from dprl.privacy.mechanisms.projected_random_sign import EPSILON_PER_PROJECTION
 from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.noise_design import NoiseDesign
-from dprl.privacy.queries.correlated_gradients import CorrelatedGradientQuery
 from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
 from dprl.privacy.queries.sampled_gradients import MOST_USERS, SampledGradientQuery
 from dprl.privacy.randomness.settings import NoiseConfig
@@ -230,7 +229,7 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
         law, counter, why = counted_gradients(
             self.counter, self.epsilon, self.delta, data.dimension, clip, updates, exact
         )
-        return CorrelatedGradientQuery(law, window=data.window, counter=counter, **shared), why
+        return GradientQuery(law, window=data.window, counter=counter, **shared), why
 
     def _law(self, name: str, data: GradientLayout, exact: bool) -> VectorMechanism:
         clip = clip_for(data, name, self.clip)

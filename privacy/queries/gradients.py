@@ -1,27 +1,55 @@
 """Gradients of agents: each agent sends clipped gradients, up to a cap.
 
-There is noise on every message, or a trusted server adds noise to the sum of a window of messages. Compiled loops call
-`submit` and `receive`, one message at a time; `send_all` and `estimate_all` handle many at once.
+There is noise on every message, or a trusted server adds noise to the sum of a window of messages: independent noise, or
+that of a counter, which releases running sums of windows. Then the update of a window is the difference of two
+consecutive releases, so its noise is Z_t - Z_(t-1), where Z_t is the noise of the counter's release t (DP-FTRL). Errors
+of updates cancel in their sum, and so in the parameters.
+
+Compiled loops call `submit` and `receive`, one message at a time; `send_all` and `estimate_all` handle many at once.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 
-from dprl.compiled import no_alloc_kernel
+from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
 from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent, new_cursor
+from dprl.privacy.counters import COUNTERS, AnyCounter
+from dprl.privacy.counters.base import CounterState, Tree
+from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
+from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.vectors import RawVector, VectorNoise, fill_estimate, fill_message, fill_shrunk
+from dprl.privacy.messages import PrivateMessages, RangeSet, SubmissionRange
 from dprl.privacy.noise_design import Release
-from dprl.privacy.queries.gradient_windows import Window, add_to_window, release_sum
+from dprl.privacy.privatizer import ClientSpec
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.threat_models import ThreatModel, of_gradients
+
+_LARGEST_SUM = 2**52
+
+
+@shows_numbers
+class Window(NamedTuple):
+    """Window of messages: a trusted server releases their sum with noise when it is full.
+
+    size: submissions of a window; total float64[d]: sum of the current window; counter: None for independent noise.
+    With a counter, for correlated noise, `total` is in units of the grid, before float64[d] is the noise of the
+    counter's item held[0], held int64[1], and zeros float64[d].
+    """
+
+    size: int
+    total: Float64Array
+    held: Int64Array
+    counter: CounterState | None
+    before: Float64Array
+    zeros: Float64Array
 
 
 class GradientChannel(NamedTuple):
@@ -84,7 +112,7 @@ def receive(channel: GradientChannel, out: Float64Array) -> None:
 def _read(window: Window | None, channel: GradientChannel, out: Float64Array) -> None:
     """`receive`; `window` is an argument as in `_write`."""
     if window is not None:
-        add_to_window(window, channel.noise, channel.message, channel.cursor, out)
+        _add_to_window(window.counter, window, channel.noise, channel.message, channel.cursor, out)
     else:
         fill_estimate(out, channel.message, channel.noise)
 
@@ -113,6 +141,118 @@ def estimate_all(out: Float64Array, values: Float64Array, noise: VectorNoise) ->
         fill_estimate(out[i], values[i], noise)
 
 
+# ---- a trusted server's windows ----
+
+
+@no_alloc_kernel
+def _add_to_window(
+    counter: CounterState | None,
+    window: Window,
+    noise: VectorNoise,
+    message: Float64Array,
+    cursor: Int64Array,
+    out: Float64Array,
+) -> None:
+    """Server side: add the current message to its window; release the sum if it is full, else write zeros.
+
+    `counter` is an argument so that without one no counter is compiled.
+    """
+    total, received = window.total, cursor[RECEIVED]
+    unit = noise.grid if counter is not None and noise.grid > 0.0 else 1.0
+    out[:] = 0.0
+    for i in range(total.shape[0]):
+        total[i] += message[i] / unit
+    if received % window.size == 0:
+        if counter is not None:
+            release_item(counter, window, unit, cursor[RELEASED] // window.size, received // window.size, out)
+        else:
+            release_total(total, noise, received, out)
+        cursor[RELEASED] = received
+
+
+@no_alloc_kernel
+def release_total(total: Float64Array, noise: VectorNoise, last: int, out: Float64Array) -> None:
+    """Write a full window's total with noise into `out` float64[d], and clear it.
+
+    last: its last submission, which is in no other window, so no noise is drawn twice, even after a crash.
+    """
+    fill_noise(out, noise.noise, np.uint64(last) * np.uint64(noise.draws))
+    unit = noise.grid if noise.grid > 0.0 else 1.0
+    for i in range(total.shape[0]):
+        out[i] = unit * out[i] + total[i]
+        total[i] = 0.0
+
+
+@no_alloc_kernel
+def release_sum(
+    total: Float64Array, message: Float64Array, noise: VectorNoise, values: Float64Array, last: int, out: Float64Array
+) -> None:
+    """Server side: write the noisy sum of whole messages float64[m, d] into `out` float64[d].
+
+    They are clipped again, because a faulty client could send anything. total, message float64[d]: workspace, `total`
+    with zeros. last: number of the noise, used only once.
+
+    *Formal guarantee.* Replacing a message changes the sum by at most the diameter of the clip, and leaving one out by
+    at most its radius; the noise is that of the law, drawn once.
+    """
+    for i in range(values.shape[0]):
+        fill_shrunk(message, values[i], noise)
+        for j in range(total.shape[0]):
+            total[j] += message[j]
+    release_total(total, noise, last, out)
+
+
+@no_alloc_kernel
+def release_item(
+    counter: CounterState, window: Window, unit: float, previous: int, item: int, out: Float64Array
+) -> None:
+    """Write the window's total plus Z(item) - Z(previous), the noise of two prefixes of the counter; clear the total.
+
+    *Formal guarantee.* That of the counter for the rows that windows are at their items, and zero at all others: one
+    message is in one row and changes it by at most the diameter of the clip. `out` is the difference of the releases of
+    the two prefixes if items increase, because no row is between them. After a crash items go on after the last charged
+    submission, so no item has two different rows, also if the noise is that of the same seed.
+    """
+    total, before = window.total, window.before
+    if window.held[0] != previous:
+        release_prefix(before, window.zeros, counter, previous)
+    release_prefix(out, window.zeros, counter, item)
+    window.held[0] = item
+    for i in range(total.shape[0]):
+        change, before[i] = out[i] - before[i], out[i]
+        out[i] = unit * (total[i] + change)
+        total[i] = 0.0
+
+
+@no_alloc_kernel
+def release_counted_sum(
+    counter: CounterState,
+    window: Window,
+    message: Float64Array,
+    noise: VectorNoise,
+    values: Float64Array,
+    previous: int,
+    item: int,
+    out: Float64Array,
+) -> None:
+    """Server side: write the sum of whole messages float64[m, d] as one item of the counter into `out` float64[d].
+
+    They are clipped again, because a faulty client could send anything. message float64[d]: workspace.
+
+    *Formal guarantee.* See `release_item`; `previous` < `item`, the last released item or that of the last charge
+    before a crash.
+    """
+    unit = noise.grid if noise.grid > 0.0 else 1.0
+    for i in range(values.shape[0]):
+        fill_shrunk(message, values[i], noise)
+        for j in range(message.shape[0]):
+            window.total[j] += message[j] / unit
+    release_item(counter, window, unit, previous, item, out)
+
+
+# ---- the query ----
+
+
 @dataclass(frozen=True)
 class GradientLayout:
     """Sizes of gradients, and their use.
@@ -138,23 +278,30 @@ class GradientLayout:
 class GradientQuery(Query):
     """The gradient of an agent's episode.
 
-    *Formal guarantee.* That of the law.
+    *Formal guarantee.* That of the law. With a counter, that of the counter for rows that change by the diameter C of
+    the clip in the L2 norm: one user is in one row, and later rows depend on released sums only. With Gaussian nodes all
+    releases together are mu-GDP, mu = C times the largest column norm of the counter's factor / sigma, and so are the
+    parameters.
 
     Args:
         law: randomizes the gradient; RawVector sends it without noise.
         release_scores: 'simulator': raw scores are read; 'none': they are not.
         left_open: other channels that the algorithm leaves open, in words for the certificate.
         window: number of gradients that a trusted server sums before it adds the law's noise; 0 if agents add it.
+        counter: releases running sums of windows, with the noise of `law` on its nodes, and an item for each full
+            window; None for independent noise.
 
     Raises:
         LedgerError: for a trusted server's window with a law that is no additive noise; for another value of
-            `release_scores`.
+            `release_scores`; for a counter with another law than clipped_gaussian, other noise on the nodes, or sums
+            too large for exact arithmetic.
     """
 
     law: VectorMechanism | RawVector
     release_scores: str = "simulator"
     left_open: tuple[str, ...] = ()
     window: int = 0
+    counter: AnyCounter | None = None
     name: ClassVar[str] = "gradients"
     adds_up_messages: ClassVar[bool] = True
     """True: noise of a window is numbered by its submissions."""
@@ -169,6 +316,19 @@ class GradientQuery(Query):
             )
         if self.window and not isinstance(self.law, ClippedGaussian | ClippedLaplace):
             raise LedgerError("a server releases sums of clipped gradients with additive noise; leave out the window")
+        if self.counter is not None:
+            self._check_counter(self.counter)
+
+    def _check_counter(self, counter: AnyCounter) -> None:
+        law = self.law
+        if not isinstance(law, ClippedGaussian) or not self.window:
+            raise LedgerError(f"correlated noise is on sums of clipped_gaussian of a trusted server, got {law.name}")
+        if type(counter) not in COUNTERS.values() or counter.node != law.additive:
+            raise LedgerError(f"the counter must be one of COUNTERS with the noise of the law, got {counter}")
+        if law.grid and not isinstance(counter, Tree):
+            raise LedgerError(f"the counter must keep whole numbers with noise on a grid, got {counter.name}")
+        if law.grid and counter.n_items * self.window * law.radius_units > _LARGEST_SUM:
+            raise LedgerError(f"sums must be below {_LARGEST_SUM} units of the grid, got {self}; take fewer users")
 
     @property
     def dimension(self) -> int:
@@ -191,7 +351,13 @@ class GradientQuery(Query):
         """Text that identifies record and noise."""
         window = f"|window {self.window}" if self.window else ""
         # The last two parts were those of bits on scores; they keep the keys of noise.
-        return f"gradients|{noise_identity(self.law, None, math.inf)}{window}"
+        counter = "" if self.counter is None else f"|{noise_identity(self.counter)}"
+        return f"gradients|{noise_identity(self.law, None, math.inf)}{window}{counter}"
+
+    @property
+    def counted_users(self) -> int | None:
+        """Number of users who fill less than one window more than the counter has items."""
+        return None if self.counter is None else (self.counter.n_items + 1) * self.window - 1
 
     def check_run(self, n_users: int, submissions: int) -> None:
         """Raise unless every user is at most once in a window, because its noise hides one gradient per user."""
@@ -201,29 +367,46 @@ class GradientQuery(Query):
 
     @property
     def noise_norm(self) -> float:
-        """Root mean squared norm of the noise of a release, an upper bound."""
-        return self.law.noise_norm
+        """Root mean squared norm of the noise of a release, an upper bound; with a counter, over all running sums."""
+        return self.law.noise_norm * (1.0 if self.counter is None else self.counter.errors()[0])
 
     def events(self, entropy: str) -> tuple[Release, ...]:
-        """Return the releases of one submission."""
+        """Return the releases of one submission; with a counter, of all running sums together."""
+        counter, clipped = self.counter, self.law
+        if counter is not None and isinstance(clipped, ClippedGaussian):
+            line = f"two clipped gradients differ by at most C = {clipped.clip:g} in L2, and a user is in one update"
+            channel, row, d = "running sums of gradients", clipped.sensitivity, clipped.dimension
+            return (Release(channel, counter.node, row, False, d, entropy, counter, row_line=line),)
         law = None if isinstance(self.law, RawVector) else self.law
         return (Release("gradient", law, None, True, self.law.message_length, entropy),)
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
-        """Return the threat model."""
-        return of_gradients(model, submissions, self.release_scores, self.left_open)
+        """Return the threat model; a counter is among the covered channels."""
+        found = of_gradients(model, submissions, self.release_scores, self.left_open)
+        if self.counter is None:
+            return found
+        n, name = self.counter.n_items, self.counter.name
+        running = f"running sums of gradients after each of {n:,} updates, by the counter {name}"
+        return replace(found, covered=(running, *found.covered))
 
     def open(self, streams: Streams) -> GradientChannel:
-        """Return the channel before the first submission."""
-        window = None
+        """Return the channel before the first submission; with entropy `os` a counter's noise cannot be repeated."""
+        window, counter, d = None, None, self.dimension
         if self.window:
-            nothing, held = np.zeros(0), np.zeros(1, dtype=np.int64)
-            window = Window(self.window, np.zeros(self.dimension), held, None, nothing, nothing)
+            if self.counter is not None:
+                counter = self.counter.open(d, streams.key("server_noise", self.identity))
+            held, size = np.zeros(1, dtype=np.int64), 0 if counter is None else d
+            window = Window(self.window, np.zeros(d), held, counter, np.zeros(size), np.zeros(size))
         return GradientChannel(new_cursor(), self.randomizer(streams), window, np.zeros(self.message_length))
 
     def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
-        """Return the sum of the current window, which stays with the server."""
-        return {} if channel.window is None else {"window": channel.window.total}
+        """Return the sum of the current window and the counter's noise; both stay with the server."""
+        window = channel.window
+        if window is None:
+            return {}
+        if window.counter is None:
+            return {"window": window.total}
+        return {"window": window.total, "before": window.before, "item": window.held, **window.counter.changing}
 
     def randomizer(self, streams: Streams) -> VectorNoise:
         """Return the randomizer for kernels; with entropy `os` it has a new key every time."""
@@ -272,6 +455,77 @@ class GradientQuery(Query):
         return gradients
 
     def _release(self, channel: GradientChannel, messages: Float64Array, last: int, out: Float64Array) -> None:
-        """Server side: write the noisy sum of the messages of a window, with `last` the largest number among them."""
-        if channel.window is not None:
-            release_sum(channel.window.total, channel.message, channel.noise, messages, last, out)
+        """Server side: write the noisy sum of the messages of a window, with `last` the largest number among them.
+
+        With a counter it is item number `last` // window. Raises LedgerError unless items increase, also over those
+        that were charged before a crash.
+        """
+        window = channel.window
+        if window is None:
+            return
+        if window.counter is None:
+            release_sum(window.total, channel.message, channel.noise, messages, last, out)
+            return
+        previous = max(int(window.held[0]), int(channel.cursor[RELEASED]) // self.window)
+        item = last // self.window
+        if item <= previous:
+            raise LedgerError(
+                f"sums are released in the order of their users, got item {item} after {previous}; wait for the others"
+            )
+        release_counted_sum(window.counter, window, channel.message, channel.noise, messages, previous, item, out)
+
+
+# ---- agents in other processes ----
+
+
+class GradientClient:
+    """The client side of agents in this process: turns their gradients into messages. For one thread.
+
+    >>> from dprl.privacy import GradientLayout, GradientPrivacy, Streams
+    >>> server = GradientPrivacy("ldp", 1e6, clip=2.0).build(GradientLayout(2), 3, Streams(0, "an example"))
+    >>> messages = GradientClient(server.client_spec).send(server.lease(1), np.array([[0.5, 0.0]]))
+    >>> server.accept(messages).round(3)
+    array([[0.5, 0. ]])
+
+    *Formal guarantee.* Every message is that of `spec.query` for its submission: with noise, or clipped for a trusted
+    server that adds noise to sums. A submission is sent only once from here; give every part of a range to one client
+    only. With entropy `seed`, a second client of the same submission draws the same noise; with `os`, keys are drawn
+    here, and a process forked from this one does not have them.
+
+    Args:
+        spec: the privatizer's `client_spec`.
+    """
+
+    def __init__(self, spec: ClientSpec[GradientQuery]) -> None:
+        self.spec = spec
+        self._noise = spec.query.randomizer(spec.streams)
+        self._sent = RangeSet()
+
+    def send(self, lease: SubmissionRange, gradients: Float64Array) -> PrivateMessages:
+        """Return the messages of a range's submissions for gradients float64[k, d].
+
+        Raises:
+            LedgerError: if one of them was sent here before, the lease is another privatizer's, or this process was
+                forked from the one that took the keys.
+            ValueError: for arrays of another shape; the error discloses only shapes, which are public.
+        """
+        expected = (len(lease), self.spec.query.dimension)
+        given = np.ascontiguousarray(gradients, dtype=np.float64)
+        if given.shape != expected:
+            raise ValueError(f"gradients must have shape {expected}, got {given.shape}; one row for each submission")
+        if lease.issuer != self.spec.issuer:
+            raise LedgerError("a range is sent by clients of the privatizer that charged it")
+        again = self._sent.first_common(lease.first, lease.last)
+        if again is not None:
+            raise LedgerError(f"submission {again} was sent already; a message that was lost takes a new number")
+        self._sent.add(lease.first, lease.last)
+        values = np.empty((len(lease), self.spec.query.message_length))
+        if self.spec.query.noisy_sides[1]:
+            shrink_all(values, given, self._noise)
+        else:
+            send_all(values, given, self._noise, lease.first)
+        return PrivateMessages(lease.first, values, self.spec.issuer)
+
+    def __reduce__(self) -> NoReturn:
+        # A copy would send other data under the same noise.
+        raise LedgerError("a client cannot be copied or pickled; make one from the spec in each process")

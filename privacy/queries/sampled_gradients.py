@@ -20,8 +20,7 @@ from dprl.privacy.mechanisms.gradients import ClippedGaussian
 from dprl.privacy.mechanisms.sampled import SampledGaussian
 from dprl.privacy.mechanisms.vectors import VectorNoise
 from dprl.privacy.noise_design import Release
-from dprl.privacy.queries.gradient_windows import release_sum
-from dprl.privacy.queries.gradients import GradientQuery
+from dprl.privacy.queries.gradients import GradientQuery, release_sum
 from dprl.privacy.query import MOST_DRAWS
 from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.randomness.streams import Streams

@@ -12,8 +12,7 @@ from dprl.privacy import GradientClient, GradientLayout, GradientPrivacy, Ledger
 from dprl.privacy.counters import COUNTERS, BinaryTree, BufferedToeplitz
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
-from dprl.privacy.queries.correlated_gradients import CorrelatedGradientQuery
-from dprl.privacy.queries.gradients import receive, submit
+from dprl.privacy.queries.gradients import GradientQuery, receive, submit
 
 D, WINDOW, ROUNDS, CLIP = 400, 3, 13, 2.0
 N = WINDOW * ROUNDS + 1
@@ -185,7 +184,7 @@ def test_settings_without_a_proof_are_refused_in_one_line(changes: dict[str, Any
 def test_other_queries_with_a_counter_are_refused() -> None:
     law = ClippedGaussian.with_scale(1.0, 3, 1.0)
     good: dict[str, Any] = {"law": law, "window": 5, "counter": BinaryTree(4, law.additive)}
-    query = CorrelatedGradientQuery(**good)
+    query = GradientQuery(**good)
     query.check_run(24, 1)
     with pytest.raises(ValueError, match="n_users must be at most 24"):
         query.check_run(25, 1)
@@ -201,4 +200,4 @@ def test_other_queries_with_a_counter_are_refused() -> None:
         {"window": 0},
     ):
         with pytest.raises(LedgerError):
-            CorrelatedGradientQuery(**{**good, **wrong})
+            GradientQuery(**{**good, **wrong})
