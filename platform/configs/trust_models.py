@@ -7,7 +7,7 @@ from typing import Any
 
 from dprl.algorithms import ALGORITHMS
 from dprl.platform.configs.sections import read_dataclass, refuse_removed, require_mapping, unknown_key
-from dprl.platform.errors import UserError, broken_rule, suggestion
+from dprl.platform.errors import UserError, broken_rule, nearest, suggestion
 from dprl.privacy import PRIVACY_SETTINGS
 
 COUNTS = "counts"
@@ -37,8 +37,12 @@ def read_privacy(value: object, releases: str, algorithm: str = "") -> Any:  # n
             remedy = "choose one of them, or another algorithm"
             raise broken_rule("privacy.model", f"must be one of {', '.join(names)} {at}", model, remedy)
         raise broken_rule("privacy.model", "must be a registered name", model, suggestion(model, names))
-    own = kind.keys(model)
+    own, choices = kind.keys(model), kind.choices(model)
     for key, setting in section.items():
+        if key in choices and not isinstance(setting, list | dict) and setting not in choices[key]:
+            close = nearest(setting, choices[key])
+            remedy = f"did you mean {close!r}?" if close else "choose one of them"
+            raise broken_rule(f"privacy.{key}", f"must be one of {', '.join(choices[key])}", setting, remedy)
         if key in own or key == "model":
             continue
         owners = [name for name in names if key in kind.keys(name)]
