@@ -134,7 +134,7 @@ def plain_lower_values(step: Float64Array, values: Float64Array, cap: float, lim
     of_rewards = limits.e_rewards + share * limits.e + limits.iota + np.sqrt(2.0 * limits.iota * spread)
     after = np.maximum(low, mean - limits.scale * of_values / least)
     found = after + np.maximum(0.0, share - limits.scale * of_rewards / least)
-    return np.minimum(np.where(known > 0.0, found, low), cap)
+    return np.asarray(np.minimum(np.where(known > 0.0, found, low), cap))
 
 
 def plain_plan(

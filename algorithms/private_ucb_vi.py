@@ -70,8 +70,8 @@ def plain_q(step: Float64Array, values: Float64Array, cap: float, bonus: CZ22Bon
     d = np.maximum(1.0, step[-2] + bonus.e1)
     beta = bonus.per_root / np.sqrt(d) + bonus.per_count / d
     if bonus.costs == 0.0:
-        return np.clip(step[-1] / d + values @ (step[:-2] / d) + beta, 0.0, cap)
-    return cap - np.clip(step[-1] / d + (cap - 1.0 - values) @ (step[:-2] / d) - beta, 0.0, cap)
+        return np.asarray(np.clip(step[-1] / d + values @ (step[:-2] / d) + beta, 0.0, cap))
+    return np.asarray(cap - np.clip(step[-1] / d + (cap - 1.0 - values) @ (step[:-2] / d) - beta, 0.0, cap))
 
 
 def plain_plan(counts: Released, bonus: CZ22Bonus, shape: tuple[int, int, int]) -> tuple[Int64Array, Float64Array]:

@@ -102,7 +102,8 @@ def updates(evaluate: Evaluate, theta: Float64Array, episodes: Episodes, config:
         log, entropy, values = evaluate(point, seen, actions)
         advantage = gains - values.detach() if config.critic == "joint" else gains
         gain = log * advantage + config.entropy_weight * entropy
-        return (weight * (config.value_weight * (values - gains) ** 2 - gain)).sum()
+        total: torch.Tensor = (weight * (config.value_weight * (values - gains) ** 2 - gain)).sum()
+        return total
 
     with one_thread():
         found = vmap(partial(grad(loss_of), start), chunk_size=_CHUNK)(*data)

@@ -63,22 +63,6 @@ def next_state(lists: SuccessorLists, drifts: Floats, state: int, actions: Integ
 
 
 @kernel
-def roll_out(
-    lists: SuccessorLists, drifts: Floats, policy: Integers, uniforms: Floats, states: Integers, actions: Integers
-) -> None:
-    """Run one episode of a deterministic policy [H, S, n] from states[0] on given uniform draws.
-
-    uniforms [H] in [0, 1): entry h picks the state after step h, as `next_state` does. Fills states [H + 1] from its
-    second entry on, and actions [H, n].
-    """
-    for h in range(policy.shape[0]):
-        state = states[h]
-        for i in range(policy.shape[2]):
-            actions[h, i] = policy[h, state, i]
-        states[h + 1] = next_state(lists, drifts, state, actions[h], uniforms[h])
-
-
-@kernel
 def probabilities(lists: SuccessorLists, drifts: Floats, joint: Integers, dense: Floats) -> None:
     """Fill dense [S, A', S'], all 0, with the probabilities of the next state; joint [A', n] are actions of all."""
     for state in range(dense.shape[0]):

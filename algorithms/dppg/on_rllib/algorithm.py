@@ -119,7 +119,7 @@ class _Rollout:
         agent_key: NDArray[np.uint64] | None = None,
     ) -> None:
         self.task, self.policy, self.vector = task, policy, task.vector(copies, padded=padded)
-        self._key, self._agent_key = key, agent_key
+        self._key, self._agent_key = key, np.zeros(5, dtype=np.uint64) if agent_key is None else agent_key
 
     def play(self, number: int, agents: NDArray[np.int64], *, sampled: bool, padded: bool = False) -> Episodes:
         """Return an episode of each copy; `number` selects the random draws, and copy i belongs to user agents[i]."""
@@ -273,7 +273,8 @@ class DPPGConfig(GradientCollectionConfig):
                 "training(horizon=...)"
             )
         steps = min(number for number in (self.horizon, limit) if number is not None)
-        entry, arguments, name = EnvSpec(_NAME, entry_point=lambda **_: create()), dict[str, Any](), self.env
+        entry, arguments = EnvSpec(_NAME, entry_point=lambda **_: create()), dict[str, Any]()
+        name: Any = self.env
         # Registered with Gymnasium only: its vectorised form can be used.
         if isinstance(name, str) and name in gym.registry and not _global_registry.contains(ENV_CREATOR, name):
             entry, arguments = gym.spec(name), dict(self.env_config)

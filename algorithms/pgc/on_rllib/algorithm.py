@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -34,19 +34,6 @@ from dprl.envs.gymnasium_ids import check_step
 from dprl.privacy import Certificate, GradientLayout, GradientPrivatizer
 
 _CERTIFICATE = "certificate.json"
-_USE_THE_MODULE = (
-    "{} belongs to RLlib's old API stack; use "
-    "get_module().forward_inference({{'obs': observations}})['action_dist_inputs'].argmax(-1)"
-)
-
-
-def _refused(name: str) -> Callable[..., NoReturn]:
-    """Return a method that raises NotImplementedError with the replacement."""
-
-    def method(*_: object, **__: object) -> NoReturn:
-        raise NotImplementedError(_USE_THE_MODULE.format(name))
-
-    return method
 
 
 class GradientCollection(Algorithm):
@@ -196,10 +183,6 @@ class GradientCollection(Algorithm):
         functions = getattr(self.config, f"callbacks_{name}")
         kwargs = {"algorithm": self, "metrics_logger": self.metrics, **given}
         make_callback(name, callbacks_objects=self.callbacks, callbacks_functions=functions, kwargs=kwargs)
-
-    compute_single_action = _refused("compute_single_action")
-    compute_actions = _refused("compute_actions")
-    get_policy = _refused("get_policy")
 
     def restore_env_runners(self, env_runner_group: EnvRunnerGroup) -> list[int]:
         """Take back restarted runners; they need no state."""

@@ -7,7 +7,7 @@ import pytest
 
 from dprl.envs.dynamics import roll_out as roll_out_dense
 from dprl.envs.network_mdp import LinearMixtureMDP, NetworkMDP
-from dprl.envs.network_mdp.dynamics import SuccessorLists, next_state, roll_out
+from dprl.envs.network_mdp.dynamics import SuccessorLists, next_state
 from tests.envs.network_mdp.cases import SPECS, random_mixture
 from tests.without_compiler import printed_both_ways
 
@@ -16,6 +16,21 @@ MDPS: dict[str, LinearMixtureMDP] = {
     "random": random_mixture(1, 2, 3, 4, 3),
 }
 every_mdp = pytest.mark.parametrize("mdp", MDPS.values(), ids=MDPS)
+
+
+def roll_out(
+    lists: SuccessorLists,
+    drifts: np.ndarray,
+    policy: np.ndarray,
+    uniforms: np.ndarray,
+    states: np.ndarray,
+    actions: np.ndarray,
+) -> None:
+    """Run one episode of a deterministic policy [H, S, n] from states[0]; entry h of uniforms picks the next state."""
+    actions[:] = 0
+    for h in range(policy.shape[0]):
+        actions[h] = policy[h, states[h]]
+        states[h + 1] = next_state(lists, drifts, states[h], actions[h], uniforms[h])
 
 
 @every_mdp
@@ -75,7 +90,7 @@ FINGERPRINT = """
 import hashlib
 import numpy as np
 from dprl.envs.network_mdp import NetworkMDP
-from dprl.envs.network_mdp.dynamics import roll_out
+from tests.envs.network_mdp.test_dynamics import roll_out
 
 digest = hashlib.sha256()
 for mdp in (NetworkMDP().build(), NetworkMDP(n_agents=3, dimension=3, gap=0.05, signs="random").build()):

@@ -11,7 +11,7 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from dprl.algorithms.pgc.on_rllib import settings as table
 from dprl.algorithms.pgc.on_rllib.settings import ALLOWED, refused
-from dprl.algorithms.pgc_a3c.on_rllib import PGC, PGCConfig
+from dprl.algorithms.pgc_a3c.on_rllib import PGCConfig
 
 REFUSED = refused()
 CALLBACKS = sorted(name for name in REFUSED if name.startswith("callbacks_"))
@@ -126,12 +126,3 @@ def test_a_config_that_travelled_is_accepted() -> None:
     cloudpickle.loads(cloudpickle.dumps(config())).validate()
     PGCConfig().update_from_dict(config().to_dict()).validate()
     config().copy(copy_frozen=True).validate()
-
-
-@pytest.mark.parametrize("name", ["compute_single_action", "compute_actions", "get_policy"])
-def test_the_old_api_says_what_to_use(name: str) -> None:
-    with pytest.raises(
-        NotImplementedError, match=rf"^{name} belongs to RLlib's old API stack; use get_module"
-    ) as caught:
-        getattr(PGC, name)(object())
-    assert "{'obs': observations}" in str(caught.value)
