@@ -12,7 +12,7 @@ min-player has one action, it is DP-UCBVI (Qiao, Wang 2023).
 #  3  for k = 1, ..., K                       -> algorithms/tabular/loop.py::learning_loop
 #  4    V_up_{H+1} = V_lo_{H+1} = 0           -> plan
 #  5    for h = H, ..., 1                     -> plan
-#  6      for (s, a, b)                       -> _bound_payoffs
+#  6      for (s, a, b)                       -> plain_payoffs (lines 6 to 11); _bound_payoffs in kernels
 #  7        P~ by eq. (1), from the counts of (8), (9) -> postprocessing.py::postprocess, private_expectations
 #  8        gamma = C_1/H P~ (V_up - V_lo)    -> _bound_payoffs
 #  9        Gamma = C_2 sqrt(Var iota / N~) + C_2 H S E iota / N~ + C_2 H^2 S iota / N~ -> _bound_payoffs
@@ -158,6 +158,41 @@ class _NashTables(NamedTuple):
             missed=np.zeros(1),
             infeasible=np.zeros(1),
         )
+
+
+def plain_payoffs(
+    step: Float64Array, rewards: Float64Array, up: Float64Array, lo: Float64Array, cap: float, bonus: _NashBonus
+) -> tuple[Float64Array, Float64Array]:
+    """Return Q_up and Q_lo of one step, float64[X] each, X = S*A*B; `plan` is the same for all steps, compiled.
+
+    step float64[S+1, X]: transitions to s' along (s, a, b), then visits; rewards float64[X]; up, lo float64[S]: V_up
+    and V_lo of the next step; cap: H-h+1 (D13).
+
+    Paper: [QW24] Algorithm 1, lines 6-11, with eq. (8) and eq. (9).
+    """
+    noise, middle = bonus.e / (2.0 * len(up)), 0.5 * (up + lo)
+    x = np.stack([plain_counts(cell[:-1], cell[-1], 0.25 * bonus.e) for cell in step.T], axis=1)
+    visits = (x + noise).sum(axis=0)
+    known, n = visits > 0.0, np.where(visits > 0.0, visits, 1.0)
+    p = (x + noise) / n
+    variance = (p * (middle[:, None] - middle @ p) ** 2).sum(axis=0)
+    width = bonus.per_gap * ((up - lo) @ p) + bonus.per_deviation * np.sqrt(variance / n) + bonus.per_count / n
+    q_up, q_lo = np.minimum(cap, rewards + up @ p + width), np.maximum(0.0, rewards + lo @ p - width)
+    return np.where(known, q_up, cap), np.where(known, q_lo, 0.0)
+
+
+def plain_counts(noisy: Float64Array, visits: float, slack: float) -> Float64Array:
+    """Return the x >= 0 nearest to the noisy counts float64[S] with |sum x - visits| <= slack (D14), or else 0.
+
+    Paper: [QW24] eq. (8).
+    """
+    positive = np.maximum(noisy, 0.0)
+    total = min(max(positive.sum(), visits - slack), max(visits + slack, 0.0))
+    if total == positive.sum():
+        return np.asarray(positive)
+    falling = np.sort(noisy)[::-1]
+    shifts = (np.cumsum(falling) - total) / np.arange(1, len(noisy) + 1)
+    return np.asarray(np.maximum(noisy - shifts[np.flatnonzero(falling >= shifts)[-1]], 0.0))
 
 
 @no_alloc_kernel

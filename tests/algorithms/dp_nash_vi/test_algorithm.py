@@ -11,13 +11,20 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS, DPNashVIConfig, DPUCBVIConfig
 from dprl.algorithms.dp_nash_vi import algorithm as module
-from dprl.algorithms.dp_nash_vi.algorithm import _keep_smallest_gap, _NashPlanner, _NashTables, count_families, plan
+from dprl.algorithms.dp_nash_vi.algorithm import (
+    _keep_smallest_gap,
+    _NashPlanner,
+    _NashTables,
+    count_families,
+    plain_payoffs,
+    plan,
+)
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP
 from dprl.envs.games import MarkovGame, RandomGame, RockPaperScissors
 from dprl.privacy import CountPrivacy
 from tests.algorithms.cases import PRACTICAL, TRUST, Learner, same_state
-from tests.algorithms.dp_nash_vi.cases import numbers, planned, repeated
+from tests.algorithms.dp_nash_vi.cases import from_step, numbers, planned, repeated
 
 PENNIES = [[1.0, 0.0], [0.0, 1.0]]
 UNEVEN = [[1.0, 0.0], [0.0, 0.5]]
@@ -309,3 +316,20 @@ def test_a_saddle_point_is_played_for_sure(learner: Learner) -> None:
     expected = np.broadcast_to([[0.0, 0.0], [1.0, 0.0]], (2, 1, 2, 2))
     assert np.array_equal(run.policies["policy"], expected)
     assert run._tables.pessimistic[0] <= 1.0 <= run._tables.optimistic[0]
+
+
+@pytest.mark.parametrize("e", [0.0, 12.0])
+def test_payoffs_are_those_of_the_plain_step(e: float) -> None:
+    game: MarkovGame = RandomGame(n_states=3, n_max_actions=2, n_min_actions=2, horizon=2).build()
+    noisy, below = np.random.default_rng(int(e)), 0
+    for _ in range(20):
+        steps = noisy.normal(30.0, 25.0, size=(2, 4, 12))
+        steps[:, 3] = steps[:, :3].sum(axis=1) + noisy.normal(0.0, 5.0, size=(2, 12))
+        bonus = numbers(e, per_gap=0.2, per_deviation=0.3, per_count=2.0)
+        found, later = planned(game, steps.ravel(), bonus), planned(from_step(game, 1), steps[1].ravel(), bonus)
+        rewards = game.rewards[0].ravel()
+        q_up, q_lo = plain_payoffs(steps[0], rewards, later.optimistic, later.pessimistic, 2.0, bonus)
+        np.testing.assert_allclose(found.q_up.ravel(), q_up, atol=1e-7)
+        np.testing.assert_allclose(found.q_lo.ravel(), q_lo, atol=1e-7)
+        below += int(((q_up < 2.0) & (q_lo > 0.0)).sum())
+    assert below > 20
