@@ -29,8 +29,7 @@ from dprl.compiled import kernel
 from dprl.envs.cartpole import CartPole, CartPoleGravity
 from dprl.privacy import Streams
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.gradients import ClippedLaplace
-from dprl.privacy.mechanisms.vectors import VectorNoise, fill_estimate, fill_message
+from dprl.privacy.mechanisms.vectors import ClippedLaplace, VectorNoise, fill_estimate, fill_message
 
 LOSS = PGCA3CConfig()
 CLIP, EPSILON = 0.01, 1.0

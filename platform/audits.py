@@ -16,10 +16,9 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
 from dprl.privacy import CountPrivacy, CountPrivatizer, Privatizer, StatisticsPrivacy, StatisticsPrivatizer, Streams
 from dprl.privacy.accounting.composition import compose
-from dprl.privacy.audits.distinguishing_attack import Attack, measure
+from dprl.privacy.audits.distinguishing_attack import Attack, AuditCase, Measure, audit_page, measure
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, ProbeProof, audit_summary, proof_of
 from dprl.privacy.audits.message_probes import gradient_messages
-from dprl.privacy.audits.page import AuditCase, Measure, audit_page
 from dprl.privacy.audits.privatizer_probes import (
     central_prefixes,
     counter_prefixes,
@@ -157,7 +156,8 @@ def count_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: 
 
 def _named(privacy: Any, query: CountQuery) -> Any:  # noqa: ANN401 - any settings
     """Return the settings with the names of the cell's noise in place of 'auto': it may differ for few users."""
-    parts = {"mechanism": query.noise.on_either_side, "counter": query.noise.counter}
+    counter = query.noise.counter
+    parts = {"mechanism": query.noise.on_either_side, "counter": counter if counter.node else None}
     chosen = {key: part.name for key, part in parts.items() if part and getattr(privacy, key, None) == AUTO}
     return replace(privacy, **chosen)
 

@@ -27,7 +27,7 @@ from dprl.privacy.base import (
 )
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.base import IDEALISED
-from dprl.privacy.mechanisms.sampled import SampledGaussian
+from dprl.privacy.mechanisms.vectors import SampledGaussian
 from dprl.privacy.noise_design import SEEDED, NoiseDesign, Release, curve_of
 from dprl.privacy.threat_models import NOISY_SIDES, SHUFFLE
 

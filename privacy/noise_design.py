@@ -18,9 +18,8 @@ from dprl.privacy.base import Guarantee, LedgerError, TrustModel
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, MessageMechanism
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
-from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding, UnaryEncoder
-from dprl.privacy.mechanisms.sampled import SampledGaussian
-from dprl.privacy.mechanisms.shuffled import ShuffledReports
+from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding, ShuffledReports, UnaryEncoder
+from dprl.privacy.mechanisms.vectors import SampledGaussian
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import noise_identity
 from dprl.privacy.threat_models import NOISY_SIDES, ThreatModel

@@ -10,8 +10,7 @@ from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, counted
 from dprl.platform.reports.documents.blocks import Facts, Table
 from dprl.platform.reports.documents.terminal import WIDTH, text_of
 from dprl.platform.reports.number_texts import number
-from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
-from dprl.privacy.audits.page import ClaimsPage, NumberCheck
+from dprl.privacy.audits.findings import Claim, ClaimsPage, Finding, Measurement, NoiseProof, NumberCheck
 from dprl.privacy.base import APPROXIMATE_DELTA
 
 _MOST_NAMED = 5

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from dprl.privacy.audits.distinguishing_attack import measure
+from dprl.privacy.audits.distinguishing_attack import AuditCase, Measure, measure
 from dprl.privacy.audits.findings import Claim, NoiseProof, ProbeProof, proof_of
 from dprl.privacy.audits.message_probes import changed_cells, floating_point_event, noisy_cells
-from dprl.privacy.audits.page import AuditCase, Measure
 from dprl.privacy.audits.privatizer_probes import counter_prefixes
 from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import AnyCounter, BufferedToeplitz, KaryTree

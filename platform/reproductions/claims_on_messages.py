@@ -24,28 +24,38 @@ from dprl.platform.reproductions.refuted_formulas import (
 )
 from dprl.privacy import StatisticsLayout, StatisticsPrivacy
 from dprl.privacy.accounting.closed_forms import RandomizedResponses, gaussian_mu
-from dprl.privacy.audits.distinguishing_attack import Attack, measure
-from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, NoiseProof, ProbeProof, proof_of
+from dprl.privacy.audits.distinguishing_attack import Attack, AuditCase, Measure, measure
+from dprl.privacy.audits.findings import (
+    NOTHING_PROVED,
+    Claim,
+    Measurement,
+    NoiseProof,
+    NumberCheck,
+    ProbeProof,
+    proof_of,
+)
 from dprl.privacy.audits.message_probes import clipped_gradients, noisy_cells, privunit_gradients, sign_gradients
-from dprl.privacy.audits.page import AuditCase, Measure, NumberCheck
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
-from dprl.privacy.mechanisms.gradients import ClippedLaplace
-from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair, l1_lower, l1_upper
-from dprl.privacy.mechanisms.gram_base import Gram
-from dprl.privacy.mechanisms.gram_laws import (
+from dprl.privacy.mechanisms.gram import (
+    Gram,
     GramBoundedLaplace,
     GramGaussian,
     GramLaplace,
+    GramRelease,
     GramUniform,
+    attaining_pair,
+    l1_lower,
+    l1_upper,
     most_agents_of_printed_gaussian,
 )
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.mechanisms.vectors import ClippedLaplace
 from dprl.privacy.randomness.streams import Streams
 
 EPSILON, DELTA, HORIZON = 1.0, 1e-5, 5

@@ -39,8 +39,8 @@ from dprl.platform.reproductions.claims import (
 from dprl.platform.reproductions.engine import Paper, PaperGroup
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.summary import by_seed
+from dprl.privacy.audits.distinguishing_attack import audit_page
 from dprl.privacy.audits.findings import Claim, Finding, NoiseProof
-from dprl.privacy.audits.page import audit_page
 
 CONFIG, RUNS = "ma_ldp_mechanisms", 10
 GAUSSIAN, LAPLACE, UNIFORM, BOUNDED = "gram_gaussian", "gram_laplace", "gram_uniform", "gram_bounded_laplace"

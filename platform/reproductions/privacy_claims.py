@@ -9,8 +9,8 @@ from dprl.platform.reproductions.claims_on_messages import (
     message_controls,
     variance_check,
 )
-from dprl.privacy.audits.distinguishing_attack import Attack
-from dprl.privacy.audits.page import AuditCase, ClaimsPage, audit_page
+from dprl.privacy.audits.distinguishing_attack import Attack, AuditCase, audit_page
+from dprl.privacy.audits.findings import ClaimsPage
 
 _ALPHA = 0.05
 _VARIANCE_RUNS = 1_000_000

@@ -7,20 +7,18 @@ from below.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 
-from dprl.privacy.audits.bounds import (
-    clopper_pearson_lower,
-    clopper_pearson_upper,
-    delta_lower_bound,
-    epsilon_lower_bound,
-    largest_epsilon_bound,
-)
-from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
+from dprl.privacy.accounting.closed_forms import PrivacyCurve
+from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof, proof_of
 from dprl.privacy.base import Float64Array
 from dprl.privacy.randomness.streams import Streams
 
@@ -122,3 +120,93 @@ def _best_threshold(scores_1: Float64Array, scores_0: Float64Array, claim: Claim
         if bound > best:
             best, chosen = bound, float(threshold)
     return chosen
+
+
+Measure = Callable[[Attack], Measurement]
+
+
+@dataclass(frozen=True)
+class AuditCase:
+    """Claim to be audited.
+
+    Args:
+        name: short, unique on its page.
+        subject: the mechanism and its noise, in a line.
+        claim: under audit.
+        prove: computes the guarantee of the noise.
+        measure: runs the sampler; None if sampling cannot show anything in reasonable time.
+        runs: per world.
+        note: further facts for a reader.
+    """
+
+    name: str
+    subject: str
+    claim: Claim
+    prove: Callable[[], NoiseProof]
+    measure: Measure | None = None
+    runs: int = 100_000
+    note: str = ""
+
+    @classmethod
+    def of_curve(
+        cls, name: str, subject: str, claim: Claim, curve: PrivacyCurve, probe: Probe, *, exact: bool = True
+    ) -> AuditCase:
+        """Return the case of noise with this curve, attacked at a probe with the same curve.
+
+        exact: whether a pair of neighbours attains the curve.
+        """
+        attack = partial(measure, probe, claim, ProbeProof.of(curve, claim))
+        return cls(name, subject, claim, partial(proof_of, curve, claim, exact), attack)
+
+    def audit(self, attack: Attack) -> Finding:
+        """Return the finding; the case's `runs` replace those of `attack`."""
+        measured = None if self.measure is None else self.measure(replace(attack, runs=self.runs))
+        return Finding(self.name, self.subject, self.claim, self.prove(), measured, self.note)
+
+
+def audit_page(cases: Iterable[AuditCase], seed: int = 0, alpha: float = 0.05) -> list[Finding]:
+    """Return all findings; all measured bounds hold together with probability 1 - alpha."""
+    page = list(cases)
+    sampled = sum(case.measure is not None for case in page)
+    attack = Attack(seed=seed, alpha=alpha / max(1, sampled))
+    return [case.audit(attack) for case in page]
+
+
+def clopper_pearson_lower(successes: int, runs: int, alpha: float) -> float:
+    """Return p with P(p > true probability) <= alpha, from `successes` of `runs` independent trials.
+
+    Paper: Clopper, Pearson 1934.
+    """
+    return 0.0 if successes <= 0 else float(scipy.special.betaincinv(successes, runs - successes + 1, alpha))
+
+
+def clopper_pearson_upper(successes: int, runs: int, alpha: float) -> float:
+    """Return p with P(p < true probability) <= alpha, from `successes` of `runs` independent trials.
+
+    Paper: Clopper, Pearson 1934.
+    """
+    return 1.0 if successes >= runs else float(scipy.special.betainccinv(successes + 1, runs - successes, alpha))
+
+
+def epsilon_lower_bound(likely: float, unlikely: float, delta: float) -> float:
+    """Return an epsilon >= 0 below which no (epsilon, delta)-DP mechanism has an event of these probabilities.
+
+    likely: lower bound on its probability in one world; unlikely: upper bound on its probability in the other.
+    """
+    return max(0.0, math.log((likely - delta) / unlikely)) if likely > delta else 0.0
+
+
+def delta_lower_bound(likely: float, unlikely: float, epsilon: float) -> float:
+    """Return a delta below which no (epsilon, delta)-DP mechanism has an event of these probabilities."""
+    if math.log(unlikely) + epsilon >= 0.0:
+        return 0.0
+    return max(0.0, likely - math.exp(epsilon) * unlikely)
+
+
+def largest_epsilon_bound(runs: int, alpha: float, delta: float) -> float:
+    """Return the epsilon_lower_bound of an event that all of `runs` runs have in one world and none in the other.
+
+    No larger bound can be shown by that many runs. alpha: failure probability of each probability's bound.
+    """
+    likely, unlikely = clopper_pearson_lower(runs, runs, alpha), clopper_pearson_upper(0, runs, alpha)
+    return epsilon_lower_bound(likely, unlikely, delta)

@@ -1,10 +1,10 @@
-"""Findings of audits: claim, proof, measurement, and the verdicts that follow."""
+"""Findings of audits: claim, proof, measurement, the verdicts that follow, and a page of published claims."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from dprl.privacy.accounting.closed_forms import PrivacyCurve
@@ -240,3 +240,69 @@ def _measured(measured: Measurement) -> dict[str, Any]:
         "confidence": measured.confidence,
         "runs": measured.runs,
     }
+
+
+@dataclass(frozen=True)
+class NumberCheck:
+    """Published number that is no guarantee, beside an interval from sampling.
+
+    low, high: hold the true one with the stated confidence.
+    """
+
+    name: str
+    subject: str
+    source: str
+    printed: float
+    low: float
+    high: float
+    confidence: float
+    runs: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether the published number lies in the interval."""
+        return self.low <= self.printed <= self.high
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the check as JSON-ready data."""
+        return {**asdict(self), "holds": self.holds}
+
+
+@dataclass(frozen=True)
+class ClaimsPage:
+    """Findings on published claims.
+
+    Args:
+        claims: as published. controls: of certified noise. numbers: published ones that are no guarantees.
+        alpha: bound on the probability that any of the measured bounds is wrong.
+        other_readings: rows that are another reading of another row's printed claim.
+        repeats: rows that audit another row's claim again, with another attack or at another instance.
+    """
+
+    claims: tuple[Finding, ...]
+    controls: tuple[Finding, ...]
+    numbers: tuple[NumberCheck, ...]
+    alpha: float
+    other_readings: Mapping[str, str] = field(default_factory=dict)
+    repeats: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def distinct(self) -> tuple[Finding, ...]:
+        """The published claims, each once, without other readings, repeats, and rows without a published claim."""
+        once = (one for one in self.claims if one.name not in self.other_readings and one.name not in self.repeats)
+        return tuple(one for one in once if math.isfinite(one.claim.epsilon) and one.source.startswith("["))
+
+    @property
+    def inconsistent(self) -> bool:
+        """Whether certified noise is refuted, or more was measured than is proved, so that a proof is wrong."""
+        return any(one.violated for one in self.controls) or any(one.contradicts_proof for one in self.claims)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the page as JSON-ready data."""
+        return {
+            "confidence": 1.0 - self.alpha,
+            "distinct_claims": [finding.name for finding in self.distinct],
+            "claims": [finding.to_dict() for finding in self.claims],
+            "controls": [finding.to_dict() for finding in self.controls],
+            "numbers": [number.to_dict() for number in self.numbers],
+        }

@@ -18,14 +18,19 @@ from dprl.privacy.audits.distinguishing_attack import Key
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms import GramMechanism
 from dprl.privacy.mechanisms.base import Mechanism
-from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.random_sign_kernels import SEED_NUMBERS, fill_projection
-from dprl.privacy.mechanisms.sampled import SampledGaussian
 from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.mechanisms.vectors import VectorNoise, fill_message
+from dprl.privacy.mechanisms.vectors import (
+    ClippedGaussian,
+    ClippedLaplace,
+    SampledGaussian,
+    VectorMechanism,
+    VectorNoise,
+    fill_message,
+)
 from dprl.privacy.queries.gradients import release_sum
 from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.randomness.streams import derived_key

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -29,8 +29,7 @@ from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.base import Mechanism
-from dprl.privacy.mechanisms.gram_base import RawGram
-from dprl.privacy.mechanisms.gram_laws import GramGaussian
+from dprl.privacy.mechanisms.gram import GramGaussian, RawGram
 from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
 from dprl.privacy.queries.count_encoding import add_record
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily, UserRecord
@@ -45,44 +44,45 @@ COVARIANCE_RUNS = 1 << 14
 _SEED_OF_COVARIANCE = 0
 
 
-@dataclass(frozen=True, eq=False)
-class _PrefixProbe:
-    """Noisy prefixes that a counter releases; the first user's row differs between the worlds.
+def _prefix_probe(
+    description: str,
+    counter: Counter,
+    rows: tuple[Float64Array, Float64Array],
+    release: Callable[[int, int, Key], Float64Array],
+    noise: Callable[[], Float64Array],
+) -> MessageProbe:
+    """Return the probe of noisy prefixes that a counter releases; the first user's row differs between the worlds.
 
     Scores are exact log likelihood ratios for a binary tree; for other counters they are the best linear statistic of
     each cell's prefixes: the exact ratio under Gaussian noise.
 
     Args:
-        description: the configuration, in a few words.
-        counter: with its noise.
-        ones, zeros: the first user's row in world 1 and in world 0, float64[cells].
+        description: the configuration, in a few words. counter: with its noise.
+        rows: the first user's row in world 1 and in world 0, float64[cells] each.
         release: returns prefixes float64[T, runs, cells] without the other users for (world, runs, key).
         noise: returns noise of one cell's prefixes, float64[T, n].
     """
+    ones, zeros = rows
 
-    description: str
-    counter: Counter
-    ones: Float64Array
-    zeros: Float64Array
-    release: Callable[[int, int, Key], Float64Array]
-    noise: Callable[[], Float64Array]
-
-    def scores(self, world: int, runs: int, key: Key) -> Float64Array:
-        """Return the scores of `runs` runs, float64[runs]."""
-        prefixes = self.release(world, runs, key)
-        if isinstance(self.counter, BinaryTree):
-            return _tree_ratios(self.counter, prefixes, self.ones, self.zeros)
-        weighted = np.tensordot(self._weights, prefixes - (self.ones + self.zeros) / 2.0, axes=1)
-        return np.asarray(weighted @ (self.ones - self.zeros))
-
-    @cached_property
-    def _weights(self) -> Float64Array:
-        """Inverse covariance of a cell's prefixes times the all-ones vector, float64[T], by simulation."""
-        covariance = np.atleast_2d(np.cov(self.noise()))
+    @cache
+    def weights() -> Float64Array:
+        """Return the inverse covariance of a cell's prefixes times the all-ones vector, float64[T], by simulation."""
+        covariance = np.atleast_2d(np.cov(noise()))
         return np.asarray(np.linalg.solve(covariance, np.ones(covariance.shape[0])), dtype=np.float64)
 
+    def score(prefixes: Float64Array) -> Float64Array:
+        if isinstance(counter, BinaryTree):
+            # Prefix 2^i is the only node of its level that includes the first user.
+            nodes = [prefixes[(1 << i) - 1] for i in range(counter.n_items.bit_length())]
+            law = node_of(counter)
+            return np.asarray(np.sum([law.log_ratios(y, ones, zeros).sum(axis=1) for y in nodes], axis=0))
+        weighted = np.tensordot(weights(), prefixes - (ones + zeros) / 2.0, axes=1)
+        return np.asarray(weighted @ (ones - zeros))
 
-def counter_prefixes(counter: Counter, ones: Cells, zeros: Cells, label: str) -> _PrefixProbe:
+    return MessageProbe(description, release, score)
+
+
+def counter_prefixes(counter: Counter, ones: Cells, zeros: Cells, label: str) -> MessageProbe:
     """Return the probe of a counter that no other user enters.
 
     Runs are cells of one counter, side by side, because the noise of cells is independent.
@@ -105,16 +105,7 @@ def counter_prefixes(counter: Counter, ones: Cells, zeros: Cells, label: str) ->
     def release(world: int, runs: int, key: Key) -> Float64Array:
         return released(rows[world], runs, key)
 
-    return _PrefixProbe(description, counter, rows[1], rows[0], release, noise)
-
-
-def _tree_ratios(tree: BinaryTree, prefixes: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
-    """Return exact log likelihood ratios float64[runs] of a tree's prefixes float64[T, runs, cells] without others.
-
-    Prefix 2^i is the only node of its level that includes the first user.
-    """
-    nodes = [prefixes[(1 << i) - 1] for i in range(tree.n_items.bit_length())]
-    return np.asarray(np.sum([node_of(tree).log_ratios(y, ones, zeros).sum(axis=1) for y in nodes], axis=0))
+    return _prefix_probe(description, counter, (rows[1], rows[0]), release, noise)
 
 
 # Runs side by side: a few MB at the probes' sizes.
@@ -182,7 +173,7 @@ def local_reports(privatizer: CountPrivatizer, label: str) -> MessageProbe:
     return MessageProbe(label, send, lambda messages: _message_ratios(report, messages, ones, zeros))
 
 
-def central_prefixes(privatizer: CountPrivatizer, label: str) -> _PrefixProbe:
+def central_prefixes(privatizer: CountPrivatizer, label: str) -> MessageProbe:
     """Return the probe of all counts that a central privatizer releases. privatizer: a fresh one; it is used up."""
     families, counter, channel = privatizer.query.families, privatizer.query.noise.counter, privatizer.channel
     ones, zeros = (sent_row(privatizer, canary(families, world)) for world in (1, 0))
@@ -199,7 +190,7 @@ def central_prefixes(privatizer: CountPrivatizer, label: str) -> _PrefixProbe:
         found = _released(privatizer, canary(families, 0), COVARIANCE_RUNS, key, np.zeros(1, np.int64))
         return found[:, :, 0].T
 
-    return _PrefixProbe(label, counter, ones[changed], zeros[changed], release, noise)
+    return _prefix_probe(label, counter, (ones[changed], zeros[changed]), release, noise)
 
 
 def _times(privatizer: CountPrivatizer) -> Int64Array:
@@ -340,7 +331,7 @@ def statistics_messages(parts: StatisticsQuery, label: str, reach: float = 1.0) 
     return MessageProbe(label, send, score)
 
 
-def statistics_prefixes(parts: StatisticsQuery, label: str) -> _PrefixProbe:
+def statistics_prefixes(parts: StatisticsQuery, label: str) -> MessageProbe:
     """Return the probe of all sums that a trusted server releases, with the largest change of the first user."""
     central = parts.central
     if central is None:

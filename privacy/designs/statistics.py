@@ -16,18 +16,20 @@ from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
 from dprl.privacy.designs.base import AUTO, PrivacySettings, ReleaseTimes, counter_names, schedule_of
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
 from dprl.privacy.mechanisms.gaussian import Gaussian
-from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
-from dprl.privacy.mechanisms.gram_base import ROUNDING, RawGram, shape_of
-from dprl.privacy.mechanisms.gram_laws import (
+from dprl.privacy.mechanisms.gram import (
+    ROUNDING,
     GramBoundedLaplace,
     GramGaussian,
     GramLaplace,
     GramUniform,
+    RawGram,
     printed_gaussian_sigma,
     printed_laplace_scale,
     printed_uniform_bound,
+    shape_of,
 )
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
 from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.queries.linear_statistics import (
     CountedStatistics,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dprl.privacy.accounting.closed_forms import PrivacyCurve
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.samplers import NO_NOISE, Noise, prepare
-from dprl.privacy.mechanisms.tails import Lattice
+from dprl.privacy.mechanisms.tails import Complex128Array, Lattice
 
 __all__ = [
     "GRID_ROW",
@@ -159,9 +159,16 @@ class Mechanism(ABC):
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
         """Return the privacy curve of noise of this scale."""
 
-    @abstractmethod
     def explain(self, sensitivity: Sensitivity) -> str:
-        """Return the one line that explains the scale: its formula with the numbers, and the reason."""
+        """Return the one line that explains the scale: its formula with the numbers, and the reason.
+
+        It is that of Gaussian noise for the L2 norm, of Laplace noise for the L1 norm; other laws have their own.
+        """
+        l1, l2, scale, changes = sensitivity.l1, sensitivity.l2, self.scale, sensitivity.changes
+        if self.norm == "l2":
+            formula = f"sigma = l2 / mu = {l2:.6g} / {l2 / scale:.6g} = {scale:.6g}"
+            return f"{formula}, mu the shift in standard deviations: {changes}"
+        return f"b = l1 / epsilon_0 = {l1:.6g} / {l1 / scale:.6g} = {scale:.6g}, epsilon_0 the pure loss: {changes}"
 
     def sampler_table(self) -> npt.NDArray[np.uint64]:
         """Return a copy of the table of an exact sampler, uint64[n]; empty for other samplers."""
@@ -194,6 +201,13 @@ class Mechanism(ABC):
 
     def rounded(self, step: float, summands: int) -> Lattice:
         """Return the law of a sum of draws, rounded to multiples of `step`; for envelopes."""
+        raise NotImplementedError
+
+    def log_transform(self, s: Complex128Array) -> Complex128Array:
+        """Return ln E e^(s Z), |Re s| < moment_limit, |Im s| <= pi, of a law on integers.
+
+        |E e^(s Z)| falls with |Im s| on (0, pi).
+        """
         raise NotImplementedError
 
     def sum_bound(self, n_items: int, failure: float) -> float:

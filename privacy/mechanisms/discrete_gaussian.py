@@ -117,12 +117,6 @@ class DiscreteGaussian(Mechanism):
         """Return a copy of the sampler's table."""
         return discrete_gaussian_table(self.scale).copy()
 
-    def explain(self, sensitivity: Sensitivity) -> str:
-        """Return the line that explains the scale."""
-        l2, sigma = sensitivity.l2, self.scale
-        formula = f"sigma = l2 / mu = {l2:.6g} / {l2 / sigma:.6g} = {sigma:.6g}"
-        return f"{formula}, mu the shift in standard deviations: {sensitivity.changes}"
-
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
         """Return ln P(y | ones) / P(y | zeros) of noisy integers y."""
         return (ones - zeros) * (y - (ones + zeros) / 2.0) / self.scale**2

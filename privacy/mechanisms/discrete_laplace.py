@@ -112,11 +112,6 @@ class DiscreteLaplace(Mechanism):
         """Return a copy of the sampler's table."""
         return discrete_laplace_table(self.scale).copy()
 
-    def explain(self, sensitivity: Sensitivity) -> str:
-        """Return the line that explains the scale."""
-        l1, b = sensitivity.l1, self.scale
-        return f"b = l1 / epsilon_0 = {l1:.6g} / {l1 / b:.6g} = {b:.6g}, epsilon_0 the pure loss: {sensitivity.changes}"
-
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
         """Return ln P(y | ones) / P(y | zeros) of noisy integers y."""
         return (np.abs(y - zeros) - np.abs(y - ones)) / self.scale

@@ -79,12 +79,6 @@ class Gaussian(Mechanism):
         """Return the exact curve, which neighbours that differ by l2 attain."""
         return GaussianDP(sensitivity.l2 / self.scale)
 
-    def explain(self, sensitivity: Sensitivity) -> str:
-        """Return the line that explains the scale."""
-        l2, sigma = sensitivity.l2, self.scale
-        formula = f"sigma = l2 / mu = {l2:.6g} / {l2 / sigma:.6g} = {sigma:.6g}"
-        return f"{formula}, mu the shift in standard deviations: {sensitivity.changes}"
-
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
         """Return ln P(y | ones) / P(y | zeros) of noisy numbers y."""
         return (ones - zeros) * (y - (ones + zeros) / 2.0) / self.scale**2

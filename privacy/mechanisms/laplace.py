@@ -86,11 +86,6 @@ class Laplace(Mechanism):
         parts = laplace_parts(l1, linf, cells, self.scale)
         return LaplaceLoss(parts, quotient_up(l1, self.scale))
 
-    def explain(self, sensitivity: Sensitivity) -> str:
-        """Return the line that explains the scale."""
-        l1, b = sensitivity.l1, self.scale
-        return f"b = l1 / epsilon_0 = {l1:.6g} / {l1 / b:.6g} = {b:.6g}, epsilon_0 the pure loss: {sensitivity.changes}"
-
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
         """Return ln P(y | ones) / P(y | zeros) of noisy numbers y."""
         return (np.abs(y - zeros) - np.abs(y - ones)) / self.scale

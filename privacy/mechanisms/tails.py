@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,9 @@ import scipy
 
 from dprl.privacy.accounting.root_finding import smallest_passing
 from dprl.privacy.base import Float64Array
+
+if TYPE_CHECKING:
+    from dprl.privacy.mechanisms.base import Mechanism
 
 Complex128Array = npt.NDArray[np.complex128]
 LogTransform = Callable[[Complex128Array], Complex128Array]
@@ -135,26 +138,7 @@ def _large_laplace_sum_tail(x: float, m: int) -> float:
     return above / total + _LEFT_OUT
 
 
-class _LatticeLaw(Protocol):
-    """A law on the integers with a known transform."""
-
-    @property
-    def scale(self) -> float:
-        """Its scale."""
-
-    @property
-    def variance(self) -> float:
-        """Its variance."""
-
-    @property
-    def moment_limit(self) -> float:
-        """Smallest real argument without a transform."""
-
-    def log_transform(self, s: Complex128Array) -> Complex128Array:
-        """Return ln E e^(s Z), |Re s| < moment_limit; |E e^(s Z)| falls with |Im s| on (0, pi)."""
-
-
-def lattice_sum_bound(law: _LatticeLaw, n: int, failure: float) -> float:
+def lattice_sum_bound(law: Mechanism, n: int, failure: float) -> float:
     """Return E with P(some running sum of 1..n draws exceeds E) <= failure, by Levy's inequality."""
 
     def fails(largest: int) -> bool:
@@ -165,7 +149,7 @@ def lattice_sum_bound(law: _LatticeLaw, n: int, failure: float) -> float:
     )
 
 
-def lattice_sum_tail(m: int, n: int, law: _LatticeLaw) -> float:
+def lattice_sum_tail(m: int, n: int, law: Mechanism) -> float:
     """Return P(Z_1 + ... + Z_n >= m), m >= 1, from the law's transform.
 
     The sum over a period of M(s)^n e^(-sm) / (1 - e^-s), s = theta + it at equidistant t, is the tail plus tails of

@@ -22,9 +22,17 @@ from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, adv
 from dprl.privacy.counters import COUNTERS, AnyCounter
 from dprl.privacy.counters.base import CounterState, Tree
 from dprl.privacy.counters.release import release_prefix
-from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.mechanisms.vectors import RawVector, VectorNoise, fill_estimate, fill_message, fill_shrunk
+from dprl.privacy.mechanisms.vectors import (
+    ClippedGaussian,
+    ClippedLaplace,
+    RawVector,
+    VectorMechanism,
+    VectorNoise,
+    fill_estimate,
+    fill_message,
+    fill_shrunk,
+)
 from dprl.privacy.messages import PrivateMessages, RangeSet, SubmissionRange
 from dprl.privacy.noise_design import Release
 from dprl.privacy.privatizer import ClientSpec

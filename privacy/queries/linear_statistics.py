@@ -21,12 +21,9 @@ from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
 from dprl.privacy.mechanisms.base import Sensitivity, require_positive
 from dprl.privacy.mechanisms.clipping import NORMS
-from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
-from dprl.privacy.mechanisms.gram import GramRelease, gram_sensitivity
-from dprl.privacy.mechanisms.gram_base import RawGram
-from dprl.privacy.mechanisms.gram_laws import GramGaussian
+from dprl.privacy.mechanisms.gram import GramGaussian, GramRelease, RawGram, gram_sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
-from dprl.privacy.mechanisms.vectors import RawVector
+from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, RawVector
 from dprl.privacy.noise_design import Release
 from dprl.privacy.queries.linear_statistics_kernels import (
     CLIPPED,

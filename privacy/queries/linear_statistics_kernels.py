@@ -19,8 +19,7 @@ from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms import GramMechanism
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
-from dprl.privacy.mechanisms.gram import add_gram, clip_features, clip_value, finish_gram
-from dprl.privacy.mechanisms.gram_base import RawGram
+from dprl.privacy.mechanisms.gram import RawGram, add_gram, clip_features, clip_value, finish_gram
 from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_noisy
 from dprl.privacy.schedule import required_release

@@ -16,9 +16,7 @@ import numpy.typing as npt
 from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
 from dprl.privacy.channel import CHARGED, new_cursor
-from dprl.privacy.mechanisms.gradients import ClippedGaussian
-from dprl.privacy.mechanisms.sampled import SampledGaussian
-from dprl.privacy.mechanisms.vectors import VectorNoise
+from dprl.privacy.mechanisms.vectors import ClippedGaussian, SampledGaussian, VectorNoise
 from dprl.privacy.noise_design import Release
 from dprl.privacy.queries.gradients import GradientQuery, release_sum
 from dprl.privacy.query import MOST_DRAWS

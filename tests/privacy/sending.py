@@ -10,7 +10,7 @@ from dprl.privacy import CountPrivatizer, UserRecord
 from dprl.privacy.base import Float64Array
 from dprl.privacy.channel import CHARGED
 from dprl.privacy.mechanisms import GramMechanism
-from dprl.privacy.mechanisms.gram_base import RawGram
+from dprl.privacy.mechanisms.gram import RawGram
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.vectors import VectorMechanism, fill_message
 from dprl.privacy.queries.count_kernels import Released

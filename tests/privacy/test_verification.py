@@ -22,8 +22,8 @@ from dprl.privacy.certificate import sealed
 from dprl.privacy.ledger import Charged, Ledger
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian
-from dprl.privacy.mechanisms.gradients import ClippedLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.vectors import ClippedLaplace
 from dprl.privacy.verification import verify
 from tests.privacy.conftest import KINDS, _families, _privatizer
 from tests.privacy.gradients.test_privatizers import CONFIGS as GRADIENTS

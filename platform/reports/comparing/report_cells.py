@@ -23,7 +23,7 @@ from dprl.platform.reports.records import PROVES_NOTHING, summary_row
 from dprl.platform.results.cell_folder import CellFolder, CellResults, DamagedCellError
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.summary import block_column, by_seed, standing, worst_of
-from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
+from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
 
 _OTHERS = ("episodes", "release", "audit")
 """Settings that have no dot in their name."""

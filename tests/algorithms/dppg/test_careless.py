@@ -14,7 +14,7 @@ from dprl.algorithms.dppg import DPPGConfig
 from dprl.algorithms.dppg.algorithm import _DPPGLearner
 from dprl.envs import Control, Episodes
 from dprl.privacy import GradientPrivacy, Streams
-from dprl.privacy.audits.bounds import clopper_pearson_lower, clopper_pearson_upper, epsilon_lower_bound
+from dprl.privacy.audits.distinguishing_attack import clopper_pearson_lower, clopper_pearson_upper, epsilon_lower_bound
 
 pytestmark = pytest.mark.slow
 EPSILON, DELTA, B, RUNS, ALPHA = 1.0, 1e-6, 100, 200, 1e-4

@@ -17,8 +17,16 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.audits import papers_text
 from dprl.platform.reproductions.privacy_claims import OTHER_READINGS, REPEATS, paper_claims
-from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof, audit_summary
-from dprl.privacy.audits.page import ClaimsPage, NumberCheck
+from dprl.privacy.audits.findings import (
+    Claim,
+    ClaimsPage,
+    Finding,
+    Measurement,
+    NoiseProof,
+    NumberCheck,
+    ProbeProof,
+    audit_summary,
+)
 
 RUNS = "3000"
 CONFIG = """

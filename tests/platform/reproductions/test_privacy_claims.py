@@ -19,8 +19,7 @@ from dprl.platform.reproductions.privacy_claims import (
     paper_controls,
 )
 from dprl.privacy.audits.distinguishing_attack import Attack
-from dprl.privacy.audits.findings import Finding, ProbeProof
-from dprl.privacy.audits.page import ClaimsPage
+from dprl.privacy.audits.findings import ClaimsPage, Finding, ProbeProof
 from dprl.privacy.designs.counts import printed_central_scale, printed_local_scale
 
 REFUTED = {"C1", "C2", "C2'", "L1", "L2", "L2'", "A2 k=1", "M0", "M3", "M4", "M4 B=5b", "M4'", "F"}

@@ -17,13 +17,12 @@ from dprl.platform.reproductions.refuted_formulas import (
     printed_bounded_laplace_delta,
     raw_weights,
 )
-from dprl.privacy.audits.distinguishing_attack import Attack, measure
+from dprl.privacy.audits.distinguishing_attack import Attack, AuditCase, audit_page, measure
 from dprl.privacy.audits.findings import Claim, ProbeProof
 from dprl.privacy.audits.message_probes import noisy_cells
-from dprl.privacy.audits.page import AuditCase, audit_page
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
-from dprl.privacy.mechanisms.gram_laws import printed_uniform_bound
+from dprl.privacy.mechanisms.gram import printed_uniform_bound
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.uniform import Uniform
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dprl.privacy.audits.bounds import (
+from dprl.privacy.audits.distinguishing_attack import (
     clopper_pearson_lower,
     clopper_pearson_upper,
     delta_lower_bound,

@@ -15,13 +15,19 @@ from dprl.privacy.audits.privatizer_probes import local_reports, statistics_mess
 from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, GRAMS, MECHANISMS, VECTORS, GramMechanism
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
-from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
-from dprl.privacy.mechanisms.gram import gram_sensitivity, l1_upper
-from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform
+from dprl.privacy.mechanisms.gram import (
+    GramBoundedLaplace,
+    GramGaussian,
+    GramLaplace,
+    GramUniform,
+    gram_sensitivity,
+    l1_upper,
+)
 from dprl.privacy.mechanisms.one_hot_encoding import SAMPLED_PREFIX, UnaryEncoder
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.uniform import Uniform
+from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.randomness.streams import Streams

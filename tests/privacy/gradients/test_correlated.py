@@ -11,7 +11,7 @@ import pytest
 from dprl.privacy import GradientClient, GradientLayout, GradientPrivacy, LedgerError, NoiseConfig, Streams
 from dprl.privacy.counters import COUNTERS, BinaryTree, BufferedToeplitz
 from dprl.privacy.journal import ChargeJournal
-from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
+from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
 from dprl.privacy.queries.gradients import GradientQuery, receive, submit
 
 D, WINDOW, ROUNDS, CLIP = 400, 3, 13, 2.0

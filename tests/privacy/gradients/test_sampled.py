@@ -19,7 +19,7 @@ from dprl.privacy import (
     Streams,
 )
 from dprl.privacy.journal import ChargeJournal
-from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
+from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
 from dprl.privacy.queries.sampled_gradients import SampledGradientQuery, draw_users, release_round
 from dprl.privacy.threat_models import GRADIENT_ADJACENCY, SAMPLED_ADJACENCY
 

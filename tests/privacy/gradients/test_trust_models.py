@@ -13,8 +13,8 @@ from dprl.privacy import GradientLayout, GradientPrivacy, NoiseConfig, Streams
 from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.accounting.composition import repeat
 from dprl.privacy.designs.gradients import PAPER_CLIP, vector_law
-from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
+from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
 
 D = 112
 EXACT = ["clipped_laplace", "projected_random_sign"]

@@ -21,8 +21,7 @@ from dprl.privacy.certificate import certify
 from dprl.privacy.ledger import Charged, Ledger
 from dprl.privacy.mechanisms import ENCODINGS, GRAMS, VECTORS, MessageMechanism
 from dprl.privacy.mechanisms.base import Sensitivity
-from dprl.privacy.mechanisms.gram import GramRelease
-from dprl.privacy.mechanisms.gram_laws import GramLaplace
+from dprl.privacy.mechanisms.gram import GramLaplace, GramRelease
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.noise_design import Release
 from dprl.privacy.threat_models import THREAT_MODELS, ThreatModel

@@ -13,7 +13,7 @@ import pytest
 from dprl.privacy import LedgerError, NoiseConfig, StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
 from dprl.privacy.base import TrustModel
 from dprl.privacy.certificate import Certificate
-from dprl.privacy.mechanisms.gram_laws import GramGaussian, printed_gaussian_sigma, printed_laplace_scale
+from dprl.privacy.mechanisms.gram import GramGaussian, printed_gaussian_sigma, printed_laplace_scale
 from dprl.privacy.threat_models import THREAT_MODELS, of_statistics
 
 SMALL, LARGE = StatisticsLayout(5, 4, 2, 2, 3), StatisticsLayout(5, 50, 10, 10, 3)

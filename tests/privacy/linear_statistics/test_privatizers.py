@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from dprl.privacy import LedgerError, NoiseConfig, StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
-from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace
+from dprl.privacy.mechanisms.gram import GramBoundedLaplace
 from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics
 from tests.without_compiler import printed_both_ways
 

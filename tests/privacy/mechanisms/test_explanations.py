@@ -12,16 +12,13 @@ from dprl.privacy.counters import BinaryTree, BufferedToeplitz, ExactCounter, Gr
 from dprl.privacy.mechanisms import ADDITIVE, GRAMS
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.direct_encoding import DirectEncoding
-from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
-from dprl.privacy.mechanisms.gram import GramRelease
-from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform
+from dprl.privacy.mechanisms.gram import GramBoundedLaplace, GramGaussian, GramLaplace, GramRelease, GramUniform
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
+from dprl.privacy.mechanisms.one_hot_encoding import ShuffledReports, UnaryEncoder
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
-from dprl.privacy.mechanisms.sampled import SampledGaussian
-from dprl.privacy.mechanisms.shuffled import ShuffledReports
 from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding
+from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, SampledGaussian
 
 ROW = Sensitivity.of_cells(20)
 RELEASE = GramRelease.of_horizon(4, 3, 2)

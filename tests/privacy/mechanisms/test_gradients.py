@@ -9,15 +9,15 @@ import pytest
 from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import GaussianDP, gaussian_mu
-from dprl.privacy.mechanisms.gradients import (
+from dprl.privacy.mechanisms.privunit import PrivUnit
+from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
+from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.mechanisms.vectors import (
     GRID,
     ClippedGaussian,
     ClippedLaplace,
     VectorMechanism,
 )
-from dprl.privacy.mechanisms.privunit import PrivUnit
-from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
-from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.randomness.bits import CHACHA20
 from dprl.privacy.randomness.streams import Streams
 from tests.privacy.clipped_vectors import clipped, whole_units

@@ -9,10 +9,14 @@ import pytest
 from scipy import stats
 
 from dprl.privacy.mechanisms import gram
-from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair, gram_sensitivity, l1_lower, l1_upper
-from dprl.privacy.mechanisms.gram_laws import (
+from dprl.privacy.mechanisms.gram import (
     GramGaussian,
     GramLaplace,
+    GramRelease,
+    attaining_pair,
+    gram_sensitivity,
+    l1_lower,
+    l1_upper,
     most_agents_of_printed_gaussian,
     printed_gaussian_sigma,
     printed_laplace_scale,

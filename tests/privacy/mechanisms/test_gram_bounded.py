@@ -12,13 +12,14 @@ from scipy import stats
 from dprl.platform.reproductions.claims_on_messages import changed_numbers, mass_outside
 from dprl.privacy.mechanisms import GRAMS
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
-from dprl.privacy.mechanisms.gram import GramRelease, l1_upper
-from dprl.privacy.mechanisms.gram_base import RawGram
-from dprl.privacy.mechanisms.gram_laws import (
+from dprl.privacy.mechanisms.gram import (
     GramBoundedLaplace,
     GramGaussian,
     GramLaplace,
+    GramRelease,
     GramUniform,
+    RawGram,
+    l1_upper,
     printed_laplace_scale,
     printed_uniform_bound,
 )
