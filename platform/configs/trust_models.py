@@ -58,6 +58,6 @@ def read_privacy(value: object, releases: str, algorithm: str = "") -> Any:  # n
 
 
 def class_of(flat: Mapping[str, Any]) -> tuple[str, object]:
-    """Return what a cell's privacy keys belong to, from its dotted settings: its releases, by default counts, and model."""
+    """Return the releases, by default counts, and the trust model of a cell's dotted settings."""
     config = ALGORITHMS.get(str(flat.get("algorithm.name")))
     return config.releases if config is not None else COUNTS, flat.get("privacy.model")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
@@ -23,6 +23,10 @@ D = TypeVar("D")
 Q = TypeVar("Q", bound=Query)
 AUTO = "auto"
 ReleaseTimes = Literal["scheduled", "every_user"]
+COUNTER_NAMES = (*COUNTERS, AUTO)
+"""Names for `counter`."""
+NODE_NAMES = (*(law.name for law in laws_for(NODE)), AUTO)
+"""Names of laws of a counter's nodes, and of additive noise on messages."""
 MET_BY_CERTIFIED = "the requested guarantee, met by the certified "
 """Beginning of the source of certified noise."""
 
@@ -44,12 +48,14 @@ class PrivacySettings(ABC, Generic[D, Q]):
 
     data: ClassVar[str]
     """The kind of data: 'counts', 'gradients' or 'statistics'."""
+    submissions: ClassVar[int] = 1
+    """T, the maximum of submissions of one user; a setting of gradients."""
     KEYS: ClassVar[Mapping[TrustModel, tuple[str, ...]]]
     """Keys besides epsilon and delta, by trust model."""
 
     @classmethod
     @abstractmethod
-    def names(cls, model: TrustModel) -> dict[str, list[str]]:
+    def names(cls, model: TrustModel) -> dict[str, Sequence[str]]:
         """Return the names that a key may have, for keys whose names depend on the trust model."""
 
     @abstractmethod
@@ -70,21 +76,17 @@ class PrivacySettings(ABC, Generic[D, Q]):
         return (*(() if model == "none" else ("epsilon", "delta")), *cls.KEYS[model])
 
     @classmethod
-    def choices(cls, model: TrustModel) -> dict[str, list[str]]:
+    def choices(cls, model: TrustModel) -> dict[str, Sequence[str]]:
         """Return the names that keys of a trust model may have; other keys are numbers or flags."""
         found = cls.names(model)
         hints = field_types(cls)
-        listed = {key: [str(name) for name in get_args(hints[key])] for key in cls.KEYS[model] if _listed(hints[key])}
+        literal = {key for key in cls.KEYS[model] if get_origin(hints[key]) is Literal}
+        listed = {key: [str(name) for name in get_args(hints[key])] for key in literal}
         return {key: {**listed, **found}[key] for key in cls.KEYS[model] if key in found or key in listed}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as a config has them: the model and its keys."""
         return {"model": self.model, **{key: getattr(self, key) for key in self.keys(self.model)}}
-
-    @property
-    def n_submissions(self) -> int:
-        """T, the maximum of submissions of one user."""
-        return 1
 
     @property
     def requested(self) -> Guarantee | None:
@@ -105,7 +107,7 @@ class PrivacySettings(ABC, Generic[D, Q]):
         """
         if n_submissions < 1:
             raise ValueError(f"n_submissions must be at least 1, got {n_submissions}; run at least 2 episodes")
-        design = self.design(data, -(-n_submissions // self.n_submissions), streams.noise, growth)
+        design = self.design(data, -(-n_submissions // self.submissions), streams.noise, growth)
         return Privatizer(design, streams, journal)
 
     def __post_init__(self) -> None:
@@ -135,21 +137,7 @@ class PrivacySettings(ABC, Generic[D, Q]):
             origin = {"source": f"{MET_BY_CERTIFIED}noise", **origin}
         growth = 0.0 if query.schedule is None else growth
         origin = {"n_users": users, **origin, "request": Request(self, data, users, growth)}
-        return NoiseDesign.of(query, requested=self.requested, submissions=self.n_submissions, noise=noise, **origin)
-
-
-def _listed(hint: object) -> bool:
-    return get_origin(hint) is Literal
-
-
-def counter_names() -> list[str]:
-    """Return the names for `counter`."""
-    return [*COUNTERS, AUTO]
-
-
-def node_names() -> list[str]:
-    """Return the names of laws of a counter's nodes, and of additive noise on messages."""
-    return [*(law.name for law in laws_for(NODE)), AUTO]
+        return NoiseDesign.of(query, requested=self.requested, submissions=self.submissions, noise=noise, **origin)
 
 
 def schedule_of(n_users: int, growth: float, releases: ReleaseTimes) -> ReleaseSchedule | None:

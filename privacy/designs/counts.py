@@ -7,7 +7,7 @@ and of users' reports, the scales that papers print, and the size of the noise f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,11 +20,11 @@ from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of, choose
 from dprl.privacy.designs.base import (
     AUTO,
+    COUNTER_NAMES,
     MET_BY_CERTIFIED,
+    NODE_NAMES,
     PrivacySettings,
     ReleaseTimes,
-    counter_names,
-    node_names,
     schedule_of,
 )
 from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, laws_for
@@ -47,8 +47,8 @@ _MOST_SHUFFLED = 10**12
 class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
     """Privacy of counts of episodes; neighbours differ in one user's trajectory.
 
-    *Formal guarantee.* `jdp`, joint differential privacy: a trusted server keeps exact counts and releases noisy running
-    counts. `certified`: (epsilon, delta)-JDP by the counter's guarantee and the billboard lemma; see `tree_scale`.
+    *Formal guarantee.* `jdp`, joint differential privacy: a trusted server keeps exact counts and releases noisy
+    running counts. `certified`: (epsilon, delta)-JDP by the counter's guarantee and the billboard lemma; see `tree_scale`.
     `printed`: the paper's node scale, which proves only 2 L / log K * epsilon.
 
     `ldp`, local differential privacy: every user randomizes their report before it leaves. `certified`:
@@ -99,11 +99,11 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
     }
 
     @classmethod
-    def names(cls, model: TrustModel) -> dict[str, list[str]]:
+    def names(cls, model: TrustModel) -> dict[str, Sequence[str]]:
         """Return the names that a key may have, for keys whose names depend on the trust model."""
         if model == "none":
             return {}
-        found = {"families": [*RELEASED_FAMILIES, AUTO], "mechanism": node_names(), "counter": counter_names()}
+        found = {"families": [*RELEASED_FAMILIES, AUTO], "mechanism": NODE_NAMES, "counter": COUNTER_NAMES}
         return found if model == "jdp" else {**found, "mechanism": report_names(pure=model == "shuffle")}
 
     def __post_init__(self) -> None:
@@ -146,6 +146,7 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
             return self._designed(query, data, n_users, noise)
         exact = noise.arithmetic == "exact"
         encoding = self._encoding(data, exact)
+        mechanism = Laplace.name if self.printed and self.mechanism == AUTO else self.mechanism
         schedule, why, source = None, "", f"{MET_BY_CERTIFIED}scale"
         if self.calibration == "printed":
             source = self._lemma(data, noise, "calibration: certified")
@@ -155,9 +156,12 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
                 spec = NoiseSpec(None, BinaryTree(n_users, Laplace(scale)))
         elif self.model == "jdp":
             schedule = schedule_of(n_users, growth, self.releases)
-            spec, why = self._central(encoding, n_users if schedule is None else schedule.number, exact)
+            name = BinaryTree.name if self.printed and self.counter == AUTO else self.counter
+            n_items = n_users if schedule is None else schedule.number
+            counter, why = least_counter(name, mechanism, self.epsilon, self.delta, encoding, n_items, exact)
+            spec = NoiseSpec(None, counter)
         elif self.model == "ldp":
-            report, why = least_report(self._law_name, self.epsilon, self.delta, encoding, n_users, exact)
+            report, why = least_report(mechanism, self.epsilon, self.delta, encoding, n_users, exact)
             spec = NoiseSpec(report, ExactCounter(n_users))
         else:
             schedule = ReleaseSchedule(growth, n_users, self._block_for(n_users))
@@ -167,12 +171,6 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
         query = CountQuery(encoding, spec, schedule, shuffled=self.model == "shuffle")
         origin = {"source": source, "calibration": self.calibration, "choice": why}
         return self._designed(query, data, n_users, noise, growth, **origin)
-
-    def _central(self, encoding: CountEncoding, n_items: int, exact: bool) -> tuple[NoiseSpec, str]:
-        """Return the counter of least noise for `n_items` releases."""
-        name = BinaryTree.name if self.printed and self.counter == AUTO else self.counter
-        counter, why = least_counter(name, self._law_name, self.epsilon, self.delta, encoding, n_items, exact)
-        return NoiseSpec(None, counter), why
 
     def _block_for(self, n_users: int) -> int:
         """Return the smallest block; raise ValueError if no block is full."""
@@ -195,11 +193,6 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
             )
         told = f"reports of epsilon {each:.4g} in blocks of {self.smallest_block} users or more"
         return NoiseSpec(report, ExactCounter(n_users)), "; ".join(filter(None, [told, why]))
-
-    @property
-    def _law_name(self) -> str:
-        """Name of the noise; 'auto' still for the best one."""
-        return Laplace.name if self.printed and self.mechanism == AUTO else self.mechanism
 
     def _encoding(self, data: CountFamilies, exact: bool) -> CountEncoding:
         """Return the encoding; 'auto' is `one_hot`, whose row changes least, if families and paper allow it."""
@@ -385,7 +378,7 @@ def detection_threshold(report: Report, encoding: CountEncoding, n_users: int) -
 
 
 def printed_central_scale(n_families: int, horizon: int, n_users: int, epsilon: float) -> float:
-    """Return the scale b of [CZ22] Lemma 3 (three families) and [QW24] Lemma 5.1 (two), for K = n_users + 1 episodes."""
+    """Return the scale b of [CZ22] Lemma 3 (three families) and [QW24] Lemma 5.1 (two), K = n_users + 1 episodes."""
     # D1: [CZ22] Lemma 3 prints Lap(1/eps') with eps' = 3H log K / eps, which is inverted, as its E shows.
     return n_families * horizon * math.log(n_users + 1) / epsilon
 

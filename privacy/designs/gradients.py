@@ -7,7 +7,7 @@ submissions of one agent together meet the guarantee.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
@@ -20,7 +20,7 @@ from dprl.privacy.base import TrustModel, check_positive
 from dprl.privacy.counters import COUNTERS, AnyCounter, BinaryTree
 from dprl.privacy.counters.base import Tree, node_of
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
-from dprl.privacy.designs.base import AUTO, PrivacySettings, counter_names
+from dprl.privacy.designs.base import AUTO, COUNTER_NAMES, PrivacySettings
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.privunit import PrivUnit
@@ -91,7 +91,7 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
 
     mechanism: str = AUTO
     clip: float | None = None
-    submissions: int = 1
+    submissions: int = 1  # type: ignore[misc]
     release_scores: Literal["simulator", "none"] = "simulator"
     sampling: Literal["one_pass", "poisson"] = "one_pass"
     population: int | None = None
@@ -105,12 +105,12 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
     }
 
     @classmethod
-    def names(cls, model: TrustModel) -> dict[str, list[str]]:
+    def names(cls, model: TrustModel) -> dict[str, Sequence[str]]:
         """Return the names that a key may have, for keys whose names depend on the trust model."""
         if model == "none":
             return {}
         found = {"mechanism": [*_LAWS[model], AUTO]}
-        return {**found, "counter": [_NO_COUNTER, *counter_names()]} if model == "jdp" else found
+        return {**found, "counter": [_NO_COUNTER, *COUNTER_NAMES]} if model == "jdp" else found
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -161,11 +161,6 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
                 f"population must be a whole number from 1 to {MOST_USERS} with sampling poisson, got {size!r}; write "
                 "the number of users who can be drawn"
             )
-
-    @property
-    def n_submissions(self) -> int:
-        """T, the maximum of submissions of one agent."""
-        return self.submissions
 
     @property
     def _adjacency(self) -> str:  # type: ignore[override]

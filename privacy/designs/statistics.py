@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, cast
 from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.base import Guarantee, TrustModel, check_positive
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
-from dprl.privacy.designs.base import AUTO, PrivacySettings, ReleaseTimes, counter_names, schedule_of
+from dprl.privacy.designs.base import AUTO, COUNTER_NAMES, PrivacySettings, ReleaseTimes, schedule_of
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gram import (
@@ -113,12 +113,12 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
     }
 
     @classmethod
-    def names(cls, model: TrustModel) -> dict[str, list[str]]:
+    def names(cls, model: TrustModel) -> dict[str, Sequence[str]]:
         """Return the names that a key may have, for keys whose names depend on the trust model."""
         if model == "none":
             return {"rewards": ["public", "open", AUTO], "clipping": ["device", "none", AUTO]}
         if model == "jdp":
-            found = {"mechanism": [*CERTIFIED, AUTO], "counter": counter_names()}
+            found = {"mechanism": [*CERTIFIED, AUTO], "counter": COUNTER_NAMES}
             return {**found, "rewards": ["noisy", "public", AUTO]}
         found = {"mechanism": [*GRAMS, AUTO], "rewards": [AUTO, "public", "noisy", "open"]}
         return {**found, "clipping": [AUTO, "device", "none"]}

@@ -1,7 +1,7 @@
 """Gradients of agents: each agent sends clipped gradients, up to a cap.
 
-There is noise on every message, or a trusted server adds noise to the sum of a window of messages: independent noise, or
-that of a counter, which releases running sums of windows. Then the update of a window is the difference of two
+There is noise on every message, or a trusted server adds noise to the sum of a window of messages: independent noise,
+or that of a counter, which releases running sums of windows. Then the update of a window is the difference of two
 consecutive releases, so its noise is Z_t - Z_(t-1), where Z_t is the noise of the counter's release t (DP-FTRL). Errors
 of updates cancel in their sum, and so in the parameters.
 
@@ -287,8 +287,8 @@ class GradientQuery(Query):
     """The gradient of an agent's episode.
 
     *Formal guarantee.* That of the law. With a counter, that of the counter for rows that change by the diameter C of
-    the clip in the L2 norm: one user is in one row, and later rows depend on released sums only. With Gaussian nodes all
-    releases together are mu-GDP, mu = C times the largest column norm of the counter's factor / sigma, and so are the
+    the clip in the L2 norm: one user is in one row, and later rows depend on released sums only. With Gaussian nodes
+    all releases together are mu-GDP, mu = C times the largest column norm of the counter's factor / sigma, and so are the
     parameters.
 
     Args:
