@@ -71,7 +71,7 @@ class Certificate:
     """
 
     algorithm: str
-    design: NoiseDesign
+    design: NoiseDesign[Any]
     users: int
     attempts: int
     users_asked_again: int
@@ -243,7 +243,7 @@ def release_in_json(release: Release) -> dict[str, Any]:
     }
 
 
-def request_in_json(design: NoiseDesign) -> dict[str, Any] | None:
+def request_in_json(design: NoiseDesign[Any]) -> dict[str, Any] | None:
     """Return everything that determines a design, in JSON; None if it was made by hand or composed."""
     request = design.request
     if request is None:
@@ -284,7 +284,7 @@ def _parameters(owner: object) -> dict[str, Any]:
 # ---- people who take part in several episodes ----
 
 
-def several_episodes(design: NoiseDesign, attempts: int) -> dict[str, Any] | None:
+def several_episodes(design: NoiseDesign[Any], attempts: int) -> dict[str, Any] | None:
     """Return epsilon for each number of EPISODES_PER_USER, JSON-ready; None without noise.
 
     A bound for one relation of neighbours says nothing about another.

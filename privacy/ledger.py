@@ -6,7 +6,7 @@ import math
 import operator
 import os
 from threading import Lock
-from typing import NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from dprl.privacy.accounting.closed_forms import PrivacyCurve
 from dprl.privacy.base import LedgerError
@@ -51,7 +51,7 @@ class Ledger:
         design: of the noise. journal: receives charges before they count; None for simulated users.
     """
 
-    def __init__(self, design: NoiseDesign, journal: Journal | None = None) -> None:
+    def __init__(self, design: NoiseDesign[Any], journal: Journal | None = None) -> None:
         self.design = design
         self._journal = journal
         self._writing = journal is None
@@ -66,7 +66,7 @@ class Ledger:
             self._include(journal.recorded(design.terms, design.n_users))
 
     @classmethod
-    def of_charges(cls, design: NoiseDesign, charged: Charged) -> Ledger:
+    def of_charges(cls, design: NoiseDesign[Any], charged: Charged) -> Ledger:
         """Return the ledger of charges that a certificate states."""
         ledger = cls(design)
         ledger._include(charged)

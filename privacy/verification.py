@@ -160,7 +160,7 @@ def compose_certificates(
         claim = _claimed_together([run.design.claimed for run in runs], disjoint)
     except ValueError as error:
         raise LedgerError(f"the claims together must be a guarantee: {error}") from None
-    design: NoiseDesign = NoiseDesign(runs[0].trust_model, releases, threats, max(1, n_users), 1, groups, **claim)
+    design: NoiseDesign[Any] = NoiseDesign(runs[0].trust_model, releases, threats, max(1, n_users), 1, groups, **claim)
     names = " + ".join(dict.fromkeys(run.algorithm for run in runs))
     parts = [{key: value for key, value in each.items() if key not in NOT_ITS_OWN} for each in certificates]
     composition = {"kind": _KINDS[disjoint], "of": parts}

@@ -109,7 +109,7 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
         """Return the names that a key may have, for keys whose names depend on the trust model."""
         if model == "none":
             return {}
-        found = {"mechanism": [*_LAWS[model], AUTO]}
+        found: dict[str, Sequence[str]] = {"mechanism": [*_LAWS[model], AUTO]}
         return {**found, "counter": [_NO_COUNTER, *COUNTER_NAMES]} if model == "jdp" else found
 
     def __post_init__(self) -> None:
@@ -215,15 +215,15 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
                 f"messages of an update must be at most the number of agents with model jdp, {n_users}, got "
                 f"{data.window}; an agent would be in an update twice: lower them, or submissions"
             )
-        name, shared = self.law_for(data), {"release_scores": self.release_scores, "left_open": data.left_open}
+        name, scores, window = self.law_for(data), self.release_scores, data.window
         correlates = name == ClippedGaussian.name and self.submissions == 1
         if self.counter == _NO_COUNTER or (self.counter == AUTO and not correlates):
-            return GradientQuery(self._law(name, data, exact), window=data.window, **shared), ""
+            return GradientQuery(self._law(name, data, exact), scores, data.left_open, window), ""
         clip, updates = clip_for(data, name, self.clip), max(1, n_users // data.window)
         law, counter, why = counted_gradients(
             self.counter, self.epsilon, self.delta, data.dimension, clip, updates, exact
         )
-        return GradientQuery(law, window=data.window, counter=counter, **shared), why
+        return GradientQuery(law, scores, data.left_open, window, counter), why
 
     def _law(self, name: str, data: GradientLayout, exact: bool) -> VectorMechanism:
         clip = clip_for(data, name, self.clip)

@@ -218,14 +218,15 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
         else:
             kinds = {kind.name: kind for kind in (GramGaussian, GramLaplace, GramUniform)}
             law = kinds[self.mechanism](release, scales)
-        source, calibration = _SOURCES[self.mechanism], self.calibration
+        source, calibration = _SOURCES[self.mechanism], str(self.calibration)
         if self.noise_scale != 1:
             source = f"nobody, an illustration: {self.noise_scale:g} times the noise of {source} (noise_scale)"
             calibration = f"{self.noise_scale:g} times {calibration}"
         claimed = Guarantee(self.model, self.epsilon, 0.0 if self.mechanism in _PURE else self.delta)
         query = StatisticsQuery(data, law, self.treatment, noise_ratio=self.noise_scale)
-        origin = {"claimed": claimed, "source": source, "calibration": calibration, "choice": self._choice()}
-        return self._designed(query, data, n_users, noise, **origin)
+        return self._designed(
+            query, data, n_users, noise, claimed=claimed, source=source, calibration=calibration, choice=self._choice()
+        )
 
     def _choice(self) -> str:
         chosen = [f"clipping: {'device' if self.clips else 'none'}"] if self.clipping == AUTO else []

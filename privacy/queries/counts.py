@@ -296,7 +296,7 @@ class CountQuery(Query):
         return times, node * counter.profile(), 0.0
 
     @property
-    def assumption(self) -> str | None:
+    def assumption(self) -> str | None:  # type: ignore[override]
         """Assumption on the environment or the server, for the certificate; None without one."""
         return self.families.assumption
 

@@ -14,7 +14,8 @@ from dprl.platform.reports.number_texts import delta_number
 from dprl.platform.reports.pages.markup import badge, badge_of
 from dprl.platform.reports.verdicts import audit_text, certificate_facts, verdict_line
 from dprl.platform.results.summary import standing
-from dprl.privacy.certificate import OPEN_CHANNELS, SEEDED
+from dprl.privacy.certificate import OPEN_CHANNELS
+from dprl.privacy.noise_design import SEEDED
 
 _LARGEST = 20.0
 """Largest epsilon whose factor e^epsilon is shown."""
