@@ -18,7 +18,7 @@ from dprl.privacy.base import Guarantee, LedgerError, TrustModel
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, MessageMechanism
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
-from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding, ShuffledReports, UnaryEncoder
+from dprl.privacy.mechanisms.reports import OneHotEncoding, ShuffledReports, UnaryEncoder
 from dprl.privacy.mechanisms.vectors import SampledGaussian
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import noise_identity

@@ -22,7 +22,7 @@ from dprl.privacy import PRIVACY_SETTINGS
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.designs.base import AUTO
 from dprl.privacy.mechanisms import MECHANISMS
-from dprl.privacy.mechanisms.one_hot_encoding import SAMPLED_PREFIX
+from dprl.privacy.mechanisms.reports import SAMPLED_PREFIX
 
 Entry = dict[str, Any]
 

@@ -30,7 +30,7 @@ from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.gram import GramGaussian, RawGram
-from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
+from dprl.privacy.mechanisms.reports import UnaryEncoder
 from dprl.privacy.queries.count_encoding import add_record
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily, UserRecord
 from dprl.privacy.queries.count_kernels import CountChannel, encode, send_and_aggregate

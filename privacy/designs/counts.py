@@ -30,7 +30,7 @@ from dprl.privacy.designs.base import (
 from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, laws_for
 from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.one_hot_encoding import SAMPLED_PREFIX, UnaryEncoder
+from dprl.privacy.mechanisms.reports import SAMPLED_PREFIX, UnaryEncoder
 from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES, CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies

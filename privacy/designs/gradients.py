@@ -25,7 +25,7 @@ from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import EPSILON_PER_PROJECTION, ProjectedRandomSign
-from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
+from dprl.privacy.mechanisms.reports import LARGEST_EPSILON, RandomizedResponse
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, RawVector, VectorMechanism
 from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.queries.gradients import GradientLayout, GradientQuery

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
-from dprl.privacy.mechanisms.direct_encoding import DirectEncoding
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gram import GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
-from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding
+from dprl.privacy.mechanisms.reports import DirectEncoding, OneHotEncoding, OptimizedUnaryEncoding
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, VectorMechanism
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dprl.privacy.accounting.closed_forms import RandomizedResponses
 from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.mechanisms.random_sign_kernels import SEED_NUMBERS, random_sign_workspace
-from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
+from dprl.privacy.mechanisms.reports import RandomizedResponse
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.vectors import SIGNS, VectorMechanism, VectorNoise
 from dprl.privacy.randomness.streams import derived_key

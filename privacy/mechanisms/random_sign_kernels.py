@@ -10,7 +10,7 @@ from numba.np.numpy_support import carray
 
 from dprl.compiled import JIT_DISABLED, extern_kernel, kernel, no_alloc_kernel
 from dprl.privacy.mechanisms.clipping import LEAST, MOST, dot, largest_magnitude, without_nonfinite
-from dprl.privacy.mechanisms.randomized_response import fill_responses
+from dprl.privacy.mechanisms.reports import fill_responses
 from dprl.privacy.randomness.bits import KEY_WORDS, SPLITMIX64, fill_bits, require_generator
 from dprl.privacy.randomness.exact import stochastic_round
 

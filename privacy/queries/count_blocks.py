@@ -14,7 +14,7 @@ import numpy as np
 
 from dprl.compiled import kernel
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
+from dprl.privacy.mechanisms.reports import UnaryEncoder
 from dprl.privacy.queries.count_encoding import CountEncoding, Slots
 from dprl.privacy.randomness.streams import block_generator
 

@@ -14,7 +14,7 @@ import numpy as np
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.mechanisms.base import Mechanism
-from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
+from dprl.privacy.mechanisms.reports import UnaryEncoder
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily
 
 RELEASED_FAMILIES = ("separate", "one_hot")

@@ -19,7 +19,7 @@ from dprl.privacy.counters.error import (
     weighted_unary_bound,
 )
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism
-from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
+from dprl.privacy.mechanisms.reports import UnaryEncoder
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_families import CountFamily
 

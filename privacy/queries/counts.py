@@ -12,7 +12,7 @@ from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Precision, 
 from dprl.privacy.channel import RECEIVED, RELEASED, advance_block, new_cursor
 from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS, ExactCounter
 from dprl.privacy.mechanisms.base import INTEGER
-from dprl.privacy.mechanisms.one_hot_encoding import ShuffledReports, UnaryEncoder
+from dprl.privacy.mechanisms.reports import ShuffledReports, UnaryEncoder
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.noise_design import Release
 from dprl.privacy.queries.count_blocks import UserBlock, draws_blocks, sum_of_messages

@@ -23,9 +23,9 @@ from dprl.privacy.mechanisms.gram import (
     gram_sensitivity,
     l1_upper,
 )
-from dprl.privacy.mechanisms.one_hot_encoding import SAMPLED_PREFIX, UnaryEncoder
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
+from dprl.privacy.mechanisms.reports import SAMPLED_PREFIX, UnaryEncoder
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily

@@ -17,7 +17,7 @@ from dprl.privacy.base import Guarantee
 from dprl.privacy.counters import BinaryTree, ExactCounter
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder
+from dprl.privacy.mechanisms.reports import UnaryEncoder
 from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_kernels import SUMS, encode, send_and_release

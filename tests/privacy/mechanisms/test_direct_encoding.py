@@ -16,10 +16,8 @@ from scipy import stats
 from dprl.privacy.accounting.closed_forms import RandomizedResponses
 from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.mechanisms.base import Sensitivity
-from dprl.privacy.mechanisms.direct_encoding import DirectEncoding, fill_direct
-from dprl.privacy.mechanisms.one_hot_encoding import UnaryEncoder, scaled
+from dprl.privacy.mechanisms.reports import DirectEncoding, OptimizedUnaryEncoding, UnaryEncoder, fill_direct, scaled
 from dprl.privacy.mechanisms.samplers import Noise
-from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.streams import Streams
 

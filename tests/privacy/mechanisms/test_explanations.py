@@ -11,13 +11,11 @@ import pytest
 from dprl.privacy.counters import BinaryTree, BufferedToeplitz, ExactCounter, GridToeplitz, KaryTree
 from dprl.privacy.mechanisms import ADDITIVE, GRAMS
 from dprl.privacy.mechanisms.base import Sensitivity
-from dprl.privacy.mechanisms.direct_encoding import DirectEncoding
 from dprl.privacy.mechanisms.gram import GramBoundedLaplace, GramGaussian, GramLaplace, GramRelease, GramUniform
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.one_hot_encoding import ShuffledReports, UnaryEncoder
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
-from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding
+from dprl.privacy.mechanisms.reports import DirectEncoding, OptimizedUnaryEncoding, ShuffledReports, UnaryEncoder
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, SampledGaussian
 
 ROW = Sensitivity.of_cells(20)

@@ -11,7 +11,7 @@ from scipy import stats
 
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.random_sign_kernels import fill_projection
-from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
+from dprl.privacy.mechanisms.reports import RandomizedResponse
 from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64, fill_bits
 from dprl.privacy.randomness.exact import LIMBS, RESERVED
 from dprl.privacy.randomness.streams import Streams

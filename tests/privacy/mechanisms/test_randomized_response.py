@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
+from dprl.privacy.mechanisms.reports import RandomizedResponse, fill_responses
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.streams import Streams
 

@@ -16,7 +16,7 @@ from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding
+from dprl.privacy.mechanisms.reports import OneHotEncoding
 from dprl.privacy.mechanisms.sampling import SILENT, extend_noise, fill_noise
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.randomness.bits import SPLITMIX64, fill_bits

@@ -15,9 +15,14 @@ from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import composed_delta
 from dprl.privacy.mechanisms.base import Sensitivity
-from dprl.privacy.mechanisms.one_hot_encoding import OneHotEncoding, UnaryEncoder, choose_step
+from dprl.privacy.mechanisms.reports import (
+    OneHotEncoding,
+    OptimizedUnaryEncoding,
+    UnaryEncoder,
+    choose_step,
+    fill_unary,
+)
 from dprl.privacy.mechanisms.samplers import Noise
-from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, fill_unary
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.streams import Streams
 
