@@ -13,7 +13,7 @@ from dprl.privacy.client import UserClient
 from dprl.privacy.designs import PRIVACY_SETTINGS
 from dprl.privacy.designs.counts import CountPrivacy
 from dprl.privacy.designs.gradients import GradientPrivacy
-from dprl.privacy.designs.statistics import StatisticsPrivacy
+from dprl.privacy.designs.linear_statistics import StatisticsPrivacy
 from dprl.privacy.messages import PrivateMessages, SubmissionRange, UserMessage
 from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.privatizer import Privatizer

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from dprl.privacy.accounting.closed_forms import PrivacyCurve, Unbounded, maximum
 from dprl.privacy.accounting.composition import compose, repeat
@@ -24,13 +24,7 @@ from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import noise_identity
 from dprl.privacy.threat_models import NOISY_SIDES, ThreatModel
 
-if TYPE_CHECKING:
-    from dprl.privacy.query import Query
-
-    Q = TypeVar("Q", bound=Query)
-else:
-    Q = TypeVar("Q")
-
+Q = TypeVar("Q")
 _MESSAGES: set[type] = {*VECTORS.values(), *GRAMS.values(), SampledGaussian}
 _ACCOUNTED: set[type] = {*MECHANISMS.values(), UnaryEncoder, ShuffledReports, SampledGaussian}
 SEEDED = "seeded"
@@ -184,24 +178,25 @@ class NoiseDesign(Generic[Q]):
             raise ValueError(f"n_users must be at least 1, got {self.n_users}; run at least one episode")
         if self.submissions < 1:
             raise LedgerError(f"submissions must be at least 1, got {self.submissions}; a user submits at least once")
-        if self.query is None:
+        query: Any = self.query
+        if query is None:
             return
-        if self.query.noisy_sides != NOISY_SIDES[self.model]:
+        if query.noisy_sides != NOISY_SIDES[self.model]:
             raise LedgerError(
                 f"noise on (the client's side, the server's side) must be {NOISY_SIDES[self.model]} with model "
-                f"{self.model}, got {self.query.noisy_sides}; ask for the trust model of this noise"
+                f"{self.model}, got {query.noisy_sides}; ask for the trust model of this noise"
             )
-        self.query.check_run(self.n_users, self.submissions)
+        query.check_run(self.n_users, self.submissions)
 
     @staticmethod
     def of(
-        query: Q,
+        query: Any,  # noqa: ANN401 - each kind of data has its own
         n_users: int,
         requested: Guarantee | None,
         submissions: int = 1,
         noise: NoiseConfig | None = None,
         **origin: Any,  # noqa: ANN401 - fields of the class
-    ) -> NoiseDesign[Q]:
+    ) -> NoiseDesign[Any]:
         """Return the design of a query's noise, which by default is claimed to meet the request."""
         model = "none" if requested is None else requested.trust_model
         noise = noise or NoiseConfig()

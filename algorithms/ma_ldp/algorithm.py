@@ -6,7 +6,7 @@ Paper: [TH23] Algorithm 1.
 # [TH23] Algorithm 1, each line -> the function that does it, of this file or of the named file (in this folder if its
 # name has no folder). Lines 7, 12, 13, 19, 27, 28, 31, 40, 41 and 44 end loops.
 #  1     epsilon, delta, alpha, eta, w = 0             -> MALDPConfig, estimation.py::RIDGE, rewards.py::first_estimates
-#  2     sigma or b                                    -> privacy/designs/statistics.py::StatisticsPrivacy (D8)
+#  2     sigma or b                                    -> privacy/designs/linear_statistics.py::StatisticsPrivacy (D8)
 #  3     for user k = 1, ..., K                        -> run
 #  4-6   for i: receive Sigma, theta^ of the server    -> _plan
 #  8, 9  for i = 1, ..., n; for h = H, ..., 1          -> planning.py::make_plan

@@ -18,7 +18,7 @@ MAY_IMPORT = {
 FOR_ALL = {"__version__", "atomic_files", "compiled", "sources", "plugins"}
 """Of package/: every code folder may import them."""
 LIBRARIES = {
-    "privacy": {"numpy", "scipy", "numba"},
+    "privacy": {"numpy", "scipy", "numba", "pydantic"},
     "envs": {"numpy", "numba", "gymnasium", "pettingzoo"},
     "algorithms": {"numpy", "scipy", "numba"},
     "algorithms/dppg": {"numpy", "numba", "gymnasium", "torch"},
@@ -51,10 +51,9 @@ LIBRARIES = {
 }
 ORDER = {
     "privacy": (
-        *("base", "verdicts", "validation", "checkpoints", "threat_models", "ranges", "messages", "randomness"),
-        *("accounting", "mechanisms", "counters", "ledger", "journal", "certificate_json"),
-        *("several_episodes", "certificate", "channel", "schedule", "query"),
-        *("privatizer", "client", "resumable", "queries", "query_json", "trust_models", "verification", "audits"),
+        *("base", "checkpoints", "threat_models", "messages", "randomness", "accounting", "mechanisms", "counters"),
+        *("noise_design", "ledger", "journal", "certificate", "channel", "schedule", "query"),
+        *("privatizer", "client", "resumable", "queries", "designs", "verification", "audits"),
     ),
     "platform": (
         *("errors", "program", "environment_variables", "environments", "plugins", "configs"),

@@ -121,7 +121,7 @@ def test_a_folder_is_verified_and_a_changed_number_found(file: str, capsys: pyte
     assert main(["verify", file]) == 1
     text = capsys.readouterr().out
     assert f"{file}: INCONSISTENT\n  proved.epsilon_at_delta.1e-06 is 0.5, recomputed " in text
-    assert "\nTaken as stated: algorithm, query, randomness, " in text
+    assert "\nTaken as stated: algorithm, request, users, " in text
     assert main(["verify", file, "--json"]) == 1
     [told] = json.loads(capsys.readouterr().out)
     assert (told["certificate"], told["stands"]) == (file, False)

@@ -29,7 +29,7 @@ from dprl.privacy import (
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.designs.base import AUTO
 from dprl.privacy.designs.counts import report_names
-from dprl.privacy.designs.statistics import CERTIFIED
+from dprl.privacy.designs.linear_statistics import CERTIFIED
 from dprl.privacy.queries.count_kernels import send_and_release
 from dprl.privacy.queries.gradients import GradientLayout, receive, submit
 from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics

@@ -55,7 +55,7 @@ def test_every_layout_gives_the_counts_themselves(model: Any, kind: str, familie
     assert np.array_equal(transitions.reshape(STEPS, STATES, PAIRS).sum(axis=1), visits)
     assert len(np.unique(exact)) > 2
     assert np.array_equal(
-        counted(families, type(model)(model.epsilon, mechanism=model.mechanism, families=kind)), exact
+        counted(families, CountPrivacy(model.model, model.epsilon, mechanism=model.mechanism, families=kind)), exact
     )
 
 

@@ -127,8 +127,8 @@ def test_no_run_goes_on_from_a_journal_with_the_rest_of_a_block(tmp_path: Path) 
     ("settings", "message"),
     [
         ({"delta": 0.0}, "delta must be above 0 with model shuffle, got 0.0; add delta: 1e-6"),
-        ({"families": "separate"}, "families must be"),
-        ({"calibration": "printed", "delta": 0.0}, "families must be separate with the printed calibration"),
+        ({"families": "separate"}, "families must be left out"),
+        ({"calibration": "printed", "delta": 0.0}, "calibration must be left out with model shuffle"),
         ({"smallest_block": 0}, "smallest_block must be from 1 to 1e12, got 0; take 10000"),
     ],
 )

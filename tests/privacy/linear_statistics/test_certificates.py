@@ -85,13 +85,13 @@ def test_without_clips_no_noise_proves_anything_and_the_certificate_says_why(
     assert found.epsilon_at_delta[DELTA] == math.inf
     assert found.delta_at_requested_epsilon == 1.0
     assert "not cut from below" in found.method
-    assert any("(D7)" in channel for channel in found.threat_model.excluded)
+    assert any("(D7)" in channel for channel in found.design.threat_model.excluded)
 
 
 def test_open_rewards_prove_nothing_and_the_certificate_says_why() -> None:
     found = printed("gram_laplace", rewards="open")
     assert (found.verdict, found.pure_epsilon, found.epsilon_at_delta[DELTA]) == ("unbounded", math.inf, math.inf)
-    assert any("(D6)" in channel for channel in found.threat_model.excluded)
+    assert any("(D6)" in channel for channel in found.design.threat_model.excluded)
     assert [release.channel for release in found.releases] == ["statistics", "reward corrections"]
     as_printed = certified(calibration="printed")
     assert as_printed.verdict == "unbounded"
@@ -262,7 +262,7 @@ def test_settings_that_do_not_fit_the_arithmetic_or_the_layout_are_refused() -> 
             config.build(SMALL, 0, Streams(0, "x"))
     with pytest.raises(ValueError, match=r"^n_users must be at most 80421421917329, got"):
         StatisticsPrivacy("ldp", 1.0).build(SMALL, 2**50, Streams(0, "x"))
-    refused: list[dict[str, Any]] = [{"rewards": "noisy"}, {"clipping": "auto"}]
+    refused: list[dict[str, Any]] = [{"rewards": "noisy"}, {"clipping": "magic"}]
     for settings in refused:
         with pytest.raises(ValueError, match=f"^{next(iter(settings))} must be one of"):
             StatisticsPrivacy("none", **settings)
