@@ -1,8 +1,13 @@
 """Privacy: settings, designs of noise, the privatizer, the ledger and the certificate, independent of learning.
 
-Follow epsilon to the noise: `designs/counts.py` (settings, scale) -> `noise_design.py` -> `privatizer.py` ->
-`queries/count_kernels.py` (the message, the sums) -> `mechanisms/laplace.py` (the draw); and back to the proof:
-`noise_design.py` -> `ledger.py` -> `certificate.py`.
+From epsilon to the noise on counts:
+
+* scale: `designs/counts.py` (settings, the least noise) -> `counters/selection.py` and `mechanisms/` (`calibrated`)
+* draw, jdp: `queries/counts.py` (`open`, the keys) -> `queries/count_kernels.py` (`release`) ->
+  `counters/release.py` -> `mechanisms/laplace.py` or another law
+* draw, ldp: `queries/count_kernels.py` (`encode`) -> the law's file in `mechanisms/`
+* proof: `queries/counts.py` (`events`) -> `noise_design.py` -> `accounting/` -> `ledger.py` -> `certificate.py`, and
+  `verification.py` makes all of it again
 """
 
 from __future__ import annotations

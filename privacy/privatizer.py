@@ -205,6 +205,8 @@ class Privatizer(Generic[Q]):
     def send(self, record: Any, user: int) -> UserMessage:  # noqa: ANN401 - each query has its own
         """Client side: charge the ledger for user `user` (1-based), then make the message of `record`.
 
+        For one user at a time; learners charge a stretch of users by `charge`, and compiled loops send.
+
         Raises:
             LedgerError: if this user has submitted already, or one before has not.
             ValueError: for a record of another shape; nobody is charged.

@@ -101,6 +101,10 @@ def verify(stated: Mapping[str, Any]) -> Verification:
     fields must agree, except for TAKEN_AS_STATED, which must be facts of a possible run, and any other field is an
     error. This holds whatever version the certificate states: anybody can write another one into it.
 
+    A wrong scale in the code is computed again alike, but then the verdict says that the claim fails, because the proof
+    follows from scale and sensitivity. A wrong sensitivity in the code is not seen here: audits attack from raw
+    records, and a reference accountant of the tests counts changes from the layout.
+
     Raises LedgerError for a damaged certificate, and for one of an earlier schema.
     """
     _require_schema(stated)

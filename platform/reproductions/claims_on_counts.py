@@ -20,7 +20,7 @@ from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import AnyCounter, BufferedToeplitz, KaryTree
 from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.counters.binary_tree import BinaryTree
-from dprl.privacy.designs.counts import PRINTED_SCALES
+from dprl.privacy.designs.counts import printed_scale
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
@@ -37,7 +37,7 @@ _KNOWN_AT_THE_START = {1: 0, 2: 2, 3: 3}
 
 def _printed(paper: str, model: TrustModel) -> Scale:
     """Return a paper's scale as `calibration: printed` runs it: a family's L1 change is taken to be H (D3)."""
-    return lambda horizon, episodes: PRINTED_SCALES[model](_FAMILIES[paper], horizon, episodes - 1, EPSILON)
+    return lambda horizon, episodes: printed_scale(model, _FAMILIES[paper], horizon, episodes - 1, EPSILON)
 
 
 def _with_another_log(scale: Scale) -> Scale:

@@ -1,13 +1,13 @@
 """Noise on counts of episodes: what a config's `privacy` section says, and the least noise that meets it.
 
-Read `CountPrivacy.design` first: each trust model is one function below it. Then the calibration of a server's counter
-and of users' reports, the scales that papers print, and the size of the noise for the certificate.
+Read `CountPrivacy.design` first: the paper's noise and each trust model are one function below it. Then the calibration
+of a server's counter and of users' reports, the scales that papers print, and the size of the noise for certificates.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -47,13 +47,21 @@ _MOST_SHUFFLED = 10**12
 class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
     """Privacy of counts of episodes; neighbours differ in one user's trajectory.
 
+    Where the noise comes from: a scale is the change by one user over epsilon. Two trajectories differ in at most 2 H
+    cells of each of F families that are sent, by 1 each (H steps; D3: the papers count H). So Laplace noise on a report
+    has the scale b = 2 H F / epsilon; with a counter, where a user enters L nodes of each cell, b = 2 H F L / epsilon.
+    Separate families have F = 3; one-hot families, the default, F = 1. With a delta, or for other laws, b is the least
+    scale whose privacy curve meets (epsilon, delta). By default, jdp takes the best counter (with delta = 0 usually
+    kary_tree, whose L is the number of its levels), and ldp the best report, usually one randomized one-hot row of one
+    step, sampled_optimized_unary_encoding, and no Laplace noise.
+
     *Formal guarantee.* `jdp`, joint differential privacy: a trusted server keeps exact counts and releases noisy
-    running counts. `certified`: (epsilon, delta)-JDP by the counter's guarantee and the billboard lemma; see `tree_scale`.
-    `printed`: the paper's node scale, which proves only 2 L / log K * epsilon.
+    running counts. `certified`: (epsilon, delta)-JDP by the counter's guarantee and the billboard lemma. `printed`: the
+    paper's node scale, which proves only 2 L / log K * epsilon.
 
     `ldp`, local differential privacy: every user randomizes their report before it leaves. `certified`:
-    (epsilon, delta)-LDP for any two trajectories; see `report_scale`. `printed`: the paper's scale 3 H / epsilon, which
-    proves exactly 2 epsilon.
+    (epsilon, delta)-LDP for any two trajectories. `printed`: the paper's scale 3 H / epsilon, which proves exactly
+    2 epsilon.
 
     `shuffle`: every report is epsilon_0-LDP, and the server sees a block's reports in random order only. Users between
     two plans are a block, and no plan is made before a block is full. (epsilon, delta)-DP of everything that the server
@@ -65,7 +73,7 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
         calibration: source of the scale; a printed one has the paper's separate families, laplace, and binary_tree.
         precision: source of the error bound E.
         families: families that get noise: 'separate' or 'one_hot', see count_encoding.py; unary encodings need
-            'one_hot'. 'auto': 'one_hot' where the counts allow it, for the least noise.
+            'one_hot'. 'auto': 'one_hot' where the counts allow it, for the least noise on transitions.
         mechanism: the noise of a report, 'auto': the one that detects visits best; with a counter, the noise of its
             nodes, 'auto': the one with the smaller variance.
         counter: a counter's name, or 'auto' for the one with the smallest error.
@@ -77,8 +85,8 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
         >>> from dprl.privacy import CountFamily
         >>> visits = CountFamilies(5, (CountFamily("visits", 6),))
         >>> tree = CountPrivacy("jdp", 1.0, counter="binary_tree").design(visits, 1000, NoiseConfig())
-        >>> tree.releases[0].mechanism, tree_scale(horizon=5, n_families=1, levels=10, epsilon=1.0)
-        (Laplace(scale=100.0), 100.0)
+        >>> tree.releases[0].mechanism  # 2 H F L / epsilon with H = 5, F = 1 and L = 10
+        Laplace(scale=100.0)
 
     Paper: [CZ22] Lemmas 3 and 4; Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
     """
@@ -140,59 +148,26 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
     def design(
         self, data: CountFamilies, n_users: int, noise: NoiseConfig, growth: float = 0.0
     ) -> NoiseDesign[CountQuery]:
-        """Return the noise: none, of a server's counter, of reports, or of shuffled reports."""
+        """Return the noise: none, as printed, of a server's counter, of reports, or of shuffled reports."""
+        exact, schedule, why = noise.arithmetic == "exact", None, ""
         if self.model == "none":
             query = CountQuery(CountEncoding(data), NoiseSpec(None, ExactCounter(n_users)))
             return self._designed(query, data, n_users, noise)
-        exact = noise.arithmetic == "exact"
-        encoding = self._encoding(data, exact)
-        mechanism = Laplace.name if self.printed and self.mechanism == AUTO else self.mechanism
-        schedule, why, source = None, "", f"{MET_BY_CERTIFIED}scale"
+        encoding, source = self._encoding(data, exact), f"{MET_BY_CERTIFIED}scale"
         if self.calibration == "printed":
-            source = self._lemma(data, noise, "calibration: certified")
-            scale = PRINTED_SCALES[self.model](len(data.families), data.n_steps, n_users, self.epsilon)
-            spec = NoiseSpec(Laplace(scale), ExactCounter(n_users))
-            if self.model == "jdp":
-                spec = NoiseSpec(None, BinaryTree(n_users, Laplace(scale)))
+            spec, source = self._printed(data, n_users, noise)
         elif self.model == "jdp":
-            schedule = schedule_of(n_users, growth, self.releases)
-            name = BinaryTree.name if self.printed and self.counter == AUTO else self.counter
-            n_items = n_users if schedule is None else schedule.number
-            counter, why = least_counter(name, mechanism, self.epsilon, self.delta, encoding, n_items, exact)
-            spec = NoiseSpec(None, counter)
+            spec, schedule, why = self._central(encoding, n_users, growth, exact)
         elif self.model == "ldp":
-            report, why = least_report(mechanism, self.epsilon, self.delta, encoding, n_users, exact)
-            spec = NoiseSpec(report, ExactCounter(n_users))
+            spec, why = self._local(encoding, n_users, exact)
         else:
-            schedule = ReleaseSchedule(growth, n_users, self._block_for(n_users))
-            spec, why = self._shuffled(encoding, n_users, noise)
+            spec, schedule, why = self._shuffled(encoding, n_users, growth, noise)
         if self.precision == "printed":
-            spec = spec._replace(printed=self._printed_error(data, noise))
+            self._lemma(data, noise, "precision", "exact")
+            spec = spec._replace(printed=PRINTED_ERRORS[self.model])
         query = CountQuery(encoding, spec, schedule, shuffled=self.model == "shuffle")
         origin = {"source": source, "calibration": self.calibration, "choice": why}
         return self._designed(query, data, n_users, noise, growth, **origin)
-
-    def _block_for(self, n_users: int) -> int:
-        """Return the smallest block; raise ValueError if no block is full."""
-        if n_users < self.smallest_block:
-            raise ValueError(
-                f"smallest_block must be at most {n_users}, the users who send a report, got {self.smallest_block}; "
-                "run more episodes, or lower it"
-            )
-        return self.smallest_block
-
-    def _shuffled(self, encoding: CountEncoding, n_users: int, noise: NoiseConfig) -> tuple[NoiseSpec, str]:
-        """Return reports with the largest epsilon_0 for which the smallest block meets the guarantee."""
-        each = local_epsilon(self.epsilon, self.delta, self.smallest_block)
-        exact = noise.arithmetic == "exact"
-        report, why = least_report(self.mechanism, each, 0.0, encoding, n_users, exact)
-        if noise.entropy == "os" and (report.arithmetic != INTEGER or isinstance(report, UnaryEncoder)):
-            raise ValueError(
-                f"mechanism must be discrete_laplace with model shuffle and entropy: os, got {self.mechanism!r}; write "
-                "it, as the rounding of a sum in float64 reveals the order of the reports"
-            )
-        told = f"reports of epsilon {each:.4g} in blocks of {self.smallest_block} users or more"
-        return NoiseSpec(report, ExactCounter(n_users)), "; ".join(filter(None, [told, why]))
 
     def _encoding(self, data: CountFamilies, exact: bool) -> CountEncoding:
         """Return the encoding; 'auto' is `one_hot`, whose row changes least, if families and paper allow it."""
@@ -207,25 +182,68 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
                 return CountEncoding(data, "one_hot", whole=whole)
         return CountEncoding(data, "separate", whole=whole)
 
-    def _lemma(self, families: CountFamilies, noise: NoiseConfig, otherwise: str) -> str:
-        """Return the name of the paper's lemma; `otherwise` is the setting to recommend if it prints none."""
-        key, _, value = otherwise.partition(": ")
-        if (families.paper, self.model) not in LEMMAS:
-            raise ValueError(f"{key} must be {value} here, got printed; no paper prints one for these counts")
+    def _printed(self, data: CountFamilies, n_users: int, noise: NoiseConfig) -> tuple[NoiseSpec, str]:
+        """Return the paper's noise, for a release after every user, and the name of its lemma."""
+        source = self._lemma(data, noise, "calibration", "certified")
+        law = Laplace(printed_scale(self.model, len(data.families), data.n_steps, n_users, self.epsilon))
+        if self.model == "jdp":
+            return NoiseSpec(None, BinaryTree(n_users, law)), source
+        return NoiseSpec(law, ExactCounter(n_users)), source
+
+    def _central(
+        self, encoding: CountEncoding, n_users: int, growth: float, exact: bool
+    ) -> tuple[NoiseSpec, ReleaseSchedule | None, str]:
+        """Return the server's counter of least noise, its schedule, and the reason if there was a choice."""
+        schedule = schedule_of(n_users, growth, self.releases)
+        n_items = n_users if schedule is None else schedule.number
+        counter, law = self.counter, self.mechanism
+        if self.printed:  # its error bound
+            counter = BinaryTree.name if counter == AUTO else counter
+            law = Laplace.name if law == AUTO else law
+        found, why = least_counter(counter, law, self.epsilon, self.delta, encoding, n_items, exact)
+        return NoiseSpec(None, found), schedule, why
+
+    def _local(self, encoding: CountEncoding, n_users: int, exact: bool) -> tuple[NoiseSpec, str]:
+        """Return the report of least noise, and the reason if there was a choice."""
+        law = Laplace.name if self.printed and self.mechanism == AUTO else self.mechanism
+        report, why = least_report(law, self.epsilon, self.delta, encoding, n_users, exact)
+        return NoiseSpec(report, ExactCounter(n_users)), why
+
+    def _shuffled(
+        self, encoding: CountEncoding, n_users: int, growth: float, noise: NoiseConfig
+    ) -> tuple[NoiseSpec, ReleaseSchedule, str]:
+        """Return reports with the largest epsilon_0 for which the smallest block meets the guarantee."""
+        if n_users < self.smallest_block:
+            raise ValueError(
+                f"smallest_block must be at most {n_users}, the users who send a report, got {self.smallest_block}; "
+                "run more episodes, or lower it"
+            )
+        each = local_epsilon(self.epsilon, self.delta, self.smallest_block)
+        report, why = least_report(self.mechanism, each, 0.0, encoding, n_users, noise.arithmetic == "exact")
+        if noise.entropy == "os" and (report.arithmetic != INTEGER or isinstance(report, UnaryEncoder)):
+            raise ValueError(
+                f"mechanism must be discrete_laplace with model shuffle and entropy: os, got {self.mechanism!r}; write "
+                "it, as the rounding of a sum in float64 reveals the order of the reports"
+            )
+        told = f"reports of epsilon {each:.4g} in blocks of {self.smallest_block} users or more"
+        schedule = ReleaseSchedule(growth, n_users, self.smallest_block)
+        return NoiseSpec(report, ExactCounter(n_users)), schedule, "; ".join(filter(None, [told, why]))
+
+    def _lemma(self, families: CountFamilies, noise: NoiseConfig, key: str, otherwise: str) -> str:
+        """Return the name of the paper's lemma; `otherwise` is the value of `key` to recommend if it prints none."""
+        lemma = LEMMAS.get((families.paper, self.model))
+        if lemma is None:
+            raise ValueError(f"{key} must be {otherwise} here, got printed; no paper prints one for these counts")
         if noise.arithmetic == "exact":
             raise ValueError(
-                f"{key} must be {value} with arithmetic: exact, got printed; papers print real numbers: "
-                f"write arithmetic: fast, or {otherwise}"
+                f"{key} must be {otherwise} with arithmetic: exact, got printed; papers print real numbers: "
+                f"write arithmetic: fast, or {key}: {otherwise}"
             )
-        return LEMMAS[families.paper, self.model]
-
-    def _printed_error(self, families: CountFamilies, noise: NoiseConfig) -> PrintedError:
-        lemma = self._lemma(families, noise, "precision: exact")
-        if families.paper not in PAPERS_WITH_ERRORS:
+        if key == "precision" and families.paper not in PAPERS_WITH_ERRORS:
             raise ValueError(
                 f"precision must be exact here, got printed; {lemma} gives its error bound up to a constant"
             )
-        return PRINTED_ERRORS[self.model]
+        return lemma
 
     def summary(self, design: NoiseDesign[CountQuery]) -> dict[str, Any]:
         """Return the size of the error, and the best noise for the same request."""
@@ -236,20 +254,6 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
         if query.shuffled:  # the best noise is that of reports with the same loss
             epsilon, delta = design.releases[0].curve().pure_epsilon, 0.0
         return noise_summary(epsilon, delta, query.encoding, query.noise, design.noise.arithmetic == "exact")
-
-
-def tree_scale(horizon: int, n_families: int, levels: int, epsilon: float) -> float:
-    """Return b = 2 H F L / epsilon, the scale of Laplace noise on a node of a binary tree over running counts.
-
-    Two trajectories differ in at most 2 H cells of each of F families, by 1 each (D3: the papers count H), and each
-    user enters L nodes of a cell: the L1 norm of all changes is 2 H F L.
-    """
-    return 2.0 * horizon * n_families * levels / epsilon
-
-
-def report_scale(horizon: int, n_families: int, epsilon: float) -> float:
-    """Return b = 2 H F / epsilon, the scale of Laplace noise on every count of a user's report: the same without L."""
-    return 2.0 * horizon * n_families / epsilon
 
 
 # ---- the least noise of a kind ----
@@ -377,16 +381,13 @@ def detection_threshold(report: Report, encoding: CountEncoding, n_users: int) -
 # They can be run and certified, but not all are correct: docs/paper_map.md has a proof about each.
 
 
-def printed_central_scale(n_families: int, horizon: int, n_users: int, epsilon: float) -> float:
-    """Return the scale b of [CZ22] Lemma 3 (three families) and [QW24] Lemma 5.1 (two), K = n_users + 1 episodes."""
-    # D1: [CZ22] Lemma 3 prints Lap(1/eps') with eps' = 3H log K / eps, which is inverted, as its E shows.
-    return n_families * horizon * math.log(n_users + 1) / epsilon
+def printed_scale(model: TrustModel, n_families: int, horizon: int, n_users: int, epsilon: float) -> float:
+    """Return the Laplace scale b for K = n_users + 1 episodes: F H log K / epsilon on nodes, F H / epsilon on reports.
 
-
-def printed_local_scale(n_families: int, horizon: int, n_users: int, epsilon: float) -> float:  # noqa: ARG001
-    """Return the scale b of [CZ22] Lemma 4 and [QW24] Lemma 5.4."""
-    # D2: [CZ22] Lemma 4 prints Lap(1/eps') with eps' = 3H / eps: inverted as in D1.
-    return n_families * horizon / epsilon
+    Paper: [CZ22] Lemmas 3 and 4, with three families; [QW24] Lemmas 5.1 and 5.4, with two.
+    """
+    # D1, D2: [CZ22] prints Lap(1/eps') with eps' = 3H log K / eps and 3H / eps: inverted, as its bounds E show.
+    return n_families * horizon * (math.log(n_users + 1) if model == "jdp" else 1.0) / epsilon
 
 
 def printed_central_error(scale: float, n_users: int, n_cells: int, beta: float) -> float:
@@ -406,10 +407,6 @@ LEMMAS: dict[tuple[str, TrustModel], str] = {
     ("[QW24]", "ldp"): "[QW24] Lemma 5.4",
 }
 """Names of lemmas by the `paper` of the count families and by trust model."""
-PRINTED_SCALES: dict[TrustModel, Callable[[int, int, int, float], float]] = {
-    "jdp": printed_central_scale,
-    "ldp": printed_local_scale,
-}
 PRINTED_ERRORS: dict[TrustModel, PrintedError] = {"jdp": printed_central_error, "ldp": printed_local_error}
 PAPERS_WITH_ERRORS = ("[CZ22]",)
 """[QW24] leaves the constant open."""

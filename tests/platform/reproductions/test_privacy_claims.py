@@ -20,7 +20,7 @@ from dprl.platform.reproductions.privacy_claims import (
 )
 from dprl.privacy.audits.distinguishing_attack import Attack
 from dprl.privacy.audits.findings import ClaimsPage, Finding, ProbeProof
-from dprl.privacy.designs.counts import printed_central_scale, printed_local_scale
+from dprl.privacy.designs.counts import printed_scale
 
 REFUTED = {"C1", "C2", "C2'", "L1", "L2", "L2'", "A2 k=1", "M0", "M3", "M4", "M4 B=5b", "M4'", "F"}
 STAND = {"C1'", "A1", "A2", "A3", "M1", "M2"}
@@ -166,7 +166,7 @@ def test_a_wrong_proof_would_be_noticed(page: ClaimsPage, name: str) -> None:
 
 
 def test_the_scales_of_cz22_are_those_that_run(found: dict[str, Finding]) -> None:
-    tree, report = printed_central_scale(3, 5, 999, 1.0), printed_local_scale(3, 5, 999, 1.0)
+    tree, report = printed_scale("jdp", 3, 5, 999, 1.0), printed_scale("ldp", 3, 5, 999, 1.0)
     # 6 H L numbers in the tree and 6 H in a report, each with a loss of one over the scale.
     assert found["C2"].proof.pure_epsilon == pytest.approx(60 * 5 / tree)
     assert found["L2"].proof.pure_epsilon == pytest.approx(6 * 5 / report)
