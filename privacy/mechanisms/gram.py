@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -212,6 +213,8 @@ class Gram(ABC):
     release: GramRelease
     scales: tuple[float, ...]
     name: ClassVar[str]
+    law: ClassVar[Callable[[float], Mechanism]]
+    """Noise of a number, from its scale."""
     arithmetic: ClassVar[str] = IDEALISED
 
     def __post_init__(self) -> None:
@@ -222,14 +225,19 @@ class Gram(ABC):
             if not (math.isfinite(scale) and scale >= 0 and (scale > 0 or bound == 0)):
                 raise ValueError(f"scales must be finite and above 0, got {scale} for {bound}")
 
-    @abstractmethod
+    def of_scale(self, scale: float) -> Mechanism:
+        """Return the noise of a number of that scale."""
+        return type(self).law(scale)
+
     def stage_mechanisms(self, stage: int) -> tuple[Mechanism, Mechanism]:
         """Return the noise of (diagonal and right-hand side, off-diagonal) of a (1-based) stage of a scale above 0."""
+        scale = self.scales[stage - 1]
+        return self.of_scale(scale), self.of_scale(scale * self.off_diagonal)
 
     @property
-    @abstractmethod
     def unit(self) -> Mechanism:
         """Noise that every stage multiplies by its entry of `scales` and `off_diagonal`."""
+        return self.of_scale(1.0)
 
     @property
     def off_diagonal(self) -> float:
@@ -255,10 +263,22 @@ class Gram(ABC):
     def explain(self) -> str:
         """Return the one line that explains the scales: their formula with the numbers, and the reason."""
 
+    def _explained(self, formula: str, distance: str) -> str:
+        return f"{formula}: two users' messages of stage h differ by at most {distance}, and each of n agents gets one"
+
+    def _l1_formula(self) -> str:
+        """Return the formula of `l1_loss` with its numbers, up to the last one."""
+        n, c = self.release.n_messages, l1_upper(self.release.dimension)
+        return f"{n} * {c:.6g} * {self.l1_loss / (n * c):.6g}"
+
     @property
-    def _shares(self) -> list[float]:
-        """m_h^2 / scale of every stage with data."""
-        return [m * m / scale for m, scale in zip(self.release.bounds, self.scales, strict=True) if m > 0.0]
+    def l1_loss(self) -> float:
+        """Upper bound of the total log-ratio of Laplace noise: L1 distance of two users' messages over the scales."""
+        total = 0.0
+        for scale, bound in zip(self.scales, self.release.bounds, strict=True):
+            if bound > 0:
+                total += l1_upper(self.release.dimension) * bound**2 / scale
+        return self.release.n_messages * total
 
     @abstractmethod
     def _clipped_curve(self) -> PrivacyCurve:
@@ -306,14 +326,9 @@ class RawGram(Gram):
         if any(self.scales):
             raise ValueError(f"scales must be left out without noise, got {self.scales}; choose a mechanism")
 
-    def stage_mechanisms(self, stage: int) -> tuple[Mechanism, Mechanism]:
-        """Raise ValueError, because there are none."""
-        raise ValueError(f"stage must be one with noise, got {stage} of raw statistics; choose a mechanism")
-
-    @property
-    def unit(self) -> Mechanism:
-        """Raise ValueError, because there is none."""
-        raise ValueError("unit must be of a law with noise, got raw statistics; choose a mechanism")
+    def of_scale(self, scale: float) -> Mechanism:
+        """Raise ValueError, because there is no noise."""
+        raise ValueError(f"scale must be of a law with noise, got {scale} of raw statistics; choose a mechanism")
 
     def explain(self) -> str:
         """Return that there is no noise."""
@@ -358,7 +373,7 @@ class GramGaussian(Gram):
 
     isotropic: bool = False
     name: ClassVar[str] = "gram_gaussian"
-    unit: ClassVar[Mechanism] = Gaussian(1.0)
+    law: ClassVar[Callable[[float], Mechanism]] = Gaussian
     NAMED: ClassVar[dict[str, object]] = {"exact": False}
 
     @classmethod
@@ -395,18 +410,11 @@ class GramGaussian(Gram):
         """Whether features of some two users attain the curve."""
         return self.release.dimension >= 4
 
-    def stage_mechanisms(self, stage: int) -> tuple[Mechanism, Mechanism]:
-        """Return the noise of (diagonal and right-hand side, off-diagonal) of a stage."""
-        scale = self.scales[stage - 1]
-        return Gaussian(scale), Gaussian(scale / math.sqrt(2.0) if self.isotropic else scale)
-
     def explain(self) -> str:
         """Return the line that explains the scales."""
-        n, squares = self.release.n_messages, math.fsum(share * share for share in self._shares)
-        return (
-            f"mu = sqrt(4.5 n S) = sqrt(4.5 * {n} * {squares:.6g}) = {self.mu:.6g}, S = sum_h (m_h^2 / sigma_h)^2: "
-            "two users' messages of stage h differ by at most sqrt(4.5) m_h^2 in L2, and each of n agents gets one"
-        )
+        n, square = self.release.n_messages, self.l2_squared / JOINT_L2_SQUARED
+        formula = f"mu = sqrt(4.5 n S) = sqrt(4.5 * {n} * {square:.6g}) = {self.mu:.6g}, S = sum_h (m_h^2 / sigma_h)^2"
+        return self._explained(formula, "sqrt(4.5) m_h^2 in L2")
 
     def _clipped_curve(self) -> PrivacyCurve:
         return GaussianDP(self.mu)
@@ -425,7 +433,7 @@ class GramLaplace(Gram):
     """
 
     name: ClassVar[str] = "gram_laplace"
-    unit: ClassVar[Mechanism] = Laplace(1.0)
+    law: ClassVar[Callable[[float], Mechanism]] = Laplace
     NAMED: ClassVar[dict[str, object]] = {"exact": False, "isotropic": False}
 
     @classmethod
@@ -437,41 +445,24 @@ class GramLaplace(Gram):
         check_request(epsilon, release)
         shape = shape_of(release, stage_scales)
         unit = cls(release, shape)
-        needed = unit.pure_epsilon / epsilon
+        needed = unit.l1_loss / epsilon
         if delta > 0.0:
             needed = min(needed, math.sqrt(unit.rho / zcdp_rho(epsilon, delta)))
         return cls(release, tuple(s * needed * (1.0 + ROUNDING) for s in shape))
-
-    @property
-    def pure_epsilon(self) -> float:
-        """The upper bound of the total loss."""
-        total = 0.0
-        for scale, bound in zip(self.scales, self.release.bounds, strict=True):
-            if bound > 0:
-                total += l1_upper(self.release.dimension) * bound**2 / scale
-        return self.release.n_messages * total
 
     @property
     def rho(self) -> float:
         """The zCDP bound of the same noise."""
         return self.release.n_messages * self.l2_squared / 2.0
 
-    def stage_mechanisms(self, stage: int) -> tuple[Mechanism, Mechanism]:
-        """Return the noise of (diagonal and right-hand side, off-diagonal) of a stage."""
-        noise = Laplace(self.scales[stage - 1])
-        return noise, noise
-
     def explain(self) -> str:
         """Return the line that explains the scales."""
-        n, c, total = self.release.n_messages, l1_upper(self.release.dimension), math.fsum(self._shares)
-        return (
-            f"epsilon_0 = n c S = {n} * {c:.6g} * {total:.6g} = {self.pure_epsilon:.6g}, S = sum_h m_h^2 / b_h: "
-            "two users' messages of stage h differ by at most c m_h^2 in L1, and each of n agents gets one"
-        )
+        formula = f"epsilon_0 = n c S = {self._l1_formula()} = {self.l1_loss:.6g}, S = sum_h m_h^2 / b_h"
+        return self._explained(formula, "c m_h^2 in L1")
 
     def _clipped_curve(self) -> PrivacyCurve:
         """Return the least of the L1 bound and of the L2 bound."""
-        return ChosenCurve((RandomizedResponses(1, self.pure_epsilon), ZCDP(self.rho)))
+        return ChosenCurve((RandomizedResponses(1, self.l1_loss), ZCDP(self.rho)))
 
 
 @dataclass(frozen=True)
@@ -486,20 +477,12 @@ class GramUniform(Gram):
     """
 
     name: ClassVar[str] = "gram_uniform"
-    unit: ClassVar[Mechanism] = Uniform(1.0)
-
-    def stage_mechanisms(self, stage: int) -> tuple[Mechanism, Mechanism]:
-        """Return the noise of (diagonal and right-hand side, off-diagonal) of a stage."""
-        noise = Uniform(self.scales[stage - 1])
-        return noise, noise
+    law: ClassVar[Callable[[float], Mechanism]] = Uniform
 
     def explain(self) -> str:
         """Return the line that explains the scales."""
-        n, c, total = self.release.n_messages, l1_upper(self.release.dimension), math.fsum(self._shares)
-        return (
-            f"delta <= n c S / 2 = {n} * {c:.6g} * {total:.6g} / 2 = {n * c * total / 2.0:.6g}, S = sum_h m_h^2 / a_h: "
-            "two users' messages of stage h differ by at most c m_h^2 in L1, and each of n agents gets one"
-        )
+        formula = f"delta <= n c S / 2 = {self._l1_formula()} / 2 = {self.l1_loss / 2.0:.6g}, S = sum_h m_h^2 / a_h"
+        return self._explained(formula, "c m_h^2 in L1")
 
     def _clipped_curve(self) -> PrivacyCurve:
         return bounded_support_curve(self.mass_outside, 0.0)
@@ -536,15 +519,9 @@ class GramBoundedLaplace(Gram):
         if max(self._ratios) > min(self._ratios) * (1.0 + _SAME):
             raise ValueError(f"limits must be the same multiple of all scales, got {self.limits}; take bound_ratio")
 
-    def stage_mechanisms(self, stage: int) -> tuple[Mechanism, Mechanism]:
-        """Return the noise of (diagonal and right-hand side, off-diagonal) of a stage."""
-        noise = BoundedLaplace(self.scales[stage - 1], self.limits[stage - 1])
-        return noise, noise
-
-    @property
-    def unit(self) -> Mechanism:
-        """Noise of scale 1."""
-        return BoundedLaplace(1.0, min(self._ratios))
+    def of_scale(self, scale: float) -> Mechanism:
+        """Return the noise of a number of that scale, with the same ratio of limit and scale at every stage."""
+        return BoundedLaplace(scale, scale * min(self._ratios))
 
     @property
     def _ratios(self) -> list[float]:
@@ -553,18 +530,12 @@ class GramBoundedLaplace(Gram):
 
     def explain(self) -> str:
         """Return the line that explains the scales."""
-        n, c, total = self.release.n_messages, l1_upper(self.release.dimension), math.fsum(self._shares)
-        return (
-            f"epsilon_0 = n c S = {n} * {c:.6g} * {total:.6g} = {n * c * total:.6g}, S = sum_h m_h^2 / b_h; outside of "
-            f"B_h = {min(self._ratios):.6g} b_h, delta = {self.mass_outside:.6g}: two users' messages of stage h "
-            "differ by at most c m_h^2 in L1, and each of n agents gets one"
-        )
+        formula = f"epsilon_0 = n c S = {self._l1_formula()} = {self.l1_loss:.6g}, S = sum_h m_h^2 / b_h"
+        outside = f"outside of B_h = {min(self._ratios):.6g} b_h, delta = {self.mass_outside:.6g}"
+        return self._explained(f"{formula}; {outside}", "c m_h^2 in L1")
 
     def _clipped_curve(self) -> PrivacyCurve:
-        c_hi = l1_upper(self.release.dimension)
-        pairs = zip(self.release.bounds, self.scales, strict=True)
-        ratio = self.release.n_messages * math.fsum(c_hi * m**2 / b for m, b in pairs if m > 0)
-        return bounded_support_curve(self.mass_outside, ratio)
+        return bounded_support_curve(self.mass_outside, self.l1_loss)
 
 
 # The scales that [TH23] prints, to be run and certified. None holds as claimed for all numbers of agents; GramGaussian

@@ -127,7 +127,7 @@ def test_raw_statistics_have_no_account() -> None:
     assert not raw.deviations.any()
     assert "raw" not in GRAMS
     assert (raw.name, raw.arithmetic) == ("raw", "none")
-    for bad in (lambda: raw.stage_mechanisms(1), lambda: raw.unit, lambda: RawGram(SMALL, (1.0,) * 5)):
+    for bad in (lambda: raw.unit, lambda: RawGram(SMALL, (1.0,) * 5)):
         with pytest.raises(ValueError, match="choose a mechanism"):
             bad()
 
