@@ -118,7 +118,7 @@ def _subject(cell: _AuditedCell) -> str:
     """Return the noise of a cell in a few words."""
     if isinstance(cell.privatizer.query, CountQuery):
         noise = cell.privatizer.query.noise
-        report, counter = noise.law, noise.counter
+        report, counter = noise.report, noise.counter
         families = len(cell.privatizer.query.encoding.released.families)
         if report is not None:
             return f"{report.name} reports, scale {report.scale:.4g}, released families: {families}"

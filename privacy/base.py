@@ -23,7 +23,8 @@ class LedgerError(RuntimeError):
     """Refusal by a ledger or a privatizer: an unknown release, or a submission out of order or without a charge.
 
     >>> from dprl.privacy import CountFamilies, CountFamily, CountPrivacy, Streams
-    >>> users = CountPrivacy("ldp", 1.0).build(CountFamilies(1, (CountFamily("visits", 2),)), 3, Streams(0, "an example"))
+    >>> visits = CountFamilies(1, (CountFamily("visits", 2),))
+    >>> users = CountPrivacy("ldp", 1.0).build(visits, 3, Streams(0, "an example"))
     >>> users.charge(1, 2)
     >>> users.charge(2, 3)
     Traceback (most recent call last):

@@ -155,7 +155,7 @@ def filler_user(families: CountFamilies) -> UserRecord:
 
 def local_reports(privatizer: CountPrivatizer, label: str) -> MessageProbe:
     """Return the probe of a local privatizer's reports. privatizer: a fresh one; it is used up."""
-    channel, families, report = privatizer.channel, privatizer.query.families, privatizer.query.noise.law
+    channel, families, report = privatizer.channel, privatizer.query.families, privatizer.query.noise.report
     if report is None:
         raise ValueError("report must randomize what is sent, got None; nothing is left to measure")
     ones, zeros = (sent_row(privatizer, canary(families, world)) for world in (1, 0))
@@ -223,7 +223,7 @@ def sent_row(privatizer: CountPrivatizer, contribution: UserRecord) -> Float64Ar
     """Return the message of a record before any noise, float64[cells]; for bits, one per cell and step."""
     channel, released = privatizer.channel, privatizer.query.encoding.released
     slots, layers = channel.slots, released.layers
-    if isinstance(privatizer.query.noise.law, UnaryEncoder):
+    if isinstance(privatizer.query.noise.report, UnaryEncoder):
         slots, layers = slots._replace(stride=slots.block), released.n_steps
     row = np.zeros(layers * released.block)
     add_record(slots, row, contribution.index, contribution.value, np.zeros_like(channel.client.coins))

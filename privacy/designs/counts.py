@@ -427,9 +427,9 @@ def noise_summary(
     family, users = encoding.needed.families[0], noise.counter.n_items
     rms, largest = count_error(encoding, noise)
     error = {"family": family.name, "rms": rms, "max": largest}
-    best = best_of_all(epsilon, delta, encoding, users, exact, local=noise.law is not None)
-    if noise.law is not None:
-        error["threshold"] = detection_threshold(noise.law, encoding, users)
+    best = best_of_all(epsilon, delta, encoding, users, exact, local=noise.report is not None)
+    if noise.report is not None:
+        error["threshold"] = detection_threshold(noise.report, encoding, users)
     return {
         "error": error,
         "best_available": {**best, "ratio": rms / best["rms"] if best["rms"] > 0.0 else 1.0},
@@ -439,8 +439,8 @@ def noise_summary(
 def count_error(encoding: CountEncoding, noise: NoiseSpec) -> tuple[float, float]:
     """Return (rms over the episodes, maximum) of the standard deviation of one cell of the first family."""
     summands, users = encoding.summands(encoding.needed.families[0]), noise.counter.n_items
-    if noise.law is not None:
-        one = math.sqrt(encoding.report_variance(noise.law, summands))
+    if noise.report is not None:
+        one = math.sqrt(encoding.report_variance(noise.report, summands))
         return one * math.sqrt((users + 1) / 2.0), one * math.sqrt(users)
     if noise.counter.node is None:
         return 0.0, 0.0

@@ -32,18 +32,18 @@ _MOST_GRID_POINTS = 1e5
 class NoiseSpec(NamedTuple):
     """The noise on counts.
 
-    law: randomizes the client's message; None sends counts without noise. counter: the server's. printed: a paper's
+    report: randomizes the client's message; None sends counts without noise. counter: the server's. printed: a paper's
     error bound to use instead of the exact one, or None.
     """
 
-    law: Mechanism | UnaryEncoder | None
+    report: Mechanism | UnaryEncoder | None
     counter: Counter
     printed: PrintedError | None = None
 
     @property
     def on_either_side(self) -> Mechanism | UnaryEncoder | None:
         """The law of the noise, on whichever side it is; None without noise."""
-        return self.law or self.counter.node
+        return self.report or self.counter.node
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _family_bound(encoding: CountEncoding, noise: NoiseSpec, family: CountFamily
 @lru_cache(maxsize=1024)  # every seed of a cell asks for the same ones
 def _sums_bound(noise: NoiseSpec, summands: int, number: int, users: int, beta: float, is_pooled: bool) -> float:
     """Return E for `number` sums of `summands` released cells each, after each of the first `users` users."""
-    report, counter = noise.law, noise.counter
+    report, counter = noise.report, noise.counter
     if report is None:
         return counter.error_bound(number, beta, summands, users)
     if isinstance(report, UnaryEncoder):
@@ -114,7 +114,7 @@ def weighted_bound(encoding: CountEncoding, noise: NoiseSpec, sums: WeightedSums
         return weighted_unary_bound(users, _unary_cell(law, summands), failure, pooled=encoding.pooled)
     if law is None or law.arithmetic != INTEGER or isinstance(noise.counter, GridToeplitz):
         return _sums_bound(noise, summands, 1, users, failure, encoding.pooled)
-    if noise.law is not None:
+    if noise.report is not None:
         return weighted_sum_bound(users, law, summands, failure)
     if not isinstance(noise.counter, BinaryTree | KaryTree):
         raise ValueError(f"counter must be one of binary_tree, kary_tree, got {noise.counter.name}; others take no law")

@@ -65,13 +65,13 @@ class CountQuery(Query):
             raise LedgerError(
                 f"the kernels cannot run a counter of type {type(self.noise.counter).__name__}; add its release"
             )
-        if self.shuffled and (self.schedule is None or self.noise.law is None):
+        if self.shuffled and (self.schedule is None or self.noise.report is None):
             raise LedgerError("shuffled counts must have a report with noise, and a schedule of releases; give both")
         if self._counts_releases and self.schedule:
             self.schedule.check_counter(self.noise.counter.n_items)
-        if isinstance(self.noise.law, UnaryEncoder) and not _fits(self.noise.law, self.encoding.released):
+        if isinstance(self.noise.report, UnaryEncoder) and not _fits(self.noise.report, self.encoding.released):
             raise LedgerError(
-                f"{self.noise.law.name} encodes one row of {self.noise.law.width} cells a step; the encoding has others"
+                f"{self.noise.report.name} encodes one row of {self.noise.report.width} cells a step; the encoding has others"
             )
 
     @property
@@ -82,7 +82,7 @@ class CountQuery(Query):
     @property
     def noisy_sides(self) -> tuple[bool, bool]:
         """Whether there is noise on (the client's side, the server's side)."""
-        return self.noise.law is not None, self.noise.counter.node is not None
+        return self.noise.report is not None, self.noise.counter.node is not None
 
     @property
     def _counts_releases(self) -> bool:
@@ -92,7 +92,7 @@ class CountQuery(Query):
     @property
     def identity(self) -> str:
         """Text that identifies record and noise."""
-        described = (self.encoding, self.noise.law, self.noise.counter, *filter(None, [self.schedule, self.shuffled]))
+        described = (self.encoding, self.noise.report, self.noise.counter, *filter(None, [self.schedule, self.shuffled]))
         return f"counts|{noise_identity(*described)}"
 
     @property
@@ -149,7 +149,7 @@ class CountQuery(Query):
 
     def open(self, streams: Streams) -> CountChannel:
         """Return the channel before the first user."""
-        encoding, law, released = self.encoding, self.noise.law, self.encoding.released
+        encoding, law, released = self.encoding, self.noise.report, self.encoding.released
         n_cells = released.n_cells
         drawn = law.encoding if isinstance(law, UnaryEncoder) else law
         totals = np.zeros(n_cells)
@@ -209,7 +209,7 @@ class CountQuery(Query):
     @property
     def client_side(self) -> Self:
         """The query without the server's counter and schedule."""
-        return replace(self, noise=NoiseSpec(self.noise.law, ExactCounter(self.noise.counter.n_items)), schedule=None)
+        return replace(self, noise=NoiseSpec(self.noise.report, ExactCounter(self.noise.counter.n_items)), schedule=None)
 
     def check_message(self, channel: CountChannel, values: Float64Array) -> None:
         """Raise ValueError unless a client could have sent these values.
@@ -219,7 +219,7 @@ class CountQuery(Query):
         """
         super().check_message(channel, values)
         whole = not self.encoding.integral or bool((values == np.rint(values)).all())
-        if self.noise.law is None and not (whole and values.min() >= 0.0 and values.max() <= channel.n_steps):
+        if self.noise.report is None and not (whole and values.min() >= 0.0 and values.max() <= channel.n_steps):
             raise ValueError(
                 f"counts of an episode must lie in 0..{channel.n_steps}, got others; send a record's counts"
             )
@@ -242,13 +242,13 @@ class CountQuery(Query):
     @property
     def draws_blocks(self) -> bool:
         """Whether the sum of many users' messages can be drawn at once."""
-        return draws_blocks(self.encoding, self.noise.law)
+        return draws_blocks(self.encoding, self.noise.report)
 
     def add_block(self, channel: CountChannel, block: UserBlock) -> None:
         """Add the messages of a block of simulated users, drawn from their joint distribution."""
         advance_block(channel.cursor, block.first, block.users)
         client, totals = channel.client, channel.server.totals
-        totals += sum_of_messages(self.encoding, self.noise.law, (client.noise.key, client.coins_key), block)
+        totals += sum_of_messages(self.encoding, self.noise.report, (client.noise.key, client.coins_key), block)
 
     def released(self, channel: CountChannel) -> Released:
         """Server side: return the counts of all users received so far, or of the last release; read-only copies."""
@@ -285,7 +285,7 @@ class CountQuery(Query):
         The result is numbers of users int64[n] with the deviation after each, float64[n], or, if it grows with the root
         of their number, n = 0 and that after one user. Counters of more than a million items have their largest one.
         """
-        counter, law = self.noise.counter, self.noise.law
+        counter, law = self.noise.counter, self.noise.report
         if law is not None or counter.node is None:
             one = 0.0 if law is None else math.sqrt(self.encoding.report_variance(law, summands=1))
             return np.zeros(0, dtype=np.int64), np.zeros(0), one

@@ -288,8 +288,8 @@ class GradientQuery(Query):
 
     *Formal guarantee.* That of the law. With a counter, that of the counter for rows that change by the diameter C of
     the clip in the L2 norm: one user is in one row, and later rows depend on released sums only. With Gaussian nodes
-    all releases together are mu-GDP, mu = C times the largest column norm of the counter's factor / sigma, and so are the
-    parameters.
+    all releases together are mu-GDP, mu = C times the largest column norm of the counter's factor / sigma, and so are
+    the parameters.
 
     Args:
         law: randomizes the gradient; RawVector sends it without noise.

@@ -200,7 +200,7 @@ def test_the_probe_has_the_noise_of_the_cell(privacy: str, chosen: str, config: 
     made: Any = experiment.privatizer()
     probes: list[Any] = [count_privatizer(experiment, horizon, few) for horizon, few in COUNT_PROBES]
     for noise in [one.query.noise for one in (made, *probes)]:
-        names = [noise.law.name] if noise.law else [noise.counter.name, noise.counter.node.name]
+        names = [noise.report.name] if noise.report else [noise.counter.name, noise.counter.node.name]
         assert " ".join(names) == chosen
 
 

@@ -211,8 +211,8 @@ def test_whole_number_noise_hides_the_fractions_of_values_too(tabular_families: 
 def test_a_unary_law_of_another_shape_is_refused(tabular_families: Families) -> None:
     settings = CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
     query = settings.build(tabular_families(HORIZON), 9, Streams(0, "rows")).query
-    assert isinstance(query.noise.law, UnaryEncoder)
-    own = query.noise.law
+    assert isinstance(query.noise.report, UnaryEncoder)
+    own = query.noise.report
     for law in (dataclasses.replace(own, n_steps=1), dataclasses.replace(own, width=2)):
         with pytest.raises(LedgerError, match="the encoding has others"):
             dataclasses.replace(query, noise=query.noise._replace(law=law))
