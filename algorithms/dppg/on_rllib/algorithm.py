@@ -36,24 +36,7 @@ from dprl.privacy.randomness.bits import splitmix64
 _LARGEST_SEED = 2**31 - 1
 
 
-class _Outputs(torch.nn.Module):
-    """A module's outputs, the inputs of its action distribution and its values, for `functional_call`."""
-
-    def __init__(self, module: TorchRLModule, *, critic: bool) -> None:
-        super().__init__()
-        self.module, self._critic = module, critic
-
-    def forward(self, seen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the inputs [T, ...] and values [T], zeros without a critic, for observations [T, ...]."""
-        batch = {Columns.OBS: seen}
-        output = self.module.forward_train(batch)
-        inputs = output[Columns.ACTION_DIST_INPUTS]
-        if not self._critic:
-            return inputs, inputs.new_zeros(inputs.shape[0])
-        return inputs, self.module.compute_values(batch, embeddings=output.get(Columns.EMBEDDINGS))
-
-
-class _ModulePolicy:
+class _ModulePolicy(torch.nn.Module):
     """The policy of a module, as a function of one row of parameters; see `Evaluate` in `updates.py`.
 
     Args:
@@ -63,25 +46,32 @@ class _ModulePolicy:
     """
 
     def __init__(self, module: TorchRLModule, shape: tuple[int, ...] | None, *, critic: bool) -> None:
+        super().__init__()
         if critic and not isinstance(module, ValueFunctionAPI):
             raise ValueError(
                 f"critic must be device or none for {type(module).__name__}, which has no values, got 'joint'; change "
                 "it, or add compute_values to the module"
             )
-        self.module, self._shape, self._outputs = module, shape or (), _Outputs(module, critic=critic)
-        self._names = [name for name, _ in self._outputs.named_parameters()]
-        self._like = [parameter.detach() for parameter in self._outputs.parameters()]
+        self.module, self._shape, self._critic = module, shape or (), critic
+
+    def forward(self, seen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the action distribution's inputs [T, ...] and values [T], zeros without a critic, for [T, o]."""
+        batch = {Columns.OBS: self._rows(seen)}
+        output = self.module.forward_train(batch)
+        inputs = output[Columns.ACTION_DIST_INPUTS]
+        if not self._critic:
+            return inputs, inputs.new_zeros(inputs.shape[0])
+        return inputs, self.module.compute_values(batch, embeddings=output.get(Columns.EMBEDDINGS))
 
     def evaluate(
         self, theta: torch.Tensor, seen: torch.Tensor, actions: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return log probabilities, entropies and values [T] for theta [d], observations [T, o] and actions."""
-        rows = torch.split(theta, [like.numel() for like in self._like])
-        parameters = {
-            name: row.reshape(like.shape).to(like.dtype)
-            for name, row, like in zip(self._names, rows, self._like, strict=True)
-        }
-        inputs, values = functional_call(self._outputs, parameters, (self._rows(seen),))
+        parameters, at = {}, 0
+        for name, like in self.named_parameters():
+            row, at = theta[at : at + like.numel()], at + like.numel()
+            parameters[name] = row.reshape(like.shape).to(like.dtype)
+        inputs, values = functional_call(self, parameters, (seen,))
         distribution = self.module.get_train_action_dist_cls().from_logits(inputs)
         return distribution.logp(actions), distribution.entropy(), values
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Collection
 from contextlib import ExitStack
@@ -80,7 +81,7 @@ class GradientCollection(Algorithm):
         rules = self.config.rules(self._journaled.privatizer)
         self._aggregator = Aggregator(rules, first, self._journaled.accept, self._note_scores)
         self.learner.start(self._aggregator)
-        self._score_tracker, self._score_sum = ScoreTracker.empty(self.config.target), 0.0
+        self._score_tracker, self._score_sum = ScoreTracker.empty(getattr(self.config, "target", math.inf)), 0.0
         in_flight = self.config.max_requests_in_flight_per_env_runner
         self._workers = Workers(self.env_runner_group, self._journaled, in_flight, self.config.sample_timeout_s)
         self._collector = Collector(

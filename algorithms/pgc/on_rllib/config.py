@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import math
 import re
 import sys
 from abc import abstractmethod
@@ -61,8 +60,6 @@ class GradientCollectionConfig(AlgorithmConfig):
     """Arguments of `training` besides the algorithm's own settings."""
     _for_runners: ClassVar[tuple[str, ...]] = ("agents_per_call",)
     """Additional arguments of `env_runners`."""
-    target: float = math.inf
-    """Mean score over 10 submissions that counts as success."""
 
     def __init__(self, algo_class: type | None = None) -> None:
         self._complete = False
