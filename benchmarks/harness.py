@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +14,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from llvmlite import binding
 from rich.console import Console
 from rich.table import Table
 
@@ -66,11 +67,12 @@ def repeated(step: Callable[[], object], warm: int = 1) -> Run:
 
 def machine() -> dict[str, str | int]:
     """Return facts that determine the figures: vector width, cores, compiler and library versions."""
-    features = binding.get_host_cpu_features()
-    vectors = "AVX-512" if features.get("avx512f") else "AVX2" if features.get("avx2") else "no AVX2"
+    facts = dict(re.findall(r"(?m)^(flags|model name)\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8")))
+    features = facts.get("flags", "").split()
+    vectors = "AVX-512" if "avx512f" in features else "AVX2" if "avx2" in features else "no AVX2"
     return {
         "vectors": vectors,
-        "processor": binding.get_host_cpu_name(),
+        "processor": facts.get("model name", platform.machine()),
         "cores": os.cpu_count() or 0,
         "python": sys.version.split()[0],
         "numpy": version("numpy"),

@@ -1,31 +1,28 @@
-"""Compilation of hot loops: one set of flags, and an on-disk cache that cannot run stale noise.
+"""Compilation of hot loops: one set of flags, and a cache on disk that cannot run stale noise.
 
-Numba's own cache checks only the file of the called function; a kernel that was compiled together with an older
-`laplace.py` would still be found. Here a file's name is a digest of all code that the kernel reaches
-(`kernel_keys.py`), so any change of it causes a new compilation, except for comments, docstrings and layout.
+Numba's cache checks the file of the called function only; a kernel that was compiled together with an earlier
+`laplace.py` would still be found. So the folder of the cache is named by `code_digest`, and kernels in files that the
+digest does not cover are compiled in every process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from ctypes import addressof, c_int64
-from functools import cache
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cached_property, wraps
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
-import llvmlite.binding as llvm
+import numba.experimental.function_type  # noqa: F401 - without it, kernels take no functions
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba import njit
-from numba.core import config, event, sigutils, types
-from numba.core.ccallback import CFunc
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.imputils import impl_ret_borrowed
-from numba.core.typing.templates import Signature
-from numba.extending import intrinsic
+from numba import cfunc, config, njit, types
+from numba.extending import intrinsic, overload
 
-from dprl.kernel_cache import linked_kernel, set_cache, uncollected, use_linked_code
+from dprl.sources import cache_base, code_digest, is_digested
 
 F = TypeVar("F", bound=Callable[..., object])
 A = TypeVar("A", bound=npt.NDArray[Any])
@@ -33,15 +30,35 @@ T = TypeVar("T")
 
 JIT_DISABLED = bool(vars(config)["DISABLE_JIT"])
 """Whether kernels run uncompiled."""
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": False}
+"""Strict IEEE arithmetic, so that the same source gives the same bits whatever the vector width; without the check for
+divisions by zero, which would block vectorisation."""
+_KEPT_FOLDERS, _KEPT_SECONDS = 5, 86400.0
+_dispatchers: list[Any] = []
+
+
+def _prepared_cache() -> bool:
+    """Let Numba use the cache of this code, and return whether it can be written; delete old folders of other code."""
+    folder = cache_base() / f"kernels-{code_digest()}"
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+    if not os.access(folder, os.W_OK):
+        return False
+    config.CACHE_DIR = str(folder)
+    with suppress(OSError):  # another process tidies up as well
+        known = sorted(folder.parent.glob("kernels-*"), key=lambda each: each.stat().st_mtime, reverse=True)
+        for other in known[_KEPT_FOLDERS:]:
+            if time.time() - other.stat().st_mtime > _KEPT_SECONDS:  # no process may still write there
+                shutil.rmtree(other, ignore_errors=True)
+    return True
+
+
+_CACHES = not JIT_DISABLED and _prepared_cache()
 
 
 def kernel(function: F) -> F:
-    """Compile `function` in nopython mode, strict IEEE arithmetic, cached on disk under a digest of its code.
-
-    `error_model="numpy"` removes the zero-division check that would block vectorisation; `fastmath` stays off, so
-    that the same source gives the same bits whatever the vector width. With NUMBA_DISABLE_JIT=1 the plain function
-    runs, which is the reference in tests.
-    """
+    """Compile `function` in nopython mode with OPTIONS, cached on disk. With NUMBA_DISABLE_JIT=1 it runs as it is."""
     return _compiled(function, counted=True)
 
 
@@ -55,19 +72,71 @@ def no_alloc_kernel(function: F) -> F:
     return _compiled(function, counted=False)
 
 
-@contextmanager
-def on_compilation(call: Callable[[], object]) -> Iterator[None]:
-    """Call `call` whenever Numba starts to compile a function within the context, and does not find it on the disk."""
+def _compiled(function: F, *, counted: bool) -> F:
+    """Return a function that Python calls through Numba's dispatcher, and that kernels compile without one.
 
-    class Started(event.Listener):
-        def on_start(self, _: event.Event) -> None:
-            call()
+    A dispatcher unpacks its arguments, which takes most of the time to compile a short kernel of many arrays.
+    """
+    if JIT_DISABLED:
+        return function
+    # All options are explicit, because a kernel that is first compiled for a caller would inherit that one's.
+    options = {**OPTIONS, "_nrt": counted, "nogil": True, "no_cfunc_wrapper": True}  # seeds of a cell learn on threads
+    dispatcher: Any = cast("Any", njit)(cache=is_cached(function), **options)(function)
 
-        def on_end(self, _: event.Event) -> None:
-            pass
+    _dispatchers.append(dispatcher)
 
-    with event.install_listener("numba:compile", Started()):
-        yield
+    @wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - as the function's
+        return dispatcher(*arguments, **named)
+
+    within = {**options, "no_cpython_wrapper": True}
+    overload(call, jit_options=within, strict=False)(lambda *_, **__: function)
+    cast("Any", call).py_func, cast("Any", call).dispatcher = function, dispatcher
+    return cast("F", call)
+
+
+def is_cached(function: Callable[..., object]) -> bool:
+    """Whether a compiled function, with the kernels that it names, is found again on the disk by another process."""
+    names = {name: each for name, each in function.__globals__.items() if name in function.__code__.co_names}
+    called = [getattr(each, "py_func", None) for each in names.values()]
+    files = {each.__code__.co_filename for each in (function, *called) if each is not None}
+    return _CACHES and all(map(is_digested, files))
+
+
+class _Addressed(types.WrapperAddressProtocol):
+    """See `with_address`."""
+
+    def __init__(self, function: Callable[..., object], signature: Any) -> None:  # noqa: ANN401 - a type of Numba's
+        self._function, self._signature = function, signature
+
+    @cached_property
+    def _compiled(self) -> Any:  # noqa: ANN401 - a type of Numba's
+        return cfunc(self._signature, cache=is_cached(self._function), **OPTIONS)(self._function)
+
+    def __wrapper_address__(self) -> int:
+        return int(self._compiled.address)
+
+    def signature(self) -> Any:  # noqa: ANN401 - a type of Numba's
+        return self._signature
+
+
+def with_address(function: F, signature: Any) -> F:  # noqa: ANN401 - a type of Numba's
+    """Return a plain function as a value for kernels, which call it by its address; it is compiled with the first.
+
+    So kernels are compiled once for all functions of a signature, and a run compiles those that it calls. Python calls
+    it uncompiled, and only with NUMBA_DISABLE_JIT=1.
+    """
+    return function if JIT_DISABLED else cast("F", _Addressed(function, signature))
+
+
+def compilations() -> int:
+    """Return how often this process has compiled a kernel for Python, instead of reading it from the disk."""
+    return sum(sum(each.stats.cache_misses.values()) for each in _dispatchers)
+
+
+def cache_is_empty() -> bool:
+    """Whether the disk has no kernel of this code yet."""
+    return not _CACHES or next(Path(vars(config)["CACHE_DIR"]).rglob("*.nbi"), None) is None
 
 
 def shows_numbers(record: type[T]) -> type[T]:
@@ -81,126 +150,18 @@ def shows_numbers(record: type[T]) -> type[T]:
     return record
 
 
-def _retyped(_: object, array: Any) -> tuple[Signature, Callable[..., Any]]:  # noqa: ANN401 - a type of Numba's
+def _retyped(_: object, array: Any) -> tuple[Any, Callable[..., Any]]:  # noqa: ANN401 - a type of Numba's
     """Compile to nothing: the same array, of a type that cannot be written to."""
     kind = array.copy(readonly=True)
-    return kind(array), lambda context, build, _, arrays: impl_ret_borrowed(context, build, kind, arrays[0])
+
+    def generate(context: Any, build: Any, _: Any, arrays: Any) -> Any:  # noqa: ANN401
+        if context.enable_nrt:
+            context.nrt.incref(build, kind, arrays[0])
+        return arrays[0]
+
+    return kind(array), generate
 
 
 _view = (lambda array: np.broadcast_to(array, array.shape)) if JIT_DISABLED else cast("Any", intrinsic)(_retyped)
 read_only = cast("Callable[[A], A]", _view)
 """Return a view of an array that kernels cannot write to by accident. Numba hands Python the array itself."""
-
-
-def extern_kernel(signature: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Compile `function` once for all kernels, which call it by its address.
-
-    Other functions are optimised again for every kernel that calls them, which takes many seconds for the samplers
-    alone. The function takes numbers and pointers, raises nothing, and can be called in kernels only; with
-    NUMBA_DISABLE_JIT=1 there are no pointers, and callers use the plain function.
-
-    signature: Numba's, e.g. 'int64(voidptr, int64)'.
-    """
-
-    def decorate(function: Callable[..., int]) -> Callable[..., int]:
-        name = f"{function.__module__}.{function.__qualname__}"
-        arguments, result = sigutils.normalize_signature(signature)
-        if name in _waiting:
-            raise ValueError(f"an extern_kernel must have a name of its own, got {name} twice; rename one")
-        _waiting[name] = _Waiting(signature, function)
-        return cast("Callable[..., int]", types.ExternalFunction(name, Signature(result, arguments, None)))
-
-    return decorate
-
-
-class JumpTable:
-    """Functions of one signature by number, each compiled by `prepare`; kernels call all of them through `call`.
-
-    `call` passes its arguments on to the function with the number at `place`, and returns 0 if that function is not
-    prepared in this process. So a kernel is compiled without any of them, and a run compiles only those it uses.
-
-    name: unique name of the symbol that kernels call.
-    """
-
-    def __init__(self, name: str, signature: str, place: int, size: int = 64) -> None:
-        self._signature, self._functions = signature, dict[int, Any]()
-        self._addresses = (c_int64 * size)()
-        arguments, result = sigutils.normalize_signature(signature)
-        whole, real, pointer = ir.IntType(64), ir.DoubleType(), ir.IntType(8).as_pointer()
-        kinds = {types.float64: real, types.voidptr: pointer}
-        kind = ir.FunctionType(whole, [kinds.get(argument, whole) for argument in arguments])
-        module = ir.Module()
-        function = ir.Function(module, kind, name)
-        build, number = ir.IRBuilder(function.append_basic_block()), function.args[place]
-        with build.if_then(build.icmp_unsigned(">=", number, whole(size))):
-            build.ret(whole(0))
-        table = build.inttoptr(whole(addressof(self._addresses)), whole.as_pointer())
-        target = build.load(build.gep(table, [number]))
-        with build.if_then(build.icmp_unsigned("==", target, whole(0))):
-            build.ret(whole(0))
-        build.ret(build.call(build.inttoptr(target, kind.as_pointer()), function.args))
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        machine = llvm.Target.from_default_triple().create_target_machine()
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), machine)
-        engine.finalize_object()
-        _engines.append(engine)  # keeps its code in memory
-        llvm.add_symbol(name, engine.get_function_address(name))
-        self.call = cast("Callable[..., int]", types.ExternalFunction(name, Signature(result, arguments, None)))
-
-    def add(self, number: int, function: Callable[..., int]) -> None:
-        """Enter a function without compiling it."""
-        self._functions[number] = extern_kernel(self._signature)(function)
-
-    def prepare(self, number: int) -> None:
-        """Compile a function, or load it from the disk, unless this process has it already."""
-        if self._addresses[number] == 0:
-            with global_compiler_lock:
-                _compile_externs({self._functions[number].symbol})
-            self._addresses[number] = llvm.address_of_symbol(self._functions[number].symbol)
-
-
-_OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": False}
-_engines: list[object] = []
-
-
-class _Waiting(NamedTuple):
-    """A function that kernels call by its address and that is not compiled yet."""
-
-    signature: str
-    function: Any
-
-
-_waiting: dict[str, _Waiting] = {}
-_compiled_extern: list[object] = []
-
-
-def _compile_externs(names: Collection[str]) -> None:
-    """Compile the waiting functions among `names`, in the order of declaration.
-
-    The caller holds Numba's lock, so another thread waits until they are compiled.
-    """
-    for name in [one for one in _waiting if one in names]:
-        if name in _waiting:
-            one = _waiting.pop(name)
-            compiled: Any = CFunc(one.function, sigutils.normalize_signature(one.signature), {}, _OPTIONS)
-            set_cache(compiled, ("cfunc", one.signature, sorted(_OPTIONS.items())), _compile_externs)
-            with uncollected():
-                compiled.compile()
-            _compiled_extern.append(compiled)  # keeps its code in memory
-            llvm.add_symbol(name, compiled.address)
-
-
-def _compiled(function: F, *, counted: bool) -> F:
-    if JIT_DISABLED:
-        return function
-    # All options are explicit, because a kernel that is first compiled for a caller would inherit that one's.
-    options = {**_OPTIONS, "_nrt": counted, "nogil": True}  # seeds of one cell learn on threads
-    dispatcher: Any = cast("Any", njit)(no_cfunc_wrapper=True, **options)(function)
-    set_cache(dispatcher, sorted(options.items()), _compile_externs)
-
-    linked = cache(lambda: linked_kernel(dispatcher, options, _compile_externs))
-    dispatcher.get_call_template = lambda arguments, keywords: linked().get_call_template(arguments, keywords)
-    dispatcher.get_overload = lambda signature: linked().get_overload(signature)
-    use_linked_code(dispatcher, linked)
-    return cast("F", dispatcher)

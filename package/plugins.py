@@ -1,8 +1,8 @@
 """List and sources of plugins.
 
-A plugin is a module that registers algorithms or environments when it is imported. It is named in
-`$DPRL_PLUGINS`, or by an entry point of an installed package. Its sources are part of `source_digest`, like our own, so
-cells that ran on another version of a plugin are other cells.
+A plugin is a module that registers algorithms or environments when it is imported. It is named in `$DPRL_PLUGINS`, or
+by an entry point of an installed package. Its files are part of `results_version`, so cells that ran on another version
+of a plugin are other cells.
 """
 
 from __future__ import annotations

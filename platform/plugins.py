@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from numba.core.errors import NumbaError
+from numba import NumbaError
 
 from dprl import algorithms, envs
 from dprl.algorithms.tabular import TabularMDPConfig
@@ -26,17 +26,17 @@ from dprl.plugins import (
     plugin_modules,
     used_packages,
 )
-from dprl.sources import is_installed, source_digest, sources_are_unchanged
+from dprl.sources import is_installed, results_version, sources_are_unchanged
 
 __all__ = [
     "PLUGIN_ERRORS",
-    "digest_of_parts",
     "environment_module",
     "load_plugins",
     "register_algorithm",
     "register_environment",
     "register_function",
     "require_digested_modules",
+    "version_of_parts",
 ]
 
 PLUGIN_ERRORS = (
@@ -137,9 +137,9 @@ def environment_module(spec: object) -> str:
     return str(getattr(spec, "env_id", "")).rpartition(":")[0]
 
 
-def digest_of_parts(algorithm: type, env: type) -> str:
-    """Return the digest of the sources of dprl and of the plugins that these parts belong to or use."""
-    return source_digest(used_packages(frozenset({algorithm.__module__, env.__module__})))
+def version_of_parts(algorithm: type, env: type) -> str:
+    """Return the version of results, with a digest of the plugins that these parts belong to or use."""
+    return results_version(used_packages(frozenset({algorithm.__module__, env.__module__})))
 
 
 def _require_digested(loaded: Collection[str]) -> None:

@@ -21,7 +21,6 @@ from dprl.algorithms.tabular.simulator import play_stochastic, stochastic_regret
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivatizer, Streams
 from dprl.privacy.queries.count_kernels import Released
-from dprl.sources import tree_or_bytes
 
 Planner = Callable[..., Int64Array | Float64Array]
 _KINDS = (bool, int, float, str)
@@ -153,7 +152,7 @@ def _source(function: Planner) -> str:
         raise ValueError(
             f"{function.__name__} must have a source that can be read; write it in a file or a cell"
         ) from None
-    return hashlib.sha256(tree_or_bytes("function.py", text)).hexdigest()[:12]
+    return hashlib.sha256(text).hexdigest()[:12]
 
 
 def _private(counts: Released, bonus: _Bonus, tables: _Tables) -> PrivateCounts:

@@ -6,9 +6,7 @@ their number.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple, cast
 
@@ -28,7 +26,6 @@ from dprl.privacy.queries.count_kernels import (
 )
 from dprl.privacy.randomness.streams import block_generator
 from dprl.privacy.schedule import next_plan
-from dprl.sources import is_ours, tree_or_bytes
 
 Run = Callable[..., tuple[float, float]]
 _PLAY = play
@@ -83,19 +80,6 @@ def _loop(
     return summed, saturated
 
 
-def _identity(part: Callable[..., object]) -> str:
-    """Return a kernel's name, with a digest of its file if `source_digest` does not cover that file."""
-    function: Any = getattr(part, "py_func", part)
-    name, file = f"{function.__module__}.{function.__qualname__}", Path(function.__code__.co_filename)
-    if is_ours(file):
-        return name
-    try:
-        source = tree_or_bytes(file.name, file.read_bytes())
-    except OSError:  # typed in, not in a file
-        source = function.__code__.co_code + repr(function.__code__.co_consts).encode()
-    return f"{name}.{hashlib.sha256(source).hexdigest()[:8]}"
-
-
 def learning_loop(
     plan: Callable[..., tuple[bool, float]],
     play: Callable[..., None] = play,
@@ -126,7 +110,9 @@ def learning_loop(
     if draw_block is None and play in (_PLAY, play_stochastic):
         draw_block = draw_mdp_block
     run = FunctionType(_loop.__code__, _loop.__globals__ | parts | {"draw_block": draw_block}, "run")
-    run.__qualname__ = f"run-{'-'.join(_identity(part) for part in parts.values())}"  # the on-disk cache looks at it
+    functions: list[Any] = [getattr(part, "py_func", part) for part in parts.values()]
+    # The cache on disk looks at it.
+    run.__qualname__ = f"run-{'-'.join(f'{each.__module__}.{each.__qualname__}' for each in functions)}"
     run.__module__ = plan.__module__
     compiled = JIT_DISABLED or hasattr(plan, "py_func")
     return cast("Run", no_alloc_kernel(run) if compiled else run)

@@ -63,7 +63,7 @@ def _submit(options: argparse.Namespace) -> int:
     from dprl.platform.results.home import home_folder
     from dprl.platform.submission.placement import check_tracking, storage_on
     from dprl.platform.submission.shipping import CONFIG_FILE, pack
-    from dprl.sources import source_digest
+    from dprl.sources import code_digest
 
     options.tracking_uri = tracking_uri(options.tracking_uri)
     cells = asked(options)[0]
@@ -79,7 +79,7 @@ def _submit(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="dprl-job-") as folder:
         modules = [environment_module(cell.env) for cell in cells]
         shipped = pack(read_config(options.config, overrides(options)), Path(folder), modules)
-        about = {"dprl_source_digest": source_digest(), "dprl_sweep": cells[0].name}
+        about = {"dprl_code_digest": code_digest(), "dprl_sweep": cells[0].name}
         words = [CONFIG_FILE, "--address", "auto", "--storage", storage, "--resume-command", options.resume_command]
         words += [] if options.tracking_uri is None else ["--tracking-uri", options.tracking_uri]
         words += sweep_words(options)

@@ -26,7 +26,7 @@ from dprl.platform.configs.trust_models import read_privacy
 from dprl.platform.configs.varying import needed_keys, varies
 from dprl.platform.configs.yaml_text import write_yaml
 from dprl.platform.errors import UserError, broken_rule, shortened, shown
-from dprl.platform.plugins import PLUGIN_ERRORS, digest_of_parts
+from dprl.platform.plugins import PLUGIN_ERRORS, version_of_parts
 from dprl.privacy import PRIVACY_SETTINGS, Certificate, NoiseConfig, Privatizer, Streams
 from dprl.privacy.designs.base import PrivacySettings
 from dprl.privacy.ledger import Journal
@@ -158,8 +158,8 @@ class Experiment:
 
     @property
     def sources(self) -> str:
-        """Digest of the sources of dprl and of the plugins that the cell uses."""
-        return digest_of_parts(type(self.algorithm), type(self.env))
+        """Version of the results of dprl, with a digest of the plugins that the cell uses."""
+        return version_of_parts(type(self.algorithm), type(self.env))
 
     def short_name(self, varying: Sequence[str]) -> str:
         """Return a short name that distinguishes the cell: its label, or its values of the `varying` dotted keys."""

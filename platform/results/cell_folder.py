@@ -17,7 +17,7 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError, shortened, shown
 from dprl.privacy.certificate import SCHEMA, checksum
 
-_MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
+_MADE_BY = ("dprl", "git_commit", "results_version", "python", "cpu")
 _NUMBER = (int, float, str)
 """Types of a number in a certificate; infinity is written as the string 'inf'."""
 _NULL = type(None)
@@ -31,7 +31,7 @@ _CERTIFICATE: Mapping[str, Any] = {
 }
 """Fields that readers need, with their types."""
 _MARKER: Mapping[str, Any] = {"digest": str, "seconds": (int, float)}
-_VERSIONS: Mapping[str, Any] = {"source_digest": str}
+_VERSIONS: Mapping[str, Any] = {"results_version": str}
 _LONGEST_CAUSE = 120
 
 
@@ -178,7 +178,11 @@ class CellFolder:
     def versions(self) -> dict[str, Any]:
         """Read the versions behind a finished cell, as from `sweeps.versions`. Raises DamagedCellError."""
         with self._reading():
-            return _fields(self.versions_file, _VERSIONS)
+            found = _fields(self.versions_file, {})
+            if "source_digest" in found:  # of cells from before there were versions of results
+                found.setdefault("results_version", found["source_digest"])
+            _require_fields(found, _VERSIONS, self.versions_file.name)
+            return found
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

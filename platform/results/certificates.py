@@ -144,7 +144,7 @@ def _noise_of(cell: CellFolder, path: str) -> str:
         settings: Any = read_yaml(cell.experiment_file.read_text(encoding="utf-8"), path)
         settings["algorithm"].pop("label", None)
         told = {key: value for key, value in settings.items() if key not in NOT_OF_NOISE}
-        return json.dumps([told, cell.versions().get("source_digest")], sort_keys=True, default=str)
+        return json.dumps([told, cell.versions().get("results_version")], sort_keys=True, default=str)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, UserError):
         rule = f"must have a valid {cell.experiment_file.name} and {cell.versions_file.name} beside it"
         raise broken_rule("CERT", rule, path, "restore the folder of the cell") from None

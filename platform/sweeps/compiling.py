@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 import time
 from collections.abc import Callable, Sequence
 
-from dprl.compiled import on_compilation
+from dprl.compiled import cache_is_empty, compilations
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.sweeps.execution import CELL_ERRORS
 
@@ -16,19 +15,16 @@ _NOTICED_SECONDS = 1.0
 
 def compile_kernels(experiments: Sequence[Experiment], say: Callable[[str], None]) -> None:
     """Compile the kernels of all experiments once; every worker then loads them from the cache on disk."""
-    begin, compiling = time.monotonic(), threading.Event()
-
-    def announce() -> None:
-        if not compiling.is_set():
-            compiling.set()
-            say("compiling the learning loop (once per machine and code version) ...")
-
-    with on_compilation(announce):
-        for experiment in _one_of_each_kind(experiments):
-            _compile(experiment)
+    begin, before = time.monotonic(), compilations()
+    if cache_is_empty():
+        say("compiling the learning loop (once per machine and code version) ...")
+    for experiment in _one_of_each_kind(experiments):
+        _compile(experiment)
     seconds = time.monotonic() - begin
-    if compiling.is_set() or seconds > _NOTICED_SECONDS:
-        say(f"{'compiled' if compiling.is_set() else 'loaded compiled code'} in {seconds:.1f} s")
+    if compilations() > before:
+        say(f"compiled in {seconds:.1f} s")
+    elif seconds > _NOTICED_SECONDS:
+        say(f"loaded compiled code in {seconds:.1f} s")
 
 
 def _compile(experiment: Experiment) -> None:

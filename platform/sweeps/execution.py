@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from numba.core.errors import NumbaError
+from numba import NumbaError
 
 from dprl.platform.environment_variables import cpu_limit
 from dprl.platform.errors import UserError

@@ -19,7 +19,7 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from dprl.platform.errors import UserError, broken_rule, shortened
-from dprl.sources import source_digest
+from dprl.sources import code_digest
 
 _ANSWER_SECONDS = 180.0
 """A node that runs its first task of a job has to fetch the code and to start a process."""
@@ -55,8 +55,8 @@ def _require(node: str, view: _NodeView | None, folder: Path, token: str) -> Non
     if not view.locked:
         rule = f"must be on a file system whose locks hold between nodes, and on node {node} they do not"
         raise broken_rule("--storage", rule, str(folder), "mount it with locks (NFS without nolock or local_lock)")
-    if view.digest != source_digest():
-        rule = f"node {node} must run this code, sources {source_digest()}"
+    if view.digest != code_digest():
+        rule = f"node {node} must run this code, sources {code_digest()}"
         raise broken_rule("address", rule, view.digest, "install the same dprl there, or use `dprl submit`")
 
 
@@ -94,10 +94,10 @@ def view_of(file: str) -> _NodeView:
     try:
         descriptor = os.open(file, os.O_RDWR)
     except OSError:
-        return _NodeView("", locked=False, digest=source_digest())
+        return _NodeView("", locked=False, digest=code_digest())
     try:
         token = os.read(descriptor, 100).decode(errors="replace")
-        return _NodeView(token, _is_locked(descriptor), source_digest())
+        return _NodeView(token, _is_locked(descriptor), code_digest())
     finally:
         os.close(descriptor)
 

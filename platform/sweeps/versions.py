@@ -9,17 +9,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dprl.sources import source_digest
+from dprl.sources import results_version
 
 _PACKAGES = ("dprl", "numpy", "numba", "scipy", "pandas", "pyarrow", "gymnasium", "ray", "mlflow")
 
 
 def versions() -> dict[str, Any]:
-    """Return the versions that affect a result: interpreter, packages, digest of the sources, processor, commit."""
+    """Return the versions that affect a result: interpreter, packages, results, processor, commit."""
     return {
         "python": platform.python_version(),
         **{package: _version(package) for package in _PACKAGES},
-        "source_digest": source_digest(),
+        "results_version": results_version(),
         "cpu": _cpu_model(),
         "git_commit": _git_commit(),
     }

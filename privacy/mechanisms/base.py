@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dprl.privacy.accounting.closed_forms import PrivacyCurve
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.samplers import NO_NOISE, Noise, prepare
+from dprl.privacy.mechanisms.sampling import NO_NOISE, Noise, noise_of
 from dprl.privacy.mechanisms.tails import Complex128Array, Lattice
 
 __all__ = [
@@ -176,8 +176,7 @@ class Mechanism(ABC):
 
     def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
         """Return the kernels' form of the law, drawn from the stream `key`."""
-        prepare(self.law)
-        return Noise(self.law, self.scale, self.bound, key, self.sampler_table())
+        return noise_of(self.law, self.scale, self.bound, key, self.sampler_table())
 
     @abstractmethod
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:

@@ -11,10 +11,10 @@ import scipy
 
 from dprl.privacy.accounting.closed_forms import PrivacyCurve, bounded_support_curve, worst_outside
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Noise, Sensitivity, require_positive
+from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity, require_positive
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, reduced
-from dprl.privacy.mechanisms.samplers import sampler
+from dprl.privacy.mechanisms.sampling import sampler
 from dprl.privacy.mechanisms.uniform import fill_signed_uniform, within_support
 
 
@@ -112,7 +112,9 @@ class BoundedLaplace(Mechanism):
 
 
 @sampler(BoundedLaplace.law)
-def fill_bounded_laplace(out: Float64Array, noise: Noise, first: np.uint64) -> None:
+def fill_bounded_laplace(
+    out: Float64Array, scale: float, bound: float, key: np.ndarray, table: np.ndarray, first: np.uint64
+) -> None:
     """Fill `out` float64[n] with draws number first, first+1, ... of Laplace(scale) given |x| <= bound, of `noise`.
 
     x = -scale sgn(w) log1p(-2 |w| (1 - e^(-bound/scale))) with w uniform on (-1/2, 1/2). Equation (78) of [TH23]
@@ -120,8 +122,7 @@ def fill_bounded_laplace(out: Float64Array, noise: Noise, first: np.uint64) -> N
 
     *Formal guarantee.* None by itself; see BoundedLaplace.
     """
-    scale, bound = noise.scale, noise.bound
-    fill_signed_uniform(out, noise.key, first)
+    fill_signed_uniform(out, key, first)
     mass = -math.expm1(-bound / scale)
     for i in range(out.shape[0]):
         t = abs(out[i]) * mass

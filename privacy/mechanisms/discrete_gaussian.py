@@ -25,9 +25,9 @@ from dprl.privacy.accounting.discrete_gaussians import (
 )
 from dprl.privacy.accounting.root_finding import ROUNDING, inside, smallest
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import GRID_ROW, INTEGER, NODE, Mechanism, Noise, Sensitivity
+from dprl.privacy.mechanisms.base import GRID_ROW, INTEGER, NODE, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gaussian import REACH, Gaussian
-from dprl.privacy.mechanisms.samplers import sampler
+from dprl.privacy.mechanisms.sampling import sampler
 from dprl.privacy.mechanisms.tails import Complex128Array, Lattice, few_enough, lattice_sum_bound
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.exact import LIMB_BITS, RESERVED, UInt64Array, exp_minus
@@ -247,13 +247,14 @@ def _settled(u: np.uint64, leads: np.ndarray, limbs: np.ndarray, key: np.ndarray
 
 
 @sampler(DiscreteGaussian.law)
-def fill_discrete_gaussian(out: Float64Array, noise: Noise, first: np.uint64) -> None:
-    """Fill `out` float64[n] with draws number first, first+1, ... (below 2^53) of the law of `noise.table`.
+def fill_discrete_gaussian(
+    out: Float64Array, scale: float, bound: float, key: np.ndarray, table: np.ndarray, first: np.uint64
+) -> None:
+    """Fill `out` float64[n] with draws number first, first+1, ... (below 2^53) of the law of `table`.
 
     *Formal guarantee.* See DiscreteGaussian. Draw i uses word i of the key, and words 3 i .. 3 i + 2 after RESERVED to
     resolve ties.
     """
-    key, table = noise.key, noise.table
     count, shift = np.int64(table[0]), table[1]
     end_of_guide = _HEADER + (np.int64(1) << np.int64(np.uint64(_LEAD_BITS) - shift))
     guide, leads = table[_HEADER:end_of_guide], table[end_of_guide : end_of_guide + count]

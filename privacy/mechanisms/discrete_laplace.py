@@ -21,9 +21,9 @@ from dprl.privacy.accounting.closed_forms import ChosenCurve, PrivacyCurve, Rand
 from dprl.privacy.accounting.losses import LaplaceLoss, dominating_scale, laplace_parts
 from dprl.privacy.accounting.root_finding import quotient_up
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism, Noise, Sensitivity
+from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace, calibrated_scale
-from dprl.privacy.mechanisms.samplers import sampler
+from dprl.privacy.mechanisms.sampling import sampler
 from dprl.privacy.mechanisms.tails import Complex128Array, Lattice, few_enough, lattice_sum_bound
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.exact import (
@@ -269,13 +269,14 @@ def _settled(key: np.ndarray, number: np.uint64, table: np.ndarray) -> float:
 
 
 @sampler(DiscreteLaplace.law)
-def fill_discrete_laplace(out: Float64Array, noise: Noise, first: np.uint64) -> None:
-    """Fill `out` float64[n] with draws number first, first+1, ... (below 2^53) of the law of `noise.table`.
+def fill_discrete_laplace(
+    out: Float64Array, scale: float, bound: float, key: np.ndarray, table: np.ndarray, first: np.uint64
+) -> None:
+    """Fill `out` float64[n] with draws number first, first+1, ... (below 2^53) of the law of `table`.
 
     *Formal guarantee.* See DiscreteLaplace. Draw i uses words W i .. W i + W - 1 of the key, W = table[0], and words
     from RESERVED on that no other draw uses to resolve ties.
     """
-    key, table = noise.key, noise.table
     n_words = np.int64(table[0])
     words = np.empty(min(_BLOCK, out.shape[0]) * n_words, dtype=np.uint64)
     draws = np.empty(_BLOCK, dtype=np.uint64)

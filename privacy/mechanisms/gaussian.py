@@ -12,9 +12,9 @@ import scipy
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import GaussianDP, gaussian_mu
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import IDEALISED, NODE, ROW, Mechanism, Noise, Sensitivity, require_positive
+from dprl.privacy.mechanisms.base import IDEALISED, NODE, ROW, Mechanism, Sensitivity, require_positive
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, one_to_two, open_unit, reduced, signed
-from dprl.privacy.mechanisms.samplers import sampler
+from dprl.privacy.mechanisms.sampling import sampler
 from dprl.privacy.mechanisms.tails import Lattice
 from dprl.privacy.randomness.bits import fill_bits
 
@@ -142,8 +142,10 @@ def _turn_into_pairs(out: Float64Array, scale: float) -> None:
 
 
 @sampler(Gaussian.law)
-def fill_gaussian(out: Float64Array, noise: Noise, first: np.uint64) -> None:
-    """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of N(0, noise.scale^2).
+def fill_gaussian(
+    out: Float64Array, scale: float, bound: float, key: np.ndarray, table: np.ndarray, first: np.uint64
+) -> None:
+    """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of N(0, scale^2).
 
     Draw number i is a function of the key and i only. Draws 2j and 2j+1 are the two coordinates of one random point,
     hence independent, and use only the bits number 2j and 2j+1. |draw| is at most 8.6 scale; a true Gaussian exceeds
@@ -151,7 +153,6 @@ def fill_gaussian(out: Float64Array, noise: Noise, first: np.uint64) -> None:
 
     *Formal guarantee.* None by itself; see Gaussian.
     """
-    key, scale = noise.key, noise.scale
     skipped = np.int64(first & np.uint64(1))
     if skipped == 0 and out.shape[0] % 2 == 0:
         fill_bits(out.view(np.uint64), key, first)

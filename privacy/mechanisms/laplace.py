@@ -14,15 +14,14 @@ from dprl.privacy.accounting.closed_forms import PrivacyCurve
 from dprl.privacy.accounting.losses import LaplaceLoss, laplace_parts
 from dprl.privacy.accounting.root_finding import inside, quotient_up, root_of_tail, smallest
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import IDEALISED, NODE, Mechanism, Noise, Sensitivity, require_positive
+from dprl.privacy.mechanisms.base import IDEALISED, NODE, Mechanism, Sensitivity, require_positive
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, open_unit, reduced, signed
-from dprl.privacy.mechanisms.samplers import sampler
+from dprl.privacy.mechanisms.sampling import add_rows, extending_sampler
 from dprl.privacy.mechanisms.tails import NEGLIGIBLE, Lattice, laplace_sum_tail
 from dprl.privacy.randomness.bits import fill_bits
 
 # Number of draws with both halves kept at a time: a few kB, to stay in the nearest cache.
 BLOCK = 256
-FourRows = tuple[Float64Array, Float64Array, Float64Array, Float64Array]
 
 
 def calibrated_scale(curve: Callable[[float], PrivacyCurve], epsilon: float, delta: float, l1: float) -> float:
@@ -134,37 +133,39 @@ def _halves(part: Float64Array, exponents: Float64Array) -> None:
         part[i], exponents[i] = _signed_halves(bits[i])
 
 
-@sampler(Laplace.law)
-def fill_laplace(out: Float64Array, noise: Noise, first: np.uint64) -> None:
-    """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of Laplace(noise.scale).
+@extending_sampler(Laplace.law)
+def draw_laplace(
+    out: Float64Array,
+    totals: Float64Array,
+    parent: Float64Array,
+    row: Float64Array,
+    sign: float,
+    scale: float,
+    bound: float,
+    key: np.ndarray,
+    table: np.ndarray,
+    first: np.uint64,
+) -> None:
+    """Draw numbers first, first+1, ... of Laplace(scale) like `Noise.draw`.
 
     Draw number i is -scale * log(u), within 2.5 ulp, with a random sign; u and the sign are 53 of the bits number i.
+    Rows are added in the same pass: additions wait for memory, and cost nothing during other arithmetic.
     """
-    scale = noise.scale
-    fill_bits(out.view(np.uint64), noise.key, first)
+    fill_bits(out.view(np.uint64), key, first)
     exponents = np.empty(BLOCK)
+    in_place = row.ctypes.data == parent.ctypes.data
     for start in range(0, out.shape[0], BLOCK):
-        part = out[start : start + BLOCK]
-        _halves(part, exponents)
-        for i in range(part.shape[0]):
-            part[i] = -scale * log_of_reduced(part[i], exponents[i])
-
-
-@kernel
-def extend_laplace(arrays: FourRows, key: np.ndarray, first: np.uint64, scale: float) -> None:
-    """Set row = parent + draws and released = totals + row, for arrays = (released, totals, parent, row) float64[n].
-
-    It does so in one pass: additions wait for memory, and cost nothing during other arithmetic. `row` must not be
-    `parent`. The draws are those of `fill_laplace`; a negative scale reverses their signs.
-    """
-    released, totals, parent, row = arrays
-    fill_bits(released.view(np.uint64), key, first)
-    exponents = np.empty(BLOCK)
-    for start in range(0, released.shape[0], BLOCK):
         stop = start + BLOCK
-        out, total, above, kept = released[start:stop], totals[start:stop], parent[start:stop], row[start:stop]
-        _halves(out, exponents)
-        for i in range(out.shape[0]):
-            noise = above[i] + -scale * log_of_reduced(out[i], exponents[i])
-            kept[i] = noise
-            out[i] = noise + total[i]
+        part = out[start:stop]
+        _halves(part, exponents)
+        if row.shape[0] > 0 and not in_place:
+            total, above, kept = totals[start:stop], parent[start:stop], row[start:stop]
+            for i in range(part.shape[0]):
+                noise = above[i] + -(sign * scale) * log_of_reduced(part[i], exponents[i])
+                kept[i] = noise
+                part[i] = noise + total[i]
+        else:
+            for i in range(part.shape[0]):
+                part[i] = -scale * log_of_reduced(part[i], exponents[i])
+    if row.shape[0] > 0 and in_place:
+        add_rows(out, totals, parent, row, sign)

@@ -17,7 +17,7 @@ import scipy
 from dprl.privacy.accounting.closed_forms import RandomizedResponses
 from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.mechanisms.privunit_kernels import privunit_workspace
-from dprl.privacy.mechanisms.sampling import SILENT
+from dprl.privacy.mechanisms.sampling import silent
 from dprl.privacy.mechanisms.vectors import CAP, VectorMechanism, VectorNoise
 
 # Relative; error of the incomplete beta function, with a margin (tests compare it with rationals and
@@ -140,8 +140,7 @@ class PrivUnit(VectorMechanism):
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
         """Return the kernels' form."""
-        silent = SILENT._replace(key=key)
-        noise = self._for_kernels(CAP, self.threshold, silent, privunit_workspace(self.dimension), _DRAWS)
+        noise = self._for_kernels(CAP, self.threshold, silent(key), privunit_workspace(self.dimension), _DRAWS)
         return noise._replace(probability=self.probability, factor=self.gain, submissions=_MOST_SUBMISSIONS)
 
 

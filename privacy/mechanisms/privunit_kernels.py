@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from ctypes import c_void_p
 
 import numpy as np
-from numba.np.numpy_support import carray
 
-from dprl.compiled import JIT_DISABLED, extern_kernel, kernel, no_alloc_kernel
+from dprl.compiled import kernel
 from dprl.privacy.mechanisms.clipping import dot, without_nonfinite
 from dprl.privacy.mechanisms.gaussian import circle_point
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, reduced
-from dprl.privacy.randomness.bits import KEY_WORDS, fill_bits, require_generator
+from dprl.privacy.randomness.bits import fill_bits
 
 # Trials of `_coordinate` that are drawn together with all other words; more are rarely needed.
 _TRIALS = 8
@@ -124,47 +122,3 @@ def fill_privunit(
     across = math.sqrt(((1.0 - t) * (1.0 + t) if has_direction else 1.0) / dot(out, out))
     for i in range(d):
         out[i] = t * unit[i] + across * out[i]
-
-
-@extern_kernel("int64(voidptr, voidptr, int64, float64, float64, voidptr, uint64, voidptr, voidptr, int64)")
-def _send_direction(
-    out: c_void_p,
-    vector: c_void_p,
-    d: int,
-    probability: float,
-    gamma: float,
-    key: c_void_p,
-    first: np.uint64,
-    numbers: c_void_p,
-    words: c_void_p,
-    n_words: int,
-) -> int:
-    message, given = carray(out, (d,), np.float64), carray(vector, (d,), np.float64)
-    workspace = carray(numbers, (d,), np.float64), carray(words, (n_words,), np.uint64)
-    cap, stream = (probability, gamma), carray(key, (KEY_WORDS,), np.uint64)
-    fill_privunit(message, given, cap, stream, first, workspace)
-    return 1
-
-
-@no_alloc_kernel
-def send_direction(
-    out: np.ndarray,
-    vector: np.ndarray,
-    cap: tuple[float, float],
-    key: np.ndarray,
-    first: np.uint64,
-    workspace: tuple[np.ndarray, np.ndarray],
-) -> None:
-    """Call `fill_privunit`; raise like `require_generator`.
-
-    *Formal guarantee.* See PrivUnit.
-    """
-    numbers = workspace[0].reshape(out.size)
-    words = workspace[1].reshape(_WORDS_BEFORE + 3 * ((out.size + 1) // 2))
-    message, given, stream = out.reshape(out.size), vector.reshape(out.size), key.reshape(KEY_WORDS)
-    require_generator(stream)
-    if not JIT_DISABLED:
-        addresses, work = (message.ctypes, given.ctypes), (numbers.ctypes, words.ctypes)
-        _send_direction(*addresses, out.size, *cap, stream.ctypes, first, *work, words.size)
-    else:
-        fill_privunit(message, given, cap, stream, first, (numbers, words))

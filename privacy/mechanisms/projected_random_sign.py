@@ -18,7 +18,7 @@ from dprl.privacy.accounting.closed_forms import RandomizedResponses
 from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.mechanisms.random_sign_kernels import SEED_NUMBERS, random_sign_workspace
 from dprl.privacy.mechanisms.reports import RandomizedResponse
-from dprl.privacy.mechanisms.sampling import SILENT
+from dprl.privacy.mechanisms.sampling import silent
 from dprl.privacy.mechanisms.vectors import SIGNS, VectorMechanism, VectorNoise
 from dprl.privacy.randomness.streams import derived_key
 
@@ -111,7 +111,7 @@ class ProjectedRandomSign(VectorMechanism):
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
         """Return the kernels' form."""
-        coins = SILENT._replace(key=key, table=_coins(self.bit).copy())
+        coins = silent(key)._replace(table=_coins(self.bit).copy())
         sizes = random_sign_workspace(self.dimension, self.projections)
         noise = self._for_kernels(SIGNS, self.clip, coins, sizes, 2 * self.projections)
         return noise._replace(factor=self.clip, open_key=derived_key(key, "projection"))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from ctypes import c_void_p
 
 import numpy as np
-from numba.np.numpy_support import carray
 
-from dprl.compiled import JIT_DISABLED, extern_kernel, kernel, no_alloc_kernel
+from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy.mechanisms.clipping import LEAST, MOST, dot, largest_magnitude, without_nonfinite
 from dprl.privacy.mechanisms.reports import fill_responses
-from dprl.privacy.randomness.bits import KEY_WORDS, SPLITMIX64, fill_bits, require_generator
+from dprl.privacy.randomness.bits import KEY_WORDS, SPLITMIX64, fill_bits
 from dprl.privacy.randomness.exact import stochastic_round
 
 SEED_NUMBERS = 2
@@ -102,33 +100,6 @@ def project_back(out: np.ndarray, message: np.ndarray, scale: float, numbers: np
                 out[j] += sign * row[j]
 
 
-@extern_kernel(
-    "int64(voidptr, int64, voidptr, int64, float64, voidptr, int64, voidptr, uint64, uint64, "
-    "voidptr, int64, voidptr, int64)"
-)
-def _send_signs(
-    message: c_void_p,
-    m: int,
-    vector: c_void_p,
-    d: int,
-    clip: float,
-    table: c_void_p,
-    n_table: int,
-    key: c_void_p,
-    first: np.uint64,
-    seed: np.uint64,
-    numbers: c_void_p,
-    n_numbers: int,
-    words: c_void_p,
-    n_words: int,
-) -> int:
-    out, given = carray(message, (m,), np.float64), carray(vector, (d,), np.float64)
-    coins, stream = carray(table, (n_table,), np.uint64), carray(key, (KEY_WORDS,), np.uint64)
-    workspace = carray(numbers, (n_numbers,), np.float64), carray(words, (n_words,), np.uint64)
-    _fill_signs(out, given, clip, coins, stream, first, seed, *workspace)
-    return 1
-
-
 @no_alloc_kernel
 def send_signs(
     message: np.ndarray,
@@ -149,12 +120,4 @@ def send_signs(
     """
     n_numbers, n_words = random_sign_workspace(vector.size, message.size - SEED_NUMBERS)
     numbers, words = workspace[0].reshape(n_numbers), workspace[1].reshape(n_words)
-    out, given, stream = message.reshape(message.size), vector.reshape(vector.size), key.reshape(KEY_WORDS)
-    coins = table.reshape(table.size)
-    require_generator(stream)
-    if JIT_DISABLED:
-        _fill_signs(out, given, clip, coins, stream, first, seed, numbers, words)
-    else:
-        sent, projected = (out.ctypes, out.size), (given.ctypes, given.size)
-        work = (numbers.ctypes, numbers.size, words.ctypes, words.size)
-        _send_signs(*sent, *projected, clip, coins.ctypes, coins.size, stream.ctypes, first, seed, *work)
+    _fill_signs(message, vector, clip, table, key, first, seed, numbers, words)

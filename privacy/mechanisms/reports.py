@@ -24,7 +24,7 @@ from dprl.privacy.accounting.closed_forms import PrivacyCurve, RandomizedRespons
 from dprl.privacy.accounting.root_finding import inside, largest
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
-from dprl.privacy.mechanisms.samplers import Noise, prepare, sampler
+from dprl.privacy.mechanisms.sampling import Noise, noise_of, sampler
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.exact import LIMB_BITS, LIMBS, exp_minus, fill_bernoulli, leading_bits, to_limbs
 
@@ -191,8 +191,7 @@ class OneHotEncoding(ABC):
 
     def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
         """Return the kernels' form of the law, with coins from the stream `key`."""
-        prepare(self.law)
-        return Noise(self.law, 1.0, 0.0, key, self.table())
+        return noise_of(self.law, 1.0, 0.0, key, self.table())
 
     def sum_of_bits(self, ones: Int64Array, users: Int64Array, generator: np.random.Generator) -> Int64Array:
         """Draw the sums int64[rows, width] of the bits in the reports of users[i] users of row i.
@@ -269,18 +268,20 @@ class OptimizedUnaryEncoding(OneHotEncoding):
 
 
 @sampler(OptimizedUnaryEncoding.law)
-def fill_unary(out: Float64Array, noise: Noise, first: np.uint64) -> None:
+def fill_unary(
+    out: Float64Array, scale: float, bound: float, key: np.ndarray, table: np.ndarray, first: np.uint64
+) -> None:
     """Fill `out` float64[n], contiguous, with the bits 0.0 or 1.0 of one encoding; bit i takes coin number first + i.
 
-    `noise.bound` is the hot cell; one outside 0, ..., n-1 is moved to the edge, because a report without a hot cell
+    `bound` is the hot cell; one outside 0, ..., n-1 is moved to the edge, because a report without a hot cell
     would be another kind of input.
 
     *Formal guarantee.* That of the encoding that made `noise`, for any two hot cells.
     """
-    n, key, table = out.shape[0], noise.key, noise.table
+    n = out.shape[0]
     if n == 0:
         return
-    cell = min(max(int(noise.bound), 0), n - 1)
+    cell = min(max(int(bound), 0), n - 1)
     # The words are drawn in the memory of the bits.
     words = out.view(np.uint64)
     fill_bits(words, key, first)
@@ -384,22 +385,24 @@ class DirectEncoding(OneHotEncoding):
 
 
 @sampler(DirectEncoding.law)
-def fill_direct(out: Float64Array, noise: Noise, first: np.uint64) -> None:
+def fill_direct(
+    out: Float64Array, scale: float, bound: float, key: np.ndarray, table: np.ndarray, first: np.uint64
+) -> None:
     """Fill `out` float64[width], contiguous, with one report: the coin is draw number first, the cell the next one.
 
-    `noise.bound` is the hot cell; one outside 0, ..., width-1 is moved to the edge, see `fill_unary`.
+    `bound` is the hot cell; one outside 0, ..., width-1 is moved to the edge, see `fill_unary`.
 
     *Formal guarantee.* That of the encoding of this width that made `noise`, for any two hot cells.
     """
     n = out.shape[0]
     if n == 0:
         return
-    cell = min(max(int(noise.bound), 0), n - 1)
+    cell = min(max(int(bound), 0), n - 1)
     if n > 1:  # A row of one cell tells nothing.
         # The word is drawn in the memory of the bits.
-        fill_bits(out.view(np.uint64)[1:2], noise.key, first + np.uint64(1))
+        fill_bits(out.view(np.uint64)[1:2], key, first + np.uint64(1))
         other = scaled(out.view(np.uint64)[1], n)
-        fill_bernoulli(out[:1], noise.table, noise.key, first)
+        fill_bernoulli(out[:1], table, key, first)
         if out[0] == 0.0:
             cell = other
     for i in range(n):

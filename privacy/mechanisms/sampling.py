@@ -1,22 +1,150 @@
-"""Sampling of all additive noise of counters, messages and gradients."""
+"""Additive noise for kernels: the samplers of all laws, and the one way to draw from them.
+
+A kernel takes a law's sampler as a value, its address, and not by name. So kernels are compiled once for all laws, and
+a run compiles the one sampler that it draws from.
+"""
 
 from __future__ import annotations
 
-from ctypes import c_void_p
+from collections.abc import Callable
+from functools import cache
+from types import FunctionType
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
-from numba.np.numpy_support import carray
+import numpy.typing as npt
+from numba import types
 
-from dprl.compiled import JIT_DISABLED, extern_kernel, no_alloc_kernel
+from dprl.compiled import kernel, no_alloc_kernel, shows_numbers, with_address
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.laplace import FourRows, Laplace, extend_laplace
-from dprl.privacy.mechanisms.samplers import NO_NOISE, Noise, draw_compiled, draw_plainly
-from dprl.privacy.randomness.bits import KEY_WORDS, require_generator
+from dprl.privacy.randomness.bits import require_generator
 
+NO_NOISE = 0
+"""Law code of no noise."""
 # Cells drawn and added at a time: few calls, and a few kB that stay in a near cache.
 BLOCK = 2048
-_LAPLACE = Laplace.law
-SILENT = Noise(NO_NOISE, 0.0, 0.0, np.zeros(5, dtype=np.uint64), np.zeros(0, dtype=np.uint64))
+
+
+@shows_numbers
+class Noise(NamedTuple):
+    """Additive noise for kernels, from `noise_of`.
+
+    law: code, 0 for no noise; scale: in units of the number; bound: of a bounded law, or the hot cell of a unary
+    encoding, else 0; key uint64[5] or, secret, int64[5]; table uint64[n]: of an exact sampler, empty for the others;
+    draw: the address of the law's sampler for the key's type.
+
+    draw(out, totals, parent, row, sign, scale, bound, key, table, first) fills `out` float64[n], contiguous, with the
+    draws number first, first+1, ... of the law if `row` is empty. Else all four are float64[n], it sets row = parent +
+    sign * draws and out = totals + row, and `row` may be `parent`.
+    """
+
+    law: int
+    scale: float
+    bound: float
+    key: npt.NDArray[Any]
+    table: npt.NDArray[np.uint64]
+    draw: Any
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")
+
+
+F = TypeVar("F", bound=Callable[..., None])
+_draws: dict[int, Callable[..., None]] = {}
+
+
+def sampler(law: int) -> Callable[[F], F]:
+    """Enter fill(out, scale, bound, key, table, first), which draws alone, as the sampler of a law's code."""
+
+    def decorate(fill: F) -> F:
+        draw = FunctionType(_draw.__code__, {**globals(), "fill": kernel(fill)}, "draw")
+        draw.__qualname__ = f"draw_{law}"  # the on-disk cache looks at it
+        extending_sampler(law)(draw)
+        return fill
+
+    return decorate
+
+
+def extending_sampler(law: int) -> Callable[[F], F]:
+    """Enter a plain function as the `draw` of a law's code, see `Noise`."""
+
+    def decorate(draw: F) -> F:
+        if law in _draws:
+            raise ValueError(f"law must be a code that no other law has, got {law}; take another")
+        _draws[law] = draw
+        return draw
+
+    return decorate
+
+
+# The name `fill` of the next function is that of a law, see `sampler`.
+def fill(out: Float64Array, scale: float, bound: float, key: np.ndarray, table: np.ndarray, first: np.uint64) -> None:
+    """Fill `out` with draws."""
+    raise NotImplementedError
+
+
+def _draw(
+    out: Float64Array,
+    totals: Float64Array,
+    parent: Float64Array,
+    row: Float64Array,
+    sign: float,
+    scale: float,
+    bound: float,
+    key: np.ndarray,
+    table: np.ndarray,
+    first: np.uint64,
+) -> None:
+    fill(out, scale, bound, key, table, first)
+    if row.shape[0] > 0:
+        add_rows(out, totals, parent, row, sign)
+
+
+@kernel
+def add_rows(out: Float64Array, totals: Float64Array, parent: Float64Array, row: Float64Array, sign: float) -> None:
+    """Set row = parent + sign * out and out = totals + row; `row` may be `parent`."""
+    if row.ctypes.data == parent.ctypes.data:
+        # In one loop for both cases `row` and `parent` might overlap, which prevents vectorisation.
+        for i in range(out.shape[0]):
+            row[i] += sign * out[i]
+        for i in range(out.shape[0]):
+            out[i] = row[i] + totals[i]
+    else:
+        for i in range(out.shape[0]):
+            changed = parent[i] + sign * out[i]
+            row[i] = changed
+            out[i] = changed + totals[i]
+
+
+@cache
+def _draw_of(law: int, secret: bool) -> Callable[..., None]:
+    if law not in _draws:
+        raise ValueError(f"law must be one of the codes of registered laws, got {law}; take the noise from a mechanism")
+    real, numbers, words = types.float64, types.float64[::1], types.uint64[::1]
+    key = types.int64[::1] if secret else words
+    arguments = [numbers] * 4, [real] * 3, [key, words, types.uint64]
+    return with_address(_draws[law], types.void(*(each for part in arguments for each in part)))
+
+
+def noise_of(law: int, scale: float, bound: float, key: npt.NDArray[Any], table: npt.NDArray[np.uint64]) -> Noise:
+    """Return the noise of a law with a sampler."""
+    return Noise(law, scale, bound, key, table, _draw_of(law, key.dtype != np.uint64))
+
+
+@sampler(NO_NOISE)
+def _fill_zeros(
+    out: Float64Array, scale: float, bound: float, key: np.ndarray, table: np.ndarray, first: np.uint64
+) -> None:
+    for i in range(out.shape[0]):
+        out[i] = 0.0
+
+
+def silent(key: npt.NDArray[Any]) -> Noise:
+    """Return no noise, with a key for other draws."""
+    return noise_of(NO_NOISE, 0.0, 0.0, key, np.zeros(0, dtype=np.uint64))
+
+
+SILENT = silent(np.zeros(5, dtype=np.uint64))
 
 
 @no_alloc_kernel
@@ -26,60 +154,14 @@ def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     Draw number i is a function of the key and i only, and draws of different numbers are independent (two Gaussian
     draws may use the same two words, which give two independent numbers). Numbers are below 2^53.
 
-    Raises ValueError for a law without a sampler here, and like `require_generator`, instead of leaving out noise.
+    Raises like `require_generator`, instead of leaving out noise.
 
     *Formal guarantee.* That of the mechanism that made `noise`.
     """
-    # Addresses have no shape or type, so these lines reject strides, other lengths and other types.
-    flat, words, thresholds = out.reshape(out.size), noise.key.reshape(KEY_WORDS), noise.table.reshape(noise.table.size)
-    if flat.nbytes != 8 * flat.size or words.nbytes != 8 * KEY_WORDS or thresholds.nbytes != 8 * thresholds.size:
-        raise ValueError("out, key and table must be of 64-bit numbers; take the noise from a mechanism")
-    if noise.law == NO_NOISE:
-        for i in range(flat.size):
-            flat[i] = 0.0
-        return
-    require_generator(words)
-    if JIT_DISABLED:
-        done = draw_plainly(flat, noise, first)
-    else:
-        law, scale, bound, table = noise.law, noise.scale, noise.bound, thresholds.ctypes
-        done = draw_compiled(flat.ctypes, flat.size, law, scale, bound, words.ctypes, table, thresholds.size, first)
-    if done == 0:
-        raise ValueError("law must be one of the codes of registered laws; take the noise from a mechanism")
-
-
-@extern_kernel("int64(voidptr, voidptr, voidptr, voidptr, int64, voidptr, uint64, float64)")
-def _extend(
-    released: c_void_p,
-    totals: c_void_p,
-    parent: c_void_p,
-    row: c_void_p,
-    n: int,
-    key: c_void_p,
-    first: np.uint64,
-    scale: float,
-) -> int:
-    sums = carray(released, (n,), np.float64), carray(totals, (n,), np.float64)
-    rows = carray(parent, (n,), np.float64), carray(row, (n,), np.float64)
-    extend_laplace(sums + rows, carray(key, (KEY_WORDS,), np.uint64), first, scale)
-    return 1
-
-
-@no_alloc_kernel
-def _extend_by_laplace(rows: FourRows, noise: Noise, first: np.uint64, sign: float) -> None:
-    """Like `extend_noise` for Laplace noise and two different rows, in one pass."""
-    n = rows[0].size
-    words = noise.key.reshape(KEY_WORDS)
-    released, totals, parent, row = rows[0].reshape(n), rows[1].reshape(n), rows[2].reshape(n), rows[3].reshape(n)
-    sizes = released.nbytes == totals.nbytes == parent.nbytes == row.nbytes == 8 * n
-    if words.nbytes != 8 * KEY_WORDS or not sizes:
-        raise ValueError("rows and key must be of 64-bit numbers; take the key from Streams.key")
-    require_generator(words)
-    if JIT_DISABLED:
-        extend_laplace((released, totals, parent, row), words, first, sign * noise.scale)
-    else:
-        addresses = released.ctypes, totals.ctypes, parent.ctypes, row.ctypes
-        _extend(*addresses, n, words.ctypes, first, sign * noise.scale)
+    if noise.law != NO_NOISE:
+        require_generator(noise.key)
+    none = out[:0]
+    noise.draw(out, none, none, none, 1.0, noise.scale, noise.bound, noise.key, noise.table, first)
 
 
 @no_alloc_kernel
@@ -93,22 +175,12 @@ def extend_noise(
 
     *Formal guarantee.* That of the mechanism that made `noise`, for every node.
     """
+    require_generator(noise.key)
+    if not released.size == totals.size == parent.size == row.size:
+        raise ValueError("rows must have the same number of cells; take them from the counter")
     first, sign = np.uint64(abs(node)) * np.uint64(released.size), 1.0 if node > 0 else -1.0
-    in_place = row.ctypes.data == parent.ctypes.data
-    if noise.law == _LAPLACE and not in_place:
-        _extend_by_laplace((released, totals, parent, row), noise, first, sign)
-        return
     for start in range(0, released.size, BLOCK):
         stop = start + BLOCK
         out, total, above, kept = released[start:stop], totals[start:stop], parent[start:stop], row[start:stop]
-        fill_noise(out, noise, first + np.uint64(start))
-        if in_place:  # in one loop for both cases `kept` and `above` might overlap, which prevents vectorisation
-            for i in range(out.shape[0]):
-                kept[i] += sign * out[i]
-            for i in range(out.shape[0]):
-                out[i] = kept[i] + total[i]
-        else:
-            for i in range(out.shape[0]):
-                changed = above[i] + sign * out[i]
-                kept[i] = changed
-                out[i] = changed + total[i]
+        number = first + np.uint64(start)
+        noise.draw(out, total, above, kept, sign, noise.scale, noise.bound, noise.key, noise.table, number)

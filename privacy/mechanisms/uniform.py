@@ -12,8 +12,8 @@ import numpy.typing as npt
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import PrivacyCurve, bounded_support_curve, worst_outside
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Noise, Sensitivity, require_positive
-from dprl.privacy.mechanisms.samplers import sampler
+from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity, require_positive
+from dprl.privacy.mechanisms.sampling import sampler
 from dprl.privacy.randomness.bits import fill_uniform
 
 BoolArray = npt.NDArray[np.bool_]
@@ -105,12 +105,13 @@ def fill_signed_uniform(out: Float64Array, key: np.ndarray, first: np.uint64) ->
 
 
 @sampler(Uniform.law)
-def fill_uniform_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
-    """Fill `out` float64[n] with draws number first, first+1, ..., uniform on [-noise.bound, noise.bound].
+def fill_uniform_noise(
+    out: Float64Array, scale: float, bound: float, key: np.ndarray, table: np.ndarray, first: np.uint64
+) -> None:
+    """Fill `out` float64[n] with draws number first, first+1, ..., uniform on [-bound, bound].
 
     *Formal guarantee.* None by itself; see Uniform.
     """
-    bound = noise.bound
-    fill_signed_uniform(out, noise.key, first)
+    fill_signed_uniform(out, key, first)
     for i in range(out.shape[0]):
         out[i] *= bound

@@ -25,9 +25,9 @@ from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.privunit_kernels import send_direction
+from dprl.privacy.mechanisms.privunit_kernels import fill_privunit
 from dprl.privacy.mechanisms.random_sign_kernels import project_back, send_signs
-from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
+from dprl.privacy.mechanisms.sampling import SILENT, fill_noise, silent
 from dprl.privacy.randomness.bits import fill_bits
 
 # Kinds of messages: the clipped vector without noise, with noise, with noise on a grid; randomized signs of
@@ -95,7 +95,7 @@ def fill_message(message: Float64Array, vector: Float64Array, noise: VectorNoise
         send_signs(message, vector, noise.clip, table, key, first, seed[0], (noise.numbers, noise.words))
     elif noise.kind == CAP:
         cap, workspace = (noise.probability, noise.clip), (noise.numbers, noise.words)
-        send_direction(message, vector, cap, noise.noise.key, first, workspace)
+        fill_privunit(message, vector, cap, noise.noise.key, first, workspace)
     else:
         raise ValueError("kind must be one of the codes in dprl.privacy.mechanisms.vectors")
 
@@ -247,8 +247,7 @@ class RawVector(VectorMechanism):
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
         """Return the kernels' form; nothing is drawn from `key`."""
-        silent = SILENT._replace(key=key)
-        return self._for_kernels(RAW, self.clip / 2.0, silent, (0, 0), draws=1)._replace(norm=NORMS[self.norm])
+        return self._for_kernels(RAW, self.clip / 2.0, silent(key), (0, 0), draws=1)._replace(norm=NORMS[self.norm])
 
 
 def check_ball(dimension: int, clip: float) -> None:

@@ -133,7 +133,7 @@ def encode(channel: CountChannel, index: Int64Array, value: Float64Array, user: 
         message[0] = step
         hot = one_hot_index(slots, index, value, client.coins, step)
         noise = client.noise
-        encoded = Noise(noise.law, noise.scale, float(hot), noise.key, noise.table)
+        encoded = Noise(noise.law, noise.scale, float(hot), noise.key, noise.table, noise.draw)
         fill_noise(message[1:], encoded, np.uint64(user) * np.uint64(slots.block))
 
 

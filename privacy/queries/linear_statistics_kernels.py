@@ -20,7 +20,7 @@ from dprl.privacy.mechanisms import GramMechanism
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
 from dprl.privacy.mechanisms.gram import RawGram, add_gram, clip_features, clip_value, finish_gram
-from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
+from dprl.privacy.mechanisms.sampling import fill_noise, silent
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_noisy
 from dprl.privacy.schedule import required_release
 
@@ -295,7 +295,7 @@ def stage_noise(mechanism: GramMechanism | RawGram, key: np.ndarray) -> _StageNo
     """Return the draws of a message: one stream for all stages, whose noise differs in scale only."""
     factors = np.ones((len(mechanism.release.bounds), 2))
     if isinstance(mechanism, RawGram):
-        return _StageNoise(SILENT._replace(key=key), factors)
+        return _StageNoise(silent(key), factors)
     factors[:, 0] = mechanism.scales
     factors[:, 1] = factors[:, 0] * mechanism.off_diagonal
     return _StageNoise(mechanism.unit.noise(key), factors)

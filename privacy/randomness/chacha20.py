@@ -97,8 +97,8 @@ def _set_key(state: np.ndarray, key: np.ndarray) -> None:
     """Write constants, key[1:5] (low halves first) and a zero nonce into all lanes of `state`."""
     for word in range(4):
         _set_row(state, word, _CONSTANTS[word])
-        _set_row(state, 4 + 2 * word, np.uint32(key[1 + word] & _LOW_HALF))
-        _set_row(state, 5 + 2 * word, np.uint32(key[1 + word] >> np.uint64(32)))
+        _set_row(state, 4 + 2 * word, np.uint32(np.uint64(key[1 + word]) & _LOW_HALF))
+        _set_row(state, 5 + 2 * word, np.uint32(np.uint64(key[1 + word]) >> np.uint64(32)))
     _set_row(state, 14, np.uint32(0))
     _set_row(state, 15, np.uint32(0))
 

@@ -20,7 +20,6 @@ from dprl.privacy.randomness.bits import (
     FORKED,
     KEY_WORDS,
     SPLITMIX64,
-    prepare_secret_bits,
     splitmix64_increment,
 )
 from dprl.privacy.randomness.settings import NoiseConfig
@@ -67,10 +66,9 @@ class Streams:
         if stream not in STREAMS:
             raise KeyError(f"unknown random stream {stream!r}; the streams are {', '.join(STREAMS)}")
         if self.noise.entropy == "os" and stream in NOISE_STREAMS:
-            prepare_secret_bits()
-            key = np.empty(KEY_WORDS, dtype=np.uint64)
+            key = np.empty(KEY_WORDS, dtype=np.int64)
             key[0] = CHACHA20
-            key[1:] = np.frombuffer(secrets.token_bytes(_KEY_BYTES), dtype="<u8")
+            key[1:] = np.frombuffer(secrets.token_bytes(_KEY_BYTES), dtype="<i8")
             return forgotten_by_forks(key)
         text = f"{stream}|{self.seed}|{len(self.context)}|{self.context}|{purpose}".encode()
         return _hashed(SPLITMIX64, text)
@@ -143,7 +141,7 @@ def derived_key(key: npt.NDArray[np.uint64], purpose: str) -> npt.NDArray[np.uin
 
     It does not reveal `key`, so its draws may be public.
     """
-    return _hashed(int(key[0]), f"{purpose}|".encode() + key.astype("<u8").tobytes())
+    return _hashed(int(key[0]), f"{purpose}|".encode() + key.tobytes())
 
 
 def block_generator(key: npt.NDArray[np.uint64], number: int) -> np.random.Generator:
@@ -157,9 +155,9 @@ def block_generator(key: npt.NDArray[np.uint64], number: int) -> np.random.Gener
 
 
 def _hashed(generator: int, text: bytes) -> npt.NDArray[np.uint64]:
-    key = np.empty(KEY_WORDS, dtype=np.uint64)
+    key = np.empty(KEY_WORDS, dtype=np.uint64 if generator == SPLITMIX64 else np.int64)
     key[0] = generator
-    key[1:] = np.frombuffer(hashlib.blake2b(text, digest_size=_KEY_BYTES).digest(), dtype="<u8")
+    key[1:] = np.frombuffer(hashlib.blake2b(text, digest_size=_KEY_BYTES).digest(), dtype="<u8").view(key.dtype)
     if generator == SPLITMIX64:
         key[2] = splitmix64_increment(int(key[2]))
     return key

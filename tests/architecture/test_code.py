@@ -63,11 +63,11 @@ def compiles(node: ast.AST) -> bool:
     """Return whether a statement imports what compiles functions."""
     names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
     if isinstance(node, ast.ImportFrom):
-        # Its errors, types, views of memory and loops compile nothing; an intrinsic is compiled with its caller.
-        harmless = node.module == "numba.core.errors" or names in (
-            ["carray"],
+        # Its errors, types and loops compile nothing; an overload is compiled with its caller.
+        harmless = names in (
+            ["NumbaError"],
             ["types"],
-            ["intrinsic"],
+            ["overload"],
             ["literal_unroll"],
         )
         return (node.module or "").partition(".")[0] == "numba" and not harmless
@@ -77,8 +77,8 @@ def compiles(node: ast.AST) -> bool:
 def compilation_complaints(root: Path) -> list[str]:
     """Return files that compile by themselves.
 
-    Numba's cache checks the caller's file only, so a changed callee elsewhere would be ignored. Code that
-    `compiled.py` compiles is cached under a digest of all code that it reaches.
+    Numba's cache checks the caller's file only, so a changed callee elsewhere would be ignored. `compiled.py` names its
+    folder by a digest of all code.
     """
     return [
         f"{path}: compile through package/compiled.py"

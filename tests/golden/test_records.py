@@ -1,7 +1,8 @@
 """Runs give the numbers of the file records.json: every algorithm under its trust models, with pinned streams.
 
-`DPRL_WRITE_GOLDEN=1 pytest tests/golden -n0` rewrites the file. A run is stopped after its second stretch and resumed
-from its state. Numbers agree to 1e-9: the kernels' bits are the same everywhere, the calibrated scales may not be.
+The file is that of one RESULTS_VERSION. `DPRL_WRITE_GOLDEN=1 pytest tests/golden -n0` rewrites it. A run is stopped
+after its second stretch and resumed from its state. Numbers agree to 1e-9: the kernels' bits are the same everywhere,
+the calibrated scales may not be.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dprl.algorithms import ALGORITHMS
 from dprl.envs import ControlTask, LoggedEpisodes
 from dprl.platform.configs.experiment import read_experiment
 from dprl.privacy import Streams
+from dprl.sources import RESULTS_VERSION
 from tests.golden.released import released
 
 FILE = Path(__file__).with_name("records.json")
@@ -91,6 +93,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "pgc_a3c": {"learning_rate": 0.05, "buffer_size": 5},
 }
 """A small bonus, so that policies change within so few episodes."""
+VERSION = "RESULTS_VERSION"
+REMEDY = (
+    "raise RESULTS_VERSION in package/sources.py, add a line to CHANGELOG.md, and rewrite this file "
+    "(DPRL_WRITE_GOLDEN=1 pytest tests/golden -n0)"
+)
 PRACTICAL = {"bonus_scale": 0.02, "precision_scale": 0.05}
 
 
@@ -147,7 +154,7 @@ def record(case: str) -> dict[str, list[float]]:
 @pytest.fixture(scope="module")
 def golden() -> Iterator[dict[str, Any]]:
     """The file's content, or what is to be written into it."""
-    found: dict[str, Any] = {} if WRITES else json.loads(FILE.read_text())
+    found: dict[str, Any] = {VERSION: RESULTS_VERSION} if WRITES else json.loads(FILE.read_text())
     yield found
     if WRITES:
         lines = [f"{json.dumps(case)}: {json.dumps(each)}" for case, each in found.items()]
@@ -162,7 +169,11 @@ def test_records_are_unchanged(case: str, golden: dict[str, Any]) -> None:
         return
     assert found.keys() == golden[case].keys()
     changed = {name: (before, found[name]) for name, before in golden[case].items() if not agree(before, found[name])}
-    assert not changed
+    assert not changed, f"the records have changed: {REMEDY}"
+
+
+def test_the_file_is_that_of_this_version_of_results(golden: dict[str, Any]) -> None:
+    assert golden[VERSION] == RESULTS_VERSION, REMEDY
 
 
 def agree(before: list[float], after: list[float]) -> bool:

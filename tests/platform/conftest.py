@@ -33,7 +33,7 @@ def fixed_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Tests with a false-alarm rate need it: they fail with that rate at every new draw. Other processes are not affected.
     """
-    monkeypatch.setattr("dprl.platform.plugins.source_digest", lambda _: "1")
+    monkeypatch.setattr("dprl.platform.plugins.results_version", lambda _: "1")
 
 
 @pytest.fixture

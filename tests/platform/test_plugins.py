@@ -7,7 +7,6 @@ import importlib.metadata
 import os
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from dprl.platform.plugins import (
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
 from dprl.plugins import plugin_modules, plugin_sources, used_packages
-from dprl.sources import source_digest, tree_or_bytes
+from dprl.sources import code_digest, results_version
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
 
@@ -42,8 +41,6 @@ SMALL = {
     "episodes": 20,
     "seeds": 1,
 }
-TREE_OR_BYTES = cache(tree_or_bytes)
-"""The files of dprl are parsed once for all tests of this file."""
 REGISTRIES: tuple[dict[str, Any], ...] = (ALGORITHMS, ENVIRONMENTS, MDPS)
 
 
@@ -53,7 +50,6 @@ def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     before = [dict(registry) for registry in REGISTRIES]
     loaded = set(sys.modules)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("dprl.sources.tree_or_bytes", TREE_OR_BYTES)
 
     def name(*modules: str) -> None:
         monkeypatch.setenv("DPRL_PLUGINS", ",".join(modules))
@@ -118,7 +114,7 @@ def test_an_environment_that_nobody_plays_is_refused(named: Callable[..., None])
 
 
 def test_sources_of_plugins_count_in_the_digest(named: Callable[..., None], tmp_path: Path) -> None:
-    fresh, seen = source_digest.__wrapped__, []
+    fresh, seen = results_version, list[str]()
     seen.append(fresh())
     named("ours")
     seen.append(fresh())  # named, but missing
@@ -150,7 +146,7 @@ def test_an_edited_plugin_renames_only_cells_that_use_it(named: Callable[..., No
     assert used_packages(frozenset(["ours_a", "dprl.envs.riverswim"])) == {"ours_a", "ours_c"}
     assert used_packages(frozenset(["ours_e"])) == {"ours_a", "ours_c", "ours_e"}
     assert used_packages(frozenset(["ours_d"])) == {f"ours_{name}" for name in texts}
-    fresh = source_digest.__wrapped__
+    fresh = results_version
     packages = {name: used_packages(frozenset([f"ours_{name}"])) for name in texts} | {"none": frozenset()}
 
     def digests() -> dict[str, str]:
@@ -174,8 +170,8 @@ def test_a_package_with_compiled_files_uses_all_plugins(
     (tmp_path / "ours_b.py").touch()
     named("ours_a", "ours_b")
     assert used_packages(frozenset(["ours_a.part"])) == {"ours_a", "ours_b"}
-    monkeypatch.setattr(plugins, "source_digest", lambda packages="all": str(packages))
-    assert plugins.digest_of_parts(PUCBConfig, RiverSwim) == str(frozenset())
+    monkeypatch.setattr(plugins, "results_version", lambda packages="all": str(packages))
+    assert plugins.version_of_parts(PUCBConfig, RiverSwim) == str(frozenset())
 
 
 @pytest.mark.parametrize(
@@ -215,7 +211,7 @@ def test_what_names_no_module_is_reported_in_one_line(name: str, named: Callable
 
 def test_a_module_beside_a_plugin_must_be_named_too(named: Callable[..., None], tmp_path: Path) -> None:
     """Its source would be in no digest, so another version would count as the same cell."""
-    source_digest()
+    code_digest()
     (tmp_path / "ours.py").write_text("import ours_helper\n")
     (tmp_path / "ours_helper.py").write_text("scale = 1.0\n")
     named("ours")

@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 
 from dprl.privacy import CountFamilies, CountFamily, CountPrivacy, CountPrivatizer, NoiseConfig, Streams, UserRecord
-from dprl.privacy.randomness.bits import prepare_secret_bits
-
-prepare_secret_bits()  # tests write keys of CHACHA20 themselves
 
 FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")
 SAMPLED = "sampled_optimized_unary_encoding"

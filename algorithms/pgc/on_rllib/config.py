@@ -25,7 +25,7 @@ from dprl.algorithms.pgc.scores import ScoreTracker
 from dprl.privacy import GradientPrivacy, GradientPrivatizer, NoiseConfig, Streams
 from dprl.privacy.base import check_choice
 from dprl.privacy.threat_models import CARRIED, DURATIONS, ROUNDS, RUNNERS, TIMING_DETAILS
-from dprl.sources import source_digest
+from dprl.sources import results_version
 
 _NOISE = tuple(entry.name for entry in fields(NoiseConfig))
 MOST_SUBMISSIONS = 10**9
@@ -295,7 +295,7 @@ class GradientCollectionConfig(AlgorithmConfig):
         env = str(self.env), sorted(self.env_config.items())
         # The agent of a submission depends on the number of agents.
         agents = (self.compiled, self._module_text(), self.population, *self._further_identity())
-        what = repr((source_digest(), learning, self.trust_model(), self.n_submissions, env, agents))
+        what = repr((results_version(), learning, self.trust_model(), self.n_submissions, env, agents))
         return Streams(self.seed, hashlib.sha256(what.encode()).hexdigest(), self.noise())
 
     def _further_identity(self) -> tuple[object, ...]:

@@ -27,7 +27,7 @@ from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
 
 _OTHERS = ("episodes", "release", "audit")
 """Settings that have no dot in their name."""
-_SOURCES = "source_digest"
+_SOURCES = "results_version"
 _ALGORITHM = "algorithm.name"
 _MOST_BLOCKS = 25
 _NEARLY = 0.95

@@ -110,7 +110,7 @@ def test_the_digest_depends_on_the_last_digit_and_on_choices(changes: dict[str, 
 
 def test_the_digest_depends_on_the_sources_of_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     before = cell().digest
-    monkeypatch.setattr("dprl.platform.plugins.source_digest", lambda _: "other sources")
+    monkeypatch.setattr("dprl.platform.plugins.results_version", lambda _: "other sources")
     assert cell().digest != before
 
 

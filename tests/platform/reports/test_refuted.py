@@ -95,5 +95,5 @@ def test_cells_are_pooled_by_their_worst_certificate_and_with_the_same_code_only
     (pooled,) = read_cells([layout])
     assert (pooled.proved, pooled.row["verdict"]) == (math.inf, "fails")
     versions = json.loads(folder.versions_file.read_text())
-    folder.versions_file.write_text(json.dumps({**versions, "source_digest": "another"}))
+    folder.versions_file.write_text(json.dumps({**versions, "results_version": "another"}))
     assert [cell.seeds for cell in read_cells([layout])] == [2, 2]

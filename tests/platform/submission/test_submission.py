@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from dprl.platform.configs.config import load_cells
-from dprl.sources import source_digest
+from dprl.sources import results_version
 from tests.platform.submission.clusters import TOKEN, TwoNodes, plain_environment, two_nodes
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(2400), pytest.mark.xdist_group("submission")]
@@ -98,7 +98,7 @@ def test_it_is_the_same_sweep_as_here_and_resumes(cluster: TwoNodes, config: Pat
         pd.testing.assert_frame_equal(there[digest], records, check_exact=True)
     # The nodes have another dprl installed that cannot be imported.
     for file in cluster.shared.glob("sweeps/tiny/cells/*/versions.json"):
-        assert json.loads(file.read_text())["source_digest"] == source_digest()
+        assert json.loads(file.read_text())["results_version"] == results_version()
     assert [run.info.status for run in runs_at(cluster, "tiny")] == ["FINISHED"] * 2
 
     again = dprl(*submitted(cluster, config, "--json"), environment=cluster.environment)

@@ -20,20 +20,20 @@ from dprl.platform.submission import jobs, requirements
 from dprl.platform.submission.jobs import JobEnd, end_of
 from dprl.platform.submission.placement import check_tracking, is_this_machine, storage_on
 from dprl.platform.submission.shipping import CONFIG_FILE, pack
-from dprl.sources import source_digest
+from dprl.sources import code_digest
 
 OTHER_MACHINE = "192.0.2.77"  # RFC 5737: nobody's, unless a sandbox is numbered by it
 
 
 def test_what_is_packed_is_what_runs_here(tmp_path: Path) -> None:
     package, job = pack(read_config("smoke"), tmp_path)
-    asked = "import dprl.privacy as p, importlib.metadata as m; print(p.source_digest(), m.version('dprl'), p.__file__)"
+    asked = "import dprl.sources as p, importlib.metadata as m; print(p.code_digest(), m.version('dprl'), p.__file__)"
     # -S: without the dprl of site-packages, but with its dependencies from there.
     paths = [str(package.parent), str(job), *sys.path]
     code = f"import sys; sys.path[:0] = {paths!r}; {asked}"
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)
     digest, version, file = done.stdout.split()
-    assert digest == source_digest()
+    assert digest == code_digest()
     assert version == importlib.metadata.version("dprl")
     assert file.startswith(str(package))
 

@@ -48,11 +48,13 @@ def test_only_compilation_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loading takes seconds, too, where the disk is slow."""
     said, passed = list[str](), iter(range(0, 100, 10))
     monkeypatch.setattr("dprl.platform.sweeps.compiling.time.monotonic", lambda: next(passed))
+    monkeypatch.setattr(compiling, "cache_is_empty", lambda: False)
     compile_kernels([], said.append)
     assert said == ["loaded compiled code in 10.0 s"]
     said.clear()
-    monkeypatch.setattr(compiling, "_one_of_each_kind", lambda _: [numba.njit(lambda x: x + 1)])
-    monkeypatch.setattr(compiling, "_compile", lambda kernel: (kernel(1), kernel(1.0)))
+    compiled = iter([3, 4])
+    monkeypatch.setattr(compiling, "cache_is_empty", lambda: True)
+    monkeypatch.setattr(compiling, "compilations", lambda: next(compiled))
     compile_kernels([], said.append)
     assert said == ["compiling the learning loop (once per machine and code version) ...", "compiled in 10.0 s"]
 

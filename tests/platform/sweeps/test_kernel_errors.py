@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numba.core.errors import NumbaError
+from numba import NumbaError
 
 from dprl.platform.sweeps.execution import cause_of
 

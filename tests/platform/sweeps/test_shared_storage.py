@@ -16,7 +16,7 @@ from dprl.platform.errors import UserError
 from dprl.platform.sweeps import shared_storage
 from dprl.platform.sweeps.shared_storage import _NodeView, living_nodes, require_shared, view_of
 from dprl.platform.tracking.store import TrackingStore
-from dprl.sources import source_digest
+from dprl.sources import code_digest
 
 NODE = "10.0.0.2"
 
@@ -36,8 +36,8 @@ def test_a_node_that_shares_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ("sight", "said"),
     [
         (lambda file: view_of(str(file) + "-elsewhere"), "a folder that every node sees, and node 10.0.0.2 does not"),
-        (lambda file: _NodeView("another token", locked=True, digest=source_digest()), "a folder that every node sees"),
-        (lambda file: _NodeView(file.read_text(), locked=False, digest=source_digest()), "locks hold between nodes"),
+        (lambda file: _NodeView("another token", locked=True, digest=code_digest()), "a folder that every node sees"),
+        (lambda file: _NodeView(file.read_text(), locked=False, digest=code_digest()), "locks hold between nodes"),
         (lambda file: _NodeView(file.read_text(), locked=True, digest="0123"), "must run this code"),
         (lambda file: None, "node 10.0.0.2 must run a task within"),
     ],
@@ -74,7 +74,7 @@ def test_a_lock_of_another_process_is_seen(tmp_path: Path) -> None:
     file.write_text("token")
     code = f"from dprl.platform.sweeps.shared_storage import view_of; print(view_of({str(file)!r}))"
     with file.open("r+") as held:
-        assert view_of(str(file)) == _NodeView("token", locked=False, digest=source_digest())
+        assert view_of(str(file)) == _NodeView("token", locked=False, digest=code_digest())
         fcntl.flock(held, fcntl.LOCK_EX)
         done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert "token='token', locked=True" in done.stdout
@@ -96,7 +96,7 @@ def test_a_file_system_without_locks_holds_none(tmp_path: Path, monkeypatch: pyt
 
     (tmp_path / "file").write_text("token")
     monkeypatch.setattr(fcntl, "flock", refused)
-    assert view_of(str(tmp_path / "file")) == _NodeView("token", locked=False, digest=source_digest())
+    assert view_of(str(tmp_path / "file")) == _NodeView("token", locked=False, digest=code_digest())
 
 
 @pytest.mark.parametrize(("uri", "nodes", "refused"), [("sqlite:////s/m.db", 2, True), ("sqlite:////s/m.db", 1, False)])

@@ -113,7 +113,7 @@ def test_equal_cells_run_once(tmp_path: Path) -> None:
 def test_a_process_with_other_code_does_not_run_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker started after an edit would write its results under the old digest."""
     (cell, *_) = SweepLayout(tmp_path / "home", "small").cells(cells_of(tmp_path))
-    monkeypatch.setattr("dprl.platform.plugins.source_digest", lambda _: "0123456789abcdef")
+    monkeypatch.setattr("dprl.platform.plugins.results_version", lambda _: "0123456789abcdef")
     locked = LockedCell(cell)
     with pytest.raises(UserError, match=f"code: must not change while a sweep runs, .* cell {cell.folder.path.name}"):
         locked.advance(0.0)

@@ -10,7 +10,8 @@ import pytest
 from scipy import integrate, stats
 
 from dprl.privacy.mechanisms.base import Sensitivity
-from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace, fill_bounded_laplace
+from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
+from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.uniform import fill_signed_uniform
 from dprl.privacy.randomness.streams import Streams
 
@@ -21,7 +22,7 @@ SCALE, BOUND = 2.0, 6.0
 def sample(seed: int, n: int = N_DRAWS, scale: float = SCALE, bound: float = BOUND, first: int = 0) -> np.ndarray:
     out = np.empty(n)
     key = Streams(seed, "test").key("user_noise")
-    fill_bounded_laplace(out, BoundedLaplace(scale, bound).noise(key), np.uint64(first))
+    fill_noise(out, BoundedLaplace(scale, bound).noise(key), np.uint64(first))
     return out
 
 

@@ -16,8 +16,8 @@ from scipy import stats
 from dprl.privacy.accounting.closed_forms import RandomizedResponses
 from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.mechanisms.base import Sensitivity
-from dprl.privacy.mechanisms.reports import DirectEncoding, OptimizedUnaryEncoding, UnaryEncoder, fill_direct, scaled
-from dprl.privacy.mechanisms.samplers import Noise
+from dprl.privacy.mechanisms.reports import DirectEncoding, OptimizedUnaryEncoding, UnaryEncoder, scaled
+from dprl.privacy.mechanisms.sampling import Noise, fill_noise
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.streams import Streams
 
@@ -33,7 +33,7 @@ def reports(encoding: DirectEncoding, seed: int, hot: int = 3, users: int = USER
     """One report a row."""
     noise, out = noise_of(encoding, seed, hot), np.full((users, encoding.width), np.nan)
     for user in range(users):
-        fill_direct(out[user], noise, np.uint64(user * encoding.width))
+        fill_noise(out[user], noise, np.uint64(user * encoding.width))
     return out
 
 
@@ -124,7 +124,7 @@ def test_a_hot_cell_outside_is_moved_to_the_edge(hot: int) -> None:
 
 def test_a_row_of_one_cell_or_none_needs_no_draw() -> None:
     assert reports(DirectEncoding(1.0, 1), 0, hot=0, users=3).tolist() == [[1.0]] * 3
-    fill_direct(np.empty(0), noise_of(DirectEncoding(1.0, 1), 0, 0), np.uint64(0))
+    fill_noise(np.empty(0), noise_of(DirectEncoding(1.0, 1), 0, 0), np.uint64(0))
 
 
 def test_a_tie_reads_further_bits() -> None:
@@ -137,7 +137,7 @@ def test_a_tie_reads_further_bits() -> None:
     for rest, named in ((0, other), (np.iinfo(np.uint64).max, 3)):
         table, out = noise.table.copy(), np.empty(CELLS)
         table[0], table[1:] = word[0], rest
-        fill_direct(out, noise._replace(table=table), np.uint64(0))
+        fill_noise(out, noise._replace(table=table), np.uint64(0))
         assert out.argmax() == named
 
 

@@ -17,9 +17,11 @@ from dprl.privacy.mechanisms.discrete_gaussian import (
     discrete_gaussian_table,
     fill_discrete_gaussian,
 )
+from dprl.privacy.mechanisms.sampling import Noise, fill_noise
 from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64, fill_bits
 from dprl.privacy.randomness.exact import RESERVED
 from dprl.privacy.randomness.streams import Streams
+from tests.privacy.keys import key_of
 
 N_DRAWS = 200_000
 SCALES = (0.4, 3.0, 42.25, 1000.0)
@@ -32,7 +34,7 @@ def key(seed: int) -> np.ndarray:
 
 def sample(seed: int, scale: float, n: int = N_DRAWS) -> np.ndarray:
     out = np.empty(n)
-    fill_discrete_gaussian(out, DiscreteGaussian(scale).noise(key(seed)), np.uint64(0))
+    fill_noise(out, DiscreteGaussian(scale).noise(key(seed)), np.uint64(0))
     return out
 
 
@@ -137,9 +139,8 @@ def uniform(number: int, key: np.ndarray) -> list[int]:
 @pytest.mark.parametrize("scale", [0.4, 42.25])
 @pytest.mark.parametrize("generator", [SPLITMIX64, CHACHA20])
 def test_a_draw_counts_the_boundaries_that_it_has_reached(scale: float, generator: int) -> None:
-    stream, out = key(3), np.empty(2000)
-    stream[0] = generator
-    fill_discrete_gaussian(out, DiscreteGaussian(scale).noise(stream), np.uint64(0))
+    stream, out = key_of(generator, *key(3)[1:]), np.empty(2000)
+    fill_noise(out, DiscreteGaussian(scale).noise(stream), np.uint64(0))
     _, leads, limbs = parts(discrete_gaussian_table(scale))
     rows = [[int(lead), *row.tolist()] for lead, row in zip(leads, limbs, strict=True)]
     for number in range(0, 2000, 10):
@@ -154,7 +155,7 @@ def test_draws_are_settled_by_bisection_where_the_guide_does_not_tell_boundaries
     # One bucket, which starts at the first of all boundaries; an exact tie has a chance of 2^-40.
     header_and_guide = np.array([leads.shape[0], 63, 0], dtype=np.uint64)
     coarse = np.concatenate([header_and_guide, leads, limbs.ravel()])
-    fill_discrete_gaussian(out, DiscreteGaussian(42.25).noise(key(9))._replace(table=coarse), np.uint64(0))
+    fill_noise(out, DiscreteGaussian(42.25).noise(key(9))._replace(table=coarse), np.uint64(0))
     fill_bits(words, key(9), np.uint64(0))
     assert np.array_equal(np.abs(out), np.searchsorted(leads, words >> np.uint64(1), side="right"))
 
@@ -180,7 +181,7 @@ def test_ties_are_settled_by_further_bits(agreed: int, step: int) -> None:
     number, seed = 29, 4
     table, expected = tied(number, seed, agreed, step)
     out = np.empty(1)
-    fill_discrete_gaussian(out, DiscreteGaussian(3.0).noise(key(seed))._replace(table=table), np.uint64(number))
+    fill_noise(out, DiscreteGaussian(3.0).noise(key(seed))._replace(table=table), np.uint64(number))
     assert abs(out[0]) == (3 if agreed == 4 else expected)
 
 
@@ -195,7 +196,10 @@ def test_no_two_draws_share_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discrete_gaussian, "fill_bits", record)
     settle = getattr(discrete_gaussian._settled, "py_func", discrete_gaussian._settled)
     monkeypatch.setattr(discrete_gaussian, "_settled", settle)
-    fill = getattr(fill_discrete_gaussian, "py_func", fill_discrete_gaussian)
+
+    def fill(out: np.ndarray, noise: Noise, first: np.uint64) -> None:
+        fill_discrete_gaussian(out, noise.scale, noise.bound, noise.key, noise.table, first)
+
     fill(np.empty(40), DiscreteGaussian(42.25).noise(key(5)), np.uint64(3))
     assert asked == list(range(3, 43))
     for last in (7, 2**53 - 2):

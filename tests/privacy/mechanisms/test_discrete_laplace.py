@@ -18,9 +18,11 @@ from dprl.privacy.mechanisms.discrete_laplace import (
     discrete_laplace_table,
     fill_discrete_laplace,
 )
+from dprl.privacy.mechanisms.sampling import Noise, fill_noise
 from dprl.privacy.randomness.bits import CHACHA20, fill_bits
 from dprl.privacy.randomness.exact import RESERVED, bernoulli
 from dprl.privacy.randomness.streams import Streams
+from tests.privacy.keys import key_of
 
 N_DRAWS = 200_000
 SCALES = (0.3, 1.0, 7.5, 50.0, 300.0)
@@ -33,7 +35,7 @@ def key(seed: int) -> np.ndarray:
 
 def sample(seed: int, scale: float, n: int = N_DRAWS) -> np.ndarray:
     out = np.empty(n)
-    fill_discrete_laplace(out, DiscreteLaplace(scale).noise(key(seed)), np.uint64(0))
+    fill_noise(out, DiscreteLaplace(scale).noise(key(seed)), np.uint64(0))
     return out
 
 
@@ -190,7 +192,7 @@ def test_ties_are_settled_by_further_bits(coin: int) -> None:
             begin = HEADER + BLOCK * words + coin * n_limbs
             table[begin : begin + n_limbs] = rest
         out = np.empty(100)
-        fill_discrete_laplace(out, DiscreteLaplace(3.0).noise(key(seed))._replace(table=table), np.uint64(0))
+        fill_noise(out, DiscreteLaplace(3.0).noise(key(seed))._replace(table=table), np.uint64(0))
         assert out.tolist() == [reference_draw(i, table, key(seed)) for i in range(100)]
         seen.add(out[number])
     assert len(seen) == 2
@@ -204,7 +206,7 @@ def test_steps_beyond_the_digits_have_coins_of_their_own() -> None:
     table[-n_limbs:] = 0
     table[-n_limbs] = np.uint64(1 << 63)
     out = np.empty(300)
-    fill_discrete_laplace(out, DiscreteLaplace(3.0).noise(key(6))._replace(table=table), np.uint64(0))
+    fill_noise(out, DiscreteLaplace(3.0).noise(key(6))._replace(table=table), np.uint64(0))
     assert out.tolist() == [reference_draw(i, table, key(6)) for i in range(300)]
     high = np.abs(out[out != 0]) // 2**9
     assert set(high) >= {1, 2, 3, 4}
@@ -213,9 +215,8 @@ def test_steps_beyond_the_digits_have_coins_of_their_own() -> None:
 
 @pytest.mark.parametrize("scale", [0.3, 50.0])
 def test_the_cryptographic_generator_serves_as_well(scale: float) -> None:
-    stream, out, table = key(4), np.empty(100), discrete_laplace_table(scale)
-    stream[0] = CHACHA20
-    fill_discrete_laplace(out, DiscreteLaplace(3.0).noise(stream)._replace(table=table), np.uint64(7))
+    stream, out, table = key_of(CHACHA20, *key(4)[1:]), np.empty(100), discrete_laplace_table(scale)
+    fill_noise(out, DiscreteLaplace(3.0).noise(stream)._replace(table=table), np.uint64(7))
     assert out.tolist() == [reference_draw(7 + i, table, stream) for i in range(100)]
 
 
@@ -230,7 +231,7 @@ def test_a_probability_that_ties_often_is_met() -> None:
     table[begin] = np.uint64(3 << 62)
     n = 4_000_000
     out = np.empty(n)
-    fill_discrete_laplace(out, DiscreteLaplace(3.0).noise(key(5))._replace(table=table), np.uint64(0))
+    fill_noise(out, DiscreteLaplace(3.0).noise(key(5))._replace(table=table), np.uint64(0))
     nonzero = out[out != 0]
     expected = nonzero.shape[0] * 2.0**-15 * 0.75
     odd = np.sum((np.abs(nonzero) - 1) % 2 == 1)
@@ -247,7 +248,10 @@ def test_no_two_draws_share_a_word(scale: float, monkeypatch: pytest.MonkeyPatch
         fill_bits(out, _key, first)
 
     settle = getattr(discrete_laplace._settled, "py_func", discrete_laplace._settled)
-    fill = getattr(fill_discrete_laplace, "py_func", fill_discrete_laplace)
+
+    def fill(out: np.ndarray, noise: Noise, first: np.uint64) -> None:
+        fill_discrete_laplace(out, noise.scale, noise.bound, noise.key, noise.table, first)
+
     toss = getattr(bernoulli, "py_func", bernoulli)
     monkeypatch.setattr(discrete_laplace, "fill_bits", record)
     monkeypatch.setitem(toss.__globals__, "fill_bits", record)

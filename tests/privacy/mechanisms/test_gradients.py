@@ -99,7 +99,7 @@ def test_additive_noise_of_neighbouring_numbers_shares_no_word(name: str) -> Non
 
 
 def test_the_cryptographic_generator_serves_as_well(mechanism: VectorMechanism) -> None:
-    key = np.array([CHACHA20, 1, 2, 3, 4], dtype=np.uint64)
+    key = np.array([CHACHA20, 1, 2, 3, 4])
     messages = [randomized(mechanism, VECTOR, key, number) for number in range(50)]
     assert np.array_equal(randomized(mechanism, VECTOR, key, 49), messages[49])
     assert len({message.tobytes() for message in messages}) == 50

@@ -10,8 +10,10 @@ from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import largest_loss
 from dprl.privacy.mechanisms.base import Sensitivity
-from dprl.privacy.mechanisms.laplace import Laplace, fill_laplace
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.randomness.bits import fill_bits
+from tests.privacy.keys import key_of
 from tests.privacy.laplace_losses import of_laplace_losses
 
 N_DRAWS = 200_000
@@ -20,12 +22,12 @@ GENERATORS = {"splitmix64": 0, "chacha20": 1}
 
 
 def key(generator: str, seed: int) -> np.ndarray:
-    return np.array([GENERATORS[generator], seed, 0x9E3779B97F4A7C15, 1, 2], dtype=np.uint64)
+    return key_of(GENERATORS[generator], seed, 0x9E3779B97F4A7C15, 1, 2)
 
 
 def sample(generator: str, seed: int, n: int = N_DRAWS, first: int = 0) -> np.ndarray:
     out = np.empty(n)
-    fill_laplace(out, Laplace(SCALE).noise(key(generator, seed)), np.uint64(first))
+    fill_noise(out, Laplace(SCALE).noise(key(generator, seed)), np.uint64(first))
     return out
 
 

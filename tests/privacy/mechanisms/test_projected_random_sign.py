@@ -78,7 +78,7 @@ def _words(key: np.ndarray, first: int, n: int) -> list[int]:
     return [int(word) for word in words]
 
 
-@pytest.mark.parametrize("key", [KEY, np.array([CHACHA20, 1, 2, 3, 4], dtype=np.uint64)])
+@pytest.mark.parametrize("key", [KEY, np.array([CHACHA20, 1, 2, 3, 4])])
 def test_every_word_serves_one_purpose_of_one_submission(key: np.ndarray) -> None:
     # A message assembled in Python from the random words that it should use.
     mechanism, rng = ProjectedRandomSign.calibrated(10.0, 0.0, 20, 1.0), np.random.default_rng(5)

@@ -20,9 +20,8 @@ from dprl.privacy.mechanisms.reports import (
     OptimizedUnaryEncoding,
     UnaryEncoder,
     choose_step,
-    fill_unary,
 )
-from dprl.privacy.mechanisms.samplers import Noise
+from dprl.privacy.mechanisms.sampling import Noise, fill_noise
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.streams import Streams
 
@@ -39,7 +38,7 @@ def reports(encoding: OneHotEncoding, seed: int, hot: int = 3, users: int = USER
     """One report a row."""
     noise, out = noise_of(encoding, seed, hot), np.empty((users, CELLS))
     for user in range(users):
-        fill_unary(out[user], noise, np.uint64(user * CELLS))
+        fill_noise(out[user], noise, np.uint64(user * CELLS))
     return out
 
 
@@ -126,8 +125,8 @@ def test_step_is_the_high_word_of_a_product() -> None:
 
 def test_bits_depend_on_their_number_and_input_only() -> None:
     whole, part = np.empty(1000), np.empty(300)
-    fill_unary(whole, noise_of(OptimizedUnaryEncoding(EPSILON), 7, 450), np.uint64(50))
-    fill_unary(part, noise_of(OptimizedUnaryEncoding(EPSILON), 7, 50), np.uint64(450))
+    fill_noise(whole, noise_of(OptimizedUnaryEncoding(EPSILON), 7, 450), np.uint64(50))
+    fill_noise(part, noise_of(OptimizedUnaryEncoding(EPSILON), 7, 50), np.uint64(450))
     assert np.array_equal(whole[400:700], part)
 
 
@@ -145,11 +144,11 @@ def test_a_tie_reads_further_bits(cell: int) -> None:
     plain = np.empty(CELLS)
     for rest, expected in ((0, 0.0), (np.iinfo(np.uint64).max, 1.0)):
         table, out = noise.table.copy(), np.empty(CELLS)
-        fill_unary(plain, noise, np.uint64(0))
+        fill_noise(plain, noise, np.uint64(0))
         start = 0 if cell == 3 else 4
         table[start] = words[cell]
         table[start + 1 : start + 4] = rest
-        fill_unary(out, noise._replace(table=table), np.uint64(0))
+        fill_noise(out, noise._replace(table=table), np.uint64(0))
         assert out[cell] == expected
         if cell == 3:
             assert np.array_equal(np.delete(out, cell), np.delete(plain, cell))

@@ -11,7 +11,8 @@ from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import worst_outside
 from dprl.privacy.mechanisms.base import Sensitivity
-from dprl.privacy.mechanisms.uniform import Uniform, fill_uniform_noise
+from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.randomness.streams import Streams
 
 N_DRAWS = 200_000
@@ -20,7 +21,7 @@ BOUND = 3.0
 
 def sample(seed: int, n: int = N_DRAWS, first: int = 0) -> np.ndarray:
     out = np.empty(n)
-    fill_uniform_noise(out, Uniform(BOUND).noise(Streams(seed, "test").key("user_noise")), np.uint64(first))
+    fill_noise(out, Uniform(BOUND).noise(Streams(seed, "test").key("user_noise")), np.uint64(first))
     return out
 
 

@@ -95,7 +95,7 @@ def test_scores_are_a_channel_only_where_the_certificate_says_so(scores: str) ->
 @pytest.fixture
 def fixed_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make streams independent of the sources' version, because with some draws both worlds happen to look the same."""
-    monkeypatch.setattr("dprl.algorithms.pgc.on_rllib.config.source_digest", lambda: "1")
+    monkeypatch.setattr("dprl.algorithms.pgc.on_rllib.config.results_version", lambda: "1")
 
 
 @pytest.mark.parametrize("mechanism", ["clipped_laplace", "projected_random_sign", "privunit"])
