@@ -40,6 +40,7 @@ from dprl.platform.results.certificates import CertificateSource, certificates_i
 from dprl.platform.results.home import home_folder
 from dprl.platform.results.layout import SweepLayout, sweep_layout
 from dprl.privacy import Certificate
+from dprl.privacy.designs.base import PrivacySettings
 from dprl.privacy.verification import Verification
 
 if TYPE_CHECKING:
@@ -391,10 +392,8 @@ def plain(value: object, section: str) -> Any:  # noqa: ANN401
         if isinstance(value, type) and hasattr(value, key):
             return {key: getattr(value, key)}
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            fields = {
-                name: each.tolist() if hasattr(each, "tolist") else each
-                for name, each in dataclasses.asdict(value).items()
-            }
+            told = value.to_dict() if isinstance(value, PrivacySettings) else dataclasses.asdict(value)
+            fields = {name: each.tolist() if hasattr(each, "tolist") else each for name, each in told.items()}
             return {key: getattr(value, key), **fields}
     if hasattr(value, "tolist"):
         return value.tolist()  # of NumPy or pandas

@@ -126,7 +126,7 @@ def test_a_folder_is_verified_and_a_changed_number_found(file: str, capsys: pyte
     [told] = json.loads(capsys.readouterr().out)
     assert (told["certificate"], told["stands"]) == (file, False)
     assert [each["field"] for each in told["differences"]] == ["proved.epsilon_at_delta.1e-06"]
-    assert {"query", "users", "claimed"} <= set(told["taken_as_stated"])
+    assert {"request", "users", "composition"} <= set(told["taken_as_stated"])
 
 
 def test_what_runs_prove_together_is_a_certificate(

@@ -188,7 +188,7 @@ def test_the_probe_is_made_of_what_the_algorithm_counts(config: str) -> None:
     [
         ("{model: ldp, epsilon: 1, families: one_hot}", "sampled_optimized_unary_encoding"),
         ("{model: ldp, epsilon: 20, families: one_hot}", "sampled_direct_encoding"),
-        ("{model: shuffle, epsilon: 1, delta: 1e-6, families: one_hot}", "sampled_direct_encoding"),
+        ("{model: shuffle, epsilon: 1, delta: 1e-6}", "sampled_direct_encoding"),
         ("{model: jdp, epsilon: 1, delta: 1e-6, counter: auto}", "buffered_toeplitz gaussian"),
     ],
 )
