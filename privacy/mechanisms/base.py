@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dprl.privacy.accounting.closed_forms import PrivacyCurve
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.sampling import NO_NOISE, Noise, noise_of
-from dprl.privacy.mechanisms.tails import Complex128Array, Lattice
+from dprl.privacy.mechanisms.tails import Lattice
 
 __all__ = [
     "GRID_ROW",
@@ -200,13 +200,6 @@ class Mechanism(ABC):
 
     def rounded(self, step: float, summands: int) -> Lattice:
         """Return the law of a sum of draws, rounded to multiples of `step`; for envelopes."""
-        raise NotImplementedError
-
-    def log_transform(self, s: Complex128Array) -> Complex128Array:
-        """Return ln E e^(s Z), |Re s| < moment_limit, |Im s| <= pi, of a law on integers.
-
-        |E e^(s Z)| falls with |Im s| on (0, pi).
-        """
         raise NotImplementedError
 
     def sum_bound(self, n_items: int, failure: float) -> float:

@@ -155,7 +155,7 @@ class DiscreteGaussian(Mechanism):
 
     def sum_bound(self, n_items: int, failure: float) -> float:
         """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality."""
-        return lattice_sum_bound(self, n_items, failure)
+        return lattice_sum_bound(n_items, failure, self.variance, self.log_transform, self.scale)
 
     def log_moment(self, argument: float) -> float:
         """Return (argument scale)^2 / 2, an upper bound of ln E e^(argument Z), also for w Z with any w.

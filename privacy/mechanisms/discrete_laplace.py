@@ -146,7 +146,7 @@ class DiscreteLaplace(Mechanism):
 
     def sum_bound(self, n_items: int, failure: float) -> float:
         """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality."""
-        return lattice_sum_bound(self, n_items, failure)
+        return lattice_sum_bound(n_items, failure, self.variance, self.log_transform, self.scale, self.moment_limit)
 
     @property
     def moment_limit(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,6 @@ import scipy
 
 from dprl.privacy.accounting.root_finding import smallest_passing
 from dprl.privacy.base import Float64Array
-
-if TYPE_CHECKING:
-    from dprl.privacy.mechanisms.base import Mechanism
 
 Complex128Array = npt.NDArray[np.complex128]
 LogTransform = Callable[[Complex128Array], Complex128Array]
@@ -138,32 +135,39 @@ def _large_laplace_sum_tail(x: float, m: int) -> float:
     return above / total + _LEFT_OUT
 
 
-def lattice_sum_bound(law: Mechanism, n: int, failure: float) -> float:
-    """Return E with P(some running sum of 1..n draws exceeds E) <= failure, by Levy's inequality."""
+def lattice_sum_bound(
+    n: int, failure: float, variance: float, log_transform: LogTransform, scale: float, limit: float = math.inf
+) -> float:
+    """Return E with P(some running sum of 1..n draws exceeds E) <= failure, by Levy's inequality.
+
+    variance: of a draw; the others as for `lattice_sum_tail`.
+    """
 
     def fails(largest: int) -> bool:
-        return 4.0 * lattice_sum_tail(largest + 1, n, law) > failure
+        return 4.0 * lattice_sum_tail(largest + 1, n, log_transform, scale, limit) > failure
 
-    return float(
-        smallest_passing(fails, math.ceil(math.sqrt(n * law.variance) * -float(scipy.special.ndtri(failure / 4.0))))
-    )
+    guess = math.sqrt(n * variance) * -float(scipy.special.ndtri(failure / 4.0))
+    return float(smallest_passing(fails, math.ceil(guess)))
 
 
-def lattice_sum_tail(m: int, n: int, law: Mechanism) -> float:
+def lattice_sum_tail(m: int, n: int, log_transform: LogTransform, scale: float, limit: float = math.inf) -> float:
     """Return P(Z_1 + ... + Z_n >= m), m >= 1, from the law's transform.
 
     The sum over a period of M(s)^n e^(-sm) / (1 - e^-s), s = theta + it at equidistant t, is the tail plus tails of
     other m with positive weights: at least the tail, with a relative excess below 1e-6 for this number of points.
+
+    log_transform: ln E e^(s Z) of a draw Z on the integers for |Re s| < limit; its real part falls with |Im s| on
+    (0, pi). scale: of a draw, to start with.
     """
 
     def log_integrand(s: Complex128Array) -> Complex128Array:
-        return n * law.log_transform(s) - s * m - np.log(-np.expm1(-s))
+        return n * log_transform(s) - s * m - np.log(-np.expm1(-s))
 
     def on_axis(theta: float) -> float:
         return float(log_integrand(np.array([theta + 0j]))[0].real)
 
-    start = 1.0 / (law.scale * math.sqrt(n))
-    theta = _lowest(on_axis, start, law.moment_limit)
+    start = 1.0 / (scale * math.sqrt(n))
+    theta = _lowest(on_axis, start, limit)
     # A transform that is a product of |1 + c e^s|, c > 0, or 1 / |1 - c e^s|, falls on (0, pi).
     lowest, cutoff = on_axis(theta) + _NEGLIGIBLE_LOG, start
     while cutoff < math.pi and log_integrand(np.array([complex(theta, cutoff)]))[0].real > lowest:
