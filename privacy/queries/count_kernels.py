@@ -173,7 +173,7 @@ def add_message(channel: CountChannel) -> None:
 @no_alloc_kernel
 def send_and_release(channel: CountChannel, index: Int64Array, value: Float64Array, user: int) -> None:
     """Encode, add and release in one call, with the same bits; of a noiseless message only non-zeros are added."""
-    _send_and_add(channel, index, value, user)
+    send_and_aggregate(channel, index, value, user)
     release(channel)
 
 
@@ -186,12 +186,6 @@ def send_and_aggregate(channel: CountChannel, index: Int64Array, value: Float64A
 
     *Formal guarantee.* That of `send_and_release`, and charged like it: some prefixes are a function of all of them.
     """
-    _send_and_add(channel, index, value, user)
-
-
-@no_alloc_kernel
-def _send_and_add(channel: CountChannel, index: Int64Array, value: Float64Array, user: int) -> None:
-    """Send the message of user `user` and add it to the sums."""
     if channel.client.kind != SUMS or channel.client.noise.law != NO_NOISE:
         encode(channel, index, value, user)
         add_message(channel)
