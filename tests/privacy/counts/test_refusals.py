@@ -110,7 +110,7 @@ def test_the_kernels_refuse_users_that_the_ledger_has_not_charged(privatizer: Co
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("ldp")])
 def test_noise_that_cannot_be_drawn_leaves_no_record_behind(privatizer: CountPrivatizer, users_of: Users) -> None:
     channel, record = privatizer.channel, users_of(privatizer, 1)[0]
-    client = channel.client._replace(noise=channel.client.noise._replace(report=63))
+    client = channel.client._replace(noise=channel.client.noise._replace(law=63))
     privatizer.charge(1, 1)
     with pytest.raises(ValueError, match="law must be one of the codes of registered laws"):
         encode(channel._replace(client=client), record.index, record.value, 1)
