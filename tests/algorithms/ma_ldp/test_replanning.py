@@ -124,7 +124,7 @@ def test_shift_and_radius_are_those_of_a_counter_for_the_releases(kind: str) -> 
     assert (made.shift_rates[:-1] < 0.8 * every.shift_rates[:-1]).all()
     ratio = np.sqrt(small.noise_ratio / every.privatizer.query.noise_ratio)
     np.testing.assert_allclose(made.beta_rates, ratio * every.beta_rates, rtol=1e-12)
-    assert [one.certificate().details.get("releases") for one in (made, every)] == [number, None]
+    assert [one.certificate().to_dict()["releases"] for one in (made, every)] == [number, None]
 
 
 def test_radius_and_shift_of_the_last_plan_are_told() -> None:
