@@ -33,7 +33,7 @@ from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivacy, CountPrivatizer, Streams
-from dprl.privacy.queries.count_precision import NoiseSpec, WeightedSums
+from dprl.privacy.queries.counts import NoiseSpec, WeightedSums
 
 _FIRST_EPOCH = 1024
 # Fixed functions of V* with bounded noise: u, u^2, (1 - u)^2 and 1, with u = (W - V*) / W.

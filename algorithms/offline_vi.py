@@ -31,8 +31,7 @@ from dprl.algorithms.tabular.simulator import Simulator, play_stochastic, stocha
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, Streams
-from dprl.privacy.queries.count_precision import WeightedSums
-from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.queries.counts import CountQuery, WeightedSums
 
 # With more next states, bounds for single cells replace bounds for all their subsets.
 _MOST_SUBSETS = 2**20

@@ -22,7 +22,7 @@ from dprl.privacy.designs.linear_statistics import StatisticsPrivacy
 from dprl.privacy.messages import PrivateMessages, SubmissionRange, UserMessage
 from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.privatizer import Privatizer
-from dprl.privacy.queries.count_families import CountFamilies, CountFamily, PooledFamilies, UserRecord
+from dprl.privacy.queries.count_layout import CountFamilies, CountFamily, PooledFamilies, UserRecord
 from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.gradients import GradientClient, GradientLayout, GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery

@@ -18,7 +18,7 @@ from dprl.privacy.designs import PRIVACY_SETTINGS
 from dprl.privacy.ledger import Charged, Ledger
 from dprl.privacy.noise_design import NoiseDesign, Release
 from dprl.privacy.privatizer import Privatizer
-from dprl.privacy.queries.count_families import CountFamilies, PooledFamilies
+from dprl.privacy.queries.count_layout import CountFamilies, PooledFamilies
 from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.queries.linear_statistics import StatisticsLayout
 from dprl.privacy.randomness.settings import NoiseConfig

@@ -67,7 +67,7 @@ from dprl.envs.games.equilibria import (
     equilibrium_scratch,
 )
 from dprl.privacy import CountFamilies, CountPrivatizer, Streams
-from dprl.privacy.queries.count_blocks import UserBlock
+from dprl.privacy.queries.counts import UserBlock
 from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.randomness.streams import block_generator
 

@@ -16,7 +16,6 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular.simulator import ALL_STATES, clear_device, play, play_stochastic, regret
 from dprl.compiled import JIT_DISABLED, no_alloc_kernel
 from dprl.privacy import CountPrivatizer
-from dprl.privacy.queries.count_blocks import UserBlock
 from dprl.privacy.queries.count_kernels import (
     CountChannel,
     Released,
@@ -24,6 +23,7 @@ from dprl.privacy.queries.count_kernels import (
     send_and_aggregate,
     send_and_release,
 )
+from dprl.privacy.queries.counts import UserBlock
 from dprl.privacy.randomness.streams import block_generator
 from dprl.privacy.schedule import next_plan
 

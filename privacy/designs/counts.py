@@ -32,10 +32,8 @@ from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.reports import SAMPLED_PREFIX, UnaryEncoder
 from dprl.privacy.noise_design import NoiseDesign
-from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES, CountEncoding
-from dprl.privacy.queries.count_families import CountFamilies
-from dprl.privacy.queries.count_precision import NoiseSpec, PrintedError
-from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.queries.count_layout import RELEASED_FAMILIES, CountEncoding, CountFamilies
+from dprl.privacy.queries.counts import CountQuery, NoiseSpec, PrintedError
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.schedule import ReleaseSchedule
 
@@ -72,7 +70,7 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
     Args:
         calibration: source of the scale; a printed one has the paper's separate families, laplace, and binary_tree.
         precision: source of the error bound E.
-        families: families that get noise: 'separate' or 'one_hot', see count_encoding.py; unary encodings need
+        families: families that get noise: 'separate' or 'one_hot', see count_layout.py; unary encodings need
             'one_hot'. 'auto': 'one_hot' where the counts allow it, for the least noise on transitions.
         mechanism: the noise of a report, 'auto': the one that detects visits best; with a counter, the noise of its
             nodes, 'auto': the one with the smaller variance.

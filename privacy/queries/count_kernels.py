@@ -18,7 +18,7 @@ from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.base import NO_NOISE, Noise
 from dprl.privacy.mechanisms.reports import choose_step
 from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.queries.count_encoding import Slots, add_record, collect, one_hot_index
+from dprl.privacy.queries.count_layout import Slots, add_record, collect, one_hot_index
 from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.schedule import required_release
 

@@ -20,7 +20,7 @@ from dprl.envs import DeepSea, FiniteMDP, GymnasiumTable, RandomGame, RiverSwim
 from dprl.envs.base import stationary
 from dprl.envs.games import MarkovGame, Soccer
 from dprl.privacy import CountPrivacy, Streams
-from dprl.privacy.queries.count_precision import WeightedSums
+from dprl.privacy.queries.counts import WeightedSums
 
 
 def of_all_states(values: Float64Array, successors: Int64Array, n_states: int) -> Float64Array:

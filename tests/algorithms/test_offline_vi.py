@@ -14,7 +14,7 @@ from dprl.algorithms.offline_vi import Limits, _Bonus, divergence_bound, limits_
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivacy
-from dprl.privacy.queries.count_precision import WeightedSums
+from dprl.privacy.queries.counts import WeightedSums
 from tests.algorithms.cases import TRUST, Environments, Learner, same_state, value_of
 from tests.algorithms.test_bernstein_vi import noisy_counts
 from tests.algorithms.test_blocks import FALSE_ALARM, least_p_value

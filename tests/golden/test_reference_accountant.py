@@ -12,7 +12,7 @@ import pytest
 
 from dprl.platform.configs.config import config_files, load_cells
 from dprl.privacy import CountFamily, CountPrivacy, Streams
-from dprl.privacy.queries.count_families import PooledFamilies
+from dprl.privacy.queries.count_layout import PooledFamilies
 from tests import reference_accountant as reference
 from tests.golden.test_certificates import FILE, leaves_of, spread
 

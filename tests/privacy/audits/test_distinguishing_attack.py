@@ -16,7 +16,7 @@ from dprl.privacy.audits.privatizer_probes import counter_prefixes, local_report
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.queries.count_families import CountFamilies, CountFamily
+from dprl.privacy.queries.count_layout import CountFamilies, CountFamily
 from dprl.privacy.randomness.streams import Streams
 
 SEEDS = 200

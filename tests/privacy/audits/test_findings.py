@@ -25,9 +25,8 @@ from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.queries.count_encoding import CountEncoding
-from dprl.privacy.queries.count_precision import NoiseSpec
-from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.queries.count_layout import CountEncoding
+from dprl.privacy.queries.counts import CountQuery, NoiseSpec
 
 PROVED = ProbeProof(2.0, 0.2)
 

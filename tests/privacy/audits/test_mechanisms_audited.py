@@ -28,7 +28,7 @@ from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.reports import SAMPLED_PREFIX, UnaryEncoder
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
-from dprl.privacy.queries.count_families import CountFamilies, CountFamily
+from dprl.privacy.queries.count_layout import CountFamilies, CountFamily
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.randomness.streams import Streams
 

@@ -12,7 +12,7 @@ import pytest
 from dprl.privacy import CountFamilies, CountFamily, PooledFamilies
 from dprl.privacy.designs import counts as of_counts
 from dprl.privacy.designs.counts import report_names
-from dprl.privacy.queries.count_encoding import CountEncoding
+from dprl.privacy.queries.count_layout import CountEncoding
 
 Families = Callable[..., CountFamilies]
 

@@ -30,9 +30,8 @@ from dprl.privacy.audits.findings import Claim, ProbeProof
 from dprl.privacy.audits.privatizer_probes import central_prefixes, local_reports, sent_row
 from dprl.privacy.counters import ExactCounter
 from dprl.privacy.counters.error import UnaryCell, _log_pooled_moment
-from dprl.privacy.queries.count_encoding import CountEncoding
-from dprl.privacy.queries.count_precision import NoiseSpec, WeightedSums
-from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.queries.count_layout import CountEncoding
+from dprl.privacy.queries.counts import CountQuery, NoiseSpec, WeightedSums
 
 H, PAIRS, STATES = 6, 4, 2
 FAMILIES = (

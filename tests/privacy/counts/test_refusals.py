@@ -19,10 +19,9 @@ from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.reports import UnaryEncoder
 from dprl.privacy.noise_design import NoiseDesign
-from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_kernels import SUMS, encode, send_and_release
-from dprl.privacy.queries.count_precision import NoiseSpec
-from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.queries.count_layout import CountEncoding
+from dprl.privacy.queries.counts import CountQuery, NoiseSpec
 from tests.privacy.conftest import KINDS
 from tests.privacy.sending import sent
 

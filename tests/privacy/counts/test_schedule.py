@@ -12,7 +12,7 @@ from dprl.envs.riverswim import RiverSwim
 from dprl.privacy import CountPrivacy, CountPrivatizer, LedgerError, Streams, UserRecord
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.queries.count_kernels import send_and_aggregate, send_and_release
-from dprl.privacy.queries.count_precision import WeightedSums
+from dprl.privacy.queries.counts import WeightedSums
 from dprl.privacy.schedule import ReleaseSchedule
 
 Users = Callable[[CountPrivatizer, int], list[UserRecord]]

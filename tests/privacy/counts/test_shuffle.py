@@ -16,7 +16,7 @@ from dprl.privacy import CountPrivacy, CountPrivatizer, LedgerError, NoiseConfig
 from dprl.privacy.accounting.amplification import ShuffledLoss, local_epsilon
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.noise_design import NoiseDesign
-from dprl.privacy.queries.count_precision import WeightedSums
+from dprl.privacy.queries.counts import WeightedSums
 from dprl.privacy.schedule import ReleaseSchedule
 
 MDP = RiverSwim(n_states=3, horizon=4).build()

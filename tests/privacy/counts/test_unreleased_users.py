@@ -10,8 +10,8 @@ import pytest
 from dprl.privacy import CountPrivacy, CountPrivatizer, LedgerError, Streams, UserRecord
 from dprl.privacy.channel import SENT
 from dprl.privacy.counters import COUNTERS
-from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES
 from dprl.privacy.queries.count_kernels import send_and_aggregate, send_and_release
+from dprl.privacy.queries.count_layout import RELEASED_FAMILIES
 
 Users = Callable[[CountPrivatizer, int], list[UserRecord]]
 Maker = Callable[..., CountPrivatizer]
