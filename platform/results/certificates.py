@@ -126,7 +126,8 @@ def _require_separate_runs(paths: Sequence[str | Path]) -> None:
         cell = CellFolder(file.parent)
         if file != cell.certificate_file or not cell.experiment_file.is_file():
             continue
-        if not any(((each["request"] or {}).get("noise") or {}).get("entropy") == "seed" for each in certificates_in(file).values()):
+        noises = [(each["request"] or {}).get("noise") or {} for each in certificates_in(file).values()]
+        if not any(noise.get("entropy") == "seed" for noise in noises):
             continue
         noise = _noise_of(cell, str(path))
         if noise in drawn:

@@ -48,7 +48,7 @@ class PrivacySettings(ABC, Generic[D, Q]):
 
     data: ClassVar[str]
     """The kind of data: 'counts', 'gradients' or 'statistics'."""
-    submissions: ClassVar[int] = 1
+    submissions = 1  # not annotated, so that it is no field here
     """T, the maximum of submissions of one user; a setting of gradients."""
     KEYS: ClassVar[Mapping[TrustModel, tuple[str, ...]]]
     """Keys besides epsilon and delta, by trust model."""

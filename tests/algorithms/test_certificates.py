@@ -13,7 +13,12 @@ from tests.algorithms.cases import TABULAR
 from tests.grids import paired
 
 EPISODES = 50
-REQUESTS: list[Any] = [CountPrivacy("jdp", 1.0), CountPrivacy("ldp", 1.0), CountPrivacy("jdp", 1.0, 1e-6), CountPrivacy("ldp", 1.0, 1e-6)]
+REQUESTS: list[Any] = [
+    CountPrivacy("jdp", 1.0),
+    CountPrivacy("ldp", 1.0),
+    CountPrivacy("jdp", 1.0, 1e-6),
+    CountPrivacy("ldp", 1.0, 1e-6),
+]
 
 
 def certificate(name: str, env: Any, privacy: Any, episodes: int = EPISODES) -> dict[str, Any]:
@@ -62,7 +67,9 @@ def test_an_error_bound_without_a_constant_is_refused(
         ValueError, match=rf"^precision must be exact here, got printed; \[QW24\] Lemma {lemma}"
     ) as caught:
         certificate(
-            name, environments[ALGORITHMS[name].plays].small, CountPrivacy(model, 1.0, calibration=calibration, precision="printed")
+            name,
+            environments[ALGORITHMS[name].plays].small,
+            CountPrivacy(model, 1.0, calibration=calibration, precision="printed"),
         )
     assert "\n" not in str(caught.value)
 

@@ -160,7 +160,9 @@ def test_no_noise_is_the_non_private_algorithm(
         assert np.array_equal(private.policy, plain.policy)
         ours, theirs = (algorithm.privatizer.release().values for algorithm in (private, plain))
         assert np.array_equal(ours, theirs)
-    noisy, plain = (learner(envs.tiny, 2000, trust, name=name, **PRACTICAL) for trust in (CountPrivacy(privacy.model, 1.0), None))
+    noisy, plain = (
+        learner(envs.tiny, 2000, trust, name=name, **PRACTICAL) for trust in (CountPrivacy(privacy.model, 1.0), None)
+    )
     assert noisy.learn(2000) != plain.learn(2000)
 
 

@@ -67,7 +67,9 @@ def logged(folder: Path, **settings: Any) -> LoggedEpisodes:
 
 
 @pytest.mark.parametrize("stationary", [False, True])
-@pytest.mark.parametrize("privacy", [CountPrivacy("none"), CountPrivacy("jdp", 20.0), CountPrivacy("ldp", 200.0)], ids=lambda p: p.model)
+@pytest.mark.parametrize(
+    "privacy", [CountPrivacy("none"), CountPrivacy("jdp", 20.0), CountPrivacy("ldp", 200.0)], ids=lambda p: p.model
+)
 def test_the_file_gives_the_counts_of_the_same_simulated_episodes(
     privacy: Any, stationary: bool, tmp_path: Path
 ) -> None:

@@ -47,7 +47,9 @@ def test_the_nearest_counts_are_those_on_the_simplex() -> None:
 
 
 @pytest.mark.parametrize("size", [0.0, 30.0])
-@pytest.mark.parametrize("privacy", [CountPrivacy("none"), CountPrivacy("jdp", 1.0, families="one_hot"), CountPrivacy("ldp", 9.0)])
+@pytest.mark.parametrize(
+    "privacy", [CountPrivacy("none"), CountPrivacy("jdp", 1.0, families="one_hot"), CountPrivacy("ldp", 9.0)]
+)
 def test_a_plan_is_that_of_its_docstring(privacy: Any, size: float) -> None:
     values = noisy_counts(np.random.default_rng(4), 900, size)
     horizon, rows, n_states, n_actions = values.shape

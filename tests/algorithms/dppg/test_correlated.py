@@ -52,7 +52,8 @@ def test_the_step_does_not_depend_on_the_clip() -> None:
     for clip in (1e-3, 1e-6):
         config, env = DPPGConfig(users_per_update=USERS, hidden="4"), Control(horizon=100).build()
         streams = Streams(0, "clip", NoiseConfig())
-        made = config.build(env, config.privatizer(env, GradientPrivacy("none", clip=clip), USERS, streams), USERS, streams)
+        privacy = GradientPrivacy("none", clip=clip)
+        made = config.build(env, config.privatizer(env, privacy, USERS, streams), USERS, streams)
         before = made.policy
         made.learn(USERS)
         found.append(made.policy - before)

@@ -131,7 +131,9 @@ def test_public_rewards_are_believed_from_the_first_episode_on() -> None:
 def test_shrunk_features_and_values_stay_in_proportion(horizon: int) -> None:
     """<theta*, phi> of what a device sends is the expectation of its target, though both are cut (D7)."""
     env = NetworkMDP(n_agents=2, dimension=3, horizon=horizon).build()
-    found = learner(MALDPConfig(bonus_scale=1e-3), StatisticsPrivacy("none", rewards="public", clipping="device"), env, 400)
+    found = learner(
+        MALDPConfig(bonus_scale=1e-3), StatisticsPrivacy("none", rewards="public", clipping="device"), env, 400
+    )
     found.learn(300)
     users, planned, believed = found._users, found._planning, found._server.rewards.values
     features, errors, cut, bounds = [], [], 0, np.arange(horizon - 1, -1, -1.0)

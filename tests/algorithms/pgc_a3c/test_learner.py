@@ -47,7 +47,8 @@ def test_lanes_change_no_bit(lanes: int, buffer_size: int, staleness: int, monke
 def test_noise_alone_does_not_depend_on_what_agents_do() -> None:
     # Other episodes give the same messages, because only zero gradients are reported.
     runs = [
-        learner(GradientPrivacy("ldp", 5.0), reports="noise", exploration=rate, exploration_floor=rate) for rate in (0, 1)
+        learner(GradientPrivacy("ldp", 5.0), reports="noise", exploration=rate, exploration_floor=rate)
+        for rate in (0, 1)
     ]
     for run in runs:
         run.learn(N)

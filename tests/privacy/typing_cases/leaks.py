@@ -1,4 +1,5 @@
 """Each marked line hands an algorithm something that has not been released; the type checker must reject it."""
+
 from __future__ import annotations
 
 import numpy as np
