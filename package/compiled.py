@@ -45,7 +45,7 @@ def _prepared_cache() -> bool:
         os.utime(folder)
     if not os.access(folder, os.W_OK):
         return False
-    config.CACHE_DIR = str(folder)
+    cast("Any", config).CACHE_DIR = str(folder)
     with suppress(OSError):  # another process tidies up as well
         known = sorted(folder.parent.glob("kernels-*"), key=lambda each: each.stat().st_mtime, reverse=True)
         for other in known[_KEPT_FOLDERS:]:
@@ -89,7 +89,7 @@ def _compiled(function: F, *, counted: bool) -> F:
     def call(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - as the function's
         return dispatcher(*arguments, **named)
 
-    within = {**options, "no_cpython_wrapper": True}
+    within: Any = {**options, "no_cpython_wrapper": True}
     overload(call, jit_options=within, strict=False)(lambda *_, **__: function)
     cast("Any", call).py_func, cast("Any", call).dispatcher = function, dispatcher
     return cast("F", call)

@@ -91,7 +91,7 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
 
     mechanism: str = AUTO
     clip: float | None = None
-    submissions: int = 1  # type: ignore[misc]
+    submissions: int = 1
     release_scores: Literal["simulator", "none"] = "simulator"
     sampling: Literal["one_pass", "poisson"] = "one_pass"
     population: int | None = None

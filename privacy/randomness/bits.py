@@ -10,7 +10,7 @@ Paper: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOP
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numba import types
@@ -70,7 +70,7 @@ def _fill(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
 
 if not JIT_DISABLED:
 
-    @overload(_fill, jit_options=OPTIONS, strict=False)
+    @overload(_fill, jit_options=cast("Any", OPTIONS), strict=False)
     def _fill_of_type(out: Any, key: Any, first: Any) -> Any:  # noqa: ANN401, ARG001 - types of Numba's
         """Compile the one generator of the key's type."""
         return _fill_seeded if key.dtype == types.uint64 else _fill_secret

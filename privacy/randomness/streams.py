@@ -9,6 +9,7 @@ import hashlib
 import os
 import secrets
 from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -57,7 +58,7 @@ class Streams:
         if self.seed < 0:
             raise ValueError(f"seed must be a non-negative integer, got {self.seed}; choose 0 or more")
 
-    def key(self, stream: str, purpose: str = "") -> npt.NDArray[np.uint64]:
+    def key(self, stream: str, purpose: str = "") -> npt.NDArray[Any]:
         """Return the key uint64[5] of a named stream; raise KeyError for a name that is not in STREAMS.
 
         purpose: its use; each purpose has another key. A key from the operating system is not stored: the caller has
@@ -114,10 +115,10 @@ def _identity(part: object) -> str:
     return f"{registered}[{','.join(f'{name}={_identity(named[name])}' for name in sorted(named))}]"
 
 
-_secret_keys: WeakValueDictionary[int, npt.NDArray[np.uint64]] = WeakValueDictionary()
+_secret_keys: WeakValueDictionary[int, npt.NDArray[Any]] = WeakValueDictionary()
 
 
-def forgotten_by_forks(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def forgotten_by_forks(keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the same `keys` uint64[..., 5]; secret ones are erased in every process forked from this one.
 
     Call it for every array with secret keys. This protects all privatizers, because every draw reads a key.
@@ -136,7 +137,7 @@ def _forget_secret_keys() -> None:
 os.register_at_fork(after_in_child=_forget_secret_keys)
 
 
-def derived_key(key: npt.NDArray[np.uint64], purpose: str) -> npt.NDArray[np.uint64]:
+def derived_key(key: npt.NDArray[Any], purpose: str) -> npt.NDArray[Any]:
     """Return a key uint64[5] of the same generator that is a cryptographic hash of `key` uint64[5] and a purpose.
 
     It does not reveal `key`, so its draws may be public.
@@ -144,7 +145,7 @@ def derived_key(key: npt.NDArray[np.uint64], purpose: str) -> npt.NDArray[np.uin
     return _hashed(int(key[0]), f"{purpose}|".encode() + key.tobytes())
 
 
-def block_generator(key: npt.NDArray[np.uint64], number: int) -> np.random.Generator:
+def block_generator(key: npt.NDArray[Any], number: int) -> np.random.Generator:
     """Return a NumPy generator for block `number` of a seeded stream, to draw sums of many draws.
 
     Raises LedgerError for a key from the operating system, because real users are never drawn in blocks.
@@ -154,7 +155,7 @@ def block_generator(key: npt.NDArray[np.uint64], number: int) -> np.random.Gener
     return np.random.Generator(np.random.Philox(counter=[0, 0, 0, number], key=key[1:3]))
 
 
-def _hashed(generator: int, text: bytes) -> npt.NDArray[np.uint64]:
+def _hashed(generator: int, text: bytes) -> npt.NDArray[Any]:
     key = np.empty(KEY_WORDS, dtype=np.uint64 if generator == SPLITMIX64 else np.int64)
     key[0] = generator
     key[1:] = np.frombuffer(hashlib.blake2b(text, digest_size=_KEY_BYTES).digest(), dtype="<u8").view(key.dtype)
