@@ -21,7 +21,7 @@ from dprl.privacy.channel import CHARGED, RECEIVED, RELEASED, SENT
 from dprl.privacy.checkpoints import check_sealed, counts_in, require_seeded, sealed
 from dprl.privacy.ledger import Charged, Journal, Ledger
 from dprl.privacy.messages import PrivateMessages, RangeSet, SubmissionRange, UserMessage
-from dprl.privacy.noise_design import NoiseDesign
+from dprl.privacy.noise_design import ENTROPY, NoiseDesign
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.threat_models import SHUFFLE
@@ -65,12 +65,16 @@ class Privatizer(Generic[Q]):
         design: of the noise. streams: named random streams. journal: keeps charges through a crash; None for
             simulations.
 
-    Raises LedgerError for a design without a query.
+    Raises LedgerError for a design without a query, or of other noise than the query's and the streams'.
     """
 
     def __init__(self, design: NoiseDesign[Q], streams: Streams, journal: Journal | None = None) -> None:
         if design.query is None:
             raise LedgerError("a design must have a query to run, got a composed one; build one from settings")
+        events = design.query.events(ENTROPY[streams.noise.entropy])
+        threats = design.query.threat_model(design.model, design.submissions)
+        if (design.noise, design.releases, design.threat_model) != (streams.noise, events, threats):
+            raise LedgerError("a design must be of its query and of the streams' noise; build it from settings again")
         self.design, self.query, self._streams = design, design.query, streams
         self._issuer = secrets.token_hex(8)
         self._source, self._received, self._skipped, self._in_blocks = _NOBODY, RangeSet(), 0, False

@@ -11,6 +11,7 @@ import numpy as np
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy.base import Int64Array, LedgerError
 
+_MOST_RELEASES = 10**8
 EVERY_USER = np.zeros(0, dtype=np.int64)
 """Times of a channel without a schedule, which may release after every user."""
 
@@ -46,6 +47,12 @@ class ReleaseSchedule:
     def __post_init__(self) -> None:
         if not (0.0 <= self.growth < math.inf and self.users >= 0 and self.block >= 1):
             raise ValueError(f"a schedule must have growth >= 0, users >= 0 and block >= 1, got {self}; it has no end")
+        # Plans are at least `block` apart, and from 1 / growth users on by a factor.
+        most = self.users / self.block
+        if self.growth > 0.0:
+            most = min(most, 1.0 / self.growth + math.log1p(self.users) / math.log1p(self.growth))
+        if most > _MOST_RELEASES:
+            raise ValueError(f"a schedule must have at most {_MOST_RELEASES} releases, got {self}; plan more rarely")
 
     @property
     def times(self) -> Int64Array:

@@ -32,8 +32,8 @@ def read_privacy(value: object, releases: str, algorithm: str = "") -> Any:  # n
     if "model" not in section:
         raise UserError(f"privacy.model: is required, got nothing; {suggestion('', names)}")
     model = section["model"]
-    if model not in names:
-        if any(model in other.KEYS for other in others):
+    if not isinstance(model, str) or model not in names:
+        if isinstance(model, str) and any(model in other.KEYS for other in others):
             remedy = "choose one of them, or another algorithm"
             raise broken_rule("privacy.model", f"must be one of {', '.join(names)} {at}", model, remedy)
         raise broken_rule("privacy.model", "must be a registered name", model, suggestion(model, names))
@@ -47,7 +47,7 @@ def read_privacy(value: object, releases: str, algorithm: str = "") -> Any:  # n
             continue
         owners = [name for name in names if key in kind.keys(name)]
         if owners:
-            remedy = f"remove it, or choose model: {' or '.join(owners)}"
+            remedy = "remove it" if model == "shuffle" else f"remove it, or choose model: {' or '.join(owners)}"
             raise broken_rule(f"privacy.{key}", f"does not belong to model {model}", setting, remedy)
         if any(key in other.keys(name) for other in others for name in other.KEYS):
             raise broken_rule(f"privacy.{key}", f"does not belong {at}", setting, "remove it")

@@ -34,6 +34,8 @@ from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.threat_models import GRADIENT_ADJACENCY, SAMPLED_ADJACENCY
 
 PAPER_CLIP, DEFAULT_CLIP, _SIGN_CLIP = 0.01, 2.0, 1.0
+_MOST_SUBMISSIONS = 10**6
+_MOST_ROUNDS = 10**7
 _NO_COUNTER = "none"
 _NOISY = ("mechanism", "clip", "submissions", "release_scores")
 _LAWS: dict[TrustModel, tuple[str, ...]] = {
@@ -118,6 +120,8 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
             raise ValueError(
                 f"submissions must be a whole number of at least 1, got {self.submissions!r}; write e.g. submissions: 1"
             )
+        if self.submissions > _MOST_SUBMISSIONS:
+            raise ValueError(f"submissions must be at most {_MOST_SUBMISSIONS}, got {self.submissions}; take fewer")
         if self.clip is not None:
             check_positive("clip", self.clip, "gradients are shrunk to half of it: write e.g. 2")
         self._check_clip(self.mechanism)
@@ -249,6 +253,8 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
                 f"episodes must be a multiple of the users of an update, {data.window}, with sampling poisson, got "
                 f"{episodes}; they are expected numbers"
             )
+        if rounds > _MOST_ROUNDS:
+            raise ValueError(f"episodes must make at most {_MOST_ROUNDS} rounds, got {rounds}; take fewer")
         clip = clip_for(data, ClippedGaussian.name, self.clip)
         multiplier = sampled_multiplier(self.epsilon, self.delta, data.window / population, rounds)
         return SampledGradientQuery(

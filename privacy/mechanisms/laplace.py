@@ -145,7 +145,7 @@ def draw_laplace(
     key: np.ndarray,
     table: np.ndarray,
     first: np.uint64,
-) -> None:
+) -> int:
     """Draw numbers first, first+1, ... of Laplace(scale) like `Noise.draw`.
 
     Draw number i is -scale * log(u), within 2.5 ulp, with a random sign; u and the sign are 53 of the bits number i.
@@ -169,3 +169,4 @@ def draw_laplace(
                 part[i] = -scale * log_of_reduced(part[i], exponents[i])
     if row.shape[0] > 0 and in_place:
         add_rows(out, totals, parent, row, sign)
+    return 1

@@ -35,7 +35,8 @@ class Noise(NamedTuple):
 
     draw(out, totals, parent, row, sign, scale, bound, key, table, first) fills `out` float64[n], contiguous, with the
     draws number first, first+1, ... of the law if `row` is empty. Else all four are float64[n], it sets row = parent +
-    sign * draws and out = totals + row, and `row` may be `parent`.
+    sign * draws and out = totals + row, and `row` may be `parent`. It returns 1, and 0 after an error, which an address
+    loses otherwise.
     """
 
     law: int
@@ -49,8 +50,8 @@ class Noise(NamedTuple):
         raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")
 
 
-F = TypeVar("F", bound=Callable[..., None])
-_draws: dict[int, Callable[..., None]] = {}
+F = TypeVar("F", bound=Callable[..., object])
+_draws: dict[int, Callable[..., int]] = {}
 
 
 def sampler(law: int) -> Callable[[F], F]:
@@ -94,10 +95,11 @@ def _draw(
     key: np.ndarray,
     table: np.ndarray,
     first: np.uint64,
-) -> None:
+) -> int:
     fill(out, scale, bound, key, table, first)
     if row.shape[0] > 0:
         add_rows(out, totals, parent, row, sign)
+    return 1
 
 
 @kernel
@@ -117,13 +119,13 @@ def add_rows(out: Float64Array, totals: Float64Array, parent: Float64Array, row:
 
 
 @cache
-def _draw_of(law: int, secret: bool) -> Callable[..., None]:
+def _draw_of(law: int, secret: bool) -> Callable[..., int]:
     if law not in _draws:
         raise ValueError(f"law must be one of the codes of registered laws, got {law}; take the noise from a mechanism")
     real, numbers, words = types.float64, types.float64[::1], types.uint64[::1]
     key = types.int64[::1] if secret else words
     arguments = [numbers] * 4, [real] * 3, [key, words, types.uint64]
-    return with_address(_draws[law], types.void(*(each for part in arguments for each in part)))
+    return with_address(_draws[law], types.int64(*(each for part in arguments for each in part)))
 
 
 def noise_of(law: int, scale: float, bound: float, key: npt.NDArray[Any], table: npt.NDArray[np.uint64]) -> Noise:
@@ -161,7 +163,8 @@ def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     if noise.law != NO_NOISE:
         require_generator(noise.key)
     none = out[:0]
-    noise.draw(out, none, none, none, 1.0, noise.scale, noise.bound, noise.key, noise.table, first)
+    if noise.draw(out, none, none, none, 1.0, noise.scale, noise.bound, noise.key, noise.table, first) != 1:
+        raise MemoryError("noise could not be drawn, so nothing is released")
 
 
 @no_alloc_kernel
@@ -183,4 +186,5 @@ def extend_noise(
         stop = start + BLOCK
         out, total, above, kept = released[start:stop], totals[start:stop], parent[start:stop], row[start:stop]
         number = first + np.uint64(start)
-        noise.draw(out, total, above, kept, sign, noise.scale, noise.bound, noise.key, noise.table, number)
+        if noise.draw(out, total, above, kept, sign, noise.scale, noise.bound, noise.key, noise.table, number) != 1:
+            raise MemoryError("noise could not be drawn, so nothing is released")

@@ -281,6 +281,10 @@ class GradientLayout:
     draws: bool = False
     paper: bool = True
 
+    def __post_init__(self) -> None:
+        if min(self.dimension, self.window) < 1:
+            raise ValueError(f"dimension and window must be at least 1, got {self.dimension} and {self.window}")
+
 
 @dataclass(frozen=True)
 class GradientQuery(Query):

@@ -26,9 +26,31 @@ _FEWEST_TRANSITIONS = 24
 _ALTERNATING = 0xAAAAAAAAAAAAAAAA
 
 
+def _code_for(key: np.ndarray) -> int:
+    """Return the code of the generator of the key's type."""
+    return SPLITMIX64 if key.dtype == np.uint64 else CHACHA20
+
+
+def _seeded_code(key: np.ndarray) -> int:  # noqa: ARG001 - as `_code_for`
+    return SPLITMIX64
+
+
+def _secret_code(key: np.ndarray) -> int:  # noqa: ARG001 - as `_code_for`
+    return CHACHA20
+
+
+if not JIT_DISABLED:
+
+    @overload(_code_for, jit_options=cast("Any", OPTIONS), strict=False)
+    def _code_of_type(key: Any) -> Any:  # noqa: ANN401 - a type of Numba's
+        return _seeded_code if key.dtype == types.uint64 else _secret_code
+
+
 @no_alloc_kernel
 def require_generator(key: np.ndarray) -> None:
-    """Raise unless `key` begins with a generator's code. Called before any noise is drawn or released.
+    """Raise unless `key` begins with the code of its type's generator. Called before any noise is drawn or released.
+
+    A sampler is called by its address, which loses errors, so everything that it would refuse is refused here.
 
     Raises LedgerError for a key that this process inherited by a fork, ValueError for any other array.
     """
@@ -37,8 +59,8 @@ def require_generator(key: np.ndarray) -> None:
             "noise from the operating system is drawn in one process only, and this process was forked from it; "
             "build a new privatizer or sender here"
         )
-    if (key[0] != SPLITMIX64 and key[0] != CHACHA20) or key.shape[0] != KEY_WORDS:
-        raise ValueError("key must begin with a generator's code, SPLITMIX64 or CHACHA20; take it from Streams.key")
+    if key[0] != _code_for(key) or key.shape[0] != KEY_WORDS:
+        raise ValueError("key must begin with the code of its generator; take it from Streams.key")
 
 
 @kernel
@@ -51,15 +73,11 @@ def splitmix64(key: np.ndarray, number: np.uint64) -> np.uint64:
 
 
 def _fill_seeded(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
-    if key[0] != SPLITMIX64:
-        raise ValueError("a key of 64-bit words without sign must be one of SPLITMIX64; take it from Streams.key")
     for i in range(out.shape[0]):
         out[i] = splitmix64(key, first + np.uint64(i))
 
 
 def _fill_secret(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
-    if key[0] != CHACHA20:
-        raise ValueError("a key of 64-bit words with sign must be one of CHACHA20; take it from Streams.key")
     fill_chacha20(out, key, first)
 
 

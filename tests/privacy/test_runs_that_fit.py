@@ -35,6 +35,15 @@ def private(query: Any, n_users: int, submissions: int = 1) -> Privatizer[Any]:
     return Privatizer(NoiseDesign.of(query, n_users, asked, submissions), STREAMS)
 
 
+def test_a_design_runs_with_its_own_noise_and_on_its_own_streams() -> None:
+    strong, weak = (CountPrivacy("ldp", epsilon).design(FAMILIES, 9, NoiseConfig()) for epsilon in (1.0, 100.0))
+    secret = CountPrivacy("ldp", 1.0).design(FAMILIES, 9, NoiseConfig("exact", "os"))
+    for design in (secret, dataclasses.replace(strong, query=weak.query), dataclasses.replace(strong, model="shuffle")):
+        with pytest.raises(LedgerError):
+            Privatizer(design, STREAMS)
+    assert Privatizer(strong, STREAMS).n_users == 9
+
+
 @pytest.mark.parametrize("counter", COUNTERS)
 @pytest.mark.parametrize(("growth", "users"), [(0.0, 9), (0.5, 40)])
 def test_a_counter_is_for_so_many_users_and_one_submission_each(counter: str, growth: float, users: int) -> None:

@@ -382,6 +382,29 @@ def test_a_stated_version_excuses_no_change_and_no_new_field(path: Path, value: 
     assert found_in(changed(certificate, path, value, seal=True))
 
 
+def test_the_least_delta_is_not_none() -> None:
+    made = CountPrivacy("jdp", 1.0, 1e-15, mechanism="gaussian").build(_families(4), 21, Streams(0, "x"))
+    certificate = json.loads(json.dumps(made.planned_certificate("x").to_dict()))
+    assert verify(certificate).stands
+    for part in ("requested", "claimed"):
+        certificate = changed(certificate, (part, "delta"), 0.0, seal=True)
+        assert {"requested.delta"} <= found_in(certificate)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [(("settings", "submissions"), 10**15), (("users",), 10**12), (("data", "window"), 0), (("data", "window"), -5)],
+)
+def test_requests_that_no_memory_holds_and_sizes_below_1_are_refused(path: Path, value: int) -> None:
+    forged = changed(written("gradients clipped_laplace"), ("request", *path), value, seal=True)
+    assert found_in(forged) == {"facts"}
+
+
+def test_an_algorithm_is_a_name() -> None:
+    for value in ({}, [], 5, None):
+        assert found_in(changed(written(), ("algorithm",), value, seal=True)) == {"facts"}
+
+
 def test_the_order_of_fields_does_not_matter() -> None:
     assert verify(json.loads(json.dumps(written(), sort_keys=True))).stands
 

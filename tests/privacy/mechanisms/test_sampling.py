@@ -17,9 +17,9 @@ from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.reports import OneHotEncoding
-from dprl.privacy.mechanisms.sampling import SILENT, extend_noise, fill_noise, noise_of
+from dprl.privacy.mechanisms.sampling import SILENT, extend_noise, fill_noise, noise_of, sampler
 from dprl.privacy.mechanisms.uniform import Uniform
-from dprl.privacy.randomness.bits import SPLITMIX64, fill_bits
+from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64, fill_bits
 from dprl.privacy.randomness.streams import Streams
 from tests.privacy.keys import key_of
 from tests.without_compiler import printed_both_ways
@@ -118,8 +118,35 @@ def test_an_unknown_law_is_an_error_and_not_silence(law: int) -> None:
 
 @BY_NAME
 def test_an_unknown_generator_is_an_error_and_not_silence(mechanism: Mechanism) -> None:
-    with pytest.raises(ValueError, match=r"^key must begin with a generator's code"):
+    with pytest.raises(ValueError, match=r"^key must begin with the code of its generator"):
         draws(noise(mechanism, 2), 9)
+
+
+@BY_NAME
+def test_a_key_with_the_code_of_the_other_generator_is_an_error_and_not_silence(mechanism: Mechanism) -> None:
+    for generator, other in ((SPLITMIX64, CHACHA20), (CHACHA20, SPLITMIX64)):
+        key = key_of(generator, 1, 2, 3, 4)
+        key[0] = other
+        with pytest.raises(ValueError, match=r"^key must begin with the code of its generator"):
+            draws(mechanism.noise(key), 9)
+
+
+def test_a_sampler_that_fails_is_an_error_and_not_silence(capfd: pytest.CaptureFixture[str]) -> None:
+    """It is called by its address, so its own error is lost, like that of a full memory."""
+
+    def failing(out: Any, scale: float, bound: float, key: Any, table: Any, first: Any) -> None:
+        if scale > 0.0:
+            raise MemoryError("full")
+        out[0] = bound + table.shape[0] + first + key[0]
+
+    sampler(62)(failing)
+    noise_of_it = noise_of(62, 1.0, 0.0, SILENT.key, SILENT.table)
+    with pytest.raises(MemoryError, match="full|could not be drawn"):
+        fill_noise(np.zeros(3), noise_of_it, np.uint64(0))
+    rows = [np.zeros(3) for _ in range(4)]
+    with pytest.raises(MemoryError, match="full|could not be drawn"):
+        extend_noise(rows[0], rows[1], rows[2], rows[3], noise_of_it, 1)
+    capfd.readouterr()
 
 
 @pytest.mark.parametrize("mechanism", [DiscreteLaplace(3.0), DiscreteGaussian(3.0)])

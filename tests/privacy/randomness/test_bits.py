@@ -101,9 +101,9 @@ def test_an_unknown_generator_gives_no_bits() -> None:
     key = KEYS["chacha20"].copy()
     for code in (2, -(2**63)):
         key[0] = code
-        with pytest.raises(ValueError, match=r"^key must begin with a generator's code"):
+        with pytest.raises(ValueError, match=r"^key must begin with the code of its generator"):
             bits(key, 0, 4)
-        with pytest.raises(ValueError, match=r"^key must begin with a generator's code"):
+        with pytest.raises(ValueError, match=r"^key must begin with the code of its generator"):
             fill_uniform(np.empty(4), key, np.uint64(0))
 
 
