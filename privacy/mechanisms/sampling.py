@@ -50,7 +50,7 @@ class Noise(NamedTuple):
         raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")
 
 
-F = TypeVar("F", bound=Callable[..., object])
+F = TypeVar("F", bound=Callable[..., Any])
 _draws: dict[int, Callable[..., int]] = {}
 
 
