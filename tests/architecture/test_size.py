@@ -6,10 +6,10 @@ import ast
 import re
 from pathlib import Path
 
-MOST_LINES = 55_000
-"""Lines of Python below all FOLDERS, blank ones included. The target is 40,500."""
-MOST_CLASSES = 345
-"""Public classes at module level, without benchmarks. The target is 290."""
+MOST_LINES = 52_000
+"""Lines of Python below all FOLDERS, blank ones included. The target is 43,000."""
+MOST_CLASSES = 300
+"""Public classes at module level, without benchmarks. The target is 270."""
 MOST_QUESTION_WORDS = 1.5
 """Of 1,000 words in docstrings and pages."""
 
