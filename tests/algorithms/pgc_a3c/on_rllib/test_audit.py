@@ -18,6 +18,8 @@ from dprl.algorithms.pgc.aggregator import Batch, Reply
 from dprl.algorithms.pgc.on_rllib import env_runner
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc.user_code import ErrorBarrier
+from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
+from dprl.algorithms.pgc_a3c.on_rllib import algorithm as on_rllib
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC, PGCConfig
 from dprl.envs.cartpole import CartPoleGravityEnv
 from tests.algorithms.pgc_a3c.on_rllib.worlds import (
@@ -169,7 +171,11 @@ def test_rounds_hide_how_long_episodes_take(monkeypatch: pytest.MonkeyPatch, rou
     assert differing_channels(timed) == (() if round_seconds else ("duration",))
 
 
-def test_padding_hides_how_long_episodes_take(fixed_draws: None) -> None:
+def test_padding_hides_how_long_episodes_take(fixed_draws: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(
+        on_rllib, "agent_batch", lambda *given, **more: made.append(agent_batch(*given, **more)) or made[-1]
+    )
     for padded in (True, False):
         ticks = []
         for gravity in (9.7, 40.0):
@@ -177,8 +183,7 @@ def test_padding_hides_how_long_episodes_take(fixed_draws: None) -> None:
             settings.gravity = gravity
             here = world(settings, CartPoleGravityEnv)
             here.runner.report(here.batch(1), here.privatizer.client_spec)
-            agents: Any = here.runner._agents
-            ticks.append(int(agents._lanes.clock[0]))
+            ticks.append(int(made[-1].clock[0]))
         assert (ticks[0] == ticks[1]) == padded
 
 

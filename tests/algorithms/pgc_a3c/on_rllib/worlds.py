@@ -260,7 +260,8 @@ def messages_of(reply: Reply) -> list[Message]:
 
 def told(runner: PrivateEnvRunner) -> list[Message]:
     """Return the results of a runner's methods without arguments, and the texts of its attributes."""
-    texts = re.sub(r"0x[0-9a-f]+", "", f"{runner!r} {runner._agents!r} {runner.env!r} {runner.metrics!r}")
+    shown = f"{runner!r} {runner._update!r} {runner._client!r} {runner.env!r} {runner.metrics!r}"
+    texts = re.sub(r"0x[0-9a-f]+", "", shown)
     found = [Message("texts", texts.encode())]
     for name in dir(type(runner)):
         method = getattr(runner, name)
