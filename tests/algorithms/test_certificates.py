@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,10 +33,10 @@ def certificate(name: str, env: Any, privacy: Any, episodes: int = EPISODES) -> 
 def test_what_a_certificate_recommends_can_be_run_and_is_as_good(
     request_: Any, families: str, name: str, envs: Any
 ) -> None:
-    asked = type(request_)(request_.epsilon, request_.delta, families=families)
+    asked = replace(request_, families=families)
     best = certificate(name, envs.small, asked)["best_available"]
     settings = {key: best[key] for key in ("counter", "mechanism", "families") if key in best}
-    recommended = certificate(name, envs.small, type(request_)(request_.epsilon, request_.delta, **settings))
+    recommended = certificate(name, envs.small, replace(request_, **settings))
     assert recommended["best_available"]["ratio"] == pytest.approx(1.0, abs=1e-9)
     assert recommended["verdict"] == "holds"
 
