@@ -174,11 +174,11 @@ def test_more_users_prove_more(noise: str, learner: Learner, river: FiniteMDP) -
 def test_one_release_has_less_noise_than_a_release_after_every_user(learner: Learner, river: FiniteMDP) -> None:
     privacy = CountPrivacy("jdp", 1.0, 1e-6, families="one_hot", counter="auto")
     offline, online = (
-        learner(river, 10**6, privacy, name=name).certificate() for name in ("offline_vi", "private_ucb_vi")
+        learner(river, 10**6, privacy, name=name).certificate().to_dict() for name in ("offline_vi", "private_ucb_vi")
     )
-    assert offline.details["releases"] == 1
-    assert offline.details["simulation"] == "blocks"
-    assert offline.details["error"]["max"] < 0.3 * online.details["error"]["max"]
+    assert offline["releases"] == 1
+    assert offline["simulation"] == "blocks"
+    assert offline["error"]["max"] < 0.3 * online["error"]["max"]
 
 
 @TRUST
