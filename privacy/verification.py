@@ -30,7 +30,7 @@ _REFUSED = (ValueError, LedgerError, ArithmeticError, MemoryError)
 _DAMAGE = (KeyError, TypeError, AttributeError, IndexError, RecursionError)
 _TOLERANCE, _ZERO = 1e-9, 1e-15
 """Relative and absolute tolerances, above the differences between processors."""
-_MOST_GROUPS, _MOST_ATTEMPTS, _MOST_USERS = 1000, 1_000_000, 10**10
+_MOST_GROUPS, _MOST_ATTEMPTS, _MOST_USERS = 1000, 1_000_000, 10**13
 _COMPOSED, _KINDS = "composed", ("sequential", "disjoint")
 _FACTS, _OPEN = "facts", "excluded_channels"
 TAKEN_AS_STATED = (

@@ -22,7 +22,7 @@ from dprl.platform.configs.sections import (
     require_mapping,
     unknown_key,
 )
-from dprl.platform.configs.trust_models import read_privacy
+from dprl.platform.configs.trust_models import EXAMPLES, read_privacy
 from dprl.platform.configs.varying import needed_keys, varies
 from dprl.platform.configs.yaml_text import write_yaml
 from dprl.platform.errors import UserError, broken_rule, shortened, shown
@@ -346,7 +346,9 @@ def read_experiment(raw: object) -> Experiment:
         "env": read_registered(section["env"], "env", "name", ENVIRONMENTS),
     }
     chosen = rooms["algorithm"]
-    rooms["privacy"] = read_privacy(section.get("privacy"), chosen.releases, chosen.name)
+    if "privacy" not in section:
+        raise UserError(f"privacy: is required, got nothing; write e.g. {EXAMPLES[chosen.releases]}")
+    rooms["privacy"] = read_privacy(section["privacy"], chosen.releases, chosen.name)
     noise = require_mapping(section.get("noise", {}), "noise", "noise: {arithmetic: exact, entropy: os}")
     implied = _RELEASE_NOISE if section.get("release") is True else {}
     rooms["noise"] = read_dataclass({**implied, **noise}, "noise", NoiseConfig)

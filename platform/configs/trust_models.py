@@ -11,7 +11,7 @@ from dprl.platform.errors import UserError, broken_rule, nearest, suggestion
 from dprl.privacy import PRIVACY_SETTINGS
 
 COUNTS = "counts"
-_EXAMPLES = {
+EXAMPLES = {
     "counts": "privacy: {model: jdp, epsilon: 1.0}, or {model: none} if no privacy is meant",
     "gradients": "privacy: {model: ldp, epsilon: 5.0, mechanism: privunit}, or {model: none} if no privacy is meant",
     "statistics": "privacy: {model: ldp, epsilon: 1.0, mechanism: gram_laplace}, or {model: none} if none is meant",
@@ -20,8 +20,6 @@ _EXAMPLES = {
 
 def read_privacy(value: object, releases: str, algorithm: str = "") -> Any:  # noqa: ANN401 - a kind of settings
     """Return the settings that a config's section `privacy` describes, for a kind of releases. Raises UserError."""
-    if value is None:
-        raise UserError(f"privacy: is required, got nothing; write e.g. {_EXAMPLES[releases]}")
     kind, names = PRIVACY_SETTINGS[releases], sorted(PRIVACY_SETTINGS[releases].KEYS)
     others = [other for other in PRIVACY_SETTINGS.values() if other is not kind]
     at = f"with algorithm {algorithm}, whose users release {releases}"

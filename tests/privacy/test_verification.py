@@ -393,7 +393,7 @@ def test_the_least_delta_is_not_none() -> None:
 
 @pytest.mark.parametrize(
     ("path", "value"),
-    [(("settings", "submissions"), 10**15), (("users",), 10**12), (("data", "window"), 0), (("data", "window"), -5)],
+    [(("settings", "submissions"), 10**15), (("users",), 10**14), (("data", "window"), 0), (("data", "window"), -5)],
 )
 def test_requests_that_no_memory_holds_and_sizes_below_1_are_refused(path: Path, value: int) -> None:
     forged = changed(written("gradients clipped_laplace"), ("request", *path), value, seal=True)
