@@ -34,7 +34,7 @@ from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.threat_models import GRADIENT_ADJACENCY, SAMPLED_ADJACENCY
 
 PAPER_CLIP, DEFAULT_CLIP, _SIGN_CLIP = 0.01, 2.0, 1.0
-_MOST_SUBMISSIONS = 10**6
+_MOST_SUBMISSIONS = 10**7
 _MOST_ROUNDS = 10**7
 _NO_COUNTER = "none"
 _NOISY = ("mechanism", "clip", "submissions", "release_scores")

@@ -209,7 +209,7 @@ def test_a_client_charges_first_and_sends_the_same_bytes_again(
     again.acknowledge(first)
     with pytest.raises(LedgerError, match="has made all 1 submissions"):
         again.submit(records[1])
-    assert [again.ledger.epsilon(0.0), again.design.capacity] == pytest.approx([1.0, 1])
+    assert [again.ledger.epsilon(0.0), again.ledger.design.capacity] == pytest.approx([1.0, 1])
     with pytest.raises(LedgerError, match="cannot be copied"):
         pickle.dumps(again)
     # Killed between charge and message: the submission stays lost.

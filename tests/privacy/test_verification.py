@@ -40,7 +40,7 @@ EVERY: dict[str, Callable[[], Any]] = {
 }
 Path = tuple[str | int, ...]
 CHARGES = {"users", "attempts", "users_asked_again"}
-FACTS = {"indicator", "reward_clip", "reward_dimension", "by_bound", "draws", "paper", "window"}
+FACTS = {"indicator", "stage_scales", "reward_clip", "reward_dimension", "by_bound", "draws", "paper", "window"}
 """Numbers of a request that need not affect the certificate."""
 NOISELESS = {"counts none", "gradients none", "statistics none", "statistics none, clipped"}
 

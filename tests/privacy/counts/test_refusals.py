@@ -109,9 +109,11 @@ def test_the_kernels_refuse_users_that_the_ledger_has_not_charged(privatizer: Co
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("ldp")])
 def test_noise_that_cannot_be_drawn_leaves_no_record_behind(privatizer: CountPrivatizer, users_of: Users) -> None:
     channel, record = privatizer.channel, users_of(privatizer, 1)[0]
-    client = channel.client._replace(noise=channel.client.noise._replace(law=63))
+    other = channel.client.noise.key.copy()
+    other[0] = 77
+    client = channel.client._replace(noise=channel.client.noise._replace(key=other))
     privatizer.charge(1, 1)
-    with pytest.raises(ValueError, match="law must be one of the codes of registered laws"):
+    with pytest.raises(ValueError, match="key must begin with the code of its generator"):
         encode(channel._replace(client=client), record.index, record.value, 1)
     assert set(channel.message[1:]) == {0.0}  # the first number may be the step that was drawn
 

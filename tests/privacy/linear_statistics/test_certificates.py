@@ -97,7 +97,7 @@ def test_open_rewards_prove_nothing_and_the_certificate_says_why() -> None:
     assert as_printed.verdict == "unbounded"
     assert as_printed.design.choice == "clipping: none, rewards: open; what the paper has"
     public = printed("gram_laplace")
-    assert any("assumed to be public" in channel for channel in public.threat_model.excluded)
+    assert any("assumed to be public" in channel for channel in public.design.threat_model.excluded)
 
 
 @pytest.mark.parametrize(

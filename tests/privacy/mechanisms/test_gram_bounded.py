@@ -106,7 +106,7 @@ def test_without_clips_nothing_is_proved_whatever_the_scale(kind: str, scale: fl
     curve = mechanism.curve()
     assert (curve.pure_epsilon, curve.epsilon(0.5), curve.delta(1e6)) == (math.inf, math.inf, 1.0)
     assert "D7" in curve.method
-    release_of = Release.of_message("statistics", mechanism, False, release.n_numbers, "seeded")
+    release_of = Release("statistics", mechanism, None, False, release.n_numbers, "seeded")
     assert release_of.curve() == curve
     for calibrated in (GramGaussian, GramLaplace):
         with pytest.raises(ValueError, match="release must be clipped for a guarantee"):
