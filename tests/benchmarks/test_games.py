@@ -45,4 +45,4 @@ def test_a_whole_run_is_printed_and_written(monkeypatch: pytest.MonkeyPatch, tmp
         (bonus, model) for bonus in ("paper's", "small") for model in ("jdp", "ldp")
     ]
     assert all(row["mixed"] == 0.0 for row in written["learners"] if row["bonus"] == "paper's")
-    assert all(0.0 < row[key] for row in written["learners"] for key in ("ours", "pure_first", "linprog"))
+    assert all(row[key] > 0.0 for row in written["learners"] for key in ("ours", "pure_first", "linprog"))

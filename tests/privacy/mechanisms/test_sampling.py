@@ -141,10 +141,10 @@ def test_a_sampler_that_fails_is_an_error_and_not_silence(capfd: pytest.CaptureF
 
     sampler(62)(failing)
     noise_of_it = noise_of(62, 1.0, 0.0, SILENT.key, SILENT.table)
-    with pytest.raises(MemoryError, match="full|could not be drawn"):
+    with pytest.raises(MemoryError, match=r"full|could not be drawn"):
         fill_noise(np.zeros(3), noise_of_it, np.uint64(0))
     rows = [np.zeros(3) for _ in range(4)]
-    with pytest.raises(MemoryError, match="full|could not be drawn"):
+    with pytest.raises(MemoryError, match=r"full|could not be drawn"):
         extend_noise(rows[0], rows[1], rows[2], rows[3], noise_of_it, 1)
     capfd.readouterr()
 
