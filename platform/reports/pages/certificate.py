@@ -236,8 +236,10 @@ def _scales(certificate: Mapping[str, Any]) -> Iterator[Block]:
     if not lines:
         return
     yield Heading("Why the noise has this scale")
-    body = [[", ".join(releases), line] for told, releases in lines.items() for line in told]
-    yield Table(("Release", "Line"), body, ("Release", "Line"))
+    body = [
+        ["" if i else ", ".join(releases), line] for told, releases in lines.items() for i, line in enumerate(told)
+    ]
+    yield Table(("Release", "Reason"), body, ("Release", "Reason"))
 
 
 def _check(certificate: Mapping[str, Any], versions: Mapping[str, Any]) -> Iterator[Block]:
