@@ -131,6 +131,7 @@ def test_a_key_with_the_code_of_the_other_generator_is_an_error_and_not_silence(
             draws(mechanism.noise(key), 9)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_sampler_that_fails_is_an_error_and_not_silence(capfd: pytest.CaptureFixture[str]) -> None:
     """It is called by its address, so its own error is lost, like that of a full memory."""
 
