@@ -236,9 +236,7 @@ def _scales(certificate: Mapping[str, Any]) -> Iterator[Block]:
     if not lines:
         return
     yield Heading("Why the noise has this scale")
-    body = [
-        ["" if i else ", ".join(releases), line] for told, releases in lines.items() for i, line in enumerate(told)
-    ]
+    body = [["" if i else ", ".join(releases), line] for told, releases in lines.items() for i, line in enumerate(told)]
     yield Table(("Release", "Reason"), body, ("Release", "Reason"))
 
 
