@@ -70,7 +70,7 @@ def test_an_error_bound_without_a_constant_is_refused(
         certificate(
             name,
             environments[ALGORITHMS[name].plays].small,
-            CountPrivacy(model, 1.0, calibration=calibration, precision="printed"),
+            CountPrivacy(model, 1.0, calibration=calibration, precision="printed"),  # type: ignore[arg-type]
         )
     assert "\n" not in str(caught.value)
 

@@ -13,5 +13,5 @@ def released(learner: Any) -> np.ndarray:
     if kind == "counts":
         return np.asarray(learner.privatizer.release().values)
     if kind == "gradients":
-        return learner._server.parameters
+        return np.asarray(learner._server.parameters)
     return np.concatenate([learner._server.matrices.ravel(), learner._server.vectors.ravel()])

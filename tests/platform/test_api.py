@@ -98,7 +98,7 @@ def test_a_grid_takes_any_sequence(values: Any) -> None:
     assert found == {"model": "jdp", "epsilon": {"grid_search": [1, 3]}}
     assert {type(each) for each in found["epsilon"]["grid_search"]} <= {int, float}
     cells = dprl.experiments(**TINY, algorithm="private_ucb_vi", privacy=found)
-    assert [cell.privacy.epsilon for cell in cells] == [1.0, 3.0]  # type: ignore[attr-defined]
+    assert [cell.privacy.epsilon for cell in cells] == [1.0, 3.0]
 
 
 def test_a_grid_of_arrays_is_refused_in_one_line() -> None:

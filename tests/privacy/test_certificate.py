@@ -34,7 +34,8 @@ Families = Callable[..., CountFamilies]
 
 def certified(settings: Any, families: CountFamilies, episodes: int) -> Certificate:
     privatizer = settings.build(families, episodes - 1, Streams(0, "certify"))
-    return privatizer.planned_certificate("private_ucb_vi")
+    found: Certificate = privatizer.planned_certificate("private_ucb_vi")
+    return found
 
 
 def test_printed_local_noise_fails_by_exactly_two(tabular_families: Families) -> None:

@@ -126,16 +126,14 @@ def test_what_cannot_be_composed_is_refused() -> None:
 def test_claims_that_hold_add_up_to_one_that_holds() -> None:
     """The joint curve is rounded up to a grid, by more than the tolerance of a verdict."""
     runs = [GradientPrivacy("ldp", epsilon).build(GradientLayout(3), 9, Streams(0, "x")) for epsilon in (1.0, 0.2875)]
-    runs += [CountPrivacy("ldp", 0.7, 1e-6, mechanism="gaussian").build(_families(2), 9, Streams(0, "x"))]
-    written = [json.loads(json.dumps(run.planned_certificate("x").to_dict())) for run in runs]
-    for parts in (written[:2],):
-        found = compose_certificates(parts)
-        assert found.verdict == "holds"
-        assert found.proved_epsilon <= sum(each["claimed"]["epsilon"] for each in parts) * (1.0 + 1e-9)
-        assert verify(json.loads(json.dumps(found.to_dict()))).stands
+    parts = [json.loads(json.dumps(run.planned_certificate("x").to_dict())) for run in runs]
+    found = compose_certificates(parts)
+    assert found.verdict == "holds"
+    assert found.proved_epsilon <= sum(each["claimed"]["epsilon"] for each in parts) * (1.0 + 1e-9)
+    assert verify(json.loads(json.dumps(found.to_dict()))).stands
 
 
 def test_a_ledger_of_charges_is_bounded_as_any() -> None:
-    spec = NoiseDesign("jdp", _privatizer("jdp").design.releases, THREAT_MODELS["counts", "jdp"], 5)
+    spec: NoiseDesign[Any] = NoiseDesign("jdp", _privatizer("jdp").design.releases, THREAT_MODELS["counts", "jdp"], 5)
     with pytest.raises(LedgerError, match="6 submissions of 5"):
         Ledger.of_charges(spec, Charged((), 6))

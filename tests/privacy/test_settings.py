@@ -94,7 +94,7 @@ def test_a_changed_setting_changes_the_query(query: str, model: str, name: str) 
     ],
 )
 def test_the_limits_of_a_budget_are_part_of_it(name: str, limit: float, beyond: float, rule: str) -> None:
-    settings = partial(CountPrivacy, "jdp")
+    settings: Any = partial(CountPrivacy, "jdp")
     assert getattr(settings(**{**PURE, name: limit}).requested, name) == limit
     with pytest.raises(ValueError, match=f"^{name} must {rule}, got "):
         settings(**{**PURE, name: beyond})

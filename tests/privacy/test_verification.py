@@ -88,7 +88,7 @@ def test_every_query_is_rebuilt_from_its_fields(kind: str) -> None:
     assert found is not None
     assert found.design == design
     assert found.design.terms == design.terms
-    assert found.design.query.identity == design.query.identity
+    assert found.design.query == design.query
 
 
 def role(certificate: dict[str, Any], path: Path) -> tuple[object, ...]:
@@ -401,7 +401,8 @@ def test_requests_that_no_memory_holds_and_sizes_below_1_are_refused(path: Path,
 
 
 def test_an_algorithm_is_a_name() -> None:
-    for value in ({}, [], 5, None):
+    values: list[Any] = [{}, [], 5, None]
+    for value in values:
         assert found_in(changed(written(), ("algorithm",), value, seal=True)) == {"facts"}
 
 

@@ -68,6 +68,7 @@ def test_the_certificate_is_that_of_addition_and_removal() -> None:
 
 def test_a_claim_of_replacement_is_not_compared_with_it() -> None:
     made, other = privatizer(), GradientPrivacy("jdp", 1.0, 1e-6, "clipped_gaussian")
+    assert other.requested is not None
     assert other.requested.adjacency == GRADIENT_ADJACENCY
     mixed = Privatizer(NoiseDesign.of(made.query, POPULATION, other.requested), Streams(0, "sampled"))
     with pytest.raises(LedgerError, match="neighbours"):

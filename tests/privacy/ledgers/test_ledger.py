@@ -50,7 +50,7 @@ def calibrated(name: str, epsilon: float, delta: float, **options: Any) -> Messa
 
 def verdict_of(release: Release, epsilon: float, delta: float) -> Certificate:
     guarantee = Guarantee("ldp", epsilon, delta)
-    design = NoiseDesign("ldp", (release,), THREAT_MODELS["counts", "ldp"], 1, claimed=guarantee)
+    design: NoiseDesign[Any] = NoiseDesign("ldp", (release,), THREAT_MODELS["counts", "ldp"], 1, claimed=guarantee)
     return certify(Ledger(design), "x")
 
 
@@ -120,9 +120,9 @@ def test_parameters_are_the_numbers_of_a_mechanism_and_of_its_parts() -> None:
 
 def test_a_message_has_no_sensitivity_beside_its_own_and_noise_on_cells_needs_one() -> None:
     with pytest.raises(LedgerError, match="unless its mechanism bounds it itself"):
-        Release("x", calibrated("privunit", 1.0, 0.0), Sensitivity.of_cells(1), False, 1, 6, "os")
+        Release("x", calibrated("privunit", 1.0, 0.0), Sensitivity.of_cells(1), False, 6, "os")
     with pytest.raises(LedgerError, match="unless its mechanism bounds it itself"):
-        Release("x", Laplace(1.0), None, False, 1, 6, "os")
+        Release("x", Laplace(1.0), None, False, 6, "os")
 
 
 def test_submissions_are_charged_in_order_and_up_to_the_cap() -> None:

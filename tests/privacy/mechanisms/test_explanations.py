@@ -61,7 +61,8 @@ def test_of_the_papers_example() -> None:
 def test_of_encodings(encoding: Any) -> None:
     row, reports = Sensitivity.of_cells(2), UnaryEncoder(encoding, 7, 5)
     name, value = evaluated(encoding.explain(row))
-    assert (name, value) == ("q", pytest.approx(encoding.cold_probability, rel=1e-4))
+    assert name == "q"
+    assert value == pytest.approx(encoding.cold_probability, rel=1e-4)
     assert reports.explain(row).startswith(encoding.explain(row))
     assert "one of 7 steps" in reports.explain(row)
     assert ShuffledReports(reports, 100).explain(row).endswith("at least 99 others")
@@ -77,10 +78,10 @@ def test_of_clipped_vectors(kind: Any, exact: bool) -> None:
 
 def test_of_other_vectors() -> None:
     signs, cap = ProjectedRandomSign.calibrated(6.0, 0.0, 10, 1.0), PrivUnit.calibrated(4.0, 0.0, 10)
-    assert evaluated(signs.explain()) == ("epsilon", pytest.approx(6.0))
-    assert evaluated(cap.explain()) == ("epsilon", pytest.approx(cap.epsilon, rel=1e-4))
+    assert evaluated(signs.explain()) == ("epsilon", pytest.approx(6.0))  # type: ignore[comparison-overlap]
+    assert evaluated(cap.explain()) == ("epsilon", pytest.approx(cap.epsilon, rel=1e-4))  # type: ignore[comparison-overlap]
     joined = SampledGaussian(ClippedGaussian.with_scale(1.5, 3, 2.0), 0.1, 50)
-    assert evaluated(joined.explain()) == ("sigma", pytest.approx(1.5))
+    assert evaluated(joined.explain()) == ("sigma", pytest.approx(1.5))  # type: ignore[comparison-overlap]
 
 
 def test_of_gram_matrices() -> None:
@@ -88,7 +89,7 @@ def test_of_gram_matrices() -> None:
     laws = [GramGaussian(RELEASE, scales), GramLaplace(RELEASE, scales), GramUniform(RELEASE, (400.0,) * 4)]
     laws.append(GramBoundedLaplace(RELEASE, scales, tuple(8.0 * scale for scale in scales)))
     assert {law.name for law in laws} == set(GRAMS)
-    proved = [laws[0].curve().mu, laws[1].curve().pure_epsilon]
+    proved = [laws[0].curve().mu, laws[1].curve().pure_epsilon]  # type: ignore[attr-defined]
     for law, expected in zip(laws, [*proved, None, laws[3].curve().epsilon_0], strict=True):  # type: ignore[attr-defined]
         value = evaluated(law.explain())[1]
         if expected is not None:

@@ -173,9 +173,12 @@ def test_rounds_hide_how_long_episodes_take(monkeypatch: pytest.MonkeyPatch, rou
 
 def test_padding_hides_how_long_episodes_take(fixed_draws: None, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(
-        on_rllib, "agent_batch", lambda *given, **more: made.append(agent_batch(*given, **more)) or made[-1]
-    )
+
+    def noted(*given: Any, **more: Any) -> Any:
+        made.append(agent_batch(*given, **more))
+        return made[-1]
+
+    monkeypatch.setattr(on_rllib, "agent_batch", noted)
     for padded in (True, False):
         ticks = []
         for gravity in (9.7, 40.0):

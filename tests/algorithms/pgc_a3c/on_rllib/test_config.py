@@ -62,7 +62,7 @@ def test_elsewhere_rewards_are_the_environments_own() -> None:
         (lambda: config(lr=1.0), "unknown argument of training() 'lr'; "),
         (lambda: config().privacy(model="ldp", epsilo=1.0), "privacy() 'epsilo'; did you mean 'epsilon'?"),
         (
-            lambda: config().schedule(reserv=3),  # type: ignore[call-arg]
+            lambda: config().schedule(reserv=3),
             "schedule() 'reserv'; did you mean 'reserve'?",
         ),
         (lambda: config().env_runners(agents_per_cal=3), "unexpected keyword argument 'agents_per_cal'"),
