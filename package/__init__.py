@@ -65,7 +65,8 @@ def __getattr__(name: str) -> object:
         return importlib.import_module(f"dprl.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'dprl' has no attribute {name!r}")
-    return getattr(importlib.import_module("dprl.platform.api"), name)
+    globals()[name] = found = getattr(importlib.import_module("dprl.platform.api"), name)
+    return found
 
 
 def __dir__() -> list[str]:

@@ -24,8 +24,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dprl.envs import log_episodes
-from dprl.platform.commands.cells import certificates_of, computed, labels_of
-from dprl.platform.configs.config import cells_of, read_config, require_one_release
+from dprl.platform.configs.config import (
+    cells_of,
+    certificates_of,
+    computed,
+    labels_of,
+    read_config,
+    require_one_release,
+)
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.configs.grid import GRID
 from dprl.platform.configs.memory import require_memory

@@ -66,8 +66,7 @@ def _of_papers(options: argparse.Namespace, seed: int) -> _Answer:
 
 def _of_cells(options: argparse.Namespace, runs: int | None, seed: int) -> _Answer:
     from dprl.platform.audits import DEFAULT_RUNS, audit_experiment, last_bits
-    from dprl.platform.commands.cells import computed, labels_of
-    from dprl.platform.configs.config import load_cells
+    from dprl.platform.configs.config import computed, labels_of, load_cells
     from dprl.platform.configs.memory import require_memory
     from dprl.platform.reports.audits import block, outcome
     from dprl.privacy.audits.findings import audit_summary

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dprl.platform.errors import (
     EXIT_DONE,
@@ -21,6 +22,9 @@ from dprl.platform.errors import (
     print_error,
 )
 from dprl.platform.program import STDERR, STDOUT, redirected
+
+if TYPE_CHECKING:
+    from dprl.platform.configs.experiment import Experiment
 
 _SET = "replace a value, e.g. env.horizon=10 or 'privacy={model: jdp, epsilon: 2}'; may be repeated"
 _STORAGE = "as for sweep (default: $DPRL_HOME or ./dprl_runs)"
@@ -123,3 +127,22 @@ def exit_code(failed: Sequence[str], unwritten: Sequence[str] = ()) -> int:
     for line in unwritten:
         print_error(f"dprl: not written: {line}")
     return EXIT_SOME_FAILED if failed or unwritten else EXIT_DONE
+
+
+def overrides(options: argparse.Namespace) -> list[str]:
+    """Return the values that the command line replaces in the config, --name and --memory among them."""
+    name, memory = getattr(options, "name", None), getattr(options, "memory", None)
+    # Quoted, because YAML would read a name such as 1e5 as a number.
+    named = [] if name is None else [f"name={json.dumps(name)}"]
+    return [*options.set, *named, *([] if memory is None else [f"memory={memory}"])]
+
+
+def expanded_cells(options: argparse.Namespace) -> list[Experiment]:
+    """Return the cells of the config that the command names. Raises UserError."""
+    from dprl.platform.configs.config import load_cells
+    from dprl.platform.configs.memory import require_memory
+
+    cells = load_cells(options.config, overrides(options))
+    # Before anything is built: an environment may need more memory than there is. `certify` runs no cell.
+    require_memory(cells, run=options.command != "certify", here=getattr(options, "address", None) is None)
+    return cells

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dprl.platform.commands.base import add_json, add_set, as_json, say
+from dprl.platform.commands.base import add_json, add_set, as_json, expanded_cells, say
 from dprl.platform.errors import EXIT_DONE, UserError, broken_rule
 
 HELP = "show the privacy certificate of each cell without running it, or of planned counts without a config"
@@ -39,7 +39,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show every cell's planned certificate and a table of all, or the one of planned counts."""
-    from dprl.platform.commands.cells import expanded_cells, labels_of, planned_certificates
+    from dprl.platform.configs.config import labels_of, planned_certificates
     from dprl.platform.configs.varying import unequal_schedules
     from dprl.platform.reports.documents.terminal import text_of
     from dprl.platform.reports.verdicts import certificate_text, certificates_table

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dprl.platform.commands.base import add_json, add_set, add_storage, as_json, say
+from dprl.platform.commands.base import add_json, add_set, add_storage, as_json, overrides, say
 from dprl.platform.commands.sweep import add_sweep_flags, asked, sweep_words
 from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, counted, print_error
 from dprl.platform.program import command
@@ -56,8 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _submit(options: argparse.Namespace) -> int:
-    from dprl.platform.commands.cells import certificates_of, overrides
-    from dprl.platform.configs.config import read_config
+    from dprl.platform.configs.config import certificates_of, read_config
     from dprl.platform.environment_variables import tracking_uri
     from dprl.platform.plugins import environment_module
     from dprl.platform.results.home import home_folder

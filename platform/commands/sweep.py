@@ -14,6 +14,7 @@ from dprl.platform.commands.base import (
     add_storage,
     as_json,
     exit_code,
+    expanded_cells,
     interrupted,
     say,
     stdout_for_results,
@@ -83,8 +84,6 @@ def sweep_words(options: argparse.Namespace) -> list[str]:
 
 def asked(options: argparse.Namespace) -> tuple[list[Experiment], dict[str, Any]]:
     """Return the cells of the config and further `SweepOptions`; `run` has only cells. Raises UserError."""
-    from dprl.platform.commands.cells import expanded_cells
-
     cells, numbers = expanded_cells(options), dict[str, Any]()
     for flag, key, bounds, remedy in _LIMITS:
         if (text := getattr(options, _attribute(flag), None)) is not None:
@@ -103,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
 
 def show_cells(options: argparse.Namespace) -> int:
     """Print the cells of the config with the epsilons they would prove, and return the exit code."""
-    from dprl.platform.commands.cells import labels_of, planned_certificates
+    from dprl.platform.configs.config import labels_of, planned_certificates
     from dprl.platform.reports.verdicts import verdict_line
 
     cells, _ = asked(options)
@@ -123,7 +122,7 @@ def show_cells(options: argparse.Namespace) -> int:
 
 def execute(options: argparse.Namespace, executor: ExecutorName) -> int:
     """Run the cells of the config, print the table of results and return the exit code."""
-    from dprl.platform.commands.cells import certificates_of
+    from dprl.platform.configs.config import certificates_of
     from dprl.platform.environment_variables import tracking_uri
     from dprl.platform.results.home import home_folder
 

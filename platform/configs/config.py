@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dprl.envs import LoggedEpisodes
 from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
 from dprl.platform.configs.grid import GRID, alternatives_with, expand
+from dprl.platform.configs.sections import field_names
 from dprl.platform.configs.yaml_text import read_yaml
-from dprl.platform.errors import UserError, broken_rule, nearest, shortened, shown, suggestion
+from dprl.platform.errors import UserError, below, broken_rule, nearest, print_error, shortened, shown, suggestion
 from dprl.platform.plugins import load_plugins, require_digested_modules
 from dprl.platform.program import command
 from dprl.plugins import plugin_files
+from dprl.privacy import Certificate
+
+T = TypeVar("T")
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -128,14 +132,14 @@ def cells_of(raw: Mapping[str, Any]) -> list[Experiment]:
 
     Two identical cells are refused: they would be one run shown twice, and are a mistake in the grid.
     """
-    load_plugins()
+    plugins = load_plugins()
     cells = [read_experiment(point) for point in expand(dict(raw))]
-    require_digested_modules([cell.env for cell in cells])
+    if plugins:
+        require_digested_modules([cell.env for cell in cells])
     names = {cell.name for cell in cells}
     if len(names) > 1:
         raise broken_rule("name", "must be one for the whole grid", sorted(names), "keep grid_search out of it")
     require_one_release(cells)
-    _require_undigested_records(cells)
     seen: dict[str, Experiment] = {}
     for cell in cells if len(cells) > 1 else ():
         if cell.digest in seen:
@@ -145,20 +149,59 @@ def cells_of(raw: Mapping[str, Any]) -> list[Experiment]:
     return cells
 
 
-def _require_undigested_records(cells: Sequence[Experiment]) -> None:
-    """Raise UserError for users' records among a plugin's files: their digest, without noise, names cells."""
-    files = [getattr(cell.env, "file", "") for cell in cells if issubclass(cell.env.builds, LoggedEpisodes)]
-    digested = {file for _, file in plugin_files()} if files else set()
-    for file in files:
-        if Path(file).resolve() in digested:
-            raise broken_rule(
-                "env.file", "must lie outside of plugins: their digest is in names of cells", file, "move it"
-            )
-
-
 def require_one_release(cells: Sequence[Experiment]) -> None:
-    """Raise UserError if several cells would release the same file of users: no certificate composes them."""
-    private = [cell for cell in cells if issubclass(cell.env.builds, LoggedEpisodes) and cell.privacy.model != "none"]
-    if len(private) > 1:
+    """Raise UserError for users' records among a plugin's files, and for several releases of the same file.
+
+    The digest of a plugin's files, without noise, names cells; and no certificate composes several releases.
+    """
+    logged = [cell for cell in cells if issubclass(cell.env.builds, LoggedEpisodes)]
+    digested = {file for _, file in plugin_files()} if logged else set()
+    for file in (getattr(cell.env, "file", "") for cell in logged):
+        if Path(file).resolve() in digested:
+            rule = "must lie outside of plugins: their digest is in names of cells"
+            raise broken_rule("env.file", rule, file, "move it")
+    private = sum(cell.privacy.model != "none" for cell in logged)
+    if private > 1:
         rule = "must have one private cell with env logged: each is one more release of its users"
-        raise broken_rule("grid", rule, len(private), "write one config per release")
+        raise broken_rule("grid", rule, private, "write one config per release")
+
+
+def labels_of(cells: Sequence[Experiment]) -> list[str]:
+    """Return names of cells by the settings that vary, in a sweep's order, trust model and epsilon always included."""
+    varying = varying_keys(cells)
+    keys = [*(key for key in ("privacy.model", "privacy.epsilon") if key not in varying), *varying]
+    return [cell.short_name(keys) for cell in cells]
+
+
+def computed(cells: Sequence[Experiment], compute: Callable[[Experiment], T]) -> Iterator[T]:
+    """Yield the result of `compute` for every cell.
+
+    Raises UserError, placed at its section of the config, if the privacy settings of a cell do not fit together.
+    """
+    for i, cell in enumerate(cells):
+        try:
+            found = compute(cell)
+        except ValueError as error:
+            told = below("privacy", field_names(type(cell.privacy)), str(error))
+            raise UserError(f"{labels_of(cells)[i]}: {told}") from None
+        yield found
+
+
+def certificates_of(cells: Sequence[Experiment]) -> list[Certificate]:
+    """Return every cell's planned certificate, before anything is written. Raises UserError like `computed`.
+
+    Prints a line on standard error for each cell that is known to prove nothing.
+    """
+    found = list(computed(cells, Experiment.certificate))
+    for i, line in enumerate(computed(cells, Experiment.expected)):
+        if line:
+            print_error(f"dprl: {labels_of(cells)[i]}: {line}")
+    return found
+
+
+def planned_certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:
+    """Return planned certificates as JSON-ready data, with each cell's digest and parameters. Raises UserError."""
+    return [
+        {"cell": cell.digest, "parameters": cell.parameters(), **proved.to_dict()}
+        for cell, proved in zip(cells, certificates_of(cells), strict=True)
+    ]

@@ -15,14 +15,15 @@ from typing import Any
 from dprl.algorithms import ALGORITHMS, AlgorithmConfig, Learner, Metric
 from dprl.envs import ENVIRONMENTS, Env, EnvConfig, LoggedEpisodes
 from dprl.platform.configs.sections import (
+    EXAMPLES,
     field_names,
     placed,
     read_dataclass,
+    read_privacy,
     read_registered,
     require_mapping,
     unknown_key,
 )
-from dprl.platform.configs.trust_models import EXAMPLES, read_privacy
 from dprl.platform.configs.varying import needed_keys, varies
 from dprl.platform.configs.yaml_text import write_yaml
 from dprl.platform.errors import UserError, broken_rule, shortened, shown
@@ -232,11 +233,14 @@ class Experiment:
     def expected(self) -> str:
         """Return a line if a run is known to prove nothing, from public sizes; '' otherwise, and if none can tell."""
         told = getattr(self.algorithm, "expected", None)
-        return told(self.environment(), self.privacy, self._streams(0)) if told else ""
+        return told(self.environment(), self.privacy, Streams(self.seed, "", self.noise)) if told else ""
 
     def certificate(self) -> Certificate:
         """Return the certificate of a complete run, without running it. Raises ValueError if there is none."""
-        return self.privatizer().planned_certificate(self.algorithm.name)
+        # It draws nothing, so its streams need no context.
+        streams = Streams(self.seed, "", self.noise)
+        planned = self.algorithm.privatizer(self.environment(), self.privacy, self.episodes, streams)
+        return planned.planned_certificate(self.algorithm.name)
 
     def _streams(self, seed_index: int) -> Streams:
         return Streams(self.seed + seed_index, self.streams_context, self.noise)

@@ -22,7 +22,8 @@ def expand(raw: object, path: str = "", depth: int = 0) -> list[Any]:
     A grid is a mapping with the single key `grid_search` and a list of alternatives; they may contain grids. At the top
     of a config, it may have other keys beside it; they apply to every alternative, and sections can vary together.
     """
-    _require_shallow(path, depth)
+    if depth > _DEEPEST:
+        raise UserError(f"{path}: may be nested {_DEEPEST} deep, got more; does it contain itself?")
     if isinstance(raw, list):
         return _bounded(
             itertools.product(*(expand(item, f"{path}[{i}]", depth + 1) for i, item in enumerate(raw))),
@@ -69,7 +70,8 @@ def _expand_config(raw: Mapping[Any, Any], path: str, depth: int, outer: Mapping
 
     outer: the keys beside that grid and their places; the alternative may not repeat them.
     """
-    _require_shallow(path, depth)
+    if depth > _DEEPEST:
+        raise UserError(f"{path}: may be nested {_DEEPEST} deep, got more; does it contain itself?")
     for key in raw:
         if key in outer and key != GRID:
             what = "section" if isinstance(raw[key], dict) else "key"
@@ -130,8 +132,3 @@ def _bounded(points: Iterator[Any], path: str, make: Callable[[Any], Any]) -> li
     if len(found) > MOST_CELLS:
         raise UserError(f"{path or 'config'}: the grid must have at most {MOST_CELLS} cells, got more; split the sweep")
     return found
-
-
-def _require_shallow(path: str, depth: int) -> None:
-    if depth > _DEEPEST:
-        raise UserError(f"{path}: may be nested {_DEEPEST} deep, got more; does it contain itself?")

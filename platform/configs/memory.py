@@ -96,7 +96,7 @@ def seeds_at_once(cell: Experiment, cpus: int) -> int:
 
 def machine_bytes() -> float:
     """Return the free bytes that a process can have on this machine, within container and ulimit."""
-    found = [float(_kilobytes("MemAvailable")) * 1024.0]
+    found = [1024.0 * (_number(Path("/proc/meminfo"), "MemAvailable:", "kB") or 2.0**53)]
     allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
     if allowed != resource.RLIM_INFINITY:
         found.append(float(allowed))
@@ -135,21 +135,14 @@ def _mixture_bytes(env: Any) -> float:  # noqa: ANN401 - any linear mixture MDP'
     return float(_NUMBER * (lists + 2 * horizon * n_states * n_actions))
 
 
-def _kilobytes(key: str) -> int:
-    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        if line.startswith(f"{key}:"):
-            return int(line.split()[1])
-    return 2**53
-
-
-def _number(file: Path, key: str = "") -> float | None:
-    """Return the number on the line of `key` in a file of the control group; None without one."""
+def _number(file: Path, key: str = "", unit: str = "") -> float | None:
+    """Return the number between `key` and `unit` on a line of a file; None without one."""
     try:
         lines = file.read_text(encoding="ascii").splitlines()
     except OSError:
         return None
     for line in lines:
-        *name, value = line.split()
-        if name == ([key] if key else []) and value.isdigit():
+        value = line.removeprefix(key).removesuffix(unit).strip()
+        if line.startswith(key) and value.isdigit():
             return float(value)
     return None

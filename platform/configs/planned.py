@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dprl.algorithms.tabular.simulator import families_of_size
-from dprl.platform.configs.trust_models import COUNTS, read_privacy
+from dprl.platform.configs.sections import COUNTS, read_privacy
 from dprl.platform.errors import UserError, broken_rule
 from dprl.privacy import Certificate, Streams
 

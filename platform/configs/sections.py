@@ -16,12 +16,19 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from dprl.platform.configs.removed import REMOVED
 from dprl.platform.errors import UserError, broken_rule, dotted, nearest, shown, suggestion
+from dprl.privacy import PRIVACY_SETTINGS
 
 T = TypeVar("T")
 
 _TYPE_NAMES: dict[object, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 GYMNASIUM_ID = re.compile(r"^[\w:./-]*-v\d+$")
 _LIST_OF_NAMES = re.compile(r"must be one of (?P<names>[^;]*?), got")
+COUNTS = "counts"
+EXAMPLES = {
+    "counts": "privacy: {model: jdp, epsilon: 1.0}, or {model: none} if no privacy is meant",
+    "gradients": "privacy: {model: ldp, epsilon: 5.0, mechanism: privunit}, or {model: none} if no privacy is meant",
+    "statistics": "privacy: {model: ldp, epsilon: 1.0, mechanism: gram_laplace}, or {model: none} if none is meant",
+}
 
 
 def require_mapping(value: object, path: str, example: str) -> dict[str, Any]:
@@ -39,7 +46,10 @@ def require_mapping(value: object, path: str, example: str) -> dict[str, Any]:
 def read_registered(value: object, path: str, key: str, registry: Mapping[str, type[Any]]) -> object:
     """Return the settings that section `value` describes: a class of `registry`, chosen by `key`. Raises UserError."""
     names = sorted(registry)
-    _refuse_gymnasium_id(value, path, key)
+    given, where = (value[key], f"{path}.{key}") if isinstance(value, dict) and key in value else (value, path)
+    if path == "env" and isinstance(given, str) and GYMNASIUM_ID.search(given):
+        remedy = f"write env: {{name: gymnasium, env_id: {given}}}, or name: control if it has no table of transitions"
+        raise broken_rule(where, "must be a registered name, not an id of Gymnasium", given, remedy)
     if isinstance(value, dict):
         refuse_removed(value, path)
     example = f"{path}: {{{key}: <name>}}, where the name is one of {', '.join(names)}"
@@ -63,12 +73,41 @@ def read_registered(value: object, path: str, key: str, registry: Mapping[str, t
     return read_dataclass(section, path, registry[chosen], implied=(key,))
 
 
-def _refuse_gymnasium_id(value: object, path: str, key: str) -> None:
-    """Raise UserError for an id such as FrozenLake-v1 in place of the name of an environment."""
-    given, where = (value[key], f"{path}.{key}") if isinstance(value, dict) and key in value else (value, path)
-    if path == "env" and isinstance(given, str) and GYMNASIUM_ID.search(given):
-        remedy = f"write env: {{name: gymnasium, env_id: {given}}}, or name: control if it has no table of transitions"
-        raise broken_rule(where, "must be a registered name, not an id of Gymnasium", given, remedy)
+def read_privacy(value: object, releases: str, algorithm: str = "") -> Any:  # noqa: ANN401 - a kind of settings
+    """Return the settings that a config's section `privacy` describes, for a kind of releases. Raises UserError."""
+    kind, names = PRIVACY_SETTINGS[releases], sorted(PRIVACY_SETTINGS[releases].KEYS)
+    others = [other for other in PRIVACY_SETTINGS.values() if other is not kind]
+    at = f"with algorithm {algorithm}, whose users release {releases}"
+    if isinstance(value, dict):
+        refuse_removed(value, "privacy")
+    example = f"privacy: {{model: <name>}}, where the name is one of {', '.join(names)}"
+    section = require_mapping(value, "privacy", example)
+    if "model" not in section:
+        raise UserError(f"privacy.model: is required, got nothing; {suggestion('', names)}")
+    model = section["model"]
+    if not isinstance(model, str) or model not in names:
+        if isinstance(model, str) and any(model in other.KEYS for other in others):
+            remedy = "choose one of them, or another algorithm"
+            raise broken_rule("privacy.model", f"must be one of {', '.join(names)} {at}", model, remedy)
+        raise broken_rule("privacy.model", "must be a registered name", model, suggestion(model, names))
+    own, choices = kind.keys(model), kind.choices(model)
+    for key, setting in section.items():
+        if key in choices and not isinstance(setting, list | dict) and setting not in choices[key]:
+            close = nearest(setting, choices[key])
+            remedy = f"did you mean {close!r}?" if close else "choose one of them"
+            raise broken_rule(f"privacy.{key}", f"must be one of {', '.join(choices[key])}", setting, remedy)
+        if key in own or key == "model":
+            continue
+        owners = [name for name in names if key in kind.keys(name)]
+        if owners:
+            remedy = "remove it" if model == "shuffle" else f"remove it, or choose model: {' or '.join(owners)}"
+            raise broken_rule(f"privacy.{key}", f"does not belong to model {model}", setting, remedy)
+        if any(key in other.keys(name) for other in others for name in other.KEYS):
+            raise broken_rule(f"privacy.{key}", f"does not belong {at}", setting, "remove it")
+        raise unknown_key(f"privacy.{key}", ["model", *own])
+    if "epsilon" in own and "epsilon" not in section:
+        raise UserError("privacy.epsilon: is required, got nothing; add epsilon: <a number>")
+    return read_dataclass(section, "privacy", kind)
 
 
 def refuse_removed(section: Mapping[str, Any], path: str) -> None:
@@ -92,7 +131,7 @@ def read_dataclass(section: Mapping[str, Any], path: str, cls: type[T], implied:
             raise unknown_key(dotted(path, name), [*implied, *valid])
     hints = _hints(cast("Hashable", cls))
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-        if field.init and field.name not in section and _is_required(field):
+        if field.init and field.name not in section and field.default is field.default_factory is dataclasses.MISSING:
             what = describe_type(hints[field.name])
             raise UserError(f"{dotted(path, field.name)}: is required, got nothing; add {field.name}: <{what}>")
     values = {name: _typed(value, dotted(path, name), hints[name], cls) for name, value in section.items()}
@@ -133,7 +172,11 @@ def choices(cls: type[Any], key: str, hint: object) -> list[str]:
         return [str(name) for name in typing.get_args(hint)]
     if hint is not str or hasattr(cls, "names"):  # names that depend on the trust model
         return []
-    required = [field.name for field in dataclasses.fields(cls) if field.init and _is_required(field)]
+    required = [
+        field.name
+        for field in dataclasses.fields(cls)
+        if field.init and field.default is field.default_factory is dataclasses.MISSING
+    ]
     try:
         cls(**{**dict.fromkeys(required, 1), key: ""})
     except (ValueError, TypeError) as error:  # 1 may be of a wrong type
@@ -202,7 +245,3 @@ def placed(message: str, path: str, section: Mapping[str, Any]) -> str:
 def field_names(cls: type[Any]) -> list[str]:
     """Return the keys of a section that describes `cls`."""
     return [field.name for field in dataclasses.fields(cls) if field.init]
-
-
-def _is_required(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dprl.platform.configs.trust_models import class_of
+from dprl.algorithms import ALGORITHMS
+from dprl.platform.configs.sections import COUNTS
 
 _AUTO = "auto"
 _GROWTH = "algorithm.replan_growth"
@@ -37,7 +38,7 @@ def varies(key: str, flats: Sequence[Mapping[str, Any]]) -> bool:
     section = key.partition(".")[0]
     by_class: dict[object, set[Any]] = {}
     for flat in flats:
-        chosen = flat.get(f"{section}.name") if section in ("algorithm", "env") else class_of(flat)
+        chosen = flat.get(f"{section}.name") if section in ("algorithm", "env") else _class_of(flat)
         by_class.setdefault(chosen, set()).add(flat.get(key, _AUTO))
     return len(values - {_AUTO}) > 1 or any(len(found) > 1 for found in by_class.values())
 
@@ -59,3 +60,9 @@ def unequal_schedules(flats: Sequence[Mapping[str, Any]]) -> str:
         f"{_GROWTH} differs between algorithms ({named}), and so does their noise under jdp; set the same value to "
         "compare them at equal noise"
     )
+
+
+def _class_of(flat: Mapping[str, Any]) -> tuple[str, object]:
+    """Return the releases, by default counts, and the trust model of a cell's dotted settings."""
+    config = ALGORITHMS.get(str(flat.get("algorithm.name")))
+    return config.releases if config is not None else COUNTS, flat.get("privacy.model")

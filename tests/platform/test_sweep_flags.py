@@ -49,7 +49,7 @@ def test_numbers_are_whole(
 
 @pytest.mark.parametrize("words", [["sweep", "--dry-run"], ["submit", *CLUSTER]])
 def test_memory_is_that_of_the_config(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    from dprl.platform.commands.cells import expanded_cells  # noqa: PLC0415
+    from dprl.platform.commands.base import expanded_cells  # noqa: PLC0415
 
     cells = expanded_cells(_parser().parse_args([*words, "smoke", "--memory", "2.5", "--name", "mine"]))
     assert {(cell.memory, cell.name) for cell in cells} == {(2.5, "mine")}
