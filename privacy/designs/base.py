@@ -17,7 +17,6 @@ from dprl.privacy.privatizer import Privatizer
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.schedule import ReleaseSchedule
 
 D = TypeVar("D")
 Q = TypeVar("Q", bound=Query)
@@ -88,12 +87,12 @@ class PrivacySettings(ABC, Generic[D, Q]):
         """Return the settings as a config has them: the model and its keys."""
         return {"model": self.model, **{key: getattr(self, key) for key in self.keys(self.model)}}
 
+    _adjacency: ClassVar[str] = ADJACENCY
+
     @property
     def requested(self) -> Guarantee | None:
         """The guarantee that was asked for; None without noise."""
         return None if self.model == "none" else Guarantee(self.model, self.epsilon, self.delta, self._adjacency)
-
-    _adjacency: ClassVar[str] = ADJACENCY
 
     def build(
         self, data: D, n_submissions: int, streams: Streams, journal: Journal | None = None, growth: float = 0.0
@@ -133,13 +132,7 @@ class PrivacySettings(ABC, Generic[D, Q]):
         **origin: Any,  # noqa: ANN401 - fields of the design
     ) -> NoiseDesign[Q]:
         """Return the design of a query with noise that meets the request, or of another `origin`."""
-        if self.requested is not None:
-            origin = {"source": f"{MET_BY_CERTIFIED}noise", **origin}
-        growth = 0.0 if query.schedule is None else growth
-        origin = {"n_users": users, **origin, "request": Request(self, data, users, growth)}
-        return NoiseDesign.of(query, requested=self.requested, submissions=self.submissions, noise=noise, **origin)
-
-
-def schedule_of(n_users: int, growth: float, releases: ReleaseTimes) -> ReleaseSchedule | None:
-    """Return the schedule for a counter with an item for each release that plans read; None for one for each user."""
-    return None if growth == 0.0 or releases == "every_user" else ReleaseSchedule(growth, n_users)
+        asked, growth = self.requested, 0.0 if query.schedule is None else growth
+        source = {} if asked is None else {"source": f"{MET_BY_CERTIFIED}noise"}
+        origin = {"n_users": users, **source, **origin, "request": Request(self, data, users, growth)}
+        return NoiseDesign.of(query, requested=asked, submissions=self.submissions, noise=noise, **origin)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 from dprl.privacy.accounting.amplification import local_epsilon
 from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import COUNTERS, BinaryTree, ExactCounter
-from dprl.privacy.counters.base import Counter, node_of
+from dprl.privacy.counters.base import node_of
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of, choose
 from dprl.privacy.designs.base import (
     AUTO,
@@ -25,7 +25,6 @@ from dprl.privacy.designs.base import (
     NODE_NAMES,
     PrivacySettings,
     ReleaseTimes,
-    schedule_of,
 )
 from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, laws_for
 from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism
@@ -192,14 +191,20 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
         self, encoding: CountEncoding, n_users: int, growth: float, exact: bool
     ) -> tuple[NoiseSpec, ReleaseSchedule | None, str]:
         """Return the server's counter of least noise, its schedule, and the reason if there was a choice."""
-        schedule = schedule_of(n_users, growth, self.releases)
-        n_items = n_users if schedule is None else schedule.number
-        counter, law = self.counter, self.mechanism
+        # Only releases that plans read need an item of the counter.
+        scheduled = growth != 0.0 and self.releases == "scheduled"
+        schedule = ReleaseSchedule(growth, n_users) if scheduled else None
+        name, law = self.counter, self.mechanism
         if self.printed:  # its error bound
-            counter = BinaryTree.name if counter == AUTO else counter
-            law = Laplace.name if law == AUTO else law
-        found, why = least_counter(counter, law, self.epsilon, self.delta, encoding, n_items, exact)
-        return NoiseSpec(None, found), schedule, why
+            name, law = BinaryTree.name if name == AUTO else name, Laplace.name if law == AUTO else law
+        laws = additive_laws(law, self.delta, exact)
+        wanted = _wanted(self.epsilon, self.delta, encoding, n_users if schedule is None else schedule.number)
+        if AUTO not in (name, law):
+            counter, why = calibrated_of(name, laws[0], wanted)
+        else:
+            choice = choose(wanted, list(COUNTERS) if name == AUTO else [name], laws)
+            counter, why = choice.counter, choice.reason if name == AUTO else ""
+        return NoiseSpec(None, counter), schedule, why
 
     def _local(self, encoding: CountEncoding, n_users: int, exact: bool) -> tuple[NoiseSpec, str]:
         """Return the report of least noise, and the reason if there was a choice."""
@@ -261,20 +266,6 @@ def report_names(*, pure: bool = False) -> list[str]:
     """Return the names for `mechanism` in the local model; pure: only those of laws with a pure guarantee."""
     additive = [law.name for law in laws_for(NODE) if law.pure or not pure]
     return [*additive, *(SAMPLED_PREFIX + name for name in ENCODINGS), AUTO]
-
-
-def least_counter(
-    counter: str, mechanism: str, epsilon: float, delta: float, encoding: CountEncoding, n_items: int, exact: bool
-) -> tuple[Counter, str]:
-    """Return the counter with the least noise that the two names allow, with the reason if there was a choice.
-
-    exact: whether only whole-number noise is allowed. Raises ValueError if none can meet the guarantee.
-    """
-    laws, wanted = additive_laws(mechanism, delta, exact), _wanted(epsilon, delta, encoding, n_items)
-    if AUTO not in (counter, mechanism):
-        return calibrated_of(counter, laws[0], wanted)
-    choice = choose(wanted, list(COUNTERS) if counter == AUTO else [counter], laws)
-    return choice.counter, choice.reason if counter == AUTO else ""
 
 
 def _wanted(epsilon: float, delta: float, encoding: CountEncoding, n_items: int) -> CounterRequirements:

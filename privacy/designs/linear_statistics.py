@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, cast
 from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.base import Guarantee, TrustModel, check_positive
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
-from dprl.privacy.designs.base import AUTO, COUNTER_NAMES, PrivacySettings, ReleaseTimes, schedule_of
+from dprl.privacy.designs.base import AUTO, COUNTER_NAMES, PrivacySettings, ReleaseTimes
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gram import (
@@ -40,6 +40,7 @@ from dprl.privacy.queries.linear_statistics import (
     gram_row,
 )
 from dprl.privacy.randomness.settings import NoiseConfig
+from dprl.privacy.schedule import ReleaseSchedule
 
 REWARD_SHARE = 0.1
 CERTIFIED = (GramGaussian.name, GramLaplace.name)
@@ -203,7 +204,8 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
                 "arithmetic: fast"
             )
         if self.model == "jdp":
-            schedule = schedule_of(n_users, growth, self.releases)
+            scheduled = growth != 0.0 and self.releases == "scheduled"
+            schedule = ReleaseSchedule(growth, n_users) if scheduled else None
             query, why = self._central(data, n_users if schedule is None else schedule.number)
             return self._designed(replace(query, schedule=schedule), data, n_users, noise, growth, choice=why)
         if self.calibration == "certified":
