@@ -33,11 +33,6 @@ _TOLERANCE, _ZERO = 1e-9, 1e-15
 _MOST_GROUPS, _MOST_ATTEMPTS, _MOST_USERS = 1000, 1_000_000, 10**13
 _COMPOSED, _KINDS = "composed", ("sequential", "disjoint")
 _FACTS, _OPEN = "facts", "excluded_channels"
-TAKEN_AS_STATED = (
-    *("algorithm", "request", "users", "attempts", "users_asked_again", "simulation", "composition"),
-    "audit",
-)
-"""Fields with facts that do not follow from other fields; all others are computed from them."""
 _DATA: dict[str, tuple[type[Any], str]] = {
     CountFamilies.__name__: (CountFamilies, "counts"),
     PooledFamilies.__name__: (PooledFamilies, "counts"),
@@ -98,8 +93,9 @@ def verify(stated: Mapping[str, Any]) -> Verification:
 
     The request, with its settings and the layout of a user's data, gives the design of noise again; with the charges it
     gives the proof, the verdict and everything else. A composed certificate is composed again from its parts. All
-    fields must agree, except for TAKEN_AS_STATED, which must be facts of a possible run, and any other field is an
-    error. This holds whatever version the certificate states: anybody can write another one into it.
+    fields must agree, but for `algorithm`, `request`, `users`, `attempts`, `users_asked_again`, `simulation`,
+    `composition` and `audit`, which must be facts of a possible run; any other field is an error. This holds whatever
+    version the certificate states: anybody can write another one into it.
 
     A wrong scale in the code is computed again alike, but then the verdict says that the claim fails, because the proof
     follows from scale and sensitivity. A wrong sensitivity in the code is not seen here: audits attack from raw
@@ -117,7 +113,10 @@ def verify(stated: Mapping[str, Any]) -> Verification:
     except _REFUSED as error:
         return Verification((Difference(_FACTS, None, " ".join(str(error).split())),), None)
     except _DAMAGE as error:
-        raise _damaged(error) from error
+        told = f"no {error}" if isinstance(error, KeyError) else f"an invalid value ({' '.join(str(error).split())})"
+        raise LedgerError(
+            f"a certificate must have all fields of {SCHEMA} with valid values, got {told}; restore the file"
+        ) from error
     return Verification(differences, found)
 
 
@@ -189,13 +188,6 @@ def _require_schema(stated: Mapping[str, Any]) -> None:
     raise LedgerError(f"schema must be {SCHEMA}, got {schema!r}; name a certificate.json of dprl")
 
 
-def _damaged(error: Exception) -> LedgerError:
-    found = f"no {error}" if isinstance(error, KeyError) else f"an invalid value ({' '.join(str(error).split())})"
-    return LedgerError(
-        f"a certificate must have all fields of {SCHEMA} with valid values, got {found}; restore the file"
-    )
-
-
 def _recomputed(stated: Mapping[str, Any]) -> Certificate:
     if stated["composition"] is not None:
         kind, parts = stated["composition"]["kind"], stated["composition"]["of"]
@@ -262,12 +254,6 @@ def _leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, Leaf]]:
         yield path, value  # type: ignore[misc]
 
 
-def _in_words(path: Path) -> str:
-    """Return a path as 'noise[0].scale'."""
-    parts = (".length" if key == _LENGTH else f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
-    return "".join(parts).lstrip(".")
-
-
 def _differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Difference]:
     keys = [key for key in expected if key not in ("version", "checksum")]
     new = [key for key in stated if key not in (*expected, *NOT_ITS_OWN)]
@@ -276,16 +262,17 @@ def _differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> Iter
     given[_OPEN] = [name for name in stated[_OPEN] if name in expected[_OPEN]]
     if not isinstance(stated[_OPEN], list) or not all(isinstance(name, str) for name in stated[_OPEN]):
         yield Difference(_OPEN, str(stated[_OPEN]), "a list of names")
-    yield from _compared(given, {key: expected[key] for key in keys})
-
-
-def _compared(given: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Difference]:
-    one, other = dict(_leaves(given)), dict(_leaves(expected))
+    one, other = dict(_leaves(given)), dict(_leaves({key: expected[key] for key in keys}))
     for path in dict.fromkeys([*other, *one]):
         # Only proofs are computed from tiny numbers; a claim of delta = 1e-15 is not one of 0.
         zero = _ZERO if path[0] == "proved" else 0.0
-        if not (path in one and path in other and _same(one[path], other[path], zero)):
-            yield Difference(_in_words(path), one.get(path), other.get(path))
+        given_one, expected_one = one.get(path), other.get(path)
+        same = path in one and path in other and type(given_one) is type(expected_one) and given_one == expected_one
+        if not same and {type(given_one), type(expected_one)} <= {int, float}:
+            same = math.isclose(given_one, expected_one, rel_tol=_TOLERANCE, abs_tol=zero)  # type: ignore[arg-type]
+        if not same:  # at a path such as noise[0].scale
+            parts = (".length" if key == _LENGTH else f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+            yield Difference("".join(parts).lstrip("."), given_one, expected_one)
 
 
 def _refuted_by_audit(stated: Mapping[str, Any], found: Certificate) -> Iterator[Difference]:
@@ -300,12 +287,6 @@ def _refuted_by_audit(stated: Mapping[str, Any], found: Certificate) -> Iterator
         refuted |= bound in claim and _number(audit[field]) > _number(claim[bound]) * (1.0 + _TOLERANCE)
     if refuted and found.verdict == "holds":
         yield Difference("audit.verdict", "refuted", "not refuted")
-
-
-def _same(one: Leaf, other: Leaf, zero: float) -> bool:
-    if type(one) in (int, float) and type(other) in (int, float):
-        return math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=zero)  # type: ignore[arg-type]
-    return type(one) is type(other) and one == other
 
 
 def _joined(runs: Sequence[Certificate], disjoint: bool) -> tuple[tuple[Release, ...], tuple[tuple[int, ...], ...]]:
