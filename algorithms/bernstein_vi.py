@@ -33,7 +33,7 @@ from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivacy, CountPrivatizer, Streams
-from dprl.privacy.queries.counts import NoiseSpec, WeightedSums
+from dprl.privacy.queries.counts import CountQuery
 
 _FIRST_EPOCH = 1024
 # Fixed functions of V* with bounded noise: u, u^2, (1 - u)^2 and 1, with u = (W - V*) / W.
@@ -304,7 +304,7 @@ class BernsteinVIConfig(StationaryMDPConfig):
     def privatizer(self, env: FiniteMDP, privacy: CountPrivacy, episodes: int, streams: Streams) -> CountPrivatizer:
         """Return the privatizer of the counts of users 1..K-1; raise ValueError unless its error bounds are exact."""
         privatizer = super().privatizer(env, privacy, episodes, streams)
-        if privatizer.query.noise.printed is not None:
+        if privatizer.query.printed is not None:
             raise ValueError(
                 f"precision must be exact with {self.name}, got 'printed'; no paper prints a bound for weighted sums"
             )
@@ -319,8 +319,8 @@ class BernsteinVIConfig(StationaryMDPConfig):
         share = self.beta / (4 * len(ends))
 
         def bounds(family: str, cells: int, number: int) -> Float64Array:
-            sums = (WeightedSums(family, cells, number, users) for users in ends)
-            return self.precision_scale * np.array([privatizer.query.weighted_precision(each, share) for each in sums])
+            bound = privatizer.query.weighted_precision
+            return self.precision_scale * np.array([bound(family, cells, number, users, share) for users in ends])
 
         return _Bonus(
             ends=np.array(ends, dtype=np.int64),
@@ -329,7 +329,7 @@ class BernsteinVIConfig(StationaryMDPConfig):
             iota=math.log(8.0 * pairs * visits / self.beta),
             scale=self.bonus_scale,
             # Pooled or ranked counts have no closed form: users' last states, and so the flow, are unknown.
-            consistent=not (self.stationary or self.known_transitions) and rotation_invariant(privatizer.query.noise),
+            consistent=not (self.stationary or self.known_transitions) and rotation_invariant(privatizer.query),
             successors=successors,
         )
 
@@ -356,7 +356,7 @@ def epoch_ends(episodes: int) -> list[int]:
     return [*ends[:-1], episodes]
 
 
-def rotation_invariant(noise: NoiseSpec) -> bool:
+def rotation_invariant(query: CountQuery) -> bool:
     """Whether an orthogonal projection of the noise increases no bound of a weighted sum."""
     # The Gaussian laws, continuous and discrete.
-    return getattr(noise.on_either_side, "norm", None) == "l2"
+    return getattr(query.law, "norm", None) == "l2"

@@ -140,7 +140,7 @@ class LDPOBIConfig(TabularMDPConfig):
         Paper: Garcelon, Perchet, Pike-Burke, Pirotta 2021, LDP-OBI.
         """
         horizon, n_states, n_actions = env.rewards.shape
-        bounds = privatizer.precision(self.beta).bounds
+        bounds = privatizer.precision(self.beta)
         c1, c2, c4 = (self.precision_scale * bounds[name] for name in ("rewards", "visits", "transitions"))
         cells = n_states * n_actions * horizon
         return _Bonus(

@@ -31,7 +31,7 @@ from dprl.algorithms.tabular.simulator import Simulator, play_stochastic, stocha
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, Streams
-from dprl.privacy.queries.counts import CountQuery, WeightedSums
+from dprl.privacy.queries.counts import CountQuery
 
 # With more next states, bounds for single cells replace bounds for all their subsets.
 _MOST_SUBSETS = 2**20
@@ -300,7 +300,7 @@ class OfflineVIConfig(PessimisticVIConfig):
 
 def check_bounded(query: CountQuery) -> None:
     """Raise ValueError unless error bounds of the counts are exact."""
-    if query.noise.printed is not None:
+    if query.printed is not None:
         raise ValueError(
             "precision must be exact for lower bounds, got 'printed'; no paper prints bounds of weighted sums"
         )
@@ -318,7 +318,7 @@ def limits_of(env: FiniteMDP, privatizer: CountPrivatizer, beta: float) -> Limit
     iota = math.log(4.0 * pairs * visits / beta)
 
     def bound(family: str, cells: int, number: int) -> float:
-        return query.weighted_precision(WeightedSums(family, cells, number, users), beta / 4.0)
+        return query.weighted_precision(family, cells, number, users, beta / 4.0)
 
     e = n_next * bound("transitions", 1, n_next * pairs)
     if 2**n_next <= _MOST_SUBSETS:

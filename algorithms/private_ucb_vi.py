@@ -206,7 +206,7 @@ class CZ22Config(TabularMDPConfig):
 
         precision_scale is multiplied in.
         """
-        bounds = privatizer.precision(self.beta).bounds
+        bounds = privatizer.precision(self.beta)
         third = bounds["losses" if self.counts_losses else "rewards"]
         return self.precision_scale * max(bounds["visits"], third), self.precision_scale * bounds["transitions"]
 

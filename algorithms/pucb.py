@@ -127,7 +127,7 @@ class PUCBConfig(TabularMDPConfig):
         Paper: Vietri, Balle, Krishnamurthy, Wu 2020, PrivQ.
         """
         horizon, n_states, n_actions = env.rewards.shape
-        e = self.precision_scale * max(privatizer.precision(self.beta).bounds.values())
+        e = self.precision_scale * max(privatizer.precision(self.beta).values())
         cells = n_states * n_actions * horizon
         phi = math.sqrt(2.0 * math.log(2.0 * cells * episodes / self.beta))
         psi = 1 + n_states * horizon

@@ -35,7 +35,7 @@ class Settings(NoiseSettings):
     @classmethod
     def of(cls, private: CountPrivatizer, chosen: DPNashVIConfig) -> Settings:
         """Return the settings of our implementation; no count has an error above E/4."""
-        error = 4.0 * chosen.precision_scale * max(private.precision(chosen.beta / 3.0).bounds.values())
+        error = 4.0 * chosen.precision_scale * max(private.precision(chosen.beta / 3.0).values())
         return cls.matching(private, chosen, error=error, c1=chosen.c1, c2=chosen.c2)
 
 

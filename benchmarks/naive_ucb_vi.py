@@ -37,7 +37,7 @@ class NoiseSettings:
     @classmethod
     def matching(cls, privatizer: CountPrivatizer, chosen: TabularConfig[Any], **further: float) -> Self:
         """Return the settings of our implementation."""
-        noise = privatizer.query.noise.on_either_side
+        noise = privatizer.query.law
         scale = 0.0 if noise is None else noise.scale
         return cls(privatizer.trust_model, scale, chosen.bonus_scale, chosen.beta, **further)
 
@@ -52,7 +52,7 @@ class Settings(NoiseSettings):
     @classmethod
     def of(cls, privatizer: CountPrivatizer, chosen: TabularConfig[Any]) -> Settings:
         """Return the settings of our implementation."""
-        bounds, scale = privatizer.precision(chosen.beta).bounds, chosen.precision_scale
+        bounds, scale = privatizer.precision(chosen.beta), chosen.precision_scale
         visits, transitions = scale * max(bounds["visits"], bounds["rewards"]), scale * bounds["transitions"]
         return cls.matching(privatizer, chosen, visits_error=visits, transitions_error=transitions)
 

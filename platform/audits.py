@@ -97,7 +97,7 @@ def last_bits(experiment: Experiment) -> str | None:
     """Return a remark on the float64 noise of a cell; None if noise is not idealised."""
     made: Any = experiment.privatizer()
     if isinstance(made.query, CountQuery):
-        noise = made.query.noise.on_either_side
+        noise = made.query.law
         if noise is None or noise.arithmetic != IDEALISED:
             return None
         return "those of float64 noise can reveal counts; arithmetic: exact has no such bits"
@@ -117,9 +117,8 @@ def _case(cell: _AuditedCell, name: str, attack: Measure | None, runs: int) -> A
 def _subject(cell: _AuditedCell) -> str:
     """Return the noise of a cell in a few words."""
     if isinstance(cell.privatizer.query, CountQuery):
-        noise = cell.privatizer.query.noise
-        report, counter = noise.report, noise.counter
-        families = len(cell.privatizer.query.encoding.released.families)
+        query = cell.privatizer.query
+        report, counter, families = query.report, query.counter, len(query.encoding.released.families)
         if report is not None:
             return f"{report.name} reports, scale {report.scale:.4g}, released families: {families}"
         if counter.node is None:
@@ -156,8 +155,8 @@ def count_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: 
 
 def _named(privacy: Any, query: CountQuery) -> Any:  # noqa: ANN401 - any settings
     """Return the settings with the names of the cell's noise in place of 'auto': it may differ for few users."""
-    counter = query.noise.counter
-    parts = {"mechanism": query.noise.on_either_side, "counter": counter if counter.node else None}
+    counter = query.counter
+    parts = {"mechanism": query.law, "counter": counter if counter.node else None}
     chosen = {key: part.name for key, part in parts.items() if part and getattr(privacy, key, None) == AUTO}
     return replace(privacy, **chosen)
 

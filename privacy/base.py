@@ -51,19 +51,6 @@ class Guarantee:
             raise ValueError(f"delta must lie in [0, 1), got {self.delta}; nothing else is a guarantee")
 
 
-@dataclass(frozen=True)
-class Precision:
-    """An error bound per count family that holds for all cells and episodes together with probability 1 - beta.
-
-    Args:
-        beta: the failure probability.
-        bounds: family name -> E >= 0, in counts.
-    """
-
-    beta: float
-    bounds: dict[str, float]
-
-
 # ---- verdicts on a claim: one rule for certificates and audits ----
 
 APPROXIMATE_DELTA = 1e-6

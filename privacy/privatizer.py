@@ -15,7 +15,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 
-from dprl.privacy.base import LedgerError, Precision, TrustModel
+from dprl.privacy.base import LedgerError, TrustModel
 from dprl.privacy.certificate import Certificate, certify
 from dprl.privacy.channel import CHARGED, RECEIVED, RELEASED, SENT
 from dprl.privacy.checkpoints import check_sealed, counts_in, require_seeded, sealed
@@ -263,8 +263,8 @@ class Privatizer(Generic[Q]):
         """Server side: return the release of all messages received so far."""
         return self.query.released(self.channel)
 
-    def precision(self, beta: float) -> Precision:
-        """Return error bounds of released values that hold together with probability 1 - beta.
+    def precision(self, beta: float) -> dict[str, float]:
+        """Return error bounds of released values by family, which hold together with probability 1 - beta.
 
         Raises ValueError unless 0 < beta < 1, TypeError if no bound is known.
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dprl.privacy.base import Float64Array, LedgerError, Precision, TrustModel
+from dprl.privacy.base import Float64Array, LedgerError, TrustModel
 from dprl.privacy.channel import Channel
 from dprl.privacy.noise_design import Release
 from dprl.privacy.randomness.streams import Streams
@@ -155,8 +155,8 @@ class Query(ABC):
         """
         raise TypeError(_KERNELS_ONLY.format(self.name))
 
-    def precision(self, beta: float) -> Precision:  # noqa: ARG002
-        """Return error bounds of released values that hold together with probability 1 - beta.
+    def precision(self, beta: float) -> dict[str, float]:  # noqa: ARG002
+        """Return error bounds of released values by family, which hold together with probability 1 - beta.
 
         Raises TypeError if no bound is known.
         """

@@ -173,12 +173,6 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
 """Threat models by query and trust model, for one message per user. The functions below add a query's options."""
 
 
-def check_shuffled(shuffled: bool, model: TrustModel) -> None:
-    """Raise LedgerError unless reports are shuffled in the shuffle model and in no other."""
-    if shuffled != (model == SHUFFLE):
-        raise LedgerError(f"reports must be shuffled with model {SHUFFLE} only, got {model}; ask for the right one")
-
-
 def of_counts(model: TrustModel, players: int = 1) -> ThreatModel:
     """Return the threat model of counts of episodes with `players` players each."""
     found = THREAT_MODELS["counts", model]

@@ -535,7 +535,7 @@ class _OptimisticNashConfig(TabularConfig[E]):
         return _NashPlanner.of(game, bonus, successors)
 
     def _sizes(self, game: MarkovGame, privatizer: CountPrivatizer, episodes: int) -> _Sizes:
-        bounds = privatizer.precision(self.beta / 3).bounds
+        bounds = privatizer.precision(self.beta / 3)
         iota = math.log(30.0 * game.rewards.size * episodes / self.beta)
         e = 4.0 * self.precision_scale * max(bounds["visits"], bounds["transitions"])
         n_next = privatizer.query.families.families[0].width // game.rewards[0].size

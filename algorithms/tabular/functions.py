@@ -87,7 +87,7 @@ def algorithm_of(function: Planner) -> type[TabularMDPConfig]:
         return changed, 0.0
 
     def bonus(self: TabularMDPConfig, _: FiniteMDP, privatizer: CountPrivatizer, __: int) -> _Bonus:
-        error = self.precision_scale * max(privatizer.precision(self.beta / 2.0).bounds.values())
+        error = self.precision_scale * max(privatizer.precision(self.beta / 2.0).values())
         return _Bonus(error, {key: getattr(self, key) for key in keys})
 
     def bonus_of_run(self: Any, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int, streams: Streams) -> _Bonus:  # noqa: ANN401

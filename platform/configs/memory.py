@@ -124,7 +124,7 @@ def _counter_bytes(cell: Experiment, sizes: tuple[int, int, int], following: int
         privatizer = model.build(families, cell.episodes - 1, streams, growth=growth)
     except ValueError:
         return 0.0  # settings that do not fit together are refused elsewhere
-    return 2.0 * float(privatizer.query.noise.counter.memory(n_cells))
+    return 2.0 * float(privatizer.query.counter.memory(n_cells))
 
 
 def _mixture_bytes(env: Any) -> float:  # noqa: ANN401 - any linear mixture MDP's spec

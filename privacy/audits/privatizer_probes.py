@@ -154,15 +154,15 @@ def filler_user(families: CountFamilies) -> UserRecord:
 
 def local_reports(privatizer: CountPrivatizer, label: str) -> MessageProbe:
     """Return the probe of a local privatizer's reports. privatizer: a fresh one; it is used up."""
-    channel, families, report = privatizer.channel, privatizer.query.families, privatizer.query.noise.report
+    channel, families, report = privatizer.channel, privatizer.query.families, privatizer.query.report
     if report is None:
         raise ValueError("report must randomize what is sent, got None; nothing is left to measure")
     ones, zeros = (sent_row(privatizer, canary(families, world)) for world in (1, 0))
 
     def send(world: int, runs: int, key: Key) -> Float64Array:
         contribution = canary(families, world)
-        channel.client.noise.key[1:] = key[1:]
-        channel.client.coins_key[1:] = _words(key, 1)[0]
+        channel.noise.key[1:] = key[1:]
+        channel.coins_key[1:] = _words(key, 1)[0]
         channel.cursor[:] = 0
         channel.cursor[CHARGED] = runs
         messages = np.empty((runs, channel.message.shape[0]))
@@ -174,7 +174,7 @@ def local_reports(privatizer: CountPrivatizer, label: str) -> MessageProbe:
 
 def central_prefixes(privatizer: CountPrivatizer, label: str) -> MessageProbe:
     """Return the probe of all counts that a central privatizer releases. privatizer: a fresh one; it is used up."""
-    families, counter, channel = privatizer.query.families, privatizer.query.noise.counter, privatizer.channel
+    families, counter, channel = privatizer.query.families, privatizer.query.counter, privatizer.channel
     ones, zeros = (sent_row(privatizer, canary(families, world)) for world in (1, 0))
     changed = np.flatnonzero(ones != zeros)
     others = sent_row(privatizer, filler_user(families))[changed]
@@ -185,7 +185,7 @@ def central_prefixes(privatizer: CountPrivatizer, label: str) -> MessageProbe:
         return prefixes.swapaxes(0, 1)
 
     def noise() -> Float64Array:
-        key = channel.server.counter.node.key.copy()
+        key = channel.counter.node.key.copy()
         found = _released(privatizer, canary(families, 0), COVARIANCE_RUNS, key, np.zeros(1, np.int64))
         return found[:, :, 0].T
 
@@ -195,13 +195,13 @@ def central_prefixes(privatizer: CountPrivatizer, label: str) -> MessageProbe:
 def _times(privatizer: CountPrivatizer) -> Int64Array:
     """Return the numbers of users after which there is a release, int64[T]."""
     schedule = privatizer.query.schedule
-    return np.arange(1, privatizer.query.noise.counter.n_items + 1) if schedule is None else schedule.times
+    return np.arange(1, privatizer.query.counter.n_items + 1) if schedule is None else schedule.times
 
 
 def _released(privatizer: CountPrivatizer, first: UserRecord, runs: int, key: Key, kept: Int64Array) -> Float64Array:
     """Return every released prefix of the cells `kept` of a message, float64[runs, T, len(kept)]."""
-    channel, counter = privatizer.channel, privatizer.query.noise.counter
-    cells = channel.server.noisy.shape[0]
+    channel, counter = privatizer.channel, privatizer.query.counter
+    cells = channel.noisy.shape[0]
     others = filler_user(privatizer.query.families)
     released, times = np.empty((runs, counter.n_items, kept.shape[0])), _times(privatizer)
     held = counter.open(1, key).held
@@ -222,10 +222,10 @@ def sent_row(privatizer: CountPrivatizer, contribution: UserRecord) -> Float64Ar
     """Return the message of a record before any noise, float64[cells]; for bits, one per cell and step."""
     channel, released = privatizer.channel, privatizer.query.encoding.released
     slots, layers = channel.slots, released.layers
-    if isinstance(privatizer.query.noise.report, UnaryEncoder):
+    if isinstance(privatizer.query.report, UnaryEncoder):
         slots, layers = slots._replace(stride=slots.block), released.n_steps
     row = np.zeros(layers * released.block)
-    add_record(slots, row, contribution.index, contribution.value, np.zeros_like(channel.client.coins))
+    add_record(slots, row, contribution.index, contribution.value, np.zeros_like(channel.coins))
     return row
 
 
@@ -278,9 +278,9 @@ def _prefixes(
     """
     index, value = records
     rows, held, kept = opened
-    counter = channel.server.counter
+    counter = channel.counter
     for run in range(released.shape[0]):
-        channel.server.totals[:] = 0.0
+        channel.totals[:] = 0.0
         counter.rows[:] = rows[run]
         counter.held[:] = held
         counter.node.key[1:] = keys[run]
@@ -294,7 +294,7 @@ def _prefixes(
                 send_and_aggregate(channel, index[who], value[who], user)
             write_release(channel)
             for i in range(kept.shape[0]):
-                released[run, item, i] = channel.server.noisy[kept[i]]
+                released[run, item, i] = channel.noisy[kept[i]]
 
 
 def statistics_messages(parts: StatisticsQuery, label: str, reach: float = 1.0) -> MessageProbe:

@@ -32,7 +32,7 @@ from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.reports import SAMPLED_PREFIX, UnaryEncoder
 from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.queries.count_layout import RELEASED_FAMILIES, CountEncoding, CountFamilies
-from dprl.privacy.queries.counts import CountQuery, NoiseSpec, PrintedError
+from dprl.privacy.queries.counts import CountQuery, PrintedError
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.schedule import ReleaseSchedule
 
@@ -146,23 +146,22 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
         self, data: CountFamilies, n_users: int, noise: NoiseConfig, growth: float = 0.0
     ) -> NoiseDesign[CountQuery]:
         """Return the noise: none, as printed, of a server's counter, of reports, or of shuffled reports."""
-        exact, schedule, why = noise.arithmetic == "exact", None, ""
+        exact, why = noise.arithmetic == "exact", ""
         if self.model == "none":
-            query = CountQuery(CountEncoding(data), NoiseSpec(None, ExactCounter(n_users)))
+            query = CountQuery(CountEncoding(data), None, ExactCounter(n_users))
             return self._designed(query, data, n_users, noise)
         encoding, source = self._encoding(data, exact), f"{MET_BY_CERTIFIED}scale"
         if self.calibration == "printed":
-            spec, source = self._printed(data, n_users, noise)
+            query, source = self._printed(encoding, n_users, noise)
         elif self.model == "jdp":
-            spec, schedule, why = self._central(encoding, n_users, growth, exact)
+            query, why = self._central(encoding, n_users, growth, exact)
         elif self.model == "ldp":
-            spec, why = self._local(encoding, n_users, exact)
+            query, why = self._local(encoding, n_users, exact)
         else:
-            spec, schedule, why = self._shuffled(encoding, n_users, growth, noise)
+            query, why = self._shuffled(encoding, n_users, growth, noise)
         if self.precision == "printed":
             self._lemma(data, noise, "precision", "exact")
-            spec = spec._replace(printed=PRINTED_ERRORS[self.model])
-        query = CountQuery(encoding, spec, schedule, shuffled=self.model == "shuffle")
+            query = replace(query, printed=PRINTED_ERRORS[self.model])
         origin = {"source": source, "calibration": self.calibration, "choice": why}
         return self._designed(query, data, n_users, noise, growth, **origin)
 
@@ -179,18 +178,17 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
                 return CountEncoding(data, "one_hot", whole=whole)
         return CountEncoding(data, "separate", whole=whole)
 
-    def _printed(self, data: CountFamilies, n_users: int, noise: NoiseConfig) -> tuple[NoiseSpec, str]:
+    def _printed(self, encoding: CountEncoding, n_users: int, noise: NoiseConfig) -> tuple[CountQuery, str]:
         """Return the paper's noise, for a release after every user, and the name of its lemma."""
+        data = encoding.needed
         source = self._lemma(data, noise, "calibration", "certified")
         law = Laplace(printed_scale(self.model, len(data.families), data.n_steps, n_users, self.epsilon))
         if self.model == "jdp":
-            return NoiseSpec(None, BinaryTree(n_users, law)), source
-        return NoiseSpec(law, ExactCounter(n_users)), source
+            return CountQuery(encoding, None, BinaryTree(n_users, law)), source
+        return CountQuery(encoding, law, ExactCounter(n_users)), source
 
-    def _central(
-        self, encoding: CountEncoding, n_users: int, growth: float, exact: bool
-    ) -> tuple[NoiseSpec, ReleaseSchedule | None, str]:
-        """Return the server's counter of least noise, its schedule, and the reason if there was a choice."""
+    def _central(self, encoding: CountEncoding, n_users: int, growth: float, exact: bool) -> tuple[CountQuery, str]:
+        """Return the server's counter of least noise on its schedule, and the reason if there was a choice."""
         # Only releases that plans read need an item of the counter.
         scheduled = growth != 0.0 and self.releases == "scheduled"
         schedule = ReleaseSchedule(growth, n_users) if scheduled else None
@@ -204,17 +202,17 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
         else:
             choice = choose(wanted, list(COUNTERS) if name == AUTO else [name], laws)
             counter, why = choice.counter, choice.reason if name == AUTO else ""
-        return NoiseSpec(None, counter), schedule, why
+        return CountQuery(encoding, None, counter, schedule), why
 
-    def _local(self, encoding: CountEncoding, n_users: int, exact: bool) -> tuple[NoiseSpec, str]:
+    def _local(self, encoding: CountEncoding, n_users: int, exact: bool) -> tuple[CountQuery, str]:
         """Return the report of least noise, and the reason if there was a choice."""
         law = Laplace.name if self.printed and self.mechanism == AUTO else self.mechanism
         report, why = least_report(law, self.epsilon, self.delta, encoding, n_users, exact)
-        return NoiseSpec(report, ExactCounter(n_users)), why
+        return CountQuery(encoding, report, ExactCounter(n_users)), why
 
     def _shuffled(
         self, encoding: CountEncoding, n_users: int, growth: float, noise: NoiseConfig
-    ) -> tuple[NoiseSpec, ReleaseSchedule, str]:
+    ) -> tuple[CountQuery, str]:
         """Return reports with the largest epsilon_0 for which the smallest block meets the guarantee."""
         if n_users < self.smallest_block:
             raise ValueError(
@@ -230,7 +228,8 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
             )
         told = f"reports of epsilon {each:.4g} in blocks of {self.smallest_block} users or more"
         schedule = ReleaseSchedule(growth, n_users, self.smallest_block)
-        return NoiseSpec(report, ExactCounter(n_users)), schedule, "; ".join(filter(None, [told, why]))
+        query = CountQuery(encoding, report, ExactCounter(n_users), schedule, shuffled=True)
+        return query, "; ".join(filter(None, [told, why]))
 
     def _lemma(self, families: CountFamilies, noise: NoiseConfig, key: str, otherwise: str) -> str:
         """Return the name of the paper's lemma; `otherwise` is the value of `key` to recommend if it prints none."""
@@ -256,7 +255,7 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
         epsilon, delta = self.epsilon, self.delta
         if query.shuffled:  # the best noise is that of reports with the same loss
             epsilon, delta = design.releases[0].curve().pure_epsilon, 0.0
-        return noise_summary(epsilon, delta, query.encoding, query.noise, design.noise.arithmetic == "exact")
+        return noise_summary(epsilon, delta, query, design.noise.arithmetic == "exact")
 
 
 # ---- the least noise of a kind ----
@@ -405,36 +404,35 @@ PAPERS_WITH_ERRORS = ("[CZ22]",)
 
 
 @lru_cache(maxsize=64)  # every seed of a cell asks for the same ones
-def noise_summary(
-    epsilon: float, delta: float, encoding: CountEncoding, noise: NoiseSpec, exact: bool
-) -> dict[str, Any]:
+def noise_summary(epsilon: float, delta: float, query: CountQuery, exact: bool) -> dict[str, Any]:
     """Return 'error' and 'best_available' for a certificate. The result is shared, so callers must not change it.
 
     exact: whether the best noise must be whole-number noise. Errors are standard deviations of one cell of the first
     family: the root mean square over episodes, or the releases of a counter, and the maximum.
     """
-    family, users = encoding.needed.families[0], noise.counter.n_items
-    rms, largest = count_error(encoding, noise)
+    family, users = query.families.families[0], query.counter.n_items
+    rms, largest = count_error(query)
     error = {"family": family.name, "rms": rms, "max": largest}
-    best = best_of_all(epsilon, delta, encoding, users, exact, local=noise.report is not None)
-    if noise.report is not None:
-        error["threshold"] = detection_threshold(noise.report, encoding, users)
+    best = best_of_all(epsilon, delta, query.encoding, users, exact, local=query.report is not None)
+    if query.report is not None:
+        error["threshold"] = detection_threshold(query.report, query.encoding, users)
     return {
         "error": error,
         "best_available": {**best, "ratio": rms / best["rms"] if best["rms"] > 0.0 else 1.0},
     }
 
 
-def count_error(encoding: CountEncoding, noise: NoiseSpec) -> tuple[float, float]:
+def count_error(query: CountQuery) -> tuple[float, float]:
     """Return (rms over the episodes, maximum) of the standard deviation of one cell of the first family."""
-    summands, users = encoding.summands(encoding.needed.families[0]), noise.counter.n_items
-    if noise.report is not None:
-        one = math.sqrt(encoding.report_variance(noise.report, summands))
+    encoding, counter = query.encoding, query.counter
+    summands, users = encoding.summands(encoding.needed.families[0]), counter.n_items
+    if query.report is not None:
+        one = math.sqrt(encoding.report_variance(query.report, summands))
         return one * math.sqrt((users + 1) / 2.0), one * math.sqrt(users)
-    if noise.counter.node is None:
+    if counter.node is None:
         return 0.0, 0.0
-    rms, largest = noise.counter.errors()
-    node = math.sqrt(noise.counter.node.variance * summands)
+    rms, largest = counter.errors()
+    node = math.sqrt(counter.node.variance * summands)
     return rms * node, largest * node
 
 

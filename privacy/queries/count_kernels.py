@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dprl.compiled import no_alloc_kernel, read_only, shows_numbers
+from dprl.compiled import no_alloc_kernel, read_only
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import RECEIVED, RELEASED, advance_received, advance_sent
 from dprl.privacy.counters.base import EXACT, CounterState
@@ -26,49 +26,33 @@ SUMS, ONE_STEP = range(2)
 """Kinds of messages: counts that are summed, or the bits of one step that was drawn."""
 
 
-@shows_numbers
-class ClientState(NamedTuple):
-    """The client's side.
-
-    kind: of message, a code above; noise: added to sums, or the unary encoding; coins_key uint64[5]: of the coins that
-    round values in [0, 1]; coins float64[n_steps * F]: those of one user.
-    """
-
-    kind: int
-    noise: Noise
-    coins_key: np.ndarray
-    coins: Float64Array
-
-
-@shows_numbers
-class ServerState(NamedTuple):
-    """The server's side.
-
-    shift, factor: a received bit counts as (bit - shift) * factor; totals float64[cells]: sums of messages; counter:
-    its noise; noisy float64[cells]: the released sums of messages.
-    """
-
-    shift: float
-    factor: float
-    totals: Float64Array
-    counter: CounterState
-    noisy: Float64Array
-
-
 class CountChannel(NamedTuple):
     """The channel of counts.
 
-    cursor int64[5]; slots: the encoding; n_steps: H; client, server: the two sides; message float64[m]: the current
-    message; released float64[n_cells]: the families that the learner needs, read by `released_counts` only; times
-    int64[n]: the schedule of releases, empty for one after every user.
+    cursor int64[5]; slots: the encoding; n_steps: H; message float64[m]: the current message.
+
+    Client's side: kind: of message, a code above; noise: added to sums, or the unary encoding; coins_key uint64[5]: of
+    the coins that round values in [0, 1]; coins float64[n_steps * F]: those of one user.
+
+    Server's side: shift, factor: a received bit counts as (bit - shift) * factor; totals float64[cells]: sums of
+    messages; counter: its noise; noisy float64[cells]: the released sums of messages; released float64[n_cells]: the
+    families that the learner needs, read by `released_counts` only; times int64[n]: the schedule of releases, empty for
+    one after every user.
     """
 
     cursor: Int64Array
     slots: Slots
     n_steps: int
-    client: ClientState
-    server: ServerState
     message: Float64Array
+    kind: int
+    noise: Noise
+    coins_key: np.ndarray
+    coins: Float64Array
+    shift: float
+    factor: float
+    totals: Float64Array
+    counter: CounterState
+    noisy: Float64Array
     released: Float64Array
     times: Int64Array
 
@@ -95,19 +79,17 @@ def released_counts(channel: CountChannel, new: int) -> Released:
 
 
 @no_alloc_kernel
-def _check_record(channel: CountChannel, index: Int64Array, value: Float64Array) -> None:
-    """Raise ValueError unless a record has one cell per step and family."""
+def _start(channel: CountChannel, index: Int64Array, value: Float64Array, user: int) -> None:
+    """Client side: check a record and its turn, and draw the coins that round values in [0, 1] to bits, if any.
+
+    Raises ValueError unless the record has one cell per step and family, LedgerError out of turn.
+    """
     shape = (channel.n_steps, channel.slots.widths.shape[0])
     if index.shape != shape or value.shape != shape:
         raise ValueError("a record has one cell per step and family; fill every slot")
-
-
-@no_alloc_kernel
-def _randomized_rounding(channel: CountChannel, user: int) -> None:
-    """Client side: draw the coins that round values in [0, 1] to bits, if the encoding does that."""
+    advance_sent(channel.cursor, user)
     if channel.slots.tossed != 0:
-        coins = channel.client.coins
-        fill_uniform(coins, channel.client.coins_key, np.uint64(user) * np.uint64(coins.shape[0]))
+        fill_uniform(channel.coins, channel.coins_key, np.uint64(user) * np.uint64(channel.coins.shape[0]))
 
 
 @no_alloc_kernel
@@ -120,19 +102,15 @@ def encode(channel: CountChannel, index: Int64Array, value: Float64Array, user: 
 
     Paper: [CZ22] sec. 5.2.
     """
-    _check_record(channel, index, value)
-    advance_sent(channel.cursor, user)
-    _randomized_rounding(channel, user)
-    client, slots = channel.client, channel.slots
-    message = channel.message
-    if client.kind == SUMS:
-        fill_noise(message, client.noise, np.uint64(user) * np.uint64(message.shape[0]))
-        add_record(slots, message, index, value, client.coins)
+    _start(channel, index, value, user)
+    slots, message, noise = channel.slots, channel.message, channel.noise
+    if channel.kind == SUMS:
+        fill_noise(message, noise, np.uint64(user) * np.uint64(message.shape[0]))
+        add_record(slots, message, index, value, channel.coins)
     else:
-        step = choose_step(client.coins_key, np.uint64(2**63) + np.uint64(user), channel.n_steps)
+        step = choose_step(channel.coins_key, np.uint64(2**63) + np.uint64(user), channel.n_steps)
         message[0] = step
-        hot = one_hot_index(slots, index, value, client.coins, step)
-        noise = client.noise
+        hot = one_hot_index(slots, index, value, channel.coins, step)
         encoded = Noise(noise.law, noise.scale, float(hot), noise.key, noise.table, noise.draw)
         fill_noise(message[1:], encoded, np.uint64(user) * np.uint64(slots.block))
 
@@ -143,12 +121,12 @@ def release(channel: CountChannel) -> None:
 
     Raises LedgerError if the schedule has no release here, for which the counter has no noise.
     """
-    server, received = channel.server, channel.cursor[RECEIVED]
+    received = channel.cursor[RECEIVED]
     number = required_release(channel.times, received)
-    if (server.counter.kind != EXACT or channel.times.shape[0] > 0) and received > 0:
-        release_prefix(server.noisy, server.totals, server.counter, number)
+    if (channel.counter.kind != EXACT or channel.times.shape[0] > 0) and received > 0:
+        release_prefix(channel.noisy, channel.totals, channel.counter, number)
     if channel.slots.one_hot != 0:
-        collect(channel.released, server.noisy, channel.slots)
+        collect(channel.released, channel.noisy, channel.slots)
     channel.cursor[RELEASED] = received
 
 
@@ -159,15 +137,14 @@ def add_message(channel: CountChannel) -> None:
     Paper: [CZ22] sec. 5.2.
     """
     advance_received(channel.cursor)
-    server, message = channel.server, channel.message
-    totals, block, stride = server.totals, channel.slots.block, channel.slots.stride
-    if channel.client.kind == SUMS:
+    totals, message, slots = channel.totals, channel.message, channel.slots
+    if channel.kind == SUMS:
         for i in range(totals.shape[0]):
             totals[i] += message[i]
     else:
-        start = min(max(int(message[0]), 0), channel.n_steps - 1) * stride
-        for i in range(block):
-            totals[start + i] += (message[i + 1] - server.shift) * server.factor
+        start = min(max(int(message[0]), 0), channel.n_steps - 1) * slots.stride
+        for i in range(slots.block):
+            totals[start + i] += (message[i + 1] - channel.shift) * channel.factor
 
 
 @no_alloc_kernel
@@ -186,12 +163,10 @@ def send_and_aggregate(channel: CountChannel, index: Int64Array, value: Float64A
 
     *Formal guarantee.* That of `send_and_release`, and charged like it: some prefixes are a function of all of them.
     """
-    if channel.client.kind != SUMS or channel.client.noise.law != NO_NOISE:
+    if channel.kind != SUMS or channel.noise.law != NO_NOISE:
         encode(channel, index, value, user)
         add_message(channel)
-        return
-    _check_record(channel, index, value)
-    advance_sent(channel.cursor, user)
-    advance_received(channel.cursor)
-    _randomized_rounding(channel, user)
-    add_record(channel.slots, channel.server.totals, index, value, channel.client.coins)
+    else:
+        _start(channel, index, value, user)
+        advance_received(channel.cursor)
+        add_record(channel.slots, channel.totals, index, value, channel.coins)

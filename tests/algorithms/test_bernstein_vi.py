@@ -255,7 +255,7 @@ def test_bounds_of_the_noise_are_those_of_the_privatizer(river: FiniteMDP) -> No
     assert bonus.consistent
     # Sums of 3 cells of two halves each: the root of 6 times one released cell's, times what more sums cost.
     assert (bonus.e_losses < bonus.e).all()
-    alone = privatizer.precision(0.2 / 12).bounds["losses"]
+    alone = privatizer.precision(0.2 / 12)["losses"]
     assert bonus.e_losses[-1] == pytest.approx(2.0 * alone, rel=0.05)
 
 

@@ -178,13 +178,12 @@ def test_users_reach_the_learner_through_released_counts_only(
 
     def blind(send: Callable[..., None]) -> Callable[..., None]:
         def blinded(channel: Any, cells: np.ndarray, amounts: np.ndarray, user: int) -> None:
-            server = channel.server
-            memory = {"message": channel.message, "totals": server.totals, "rows": server.counter.rows}
+            memory = {"message": channel.message, "totals": channel.totals, "rows": channel.counter.rows}
             for field, worth in poison.items():
                 memory[field][:] = worth
             send(channel, np.full_like(cells, user % 7), np.full_like(amounts, 0.5), user)
             # Between two releases the server's unreleased memory differs, too.
-            if channel.released is server.totals:
+            if channel.released is channel.totals:
                 memory.pop("totals")
             poison.update({field: array.copy() for field, array in memory.items()})
             for array in memory.values():

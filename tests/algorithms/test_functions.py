@@ -61,7 +61,7 @@ def test_it_learns_from_released_counts_in_blocks(privacy: Any, learner: Learner
     assert np.array_equal(last.visits, released[:, river.n_states])
     assert np.array_equal(last.rewards, released[:, river.n_states + 1])
     assert np.array_equal(last.transitions[1, 2, 0], released[1, : river.n_states, 2, 0])
-    assert last.error == max(run.privatizer.precision(0.05).bounds.values())
+    assert last.error == max(run.privatizer.precision(0.05).values())
 
 
 def test_users_one_by_one_and_resumed_runs_have_the_same_bits(learner: Learner, river: FiniteMDP) -> None:

@@ -20,7 +20,6 @@ from dprl.envs import DeepSea, FiniteMDP, GymnasiumTable, RandomGame, RiverSwim
 from dprl.envs.base import stationary
 from dprl.envs.games import MarkovGame, Soccer
 from dprl.privacy import CountPrivacy, Streams
-from dprl.privacy.queries.counts import WeightedSums
 
 
 def of_all_states(values: Float64Array, successors: Int64Array, n_states: int) -> Float64Array:
@@ -45,7 +44,7 @@ def test_known_transitions_count_the_possible_ones_alone(stationary: bool) -> No
     every, known = (c.bonus(mdp, p, 900) for c, p in zip(configs, privatizers, strict=True))
     assert privatizers[0].query.families.block == 6 * 12 + 2 * 12
     assert privatizers[1].query.families.block == 3 * 12 + 2 * 12
-    fewer = privatizers[1].query.weighted_precision(WeightedSums("transitions", 3, 4 * 4 * 12, 900), 0.1 / 4)
+    fewer = privatizers[1].query.weighted_precision("transitions", 3, 4 * 4 * 12, 900, 0.1 / 4)
     assert known.e.tolist() == [fewer]
     assert (every.e > known.e).all()
     generator, layers = np.random.default_rng(0), 1 if stationary else mdp.horizon

@@ -22,7 +22,7 @@ def test_planning_equals_the_box(privacy: Any, learner: Learner, random_mdp: Fin
     episodes, settings = 3000, LDPOBIConfig(**values)
     algorithm = learner(random_mdp, episodes, privacy, name="ldp_obi", **values)
     bonus = settings.bonus(random_mdp, algorithm.privatizer, episodes)
-    bounds = algorithm.privatizer.precision(settings.beta).bounds
+    bounds = algorithm.privatizer.precision(settings.beta)
     c1, c2, c4 = (0.05 * bounds[name] for name in ("rewards", "visits", "transitions"))
     horizon, n_states, n_actions = random_mdp.rewards.shape
     log = np.log(4 * np.pi**2 * n_states * n_actions * horizon / (3 * 0.05))

@@ -14,7 +14,6 @@ from dprl.algorithms.offline_vi import Limits, _Bonus, divergence_bound, limits_
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivacy
-from dprl.privacy.queries.counts import WeightedSums
 from tests.algorithms.cases import TRUST, Environments, Learner, same_state, value_of
 from tests.algorithms.test_bernstein_vi import noisy_counts
 from tests.algorithms.test_blocks import FALSE_ALARM, least_p_value
@@ -252,7 +251,7 @@ def test_errors_are_bounded_for_all_functions_at_all_pairs_at_once(
     n, pairs, users = river.n_states, river.rewards.size, privatizer.capacity
 
     def bound(cells: int, number: int) -> float:
-        found: float = privatizer.query.weighted_precision(WeightedSums("transitions", cells, number, users), 0.05)
+        found: float = privatizer.query.weighted_precision("transitions", cells, number, users, 0.05)
         return found
 
     assert limits_of(river, privatizer, 0.2).e == pytest.approx(min(n * bound(1, n * pairs), bound(n, 2**n * pairs)))

@@ -41,7 +41,7 @@ def test_optimism_survives_the_worst_errors_of_counts(name: str, learner: Learne
     privatizer = learner(random_mdp, 1000, CountPrivacy("jdp", 1.0), name=name).privatizer
     private = without(config().bonus(random_mdp, privatizer, 1000), case.sampling)  # type: ignore[attr-defined]
     best, below = optimal_q(random_mdp), 0
-    for values in counts_at_their_bounds(random_mdp, 30_000_000, privatizer.precision(0.1).bounds):
+    for values in counts_at_their_bounds(random_mdp, 30_000_000, privatizer.precision(0.1)):
         _, q, _ = greedy_plan(case.plan, values, private, random_mdp)
         assert np.all(q >= best)
         assert np.all(q < random_mdp.horizon)

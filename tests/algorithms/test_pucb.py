@@ -22,7 +22,7 @@ def test_planning_equals_the_box(privacy: Any, learner: Learner, random_mdp: Fin
     settings = PUCBConfig(bonus_scale=c, precision_scale=c_e, beta=beta)
     algorithm = learner(random_mdp, episodes, privacy, name="pucb", bonus_scale=c, precision_scale=c_e, beta=beta)
     bonus = settings.bonus(random_mdp, algorithm.privatizer, episodes)
-    e = c_e * max(algorithm.privatizer.precision(beta).bounds.values())
+    e = c_e * max(algorithm.privatizer.precision(beta).values())
     horizon, n_states, _ = random_mdp.rewards.shape
     log_term, psi = np.log(episodes * 2 * random_mdp.rewards.size / beta), 1 + n_states * horizon
     root = c * (horizon + 1) * np.sqrt(2 * log_term)

@@ -83,7 +83,7 @@ def test_deviations_are_those_of_released_cells(noise: str, river: FiniteMDP) ->
         privatizer = config.privatizer(river, privacy, EPISODES, Streams(seed, noise))
         learner: Any = config.build(river, privatizer, EPISODES, Streams(0, "the same users"))
         learner.learn(EPISODES)
-        return privatizer, privatizer.channel.server.noisy.copy()
+        return privatizer, privatizer.channel.noisy.copy()
 
     found = []
     for seed in range(60):

@@ -65,7 +65,7 @@ def of_coins(settings: CountPrivacy, streams: Streams, families: Any) -> Message
     found = []
     for user in range(1, N_USERS + 1):
         privatizer.send(UserRecord(np.zeros(shape, dtype=np.int64), np.full(shape, 0.5)), user)
-        found.append(privatizer.channel.client.coins.copy())
+        found.append(privatizer.channel.coins.copy())
     return found
 
 

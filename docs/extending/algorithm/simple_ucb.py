@@ -57,7 +57,7 @@ class SimpleUCBConfig(TabularMDPConfig):
     def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
         """Return the bonus: no count is off by more than E, so R/D + sum N V/D lacks (3 + 2H + SH) E/D at most."""
         horizon, n_states, n_actions = env.rewards.shape
-        error = self.precision_scale * max(privatizer.precision(self.beta / 2.0).bounds.values())
+        error = self.precision_scale * max(privatizer.precision(self.beta / 2.0).values())
         log = math.log(4.0 * n_states * n_actions * horizon * episodes / self.beta)
         return Bonus(
             error=error,

@@ -53,7 +53,7 @@ def test_the_numbers_are_those_of_the_box(privacy: Any, learner: Learner, game: 
     episodes, beta, (horizon, n_states, n_max, n_min) = 5000, 0.05, game.rewards.shape
     settings: dict[str, float] = {"beta": beta, "c1": 0.7, "c2": 1.3, "bonus_scale": 0.5, "precision_scale": 0.1}
     algorithm: Any = learner(game, episodes, privacy, name="dp_nash_vi", **settings)
-    bounds = algorithm.privatizer.precision(beta / 3).bounds
+    bounds = algorithm.privatizer.precision(beta / 3)
     assert set(bounds) == {"visits", "transitions"}
     e = 0.1 * 4 * max(bounds.values())
     iota = math.log(30 * horizon * n_states * n_max * n_min * episodes / beta)

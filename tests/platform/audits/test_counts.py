@@ -199,8 +199,8 @@ def test_the_probe_has_the_noise_of_the_cell(privacy: str, chosen: str, config: 
     experiment = cell(config, f"privacy={privacy}", f"episodes={episodes}", f"algorithm.replan_growth={growth}")
     made: Any = experiment.privatizer()
     probes: list[Any] = [count_privatizer(experiment, horizon, few) for horizon, few in COUNT_PROBES]
-    for noise in [one.query.noise for one in (made, *probes)]:
-        names = [noise.report.name] if noise.report else [noise.counter.name, noise.counter.node.name]
+    for query in [one.query for one in (made, *probes)]:
+        names = [query.report.name] if query.report else [query.counter.name, query.counter.node.name]
         assert " ".join(names) == chosen
 
 

@@ -69,8 +69,8 @@ def test_printed_noise_is_the_papers(name: str, model: str) -> None:
     """Laplace noise on separate families, and a binary tree."""
     query = cell(name, model, calibration="printed").privatizer().query
     assert query.encoding.kind == "separate"
-    assert query.noise.on_either_side.name == "laplace"
-    assert query.noise.counter.name == ("binary_tree" if model == "jdp" else "exact")
+    assert query.law.name == "laplace"
+    assert query.counter.name == ("binary_tree" if model == "jdp" else "exact")
 
 
 def test_different_schedules_of_algorithms_are_named_once() -> None:

@@ -26,7 +26,7 @@ from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.queries.count_layout import CountEncoding
-from dprl.privacy.queries.counts import CountQuery, NoiseSpec
+from dprl.privacy.queries.counts import CountQuery
 
 PROVED = ProbeProof(2.0, 0.2)
 
@@ -106,7 +106,7 @@ NOISES: list[Mechanism] = [Gaussian(0.05), Gaussian(5.0), Laplace(0.9), Laplace(
 def test_an_audit_and_a_certificate_agree(noise: Mechanism, epsilon: float, delta: float) -> None:
     families = CountFamilies(1, (CountFamily("visits", 2),))
     claimed = Guarantee("ldp", epsilon, delta)
-    query = CountQuery(CountEncoding(families, whole=True), NoiseSpec(noise, ExactCounter(1)))
+    query = CountQuery(CountEncoding(families, whole=True), noise, ExactCounter(1))
     privatizer = Privatizer(NoiseDesign.of(query, 1, claimed), Streams(0, "verdicts"))
     claim, curve = Claim(epsilon, delta), privatizer.planned_ledger().curve
     assert finding(claim, proof_of(curve, claim, exact=True)).white_box == privatizer.planned_certificate("x").verdict

@@ -67,7 +67,7 @@ def additive(name: str) -> Attacked:
 def encoding(name: str) -> Attacked:
     settings = CountPrivacy("ldp", 1.0, mechanism=SAMPLED_PREFIX + name, families="one_hot")
     made = settings.build(CountFamilies(1, (CountFamily("cells", 2),)), 1, Streams(0, "audit"))
-    assert cast(UnaryEncoder, made.query.noise.report).encoding.name == name
+    assert cast(UnaryEncoder, made.query.report).encoding.name == name
     return Attacked(Claim(1.0), made.planned_ledger().curve, local_reports(made, "two cells"))
 
 

@@ -31,7 +31,7 @@ from dprl.privacy.audits.privatizer_probes import central_prefixes, local_report
 from dprl.privacy.counters import ExactCounter
 from dprl.privacy.counters.error import UnaryCell, _log_pooled_moment
 from dprl.privacy.queries.count_layout import CountEncoding
-from dprl.privacy.queries.counts import CountQuery, NoiseSpec, WeightedSums
+from dprl.privacy.queries.counts import CountQuery
 
 H, PAIRS, STATES = 6, 4, 2
 FAMILIES = (
@@ -49,7 +49,7 @@ def pooled(steps: int = H) -> PooledFamilies:
 
 def exactly(families: CountFamilies, kind: str, n_users: int = 20) -> CountPrivatizer:
     """A privatizer without noise."""
-    query = CountQuery(CountEncoding(families, kind), NoiseSpec(None, ExactCounter(n_users)))
+    query = CountQuery(CountEncoding(families, kind), None, ExactCounter(n_users))
     return Privatizer(NoiseDesign.of(query, n_users, None), STREAMS)
 
 
@@ -149,11 +149,11 @@ def test_local_reports_add_up_to_them_on_average(mechanism: str) -> None:
     # bit is 1. Of 8 cells, the mean square lies in these bounds but for a chance of 1e-3, and not without the 6 steps.
     ratio = np.sqrt(np.mean(error**2)) / certificate["error"]["max"]
     assert 0.35 < ratio < 1.9
-    bounds = noisy.precision(1e-6).bounds
+    bounds = noisy.precision(1e-6)
     assert np.abs(error).max() <= bounds["transitions"]
     assert np.abs(found - truth).max() <= max(bounds.values())
-    sums = WeightedSums("transitions", STATES, 1, n_users)
-    assert np.abs(error.reshape(STATES, PAIRS).sum(axis=0)).max() <= noisy.query.weighted_precision(sums, 1e-6)
+    sums = ("transitions", STATES, 1, n_users)
+    assert np.abs(error.reshape(STATES, PAIRS).sum(axis=0)).max() <= noisy.query.weighted_precision(*sums, 1e-6)
 
 
 @given(

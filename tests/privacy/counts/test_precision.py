@@ -9,19 +9,18 @@ import pytest
 from scipy import stats
 
 from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, Streams, UserRecord
-from dprl.privacy.queries.counts import WeightedSums
 from tests.privacy.sending import sent
 
 Families = Callable[..., CountFamilies]
 STATES, PAIRS = 3, 6
-SUMS = WeightedSums("transitions", STATES, 4 * 4 * PAIRS, 21)
+SUMS = ("transitions", STATES, 4 * 4 * PAIRS, 21)
 BETA = 0.2
 
 
 def test_without_noise_nothing_is_off(tabular_families: Families) -> None:
     privatizer = CountPrivacy("none").build(tabular_families(4), 21, Streams(0, "none"))
-    assert privatizer.query.weighted_precision(SUMS, 0.1) == 0.0
-    assert privatizer.query.weighted_precision(WeightedSums("rewards", 1, 4 * PAIRS, 21), 0.1) == 0.0
+    assert privatizer.query.weighted_precision(*SUMS, 0.1) == 0.0
+    assert privatizer.query.weighted_precision("rewards", 1, 4 * PAIRS, 21, 0.1) == 0.0
 
 
 @pytest.mark.parametrize("model", ["jdp", "ldp"])
@@ -29,7 +28,7 @@ def test_printed_precision_says_nothing_of_weighted_sums(model: str, tabular_fam
     settings = CountPrivacy(model, 1.0, calibration="printed", precision="printed")
     privatizer = settings.build(tabular_families(4), 21, Streams(0, "printed"))
     with pytest.raises(ValueError, match=r"^precision must be exact here, got printed") as caught:
-        privatizer.query.weighted_precision(SUMS, 0.1)
+        privatizer.query.weighted_precision(*SUMS, 0.1)
     assert "\n" not in str(caught.value)
 
 
@@ -37,12 +36,12 @@ def test_printed_precision_says_nothing_of_weighted_sums(model: str, tabular_fam
 @pytest.mark.parametrize("beta", [0.0, 1.0, -0.1, 1.5, float("nan")])
 def test_a_failure_probability_outside_0_1_is_refused(beta: float, privatizer: CountPrivatizer) -> None:
     with pytest.raises(ValueError, match=r"^beta must"):
-        privatizer.query.weighted_precision(SUMS, beta)
+        privatizer.query.weighted_precision(*SUMS, beta)
 
 
 def test_bounds_rise_with_users_cells_and_number_and_fall_with_beta(kind: str, privatizer: CountPrivatizer) -> None:
     def bound(cells: int = STATES, number: int = 96, users: int = 21, beta: float = 0.1) -> float:
-        return privatizer.query.weighted_precision(WeightedSums("transitions", cells, number, users), beta)
+        return privatizer.query.weighted_precision("transitions", cells, number, users, beta)
 
     by_users = [bound(users=users) for users in (1, 2, 5, 13, 20, 21)]
     by_cells = [bound(cells=cells) for cells in (1, 2, 3)]
@@ -56,8 +55,8 @@ def test_bounds_rise_with_users_cells_and_number_and_fall_with_beta(kind: str, p
 
 def test_weighted_sums_cost_less_than_all_their_cells(kind: str, privatizer: CountPrivatizer) -> None:
     # sqrt(3) times the bound of one cell, not 3 times; Laplace tails and other bounds add up to 40 %.
-    together = privatizer.query.weighted_precision(SUMS, BETA)
-    alone = privatizer.query.weighted_precision(WeightedSums("transitions", 1, 4 * PAIRS * STATES, 21), BETA)
+    together = privatizer.query.weighted_precision(*SUMS, BETA)
+    alone = privatizer.query.weighted_precision("transitions", 1, 4 * PAIRS * STATES, 21, BETA)
     if kind != "none":
         assert alone < together < 0.85 * STATES * alone
 
@@ -84,7 +83,7 @@ def test_weighted_sums_of_the_noise_that_runs_stay_within_their_bound(
     n_runs, u = 60, np.array([0.0, 0.35, 1.0])
     weights = np.array([u, u * u, (1 - u) ** 2, np.ones(3)])
     users = users_of(privatizer_of(kind), 21)
-    bound = privatizer_of(kind).query.weighted_precision(SUMS, BETA)
+    bound = privatizer_of(kind).query.weighted_precision(*SUMS, BETA)
     worst = np.array([worst_error(privatizer_of(kind, seed), users, weights) for seed in range(n_runs)])
     assert np.sum(worst > bound + 1e-9) <= stats.binom.isf(1e-4, n_runs, BETA)
     if kind != "none":
@@ -96,5 +95,5 @@ def test_weighted_sums_of_the_noise_that_runs_stay_within_their_bound(
 def test_bits_that_are_almost_never_wrong_have_a_bound_too(epsilon: float, tabular_families: Families) -> None:
     # The exact bound's grid would need gigabytes here.
     settings = CountPrivacy("ldp", epsilon, families="one_hot", mechanism="sampled_optimized_unary_encoding")
-    bounds = settings.build(tabular_families(4), 300, Streams(0, "rare")).precision(0.1).bounds
+    bounds = settings.build(tabular_families(4), 300, Streams(0, "rare")).precision(0.1)
     assert all(0.0 < bound < 300.0 for bound in bounds.values())

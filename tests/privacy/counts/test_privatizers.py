@@ -34,7 +34,7 @@ def test_noise_is_all_that_separates_private_counts_from_the_truth(
     privatizer: CountPrivatizer, users_of: Users, privatizer_of: Maker
 ) -> None:
     truth = privatizer_of("none")
-    bounds = privatizer.precision(1e-9).bounds
+    bounds = privatizer.precision(1e-9)
     for user, contribution in enumerate(users_of(privatizer, N_USERS), start=1):
         counts = sent(privatizer, contribution, user)
         exact = sent(truth, contribution, user)
@@ -106,7 +106,7 @@ def test_printed_precision_is_the_papers_formula(tabular_families: Families) -> 
         (CountPrivacy("jdp", epsilon, calibration="printed", precision="printed"), log_k**3),
         (CountPrivacy("ldp", epsilon, calibration="printed", precision="printed"), episodes),
     ):
-        bounds = settings.build(tabular_families(horizon), episodes - 1, Streams(0, "p")).precision(beta).bounds
+        bounds = settings.build(tabular_families(horizon), episodes - 1, Streams(0, "p")).precision(beta)
         e1 = 3 * horizon / epsilon * np.sqrt(8 * growth * np.log(6 * cells / beta))
         e2 = 3 * horizon / epsilon * np.sqrt(8 * growth * np.log(6 * n_states * cells / beta))
         assert bounds == pytest.approx({"visits": e1, "rewards": e1, "transitions": e2})
@@ -123,7 +123,7 @@ def test_exact_precision_holds_in_runs_and_is_below_the_printed_one(
     failures = 0
     for run in range(n_runs):
         privatizer = settings.build(families, users, Streams(run, "precision"))
-        bounds = privatizer.precision(beta).bounds
+        bounds = privatizer.precision(beta)
         worst = dict.fromkeys(bounds, 0.0)
         for user in range(1, users + 1):
             counts = sent(privatizer, nobody, user)

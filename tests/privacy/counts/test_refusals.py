@@ -21,7 +21,7 @@ from dprl.privacy.mechanisms.reports import UnaryEncoder
 from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.queries.count_kernels import SUMS, encode, send_and_release
 from dprl.privacy.queries.count_layout import CountEncoding
-from dprl.privacy.queries.counts import CountQuery, NoiseSpec
+from dprl.privacy.queries.counts import CountQuery
 from tests.privacy.conftest import KINDS
 from tests.privacy.sending import sent
 
@@ -70,7 +70,7 @@ def test_whatever_a_device_holds_its_message_stays_within_the_sensitivity(
     extreme = UserRecord(np.full(shape, index, dtype=np.int64), np.full(shape, value))
     nothing = UserRecord(np.zeros(shape, dtype=np.int64), np.zeros(shape))
     given, other = privatizer.send(extreme, 1).values, blank.send(nothing, 1).values
-    if privatizer.channel.client.kind != SUMS:
+    if privatizer.channel.kind != SUMS:
         assert np.isin(given[-released.block :], (0.0, 1.0)).all()
         assert given.shape == other.shape
         return
@@ -109,12 +109,11 @@ def test_the_kernels_refuse_users_that_the_ledger_has_not_charged(privatizer: Co
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("ldp")])
 def test_noise_that_cannot_be_drawn_leaves_no_record_behind(privatizer: CountPrivatizer, users_of: Users) -> None:
     channel, record = privatizer.channel, users_of(privatizer, 1)[0]
-    other = channel.client.noise.key.copy()
+    other = channel.noise.key.copy()
     other[0] = 77
-    client = channel.client._replace(noise=channel.client.noise._replace(key=other))
     privatizer.charge(1, 1)
     with pytest.raises(ValueError, match="key must begin with the code of its generator"):
-        encode(channel._replace(client=client), record.index, record.value, 1)
+        encode(channel._replace(noise=channel.noise._replace(key=other)), record.index, record.value, 1)
     assert set(channel.message[1:]) == {0.0}  # the first number may be the step that was drawn
 
 
@@ -161,7 +160,7 @@ def test_records_of_another_shape_are_refused_before_the_charge(
     for index, value in ((shape, right), (right, shape)):
         with pytest.raises(ValueError, match="fill every slot"):
             send_and_release(privatizer.channel, np.zeros(index, dtype=np.int64), np.ones(value), 1)
-    assert not privatizer.channel.server.totals.any()
+    assert not privatizer.channel.totals.any()
     send_and_release(privatizer.channel, np.zeros(right, dtype=np.int64), np.ones(right), 1)
 
 
@@ -183,7 +182,7 @@ def test_a_counter_that_the_kernels_do_not_run_is_refused(tabular_families: Fami
             return 1
 
     with pytest.raises(LedgerError, match="cannot run a counter of type Cheap"):
-        CountQuery(CountEncoding(tabular_families(2)), NoiseSpec(None, Cheap(9, Laplace(1.0))))
+        CountQuery(CountEncoding(tabular_families(2)), None, Cheap(9, Laplace(1.0)))
 
 
 def test_nothing_is_certified_that_was_not_charged(privatizer: CountPrivatizer, users_of: Users) -> None:
@@ -204,7 +203,7 @@ def test_whole_number_noise_hides_the_fractions_of_values_too(tabular_families: 
         contribution = UserRecord(np.zeros((HORIZON, 3), dtype=np.int64), np.full((HORIZON, 3), 0.25))
         counts = sent(privatizer, contribution, 1)
         assert not (counts.values % 1).any()
-    query = CountQuery(CountEncoding(tabular_families(HORIZON)), NoiseSpec(None, BinaryTree(9, DiscreteLaplace(100.0))))
+    query = CountQuery(CountEncoding(tabular_families(HORIZON)), None, BinaryTree(9, DiscreteLaplace(100.0)))
     with pytest.raises(LedgerError, match="hides whole numbers only"):
         query.events("seeded")
 
@@ -212,11 +211,11 @@ def test_whole_number_noise_hides_the_fractions_of_values_too(tabular_families: 
 def test_a_unary_law_of_another_shape_is_refused(tabular_families: Families) -> None:
     settings = CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
     query = settings.build(tabular_families(HORIZON), 9, Streams(0, "rows")).query
-    assert isinstance(query.noise.report, UnaryEncoder)
-    own = query.noise.report
+    assert isinstance(query.report, UnaryEncoder)
+    own = query.report
     for law in (dataclasses.replace(own, n_steps=1), dataclasses.replace(own, width=2)):
         with pytest.raises(LedgerError, match="the encoding has others"):
-            dataclasses.replace(query, noise=query.noise._replace(report=law))
+            dataclasses.replace(query, report=law)
 
 
 @pytest.mark.parametrize("model", ["none", "jdp", "ldp"])
@@ -226,7 +225,7 @@ def test_noise_on_other_sides_than_those_of_the_trust_model_is_refused(
 ) -> None:
     law, node = (Laplace(1.0) if noisy else None for noisy in sides)
     counter = ExactCounter(9) if node is None else BinaryTree(9, node)
-    query = CountQuery(CountEncoding(tabular_families(2)), NoiseSpec(law, counter))
+    query = CountQuery(CountEncoding(tabular_families(2)), law, counter)
     asked = None if model == "none" else Guarantee(model, 1.0)
     if sides == {"none": (False, False), "jdp": (False, True), "ldp": (True, False)}[model]:
         assert NoiseDesign.of(query, 9, asked).model == model
@@ -284,6 +283,6 @@ def test_encodings_of_equal_noise_share_no_stream() -> None:
 
 def test_whole_number_noise_is_refused_on_indicators_that_a_device_could_cut() -> None:
     families = CountFamilies(1, (CountFamily("a", 3), CountFamily("b", 2)))
-    query = CountQuery(CountEncoding(families), NoiseSpec(None, BinaryTree(3, DiscreteLaplace(5.0))))
+    query = CountQuery(CountEncoding(families), None, BinaryTree(3, DiscreteLaplace(5.0)))
     with pytest.raises(LedgerError, match="hides whole numbers only"):
         query.events("seeded")

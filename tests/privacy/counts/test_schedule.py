@@ -12,7 +12,6 @@ from dprl.envs.riverswim import RiverSwim
 from dprl.privacy import CountPrivacy, CountPrivatizer, LedgerError, Streams, UserRecord
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.queries.count_kernels import send_and_aggregate, send_and_release
-from dprl.privacy.queries.counts import WeightedSums
 from dprl.privacy.schedule import ReleaseSchedule
 
 Users = Callable[[CountPrivatizer, int], list[UserRecord]]
@@ -54,14 +53,14 @@ def test_noise_and_error_bounds_are_those_of_so_many_releases(
     config = BernsteinVIConfig(replan_growth=growth)
     privacy = CountPrivacy("jdp", 1.0, delta, families="one_hot", counter="auto")
     privatizer = config.privatizer(RiverSwim(n_states=6, horizon=20).build(), privacy, K, Streams(0, "vectors"))
-    noise = privatizer.query.noise
-    assert (noise.counter.name, noise.counter.n_items) == (counter, ReleaseSchedule(growth, K - 1).number)
-    assert noise.counter.node is not None
-    assert noise.counter.node.scale == pytest.approx(scale, rel=1e-5)
-    found = privatizer.query.weighted_precision(WeightedSums("transitions", 6, 1, K), 0.1 / 960)
+    counter_used = privatizer.query.counter
+    assert (counter_used.name, counter_used.n_items) == (counter, ReleaseSchedule(growth, K - 1).number)
+    assert counter_used.node is not None
+    assert counter_used.node.scale == pytest.approx(scale, rel=1e-5)
+    found = privatizer.query.weighted_precision("transitions", 6, 1, K, 0.1 / 960)
     assert found == pytest.approx(bound, rel=2e-3)
     certificate = privatizer.planned_certificate("x").to_dict()
-    assert certificate["releases"] == noise.counter.n_items
+    assert certificate["releases"] == counter_used.n_items
     assert certificate["verdict"] == "holds"
 
 
@@ -98,12 +97,12 @@ def test_releases_are_exact_sums_and_the_counters_noise(privatizer_of: Maker, us
     scheduled = CountPrivacy("jdp", 1.0, counter=counter, families="separate").build(
         families, N_USERS, Streams(3, ""), growth=GROWTH
     )
-    assert scheduled.query.noise.counter.n_items == len(TIMES)
+    assert scheduled.query.counter.n_items == len(TIMES)
     users = users_of(scheduled, N_USERS)
     scheduled.charge(1, N_USERS)
     found = play(scheduled, users)
     exact = np.array([found[user] - play_exactly(families, users[:user]) for user in TIMES])
-    node = scheduled.query.noise.counter.node
+    node = scheduled.query.counter.node
     assert node is not None
     assert np.isclose(node.scale, len(families.families) * 2 * families.n_steps * 4)  # four levels for eight releases
     # Binary tree: release 3 is the sum of the nodes of items 1-2 and 3; releases 2 and 4 have one node each.
@@ -157,4 +156,4 @@ def test_every_user_is_released_where_that_is_asked_for_or_printed(privatizer_of
     families = privatizer_of("none").query.families
     for privacy in (CountPrivacy("jdp", 1.0, releases="every_user"), CountPrivacy("jdp", 1.0, calibration="printed")):
         query = privacy.build(families, N_USERS, Streams(0, ""), growth=GROWTH).query
-        assert (query.schedule, query.noise.counter.n_items) == (None, N_USERS)
+        assert (query.schedule, query.counter.n_items) == (None, N_USERS)

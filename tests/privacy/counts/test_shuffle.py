@@ -16,7 +16,6 @@ from dprl.privacy import CountPrivacy, CountPrivatizer, LedgerError, NoiseConfig
 from dprl.privacy.accounting.amplification import ShuffledLoss, local_epsilon
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.noise_design import NoiseDesign
-from dprl.privacy.queries.counts import WeightedSums
 from dprl.privacy.schedule import ReleaseSchedule
 
 MDP = RiverSwim(n_states=3, horizon=4).build()
@@ -53,9 +52,9 @@ def test_reports_and_error_bounds_are_those_of_the_local_model(mechanism: str) -
     each = local_epsilon(1.0, 1e-6, 2_000)
     shuffled = replace(PRIVACY, mechanism=mechanism).build(FAMILIES, 20_000, STREAMS, growth=0.5).query
     local = CountPrivacy("ldp", each, families="one_hot", mechanism=mechanism).build(FAMILIES, 20_000, STREAMS).query
-    assert shuffled.noise == local.noise
-    sums = WeightedSums("transitions", 3, 40, 20_000)
-    assert shuffled.weighted_precision(sums, 0.05) == local.weighted_precision(sums, 0.05)
+    assert (shuffled.report, shuffled.counter) == (local.report, local.counter)
+    sums = ("transitions", 3, 40, 20_000)
+    assert shuffled.weighted_precision(*sums, 0.05) == local.weighted_precision(*sums, 0.05)
     curve = shuffled.events("seeded")[0].curve()
     assert isinstance(curve, ShuffledLoss)
     assert curve.epsilon(1e-6) <= 1.0

@@ -53,4 +53,4 @@ def test_a_privatizer_cannot_be_copied(privatizer: CountPrivatizer) -> None:
         with pytest.raises(LedgerError, match="cannot be copied or pickled"):
             copied(privatizer)
         with pytest.raises(TypeError, match="cannot be copied or pickled"):
-            copied(privatizer.channel.client.noise)
+            copied(privatizer.channel.noise)
