@@ -196,7 +196,10 @@ def _recomputed(stated: Mapping[str, Any]) -> Certificate:
         return compose_certificates(parts, kind == "disjoint")
     if not isinstance(stated["algorithm"], str):
         raise LedgerError(f"algorithm must be a name, got {stated['algorithm']!r}; restore the file")
-    run = _privatizer(stated)
+    design = design_of(stated)
+    run = Privatizer(design, Streams(0, "", design.noise))  # it draws no noise and charges no user
+    if stated["simulation"] == "blocks":
+        run.simulate_in_blocks()
     users, again, attempts = (_whole(stated[key]) for key in ("users", "users_asked_again", "attempts"))
     if not (1 <= attempts <= _MOST_ATTEMPTS and 0 <= again <= users and (again > 0) == (attempts > 1)):
         raise LedgerError(f"users_asked_again must be above 0 with several attempts only, got {again} in {attempts}")
@@ -204,8 +207,8 @@ def _recomputed(stated: Mapping[str, Any]) -> Certificate:
     return run.certified(Ledger.of_charges(run.design, charged), stated["algorithm"])
 
 
-def _privatizer(stated: Mapping[str, Any]) -> Privatizer[Any]:
-    """Return the privatizer of a run with the stated request; it draws no noise and charges no user."""
+def design_of(stated: Mapping[str, Any]) -> NoiseDesign[Any]:
+    """Return the design of noise that the request of a certificate describes. Raises ValueError or LedgerError."""
     request = stated["request"]
     if request is None:
         raise LedgerError("request must be there, got none; this noise was made by hand, so nobody can make it again")
@@ -217,11 +220,8 @@ def _privatizer(stated: Mapping[str, Any]) -> Privatizer[Any]:
     users = _whole(request["users"])
     if users > _MOST_USERS:
         raise LedgerError(f"request.users must be at most {_MOST_USERS}, got {users}; no run has so many")
-    design = settings.design(data, users, noise, _number(request["growth"]))
-    run = Privatizer(design, Streams(0, "", noise))
-    if stated["simulation"] == "blocks":
-        run.simulate_in_blocks()
-    return run
+    found: NoiseDesign[Any] = settings.design(data, users, noise, _number(request["growth"]))
+    return found
 
 
 def _read(kind: Any, found: Mapping[str, Any], path: str) -> Any:  # noqa: ANN401 - JSON

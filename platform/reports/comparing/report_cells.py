@@ -23,7 +23,9 @@ from dprl.platform.reports.records import PROVES_NOTHING, summary_row
 from dprl.platform.results.cell_folder import CellFolder, CellResults, DamagedCellError
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.summary import block_column, by_seed, standing, worst_of
-from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
+from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, RawVector
+from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.verification import design_of
 
 _OTHERS = ("episodes", "release", "audit")
 """Settings that have no dot in their name."""
@@ -31,7 +33,6 @@ _SOURCES = "results_version"
 _ALGORITHM = "algorithm.name"
 _MOST_BLOCKS = 25
 _NEARLY = 0.95
-_CLIP_NORMS = {law.__name__: law.norm for law in (ClippedLaplace, ClippedGaussian)}
 
 
 @dataclass(frozen=True)
@@ -263,6 +264,8 @@ def clips_alike(free: ReportCell, private: ReportCell) -> bool:
 
 def _clip(certificate: Mapping[str, Any]) -> tuple[str, float] | None:
     """Return norm and size of the ball to which gradients are clipped, None without one."""
-    law = (certificate.get("query") or {}).get("law", {})
-    norm = law.get("norm") or _CLIP_NORMS.get(str(law.get("class")))
-    return None if norm is None or norm == "none" else (norm, float(law["clip"]))
+    if (certificate.get("request") or {}).get("kind") != GradientLayout.__name__:
+        return None
+    law = design_of(certificate).query.law
+    clips = isinstance(law, RawVector | ClippedLaplace | ClippedGaussian) and law.norm != "none"
+    return (law.norm, law.clip) if clips else None

@@ -18,6 +18,8 @@ from dprl.platform.reports.comparing.groups import groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell, longer_blocks
 from dprl.platform.reports.figures.catalogue import report_charts
 from dprl.platform.results.cell_folder import CellFolder
+from dprl.privacy import GradientLayout, GradientPrivacy, NoiseConfig
+from dprl.privacy.certificate import request_in_json
 from tests.platform.reports.comparing.cases import certificate
 
 NONE = math.inf
@@ -43,15 +45,17 @@ def cell(folder: Path, epsilon: float, users: int, finals: Sequence[float], **se
 
 
 @pytest.mark.parametrize(
-    ("norm", "clip", "alike"), [("l2", 2.0, True), ("none", None, True), ("l1", 2.0, False), ("l2", 1.0, False)]
+    ("norm", "clip", "alike"), [("l2", 2.0, True), ("none", 2.0, True), ("l1", 2.0, False), ("l2", 1.0, False)]
 )
 def test_a_run_without_privacy_is_the_reference_if_it_clips_alike(
-    norm: str, clip: float | None, alike: bool, tmp_path: Path
+    norm: Any, clip: float, alike: bool, tmp_path: Path
 ) -> None:
     private, free = cell(tmp_path, 1.0, 1000, [-100.0] * 3), cell(tmp_path, NONE, 1000, [-200.0] * 3)
-    laws = {"class": "ClippedGaussian", "clip": 2.0}, {"class": "RawVector", "norm": norm, "clip": clip}
-    both = zip((private, free), laws, strict=True)
-    cells = [replace(one, certificate={**one.certificate, "query": {"law": law}}) for one, law in both]
+    asked = GradientPrivacy("jdp", 1.0, 1e-6, clip=2.0), GradientPrivacy("none", clip_norm=norm, clip=clip)
+    cells = []
+    for one, settings in zip((private, free), asked, strict=True):
+        request = request_in_json(settings.design(GradientLayout(3, paper=False), 1000, NoiseConfig()))
+        cells.append(replace(one, certificate={**one.certificate, "request": request}))
     (group,) = groups_of(cells)
     assert (findings_of(group)[0].cost is not None) == alike
 
