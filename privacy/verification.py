@@ -33,6 +33,11 @@ _TOLERANCE, _ZERO = 1e-9, 1e-15
 _MOST_GROUPS, _MOST_ATTEMPTS, _MOST_USERS = 1000, 1_000_000, 10**13
 _COMPOSED, _KINDS = "composed", ("sequential", "disjoint")
 _FACTS, _OPEN = "facts", "excluded_channels"
+TAKEN_AS_STATED = (
+    *("algorithm", "request", "users", "attempts", "users_asked_again", "simulation", "composition"),
+    "audit",
+)
+"""Fields with facts that do not follow from other fields; all others are computed from them."""
 _DATA: dict[str, tuple[type[Any], str]] = {
     CountFamilies.__name__: (CountFamilies, "counts"),
     PooledFamilies.__name__: (PooledFamilies, "counts"),
@@ -93,9 +98,8 @@ def verify(stated: Mapping[str, Any]) -> Verification:
 
     The request, with its settings and the layout of a user's data, gives the design of noise again; with the charges it
     gives the proof, the verdict and everything else. A composed certificate is composed again from its parts. All
-    fields must agree, but for `algorithm`, `request`, `users`, `attempts`, `users_asked_again`, `simulation`,
-    `composition` and `audit`, which must be facts of a possible run; any other field is an error. This holds whatever
-    version the certificate states: anybody can write another one into it.
+    fields must agree, except for TAKEN_AS_STATED, which must be facts of a possible run, and any other field is an
+    error. This holds whatever version the certificate states: anybody can write another one into it.
 
     A wrong scale in the code is computed again alike, but then the verdict says that the claim fails, because the proof
     follows from scale and sensitivity. A wrong sensitivity in the code is not seen here: audits attack from raw
