@@ -16,8 +16,8 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
 from dprl.privacy import CountPrivacy, CountPrivatizer, Privatizer, StatisticsPrivacy, StatisticsPrivatizer, Streams
 from dprl.privacy.accounting.composition import compose
-from dprl.privacy.audits.distinguishing_attack import Attack, AuditCase, Measure, audit_page, measure
-from dprl.privacy.audits.findings import Claim, Finding, Measurement, ProbeProof, audit_summary, proof_of
+from dprl.privacy.audits.distinguishing_attack import audit_page, measure
+from dprl.privacy.audits.findings import Attack, Claim, Finding, Measurement, audit_summary, proof_of
 from dprl.privacy.audits.message_probes import gradient_messages
 from dprl.privacy.audits.privatizer_probes import (
     central_prefixes,
@@ -107,11 +107,11 @@ def last_bits(experiment: Experiment) -> str | None:
     return "the proof is for real numbers, and messages are float64; nothing is measured of their last bits"
 
 
-def _case(cell: _AuditedCell, name: str, attack: Measure | None, runs: int) -> AuditCase:
+def _case(cell: _AuditedCell, name: str, attack: Attack | None, runs: int) -> Finding:
     """Return an attack on the cell's claim."""
     ledger = cell.ledger
-    prove = partial(proof_of, ledger.curve, cell.claim, exact=ledger.design.attained, raw=ledger.design.has_raw_release)
-    return AuditCase(name, _subject(cell), cell.claim, prove, attack, runs)
+    proof = proof_of(ledger.curve, cell.claim, exact=ledger.design.attained, raw=ledger.design.has_raw_release)
+    return Finding(name, _subject(cell), cell.claim, proof, attack=attack, runs=runs)
 
 
 def _subject(cell: _AuditedCell) -> str:
@@ -185,20 +185,20 @@ def _growth(query: CountQuery | StatisticsQuery) -> float:
     return 0.0 if query.schedule is None else query.schedule.growth
 
 
-def _count_attacks(cell: _AuditedCell, runs: int) -> list[AuditCase]:
+def _count_attacks(cell: _AuditedCell, runs: int) -> list[Finding]:
     probes = COUNT_PROBES if cell.privatizer.trust_model != "none" else ()
     return [_case(cell, f"H={h} K={k}", partial(_attack_counts, cell, h, k), runs) for h, k in probes]
 
 
-def _attack_counts(cell: _AuditedCell, horizon: int, episodes: int, attack: Attack) -> Measurement:
+def _attack_counts(cell: _AuditedCell, horizon: int, episodes: int, **attack: Any) -> Measurement:  # noqa: ANN401 - see `Attack`
     made = count_privatizer(cell.experiment, horizon, episodes, cell.seed)
     before = ", before it is shuffled" if cell.privatizer.trust_model == SHUFFLE else ""
     claim, label = claim_of(made), f"H={horizon} K={episodes}{before}"
     probe = central_prefixes(made, label) if made.server_noise else local_reports(made, label)
-    return measure(probe, claim, ProbeProof.of(made.planned_ledger().curve, claim), attack)
+    return measure(probe, claim, proof_of(made.planned_ledger().curve, claim), **attack)
 
 
-def _gradient_attacks(cell: _AuditedCell, runs: int) -> list[AuditCase]:
+def _gradient_attacks(cell: _AuditedCell, runs: int) -> list[Finding]:
     """Return the attacks on all submissions of one agent together, one per release with noise that has a probe."""
     ledger, cases = cell.ledger, []
     if cell.privatizer.query.counter is not None:
@@ -207,22 +207,22 @@ def _gradient_attacks(cell: _AuditedCell, runs: int) -> list[AuditCase]:
     for release in ledger.design.releases:
         probe = gradient_messages(release.mechanism, summed=cell.privatizer.server_noise)
         if probe is not None:
-            attack = partial(measure, probe.together(together), cell.claim, ProbeProof.of(ledger.curve, cell.claim))
+            attack = partial(measure, probe.together(together), cell.claim, proof_of(ledger.curve, cell.claim))
             cases.append(_case(cell, release.channel, attack, runs))
     return cases
 
 
-def _attack_running_sums(cell: _AuditedCell, attack: Attack) -> Measurement:
+def _attack_running_sums(cell: _AuditedCell, **attack: Any) -> Measurement:  # noqa: ANN401 - see `Attack`
     """Return the attack on all running sums of a few updates, with the counter for that number."""
     experiment, query = cell.experiment, cast(GradientQuery, cell.privatizer.query)
-    users, streams = _WINDOWS * max(_USERS, query.window), _streams(experiment, attack.seed)
+    users, streams = _WINDOWS * max(_USERS, query.window), _streams(experiment, cell.seed)
     made = experiment.algorithm.privatizer(experiment.environment(), experiment.privacy, users, streams)
     claim, radius = claim_of(made), made.query.law.sensitivity.l2 / 2.0
     probe = counter_prefixes(made.query.counter, (radius,), (-radius,), f"{_WINDOWS} updates")
-    return measure(probe, claim, ProbeProof.of(made.planned_ledger().curve, claim), attack)
+    return measure(probe, claim, proof_of(made.planned_ledger().curve, claim), **attack)
 
 
-def _statistics_attacks(cell: _AuditedCell, runs: int) -> list[AuditCase]:
+def _statistics_attacks(cell: _AuditedCell, runs: int) -> list[Finding]:
     """Return attacks in few dimensions: the more numbers a user changes, the less samples show of the worst case."""
     if cell.privatizer.trust_model == "none":
         return []
@@ -233,21 +233,21 @@ def _statistics_attacks(cell: _AuditedCell, runs: int) -> list[AuditCase]:
     return cases
 
 
-def _attack_statistics(cell: _AuditedCell, sizes: tuple[int, int, int], reach: float, attack: Attack) -> Measurement:
+def _attack_statistics(cell: _AuditedCell, sizes: tuple[int, int, int], reach: float, **attack: Any) -> Measurement:  # noqa: ANN401 - see `Attack`
     h, d, _ = sizes
     made = statistics_privatizer(cell.experiment, sizes, cell.seed)
     long = f", features {reach:g} times as long as H - h, which the device does not cut" if reach > 1.0 else ""
     agents, claim = counted(made.query.layout.n_messages, "message"), claim_of(made)
     if made.server_noise:
         prefixes = statistics_prefixes(made.query, f"H={h}, D={d}, {agents} a stage, {made.n_users} users")
-        return measure(prefixes, claim, ProbeProof.of(made.planned_ledger().curve, claim), attack)
+        return measure(prefixes, claim, proof_of(made.planned_ledger().curve, claim), **attack)
     probe = statistics_messages(made.query, f"H={h}, D={d}, {agents} a stage, those that change most{long}", reach)
     # Corrections without noise are not attacked: the proof counts them as raw.
     noisy = [release.curve() for release in made.design.releases if release.mechanism is not None]
-    return measure(probe, claim, ProbeProof.of(compose(noisy), claim), attack)
+    return measure(probe, claim, proof_of(compose(noisy), claim), **attack)
 
 
-_ATTACKS: dict[str, Callable[[_AuditedCell, int], list[AuditCase]]] = {
+_ATTACKS: dict[str, Callable[[_AuditedCell, int], list[Finding]]] = {
     "counts": _count_attacks,
     "gradients": _gradient_attacks,
     "statistics": _statistics_attacks,

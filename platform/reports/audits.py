@@ -4,19 +4,87 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, counted
 from dprl.platform.reports.documents.blocks import Facts, Table
 from dprl.platform.reports.documents.terminal import WIDTH, text_of
 from dprl.platform.reports.number_texts import number
-from dprl.privacy.audits.findings import Claim, ClaimsPage, Finding, Measurement, NoiseProof, NumberCheck
+from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
 from dprl.privacy.base import APPROXIMATE_DELTA
 
 _MOST_NAMED = 5
 """Failing cells named at the end; their blocks above give the reasons."""
 _WHITE_BOX = {"holds_approximately": "delta > 0"}
 _HEAD = ("", "from", "noise as printed", "claimed", "pure", "at a delta", "by proof", "measured*", "by sampling")
+
+
+@dataclass(frozen=True)
+class NumberCheck:
+    """Published number that is no guarantee, beside an interval from sampling.
+
+    low, high: hold the true one with the stated confidence.
+    """
+
+    name: str
+    subject: str
+    source: str
+    printed: float
+    low: float
+    high: float
+    confidence: float
+    runs: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether the published number lies in the interval."""
+        return self.low <= self.printed <= self.high
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the check as JSON-ready data."""
+        return {**asdict(self), "holds": self.holds}
+
+
+@dataclass(frozen=True)
+class ClaimsPage:
+    """Findings on published claims.
+
+    Args:
+        claims: as published. controls: of certified noise. numbers: published ones that are no guarantees.
+        alpha: bound on the probability that any of the measured bounds is wrong.
+        other_readings: rows that are another reading of another row's printed claim.
+        repeats: rows that audit another row's claim again, with another attack or at another instance.
+    """
+
+    claims: tuple[Finding, ...]
+    controls: tuple[Finding, ...]
+    numbers: tuple[NumberCheck, ...]
+    alpha: float
+    other_readings: Mapping[str, str] = field(default_factory=dict)
+    repeats: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def distinct(self) -> tuple[Finding, ...]:
+        """The published claims, each once, without other readings, repeats, and rows without a published claim."""
+        once = (one for one in self.claims if one.name not in self.other_readings and one.name not in self.repeats)
+        return tuple(one for one in once if math.isfinite(one.claim.epsilon) and one.source.startswith("["))
+
+    @property
+    def inconsistent(self) -> bool:
+        """Whether certified noise is refuted, or more was measured than is proved, so that a proof is wrong."""
+        return any(one.violated for one in self.controls) or any(one.contradicts_proof for one in self.claims)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the page as JSON-ready data."""
+        return {
+            "confidence": 1.0 - self.alpha,
+            "distinct_claims": [finding.name for finding in self.distinct],
+            "claims": [finding.to_dict() for finding in self.claims],
+            "controls": [finding.to_dict() for finding in self.controls],
+            "numbers": [number.to_dict() for number in self.numbers],
+        }
 
 
 def block(label: str, findings: Sequence[Finding], last_bits: str | None = None) -> str:
@@ -100,9 +168,9 @@ def _limit(measured: Measurement) -> str:
 
 def _against_proof(measured: Measurement) -> str:
     """Return the proved bound with the measured one that exceeds it."""
-    if measured.epsilon_lb > measured.proved.epsilon:
-        return f"proved {_three(measured.proved.epsilon)}, measured epsilon >= {_three(measured.epsilon_lb)}"
-    return f"proved delta {_three(measured.proved.delta)}, measured delta >= {_three(measured.delta_lb)}"
+    if measured.epsilon_lb > measured.proved_epsilon:
+        return f"proved {_three(measured.proved_epsilon)}, measured epsilon >= {_three(measured.epsilon_lb)}"
+    return f"proved delta {_three(measured.proof.delta)}, measured delta >= {_three(measured.delta_lb)}"
 
 
 def _strongest(findings: Sequence[Finding]) -> Measurement:
@@ -135,7 +203,7 @@ def _measured(finding: Finding, measured: Measurement) -> str:
     at = f"{sure}; {measured.method}, {measured.runs:,} runs each, {measured.probe}"
     if math.isinf(finding.claim.epsilon):
         return f"{at}; {finding.note}"
-    return f"{at}; proved for this: {number(measured.proved.epsilon)}"
+    return f"{at}; proved for this: {number(measured.proved_epsilon)}"
 
 
 def _table(head: tuple[str, ...], findings: Sequence[Finding]) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from dprl.privacy.audits.distinguishing_attack import AuditCase, Measure, measure
-from dprl.privacy.audits.findings import Claim, NoiseProof, ProbeProof, proof_of
+from dprl.privacy.audits.distinguishing_attack import measure
+from dprl.privacy.audits.findings import Attack, Claim, Finding, NoiseProof, proof_of
 from dprl.privacy.audits.message_probes import changed_cells, floating_point_event, noisy_cells
 from dprl.privacy.audits.privatizer_probes import counter_prefixes
 from dprl.privacy.base import TrustModel
@@ -62,49 +62,49 @@ def _tree_proof(families: int, scale: Scale, claim: Claim) -> NoiseProof:
     """Return the guarantee of a binary tree with that node scale."""
     node = Laplace(scale(HORIZON, EPISODES))
     cells = Sensitivity.of_cells(2 * HORIZON * families)
-    return proof_of(node.curve(BinaryTree(EPISODES - 1, node).sensitivity(cells)), claim, exact=True)
+    return proof_of(node.curve(BinaryTree(EPISODES - 1, node).sensitivity(cells)), claim)
 
 
 def _report_proof(families: int, scale: Scale, claim: Claim) -> NoiseProof:
     """Return the guarantee of a report with that scale."""
     cells = Sensitivity.of_cells(2 * HORIZON * families)
-    return proof_of(Laplace(scale(HORIZON, EPISODES)).curve(cells), claim, exact=True)
+    return proof_of(Laplace(scale(HORIZON, EPISODES)).curve(cells), claim)
 
 
-def _tree_attack(families: int, scale: Scale, claim: Claim, horizon: int, episodes: int) -> Measure:
+def _tree_attack(families: int, scale: Scale, claim: Claim, horizon: int, episodes: int) -> Attack:
     """Return the attack on the real binary tree of H = `horizon` and K = `episodes`."""
     counter = BinaryTree(episodes - 1, Laplace(scale(horizon, episodes)))
     cells = 2 * horizon * families - _KNOWN_AT_THE_START[families]
     return _counter_attack(counter, cells, claim, f"H={horizon} K={episodes}")
 
 
-def _counter_attack(counter: Counter, cells: int, claim: Claim, label: str) -> Measure:
+def _counter_attack(counter: Counter, cells: int, claim: Claim, label: str) -> Attack:
     """Return the attack on a counter; its first user changes `cells` cells."""
-    proved = ProbeProof.of(node_of(counter).curve(counter.sensitivity(Sensitivity.of_cells(cells))), claim)
+    proved = proof_of(node_of(counter).curve(counter.sensitivity(Sensitivity.of_cells(cells))), claim)
     return partial(measure, counter_prefixes(counter, *changed_cells(cells), label), claim, proved)
 
 
-def _cells_attack(mechanism: Mechanism, cells: int, claim: Claim, label: str) -> Measure:
+def _cells_attack(mechanism: Mechanism, cells: int, claim: Claim, label: str) -> Attack:
     """Return the attack on one message; its user changes `cells` cells by 1."""
-    proved = ProbeProof.of(mechanism.curve(Sensitivity.of_cells(cells)), claim)
+    proved = proof_of(mechanism.curve(Sensitivity.of_cells(cells)), claim)
     return partial(measure, noisy_cells(mechanism, *changed_cells(cells), label), claim, proved)
 
 
-def _tree(name: str, subject: str, claim: Claim, scale: Scale, sizes: tuple[int, int], families: int = 0) -> AuditCase:
+def _tree(name: str, subject: str, claim: Claim, scale: Scale, sizes: tuple[int, int], families: int = 0) -> Finding:
     """Return a claim on a binary tree, attacked at the (H, K) of `sizes`; families: those of the paper if 0."""
     n = families or _FAMILIES[claim.source]
-    proof, attack = partial(_tree_proof, n, scale, claim), _tree_attack(n, scale, claim, *sizes)
-    return AuditCase(name, subject, claim, proof, attack)
+    attack = _tree_attack(n, scale, claim, *sizes)
+    return Finding(name, subject, claim, _tree_proof(n, scale, claim), attack=attack)
 
 
-def _report(name: str, subject: str, claim: Claim, scale: Scale, families: int = 0) -> AuditCase:
+def _report(name: str, subject: str, claim: Claim, scale: Scale, families: int = 0) -> Finding:
     """Return a claim on reports; families: those of the paper if 0."""
     n = families or _FAMILIES[claim.source]
     attack = _cells_attack(Laplace(scale(1, EPISODES)), 2 * n, claim, "H=1, one report")
-    return AuditCase(name, subject, claim, partial(_report_proof, n, scale, claim), attack)
+    return Finding(name, subject, claim, _report_proof(n, scale, claim), attack=attack)
 
 
-def count_claims() -> list[AuditCase]:
+def count_claims() -> list[Finding]:
     """Return the claims on binary trees and on reports."""
     upside_down = "as printed literally: the scale is upside down"
     tree, report = _inverted(_TREE_OF_CZ22), _inverted(_REPORT_OF_CZ22)
@@ -123,7 +123,7 @@ def count_claims() -> list[AuditCase]:
         replace(_tree("C2", "tree, Lap(3H log K/eps)", _CZ22, _TREE_OF_CZ22, (1, 3)), runs=1_000_000, note="as C1"),
         replace(
             _tree("C2'", "tree, Lap(eps/(3H log K))", _CZ22, tree, (1, 3)),
-            measure=in_one_node,
+            attack=in_one_node,
             runs=10_000,
             note=upside_down,
         ),
@@ -134,40 +134,40 @@ def count_claims() -> list[AuditCase]:
         ),
         replace(_report("L2", "report, Lap(3H/eps)", _CZ22, _REPORT_OF_CZ22), runs=1_000_000, note="as L1"),
         replace(
-            _report("L2'", "report, Lap(eps/(3H))", _CZ22, report), measure=in_one_cell, runs=10_000, note=upside_down
+            _report("L2'", "report, Lap(eps/(3H))", _CZ22, report), attack=in_one_cell, runs=10_000, note=upside_down
         ),
     ]
 
 
-def floating_point_claim() -> AuditCase:
+def floating_point_claim() -> Finding:
     """Return the claim that float64 noise hides a count, which is false at every scale."""
     scale = 10.0
     claim = Claim(1.0 / scale, source="any float64 sampler")
     # In [2^-(k+1), 2^-k), one float64 in 2^k is a multiple of 2^-53; the others, for k >= 2, have mass 5/24 / b.
-    at_claim = 5.0 / (24.0 * scale)
-    return AuditCase(
+    proof = NoiseProof(math.inf, None, math.inf, 5.0 / (24.0 * scale))
+    return Finding(
         "F",
         "count + float64 Lap(10)",
         claim,
-        partial(NoiseProof, math.inf, None, math.inf, at_claim),
-        partial(measure, floating_point_event(Laplace(scale)), claim, ProbeProof(math.inf, at_claim)),
+        proof,
+        attack=partial(measure, floating_point_event(Laplace(scale)), claim, proof),
         runs=400_000,
         note="low bits of a sum tell the count (Mironov 2012); integers do not have them",
     )
 
 
-def _counter_control(name: str, counter: AnyCounter, delta: float) -> AuditCase:
+def _counter_control(name: str, counter: AnyCounter, delta: float) -> Finding:
     """Return certified noise of the least scale on a counter's prefixes, one family and one step."""
     claim, row = Claim(EPSILON, delta, "certified"), Sensitivity.of_cells(2)
     law = Gaussian if delta > 0.0 else Laplace
     node = law.calibrated(EPSILON, delta, counter.sensitivity(row))
     noisy = replace(counter, node=node)
-    proof = partial(proof_of, node.curve(noisy.sensitivity(row)), claim, exact=True)
+    proof = proof_of(node.curve(noisy.sensitivity(row)), claim)
     attack = _counter_attack(noisy, row.cells, claim, f"H=1 T={counter.n_items}")
-    return AuditCase(name, f"{counter.name}, {node.name}", claim, proof, attack, runs=50_000)
+    return Finding(name, f"{counter.name}, {node.name}", claim, proof, attack=attack, runs=50_000)
 
 
-def count_controls() -> list[AuditCase]:
+def count_controls() -> list[Finding]:
     """Return certified noise for the same releases: none of it may be refuted."""
     two = _tree("C1 ok", "tree, Lap(4HL/eps), two families", _CERTIFIED, _certified(2), (2, 5), families=2)
     one = _tree("C2 ok", "tree, Lap(2HL/eps), one family", _CERTIFIED, _certified(1), (1, 3), families=1)

@@ -15,6 +15,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dprl.platform.reports.audits import NumberCheck
 from dprl.platform.reproductions.refuted_formulas import (
     PrintedBoundedLaplace,
     PrintedRandomSign,
@@ -24,14 +25,14 @@ from dprl.platform.reproductions.refuted_formulas import (
 )
 from dprl.privacy import StatisticsLayout, StatisticsPrivacy
 from dprl.privacy.accounting.closed_forms import RandomizedResponses, gaussian_mu
-from dprl.privacy.audits.distinguishing_attack import Attack, AuditCase, Measure, measure
+from dprl.privacy.audits.distinguishing_attack import attacked, measure
 from dprl.privacy.audits.findings import (
     NOTHING_PROVED,
+    Attack,
     Claim,
+    Finding,
     Measurement,
     NoiseProof,
-    NumberCheck,
-    ProbeProof,
     proof_of,
 )
 from dprl.privacy.audits.message_probes import clipped_gradients, noisy_cells, privunit_gradients, sign_gradients
@@ -66,7 +67,7 @@ _FIRST_STAGE_CHANGE = 2.0 * (HORIZON - 1) ** 2
 """Change of one number of phi V at stage 1: from m^2 to -m^2, m = H - 1."""
 
 
-def gradient_claims() -> list[AuditCase]:
+def gradient_claims() -> list[Finding]:
     """Return the claims on messages of PGC-A3C."""
     claim, large, nothing = (Claim(epsilon, source="[OT20]") for epsilon in (EPSILON, 5.0, math.inf))
     laplace = ClippedLaplace.calibrated(EPSILON, 0.0, _NUMBERS, _CLIP)
@@ -76,8 +77,8 @@ def gradient_claims() -> list[AuditCase]:
     submissions = noisy_cells(each, ones, zeros, f"{_SUBMISSIONS} submissions of +-C/2 e_1")
     composed = RandomizedResponses(_SUBMISSIONS, _CLIP / each.scale)
     printed = PrintedRandomSign(epsilon=5.0, dimension=2, k=1)
-    pure, delta = printed.pure_epsilon, printed.delta(5.0)
-    case = AuditCase.of_curve
+    literal = NoiseProof(printed.pure_epsilon, "exact", printed.pure_epsilon, printed.delta(5.0))
+    case = attacked
     told = f"{_SUBMISSIONS} submissions at eps/{_SUBMISSIONS}"
     return [
         replace(
@@ -86,12 +87,12 @@ def gradient_claims() -> list[AuditCase]:
         ),
         case("A2", "random sign, eps/d_hat each", large, signs.curve(), sign_gradients(signs)),
         replace(case("A3", told, claim, composed, submissions), note="if T is a fixed cap that the ledger enforces"),
-        AuditCase(
+        Finding(
             "A2 k=1",
             "random sign, e^(eps/k), k=1",
             large,
-            partial(NoiseProof, pure, "exact", pure, delta),
-            partial(measure, printed, large, ProbeProof(pure, delta)),
+            literal,
+            attack=partial(measure, printed, large, literal),
             runs=400_000,
             note="k is not defined; only k = d is private as claimed",
         ),
@@ -107,20 +108,20 @@ def gradient_claims() -> list[AuditCase]:
     ]
 
 
-def _raw(name: str, printed: str, claim: Claim, content: str, sent: Callable[[int], ArrayLike], note: str) -> AuditCase:
+def _raw(name: str, printed: str, claim: Claim, content: str, sent: Callable[[int], ArrayLike], note: str) -> Finding:
     """Return the claim on a message without noise, which differs between two worlds with certainty."""
 
-    def compared(_: Attack) -> Measurement:
+    def compared(**_: object) -> Measurement:
         differ = not np.array_equal(sent(0), sent(1))
         told = f"{printed}: {content}: {'not ' * differ}the same"
         bounds = (math.inf, 1.0) if differ else (0.0, 0.0)
         return Measurement("same seeds", told, claim, NOTHING_PROVED, *bounds, confidence=1.0, runs=1)
 
-    everything = partial(NoiseProof, math.inf, None, math.inf, 1.0, raw=True)
-    return AuditCase(name, printed, claim, everything, compared, runs=1, note=note)
+    everything = NoiseProof(math.inf, None, math.inf, 1.0, raw=True)
+    return Finding(name, printed, claim, everything, attack=compared, runs=1, note=note)
 
 
-def gram_claims() -> list[AuditCase]:
+def gram_claims() -> list[Finding]:
     """Return the claims on noise for Gram matrices."""
     gaussian, pure, uniform = (Claim(*claim, "[TH23]") for claim in ((EPSILON, DELTA), (EPSILON, 0.0), (0.0, DELTA)))
     flat = gram_noise(GramUniform.name, 2, 2)
@@ -136,34 +137,34 @@ def gram_claims() -> list[AuditCase]:
             lambda world: raw_weights(np.zeros(2), 1.0, states[world], 0.1),
             "passed on without noise",
         ),
-        AuditCase(
+        Finding(
             "M1",
             "Gaussian, n=2 d=2",
             gaussian,
-            partial(gram_proof, normal, gaussian),
-            _gaussian_attack(normal, gaussian),
+            gram_proof(normal, gaussian),
+            attack=_gaussian_attack(normal, gaussian),
             note=_gaussian_note(normal, gaussian),
         ),
-        AuditCase(
+        Finding(
             "M2",
             "Laplace, n=2 d=2",
             pure,
-            partial(gram_proof, gram_noise(GramLaplace.name, 2, 2), pure),
+            gram_proof(gram_noise(GramLaplace.name, 2, 2), pure),
             note="b = 4H^3 sqrt(nd)/eps",
         ),
-        AuditCase(
+        Finding(
             "M2 n=10",
             "Laplace, n=10 d=5",
             pure,
-            partial(gram_proof, gram_noise(GramLaplace.name, 10, 5), pure),
+            gram_proof(gram_noise(GramLaplace.name, 10, 5), pure),
             note="grows like n sqrt(nd); lives at a delta below 1e-9, which no sampling can show",
         ),
-        AuditCase(
+        Finding(
             "M3",
             "uniform, n=2 d=2",
             uniform,
-            partial(gram_proof, flat, uniform),
-            _one_number(flat.stage_mechanisms(1)[0], uniform),
+            gram_proof(flat, uniform),
+            attack=_one_number(flat.stage_mechanisms(1)[0], uniform),
             runs=20_000,
             note="a = 4H^3 sqrt(ln(2H/delta)); delta falls with 1/a only, and is the same at every epsilon",
         ),
@@ -171,23 +172,24 @@ def gram_claims() -> list[AuditCase]:
     ]
 
 
-def _bounded_claims(pure: Claim) -> list[AuditCase]:
+def _bounded_claims(pure: Claim) -> list[Finding]:
     """Return the claims on bounded Laplace noise."""
     tenth, bounded, narrow = Claim(0.1, source="[TH23]"), BoundedLaplace(1.0, 5.0), gram_noise(_BOUNDED, 2, 2)
     probe = PrintedBoundedLaplace(scale=1.0, bound=30.0, change=0.1)
-    delta = printed_bounded_laplace_delta(probe.change, probe.scale, probe.bound)
+    outside = printed_bounded_laplace_delta(probe.change, probe.scale, probe.bound)
+    proof = NoiseProof(math.inf, None, math.inf, outside)
     five = "one number, B=5b"
     return [
-        AuditCase(
+        Finding(
             "M4",
             "bounded Laplace, B=b, n=d=2",
             pure,
-            partial(gram_proof, narrow, pure),
-            _one_number(narrow.stage_mechanisms(1)[0], pure),
+            gram_proof(narrow, pure),
+            attack=_one_number(narrow.stage_mechanisms(1)[0], pure),
             note="outputs near an end of one neighbour's range cannot come from the other, for every finite B",
         ),
         replace(
-            AuditCase.of_curve(
+            attacked(
                 "M4 B=5b",
                 "bounded Laplace, B=5b",
                 tenth,
@@ -197,12 +199,12 @@ def _bounded_claims(pure: Claim) -> list[AuditCase]:
             runs=400_000,
             note="the neighbours' supports differ, so there is no pure epsilon",
         ),
-        AuditCase(
+        Finding(
             "M4'",
             "bounded Laplace, eq. (78)",
             tenth,
-            partial(NoiseProof, math.inf, None, math.inf, delta),
-            partial(measure, probe, tenth, ProbeProof(math.inf, delta)),
+            proof,
+            attack=partial(measure, probe, tenth, proof),
             runs=10_000,
             note="inverts a distribution function that is wrong for x < 0: one-sided, whatever B is",
         ),
@@ -258,41 +260,41 @@ def _gaussian_note(noise: GramGaussian, claim: Claim) -> str:
     return f"{sigma}; holds for n <= {most}, here with {excess:.1f} times the noise it needs"
 
 
-def _one_number(mechanism: Mechanism, claim: Claim) -> Measure:
+def _one_number(mechanism: Mechanism, claim: Claim) -> Attack:
     """Return the attack on one number of a message at stage 1."""
     return _attack(mechanism, _FIRST_STAGE_CHANGE, claim, f"one number, changed by {_FIRST_STAGE_CHANGE:.4g}")
 
 
-def _attack(mechanism: Mechanism, change: float, claim: Claim, label: str) -> Measure:
+def _attack(mechanism: Mechanism, change: float, claim: Claim, label: str) -> Attack:
     probe = noisy_cells(mechanism, (change,), (0.0,), label)
-    return partial(measure, probe, claim, ProbeProof.of(mechanism.curve(Sensitivity.of_cells(1, change)), claim))
+    return partial(measure, probe, claim, proof_of(mechanism.curve(Sensitivity.of_cells(1, change)), claim))
 
 
-def _gaussian_attack(noise: GramGaussian, claim: Claim) -> Measure:
+def _gaussian_attack(noise: GramGaussian, claim: Claim) -> Attack:
     sigma = noise.scales[0]
     return _attack(Gaussian(sigma), noise.mu * sigma, claim, "all messages along the worst direction")
 
 
-def message_controls() -> list[AuditCase]:
+def message_controls() -> list[Finding]:
     """Return certified noise for the same messages: none of it may be refuted."""
     pure, claim = Claim(EPSILON, source="certified"), Claim(EPSILON, DELTA, "certified")
     unit, change = PrivUnit.calibrated(EPSILON, 0.0, _NUMBERS), Sensitivity.of_cells(1, _FIRST_STAGE_CHANGE)
     noise = BoundedLaplace.calibrated(EPSILON, DELTA, change)
-    proof = partial(NoiseProof, math.inf, None, EPSILON, noise.curve(change).delta(EPSILON))
+    proof = NoiseProof(math.inf, None, EPSILON, noise.curve(change).delta(EPSILON))
     subject = f"truncated Laplace, B = {noise.bound / noise.scale:.4g} b"
     return [
-        AuditCase.of_curve("A2 ok", "gradient, PrivUnit", pure, unit.curve(), privunit_gradients(unit)),
-        AuditCase("M4 ok", subject, claim, proof, _one_number(noise, claim)),
+        attacked("A2 ok", "gradient, PrivUnit", pure, unit.curve(), privunit_gradients(unit)),
+        Finding("M4 ok", subject, claim, proof, attack=_one_number(noise, claim)),
     ]
 
 
-def variance_check(attack: Attack) -> NumberCheck:
-    """Return [TH23]'s variance of bounded Laplace noise at B = 3b, b = 1, against `attack.runs` draws (Hoeffding)."""
+def variance_check(runs: int, seed: int, alpha: float) -> NumberCheck:
+    """Return [TH23]'s variance of bounded Laplace noise at B = 3b, b = 1, against `runs` draws (Hoeffding)."""
     noise = BoundedLaplace(1.0, 3.0)
     q = math.exp(-noise.bound)
     printed = 2.0 / (1.0 - q) - ((noise.bound + 1.0) ** 2 + 1.0) * q / (1.0 - q)
-    draws = np.empty(attack.runs)
-    fill_noise(draws, noise.noise(Streams(attack.seed, "audit|variance").key("user_noise")), np.uint64(0))
-    half = noise.bound**2 * math.sqrt(math.log(2.0 / attack.alpha) / (2.0 * attack.runs))
+    draws = np.empty(runs)
+    fill_noise(draws, noise.noise(Streams(seed, "audit|variance").key("user_noise")), np.uint64(0))
+    half = noise.bound**2 * math.sqrt(math.log(2.0 / alpha) / (2.0 * runs))
     mean, subject = float(np.mean(draws**2)), "variance of bounded Laplace, B = 3b"
-    return NumberCheck("M5", subject, "[TH23]", printed, mean - half, mean + half, 1.0 - attack.alpha, attack.runs)
+    return NumberCheck("M5", subject, "[TH23]", printed, mean - half, mean + half, 1.0 - alpha, runs)

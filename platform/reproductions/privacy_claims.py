@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dprl.platform.reports.audits import ClaimsPage
 from dprl.platform.reproductions.claims_on_counts import count_claims, count_controls, floating_point_claim
 from dprl.platform.reproductions.claims_on_messages import (
     gradient_claims,
@@ -9,8 +10,8 @@ from dprl.platform.reproductions.claims_on_messages import (
     message_controls,
     variance_check,
 )
-from dprl.privacy.audits.distinguishing_attack import Attack, AuditCase, audit_page
-from dprl.privacy.audits.findings import ClaimsPage
+from dprl.privacy.audits.distinguishing_attack import audit_page
+from dprl.privacy.audits.findings import Finding
 
 _ALPHA = 0.05
 _VARIANCE_RUNS = 1_000_000
@@ -21,13 +22,13 @@ REPEATS = {"M2 n=10": "M2", "M4 B=5b": "M4"}
 """Rows that audit another row's claim again, with another attack or at another instance."""
 
 
-def paper_claims() -> list[AuditCase]:
+def paper_claims() -> list[Finding]:
     """Return all printed claims: central, local, gradients, linear models, floating point."""
     cases = [*count_claims(), *gradient_claims(), *gram_claims(), floating_point_claim()]
     return sorted(cases, key=lambda case: (_ORDER.index(case.name[0]), case.name[1:2], case.name))
 
 
-def paper_controls() -> list[AuditCase]:
+def paper_controls() -> list[Finding]:
     """Return certified noise for the same releases."""
     cases = [*count_controls(), *message_controls()]
     return sorted(cases, key=lambda case: (_ORDER.index(case.name[0]), case.name))
@@ -37,9 +38,9 @@ def audit_papers(seed: int = 0) -> ClaimsPage:
     """Return the whole page; all measured bounds hold together with 95 % confidence."""
     claims, controls = paper_claims(), paper_controls()
     checks = 1
-    sampled = sum(case.measure is not None for case in (*claims, *controls)) + checks
+    sampled = sum(case.attack is not None for case in (*claims, *controls)) + checks
     each = _ALPHA / sampled
     found = audit_page([*claims, *controls], seed, _ALPHA * (sampled - checks) / sampled)
-    number = variance_check(Attack(_VARIANCE_RUNS, seed, each))
+    number = variance_check(_VARIANCE_RUNS, seed, each)
     shown, controlled = tuple(found[: len(claims)]), tuple(found[len(claims) :])
     return ClaimsPage(shown, controlled, (number,), _ALPHA, OTHER_READINGS, REPEATS)

@@ -8,8 +8,7 @@ from below.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
 from functools import partial
 from typing import Protocol
 
@@ -18,16 +17,14 @@ import numpy.typing as npt
 import scipy
 
 from dprl.privacy.accounting.closed_forms import PrivacyCurve
-from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof, proof_of
+from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, proof_of
 from dprl.privacy.base import Float64Array
 from dprl.privacy.randomness.streams import Streams
 
 Key = npt.NDArray[np.uint64]
 
-_TWO_WORLDS = "two worlds"
 _CHUNK = 1 << 16
 _THRESHOLDS = 400
-_ALPHA = 0.05
 # A plateau of the likelihood ratio is one value in real arithmetic. In float64 its last bits distinguish the worlds,
 # which is a separate finding (message_probes.floating_point_event), and not one about the scale.
 _DIGITS = 9
@@ -44,52 +41,41 @@ class Probe(Protocol):
         """Return the evidence for world 1 of each of `runs` independent releases of world 0 or 1, float64[runs]."""
 
 
-@dataclass(frozen=True)
-class Attack:
-    """Settings of a two-world audit.
-
-    Args:
-        runs: per world, for the bound; half as many further runs choose the threshold.
-        seed: of all draws.
-        alpha: one minus the joint confidence of the bounds.
-    """
-
-    runs: int = 100_000
-    seed: int = 0
-    alpha: float = _ALPHA
-
-    def __post_init__(self) -> None:
-        if self.runs < 1:
-            raise ValueError(f"runs must be at least 1, got {self.runs}; ask for e.g. 100000")
-        if not 0 < self.alpha < 1:
-            raise ValueError(f"alpha must lie in (0, 1), got {self.alpha}; ask for e.g. 0.05")
-
-
-def measure(probe: Probe, claim: Claim, proved: ProbeProof, attack: Attack) -> Measurement:
+def measure(
+    probe: Probe, claim: Claim, proof: NoiseProof, *, runs: int = 100_000, seed: int = 0, alpha: float = 0.05
+) -> Measurement:
     """Return lower bounds on epsilon (at the claimed delta) and delta (at the claimed epsilon) of `probe`.
 
     Both hold with probability 1 - alpha: each of the two probabilities is bounded at alpha / 2, on runs that had no
-    part in choosing the event. Deterministic in (probe, attack).
+    part in choosing the event. Deterministic in its arguments.
+
+    Args:
+        probe: the attack. claim: under audit. proof: of the noise at the probe.
+        runs: per world, for the bound; half as many further runs choose the threshold.
+        seed: of all draws.
+        alpha: one minus the joint confidence of the bounds.
 
     Paper: Jagielski, Ullman, Oprea 2020, Theorem 1.
     """
-    pilot = max(1, attack.runs // 2)
-    threshold = _best_threshold(
-        draw(probe, 1, pilot, attack.seed, "pilot"), draw(probe, 0, pilot, attack.seed, "pilot"), claim, attack.alpha
-    )
-    hits = [int((draw(probe, world, attack.runs, attack.seed, "test") >= threshold).sum()) for world in (0, 1)]
-    likely = clopper_pearson_lower(hits[1], attack.runs, attack.alpha / 2)
-    unlikely = clopper_pearson_upper(hits[0], attack.runs, attack.alpha / 2)
+    if runs < 1:
+        raise ValueError(f"runs must be at least 1, got {runs}; ask for e.g. 100000")
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha must lie in (0, 1), got {alpha}; ask for e.g. 0.05")
+    pilots = [draw(probe, world, max(1, runs // 2), seed, "pilot") for world in (1, 0)]
+    threshold = _best_threshold(pilots[0], pilots[1], claim, alpha)
+    hits = [int((draw(probe, world, runs, seed, "test") >= threshold).sum()) for world in (0, 1)]
+    likely = clopper_pearson_lower(hits[1], runs, alpha / 2)
+    unlikely = clopper_pearson_upper(hits[0], runs, alpha / 2)
     return Measurement(
-        method=_TWO_WORLDS,
+        method="two worlds",
         probe=probe.description,
         claim=claim,
-        proved=proved,
+        proof=proof,
         epsilon_lb=epsilon_lower_bound(likely, unlikely, claim.delta),
         delta_lb=delta_lower_bound(likely, unlikely, claim.epsilon),
-        confidence=1.0 - attack.alpha,
-        runs=attack.runs,
-        largest_epsilon_lb=largest_epsilon_bound(attack.runs, attack.alpha / 2, claim.delta),
+        confidence=1.0 - alpha,
+        runs=runs,
+        largest_epsilon_lb=largest_epsilon_bound(runs, alpha / 2, claim.delta),
     )
 
 
@@ -122,54 +108,17 @@ def _best_threshold(scores_1: Float64Array, scores_0: Float64Array, claim: Claim
     return chosen
 
 
-Measure = Callable[[Attack], Measurement]
+def attacked(name: str, subject: str, claim: Claim, curve: PrivacyCurve, probe: Probe) -> Finding:
+    """Return a claim on noise with this curve, to be attacked at a probe with the same curve."""
+    proof = proof_of(curve, claim)
+    return Finding(name, subject, claim, proof, attack=partial(measure, probe, claim, proof))
 
 
-@dataclass(frozen=True)
-class AuditCase:
-    """Claim to be audited.
-
-    Args:
-        name: short, unique on its page.
-        subject: the mechanism and its noise, in a line.
-        claim: under audit.
-        prove: computes the guarantee of the noise.
-        measure: runs the sampler; None if sampling cannot show anything in reasonable time.
-        runs: per world.
-        note: further facts for a reader.
-    """
-
-    name: str
-    subject: str
-    claim: Claim
-    prove: Callable[[], NoiseProof]
-    measure: Measure | None = None
-    runs: int = 100_000
-    note: str = ""
-
-    @classmethod
-    def of_curve(
-        cls, name: str, subject: str, claim: Claim, curve: PrivacyCurve, probe: Probe, *, exact: bool = True
-    ) -> AuditCase:
-        """Return the case of noise with this curve, attacked at a probe with the same curve.
-
-        exact: whether a pair of neighbours attains the curve.
-        """
-        attack = partial(measure, probe, claim, ProbeProof.of(curve, claim))
-        return cls(name, subject, claim, partial(proof_of, curve, claim, exact), attack)
-
-    def audit(self, attack: Attack) -> Finding:
-        """Return the finding; the case's `runs` replace those of `attack`."""
-        measured = None if self.measure is None else self.measure(replace(attack, runs=self.runs))
-        return Finding(self.name, self.subject, self.claim, self.prove(), measured, self.note)
-
-
-def audit_page(cases: Iterable[AuditCase], seed: int = 0, alpha: float = 0.05) -> list[Finding]:
-    """Return all findings; all measured bounds hold together with probability 1 - alpha."""
-    page = list(cases)
-    sampled = sum(case.measure is not None for case in page)
-    attack = Attack(seed=seed, alpha=alpha / max(1, sampled))
-    return [case.audit(attack) for case in page]
+def audit_page(findings: Iterable[Finding], seed: int = 0, alpha: float = 0.05) -> list[Finding]:
+    """Return all findings with their measurements; all measured bounds hold together with probability 1 - alpha."""
+    page = list(findings)
+    sampled = sum(finding.attack is not None for finding in page)
+    return [finding.audit(seed, alpha / max(1, sampled)) for finding in page]
 
 
 def clopper_pearson_lower(successes: int, runs: int, alpha: float) -> float:

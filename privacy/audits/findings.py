@@ -1,11 +1,11 @@
-"""Findings of audits: claim, proof, measurement, the verdicts that follow, and a page of published claims."""
+"""Findings of audits: claim, proof, measurement, and the verdicts that follow."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from dprl.privacy.accounting.closed_forms import PrivacyCurve
 from dprl.privacy.base import APPROXIMATE_DELTA, Tightness, Verdict, in_json, tightness_of, verdict
@@ -48,20 +48,12 @@ class NoiseProof:
     attained_delta: float | None = None
     raw: bool = False
 
-
-class ProbeProof(NamedTuple):
-    """Guarantee at a probe: epsilon at the claimed delta (infinite if none), delta at the claimed epsilon."""
-
-    epsilon: float
-    delta: float
-
-    @classmethod
-    def of(cls, curve: PrivacyCurve, claim: Claim) -> ProbeProof:
-        """Return the guarantee of `curve`, in the terms of `claim`."""
-        return cls(curve.epsilon(claim.delta), min(1.0, curve.delta(claim.epsilon)))
+    def epsilon_for(self, claim: Claim) -> float:
+        """Return the epsilon at the claim's own delta, so the pure one for a pure claim."""
+        return self.epsilon if claim.delta > 0.0 else self.pure_epsilon
 
 
-NOTHING_PROVED = ProbeProof(math.inf, 1.0)
+NOTHING_PROVED = NoiseProof(math.inf, None, math.inf, 1.0)
 
 
 @dataclass(frozen=True)
@@ -72,7 +64,7 @@ class Measurement:
         method: 'two worlds', or 'same seeds' for a message without noise.
         probe: the configuration.
         claim: restricted to the probe.
-        proved: the guarantee there.
+        proof: the guarantee of the noise there.
         epsilon_lb, delta_lb: the bounds: epsilon at the claimed delta, delta at the claimed epsilon.
         confidence: of both together.
         runs: per world.
@@ -82,12 +74,17 @@ class Measurement:
     method: str
     probe: str
     claim: Claim
-    proved: ProbeProof
+    proof: NoiseProof
     epsilon_lb: float
     delta_lb: float
     confidence: float
     runs: int
     largest_epsilon_lb: float = math.inf
+
+    @property
+    def proved_epsilon(self) -> float:
+        """The epsilon that is proved there at the claimed delta; infinite if there is none."""
+        return self.proof.epsilon_for(self.claim)
 
     @property
     def limited_by_runs(self) -> bool:
@@ -105,20 +102,26 @@ class Measurement:
     def contradicts_proof(self) -> bool:
         """Whether more was measured than is proved: then the proof is wrong, with the stated confidence."""
         most = 1.0 + _TOLERANCE
-        return self.epsilon_lb > self.proved.epsilon * most or self.delta_lb > self.proved.delta * most
+        return self.epsilon_lb > self.proved_epsilon * most or self.delta_lb > self.proof.delta * most
+
+
+Attack = Callable[..., Measurement]
+"""An attack as a function of `runs`, `seed` and `alpha`, see `distinguishing_attack.measure`."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One audited claim.
+    """One claim under audit, with the proof on its noise and, once it has run, the attack.
 
     Args:
         name: short, unique on its page.
         subject: the mechanism and its noise, in a line.
         claim: under audit.
         proof: the guarantee of its noise.
-        measurement: None if sampling cannot show anything.
+        measurement: of the attack; None before it has run, and without one.
         note: further facts for a reader.
+        attack: runs the sampler; None if sampling cannot show anything in reasonable time.
+        runs: of the attack, per world.
     """
 
     name: str
@@ -127,6 +130,14 @@ class Finding:
     proof: NoiseProof
     measurement: Measurement | None = None
     note: str = ""
+    attack: Attack | None = field(default=None, repr=False, compare=False)
+    runs: int = 100_000
+
+    def audit(self, seed: int, alpha: float) -> Finding:
+        """Return the finding with its measurement; the measured bounds hold with probability 1 - alpha."""
+        if self.attack is None:
+            return self
+        return replace(self, measurement=self.attack(runs=self.runs, seed=seed, alpha=alpha))
 
     @property
     def source(self) -> str:
@@ -137,8 +148,7 @@ class Finding:
     def white_box(self) -> Verdict:
         """Verdict of the noise itself on the claim, by the rule of certificates."""
         claim, proof = self.claim, self.proof
-        proved = proof.epsilon if claim.delta > 0.0 else proof.pure_epsilon
-        return verdict(claim.epsilon, claim.delta, proved, proof.delta, proof.raw)
+        return verdict(claim.epsilon, claim.delta, proof.epsilon_for(claim), proof.delta, proof.raw)
 
     @property
     def verdict(self) -> SampledVerdict:
@@ -179,7 +189,20 @@ class Finding:
                 "attained_epsilon": None if proof.attained_epsilon is None else in_json(proof.attained_epsilon),
                 "attained_delta": proof.attained_delta,
             },
-            "measured": None if measured is None else _measured(measured),
+            "measured": None
+            if measured is None
+            else {
+                "method": measured.method,
+                "probe": measured.probe,
+                "claim": {"epsilon": in_json(measured.claim.epsilon), "delta": measured.claim.delta},
+                "proved_epsilon": in_json(measured.proved_epsilon),
+                "proved_delta": measured.proof.delta,
+                "epsilon_lb": in_json(measured.epsilon_lb),
+                "largest_epsilon_lb": in_json(measured.largest_epsilon_lb),
+                "delta_lb": measured.delta_lb,
+                "confidence": measured.confidence,
+                "runs": measured.runs,
+            },
             "white_box": self.white_box,
             "verdict": self.verdict,
             "contradicts_proof": self.contradicts_proof,
@@ -187,7 +210,7 @@ class Finding:
         }
 
 
-def proof_of(curve: PrivacyCurve, claim: Claim, exact: bool, raw: bool = False) -> NoiseProof:
+def proof_of(curve: PrivacyCurve, claim: Claim, exact: bool = True, raw: bool = False) -> NoiseProof:
     """Return the guarantee of `curve`, in the terms of `claim`.
 
     exact: whether a pair of neighbours attains it; raw: whether something leaves without noise.
@@ -225,84 +248,3 @@ def audit_summary(findings: Iterable[Finding]) -> dict[str, Any]:
         "contradicts_proof": any(one.contradicts_proof for one in measured),
         "audits": [finding.name for finding in kept],
     }
-
-
-def _measured(measured: Measurement) -> dict[str, Any]:
-    return {
-        "method": measured.method,
-        "probe": measured.probe,
-        "claim": {"epsilon": in_json(measured.claim.epsilon), "delta": measured.claim.delta},
-        "proved_epsilon": in_json(measured.proved.epsilon),
-        "proved_delta": measured.proved.delta,
-        "epsilon_lb": in_json(measured.epsilon_lb),
-        "largest_epsilon_lb": in_json(measured.largest_epsilon_lb),
-        "delta_lb": measured.delta_lb,
-        "confidence": measured.confidence,
-        "runs": measured.runs,
-    }
-
-
-@dataclass(frozen=True)
-class NumberCheck:
-    """Published number that is no guarantee, beside an interval from sampling.
-
-    low, high: hold the true one with the stated confidence.
-    """
-
-    name: str
-    subject: str
-    source: str
-    printed: float
-    low: float
-    high: float
-    confidence: float
-    runs: int
-
-    @property
-    def holds(self) -> bool:
-        """Whether the published number lies in the interval."""
-        return self.low <= self.printed <= self.high
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the check as JSON-ready data."""
-        return {**asdict(self), "holds": self.holds}
-
-
-@dataclass(frozen=True)
-class ClaimsPage:
-    """Findings on published claims.
-
-    Args:
-        claims: as published. controls: of certified noise. numbers: published ones that are no guarantees.
-        alpha: bound on the probability that any of the measured bounds is wrong.
-        other_readings: rows that are another reading of another row's printed claim.
-        repeats: rows that audit another row's claim again, with another attack or at another instance.
-    """
-
-    claims: tuple[Finding, ...]
-    controls: tuple[Finding, ...]
-    numbers: tuple[NumberCheck, ...]
-    alpha: float
-    other_readings: Mapping[str, str] = field(default_factory=dict)
-    repeats: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def distinct(self) -> tuple[Finding, ...]:
-        """The published claims, each once, without other readings, repeats, and rows without a published claim."""
-        once = (one for one in self.claims if one.name not in self.other_readings and one.name not in self.repeats)
-        return tuple(one for one in once if math.isfinite(one.claim.epsilon) and one.source.startswith("["))
-
-    @property
-    def inconsistent(self) -> bool:
-        """Whether certified noise is refuted, or more was measured than is proved, so that a proof is wrong."""
-        return any(one.violated for one in self.controls) or any(one.contradicts_proof for one in self.claims)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the page as JSON-ready data."""
-        return {
-            "confidence": 1.0 - self.alpha,
-            "distinct_claims": [finding.name for finding in self.distinct],
-            "claims": [finding.to_dict() for finding in self.claims],
-            "controls": [finding.to_dict() for finding in self.controls],
-            "numbers": [number.to_dict() for number in self.numbers],
-        }

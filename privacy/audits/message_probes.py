@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -240,24 +239,22 @@ def _signs_for(scores: Float64Array, messages: Float64Array, gradient: Float64Ar
             scores[run] += (2.0 * messages[run, i] - 1.0) * np.sign(projection)
 
 
-_OF_GRADIENTS: dict[type[Any], Callable[[Any], MessageProbe]] = {
-    ClippedLaplace: clipped_gradients,
-    ClippedGaussian: clipped_gradients,
-    PrivUnit: privunit_gradients,
-    ProjectedRandomSign: sign_gradients,
-    SampledGaussian: sampled_gradients,
-}
-
-
 def gradient_messages(mechanism: object, summed: bool = False) -> MessageProbe | None:
     """Return the probe of a gradient mechanism at its worst pair, None for other mechanisms.
 
     summed: whether a trusted server adds the noise to sums.
     """
-    if summed and isinstance(mechanism, ClippedLaplace | ClippedGaussian):
-        return clipped_gradients(mechanism, summed)
-    probe = _OF_GRADIENTS.get(type(mechanism))
-    return None if probe is None else probe(mechanism)
+    match mechanism:
+        case ClippedLaplace() | ClippedGaussian():
+            return clipped_gradients(mechanism, summed)
+        case PrivUnit():
+            return privunit_gradients(mechanism)
+        case ProjectedRandomSign():
+            return sign_gradients(mechanism)
+        case SampledGaussian():
+            return sampled_gradients(mechanism)
+        case _:
+            return None
 
 
 def furthest_features(release: GramRelease, stage: int, gaussian: bool) -> tuple[Float64Array, Float64Array]:

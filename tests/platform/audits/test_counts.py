@@ -15,16 +15,13 @@ from dprl.platform.audits import COUNT_PROBES, audit_experiment, count_privatize
 from dprl.platform.command_line import main
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.reports.audits import papers_text
+from dprl.platform.reports.audits import ClaimsPage, NumberCheck, papers_text
 from dprl.platform.reproductions.privacy_claims import OTHER_READINGS, REPEATS, paper_claims
 from dprl.privacy.audits.findings import (
     Claim,
-    ClaimsPage,
     Finding,
     Measurement,
     NoiseProof,
-    NumberCheck,
-    ProbeProof,
     audit_summary,
 )
 
@@ -167,7 +164,7 @@ def test_a_proof_below_what_is_measured_is_a_violation(
     config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A true claim beside a proof of a smaller epsilon than that of the noise."""
-    monkeypatch.setattr(ProbeProof, "of", lambda *_: ProbeProof(0.5, 0.0))
+    monkeypatch.setattr("dprl.platform.audits.proof_of", lambda *_, **__: NoiseProof(0.5, None, 0.5, 0.0))
     code, out, _ = run(capsys, config, "--runs", "20000")
     assert code == 1
     assert "THE PROOF IS WRONG: claimed 4, proved 0.5, measured epsilon >= " in out
@@ -206,7 +203,9 @@ def test_the_probe_has_the_noise_of_the_cell(privacy: str, chosen: str, config: 
 
 def _finding(name: str, source: str, measured: float) -> Finding:
     claim = Claim(1.0, source=source)
-    measurement = Measurement("two worlds", "probe", claim, ProbeProof(2.0, 0.02), measured, 0.0, 0.999, 1000)
+    measurement = Measurement(
+        "two worlds", "probe", claim, NoiseProof(2.0, None, 2.0, 0.02), measured, 0.0, 0.999, 1000
+    )
     proof = NoiseProof(2.0 if measured > 1 else 1.0, "exact", 0.5, 0.01 if measured > 1 else 0.0)
     return Finding(name, "noise", claim, proof, measurement, "a note")
 
@@ -237,8 +236,10 @@ def test_the_papers_table_with_what_is_printed() -> None:
     found = []
     for entry in paper_claims():
         epsilon, delta = (0.0, 0.00596) if entry.claim.epsilon == 0 else (math.inf, 0.0)
-        one = Measurement("two worlds", "probe", entry.claim, ProbeProof(math.inf, 1.0), epsilon, delta, 0.999, 1000)
-        found.append(Finding(entry.name, entry.subject, entry.claim, entry.prove(), one, entry.note))
+        one = Measurement(
+            "two worlds", "probe", entry.claim, NoiseProof(math.inf, None, math.inf, 1.0), epsilon, delta, 0.999, 1000
+        )
+        found.append(Finding(entry.name, entry.subject, entry.claim, entry.proof, one, entry.note))
     text = papers_text(ClaimsPage(tuple(found), (), (), 0.05, OTHER_READINGS, REPEATS), 3.2)
     assert max(map(len, text.splitlines())) <= 120
     row = {line.split()[0]: re.split(r"  +", line) for line in text.splitlines()[6:27] if line.split()}

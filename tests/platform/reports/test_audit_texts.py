@@ -7,7 +7,7 @@ import math
 import pytest
 
 from dprl.platform.reports.audits import block, outcome
-from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof
+from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
 
 PURE, APPROXIMATE = Claim(1.0, 0.0, "a paper"), Claim(1.0, 1e-6, "a paper")
 HOLDS = NoiseProof(1.0, "exact", 0.8, 0.0)
@@ -21,7 +21,9 @@ def told(
     largest: float = math.inf,
 ) -> list[str]:
     """The lines on one finding. bounds: those measured, of epsilon and delta. proved: at the probe."""
-    measured = Measurement("two worlds", "one count", claim, ProbeProof(*proved), *bounds, 0.95, 3000, largest)
+    measured = Measurement(
+        "two worlds", "one count", claim, NoiseProof(proved[0], None, *proved), *bounds, 0.95, 3000, largest
+    )
     return block("cell", [Finding("one", "laplace noise", claim, proof, measured)]).splitlines()
 
 
@@ -57,7 +59,9 @@ def test_the_first_line_has_the_bound_that_decides(
 
 def test_a_bound_on_unshuffled_messages_is_told_with_their_own_guarantee() -> None:
     local = Claim(2.72, 0.0, "the local guarantee, before reports are shuffled")
-    measured = Measurement("two worlds", "a bit", local, ProbeProof(2.72, 0.0), 2.21, 0.0, 0.95, 3000, math.inf)
+    measured = Measurement(
+        "two worlds", "a bit", local, NoiseProof(2.72, None, 2.72, 0.0), 2.21, 0.0, 0.95, 3000, math.inf
+    )
     found = block("cell", [Finding("one", "a shuffler", APPROXIMATE, HOLDS, measured)])
     of = "of 2.72, the local guarantee, before reports are shuffled"
     told = f"cell: NOT REFUTED: claimed (1, 1e-6), measured epsilon >= 2.21 {of} "

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from dprl.platform.reports.audits import ClaimsPage
 from dprl.platform.reproductions.privacy_claims import (
     OTHER_READINGS,
     REPEATS,
@@ -18,8 +19,7 @@ from dprl.platform.reproductions.privacy_claims import (
     paper_claims,
     paper_controls,
 )
-from dprl.privacy.audits.distinguishing_attack import Attack
-from dprl.privacy.audits.findings import ClaimsPage, Finding, ProbeProof
+from dprl.privacy.audits.findings import Finding
 from dprl.privacy.designs.counts import printed_scale
 
 REFUTED = {"C1", "C2", "C2'", "L1", "L2", "L2'", "A2 k=1", "M0", "M3", "M4", "M4 B=5b", "M4'", "F"}
@@ -142,7 +142,7 @@ def test_controls_are_attacked_with_some_power(page: ClaimsPage) -> None:
     for name in ("C2 ok", "L1 ok", "A2 ok", "M4 ok"):
         one = measured[name]
         assert one is not None
-        assert 0.9 * one.proved.epsilon < one.epsilon_lb <= one.proved.epsilon
+        assert 0.9 * one.proved_epsilon < one.epsilon_lb <= one.proved_epsilon
 
 
 def test_nothing_measured_exceeds_what_is_proved_there(page: ClaimsPage) -> None:
@@ -150,7 +150,7 @@ def test_nothing_measured_exceeds_what_is_proved_there(page: ClaimsPage) -> None
         assert not finding.contradicts_proof
         # Every check must be able to fail: only releases without noise have neither an epsilon nor a delta.
         if finding.measurement is not None and finding.name not in ("A4", "M0"):
-            assert math.isfinite(finding.measurement.proved.epsilon) or finding.measurement.proved.delta < 0.75
+            assert math.isfinite(finding.measurement.proved_epsilon) or finding.measurement.proof.delta < 0.75
 
 
 @pytest.mark.parametrize("name", ["L1", "M3", "M4", "M4 B=5b", "M4'", "F", "M4 ok"])
@@ -159,8 +159,9 @@ def test_a_wrong_proof_would_be_noticed(page: ClaimsPage, name: str) -> None:
     measured = findings[name].measurement
     assert measured is not None
     # Half of the proved epsilon is less than the measured one.
-    proved = ProbeProof(measured.proved.epsilon / 2.0, measured.proved.delta / 2.0)
-    planted = replace(findings[name], measurement=replace(measured, proved=proved))
+    half = measured.proved_epsilon / 2.0
+    proof = replace(measured.proof, pure_epsilon=half, epsilon=half, delta=measured.proof.delta / 2.0)
+    planted = replace(findings[name], measurement=replace(measured, proof=proof))
     assert planted.contradicts_proof
     assert replace(page, claims=(*page.claims, planted)).inconsistent
 
@@ -181,9 +182,9 @@ def test_pure_epsilon(found: dict[str, Finding], name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(AT_THE_PROBE))
 def test_counts_are_attacked_at_the_printed_scale(name: str) -> None:
-    attack = next(case.measure for case in paper_claims() if case.name == name)
+    attack = next(case.attack for case in paper_claims() if case.name == name)
     assert attack is not None
-    assert attack(Attack(runs=8)).proved.epsilon == pytest.approx(AT_THE_PROBE[name])
+    assert attack(runs=8).proved_epsilon == pytest.approx(AT_THE_PROBE[name])
 
 
 @pytest.mark.parametrize("name", ["M1", "M3", "M4", "M4 B=5b", "M4'", "A4", "M0", "F"])

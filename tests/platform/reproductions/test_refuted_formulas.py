@@ -17,8 +17,8 @@ from dprl.platform.reproductions.refuted_formulas import (
     printed_bounded_laplace_delta,
     raw_weights,
 )
-from dprl.privacy.audits.distinguishing_attack import Attack, AuditCase, audit_page, measure
-from dprl.privacy.audits.findings import Claim, ProbeProof
+from dprl.privacy.audits.distinguishing_attack import audit_page, measure
+from dprl.privacy.audits.findings import Claim, Finding, NoiseProof
 from dprl.privacy.audits.message_probes import noisy_cells
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
@@ -30,7 +30,7 @@ N_DRAWS = 100_000
 NAMES = ("A2 k=1", "A4", "M0", "M4 B=5b", "M4'")
 
 
-def named(name: str) -> AuditCase:
+def named(name: str) -> Finding:
     return next(case for case in paper_claims() if case.name == name)
 
 
@@ -113,14 +113,14 @@ def test_weights_show_where_the_user_was() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_formula_is_refuted_and_never_beyond_what_it_gives(name: str) -> None:
     # Bounds at 1 - 1e-4: the second half of this test fails by chance with a probability below 1e-4 each.
-    found = named(name).audit(Attack(alpha=1e-4))
+    found = named(name).audit(seed=0, alpha=1e-4)
     # A4 claims nothing, so its leak is shown but refutes nothing.
     claims = name != "A4"
     assert found.verdict == ("refuted" if claims else "not refuted")
     assert found.violated == claims
     assert not found.contradicts_proof
     assert found.measurement is not None
-    assert found.measurement.proved.delta == found.proof.delta
+    assert found.measurement.proof.delta == found.proof.delta
     assert claims or found.measurement.epsilon_lb == math.inf
 
 
@@ -134,16 +134,15 @@ def test_they_make_a_page() -> None:
 
 def test_the_same_attacks_do_not_refute_what_is_right() -> None:
     # Controls, at 1 - 1e-4 each.
-    attack = Attack(runs=100_000, alpha=1e-4)
     sign = PrintedRandomSign(5.0, 2, 2)
-    assert not measure(sign, Claim(5.0), ProbeProof(5.0, 0.0), attack).refutes
+    assert not measure(sign, Claim(5.0), NoiseProof(5.0, None, 5.0, 0.0), alpha=1e-4).refutes
     laplace = noisy_cells(Laplace(1.0), (1.0,), (0.0,), "one cell")
-    assert not measure(laplace, Claim(1.0), ProbeProof(1.0, 0.0), attack).refutes
+    assert not measure(laplace, Claim(1.0), NoiseProof(1.0, None, 1.0, 0.0), alpha=1e-4).refutes
     noise = BoundedLaplace.calibrated(1.0, 0.01, Sensitivity.of_cells(1))
-    proved = ProbeProof(1.0, 0.01)
+    proved = NoiseProof(1.0, None, 1.0, 0.01)
     bounded = noisy_cells(noise, (1.0,), (0.0,), "one cell")
-    assert not measure(bounded, Claim(1.0, 0.01), proved, attack).refutes
-    assert measure(bounded, Claim(1.0, 0.005), proved, attack).refutes
+    assert not measure(bounded, Claim(1.0, 0.01), proved, alpha=1e-4).refutes
+    assert measure(bounded, Claim(1.0, 0.005), proved, alpha=1e-4).refutes
 
 
 def test_a_probe_is_a_function_of_its_key() -> None:

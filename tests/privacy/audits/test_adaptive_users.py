@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from dprl.privacy.audits.distinguishing_attack import Attack, Key, measure
-from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
+from dprl.privacy.audits.distinguishing_attack import Key, measure
+from dprl.privacy.audits.findings import Claim, Measurement, proof_of
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters import KaryTree, release_prefix
 from dprl.privacy.counters.base import node_of
@@ -23,7 +23,6 @@ from dprl.privacy.mechanisms.laplace import Laplace
 CELLS, ITEMS, BASE = 20, 3, 3
 ROW = Sensitivity.of_cells(2)
 CLAIM = Claim(1.0, 0.05)
-ATTACK = Attack(100_000, 0, 1e-4)
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,8 @@ class AdaptiveUser:
 
 
 def attacked(node: Mechanism, proved: Sensitivity) -> Measurement:
-    return measure(AdaptiveUser(KaryTree(ITEMS, node, BASE)), CLAIM, ProbeProof.of(node.curve(proved), CLAIM), ATTACK)
+    user = AdaptiveUser(KaryTree(ITEMS, node, BASE))
+    return measure(user, CLAIM, proof_of(node.curve(proved), CLAIM), alpha=1e-4)
 
 
 @pytest.mark.parametrize("law", [Laplace, DiscreteLaplace])
@@ -69,7 +69,7 @@ def test_nodes_of_a_cell_are_no_independent_releases(law: type[Laplace | Discret
     """The attack refutes the accounting that treats every node as a separate release."""
     apart = ROW.repeated(KaryTree(ITEMS, base=BASE).levels)
     measured = attacked(law.calibrated(CLAIM.epsilon, CLAIM.delta, apart), apart)
-    assert measured.proved.epsilon <= 1.0 + 1e-9
+    assert measured.proved_epsilon <= 1.0 + 1e-9
     assert measured.refutes
     assert measured.contradicts_proof
     assert measured.delta_lb > 0.08

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import binom
 
 from dprl.privacy import CountPrivacy
-from dprl.privacy.audits.distinguishing_attack import Attack, Probe, draw, measure
-from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, ProbeProof
+from dprl.privacy.audits.distinguishing_attack import Probe, draw, measure
+from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, NoiseProof
 from dprl.privacy.audits.message_probes import changed_cells, floating_point_event, noisy_cells
 from dprl.privacy.audits.privatizer_probes import counter_prefixes, local_reports
 from dprl.privacy.counters.binary_tree import BinaryTree
@@ -22,7 +22,7 @@ from dprl.privacy.randomness.streams import Streams
 SEEDS = 200
 STREAMS, TWO_CELLS = Streams(0, "audit"), CountFamilies(1, (CountFamily("cells", 2),))
 UNARY = CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
-EXACT = ProbeProof(1.0, 0.0)
+EXACT = NoiseProof(1.0, None, 1.0, 0.0)
 
 
 def laplace_probe(cells: int, scale: float) -> Probe:
@@ -30,7 +30,8 @@ def laplace_probe(cells: int, scale: float) -> Probe:
 
 
 def attack_cells(cells: int, scale: float, runs: int = 200_000, seed: int = 3, alpha: float = 0.01) -> Measurement:
-    return measure(laplace_probe(cells, scale), Claim(1.0), ProbeProof(cells / scale, 1.0), Attack(runs, seed, alpha))
+    proof = NoiseProof(cells / scale, None, cells / scale, 1.0)
+    return measure(laplace_probe(cells, scale), Claim(1.0), proof, runs=runs, seed=seed, alpha=alpha)
 
 
 def test_the_right_scale_is_not_refuted_and_nearly_reached() -> None:
@@ -94,7 +95,7 @@ EXACTLY_ONE: dict[str, Callable[[], Probe]] = {
 def test_bounds_exceed_the_proof_no_more_often_than_stated(name: str) -> None:
     """False alarm of this test: below 1e-4 if the confidence is as stated (binomial over 200 seeds)."""
     alpha, probe = 0.05, EXACTLY_ONE[name]()
-    bounds = [measure(probe, Claim(1.0), EXACT, Attack(2000, seed, alpha)).epsilon_lb for seed in range(SEEDS)]
+    bounds = [measure(probe, Claim(1.0), EXACT, runs=2000, seed=seed, alpha=alpha).epsilon_lb for seed in range(SEEDS)]
     assert sum(bound > 1.0 for bound in bounds) <= binom.ppf(1 - 1e-4, SEEDS, alpha)
     # The attack is not vacuous.
     assert max(bounds) > 0.5
@@ -102,7 +103,9 @@ def test_bounds_exceed_the_proof_no_more_often_than_stated(name: str) -> None:
 
 def test_the_floating_point_event_tells_a_count_from_float64_noise() -> None:
     scale = 10.0
-    measured = measure(floating_point_event(Laplace(scale)), Claim(1 / scale), NOTHING_PROVED, Attack(100_000, 0, 0.01))
+    measured = measure(
+        floating_point_event(Laplace(scale)), Claim(1 / scale), NOTHING_PROVED, runs=100_000, seed=0, alpha=0.01
+    )
     assert measured.epsilon_lb > 5.0
     assert measured.refutes
 
@@ -117,4 +120,4 @@ def test_log_ratios_are_those_of_the_densities() -> None:
 @pytest.mark.parametrize(("runs", "alpha"), [(0, 0.05), (100, 0.0), (100, 1.0)])
 def test_an_attack_needs_runs_and_a_confidence(runs: int, alpha: float) -> None:
     with pytest.raises(ValueError, match=r"^(runs|alpha) must"):
-        Attack(runs, 0, alpha)
+        measure(laplace_probe(1, 1.0), Claim(1.0), EXACT, runs=runs, alpha=alpha)

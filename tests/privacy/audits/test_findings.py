@@ -15,7 +15,6 @@ from dprl.privacy.audits.findings import (
     Finding,
     Measurement,
     NoiseProof,
-    ProbeProof,
     audit_summary,
     proof_of,
 )
@@ -28,7 +27,7 @@ from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.queries.count_layout import CountEncoding
 from dprl.privacy.queries.counts import CountQuery
 
-PROVED = ProbeProof(2.0, 0.2)
+PROVED = NoiseProof(2.0, None, 2.0, 0.2)
 
 
 def measured(epsilon_lb: float, delta_lb: float = 0.0, claim: Claim | None = None) -> Measurement:
@@ -86,7 +85,7 @@ def test_more_than_is_proved_is_a_violation_also_of_a_true_claim(
 
 def test_without_a_finite_epsilon_a_delta_can_contradict() -> None:
     """A bound on epsilon could not: nothing exceeds an infinite epsilon."""
-    claim, proved = Claim(1.0), ProbeProof(math.inf, 0.1)
+    claim, proved = Claim(1.0), NoiseProof(math.inf, None, math.inf, 0.1)
     for delta_lb, wrong in ((0.09, False), (0.11, True)):
         one = Measurement("two worlds", "probe", claim, proved, math.inf, delta_lb, 0.95, 1000)
         assert one.contradicts_proof is wrong

@@ -8,8 +8,8 @@ import pytest
 
 from dprl.privacy import CountPrivacy
 from dprl.privacy.accounting.closed_forms import PrivacyCurve
-from dprl.privacy.audits.distinguishing_attack import Attack, Probe, measure
-from dprl.privacy.audits.findings import Claim, ProbeProof
+from dprl.privacy.audits.distinguishing_attack import Probe, measure
+from dprl.privacy.audits.findings import Claim, proof_of
 from dprl.privacy.audits.message_probes import clipped_gradients, noisy_cells, privunit_gradients, sign_gradients
 from dprl.privacy.audits.privatizer_probes import local_reports, statistics_messages
 from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, GRAMS, MECHANISMS, VECTORS, GramMechanism
@@ -110,7 +110,7 @@ def test_no_mechanism_is_refuted(name: str) -> None:
     """False alarm: below 1e-3 a mechanism."""
     claim, curve, probe = KINDS[name](name)
     assert curve.delta(claim.epsilon) <= claim.delta * (1.0 + 1e-9)
-    found = measure(probe, claim, ProbeProof.of(curve, claim), Attack(RUNS, 1, ALPHA))
+    found = measure(probe, claim, proof_of(curve, claim), runs=RUNS, seed=1, alpha=ALPHA)
     assert NEARLY_REACHED.get(name, 0.0) <= found.epsilon_lb <= 1.0
     assert not found.refutes
     assert not found.contradicts_proof

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dprl.privacy import CountFamilies, CountFamily, CountPrivacy, CountPrivatizer, Streams
-from dprl.privacy.audits.distinguishing_attack import Attack, Probe, measure
-from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
+from dprl.privacy.audits.distinguishing_attack import Probe, measure
+from dprl.privacy.audits.findings import Claim, Measurement, proof_of
 from dprl.privacy.audits.privatizer_probes import (
     canary,
     central_prefixes,
@@ -44,8 +44,8 @@ def build(config: CountPrivacy, steps: int = 1, episodes: int = 3) -> CountPriva
 def attacked(config: CountPrivacy, claim: Claim, steps: int = 1, episodes: int = 3, runs: int = RUNS) -> Measurement:
     privatizer = build(config, steps, episodes)
     probe = central_prefixes if privatizer.trust_model == "jdp" else local_reports
-    proved = ProbeProof.of(privatizer.planned_ledger().curve, claim)
-    return measure(probe(privatizer, f"{config}"), claim, proved, Attack(runs, 0, ALPHA))
+    proved = proof_of(privatizer.planned_ledger().curve, claim)
+    return measure(probe(privatizer, f"{config}"), claim, proved, runs=runs, seed=0, alpha=ALPHA)
 
 
 SAMPLED = {"families": "one_hot", "mechanism": "sampled_optimized_unary_encoding"}
@@ -67,7 +67,7 @@ def test_certified_reports_are_not_refuted_and_two_thirds_of_the_noise_are(setti
 def test_printed_reports_are_refuted(steps: int) -> None:
     measured = attacked(CountPrivacy("ldp", 1.0, calibration="printed"), Claim(1.0), steps, runs=100_000)
     assert measured.refutes
-    assert measured.epsilon_lb <= measured.proved.epsilon == pytest.approx(2.0)
+    assert measured.epsilon_lb <= measured.proved_epsilon == pytest.approx(2.0)
     assert not measured.contradicts_proof
 
 

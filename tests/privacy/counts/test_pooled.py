@@ -25,8 +25,8 @@ from dprl.privacy import (
     Streams,
     UserRecord,
 )
-from dprl.privacy.audits.distinguishing_attack import Attack, measure
-from dprl.privacy.audits.findings import Claim, ProbeProof
+from dprl.privacy.audits.distinguishing_attack import measure
+from dprl.privacy.audits.findings import Claim, proof_of
 from dprl.privacy.audits.privatizer_probes import central_prefixes, local_reports, sent_row
 from dprl.privacy.counters import ExactCounter
 from dprl.privacy.counters.error import UnaryCell, _log_pooled_moment
@@ -185,8 +185,8 @@ def test_the_moment_of_a_pooled_sum_is_the_largest(
 def attacked(config: CountPrivacy, claim: Claim, runs: int = RUNS) -> Any:
     privatizer = config.build(pooled(steps=3), 2, STREAMS)
     probe = central_prefixes if privatizer.trust_model == "jdp" else local_reports
-    proved = ProbeProof.of(privatizer.planned_ledger().curve, claim)
-    return measure(probe(privatizer, f"{config}"), claim, proved, Attack(runs, 0, ALPHA))
+    proved = proof_of(privatizer.planned_ledger().curve, claim)
+    return measure(probe(privatizer, f"{config}"), claim, proved, runs=runs, seed=0, alpha=ALPHA)
 
 
 @pytest.mark.parametrize(
