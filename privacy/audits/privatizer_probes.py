@@ -332,14 +332,13 @@ def statistics_messages(parts: StatisticsQuery, label: str, reach: float = 1.0) 
 
 def statistics_prefixes(parts: StatisticsQuery, label: str) -> MessageProbe:
     """Return the probe of all sums that a trusted server releases, with the largest change of the first user."""
-    central = parts.central
-    if central is None:
+    if parts.counter is None:
         raise ValueError("statistics must be counted by a trusted server, got messages; probe those")
     no_key = np.zeros(KEY_WORDS, dtype=np.uint64)
-    units = parts.open(Streams(0, "audit|units")).server.units
+    units = parts.open(Streams(0, "audit|units")).units
     one, zero = (_sent(parts, _inputs(parts, 1.0, world), 1, no_key)[0] / units for world in (1, 0))
     changed = np.flatnonzero(one != zero)
-    return counter_prefixes(central.counter, tuple(one[changed]), tuple(zero[changed]), label)
+    return counter_prefixes(parts.counter, tuple(one[changed]), tuple(zero[changed]), label)
 
 
 def _inputs(parts: StatisticsQuery, reach: float, world: int) -> _Inputs:

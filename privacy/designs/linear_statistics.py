@@ -32,7 +32,6 @@ from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
 from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.queries.linear_statistics import (
-    CountedStatistics,
     Rewards,
     StatisticsLayout,
     StatisticsQuery,
@@ -260,7 +259,9 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
             self.treatment,
             reward_clip=self.reward_clip,
             noise_ratio=self._noise_ratio([scale * worst for scale in scales], layout),
-            central=CountedStatistics(counter, scales, reward_scale),
+            counter=counter,
+            scales=scales,
+            reward_scale=reward_scale,
         )
         return query, why
 

@@ -22,7 +22,7 @@ from dprl.privacy.mechanisms import GRAMS, GramMechanism
 from dprl.privacy.mechanisms.base import Sensitivity, require_positive
 from dprl.privacy.mechanisms.clipping import NORMS
 from dprl.privacy.mechanisms.gram import GramGaussian, GramRelease, RawGram, gram_sensitivity
-from dprl.privacy.mechanisms.sampling import SILENT
+from dprl.privacy.mechanisms.sampling import SILENT, silent
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, RawVector
 from dprl.privacy.noise_design import Release
 from dprl.privacy.queries.linear_statistics_kernels import (
@@ -30,10 +30,7 @@ from dprl.privacy.queries.linear_statistics_kernels import (
     NOISY,
     OPEN,
     PUBLIC,
-    RewardNoise,
-    ServerNoise,
     StatisticsChannel,
-    stage_noise,
 )
 from dprl.privacy.query import MOST_DRAWS, Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
@@ -84,39 +81,6 @@ class StatisticsLayout:
         return self.n_agents * self.horizon * self.reward_dimension
 
 
-@dataclass(frozen=True)
-class CountedStatistics:
-    """The noise of a trusted server on running sums of statistics.
-
-    *Formal guarantee.* That of the counter for rows that change by `row`, for all releases together, and for policies
-    by the billboard lemma. One user's Gram matrices change by at most c_hi m_h^2 in the L1 norm and sqrt(4.5) m_h^2 in
-    the L2 norm, for each stage and message; see `gram_sensitivity`.
-
-    Args:
-        counter: of all numbers, in units of their scales, with a Gaussian or a Laplace node.
-        scales: of a number on the diagonal, stage by stage, for a node of scale 1; changes are divided by them.
-        reward_scale: of a number of the corrections; 0 if none are sent.
-    """
-
-    counter: Counter
-    scales: tuple[float, ...]
-    reward_scale: float = 0.0
-
-    def __post_init__(self) -> None:
-        for scale in (*self.scales, self.reward_scale or 1.0):
-            require_positive("scale", scale, "write 1 for a stage without anything of a user")
-
-    @property
-    def off_diagonal(self) -> float:
-        """Scale of an entry off the diagonal, in units of its stage's: the Frobenius norm counts it twice."""
-        return math.sqrt(0.5) if node_of(self.counter).norm == "l2" else 1.0
-
-    @property
-    def deviations(self) -> Float64Array:
-        """Standard deviation float64[H] of a number on the diagonal of the noisiest release."""
-        return np.array(self.scales) * (math.sqrt(node_of(self.counter).variance) * self.counter.errors()[1])
-
-
 def gram_row(release: GramRelease, scales: tuple[float, ...], norm: str) -> Sensitivity:
     """Return the largest change of one user's Gram matrices, each number in units of its scale.
 
@@ -144,7 +108,10 @@ def correction_row(layout: StatisticsLayout, clip: float, scale: float, norm: st
 class StatisticsQuery(Query):
     """Gram matrices and reward corrections of every user's episode, with the noise on them.
 
-    *Formal guarantee.* That of the two laws together, for the one message of a user; see the mechanisms' classes.
+    *Formal guarantee.* On the users' side, that of the two laws together, for the one message of a user; see the
+    mechanisms' classes. With a trusted server, that of the counter for rows that change by `row`, for all releases
+    together, and for policies by the billboard lemma. One user's Gram matrices change by at most c_hi m_h^2 in the L1
+    norm and sqrt(4.5) m_h^2 in the L2 norm, for each stage and message; see `gram_sensitivity`.
 
     Args:
         layout: sizes. law: the noise of the Gram matrices, and whether the device clips.
@@ -153,12 +120,16 @@ class StatisticsQuery(Query):
             norm, or 2 G n H in the L1 norm.
         noise_ratio: the scale in use divided by the one that [TH23] prints for the same request, the mean over stages;
             1 for printed, 0 without noise.
-        central: the noise of a trusted server; the law is then RawGram, and the device clips for it.
-        schedule: of a trusted server's releases, which are the items of its counter; None for a release after every
+        counter: of a trusted server, for running sums of all numbers, in units of their scales, with a Gaussian or a
+            Laplace node; the law is then RawGram, and the device clips for it. None for noise on messages.
+        scales: with a counter, of a number on the diagonal, stage by stage, for a node of scale 1; changes are divided
+            by them. reward_scale: of a number of the corrections; 0 if none are sent.
+        schedule: of a trusted server's releases, the items of its counter; None for a release after every
             user.
 
     Raises:
         LedgerError: if the laws do not fit each other, the layout or the schedule.
+        ValueError: for scales that are not above 0.
     """
 
     layout: StatisticsLayout
@@ -167,18 +138,29 @@ class StatisticsQuery(Query):
     reward_law: ClippedGaussian | ClippedLaplace | None = None
     reward_clip: float = 1.0
     noise_ratio: float = 0.0
-    central: CountedStatistics | None = None
+    counter: Counter | None = None
+    scales: tuple[float, ...] = ()
+    reward_scale: float = 0.0
     schedule: ReleaseSchedule | None = None
     name: ClassVar[str] = "statistics"
 
     def __post_init__(self) -> None:
-        layout, law, vector = self.layout, self.law, self.reward_law
+        layout, law, vector, counter, sent = self.layout, self.law, self.reward_law, self.counter, self.rewards
         raw = isinstance(law, RawGram)
-        if self.central is not None:
-            self._check_central(self.central)
+        if counter is not None:
+            if not (raw and vector is None and self.clipped and sent != "open"):
+                raise LedgerError(f"a server's noise is on clipped statistics without noise of their own, got {self}")
+            if type(counter) not in COUNTERS.values() or counter.node is None:
+                raise LedgerError(f"the kernels cannot run a counter {counter}; take a calibrated one of COUNTERS")
+            for scale in (*self.scales, self.reward_scale or 1.0):
+                require_positive("scale", scale, "write 1 for a stage without anything of a user")
+            if len(self.scales) != layout.horizon or (self.reward_scale > 0.0) != (sent == "noisy"):
+                raise LedgerError(f"a server's noise has a scale for each stage, and one for corrections, got {self}")
+            if self.schedule is not None:
+                self.schedule.check_counter(counter.n_items)
         elif self.schedule is not None:
             raise LedgerError(f"only a trusted server releases sums on a schedule, got {self.schedule}; leave it out")
-        elif (vector is not None) != (self.rewards == "noisy") or (raw and self.rewards == "noisy"):
+        elif (vector is not None) != (sent == "noisy") or (raw and sent == "noisy"):
             raise LedgerError(f"rewards are noisy where there is noise for them and for the rest; this has {self}")
         if len(law.release.bounds) != layout.horizon or law.release != layout.release(law.release.clipped):
             raise LedgerError(f"the mechanism's release must be the layout's, got {law.release} for {layout}")
@@ -191,44 +173,33 @@ class StatisticsQuery(Query):
             if vector.dimension != layout.n_corrections or vector.clip < 2.0 * radius * (1.0 - 1e-12):
                 raise LedgerError(f"the rewards' noise must be for all corrections together, got {vector} for {layout}")
 
-    def _check_central(self, central: CountedStatistics) -> None:
-        """Raise LedgerError unless a trusted server's counter covers all numbers, and the device clips them."""
-        bare = isinstance(self.law, RawGram) and self.reward_law is None
-        if not (bare and self.clipped and self.rewards != "open"):
-            raise LedgerError(f"a server's noise is on clipped statistics without noise of their own, got {self}")
-        if type(central.counter) not in COUNTERS.values() or central.counter.node is None:
-            raise LedgerError(f"the kernels cannot run a counter {central.counter}; take a calibrated one of COUNTERS")
-        sent = self.rewards == "noisy"
-        if len(central.scales) != self.layout.horizon or (central.reward_scale > 0.0) != sent:
-            raise LedgerError(f"a server's noise has a scale for each stage, and one for corrections, got {central}")
-        if self.schedule is not None:
-            self.schedule.check_counter(central.counter.n_items)
-
     @property
     def noisy_sides(self) -> tuple[bool, bool]:
         """Whether there is noise on (the client's side, the server's side)."""
-        return not isinstance(self.law, RawGram), self.central is not None
+        return not isinstance(self.law, RawGram), self.counter is not None
 
     @property
     def mechanism(self) -> str:
         """Name of the Gram mechanism, on either side; 'raw' without noise."""
-        return self.law.name if self.central is None else f"gram_{node_of(self.central.counter).name}"
+        return self.law.name if self.counter is None else f"gram_{node_of(self.counter).name}"
 
     @property
     def identity(self) -> str:
         """Text that identifies record and noise."""
-        parts = noise_identity(self.layout, self.law, self.rewards, self.reward_law, self.reward_clip)
-        return "|".join([parts, *map(noise_identity, filter(None, [self.central, self.schedule]))])
+        parts = [noise_identity(self.layout, self.law, self.rewards, self.reward_law, self.reward_clip)]
+        if self.counter is not None:
+            counter, reward, scales = map(noise_identity, (self.counter, self.reward_scale, self.scales))
+            parts.append(f"[counter={counter},reward_scale={reward},scales={scales}]")
+        return "|".join([*parts, *([noise_identity(self.schedule)] if self.schedule else [])])
 
     @property
     def row(self) -> Sensitivity:
         """Sensitivity of a trusted server's sums, in units of the scales."""
-        central = cast("CountedStatistics", self.central)
-        norm = node_of(central.counter).norm
-        row = gram_row(self.law.release, central.scales, norm)
+        norm = node_of(cast("Counter", self.counter)).norm
+        row = gram_row(self.law.release, self.scales, norm)
         if self.rewards != "noisy":
             return row
-        return row.beside(correction_row(self.layout, self.reward_clip, central.reward_scale, norm))
+        return row.beside(correction_row(self.layout, self.reward_clip, self.reward_scale, norm))
 
     @property
     def clipped(self) -> bool:
@@ -247,27 +218,29 @@ class StatisticsQuery(Query):
 
         It is that of one message, or of the noisiest sum that a trusted server releases.
         """
-        found = self.law.deviations if self.central is None else self.central.deviations
+        found = self.law.deviations
+        if self.counter is not None:
+            found = np.array(self.scales) * (math.sqrt(node_of(self.counter).variance) * self.counter.errors()[1])
         return np.where(np.array(self.law.release.bounds) > 0.0, found, 0.0)
 
     @property
-    def longest_run(self) -> int:
-        """Maximum of submissions for which the noise of one key suffices."""
+    def longest_run(self) -> int:  # type: ignore[override]
+        """Maximum of submissions under one key."""
         return MOST_DRAWS // max(self.law.release.n_numbers, self.layout.n_corrections) - 1
 
     @property
     def counted_users(self) -> int | None:
         """Number of users of a trusted server's counter."""
-        if self.central is None:
+        if self.counter is None:
             return None
-        return self.central.counter.n_items if self.schedule is None else self.schedule.users
+        return self.counter.n_items if self.schedule is None else self.schedule.users
 
     def events(self, entropy: str) -> tuple[Release, ...]:
         """Return the releases of one user's message."""
         law, cells = self.law, self.law.release.n_numbers
-        if self.central is not None:
+        if self.counter is not None:
             # The counter adds noise to Gram matrices and corrections alike.
-            counter, row = self.central.counter, self.row
+            counter, row = self.counter, self.row
             line = (
                 "in units of their scales, two users' clipped statistics differ by at most "
                 f"{row.l1:.6g} in L1 and {row.l2:.6g} in L2, the sums over messages and stages"
@@ -292,55 +265,65 @@ class StatisticsQuery(Query):
 
     def open(self, streams: Streams) -> StatisticsChannel:
         """Return the channel before the first user."""
-        if self.central is not None:
-            key = streams.key("server_noise", self.identity)
-            return self.opened(SILENT.key, SILENT.key)._replace(server=self._server(self.central, key))
+        if self.counter is not None:
+            return self.opened(SILENT.key, SILENT.key, streams.key("server_noise", self.identity))
         key = streams.key("user_noise", f"statistics|{self.identity}")
         return self.opened(key, streams.key("user_noise", f"reward corrections|{self.identity}"))
 
-    def _server(self, central: CountedStatistics, key: npt.NDArray[np.uint64]) -> ServerNoise:
-        """Return the server's side before the first user; the counter draws from `key` uint64[5]."""
-        release, d = self.law.release, self.layout.dimension
-        ends, others = np.ones(2 * d), np.full(release.message_length - 2 * d, central.off_diagonal)
-        stage = np.concatenate([ends, others])
-        sent = [s * stage for s, bound in zip(central.scales, release.bounds, strict=True) if bound > 0.0]
-        corrections = np.full(self.layout.n_corrections if self.rewards == "noisy" else 0, central.reward_scale)
-        units = np.concatenate([*(sent * release.n_messages), corrections])
-        totals, noisy, released = (np.zeros(units.size) for _ in range(3))
-        return ServerNoise(central.counter.open(units.size, key), units, totals, noisy, released)
-
     def changing(self, channel: StatisticsChannel) -> dict[str, np.ndarray]:
-        """Return the arrays of a trusted server, with which they stay."""
-        server = channel.server
-        if not server.totals.size:
+        """Return the arrays of a trusted server; they stay there."""
+        if not channel.totals.size:
             return {}
-        return {"totals": server.totals, "released": server.released, **server.counter.changing}
+        return {"totals": channel.totals, "released": channel.released, **channel.counter.changing}
 
-    def opened(self, key: npt.NDArray[np.uint64], reward_key: npt.NDArray[np.uint64]) -> StatisticsChannel:
-        """Return the channel before the first user, with keys uint64[5] for the noise of the two parts."""
-        layout, release, reward_law = self.layout, self.law.release, self.reward_law
-        vector = reward_law or RawVector(layout.n_corrections, "none", 1.0)
-        norm = "none" if reward_law is None else reward_law.norm
-        if self.central is not None:
-            norm = "l1" if node_of(self.central.counter).norm == "l1" else "l2"
-        rewards = RewardNoise(
-            CLIPPED if self.central is not None and self.rewards == "noisy" else REWARDS[self.rewards],
-            float(self.reward_clip),
-            NORMS[norm],
-            vector.vector_noise(reward_key),
-            np.zeros((layout.n_agents * layout.horizon, layout.reward_dimension)),
-        )
-        numbers = release.n_numbers + (0 if self.rewards == "public" else layout.n_corrections)
+    def opened(
+        self,
+        key: npt.NDArray[np.uint64],
+        reward_key: npt.NDArray[np.uint64],
+        server_key: npt.NDArray[np.uint64] | None = None,
+    ) -> StatisticsChannel:
+        """Return the channel before the first user, with keys uint64[5] for the noise of the two parts.
+
+        server_key uint64[5]: of a trusted server's counter; None for the users' side alone.
+        """
+        layout, law, release = self.layout, self.law, self.law.release
+        factors, noise = np.ones((layout.horizon, 2)), silent(key)
+        if not isinstance(law, RawGram):
+            noise, factors[:, 0] = law.unit.noise(key), law.scales
+            factors[:, 1] = factors[:, 0] * law.off_diagonal
+        rewards, norm = REWARDS[self.rewards], "none" if self.reward_law is None else self.reward_law.norm
+        counter, units = ExactCounter(1).open(0, key), np.zeros(0)
+        if self.counter is not None:
+            rewards = CLIPPED if self.rewards == "noisy" else rewards
+            norm = "l1" if node_of(self.counter).norm == "l1" else "l2"
+        if self.counter is not None and server_key is not None:
+            # The Frobenius norm counts an entry off the diagonal twice.
+            off_diagonal = math.sqrt(0.5) if norm == "l2" else 1.0
+            ends = np.ones(2 * layout.dimension)
+            stage = np.append(ends, np.full(release.message_length - ends.size, off_diagonal))
+            sent = [scale * stage for scale, bound in zip(self.scales, release.bounds, strict=True) if bound > 0.0]
+            corrections = np.full(layout.n_corrections if self.rewards == "noisy" else 0, self.reward_scale)
+            units = np.concatenate([*(sent * release.n_messages), corrections])
+            counter = self.counter.open(units.size, server_key)
         return StatisticsChannel(
+            cursor=new_cursor(),
+            message=np.zeros(release.n_numbers + (0 if self.rewards == "public" else layout.n_corrections)),
             n_messages=layout.n_messages,
             length=release.message_length,
             bounds=np.array(release.bounds),
-            clips=release.clipped,
-            noise=stage_noise(self.law, key),
             rewards=rewards,
+            clips=release.clipped,
             feature=np.zeros(layout.dimension),
-            message=np.zeros(numbers),
-            server=ServerNoise(ExactCounter(1).open(0, key), *(np.zeros(0) for _ in range(4))),
+            noise=noise,
+            factors=factors,
+            radius=float(self.reward_clip),
+            norm=NORMS[norm],
+            reward_noise=(self.reward_law or RawVector(layout.n_corrections, "none", 1.0)).vector_noise(reward_key),
+            clipped=np.zeros((layout.n_agents * layout.horizon, layout.reward_dimension)),
+            counter=counter,
+            units=units,
+            totals=np.zeros(units.size),
+            noisy=np.zeros(units.size),
+            released=np.zeros(units.size),
             times=EVERY_USER if self.schedule is None else self.schedule.times,
-            cursor=new_cursor(),
         )

@@ -7,20 +7,19 @@ Compiled loops call `send_statistics` and then `add_statistics` or, for a user w
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import numpy as np
 
-from dprl.compiled import no_alloc_kernel, shows_numbers
+from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent
 from dprl.privacy.counters.base import CounterState
 from dprl.privacy.counters.release import release_prefix
-from dprl.privacy.mechanisms import GramMechanism
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
-from dprl.privacy.mechanisms.gram import RawGram, add_gram, clip_features, clip_value, finish_gram
-from dprl.privacy.mechanisms.sampling import fill_noise, silent
+from dprl.privacy.mechanisms.gram import add_gram, clip_features, clip_value, finish_gram
+from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_noisy
 from dprl.privacy.schedule import required_release
 
@@ -28,70 +27,43 @@ PUBLIC, NOISY, OPEN, CLIPPED = range(4)
 """Treatment of the rewards' corrections: not sent, sent with noise, sent as they are, sent clipped without noise."""
 
 
-@shows_numbers
-class _StageNoise(NamedTuple):
-    """The noise of Gram matrices for kernels.
+class StatisticsChannel(NamedTuple):
+    """The channel of statistics.
 
-    unit: noise of scale 1, or none; factors float64[H, 2]: of the draws of a stage, on and off the diagonal.
+    cursor int64[5]; message float64[m]: the current one, with the stages of each of the M in order, then the
+    corrections; n_messages: M; length: D (D + 3) / 2; bounds float64[H]: m_h, 0 for stages that are not sent; rewards:
+    treatment of the rewards' corrections, a code above.
+
+    Client's side: clips: whether the device clips; feature float64[D]: workspace; noise: of scale 1, or none;
+    factors float64[H, 2]: of the draws of a stage, on and off the diagonal; radius, norm: of the ball into which each
+    correction is clipped; reward_noise: of all corrections as one vector; clipped float64[n H, p]: workspace.
+
+    Side of a trusted server, arrays of length 0 without one: counter: its noise; units float64[m]: the counter's unit
+    of each number of a message; totals, noisy float64[m]: sums in these units without and with noise;
+    released float64[m]: the noisy sums of the last release; times int64[n]: the schedule of releases, empty for one
+    after every user.
     """
 
-    unit: Noise
+    cursor: Int64Array
+    message: Float64Array
+    n_messages: int
+    length: int
+    bounds: Float64Array
+    rewards: int
+    clips: bool
+    feature: Float64Array
+    noise: Noise
     factors: Float64Array
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")
-
-
-@shows_numbers
-class RewardNoise(NamedTuple):
-    """The treatment of the rewards' corrections.
-
-    kind: a code above; radius, norm: of the ball into which each correction is clipped; noise: of all corrections as
-    one vector; clipped float64[n H, p]: workspace.
-    """
-
-    kind: int
     radius: float
     norm: int
-    noise: VectorNoise
+    reward_noise: VectorNoise
     clipped: Float64Array
-
-
-@shows_numbers
-class ServerNoise(NamedTuple):
-    """The side of a trusted server; arrays of length 0 without one.
-
-    counter: its noise; units float64[m]: the counter's unit of each number of a message; totals, noisy float64[m]: sums
-    in these units without and with noise; released float64[m]: the noisy sums of the last release.
-    """
-
     counter: CounterState
     units: Float64Array
     totals: Float64Array
     noisy: Float64Array
     released: Float64Array
-
-
-class StatisticsChannel(NamedTuple):
-    """The channel of statistics.
-
-    n_messages: M; length: D (D + 3) / 2; bounds float64[H]: m_h, 0 for stages that are not sent; clips: whether the
-    device clips; noise, rewards: the randomizers; feature float64[D]: workspace; message float64[m]: the current one,
-    with the stages of each of the M in order, then the corrections; server: the other side; times int64[n]: the
-    schedule of a trusted server's releases, empty for one after every user; cursor int64[5].
-    """
-
-    n_messages: int
-    length: int
-    bounds: Float64Array
-    clips: bool
-    noise: _StageNoise
-    rewards: RewardNoise
-    feature: Float64Array
-    message: Float64Array
-    server: ServerNoise
     times: Int64Array
-    cursor: Int64Array
 
     def __repr__(self) -> str:
         # Workspace and message hold users' data.
@@ -120,7 +92,7 @@ def send_statistics(
     advance_sent(channel.cursor, user)
     length, n_stages = channel.length, channel.bounds.shape[0]
     wide = channel.message.shape[0] - _corrections_sent(channel)
-    fill_noise(channel.message[:wide], channel.noise.unit, np.uint64(user) * np.uint64(wide))
+    fill_noise(channel.message[:wide], channel.noise, np.uint64(user) * np.uint64(wide))
     place = 0
     for m in range(channel.n_messages):
         for h in range(n_stages):
@@ -128,7 +100,7 @@ def send_statistics(
             if bound > 0.0:
                 clip_features(channel.feature, features[m, h], bound, channel.clips)
                 target = clip_value(targets[m, h], bound, channel.clips)
-                factors = channel.noise.factors[h]
+                factors = channel.factors[h]
                 finish_gram(channel.message[place : place + length], channel.feature, target, factors[0], factors[1])
                 place += length
     _send_corrections(channel, channel.message[wide:], corrections, user)
@@ -151,7 +123,7 @@ def add_statistics(
     *Formal guarantee.* Post-processing of messages with noise; else that of the counter, for all releases together.
     """
     aggregate_statistics(channel, matrices, vectors, corrections)
-    if channel.server.totals.shape[0] > 0:
+    if channel.totals.shape[0] > 0:
         _release(channel)
         _read_message(channel, matrices, vectors, corrections, True)
 
@@ -173,13 +145,13 @@ def aggregate_statistics(
     if matrices.shape[:3] != vectors.shape or matrices.shape[3] != vectors.shape[2]:
         raise ValueError("matrices must be of the features' shape, and square")
     advance_received(channel.cursor)
-    if channel.server.totals.shape[0] == 0:
+    if channel.totals.shape[0] == 0:
         _read_message(channel, matrices, vectors, corrections, False)
         return
-    totals, message, units = channel.server.totals, channel.message, channel.server.units
+    totals, message, units = channel.totals, channel.message, channel.units
     for i in range(message.shape[0]):
         totals[i] += message[i] / units[i]
-    if channel.rewards.kind != PUBLIC:
+    if channel.rewards != PUBLIC:
         corrections[...] = 0.0
 
 
@@ -202,7 +174,7 @@ def _read_message(
                     vectors[m, h] = 0.0
                 add_gram(matrices[m, h], vectors[m, h], channel.message[place : place + length])
                 place += length
-    if channel.rewards.kind != PUBLIC:
+    if channel.rewards != PUBLIC:
         flat = corrections.reshape(corrections.size)
         for i in range(flat.shape[0]):
             flat[i] = channel.message[place + i]
@@ -215,14 +187,13 @@ def _release(channel: StatisticsChannel) -> None:
     The release is the noisy sums of the Gram matrices, and the growth of the corrections' noisy sums since the last
     release.
     """
-    server, message = channel.server, channel.message
-    received = channel.cursor[RECEIVED]
-    release_prefix(server.noisy, server.totals, server.counter, required_release(channel.times, received))
+    message, received = channel.message, channel.cursor[RECEIVED]
+    release_prefix(channel.noisy, channel.totals, channel.counter, required_release(channel.times, received))
     wide = message.shape[0] - _corrections_sent(channel)
     for i in range(message.shape[0]):
-        released = server.noisy[i] * server.units[i]
-        message[i] = released if i < wide else released - server.released[i]
-        server.released[i] = released
+        released = channel.noisy[i] * channel.units[i]
+        message[i] = released if i < wide else released - channel.released[i]
+        channel.released[i] = released
     channel.cursor[RELEASED] = received
 
 
@@ -234,8 +205,8 @@ def _check_shapes(
     expected = (channel.n_messages, channel.bounds.shape[0], channel.feature.shape[0])
     if features.shape != expected or targets.shape != expected[:2]:
         raise ValueError("features and targets must be of the layout's shape; there is one for each message and stage")
-    rows, p = channel.rewards.clipped.shape
-    if channel.rewards.kind != PUBLIC:
+    rows, p = channel.clipped.shape
+    if channel.rewards != PUBLIC:
         n, n_stages, width = corrections.shape
         if n * n_stages != rows or width != p:
             raise ValueError("corrections must be of the layout's shape; there is one for each agent and stage")
@@ -244,29 +215,27 @@ def _check_shapes(
 @no_alloc_kernel
 def _corrections_sent(channel: StatisticsChannel) -> int:
     """Return the number of the rewards' corrections in a message."""
-    return 0 if channel.rewards.kind == PUBLIC else channel.rewards.clipped.size
+    return 0 if channel.rewards == PUBLIC else channel.clipped.size
 
 
 @no_alloc_kernel
 def _send_corrections(channel: StatisticsChannel, message: Float64Array, corrections: Float64Array, user: int) -> None:
     """Write the corrections to their part of the message: clipped one by one with noise, unchanged, or not at all."""
-    rewards = channel.rewards
-    if rewards.kind == PUBLIC:
+    if channel.rewards == PUBLIC:
         return
     flat = corrections.reshape(corrections.size)
-    if rewards.kind == OPEN:
+    if channel.rewards == OPEN:
         # D6
         for i in range(flat.shape[0]):
             message[i] = flat[i]
         return
-    _clip_rows(rewards.clipped, flat, rewards.radius, rewards.norm)
-    if rewards.kind == CLIPPED:
-        clipped = rewards.clipped.reshape(rewards.clipped.size)
+    _clip_rows(channel.clipped, flat, channel.radius, channel.norm)
+    clipped = channel.clipped.reshape(channel.clipped.size)
+    if channel.rewards == CLIPPED:
         for i in range(clipped.shape[0]):
             message[i] = clipped[i]
-        return
-    first = np.uint64(user) * np.uint64(rewards.noise.draws)
-    fill_noisy(message, rewards.clipped.reshape(rewards.clipped.size), rewards.noise, first)
+    else:
+        fill_noisy(message, clipped, channel.reward_noise, np.uint64(user) * np.uint64(channel.reward_noise.draws))
 
 
 @no_alloc_kernel
@@ -289,13 +258,3 @@ def _clip_rows(out: Float64Array, flat: Float64Array, radius: float, norm: int) 
         elif size > radius:
             for j in range(p):
                 out[row, j] *= radius / size
-
-
-def stage_noise(mechanism: GramMechanism | RawGram, key: np.ndarray) -> _StageNoise:
-    """Return the draws of a message: one stream for all stages, whose noise differs in scale only."""
-    factors = np.ones((len(mechanism.release.bounds), 2))
-    if isinstance(mechanism, RawGram):
-        return _StageNoise(silent(key), factors)
-    factors[:, 0] = mechanism.scales
-    factors[:, 1] = factors[:, 0] * mechanism.off_diagonal
-    return _StageNoise(mechanism.unit.noise(key), factors)

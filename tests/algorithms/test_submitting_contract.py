@@ -58,8 +58,8 @@ def test_users_reach_the_learner_through_their_messages_only(
         original(channel, *(np.full_like(part, 0.1 * (user % 7)) for part in values), user)
         # The user's part of the buffer must not be read.
         channel.feature[:] = world
-        channel.rewards.clipped[:] = world
-        channel.rewards.noise.numbers[:] = world
+        channel.clipped[:] = world
+        channel.reward_noise.numbers[:] = world
 
     monkeypatch.setitem(names, "send_statistics", blinded)
     outcomes, saw = [], []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from dprl.privacy.counters import COUNTERS
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.queries.gradients import receive, submit
-from dprl.privacy.queries.linear_statistics import CountedStatistics, correction_row, gram_row
+from dprl.privacy.queries.linear_statistics import correction_row, gram_row
 from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics
 
 D, B, N = 5, 4, 11
@@ -253,7 +254,7 @@ def test_the_noise_of_the_sums_has_the_stated_deviation(settings: dict[str, Any]
         privatizer = StatisticsPrivacy("jdp", 1.0, **settings).build(layout, USERS, Streams(seed, "deviation"))
         sums, corrections = (np.zeros((1, 3, 500, 500)), np.zeros((1, 3, 500))), np.zeros((3, 500))
         record, grown = (np.zeros((1, 3, 500)), np.zeros((1, 3)), np.zeros((1, 3, 500))), np.zeros((1, 3, 500))
-        central: Any = privatizer.query.central
+        central: Any = privatizer.query
         profile = central.counter.profile()
         privatizer.charge(1, USERS)
         for user in range(1, int(np.argmax(profile)) + 2):
@@ -270,7 +271,7 @@ def test_the_noise_of_the_sums_has_the_stated_deviation(settings: dict[str, Any]
 def test_the_certificate_of_gaussian_sums_by_hand() -> None:
     """mu^2 = levels * 4.5 n sum_h m_h^4 / (scale_h sigma)^2 for Gram matrices alone, by [CZ22]'s tree of 4 levels."""
     privatizer = statistics(2.0, delta=1e-6, counter="binary_tree", rewards="public")
-    counter: Any = privatizer.query.central.counter  # type: ignore[union-attr]
+    counter: Any = privatizer.query.counter
     levels, sigma = 4, counter.node.scale
     mu = math.sqrt(levels * 4.5 * 2 * sum((m * m / (m * m * sigma)) ** 2 for m in (3.0, 2.0, 1.0)))
     assert mu == pytest.approx(gaussian_mu(2.0, 1e-6), rel=1e-6)
@@ -294,7 +295,7 @@ def test_no_two_users_move_the_sums_further_than_the_row_says(norm: str) -> None
     """Random pairs and the worst known pair, clipped by the device, in the counter's units."""
     mechanism = {"l1": "gram_laplace", "l2": "gram_gaussian"}[norm]
     query = statistics(1.0, mechanism=mechanism, delta=1e-6).query
-    units, row = query.open(Streams(0, "x")).server.units, query.row
+    units, row = query.open(Streams(0, "x")).units, query.row
     sent: list[np.ndarray] = []
     for record in [*records(5, 300), *(worst(sign) for sign in (0, 1))]:
         channel = query.open(Streams(0, "x"))
@@ -327,7 +328,7 @@ def test_rows_in_both_norms_are_those_of_their_parts() -> None:
         assert both.l2 == pytest.approx(math.hypot(gram.l2, rewards.l2))
         assert (both.l1, both.cells) == (gram.l1 + rewards.l1, 54 + 16)
     share = StatisticsPrivacy("jdp", 1.0, reward_share=0.25).build(LAYOUT, USERS, Streams(0, "x")).query
-    rewards = correction_row(LAYOUT, 1.0, share.central.reward_scale, "l1")  # type: ignore[union-attr]
+    rewards = correction_row(LAYOUT, 1.0, share.reward_scale, "l1")
     assert rewards.l1 == pytest.approx(0.25 * share.row.l1)
 
 
@@ -362,8 +363,8 @@ def test_settings_that_do_not_fit_are_refused() -> None:
 @pytest.mark.parametrize("scale", [-1.0, 0.0, math.inf, math.nan])
 def test_scales_that_are_no_sizes_of_noise_are_refused(scale: float) -> None:
     """Epsilon adds up changes over scales, so a negative scale would lower it."""
-    counter = COUNTERS["binary_tree"](USERS, Laplace(1.0))
+    query = statistics(1.0).query
     with pytest.raises(ValueError, match="scale must be finite and above 0"):
-        CountedStatistics(counter, (1.0, scale, 1.0, 1.0))
+        replace(query, scales=(1.0, scale, 1.0, 1.0))
     with pytest.raises(ValueError, match="scale must be finite and above 0"):
-        CountedStatistics(counter, (1.0, 1.0, 1.0, 1.0), scale or -1.0)
+        replace(query, reward_scale=scale or -1.0)

@@ -117,7 +117,7 @@ def test_shift_and_radius_are_those_of_a_counter_for_the_releases(kind: str) -> 
     made = learner(kind, episodes=episodes, replan_growth=growth)
     every = learner(kind, episodes=episodes, replan_growth=0.0)
     number = ReleaseSchedule(growth, episodes - 1).number
-    counter: Any = made.privatizer.query.central.counter  # type: ignore[union-attr]
+    counter: Any = made.privatizer.query.counter
     assert counter.n_items == number < 100
     small = PRIVACY[kind].build(made.config.layout(ENV), number, Streams(0, "x")).query
     np.testing.assert_array_equal(made.shift_rates, shift_rates(small.deviations, 6, 0.1, 0.01))
@@ -136,7 +136,7 @@ def test_radius_and_shift_of_the_last_plan_are_told() -> None:
 def test_every_user_may_be_released_although_few_releases_are_read() -> None:
     made = learner("jdp, every user")
     made.learn(K)
-    counter: Any = made.privatizer.query.central.counter  # type: ignore[union-attr]
+    counter: Any = made.privatizer.query.counter
     assert (counter.n_items, made.privatizer.query.schedule) == (K - 1, None)
 
 

@@ -54,9 +54,9 @@ def test_releases_on_a_schedule_are_not_refuted_and_with_less_noise_they_are(
     build = statistics_prefixes
 
     def with_less_noise(parts: Any, label: str) -> Any:
-        counter = parts.central.counter
+        counter = parts.counter
         less = dataclasses.replace(counter, node=dataclasses.replace(counter.node, scale=counter.node.scale / 3.0))
-        return build(dataclasses.replace(parts, central=dataclasses.replace(parts.central, counter=less)), label)
+        return build(dataclasses.replace(parts, counter=less), label)
 
     monkeypatch.setattr(audits, "statistics_prefixes", with_less_noise)
     findings = audit_experiment(made, 7000)

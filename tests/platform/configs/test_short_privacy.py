@@ -48,10 +48,10 @@ def test_noise_of_counts_is_at_most_a_fiftieth_above_the_least_known(name: str, 
 def test_noise_of_statistics_is_the_least_of_all_mechanisms_and_counters(model: str, delta: float) -> None:
     def largest_scale(**privacy: Any) -> float:
         query = cell("ma_ldp", model, delta=delta, **privacy).privatizer().query
-        if query.central is None:
+        if query.counter is None:
             return float(max(query.law.scales))
-        worst = query.central.counter.errors()[0] * query.central.counter.node.scale
-        return float(max(query.central.scales) * worst)
+        worst = query.counter.errors()[0] * query.counter.node.scale
+        return float(max(query.scales) * worst)
 
     mechanisms = ["gram_laplace"] + (["gram_gaussian"] if delta > 0.0 else [])
     counters = ["binary_tree", "kary_tree"] if model == "jdp" else [None]

@@ -82,7 +82,7 @@ def test_noise_and_shifts_are_those_of_a_counter_for_so_many_users(settings: dic
     every = scheduled(users=number, growth=0.0, **settings)
     assert number < users / 10
     assert every.query.schedule is None
-    assert made.query.central == every.query.central
+    assert made.query.counter == every.query.counter
     assert made.query.noise_ratio == every.query.noise_ratio
     np.testing.assert_array_equal(made.query.deviations, every.query.deviations)
     certificate, other = (built.planned_certificate("x").to_dict() for built in (made, every))
@@ -95,7 +95,7 @@ def test_the_noise_of_gaussian_sums_by_hand() -> None:
     """mu^2 = levels * 4.5 n (H - 1) / sigma^2 for Gram matrices alone; 504 and 75 releases."""
     for growth, levels in ((0.01, 9), (0.1, 7)):
         made = scheduled(growth=growth, users=8499, rewards="public", **{**GAUSSIAN, "counter": "binary_tree"})
-        counter: Any = made.query.central.counter  # type: ignore[union-attr]
+        counter: Any = made.query.counter
         assert counter.levels == levels
         sigma = math.sqrt(levels * 4.5 * LAYOUT.n_messages * (LAYOUT.horizon - 1)) / gaussian_mu(1.0, 1e-6)
         assert counter.node.scale == pytest.approx(sigma, rel=1e-6)
@@ -107,7 +107,7 @@ def test_the_noise_of_each_release_has_the_stated_deviation(settings: dict[str, 
     layout = StatisticsLayout(3, 500, 1, 1, 1)
     model = StatisticsPrivacy("jdp", 1.0, rewards="public", **settings)
     privatizer = model.build(layout, USERS, Streams(0, "deviation"), growth=GROWTH)
-    central: Any = privatizer.query.central
+    central: Any = privatizer.query
     sums, record = (np.zeros((1, 3, 500, 500)), np.zeros((1, 3, 500))), (np.zeros((1, 3, 500)), np.zeros((1, 3)))
     corrections, measured = np.zeros((1, 3, 1)), []
     privatizer.charge(1, USERS)
@@ -206,7 +206,7 @@ def test_a_state_of_another_schedule_is_refused(other: dict[str, Any]) -> None:
 
 def test_every_user_is_released_where_that_is_asked_for() -> None:
     query = scheduled(releases="every_user").query
-    assert (query.schedule, query.central.counter.n_items) == (None, USERS)  # type: ignore[union-attr]
+    assert (query.schedule, query.counter.n_items) == (None, USERS)  # type: ignore[union-attr]
     with pytest.raises(ValueError, match="releases must be one of scheduled, every_user"):
         StatisticsPrivacy("jdp", 1.0, releases="never")  # type: ignore[arg-type]
 
