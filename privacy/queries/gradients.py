@@ -44,7 +44,7 @@ _LARGEST_SUM = 2**52
 
 
 @shows_numbers
-class Window(NamedTuple):
+class _Window(NamedTuple):
     """Window of messages: a trusted server releases their sum with noise when it is full.
 
     size: submissions of a window; total float64[d]: sum of the current window; counter: None for independent noise.
@@ -68,7 +68,7 @@ class GradientChannel(NamedTuple):
 
     cursor: Int64Array
     noise: VectorNoise
-    window: Window | None
+    window: _Window | None
     message: Float64Array
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ def submit(channel: GradientChannel, gradient: Float64Array, submission: int) ->
 
 
 @no_alloc_kernel
-def _write(window: Window | None, channel: GradientChannel, gradient: Float64Array, submission: int) -> None:
+def _write(window: _Window | None, channel: GradientChannel, gradient: Float64Array, submission: int) -> None:
     """Write the message. `window` is an argument so that without one no code for windows is compiled."""
     if window is not None:
         fill_shrunk(channel.message, gradient, channel.noise)
@@ -117,7 +117,7 @@ def receive(channel: GradientChannel, out: Float64Array) -> None:
 
 
 @no_alloc_kernel
-def _read(window: Window | None, channel: GradientChannel, out: Float64Array) -> None:
+def _read(window: _Window | None, channel: GradientChannel, out: Float64Array) -> None:
     """`receive`; `window` is an argument as in `_write`."""
     if window is not None:
         _add_to_window(window.counter, window, channel.noise, channel.message, channel.cursor, out)
@@ -155,7 +155,7 @@ def estimate_all(out: Float64Array, values: Float64Array, noise: VectorNoise) ->
 @no_alloc_kernel
 def _add_to_window(
     counter: CounterState | None,
-    window: Window,
+    window: _Window,
     noise: VectorNoise,
     message: Float64Array,
     cursor: Int64Array,
@@ -172,17 +172,17 @@ def _add_to_window(
         total[i] += message[i] / unit
     if received % window.size == 0:
         if counter is not None:
-            release_item(counter, window, unit, cursor[RELEASED] // window.size, received // window.size, out)
+            _release_item(counter, window, unit, cursor[RELEASED] // window.size, received // window.size, out)
         else:
-            release_total(total, noise, received, out)
+            _release_total(total, noise, received, out)
         cursor[RELEASED] = received
 
 
 @no_alloc_kernel
-def release_total(total: Float64Array, noise: VectorNoise, last: int, out: Float64Array) -> None:
+def _release_total(total: Float64Array, noise: VectorNoise, last: int, out: Float64Array) -> None:
     """Write a full window's total with noise into `out` float64[d], and clear it.
 
-    last: its last submission, which is in no other window, so no noise is drawn twice, even after a crash.
+    last: its last submission; it is in no other window, so no noise is drawn twice, even after a crash.
     """
     fill_noise(out, noise.noise, np.uint64(last) * np.uint64(noise.draws))
     unit = noise.grid if noise.grid > 0.0 else 1.0
@@ -192,27 +192,37 @@ def release_total(total: Float64Array, noise: VectorNoise, last: int, out: Float
 
 
 @no_alloc_kernel
-def release_sum(
-    total: Float64Array, message: Float64Array, noise: VectorNoise, values: Float64Array, last: int, out: Float64Array
+def _add_clipped(
+    total: Float64Array, message: Float64Array, noise: VectorNoise, values: Float64Array, unit: float
 ) -> None:
-    """Server side: write the noisy sum of whole messages float64[m, d] into `out` float64[d].
+    """Add whole messages float64[k, d] to `total` float64[d], in units of `unit`; message float64[d]: workspace.
 
-    They are clipped again, because a faulty client could send anything. total, message float64[d]: workspace, `total`
-    with zeros. last: number of the noise, used only once.
-
-    *Formal guarantee.* Replacing a message changes the sum by at most the diameter of the clip, and leaving one out by
-    at most its radius; the noise is that of the law, drawn once.
+    They are clipped again, because a faulty client could send anything.
     """
     for i in range(values.shape[0]):
         fill_shrunk(message, values[i], noise)
         for j in range(total.shape[0]):
-            total[j] += message[j]
-    release_total(total, noise, last, out)
+            total[j] += message[j] / unit
 
 
 @no_alloc_kernel
-def release_item(
-    counter: CounterState, window: Window, unit: float, previous: int, item: int, out: Float64Array
+def release_sum(
+    total: Float64Array, message: Float64Array, noise: VectorNoise, values: Float64Array, last: int, out: Float64Array
+) -> None:
+    """Server side: write the noisy sum of whole messages float64[k, d], clipped again, into `out` float64[d].
+
+    total, message float64[d]: workspace, `total` with zeros. last: number of the noise, used only once.
+
+    *Formal guarantee.* Replacing a message changes the sum by at most the diameter of the clip, and leaving one out by
+    at most its radius; the noise is that of the law, drawn once.
+    """
+    _add_clipped(total, message, noise, values, 1.0)
+    _release_total(total, noise, last, out)
+
+
+@no_alloc_kernel
+def _release_item(
+    counter: CounterState, window: _Window, unit: float, previous: int, item: int, out: Float64Array
 ) -> None:
     """Write the window's total plus Z(item) - Z(previous), the noise of two prefixes of the counter; clear the total.
 
@@ -230,32 +240,6 @@ def release_item(
         change, before[i] = out[i] - before[i], out[i]
         out[i] = unit * (total[i] + change)
         total[i] = 0.0
-
-
-@no_alloc_kernel
-def release_counted_sum(
-    counter: CounterState,
-    window: Window,
-    message: Float64Array,
-    noise: VectorNoise,
-    values: Float64Array,
-    previous: int,
-    item: int,
-    out: Float64Array,
-) -> None:
-    """Server side: write the sum of whole messages float64[m, d] as one item of the counter into `out` float64[d].
-
-    They are clipped again, because a faulty client could send anything. message float64[d]: workspace.
-
-    *Formal guarantee.* See `release_item`; `previous` < `item`, the last released item or that of the last charge
-    before a crash.
-    """
-    unit = noise.grid if noise.grid > 0.0 else 1.0
-    for i in range(values.shape[0]):
-        fill_shrunk(message, values[i], noise)
-        for j in range(message.shape[0]):
-            window.total[j] += message[j] / unit
-    release_item(counter, window, unit, previous, item, out)
 
 
 # ---- the query ----
@@ -328,11 +312,9 @@ class GradientQuery(Query):
             )
         if self.window and not isinstance(self.law, ClippedGaussian | ClippedLaplace):
             raise LedgerError("a server releases sums of clipped gradients with additive noise; leave out the window")
-        if self.counter is not None:
-            self._check_counter(self.counter)
-
-    def _check_counter(self, counter: AnyCounter) -> None:
-        law = self.law
+        law, counter = self.law, self.counter
+        if counter is None:
+            return
         if not isinstance(law, ClippedGaussian) or not self.window:
             raise LedgerError(f"correlated noise is on sums of clipped_gaussian of a trusted server, got {law.name}")
         if type(counter) not in COUNTERS.values() or counter.node != law.additive:
@@ -408,7 +390,7 @@ class GradientQuery(Query):
             if self.counter is not None:
                 counter = self.counter.open(d, streams.key("server_noise", self.identity))
             held, size = np.zeros(1, dtype=np.int64), 0 if counter is None else d
-            window = Window(self.window, np.zeros(d), held, counter, np.zeros(size), np.zeros(size))
+            window = _Window(self.window, np.zeros(d), held, counter, np.zeros(size), np.zeros(size))
         return GradientChannel(new_cursor(), self.randomizer(streams), window, np.zeros(self.message_length))
 
     def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
@@ -451,40 +433,33 @@ class GradientQuery(Query):
     def read(self, channel: GradientChannel, messages: Float64Array, last: int) -> Float64Array:
         """Return the estimates float64[k, d] of messages float64[k, m]; post-processing.
 
-        A trusted server takes a whole window: the last estimate is the noisy sum, the others are 0.
+        A trusted server takes a whole window: the last estimate is the noisy sum, the others are 0. With a counter the
+        sum is item number `last` // window, with `last` the largest number of a submission.
 
-        Raises LedgerError for another length, or for fewer messages than a window.
+        Raises LedgerError for another length, for fewer messages than a window, and unless a counter's items increase,
+        also over those that were charged before a crash.
         """
         if messages.shape[1:] != (self.message_length,):
             raise LedgerError(f"a message has {self.message_length} numbers, got {messages.shape[1:]}; send it again")
-        gradients = np.zeros((len(messages), self.dimension))
-        if self.noisy_sides[1] and channel.window is not None:
-            if len(messages) != self.window:
-                raise LedgerError(f"a sum is of {self.window} messages, got {len(messages)}; wait for all of them")
-            self._release(channel, np.ascontiguousarray(messages), last, gradients[-1])
-        else:
-            estimate_all(gradients, np.ascontiguousarray(messages), channel.noise)
-        return gradients
-
-    def _release(self, channel: GradientChannel, messages: Float64Array, last: int, out: Float64Array) -> None:
-        """Server side: write the noisy sum of the messages of a window, with `last` the largest number among them.
-
-        With a counter it is item number `last` // window. Raises LedgerError unless items increase, also over those
-        that were charged before a crash.
-        """
-        window = channel.window
+        gradients, values = np.zeros((len(messages), self.dimension)), np.ascontiguousarray(messages)
+        window, noise = channel.window, channel.noise
         if window is None:
-            return
+            estimate_all(gradients, values, noise)
+            return gradients
+        if len(messages) != self.window:
+            raise LedgerError(f"a sum is of {self.window} messages, got {len(messages)}; wait for all of them")
         if window.counter is None:
-            release_sum(window.total, channel.message, channel.noise, messages, last, out)
-            return
+            release_sum(window.total, channel.message, noise, values, last, gradients[-1])
+            return gradients
         previous = max(int(window.held[0]), int(channel.cursor[RELEASED]) // self.window)
-        item = last // self.window
+        item, unit = last // self.window, noise.grid or 1.0
         if item <= previous:
             raise LedgerError(
                 f"sums are released in the order of their users, got item {item} after {previous}; wait for the others"
             )
-        release_counted_sum(window.counter, window, channel.message, channel.noise, messages, previous, item, out)
+        _add_clipped(window.total, channel.message, noise, values, unit)
+        _release_item(window.counter, window, unit, previous, item, gradients[-1])
+        return gradients
 
 
 # ---- agents in other processes ----
@@ -519,7 +494,7 @@ class GradientClient:
         Raises:
             LedgerError: if one of them was sent here before, the lease is another privatizer's, or this process was
                 forked from the one that took the keys.
-            ValueError: for arrays of another shape; the error discloses only shapes, which are public.
+            ValueError: for arrays of another shape; the error discloses only shapes; these are public.
         """
         expected = (len(lease), self.spec.query.dimension)
         given = np.ascontiguousarray(gradients, dtype=np.float64)
