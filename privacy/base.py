@@ -108,13 +108,14 @@ _SMALLEST_DELTA = 1e-15
 
 def check_budget(epsilon: float, delta: float) -> None:
     """Raise ValueError, in one line, unless (epsilon, delta) is in the supported range."""
-    if not _is_number(epsilon):
+    numbers = [isinstance(value, int | float) and not isinstance(value, bool) for value in (epsilon, delta)]
+    if not numbers[0]:
         raise ValueError(f"epsilon must be a number above 0, got {epsilon!r}; for no privacy write model: none")
     if not 0 < epsilon < math.inf:
         raise ValueError(f"epsilon must be finite and above 0, got {epsilon!r}; for no privacy write model: none")
     if not _SMALLEST_EPSILON <= epsilon <= _LARGEST_EPSILON:
         raise ValueError(f"epsilon must lie between 1e-9 and 1e9, got {epsilon!r}; beyond that nothing can be computed")
-    if not (_is_number(delta) and (delta == 0 or _SMALLEST_DELTA <= delta < 1)):
+    if not (numbers[1] and (delta == 0 or _SMALLEST_DELTA <= delta < 1)):
         raise ValueError(
             f"delta must be 0 (pure differential privacy) or lie in [1e-15, 1), got {delta!r}; write e.g. delta: 1e-6"
         )
@@ -136,8 +137,8 @@ def check_fields(settings: object) -> None:
         for name, hint in field_types(kind).items():
             if get_origin(hint) is Literal:
                 check_choice(name, getattr(settings, name), get_args(hint))
-            elif hint is bool:
-                check_flag(name, getattr(settings, name))
+            elif hint is bool and not isinstance(getattr(settings, name), bool):
+                raise ValueError(f"{name} must be true or false, got {getattr(settings, name)!r}; write one of them")
 
 
 def check_choice(key: str, value: object, choices: Collection[str]) -> None:
@@ -150,13 +151,3 @@ def check_positive(key: str, value: object, remedy: str = "leave it out for 1") 
     """Raise ValueError, in one line, unless value is a finite number above 0."""
     if not (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf):
         raise ValueError(f"{key} must be a finite number above 0, got {value!r}; {remedy}")
-
-
-def check_flag(key: str, value: object) -> None:
-    """Raise ValueError, in one line, unless value is true or false."""
-    if not isinstance(value, bool):
-        raise ValueError(f"{key} must be true or false, got {value!r}; write one of them")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,34 +1,20 @@
 """Channel from a user to a learner: the cursor that every message advances, and the releases at its end.
 
-A channel is a NamedTuple of arrays for compiled loops: the client's side, the current message, and the server's side.
-Each query in `queries/` has its own, with kernels for both sides. In a deployment, the network lies between the kernel
-that writes `message` and the one that reads it.
+A channel is a NamedTuple of arrays for compiled loops: its `cursor`, the client's side, the current `message`, and the
+server's side. Each query in `queries/` has its own, with kernels for both sides. In a deployment, the network lies
+between the kernel that writes `message` and the one that reads it.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from dprl.compiled import no_alloc_kernel
-from dprl.privacy.base import Float64Array, Int64Array, LedgerError
+from dprl.privacy.base import Int64Array, LedgerError
 
 CHARGED, SENT, MESSAGES, RECEIVED, RELEASED = range(5)
 """Entries of a cursor int64[5]: the last submission charged, the last one sent, the number of messages sent, the last
 submission received, and the last one released."""
-
-
-class Channel(Protocol):
-    """The part of a channel that all queries share."""
-
-    @property
-    def cursor(self) -> Int64Array:
-        """The cursor int64[5]."""
-
-    @property
-    def message(self) -> Float64Array:
-        """The current message, float64[m]."""
 
 
 def new_cursor() -> Int64Array:

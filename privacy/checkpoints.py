@@ -8,8 +8,6 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.base import LedgerError
-
 _FIXED, _DIGEST = "fixed", "digest"
 _GROWING = "received"
 """The array with any number of rows."""
@@ -29,13 +27,6 @@ def part_of(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarra
     return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
 
 
-def counts_in(state: Mapping[str, np.ndarray], name: str) -> npt.NDArray[np.int64]:
-    """Return a row of integers in an unchecked state; [-1] if there is none."""
-    array = state.get(name)
-    counts = isinstance(array, np.ndarray) and array.dtype == np.int64 and array.ndim == 1 and array.size > 0
-    return array if counts and array is not None else np.array([-1])
-
-
 def digest_of(words: str, arrays: Mapping[str, np.ndarray]) -> npt.NDArray[np.uint8]:
     """Return a digest uint8[64] of words and of named arrays, independent of the order of the names."""
     digest = hashlib.blake2b(words.encode() + b"\0")
@@ -46,7 +37,7 @@ def digest_of(words: str, arrays: Mapping[str, np.ndarray]) -> npt.NDArray[np.ui
 
 
 def sealed(fixed: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return a state: copies of `arrays`, with digests of the settings, which are fixed in a run, and of the whole."""
+    """Return a state: copies of `arrays`, with digests of the settings, fixed in a run, and of the whole."""
     copies = {name: array.copy() for name, array in arrays.items()}
     return {_FIXED: digest_of(fixed, {}), _DIGEST: digest_of(fixed, copies), **copies}
 
@@ -63,11 +54,3 @@ def check_sealed(state: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray],
     arrays = {name: state[name] for name in own if name not in (_FIXED, _DIGEST)}
     if not np.array_equal(state[_DIGEST], digest_of(fixed, arrays)):
         raise ValueError("the state is not the one that was written; start anew")
-
-
-def require_seeded(entropy: str) -> None:
-    """Raise LedgerError if noise comes from the operating system: it is not written down, so nothing can continue."""
-    if entropy == "os":
-        raise LedgerError(
-            "a run with entropy: os has no checkpoints, as its noise must stay secret; use entropy: seed or a journal"
-        )

@@ -57,7 +57,7 @@ class UserClient(Generic[Q]):
     Args:
         planned: the run's privatizer, built from the config; only described here, never run.
         user: the user's number, 1..n_users, from a public list of participants; no two users have the same.
-        folder: an existing folder for this user's journal and message, which outlives the process.
+        folder: an existing folder for this user's journal and message; it outlives the process.
 
     Raises ValueError for another number, and LedgerError for a folder that another process uses, or if its journal is
     damaged or belongs to another run.

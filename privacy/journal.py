@@ -19,7 +19,6 @@ from typing import NamedTuple, NoReturn
 
 from dprl.atomic_files import append, flush_folder, open_regular, read_regular
 from dprl.privacy.base import LedgerError
-from dprl.privacy.ledger import Charged
 
 _KIND = "dprl charges 3"
 _EARLIER_KIND = b"dprl submissions "
@@ -50,7 +49,7 @@ def charging_attempts(path: Path) -> int:
 
 
 class ChargeJournal:
-    """Implements `ledger.Journal` in a file. One process writes at a time; others may only read.
+    """Charges in a file that survives a crash. One process writes at a time; others may only read.
 
     An unfinished last line is ignored, because its submissions were not released. Any other damage is refused, and
     nothing is written to a file that is no longer at its path. A copy of the file, or an older version that was
@@ -78,21 +77,21 @@ class ChargeJournal:
         """A random name of the file, written in its first line; before the file exists, the name it will have."""
         return self._identity
 
-    def recorded(self, terms: str, users: int) -> Charged:
-        """Return the recorded charges; none if there is no file.
+    def recorded(self, terms: str, users: int) -> list[int]:
+        """Return the number of submissions that each attempt has charged, the current one last; [0] without a file.
 
         Raises LedgerError if it was written for other terms, is another file, or is damaged.
         """
         try:
             text = read_regular(self.path)
         except FileNotFoundError:
-            return Charged((), 0)
+            return [0]
         except OSError as error:
             raise self._refusal("read", error) from error
         return self._charged(self._read(text, terms, users).attempts)
 
-    def begin(self, terms: str, users: int) -> Charged:
-        """Open the file for writing and return the recorded charges.
+    def begin(self, terms: str, users: int) -> list[int]:
+        """Open the file for writing and return the charges like `recorded`, because others may have written.
 
         Raises LedgerError if another run writes it, or it cannot be written.
         """
@@ -191,11 +190,9 @@ class ChargeJournal:
                 "put it back and go on, or start a run with new agents"
             )
 
-    def _charged(self, attempts: list[int]) -> Charged:
-        """Return the charges of earlier attempts, and of the one that this journal continues."""
-        if self._continues and attempts:
-            return Charged(tuple(attempts[:-1]), attempts[-1])
-        return Charged(tuple(attempts), 0)
+    def _charged(self, attempts: list[int]) -> list[int]:
+        """Return the charges of earlier attempts, and of the one that this journal continues or begins."""
+        return attempts if self._continues and attempts else [*attempts, 0]
 
     def _read(self, text: bytes, terms: str, users: int) -> _Content:
         """Return the charges in a file's content; raise LedgerError if it is another file's, or damaged."""

@@ -106,7 +106,7 @@ class UserMessage:
 class PrivateMessages:
     """Messages that a privatizer may accept, of submissions that the ledger has charged.
 
-    They are randomized, or clipped for a trusted server, which only adds noise to their sum.
+    They are randomized, or clipped for a trusted server that only adds noise to their sum.
 
     >>> PrivateMessages(5, np.zeros((2, 3)), "a privatizer").submissions
     array([5, 6])
@@ -154,8 +154,8 @@ class RangeSet:
     >>> charged = RangeSet()
     >>> charged.add(1, 10)
     >>> charged.add(11, 20)
-    >>> charged.ranges, charged.size, charged.first_common(15, 30)
-    ([(1, 20)], 20, 15)
+    >>> charged.ranges, charged.first_common(15, 30)
+    ([(1, 20)], 15)
     """
 
     def __init__(self) -> None:
@@ -180,11 +180,6 @@ class RangeSet:
         return found
 
     @property
-    def size(self) -> int:
-        """Size of the set."""
-        return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
-
-    @property
     def last(self) -> int:
         """The largest number of the set, 0 if it is empty."""
         return self._lasts[-1] if self._lasts else 0
@@ -195,11 +190,6 @@ class RangeSet:
         if first > last or i == len(self._firsts) or self._firsts[i] > last:
             return None
         return max(first, self._firsts[i])
-
-    def covers(self, first: int, last: int) -> bool:
-        """Return whether all of first..last is in the set; an empty range is."""
-        i = bisect_left(self._lasts, first)
-        return first > last or (i < len(self._firsts) and self._firsts[i] <= first and last <= self._lasts[i])
 
     def add(self, first: int, last: int) -> None:
         """Add first..last, whether some of it is in the set or not; an empty range changes nothing."""

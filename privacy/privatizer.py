@@ -15,11 +15,12 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 
-from dprl.privacy.base import LedgerError, TrustModel
+from dprl.privacy.base import LedgerError
 from dprl.privacy.certificate import Certificate, certify
 from dprl.privacy.channel import CHARGED, RECEIVED, RELEASED, SENT
-from dprl.privacy.checkpoints import check_sealed, counts_in, require_seeded, sealed
-from dprl.privacy.ledger import Charged, Journal, Ledger
+from dprl.privacy.checkpoints import check_sealed, sealed
+from dprl.privacy.journal import ChargeJournal
+from dprl.privacy.ledger import Ledger
 from dprl.privacy.messages import PrivateMessages, RangeSet, SubmissionRange, UserMessage
 from dprl.privacy.noise_design import ENTROPY, NoiseDesign
 from dprl.privacy.query import Query
@@ -65,10 +66,13 @@ class Privatizer(Generic[Q]):
         design: of the noise. streams: named random streams. journal: keeps charges through a crash; None for
             simulations.
 
+    The design's `trust_model`, `n_users`, `submissions` of one user and `capacity` in all are attributes, besides
+    `server_noise`: whether a trusted server adds the noise, and `in_blocks`: whether users are simulated in blocks.
+
     Raises LedgerError for a design without a query, or of other noise than the query's and the streams'.
     """
 
-    def __init__(self, design: NoiseDesign[Q], streams: Streams, journal: Journal | None = None) -> None:
+    def __init__(self, design: NoiseDesign[Q], streams: Streams, journal: ChargeJournal | None = None) -> None:
         if design.query is None:
             raise LedgerError("a design must have a query to run, got a composed one; build one from settings")
         events = design.query.events(ENTROPY[streams.noise.entropy])
@@ -76,47 +80,19 @@ class Privatizer(Generic[Q]):
         if (design.noise, design.releases, design.threat_model) != (streams.noise, events, threats):
             raise LedgerError("a design must be of its query and of the streams' noise; build it from settings again")
         self.design, self.query, self._streams = design, design.query, streams
+        self.trust_model, self.server_noise = design.model, design.query.noisy_sides[1]
+        self.n_users, self.submissions, self.capacity = design.n_users, design.submissions, design.capacity
         self._issuer = secrets.token_hex(8)
-        self._source, self._received, self._skipped, self._in_blocks = _NOBODY, RangeSet(), 0, False
-        self._journal: Journal | None = None
-        self._ledger = Ledger(design)
+        self._source, self._received, self._skipped, self.in_blocks = _NOBODY, RangeSet(), 0, False
+        self._journal: ChargeJournal | None = None
+        self.ledger = Ledger(design)
         if journal is not None:
             self.persist(journal)
 
     @property
-    def trust_model(self) -> TrustModel:
-        """Trust model."""
-        return self.design.model
-
-    @property
-    def server_noise(self) -> bool:
-        """Whether a trusted server adds the noise."""
-        return self.query.noisy_sides[1]
-
-    @property
-    def n_users(self) -> int:
-        """Maximum number of users."""
-        return self.design.n_users
-
-    @property
-    def submissions(self) -> int:
-        """Maximum number of submissions of one user."""
-        return self.design.submissions
-
-    @property
-    def capacity(self) -> int:
-        """Maximum number of submissions in all."""
-        return self.design.capacity
-
-    @property
     def charged(self) -> int:
         """Number of charged submissions; the next one has the number after that."""
-        return self._ledger.charged
-
-    @property
-    def ledger(self) -> Ledger:
-        """The ledger of this run."""
-        return self._ledger
+        return self.ledger.charged
 
     @cached_property
     def channel(self) -> Any:  # noqa: ANN401 - each query has its own
@@ -133,7 +109,7 @@ class Privatizer(Generic[Q]):
         """Description for clients in other processes."""
         return ClientSpec(self.query, self._streams, self._issuer)
 
-    def persist(self, journal: Journal) -> None:
+    def persist(self, journal: ChargeJournal) -> None:
         """Write charges to `journal` from now on, and skip submissions that it has charged. Call before any charge.
 
         Raises LedgerError if a user is charged already, the journal is of other releases, or seeded noise would repeat.
@@ -142,7 +118,7 @@ class Privatizer(Generic[Q]):
             raise LedgerError(f"submissions up to {self.charged} are charged already; name the journal before that")
         ledger = Ledger(self.design, journal)
         self._check_fresh(ledger)
-        self._journal, self._ledger = journal, ledger
+        self._journal, self.ledger = journal, ledger
         if "channel" in vars(self):
             self._skip(self.channel)
 
@@ -155,7 +131,7 @@ class Privatizer(Generic[Q]):
             ValueError: beyond `capacity`.
         """
         self._take(LOOP)
-        self._ledger.charge(first, last)
+        self.ledger.charge(first, last)
         self.channel.cursor[CHARGED] = self.charged
 
     def lease(self, k: int) -> SubmissionRange:
@@ -178,7 +154,7 @@ class Privatizer(Generic[Q]):
         if last > self.capacity:
             most = f"{self.n_users} users submit {self.submissions} times at most"
             raise LedgerError(f"submission {last} cannot be charged: {most}; build for more submissions")
-        self._ledger.charge(first, last)
+        self.ledger.charge(first, last)
         return SubmissionRange(first, last, self.n_users, self._issuer)
 
     def accept(self, *messages: PrivateMessages) -> Any:  # noqa: ANN401 - each query has its own
@@ -234,11 +210,6 @@ class Privatizer(Generic[Q]):
         self.query.receive(self.channel)
 
     @property
-    def in_blocks(self) -> bool:
-        """Whether users are simulated in blocks."""
-        return self._in_blocks
-
-    @property
     def draws_blocks(self) -> bool:
         """Whether users can be simulated in blocks: noise is seeded, and the sum of their messages has a known law."""
         return self._streams.noise.entropy == "seed" and self._journal is None and self.query.draws_blocks
@@ -248,14 +219,14 @@ class Privatizer(Generic[Q]):
         if not self.draws_blocks:
             why = "users are simulated in blocks where noise is seeded and their sums have a known law"
             raise LedgerError(f"{why}; write simulation: users")
-        self._in_blocks = True
+        self.in_blocks = True
 
     def add_block(self, block: Any) -> None:  # noqa: ANN401 - each query has its own
         """Add the messages of charged, simulated users at once, from the exact law of their sum.
 
         Raises LedgerError unless `simulate_in_blocks` was called, for users who are not charged, or out of order.
         """
-        if not self._in_blocks or not self.draws_blocks:
+        if not self.in_blocks or not self.draws_blocks:
             raise LedgerError("users are simulated in blocks after simulate_in_blocks() only; call it first")
         self.query.add_block(self.channel, block)
 
@@ -264,7 +235,7 @@ class Privatizer(Generic[Q]):
         return self.query.released(self.channel)
 
     def precision(self, beta: float) -> dict[str, float]:
-        """Return error bounds of released values by family, which hold together with probability 1 - beta.
+        """Return error bounds of released values by family that hold together with probability 1 - beta.
 
         Raises ValueError unless 0 < beta < 1, TypeError if no bound is known.
 
@@ -274,7 +245,7 @@ class Privatizer(Generic[Q]):
 
     def planned_ledger(self) -> Ledger:
         """Return the ledger of a run that uses all submissions, without releasing anything."""
-        return Ledger.of_charges(self.design, Charged((), self.capacity))
+        return Ledger(self.design, charges=[self.capacity])
 
     def planned_certificate(self, algorithm: str) -> Certificate:
         """Return the certificate of a run that uses all submissions."""
@@ -289,11 +260,11 @@ class Privatizer(Generic[Q]):
         in_turn = 0 <= received <= sent <= charged <= self.charged and messages == max(sent - self._skipped, 0)
         if not in_turn or self._received.last > self.charged:
             raise LedgerError("more was sent than was charged; nothing can be certified")
-        return self.certified(self._ledger, algorithm)
+        return self.certified(self.ledger, algorithm)
 
     def certified(self, ledger: Ledger, algorithm: str) -> Certificate:
         """Return the certificate of a ledger of this run's releases, e.g. with other charges."""
-        return certify(ledger, algorithm, {"simulation": "blocks" if self._in_blocks else "users"})
+        return certify(ledger, algorithm, {"simulation": "blocks" if self.in_blocks else "users"})
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return everything that changes in a run; draws are keyed by submission, so there is no generator state.
@@ -304,7 +275,11 @@ class Privatizer(Generic[Q]):
             LedgerError: if the noise comes from the operating system, because it is not stored, so nothing could
                 continue; or with a journal, from which a new privatizer continues.
         """
-        require_seeded(self._streams.noise.entropy)
+        if self._streams.noise.entropy == "os":
+            raise LedgerError(
+                "a run with entropy: os has no checkpoints, as its noise must stay secret; use entropy: seed or a "
+                "journal"
+            )
         if self._journal is not None:
             raise LedgerError("a run with a journal has no state; build a privatizer with the same journal to go on")
         if self.channel.cursor[RECEIVED] != self.channel.cursor[SENT]:
@@ -315,7 +290,9 @@ class Privatizer(Generic[Q]):
     @staticmethod
     def charged_in(state: Mapping[str, np.ndarray]) -> int:
         """Return the number of submissions charged in an unchecked `state_dict`, -1 for another mapping."""
-        return int(counts_in(state, "counts")[0])
+        counts = state.get("counts")
+        valid = isinstance(counts, np.ndarray) and counts.dtype == np.int64 and counts.ndim == 1 and counts.size > 0
+        return int(counts[0]) if valid and counts is not None else -1
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue a run from `state_dict`, in a privatizer without charges.
@@ -342,7 +319,7 @@ class Privatizer(Generic[Q]):
         self.query.restored(self.channel)
         self._source = source
         if charged:
-            self._ledger.charge(1, charged)
+            self.ledger.charge(1, charged)
 
     def __reduce__(self) -> NoReturn:
         # A copy would send other users' data under the same noise.
@@ -357,8 +334,8 @@ class Privatizer(Generic[Q]):
         if self._source not in (_NOBODY, source):
             raise LedgerError("submissions come from the compiled loop or from clients; build another privatizer")
         if self._source == _NOBODY:
-            self._ledger.begin()
-            self._check_fresh(self._ledger)
+            self.ledger.begin()
+            self._check_fresh(self.ledger)
             self._source = source
             self._skip(self.channel)
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dprl.privacy.base import Float64Array, LedgerError, TrustModel
-from dprl.privacy.channel import Channel
 from dprl.privacy.noise_design import Release
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.schedule import ReleaseSchedule
@@ -34,6 +33,8 @@ class Query(ABC):
     """Of a server's releases, if they are not after every user."""
     assumption: str | None = None
     """Assumption on the environment or the server, for the certificate."""
+    longest_run: int = MOST_DRAWS
+    """Maximum of submissions under one key."""
 
     @property
     @abstractmethod
@@ -44,11 +45,6 @@ class Query(ABC):
     @abstractmethod
     def identity(self) -> str:
         """Text that identifies record and noise, see `noise_identity`."""
-
-    @property
-    def longest_run(self) -> int:
-        """Maximum of submissions for which the noise of one key suffices."""
-        return MOST_DRAWS
 
     def check_run(self, n_users: int, submissions: int) -> None:
         """Raise LedgerError unless the noise accounts for n_users users with `submissions` submissions each.
@@ -88,7 +84,7 @@ class Query(ABC):
         """Return the threat model under a trust model, for users with `submissions` submissions each."""
 
     @abstractmethod
-    def open(self, streams: Streams) -> Channel:
+    def open(self, streams: Streams) -> Any:  # noqa: ANN401 - each query has its own
         """Return the channel of a run before the first submission, with keys from `streams`."""
 
     def changing(self, channel: Any) -> dict[str, np.ndarray]:  # noqa: ANN401, ARG002 - its own channel
@@ -141,13 +137,6 @@ class Query(ABC):
         """Server side: add a message from another process; return its content, None for sums that are released."""
         raise LedgerError(f"client and server in two processes send counts or gradients, got {self.name}; simulate")
 
-    def last_release(self, channel: Any) -> dict[str, np.ndarray]:  # noqa: ANN401, ARG002
-        """Return the arrays of the last release of sums, from which a restarted server continues."""
-        return {}
-
-    def restart(self, channel: Any) -> None:  # noqa: ANN401, B027
-        """Continue from the arrays of `last_release`."""
-
     def read(self, channel: Any, messages: Float64Array, last: int) -> Any:  # noqa: ANN401, ARG002
         """Server side: return the content of messages float64[k, m] from clients in other processes.
 
@@ -156,7 +145,7 @@ class Query(ABC):
         raise TypeError(_KERNELS_ONLY.format(self.name))
 
     def precision(self, beta: float) -> dict[str, float]:  # noqa: ARG002
-        """Return error bounds of released values by family, which hold together with probability 1 - beta.
+        """Return error bounds of released values by family that hold together with probability 1 - beta.
 
         Raises TypeError if no bound is known.
         """

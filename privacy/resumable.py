@@ -94,7 +94,7 @@ class ServerPrivatizer(Privatizer[Q]):
 
     Args:
         planned: the run's privatizer, built from the config; only described here, never run.
-        folder: an existing folder for charges, and under `ldp` messages and state, which outlives the process.
+        folder: an existing folder for charges, and under `ldp` messages and state; it outlives the process.
         apply: called with the content of each message in order (gradients). It may change `arrays` only: content that
             is not yet on the disk must not leave the process, nor may `arrays` after `receive_once` raised an error.
         arrays: under `ldp` the learner's arrays, saved before the first message and with each state; restored here in
@@ -118,7 +118,7 @@ class ServerPrivatizer(Privatizer[Q]):
         self._apply, self._arrays = apply, arrays or {}
         self._saved, self._counted, self._position = folder / "state.npz", RangeSet(), 0
         self._halfway = False
-        self._ledger.begin()  # takes the lock of the folder
+        self.ledger.begin()  # takes the lock of the folder
         self.run = name_of_server(planned, journal.identity)
         remove_leftovers(folder)
         self._file = journal
@@ -153,7 +153,7 @@ class ServerPrivatizer(Privatizer[Q]):
             )
         if not 1 <= message.user <= self.capacity:
             raise ValueError(f"a submission must lie in 1..{self.capacity}, got {message.user}; see UserClient")
-        if self._counted.covers(message.user, message.user):
+        if self._counted.first_common(message.user, message.user) is not None:
             return False
         self.query.check_message(self.channel, message.values)
         if self._log is not None:
@@ -191,28 +191,26 @@ class ServerPrivatizer(Privatizer[Q]):
         if self._position > self.charged:
             self.charge(self._position, self._position)
         self._counted.add(message.user, message.user)
-        cursor = self.channel.cursor
-        advance_sent(cursor, self._position)
+        advance_sent(self.channel.cursor, self._position)
         found = self.query.receive_values(self.channel, message.values)
         if self._apply is not None and found is not None:
             self._apply(found)
-        if self._log is not None and cursor[RELEASED] == self._position and self._log.size >= _MOST_LOGGED:
+        if self._log is not None and self._log.size >= _MOST_LOGGED:
             self._save(self._log)
         self._halfway = False
 
     def _save(self, log: _MessageLog) -> None:
-        """Write the state after a release, which replaces the messages before it."""
+        """Write the state in place of the messages before it."""
         write_arrays(self._saved, sealed(self.run, self._state()), private=True)
         log.clear()
 
     def _state(self) -> dict[str, np.ndarray]:
-        found = {"position": np.array([self._position]), "received": self._counted.to_array()}
-        return found | self._kept()
+        return {"position": np.array([self._position]), "received": self._counted.to_array(), **self._kept()}
 
     def _kept(self) -> dict[str, np.ndarray]:
-        """Return the arrays from which a restarted server continues."""
+        """Return the arrays that a restarted server needs."""
         own = {f"own/{name}": array for name, array in self._arrays.items()}
-        return own | self.query.last_release(self.channel)
+        return own | self.query.changing(self.channel)
 
     def _resume(self, log: _MessageLog) -> None:
         """Continue from state and messages. Raises LedgerError if they do not match each other and the charges."""
@@ -239,10 +237,10 @@ class ServerPrivatizer(Privatizer[Q]):
             self._count(message)
 
     def _skip(self, channel: Any) -> None:  # noqa: ANN401
-        """Continue from the last release."""
+        """Continue from the state."""
         channel.cursor[[SENT, RECEIVED, RELEASED]] = self._skipped = self._position
         channel.cursor[CHARGED] = self.charged
-        self.query.restart(channel)
+        self.query.restored(channel)
 
 
 _DAMAGE = (

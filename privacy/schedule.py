@@ -13,7 +13,7 @@ from dprl.privacy.base import Int64Array, LedgerError
 
 _MOST_RELEASES = 10**8
 EVERY_USER = np.zeros(0, dtype=np.int64)
-"""Times of a channel without a schedule, which may release after every user."""
+"""Times of a channel without a schedule: it may release after every user."""
 
 
 @no_alloc_kernel

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from dprl.privacy.base import Guarantee, LedgerError
 from dprl.privacy.certificate import NOT_ITS_OWN, OPEN_CHANNELS, SCHEMA, Certificate, certify, checksum
 from dprl.privacy.designs import PRIVACY_SETTINGS
-from dprl.privacy.ledger import Charged, Ledger
+from dprl.privacy.ledger import Ledger
 from dprl.privacy.noise_design import NoiseDesign, Release
 from dprl.privacy.privatizer import Privatizer
 from dprl.privacy.queries.count_layout import CountFamilies, PooledFamilies
@@ -171,7 +171,7 @@ def compose_certificates(
     names = " + ".join(dict.fromkeys(run.algorithm for run in runs))
     parts = [{key: value for key, value in each.items() if key not in NOT_ITS_OWN} for each in certificates]
     composition = {"kind": _KINDS[disjoint], "of": parts}
-    found = certify(Ledger.of_charges(design, Charged((), n_users)), names, {"composition": composition})
+    found = certify(Ledger(design, charges=[n_users]), names, {"composition": composition})
     claimed = design.claimed
     if claimed is None or found.verdict == "holds" or any(run.verdict != "holds" for run in runs):
         return found
@@ -207,8 +207,8 @@ def _recomputed(stated: Mapping[str, Any]) -> Certificate:
     users, again, attempts = (_whole(stated[key]) for key in ("users", "users_asked_again", "attempts"))
     if not (1 <= attempts <= _MOST_ATTEMPTS and 0 <= again <= users and (again > 0) == (attempts > 1)):
         raise LedgerError(f"users_asked_again must be above 0 with several attempts only, got {again} in {attempts}")
-    charged = Charged(((again,) + (1,) * (attempts - 2)) if attempts > 1 else (), users)
-    return run.certified(Ledger.of_charges(run.design, charged), stated["algorithm"])
+    earlier = [again, *[1] * (attempts - 2)] if attempts > 1 else []
+    return run.certified(Ledger(run.design, charges=[*earlier, users]), stated["algorithm"])
 
 
 def design_of(stated: Mapping[str, Any]) -> NoiseDesign[Any]:

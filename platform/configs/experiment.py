@@ -30,7 +30,7 @@ from dprl.platform.errors import UserError, broken_rule, shortened, shown
 from dprl.platform.plugins import PLUGIN_ERRORS, version_of_parts
 from dprl.privacy import PRIVACY_SETTINGS, Certificate, NoiseConfig, Privatizer, Streams
 from dprl.privacy.designs.base import PrivacySettings
-from dprl.privacy.ledger import Journal
+from dprl.privacy.journal import ChargeJournal
 
 Scalar = str | float | int
 
@@ -215,7 +215,7 @@ class Experiment:
             rule = f"must be built without an error ({type(error).__name__}: {error}, line {lines[-1].lineno})"
             raise broken_rule(f"env {self.env.name}", rule, Path(lines[-1].filename).name, "correct it") from error
 
-    def build(self, seed_index: int, journal: Journal | None = None) -> Learner:
+    def build(self, seed_index: int, journal: ChargeJournal | None = None) -> Learner:
         """Return the learner of one seed; with a journal, charges survive a crash.
 
         Raises LedgerError if the journal is of other releases, or damaged.

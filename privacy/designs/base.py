@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origi
 
 from dprl.privacy.base import ADJACENCY, Guarantee, TrustModel, check_budget, check_choice, check_fields, field_types
 from dprl.privacy.counters import COUNTERS
-from dprl.privacy.ledger import Journal
+from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.mechanisms import laws_for
 from dprl.privacy.mechanisms.base import NODE
 from dprl.privacy.noise_design import NoiseDesign, Request
@@ -95,7 +95,7 @@ class PrivacySettings(ABC, Generic[D, Q]):
         return None if self.model == "none" else Guarantee(self.model, self.epsilon, self.delta, self._adjacency)
 
     def build(
-        self, data: D, n_submissions: int, streams: Streams, journal: Journal | None = None, growth: float = 0.0
+        self, data: D, n_submissions: int, streams: Streams, journal: ChargeJournal | None = None, growth: float = 0.0
     ) -> Privatizer[Q]:
         """Return the privatizer of `n_submissions` submissions, by as few users as can send them.
 

@@ -35,7 +35,7 @@ class CountChannel(NamedTuple):
     the coins that round values in [0, 1]; coins float64[n_steps * F]: those of one user.
 
     Server's side: shift, factor: a received bit counts as (bit - shift) * factor; totals float64[cells]: sums of
-    messages; counter: its noise; noisy float64[cells]: the released sums of messages; released float64[n_cells]: the
+    messages; counter: its noise; noisy float64[cells]: the released sums of messages; needed float64[n_cells]: the
     families that the learner needs, read by `released_counts` only; times int64[n]: the schedule of releases, empty for
     one after every user.
     """
@@ -53,11 +53,11 @@ class CountChannel(NamedTuple):
     totals: Float64Array
     counter: CounterState
     noisy: Float64Array
-    released: Float64Array
+    needed: Float64Array
     times: Int64Array
 
     def __repr__(self) -> str:
-        return f"CountChannel({self.released.shape[0]} cells, {self.cursor[RECEIVED]} users received)"
+        return f"CountChannel({self.needed.shape[0]} cells, {self.cursor[RECEIVED]} users received)"
 
 
 class Released(NamedTuple):
@@ -75,7 +75,7 @@ class Released(NamedTuple):
 @no_alloc_kernel
 def released_counts(channel: CountChannel, new: int) -> Released:
     """Server side: return the counts of the last release; `new`: users since the last plan."""
-    return Released(read_only(channel.released), int(channel.cursor[RELEASED]), new)
+    return Released(read_only(channel.needed), int(channel.cursor[RELEASED]), new)
 
 
 @no_alloc_kernel
@@ -126,7 +126,7 @@ def release(channel: CountChannel) -> None:
     if (channel.counter.kind != EXACT or channel.times.shape[0] > 0) and received > 0:
         release_prefix(channel.noisy, channel.totals, channel.counter, number)
     if channel.slots.one_hot != 0:
-        collect(channel.released, channel.noisy, channel.slots)
+        collect(channel.needed, channel.noisy, channel.slots)
     channel.cursor[RELEASED] = received
 
 

@@ -123,11 +123,6 @@ class CountFamilies:
         """Return the line that explains `row` for one family."""
         return f"two trajectories differ in at most 2 H = {2 * self.n_steps} cells of a family, by 1 each (H steps)"
 
-    def attains_row(self, family: CountFamily) -> bool:
-        """Whether some pair of users attains `row` in a family."""
-        # Two trajectories can differ at a step if it has two cells.
-        return family.width > 1
-
 
 @dataclass(frozen=True)
 class PooledFamilies(CountFamilies):
@@ -182,7 +177,6 @@ class UserRecord:
 # ---- what is sent ----
 
 RELEASED_FAMILIES = ("separate", "one_hot")
-_SUMMANDS = 1
 _NO_BIT = -1
 
 
@@ -228,33 +222,27 @@ class CountEncoding:
     def __post_init__(self) -> None:
         if self.kind not in RELEASED_FAMILIES:
             raise ValueError(f"families must be one of {', '.join(RELEASED_FAMILIES)}, got {self.kind!r}; choose one")
-        others = self.needed.families[1:] if self.kind == "one_hot" else ()
-        if not all(family.marginal_of == self._finest.name for family in others):
+        needed = self.needed.families
+        others = needed[1:] if self.kind == "one_hot" else ()
+        if not all(family.marginal_of == needed[0].name for family in others):
             raise ValueError(f"families must be separate here, got {self.kind}; not all are marginals of the first")
         if sum(not family.indicator for family in others) > 1:
             raise ValueError(f"families must be separate here, got {self.kind}; two of them hold values")
-
-    @property
-    def _finest(self) -> CountFamily:
-        return self.needed.families[0]
-
-    @property
-    def _valued(self) -> CountFamily | None:
-        return next((family for family in self.needed.families if not family.indicator), None)
 
     @property
     def released(self) -> CountFamilies:
         """The families that are sent and get noise."""
         if self.kind == "separate":
             return self.needed
-        halves = 1 if self._valued is None else 2
-        name = self._finest.name if halves == 1 else f"{self._finest.name}_with_bit"
-        family = CountFamily(name, halves * self._finest.width)
-        return replace(self.needed, families=(family,))
+        finest = self.needed.families[0]
+        one = CountFamily(finest.name, finest.width)
+        if not all(family.indicator for family in self.needed.families):
+            one = CountFamily(f"{finest.name}_with_bit", 2 * finest.width)
+        return replace(self.needed, families=(one,))
 
     def summands(self, family: CountFamily) -> int:
         """Return the number of released cells that add up to one cell of a needed family."""
-        return self._sum_of(family)[_SUMMANDS]
+        return self._sum_of(family)[1]
 
     def report_variance(self, report: Mechanism | UnaryEncoder, summands: int) -> float:
         """Return the variance that a user's report adds to a sum of released cells.
@@ -269,7 +257,8 @@ class CountEncoding:
     def slots(self) -> Slots:
         """Return the encoding for kernels."""
         needed, released = self.needed.families, self.released
-        one_hot, valued = self.kind == "one_hot", self._valued
+        one_hot = self.kind == "one_hot"
+        valued = [i for i, family in enumerate(needed) if not family.indicator]
         coins = [self.whole or (one_hot and not family.indicator) for family in needed]
         sums = [[*self._sum_of(family), target] for family, target in zip(needed, self.needed.offsets(), strict=True)]
         return Slots(
@@ -278,7 +267,7 @@ class CountEncoding:
             starts=self.needed.offsets(),
             coins=np.array(coins, dtype=np.int64),
             tossed=int(any(coins)),
-            bit=needed.index(valued) if one_hot and valued is not None else _NO_BIT,
+            bit=valued[0] if one_hot and valued else _NO_BIT,
             block=released.block,
             stride=0 if released.layers == 1 else released.block,
             sums=np.array(sums, dtype=np.int64),
@@ -296,15 +285,12 @@ class CountEncoding:
 
     def _sum_of(self, family: CountFamily) -> list[int]:
         """Return [first released cell of a step, number of cells, their distance, width of the family]."""
-        width = family.width
+        width, finest = family.width, self.needed.families[0].width
         if self.kind == "separate":
-            starts = dict(zip([f.name for f in self.needed.families], map(int, self.needed.offsets()), strict=True))
-            return [starts[family.name], 1, 0, width]
-        copies = self._finest.width // width
+            return [int(self.needed.offsets()[self.needed.families.index(family)]), 1, 0, width]
         if not family.indicator:
-            return [self._finest.width, copies, width, width]
-        halves = self.released.block // self._finest.width
-        return [0, halves * copies, width, width]
+            return [finest, finest // width, width, width]
+        return [0, self.released.block // width, width, width]
 
 
 @kernel
@@ -363,10 +349,10 @@ def collect(needed: Float64Array, released: Float64Array, slots: Slots) -> None:
         for family in range(slots.widths.shape[0]):
             first, summands, stride, width, start = slots.sums[family]
             out = target[start : start + width]
-            row = source[first : first + width]
+            cells = source[first : first + width]
             for i in range(width):
-                out[i] = row[i]
+                out[i] = cells[i]
             for j in range(1, summands):
-                row = source[first + j * stride : first + j * stride + width]
+                cells = source[first + j * stride : first + j * stride + width]
                 for i in range(width):
-                    out[i] += row[i]
+                    out[i] += cells[i]

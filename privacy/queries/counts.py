@@ -80,7 +80,7 @@ class CountQuery(Query):
         encoding: the counted families, and the released ones.
         report: randomizes the client's message; None sends counts without noise.
         counter: the server's.
-        schedule: of the releases, which are the items of a noisy counter; None for one after every user.
+        schedule: of the releases, the items of a noisy counter; None for one after every user.
         shuffled: whether a shuffler permutes the reports between two releases.
         printed: a paper's error bound to use instead of the exact one; None for that.
 
@@ -209,7 +209,7 @@ class CountQuery(Query):
             totals=totals,
             counter=counter.open(n_cells, streams.key("server_noise", self.identity)),
             noisy=noisy,
-            released=np.zeros(self.families.n_cells) if self.encoding.kind == "one_hot" else noisy,
+            needed=np.zeros(self.families.n_cells) if self.encoding.kind == "one_hot" else noisy,
             times=EVERY_USER if self.schedule is None else self.schedule.times,
         )
 
@@ -227,7 +227,7 @@ class CountQuery(Query):
     def restored(self, channel: CountChannel) -> None:
         """Sum the needed families again."""
         if self.encoding.kind == "one_hot":
-            collect(channel.released, channel.noisy, channel.slots)
+            collect(channel.needed, channel.noisy, channel.slots)
 
     def check_record(self, record: UserRecord) -> None:
         """Raise ValueError unless a record has one cell per step and family; the message reveals no content."""
@@ -241,7 +241,7 @@ class CountQuery(Query):
             )
 
     def send(self, channel: CountChannel, record: UserRecord, user: int) -> None:
-        """Client side: send one user's record, which `check_record` has accepted."""
+        """Client side: send one user's record, after `check_record`."""
         encode(channel, np.asarray(record.index).astype(np.int64), np.asarray(record.value).astype(np.float64), user)
 
     def receive(self, channel: CountChannel) -> None:
@@ -272,20 +272,11 @@ class CountQuery(Query):
         add_message(channel)
         self.catch_up(channel)
 
-    def last_release(self, channel: CountChannel) -> dict[str, np.ndarray]:
-        """Return the released sums."""
-        return {"noisy": channel.noisy}
-
-    def restart(self, channel: CountChannel) -> None:
-        """Continue from the released sums."""
-        channel.totals[:] = channel.noisy
-        self.restored(channel)
-
     def released(self, channel: CountChannel) -> Released:
         """Server side: return the counts of all users received so far, or of the last release; read-only copies."""
         self.catch_up(channel)
         users = int(channel.cursor[RELEASED])
-        return Released(np.frombuffer(channel.released.tobytes(), dtype=np.float64), users, users)
+        return Released(np.frombuffer(channel.needed.tobytes(), dtype=np.float64), users, users)
 
     def family(self, counts: Released, name: str) -> Float64Array:
         """Return a view float64[layers, width] of one family of released counts; KeyError for an unknown name."""

@@ -52,7 +52,7 @@ LIBRARIES = {
 ORDER = {
     "privacy": (
         *("base", "checkpoints", "threat_models", "messages", "randomness", "accounting", "mechanisms", "counters"),
-        *("noise_design", "ledger", "journal", "certificate", "channel", "schedule", "query"),
+        *("noise_design", "journal", "ledger", "certificate", "channel", "schedule", "query"),
         *("privatizer", "client", "resumable", "queries", "designs", "verification", "audits"),
     ),
     "platform": (

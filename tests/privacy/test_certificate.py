@@ -22,7 +22,7 @@ from dprl.privacy import (
 )
 from dprl.privacy.base import Guarantee, TrustModel, verdict
 from dprl.privacy.certificate import certify
-from dprl.privacy.ledger import Charged, Ledger
+from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.noise_design import Release
@@ -119,7 +119,7 @@ def test_the_certificate_follows_the_noise_and_not_the_request(tabular_families:
     asked = CountPrivacy("ldp", 1.0).build(tabular_families(5), 9, Streams(0, "a"))
     ran = CountPrivacy("ldp", 3.0).build(tabular_families(5), 9, Streams(0, "b"))
     mixed = replace(ran.design, requested=asked.design.requested, claimed=asked.design.claimed)
-    found = certify(Ledger.of_charges(mixed, Charged((), 9)), "private_ucb_vi")
+    found = certify(Ledger(mixed, charges=[9]), "private_ucb_vi")
     assert found.proved_epsilon == pytest.approx(3.0)
     assert found.verdict == "fails"
 
@@ -127,7 +127,7 @@ def test_the_certificate_follows_the_noise_and_not_the_request(tabular_families:
 def certified_for(ledger: Ledger, guarantee: Guarantee) -> Certificate:
     """Return the certificate of a ledger's releases for a claim."""
     design = replace(ledger.design, requested=guarantee, claimed=guarantee)
-    return certify(Ledger.of_charges(design, Charged((), 1)), "x")
+    return certify(Ledger(design, charges=[1]), "x")
 
 
 def test_a_claim_of_another_kind_cannot_be_held_against_a_ledger() -> None:

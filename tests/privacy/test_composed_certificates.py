@@ -11,7 +11,7 @@ import pytest
 from dprl.privacy import CountPrivacy, GradientLayout, GradientPrivacy, LedgerError, Streams
 from dprl.privacy.accounting.closed_forms import GaussianDP
 from dprl.privacy.base import Guarantee
-from dprl.privacy.ledger import Charged, Ledger
+from dprl.privacy.ledger import Ledger
 from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.threat_models import THREAT_MODELS
 from dprl.privacy.verification import compose_certificates, verify
@@ -84,7 +84,7 @@ def test_what_was_composed_stands_and_is_composed_again() -> None:
 def test_one_certificate_composes_to_itself_with_all_its_attempts_and_submissions() -> None:
     settings = GradientPrivacy("ldp", 6.0, submissions=3)
     run = settings.build(GradientLayout(6), 15, Streams(0, "compose"))
-    ledger = Ledger.of_charges(run.design, Charged((4,), 5))
+    ledger = Ledger(run.design, charges=[4, 5])
     certificate = json.loads(json.dumps(run.certified(ledger, "x").to_dict()))
     assert verify(certificate).stands
     composed = compose_certificates([certificate])
@@ -136,4 +136,4 @@ def test_claims_that_hold_add_up_to_one_that_holds() -> None:
 def test_a_ledger_of_charges_is_bounded_as_any() -> None:
     spec: NoiseDesign[Any] = NoiseDesign("jdp", _privatizer("jdp").design.releases, THREAT_MODELS["counts", "jdp"], 5)
     with pytest.raises(LedgerError, match="6 submissions of 5"):
-        Ledger.of_charges(spec, Charged((), 6))
+        Ledger(spec, charges=[6])

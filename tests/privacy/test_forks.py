@@ -55,7 +55,7 @@ def of_counts(settings: Any, noise: NoiseConfig, families: Any, contribution: An
     def release(user: int, data: int) -> bytes:
         given = contribution(privatizer.query.families, np.random.default_rng(data))
         send_and_release(privatizer.channel, given.index, given.value, user)
-        return bytes(privatizer.channel.released.tobytes())
+        return bytes(privatizer.channel.needed.tobytes())
 
     return Case(privatizer, release)
 

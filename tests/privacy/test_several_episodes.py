@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dprl.privacy.ledger import Charged, Ledger
+from dprl.privacy.ledger import Ledger
 from tests.privacy.conftest import KINDS, _privatizer
 from tests.privacy.gradients.test_correlated import privatizer as of_running_sums
 from tests.privacy.gradients.test_privatizers import CONFIGS as GRADIENTS
@@ -33,7 +33,7 @@ def privatizers() -> Iterator[Any]:
 def test_attempts_count_for_people_with_several_episodes(kind: str) -> None:
     made = _privatizer(kind)
     spec = made.design
-    twice = Ledger.of_charges(spec, Charged((spec.n_users,), spec.n_users))
+    twice = Ledger(spec, charges=[spec.n_users, spec.n_users])
     for bound in made.certified(twice, "x").to_dict()["episodes_per_user"]["bounds"]:
         assert float(bound["epsilon"]) >= twice.epsilon(bound["delta"]) * (1.0 - 1e-9)
         if bound["delta"] == 0.0:

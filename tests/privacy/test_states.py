@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprl.privacy import LedgerError
-from dprl.privacy.checkpoints import check_arrays, check_sealed, counts_in, digest_of, part_of, require_seeded, sealed
+from dprl.privacy import CountFamilies, CountFamily, CountPrivacy, LedgerError, NoiseConfig, Privatizer, Streams
+from dprl.privacy.checkpoints import check_arrays, check_sealed, digest_of, part_of, sealed
 
 OWN = {"a": np.zeros(3), "b": np.zeros((2, 2), dtype=np.int64)}
 
@@ -26,16 +26,6 @@ def test_others_are_refused_by_name(name: str, array: np.ndarray | None) -> None
 
 def test_a_part_has_names_without_the_prefix() -> None:
     assert list(part_of({"inner.a": OWN["a"], "a": OWN["a"], "inner.inner.b": OWN["b"]}, "inner.")) == ["a", "inner.b"]
-
-
-@pytest.mark.parametrize(
-    "array",
-    [None, np.array(3), np.zeros(0, dtype=np.int64), np.ones((2, 2), dtype=np.int64), np.array([np.inf]), ["x"]],
-)
-def test_a_row_of_counts_that_is_none_is_reported_without_an_error(array: np.ndarray | None) -> None:
-    state = {} if array is None else {"users": array}
-    assert counts_in(state, "users").tolist() == [-1]
-    assert counts_in({"users": np.array([4, 5])}, "users").tolist() == [4, 5]
 
 
 def test_what_was_sealed_is_taken_back_and_nothing_else() -> None:
@@ -71,7 +61,16 @@ def test_a_digest_tells_names_shapes_types_and_values_apart_and_no_order() -> No
     assert np.array_equal(digest_of("words", {name: arrays[name] for name in ("b", "a")}), digest_of("words", arrays))
 
 
+@pytest.mark.parametrize(
+    "array",
+    [None, np.array(3), np.zeros(0, dtype=np.int64), np.ones((2, 2), dtype=np.int64), np.array([np.inf]), ["x"]],
+)
+def test_charges_in_another_mapping_are_reported_without_an_error(array: np.ndarray | None) -> None:
+    assert Privatizer.charged_in({} if array is None else {"counts": array}) == -1
+    assert Privatizer.charged_in({"counts": np.array([4, 5])}) == 4
+
+
 def test_noise_of_the_operating_system_is_not_written_down() -> None:
-    require_seeded("seed")
+    families, streams = CountFamilies(1, (CountFamily("visits", 2),)), Streams(0, "x", NoiseConfig(entropy="os"))
     with pytest.raises(LedgerError, match="entropy: os has no checkpoints"):
-        require_seeded("os")
+        CountPrivacy("ldp", 1.0).build(families, 3, streams).state_dict()

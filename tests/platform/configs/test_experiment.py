@@ -187,7 +187,7 @@ def test_seeds_draw_different_noise() -> None:
     first, second = (cast(TabularLearner, cell(episodes=50).build(index)) for index in (0, 1))
     first.learn(50)
     second.learn(50)
-    totals = [learner.privatizer.channel.released for learner in (first, second)]
+    totals = [learner.privatizer.channel.needed for learner in (first, second)]
     assert (totals[0] != totals[1]).any()
 
 

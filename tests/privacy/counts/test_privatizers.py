@@ -26,7 +26,7 @@ def test_one_user_at_a_time_equals_the_compiled_exchange_bit_for_bit(
         counts = sent(privatizer, contribution, user)
         compiled.charge(user, user)
         send_and_release(compiled.channel, contribution.index, contribution.value, user)
-        assert np.array_equal(counts.values, compiled.channel.released)
+        assert np.array_equal(counts.values, compiled.channel.needed)
         assert counts.users == user
 
 

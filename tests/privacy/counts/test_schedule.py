@@ -87,7 +87,7 @@ def play(privatizer: CountPrivatizer, users: list[UserRecord], first: int = 1) -
         send = send_and_release if user in TIMES else send_and_aggregate
         send(privatizer.channel, record.index, record.value, user)
         if user in TIMES:
-            found[user] = privatizer.channel.released.copy()
+            found[user] = privatizer.channel.needed.copy()
     return found
 
 
@@ -116,7 +116,7 @@ def play_exactly(families: object, users: list[UserRecord]) -> np.ndarray:
     exact.charge(1, N_USERS)
     for user, record in enumerate(users, start=1):
         send_and_release(exact.channel, record.index, record.value, user)
-    return np.asarray(exact.channel.released.copy())
+    return np.asarray(exact.channel.needed.copy())
 
 
 def test_a_release_that_is_not_on_the_schedule_is_refused(

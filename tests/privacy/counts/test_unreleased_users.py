@@ -38,7 +38,7 @@ def run(privatizer: CountPrivatizer, users: list[UserRecord], read: set[int], fi
     for user, contribution in enumerate(users[first - 1 :], start=first):
         if user in read:
             send_and_release(privatizer.channel, contribution.index, contribution.value, user)
-            released[user] = privatizer.channel.released.copy()
+            released[user] = privatizer.channel.needed.copy()
         else:
             send_and_aggregate(privatizer.channel, contribution.index, contribution.value, user)
     return released
@@ -108,7 +108,7 @@ def test_what_a_learner_could_read_meanwhile_is_the_last_release(
     last = run(privatizer, users[:5], {5})[5]
     run(privatizer, users, set(), first=6)
     if privatizer.trust_model == "jdp":
-        assert np.array_equal(privatizer.channel.released, last)
+        assert np.array_equal(privatizer.channel.needed, last)
     assert privatizer.release().users == 9
 
 

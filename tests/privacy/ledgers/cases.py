@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dprl.privacy import NoiseDesign
-from dprl.privacy.ledger import Charged, Ledger
+from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.noise_design import Release
@@ -39,11 +39,11 @@ class Notes:
         self.attempts: list[int] = []
         self.began = 0
 
-    def recorded(self, terms: str, users: int) -> Charged:
+    def recorded(self, terms: str, users: int) -> list[int]:
         del terms, users
-        return Charged(tuple(self.attempts[:-1]), self.attempts[-1] if self.attempts else 0)
+        return self.attempts or [0]
 
-    def begin(self, terms: str, users: int) -> Charged:
+    def begin(self, terms: str, users: int) -> list[int]:
         self.began += 1
         found = self.recorded(terms, users)
         self.attempts = self.attempts or [0]

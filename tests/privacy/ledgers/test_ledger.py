@@ -18,7 +18,7 @@ from dprl.privacy import Certificate, LedgerError, NoiseDesign
 from dprl.privacy import base as nouns
 from dprl.privacy.base import Guarantee
 from dprl.privacy.certificate import certify
-from dprl.privacy.ledger import Charged, Ledger
+from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms import ENCODINGS, GRAMS, VECTORS, MessageMechanism
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.gram import GramLaplace, GramRelease
@@ -169,8 +169,8 @@ def test_a_user_is_charged_for_all_releases_of_the_worst_run_of_disjoint_users()
 
 def certificate(ledger: Ledger, epsilon: float, adjacency: str = AGENTS.adjacency) -> Certificate:
     guarantee = Guarantee("ldp", epsilon, adjacency=adjacency)
-    claimed, charged = replace(ledger.design, claimed=guarantee), Charged(ledger.charged_before, ledger.charged)
-    return certify(Ledger.of_charges(claimed, charged), "x")
+    charges = [*ledger.charged_before, ledger.charged]
+    return certify(Ledger(replace(ledger.design, claimed=guarantee), charges=charges), "x")
 
 
 def test_the_certificate_tells_the_cap_and_the_threat_model() -> None:
