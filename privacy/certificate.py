@@ -234,7 +234,7 @@ def release_in_json(release: Release) -> dict[str, Any]:
         "parameters": parameters if unit == 1.0 else {**parameters, "grid": unit},
         "sensitivity": None if release.sensitivity is None else asdict(release.sensitivity),
         "attainable": release.attainable,
-        "nodes_per_user": 1 if counter is None else counter.nodes_per_user,
+        "nodes_per_user": 1 if counter is None else counter.levels,
         "times": release.times,
         "arithmetic": "none" if mechanism is None else mechanism.arithmetic,
         "cells": release.cells,

@@ -332,7 +332,7 @@ def read_experiment(raw: object) -> Experiment:
     >>> certificate = experiment.certificate()
     >>> certificate.verdict, round(certificate.proved_epsilon, 9)
     ('holds', 1.0)
-    >>> [(release.channel, release.counter.nodes_per_user) for release in certificate.releases]
+    >>> [(release.channel, release.counter.levels) for release in certificate.releases]
     [('transitions_with_bit', 3)]
     """
     section = require_mapping(raw, "config", _EXAMPLES["env"])

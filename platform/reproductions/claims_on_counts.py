@@ -17,9 +17,8 @@ from dprl.privacy.audits.findings import Attack, Claim, Finding, NoiseProof, pro
 from dprl.privacy.audits.message_probes import changed_cells, floating_point_event, noisy_cells
 from dprl.privacy.audits.privatizer_probes import counter_prefixes
 from dprl.privacy.base import TrustModel
-from dprl.privacy.counters import AnyCounter, BufferedToeplitz, KaryTree
+from dprl.privacy.counters import AnyCounter, BinaryTree, BufferedToeplitz, KaryTree
 from dprl.privacy.counters.base import Counter, node_of
-from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.designs.counts import printed_scale
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian
@@ -173,7 +172,7 @@ def count_controls() -> list[Finding]:
     one = _tree("C2 ok", "tree, Lap(2HL/eps), one family", _CERTIFIED, _certified(1), (1, 3), families=1)
     report = _report("L1 ok", "report, Lap(2H/eps), one family", _CERTIFIED, _REPORT_OF_QW24, families=1)
     return [
-        _counter_control("C3 ok", KaryTree(4).suited("l1"), 0.0),
+        _counter_control("C3 ok", KaryTree(4), 0.0),
         _counter_control("C4 ok", BufferedToeplitz(4), 1e-6),
         replace(two, runs=400_000),
         replace(one, runs=400_000),

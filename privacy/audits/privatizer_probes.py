@@ -25,8 +25,8 @@ from dprl.privacy.audits.message_probes import (
 )
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import CHARGED
+from dprl.privacy.counters import BinaryTree
 from dprl.privacy.counters.base import Counter, node_of
-from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.gram import GramGaussian, RawGram

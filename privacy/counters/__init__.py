@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dprl.privacy.counters.base import Counter, CounterState, ExactCounter
-from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.counters.buffered_toeplitz import BufferedToeplitz
 from dprl.privacy.counters.grid_toeplitz import GridToeplitz
-from dprl.privacy.counters.kary_tree import KaryTree
 from dprl.privacy.counters.release import release_prefix
+from dprl.privacy.counters.trees import BinaryTree, KaryTree
 
 AnyCounter = BinaryTree | KaryTree | BufferedToeplitz | GridToeplitz
 COUNTERS: dict[str, type[AnyCounter]] = {counter.name: counter for counter in (BinaryTree, KaryTree, BufferedToeplitz)}

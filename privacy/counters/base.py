@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
@@ -18,8 +17,8 @@ import numpy.typing as npt
 from dprl.compiled import shows_numbers
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.mechanisms import laws_for
-from dprl.privacy.mechanisms.base import NODE, Mechanism, Noise, Sensitivity
-from dprl.privacy.mechanisms.sampling import SILENT
+from dprl.privacy.mechanisms.base import NODE, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.sampling import SILENT, Noise
 
 # Kinds of counter states in the release kernel, stored in checkpoints; 2 was a kind of earlier versions.
 EXACT, TREE, ROWS, BUFFERED = 0, 1, 3, 4
@@ -48,20 +47,6 @@ class CounterState(NamedTuple):
         return {} if self.kind in (ROWS, EXACT) else {"rows": self.rows, "held": self.held}
 
 
-class Tally(NamedTuple):
-    """Numbers of prefixes by an integer value: values int64[n], increasing, and numbers int64[n]."""
-
-    values: Int64Array
-    numbers: Int64Array
-
-    @staticmethod
-    def of(counts: Mapping[int, int]) -> Tally:
-        """Return the tally of a mapping from value to number, without values with number 0."""
-        held = sorted(value for value, number in counts.items() if number > 0)
-        numbers = [counts[value] for value in held]
-        return Tally(np.array(held, dtype=np.int64), np.array(numbers, dtype=np.int64))
-
-
 class Counter(ABC):
     """Releases running sums of the users' rows, one after every user. Frozen; without a `node` only a geometry."""
 
@@ -84,13 +69,13 @@ class Counter(ABC):
     def __post_init__(self) -> None:
         if not 1 <= self.n_items <= self.most_items:
             raise ValueError(
-                f"n_items must lie in 1..{self.most_items}, got {self.n_items}; give each counter fewer users"
+                f"counter: {self.name} takes 1 to {self.most_items:,} releases, got {self.n_items:,}; use kary_tree"
             )
         if self.node is not None and self.place not in self.node.places:
-            other = "" if self.place == NODE else ", or counter: kary_tree"
+            laws, other = law_names(self.place), "" if self.place == NODE else ", or counter: kary_tree"
             raise ValueError(
-                f"counter: {self.name} takes {law_names(self.place)} noise only, got mechanism {self.node.name}; "
-                f"write mechanism: gaussian{other}"
+                f"counter: {self.name} takes {laws} noise only, got mechanism {self.node.name}; write mechanism: "
+                f"gaussian{other}"
             )
 
     def suited(self, norm: str) -> Self:  # noqa: ARG002 - for counters with an open geometry
@@ -112,14 +97,14 @@ class Counter(ABC):
 
     @property
     def attained(self) -> bool:
-        """Whether the released prefixes alone reveal as much about some user as `sensitivity` charges.
+        """Whether the released prefixes reveal as much about some user as `sensitivity` charges.
 
         This is the case if prefixes and noisy numbers determine each other.
         """
         return True
 
     @property
-    def nodes_per_user(self) -> int:
+    def levels(self) -> int:
         """Largest number of noisy sums of one cell that include a user; 1 if there are no such sums."""
         return 1
 
@@ -130,17 +115,15 @@ class Counter(ABC):
 
     @abstractmethod
     def profile(self) -> Float64Array:
-        """Return the standard deviation of the noise of prefixes 1..T, float64[T], in units of a node's.
+        """Return the standard deviation of the noise of prefixes 1..T, float64[T], in units of a node's: for small T.
 
-        An array over users: for small T and for tests. Certificates use `errors`.
+        Certificates use `errors`.
         """
 
-    @abstractmethod
     def errors(self) -> tuple[float, float]:
-        """Return root mean square and maximum of the profile, in memory that does not grow with T.
-
-        Exceptions are the factorisations that store a row of noise per user when they run.
-        """
+        """Return root mean square and maximum of the profile; memory grows with T only if that of a run does."""
+        profile = self.profile()
+        return math.sqrt(float(profile @ profile) / self.n_items), float(profile.max())
 
     @abstractmethod
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
@@ -189,10 +172,6 @@ class ExactCounter(Counter):
         """Return zeros float64[T]."""
         return np.zeros(self.n_items)
 
-    def errors(self) -> tuple[float, float]:
-        """Return 0 and 0."""
-        return 0.0, 0.0
-
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:  # noqa: ARG002
         """Return 0."""
         return 0.0
@@ -206,41 +185,9 @@ class ExactCounter(Counter):
         return CounterState(EXACT, 2, SILENT, np.zeros((0, n_cells)), np.zeros(0, np.int64), np.zeros(0))
 
 
-class Tree(Counter):
-    """Base of tree counters: users enter different numbers of nodes, and integer nodes make integer noise."""
-
-    place = NODE
-
-    @property
-    @abstractmethod
-    def levels(self) -> int:
-        """Maximum number of nodes that a user enters, attained by item 1."""
-
-    @property
-    def nodes_per_user(self) -> int:
-        """The number of nodes that item 1 enters."""
-        return self.levels
-
-    def _opened(self, base: int, n_rows: int, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
-        """Return the empty tree: a row of zeros for prefix 0, and n_rows - 1 others."""
-        held = np.full(n_rows, -1, dtype=np.int64)
-        held[0] = 0
-        return CounterState(TREE, base, node_of(self).noise(key), np.zeros((n_rows, n_cells)), held, np.zeros(0))
-
-
 def law_names(place: str) -> str:
     """Return the names of the laws of noise that a config can use at a place."""
     return " or ".join(law.name for law in laws_for(place))
-
-
-def errors_of(pieces: Iterable[Float64Array]) -> tuple[float, float]:
-    """Return root mean square and maximum of a profile given piece by piece."""
-    squares, largest, length = [], 0.0, 0
-    for piece in pieces:
-        squares.append(float(piece @ piece))
-        largest = max(largest, float(piece.max()))
-        length += piece.size
-    return math.sqrt(math.fsum(squares) / length), largest
 
 
 def node_of(counter: Counter) -> Mechanism:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -13,14 +12,12 @@ import numpy.typing as npt
 
 from dprl.compiled import kernel
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.base import BUFFERED, Counter, CounterState, errors_of, node_of
+from dprl.privacy.counters.base import BUFFERED, Counter, CounterState, node_of
 from dprl.privacy.counters.error import failure_of_a_cell, gaussian_bound
 from dprl.privacy.mechanisms.base import ROW, Mechanism, Sensitivity
 
 # A multiple of 3, the number that a release takes at a time.
 N_BUFFERS = 6
-# Columns computed at a time, so that certifying needs no array of T numbers.
-_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -45,22 +42,12 @@ class BufferedToeplitz(Counter):
     node: Mechanism | None = None
     name: ClassVar[str] = "buffered_toeplitz"
     place: ClassVar[str] = ROW
-    most_items: ClassVar[int] = 10**9
+    most_items: ClassVar[int] = 10**7
 
     def columns(self) -> tuple[Float64Array, Float64Array]:
         """Return c_0 ... c_{T-1} and the columns' norms g_1 ... g_T, float64[T] each."""
-        coefficients, norms = zip(*self.pieces(), strict=True)
-        return np.concatenate(coefficients), np.concatenate(norms)[::-1]
-
-    def pieces(self, last_first: bool = False) -> Iterator[tuple[Float64Array, Float64Array]]:
-        """Yield (c_i ... c_j, g_{T-i} ... g_{T-j}) for consecutive i..j in 0..T-1, or the last range first."""
-        starts = _starts(self.n_items)
-        _, theta = fitted(self.n_items)
-        for number in reversed(range(len(starts))) if last_first else range(len(starts)):
-            powers, last, square = starts[number]
-            length = min(_PIECE, self.n_items - number * _PIECE)
-            coefficients = exponential_sums(powers.copy(), theta, length, last)
-            yield coefficients, np.sqrt(_summed(coefficients * coefficients, square))
+        coefficients = exponential_sums(*fitted(self.n_items), self.n_items)
+        return coefficients, np.sqrt(np.cumsum(coefficients * coefficients))[::-1]
 
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
         """Return the largest norms of `row` through any column."""
@@ -77,34 +64,21 @@ class BufferedToeplitz(Counter):
             f"{self.n_items:,} releases is correlated, and falls instead of adding up"
         )
 
+    def deviations(self) -> tuple[Float64Array, Float64Array]:
+        """Return the standard deviations of the prefix noise and of each step's addition, float64[T] each."""
+        _, norms = self.columns()
+        prefixes, steps = prefix_variances(*fitted(self.n_items), norms)
+        return np.sqrt(prefixes), norms * np.sqrt(steps)
+
     def profile(self) -> Float64Array:
         """Return the standard deviation of the recursion's prefix noise, float64[T], from its covariance."""
-        return np.concatenate([prefixes for prefixes, _ in self._deviations()])
-
-    def errors(self) -> tuple[float, float]:
-        """Return root mean square and maximum of the profile."""
-        return errors_of(prefixes for prefixes, _ in self._deviations())
-
-    def _deviations(self) -> Iterator[tuple[Float64Array, Float64Array]]:
-        """Yield the standard deviations of the prefix noise and of each step's addition, range by range."""
-        covariance = np.zeros((N_BUFFERS + 1, N_BUFFERS + 1))
-        for _, backwards in self.pieces(last_first=True):
-            norms = backwards[::-1]
-            prefixes, steps = prefix_variances(*fitted(self.n_items), norms, covariance)
-            yield np.sqrt(prefixes), norms * np.sqrt(steps)
+        return self.deviations()[0]
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
         """Return E: with probability 1 - beta no error of n_cells sums of `summands` cells is larger, at 1..users."""
-        sigma = node_of(self).scale * math.sqrt(summands)
-
-        def pieces() -> Iterator[tuple[Float64Array, Float64Array]]:
-            left = users or self.n_items
-            for prefixes, steps in self._deviations():
-                if left > 0:
-                    yield sigma * prefixes[:left], sigma * steps[:left]
-                left -= prefixes.size
-
-        return gaussian_bound(pieces, failure_of_a_cell(n_cells, beta))
+        sigma, last = node_of(self).scale * math.sqrt(summands), users or self.n_items
+        prefixes, steps = self.deviations()
+        return gaussian_bound(sigma * prefixes[:last], sigma * steps[:last], failure_of_a_cell(n_cells, beta))
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of a row per buffer, a row of noise, and the column norms."""
@@ -118,43 +92,19 @@ class BufferedToeplitz(Counter):
 
 
 @lru_cache(maxsize=4)
-def _starts(n_items: int) -> list[tuple[Float64Array, float, float]]:
-    """Return for each range of columns the powers omega theta^(j-1), its first coefficient, and the sum of squares of
-    the coefficients before it.
-    """
-    omega, theta = fitted(n_items)
-    powers, first, square, starts = omega.copy(), 1.0, 0.0, []
-    for start in range(0, n_items, _PIECE):
-        starts.append((powers.copy(), first, square))
-        coefficients = exponential_sums(powers, theta, min(_PIECE, n_items - start) + 1, first)
-        first, square = float(coefficients[-1]), float(_summed(coefficients[:-1] ** 2, square)[-1])
-    return starts
-
-
-@lru_cache(maxsize=4)
 def _charged(n_items: int) -> tuple[float, float, float]:
     """Return the largest L1, L2 and Linf norm of any column (c_0 ... c_{T-j}) / g_j; the L2 norm is not taken as 1."""
-    total = square = highest = l1 = l2 = linf = 0.0
-    for coefficients, norms in BufferedToeplitz(n_items).pieces():
-        totals, squares = _summed(coefficients, total), _summed(coefficients * coefficients, square)
-        highs = np.maximum(np.maximum.accumulate(coefficients), highest)
-        l1 = max(l1, float(np.max(totals / norms)))
-        l2 = max(l2, float(np.max(np.sqrt(squares) / norms)))
-        linf = max(linf, float(np.max(highs / norms)))
-        total, square, highest = float(totals[-1]), float(squares[-1]), float(highs[-1])
+    coefficients, norms = BufferedToeplitz(n_items).columns()
+    roots = np.sqrt(np.cumsum(coefficients * coefficients))
+    columns = np.cumsum(coefficients), roots, np.maximum.accumulate(coefficients)
+    l1, l2, linf = (float(np.max(each / norms[::-1])) for each in columns)
     return l1, l2, linf
 
 
-def _summed(numbers: Float64Array, before: float) -> Float64Array:
-    """Return before + the running sums of `numbers`, in the same order of summation as for all at once."""
-    summed: Float64Array = np.cumsum(np.concatenate([[before], numbers]))[1:]
-    return summed
-
-
 @kernel
-def exponential_sums(powers: Float64Array, theta: Float64Array, n_items: int, first: float) -> Float64Array:
-    """Return `first` and the next n_items - 1 of sum_i omega_i theta_i^(j-1); advances powers float64[n]."""
-    coefficients = np.full(n_items, first)
+def exponential_sums(omega: Float64Array, theta: Float64Array, n_items: int) -> Float64Array:
+    """Return 1 and the first n_items - 1 of sum_i omega_i theta_i^(j-1), j = 1, 2, ..."""
+    coefficients, powers = np.ones(n_items), omega.copy()
     for j in range(1, n_items):
         total = 0.0
         for i in range(powers.shape[0]):
@@ -166,15 +116,12 @@ def exponential_sums(powers: Float64Array, theta: Float64Array, n_items: int, fi
 
 @kernel
 def prefix_variances(
-    omega: Float64Array, theta: Float64Array, norms: Float64Array, covariance: Float64Array
+    omega: Float64Array, theta: Float64Array, norms: Float64Array
 ) -> tuple[Float64Array, Float64Array]:
-    """Return the variances of the prefix noise and of v after every step, float64[norms], if w has variance 1.
-
-    covariance float64[n + 1, n + 1]: that of the buffers and the prefix noise (last), zero at the start and updated by
-    the recursion.
-    """
+    """Return the variances of the prefix noise and of v after every step, float64[norms], if w has variance 1."""
     n = omega.shape[0]
-    with_v = np.zeros(n + 1)
+    # Of the buffers and the prefix noise, which is last.
+    covariance, with_v = np.zeros((n + 1, n + 1)), np.zeros(n + 1)
     decay, gain = np.ones(n + 1), np.ones(n + 1)
     variances, step_variances = np.empty(norms.shape[0]), np.empty(norms.shape[0])
     decay[:n] = theta

@@ -1,8 +1,7 @@
 """High-probability bounds on the noise of counters and on sums of messages: `precision: exact`.
 
 A bound E is in counts: with probability at least 1 - beta none of n_cells independent cells has an error above E at any
-of the prefixes 1..n_items. The law is that of one node, or of one message. A cell can be the sum of `summands` disjoint
-cells.
+of the prefixes 1..n_items. The law is that of one node or message. A cell can be the sum of `summands` disjoint cells.
 
 * Trees: the exact distribution of the largest noise, by a recursion over the levels (`tree_bound`).
 * Gaussian noise of known standard deviations: Hunter's inequality along the chain of prefixes (`gaussian_bound`).
@@ -15,7 +14,7 @@ cells.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -23,8 +22,7 @@ import numpy as np
 import scipy
 
 from dprl.privacy.accounting.root_finding import root_of_tail, smallest_passing
-from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.counters.base import Tally
+from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.tails import (
     LEAST_VARIANCE,
@@ -65,21 +63,22 @@ def weighted_sum_bound(n_items: int, law: Mechanism, summands: int, failure: flo
     return moment_bound(law.log_moment, n_items * summands, failure, law.variance, law.moment_limit)
 
 
-def weighted_tree_bound(depths: Tally, law: Mechanism, summands: int, failure: float) -> float:
+def weighted_tree_bound(depths: Mapping[int, int], law: Mechanism, summands: int, failure: float) -> float:
     """Return E with P(some prefix exceeds E) <= failure, for all weights, by a union bound over prefixes.
 
     depths: number of prefixes by their number of nodes.
     """
-    number, prefixes = depths
+    number, prefixes = sorted(depths), np.array([depths[nodes] for nodes in sorted(depths)])
 
     def exponent(draws: float, x: float) -> float:
         """Return an upper bound of log P(sum of `draws` draws > x)."""
+        if x <= 0.0:
+            return 0.0
         guess = x / max(draws * law.variance, LEAST_VARIANCE)
-        found = least_over_arguments(lambda a: draws * law.log_moment(a) - a * x, guess, law.moment_limit)
-        return min(found, 0.0)
+        return min(0.0, least_over_arguments(lambda a: draws * law.log_moment(a) - a * x, guess, law.moment_limit))
 
     def failures(x: float) -> float:
-        exponents = [exponent(float(nodes) * summands, x * law.scale) if x > 0.0 else 0.0 for nodes in number]
+        exponents = [exponent(float(nodes) * summands, x * law.scale) for nodes in number]
         return float(2.0 * (prefixes * np.exp(exponents)).sum())
 
     return law.scale * root_of_tail(failures, failure)
@@ -175,17 +174,13 @@ def _standard_bound(law: Callable[[float], Mechanism], base: int, n_items: int, 
         points = _smallest(base, n_items, standard.rounded(step, summands), failure, _FINE_POINTS)
         return (points + 0.5 + 0.5 * _largest_depth(base, n_items)) * step
     deviation = math.sqrt(standard.variance * summands)
-    crossing = _crossing(base, n_items, standard.rounded(deviation / _STEPS, summands), failure)
+    lattice = standard.rounded(deviation / _STEPS, summands)
+    # The failure probability meets `failure` between two half-integers.
+    right, crossing = _smallest(base, n_items, lattice, failure, 8 * _STEPS), 0.5
+    if right > 0:
+        above, below = (math.log(failure_probability(base, n_items, lattice, n) / failure) for n in (right - 1, right))
+        crossing = right - 0.5 + above / (above - below)
     return deviation * (crossing / _STEPS * (1.0 + _TREE_SLACK))
-
-
-def _crossing(base: int, n_items: int, law: Lattice, failure: float) -> float:
-    """Return the point between two half-integers where a continuous law's failure probability meets `failure`."""
-    right = _smallest(base, n_items, law, failure, 8 * _STEPS)
-    if right == 0:
-        return 0.5
-    above, below = (math.log(failure_probability(base, n_items, law, n) / failure) for n in (right - 1, right))
-    return right - 0.5 + above / (above - below)
 
 
 def _largest_depth(base: int, n_items: int) -> int:
@@ -202,11 +197,7 @@ def _largest_depth(base: int, n_items: int) -> int:
 
 def _smallest(base: int, n_items: int, law: Lattice, failure: float, guess: int) -> int:
     """Return the smallest whole number that the noise exceeds with probability at most `failure`."""
-
-    def fails(largest: int) -> bool:
-        return failure_probability(base, n_items, law, largest) > failure
-
-    return smallest_passing(fails, guess)
+    return smallest_passing(lambda largest: failure_probability(base, n_items, law, largest) > failure, guess)
 
 
 # Gaussian noise.
@@ -216,6 +207,8 @@ def _smallest(base: int, n_items: int, law: Lattice, failure: float, guess: int)
 _DEVIATION_STEP = 2e-4
 _DISTANCE_STEP = 0.02
 _SMALLEST_DISTANCE = 1e-12
+# Three powers, each below 2^20 in absolute value, make one whole number.
+_RADIX = 1 << 21
 # Standard deviations below this share of the largest count as 0.
 _NO_NOISE = 1e-12
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
@@ -225,110 +218,49 @@ _FALL = 80.0
 _NEGLIGIBLE = 1e-7
 
 
-Pieces = Callable[[], Iterator[tuple[Float64Array, Float64Array]]]
-"""Makes an iterator over consecutive ranges of prefixes: standard deviations of N_t, and of N_t - N_(t-1), N_0 = 0."""
-
-
-class _Prefixes(NamedTuple):
-    """Groups of prefixes t > 1: sizes, standard deviations of t and t - 1, 1 - correlation; float64[groups] each."""
-
-    number: Float64Array
-    std: Float64Array
-    std_before: Float64Array
-    distance: Float64Array
-
-
-def gaussian_bound(pieces: Pieces, failure: float) -> float:
-    """Return E with P(|N_t| > E for some t) <= failure, N_t normal with the standard deviations of `pieces`.
+def gaussian_bound(std: Float64Array, step_std: Float64Array, failure: float) -> float:
+    """Return E with P(|N_t| > E for some t) <= failure, N_t normal.
 
     With A_t the event that the error of prefix t exceeds E, Hunter's inequality along the chain of prefixes is
     P(some A_t) <= P(A_1) + sum over t > 1 of P(A_t without A_(t-1)); the terms are integrals over a half line.
 
     Paper: Hunter 1976, equation (4).
 
-    The first of the steps' deviations is not used. Memory does not grow with the number of ranges.
+    Args:
+        std, step_std: standard deviations of N_t and of N_t - N_(t-1), float64[T] each; the first step is not used.
     """
-    unit = max(float(std.max()) for std, _ in pieces())
+    unit = float(std.max())
     if unit == 0.0:
         return 0.0
-    first = max(float(next(pieces())[0][0]), _NO_NOISE * unit)
-    rest = _grouped(pieces(), _NO_NOISE * unit)
-
-    def failures(x: float) -> float:
-        return float(2.0 * scipy.special.ndtr(-unit * x / first)) + _later_failures(unit * x, rest)
-
-    return unit * root_of_tail(failures, failure)
-
-
-def _grouped(pieces: Iterator[tuple[Float64Array, Float64Array]], smallest: float) -> _Prefixes:
-    """Return all prefixes but the first in groups."""
-    groups, count, last = [np.zeros(0, dtype=np.int64)] * 3, np.zeros(0, dtype=np.int64), np.zeros(0)
-    for std, step_std in pieces:
-        # The first prefix has no step; a later range's first step comes from the previous range.
-        now, before = std[1 - last.size :], np.append(last, std[:-1])
-        more, times = _rounded(now, before, step_std[1 - last.size :], smallest)
-        both = [np.append(old, new) for old, new in zip(groups, more, strict=True)]
-        groups, count = _distinct(both, np.append(count, times))
-        last = std[-1:]
-    now, before, distance = (
-        np.exp(row * math.log1p(step))
-        for row, step in zip(groups, (_DEVIATION_STEP, _DEVIATION_STEP, _DISTANCE_STEP), strict=True)
-    )
-    return _Prefixes(count.astype(np.float64), now, before, np.minimum(distance, 2.0))
-
-
-def _rounded(
-    now: Float64Array, before: Float64Array, step_std: Float64Array, smallest: float
-) -> tuple[list[Int64Array], Int64Array]:
-    """Return the groups of the noisy prefixes among consecutive ones, each field as a power, and their numbers."""
-    before = np.maximum(before, smallest)
-    noisy = now > smallest
-    now, before = now[noisy], before[noisy]
-    # (step^2 - (now - before)^2) / (2 now before), without its cancellation.
-    step, change = step_std[noisy], now - before
+    smallest = _NO_NOISE * unit
+    first, noisy = max(float(std[0]), smallest), std[1:] > smallest
+    now, before, step = std[1:][noisy], np.maximum(std[:-1][noisy], smallest), step_std[1:][noisy]
+    # 1 - correlation: (step^2 - (now - before)^2) / (2 now before), without its cancellation.
+    change = now - before
     distance = np.clip((step - change) * ((step + change) / now) / (2.0 * before), _SMALLEST_DISTANCE, 2.0)
     distance[before <= smallest] = 1.0
-    rounded = [
-        np.ceil(np.log(values) / math.log1p(width)).astype(np.int64)
-        for values, width in ((now, _DEVIATION_STEP), (before, _DEVIATION_STEP), (distance, _DISTANCE_STEP))
-    ]
-    return _distinct(rounded, np.ones(now.shape, dtype=np.int64))
+    # The prefixes in groups: their numbers are rounded up to powers, see above.
+    keys, widths = np.zeros(now.shape, dtype=np.int64), (_DEVIATION_STEP, _DEVIATION_STEP, _DISTANCE_STEP)
+    for values, width in zip((now, before, distance), widths, strict=True):
+        keys = keys * _RADIX + (np.ceil(np.log(values) / math.log1p(width)).astype(np.int64) + _RADIX // 2)
+    keys, number = np.unique(keys, return_counts=True)
+    powers = keys // _RADIX**2, keys // _RADIX % _RADIX, keys % _RADIX
+    now, before, distance = (
+        np.exp((power - _RADIX // 2) * math.log1p(width)) for power, width in zip(powers, widths, strict=True)
+    )
+    distance = np.minimum(distance, 2.0)
 
+    def failures(x: float) -> float:
+        found, failing = 2.0 * scipy.special.ndtr(-unit * x / first), number * 2.0 * scipy.special.ndtr(-unit * x / now)
+        if failing.size == 0:
+            return float(found)
+        heavy = failing > _NEGLIGIBLE * failing.sum() / failing.size
+        fresh = above_and_not_before(unit * x / now[heavy], unit * x / before[heavy], distance[heavy])
+        # Rounding up the correlation's distance never makes a term larger than the prefix alone.
+        later = np.minimum(2.0 * number[heavy] * fresh, failing[heavy]).sum() + failing[~heavy].sum()
+        return float(found + later)
 
-def _distinct(columns: list[Int64Array], times: Int64Array) -> tuple[list[Int64Array], Int64Array]:
-    """Return the distinct rows of whole numbers in order, column by column, and how often each occurs.
-
-    times int64[rows]: multiplicity of every given row.
-
-    It is like numpy.unique along an axis, in a 15th of the time, because here a row is one number.
-    """
-    if columns[0].size == 0:
-        return columns, times
-    lowest = [column.min() for column in columns]
-    sizes = [int(column.max() - low) + 1 for column, low in zip(columns, lowest, strict=True)]
-    key = np.zeros(columns[0].shape, dtype=np.int64)
-    for column, low, size in zip(columns, lowest, sizes, strict=True):
-        key = key * size + (column - low)
-    order = np.argsort(key, kind="stable")
-    key, first = np.unique(key[order], return_index=True)
-    count = np.add.reduceat(times[order], first)
-    found = []
-    for low, size in zip(reversed(lowest), reversed(sizes), strict=True):
-        found.append(key % size + low)
-        key //= size
-    return found[::-1], count
-
-
-def _later_failures(x: float, prefixes: _Prefixes) -> float:
-    """Return the sum of P(A_t without A_(t-1)), t > 1."""
-    failing = prefixes.number * 2.0 * scipy.special.ndtr(-x / prefixes.std)
-    if failing.shape[0] == 0:
-        return 0.0
-    heavy = failing > _NEGLIGIBLE * failing.sum() / failing.shape[0]
-    some = _Prefixes(*(field[heavy] for field in prefixes))
-    fresh = 2.0 * some.number * above_and_not_before(x / some.std, x / some.std_before, some.distance)
-    # Rounding up the correlation's distance never makes a term larger than the prefix alone.
-    return float(np.minimum(fresh, failing[heavy]).sum() + failing[~heavy].sum())
+    return unit * root_of_tail(failures, failure)
 
 
 def above_and_not_before(h: Float64Array, k: Float64Array, distance: Float64Array) -> Float64Array:
@@ -388,12 +320,10 @@ class _FiniteLaw(NamedTuple):
     mass: Float64Array
 
     def mirrored(self) -> _FiniteLaw:
-        """Return the law of -X."""
         return _FiniteLaw(-self.values[::-1], self.mass[::-1])
 
     @property
     def variance(self) -> float:
-        """Variance."""
         return float(np.sum(self.mass * self.values**2))
 
 
@@ -424,7 +354,7 @@ def unary_cell_bound(n_items: int, cell: UnaryCell, n_cells: int, beta: float) -
     n_blocks = math.ceil(n_items / max(_SHORTEST_BLOCK, _BLOCK // cell.cells))
     law = worst_block(hot, cold, math.ceil(n_items / n_blocks))
     sides = (law, law.mirrored())
-    # root_of_tail() starts at 1: in units of the standard deviation that is never far away.
+    # In units of the standard deviation, because root_of_tail() starts at 1.
     unit = math.sqrt(n_blocks * law.variance)
     bound = unit * root_of_tail(lambda x: sum(maximum_tail(side, n_blocks, unit * x) for side in sides), beta / n_cells)
     return min(bound, n_items * max(float(np.abs(one.values).max()) for one in (hot, cold)))
@@ -502,9 +432,6 @@ def maximum_tail(law: _FiniteLaw, n: int, x: float) -> float:
     smoothing = (_SMOOTHING**2) * n * law.variance
     log_mean = _log_transform(law)
 
-    def log_transform(s: Complex128Array) -> Complex128Array:
-        return n * log_mean(s) + 0.5 * smoothing * s * s
-
     def above(theta: float) -> float:
         tilted = law.mass * np.exp(theta * law.values - (theta * law.values).max())
         return float(n * (tilted @ law.values) / tilted.sum() + smoothing * theta - 1.0 / theta - x)
@@ -517,8 +444,11 @@ def maximum_tail(law: _FiniteLaw, n: int, x: float) -> float:
         low *= 0.5
     theta = float(scipy.optimize.brentq(above, low, high, xtol=1e-12 * high))
     a = x - 1.0 / theta
-    excess = inverted_tail(lambda s: log_transform(s) - s * a - 2.0 * np.log(s), theta, _WIDEST / math.sqrt(smoothing))
-    return min(1.0, theta * excess)
+
+    def log_integrand(s: Complex128Array) -> Complex128Array:
+        return n * log_mean(s) + 0.5 * smoothing * s * s - s * a - 2.0 * np.log(s)
+
+    return min(1.0, theta * inverted_tail(log_integrand, theta, _WIDEST / math.sqrt(smoothing)))
 
 
 def _log_transform(law: _FiniteLaw) -> LogTransform:
@@ -569,8 +499,8 @@ def weighted_unary_bound(n_items: int, cell: UnaryCell, failure: float, *, poole
 
 def _log_unary_moment(cell: UnaryCell, argument: float) -> float:
     """Return the larger log E e^(argument Y) of the errors Y of a whole row's sum with and without a hot cell."""
-    hot, cold = _log_row_moments(cell, argument)
-    return max(_log_mean(hot, cell.sampled_steps) - argument, _log_mean(cold, cell.sampled_steps))
+    hot, cold = (_log_bit(1.0 / cell.sampled_steps, moment) for moment in _log_row_moments(cell, argument))
+    return max(hot - argument, cold)
 
 
 def _log_pooled_moment(cell: UnaryCell, argument: float) -> float:
@@ -612,8 +542,3 @@ def _log_bit(probability: float, step: float) -> float:
         return math.log1p(probability * math.expm1(step))
     otherwise = math.log1p(-probability) if probability < 1.0 else -math.inf
     return float(np.logaddexp(otherwise, math.log(probability) + step))
-
-
-def _log_mean(reported: float, steps: int) -> float:
-    """Return log(1 - 1/steps + e^reported / steps)."""
-    return _log_bit(1.0 / steps, reported)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,11 @@ import scipy
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.base import ROWS, Counter, CounterState, errors_of, node_of
+from dprl.privacy.counters.base import ROWS, Counter, CounterState, node_of
 from dprl.privacy.counters.buffered_toeplitz import BufferedToeplitz
 from dprl.privacy.counters.error import failure_of_a_cell, gaussian_bound
-from dprl.privacy.mechanisms.base import GRID_ROW, Mechanism, Noise, Sensitivity
-from dprl.privacy.mechanisms.sampling import BLOCK, SILENT, fill_noise
+from dprl.privacy.mechanisms.base import GRID_ROW, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.sampling import BLOCK, SILENT, Noise, fill_noise
 
 MOST_ITEMS = 4096
 """Maximum number of items: a certificate takes T^3 / 3 steps, and an opening T^2 / 2 per cell."""
@@ -29,14 +29,6 @@ _LARGEST_SCALE, _FINEST, _COARSEST = 2.0**14, -16, -1
 _SLACK = 1.0 + 2.0**-50
 _LARGEST_INTEGER = 2.0**53
 _BLOCK = 128
-
-
-class _Errors(NamedTuple):
-    """Norms of the rows of B and of C^-1, float64[T] each, and the largest sum of absolute values of a row of B."""
-
-    prefixes: Float64Array
-    steps: Float64Array
-    largest_sum: float
 
 
 @dataclass(frozen=True)
@@ -125,11 +117,7 @@ class GridToeplitz(Counter):
 
     def profile(self) -> Float64Array:
         """Return the norms of the rows of B = A C^-1, float64[T]: noise of scale 1 is in units of the grid."""
-        return _row_errors(self.n_items, self.grid).prefixes.copy()
-
-    def errors(self) -> tuple[float, float]:
-        """Return root mean square and maximum of the profile."""
-        return errors_of([_row_errors(self.n_items, self.grid).prefixes])
+        return _row_errors(self.n_items, self.grid)[0].copy()
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
         """Return E: with probability 1 - beta no error of n_cells sums of `summands` cells is larger, at 1..users.
@@ -138,14 +126,13 @@ class GridToeplitz(Counter):
         Gaussian number, because cosh >= 1. So E is a Gaussian bound at a slightly smaller beta, plus half a unit of
         every number for that rounding, and half a unit of X for the floor.
         """
-        scale, errors = node_of(self).scale, _row_errors(self.n_items, self.grid)
+        scale, (prefixes, steps, largest_sum) = node_of(self).scale, _row_errors(self.n_items, self.grid)
         likelier = -self.n_items * summands * math.log1p(-1.0 / (24.0 * scale * scale))
         sigma, last = scale * math.sqrt(summands), users or self.n_items
-        pieces = [(sigma * errors.prefixes[:last], sigma * errors.steps[:last])]
         failure = failure_of_a_cell(n_cells, beta) * math.exp(-likelier)
         coefficients, weights = _factors(self.n_items, self.grid)
         rounded = 0.5 + 0.5 * self.grid * float(np.rint(coefficients[0] * weights).max())
-        return gaussian_bound(lambda: iter(pieces), failure) + summands * rounded * errors.largest_sum
+        return gaussian_bound(sigma * prefixes[:last], sigma * steps[:last], failure) + summands * rounded * largest_sum
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of one row per item."""
@@ -239,10 +226,10 @@ def substitute(rows: Float64Array, matrix: Float64Array) -> None:
 
 
 @lru_cache(maxsize=16)
-def _row_errors(n_items: int, grid: float) -> _Errors:
-    """Return the norms of the rows, from the inverse of C."""
+def _row_errors(n_items: int, grid: float) -> tuple[Float64Array, Float64Array, float]:
+    """Return the norms of the rows of B and of C^-1, float64[T] each, and the largest L1 norm of a row of B."""
     (matrix,) = (rows for _, rows in _blocks(n_items, grid, n_items))
     inverse, _ = scipy.linalg.lapack.dtrtri(matrix, lower=1, overwrite_c=1)
     steps = np.square(inverse).sum(axis=1)
     prefixes = np.cumsum(inverse, axis=0, out=inverse)
-    return _Errors(np.sqrt(np.square(prefixes).sum(axis=1)), np.sqrt(steps), float(np.abs(prefixes).sum(axis=1).max()))
+    return np.sqrt(np.square(prefixes).sum(axis=1)), np.sqrt(steps), float(np.abs(prefixes).sum(axis=1).max())

@@ -17,7 +17,7 @@ from dprl.privacy.counters.base import BUFFERED, EXACT, ROWS, TREE, CounterState
 from dprl.privacy.mechanisms.sampling import extend_noise, fill_noise
 from dprl.privacy.randomness.bits import require_generator
 
-# The same if seven rows are processed for every item, so that all of them stay in the nearest cache.
+# Seven rows of so many numbers stay in the nearest cache.
 _NEAR_BLOCK = 512
 _Three = tuple[Float64Array, Float64Array, Float64Array]
 
@@ -49,24 +49,17 @@ def release_prefix(released: Float64Array, totals: Float64Array, state: CounterS
 
 
 @kernel
-def _trailing_zeros(k: int) -> int:
-    """Return how often 2 divides k >= 1."""
-    zeros = 0
-    while k & 1 == 0:
-        k >>= 1
-        zeros += 1
-    return zeros
-
-
-@kernel
 def last_step(prefix: int, base: int) -> tuple[int, int, int]:
     """Return (parent, level, digit) of a prefix >= 1: its lowest non-zero digit, one step towards zero.
 
     Digits are balanced, except for base 2.
     """
-    if base == 2:
-        return prefix & (prefix - 1), _trailing_zeros(prefix), 1
     power, level, rest = 1, 0, prefix
+    if base == 2:
+        while rest & 1 == 0:
+            rest >>= 1
+            level += 1
+        return prefix & (prefix - 1), level, 1
     while rest % base == 0:
         rest //= base
         power *= base
@@ -90,13 +83,6 @@ def _row_of(prefix: int, base: int) -> int:
     return 1 + level * (base // 2 + base % 2) + max(0, -digit)
 
 
-@kernel
-def _ancestor(prefix: int, base: int, steps: int) -> int:
-    for _ in range(steps):
-        prefix = last_step(prefix, base)[0]
-    return prefix
-
-
 @no_alloc_kernel
 def _release_tree(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
     """Noise of a prefix = noise of its parent +- one fresh node; ancestors that are not stored are drawn first.
@@ -109,7 +95,9 @@ def _release_tree(released: Float64Array, totals: Float64Array, state: CounterSt
         ancestor = last_step(ancestor, base)[0]
         missing += 1
     for steps in range(missing - 1, -1, -1):
-        prefix = _ancestor(item, base, steps)
+        prefix = item
+        for _ in range(steps):
+            prefix = last_step(prefix, base)[0]
         parent = last_step(prefix, base)[0]
         row = _row_of(prefix, base)
         node = prefix if parent < prefix else -prefix

@@ -17,7 +17,7 @@ from dprl.privacy.accounting.amplification import local_epsilon
 from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import COUNTERS, BinaryTree, ExactCounter
 from dprl.privacy.counters.base import node_of
-from dprl.privacy.counters.selection import CounterRequirements, calibrated_of, choose
+from dprl.privacy.counters.selection import calibrated_of, choose
 from dprl.privacy.designs.base import (
     AUTO,
     COUNTER_NAMES,
@@ -196,12 +196,15 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
         if self.printed:  # its error bound
             name, law = BinaryTree.name if name == AUTO else name, Laplace.name if law == AUTO else law
         laws = additive_laws(law, self.delta, exact)
-        wanted = _wanted(self.epsilon, self.delta, encoding, n_users if schedule is None else schedule.number)
+        released, n_items = encoding.released, n_users if schedule is None else schedule.number
+        # Everything that one user adds to the sums: the families together.
+        row = released.row(len(released.families))
         if AUTO not in (name, law):
-            counter, why = calibrated_of(name, laws[0], wanted)
+            counter, why = calibrated_of(name, laws[0], self.epsilon, self.delta, row, n_items, released.n_cells)
         else:
-            choice = choose(wanted, list(COUNTERS) if name == AUTO else [name], laws)
-            counter, why = choice.counter, choice.reason if name == AUTO else ""
+            names = tuple(COUNTERS) if name == AUTO else (name,)
+            counter, _, why = choose(names, tuple(laws), self.epsilon, self.delta, row, n_items, released.n_cells)
+            why = why if name == AUTO else ""
         return CountQuery(encoding, None, counter, schedule), why
 
     def _local(self, encoding: CountEncoding, n_users: int, exact: bool) -> tuple[CountQuery, str]:
@@ -265,13 +268,6 @@ def report_names(*, pure: bool = False) -> list[str]:
     """Return the names for `mechanism` in the local model; pure: only those of laws with a pure guarantee."""
     additive = [law.name for law in laws_for(NODE) if law.pure or not pure]
     return [*additive, *(SAMPLED_PREFIX + name for name in ENCODINGS), AUTO]
-
-
-def _wanted(epsilon: float, delta: float, encoding: CountEncoding, n_items: int) -> CounterRequirements:
-    released = encoding.released
-    # Everything that one user adds to the sums: the families together.
-    row = released.row(len(released.families))
-    return CounterRequirements(epsilon, delta, row, n_items, released.n_cells)
 
 
 def additive_laws(name: str, delta: float, exact: bool) -> list[type[Mechanism]]:
@@ -459,8 +455,10 @@ def best_of_all(
             told = {"mechanism": report.name, "families": kind, "rms": errors[0], "threshold": threshold}
             found.append((min(errors), told))
         else:
-            wanted = _wanted(epsilon, delta, each, n_items)
-            best = choose(wanted, tuple(COUNTERS), additive_laws(AUTO, delta, exact))
-            rms, law = best.rms * math.sqrt(summands), node_of(best.counter).name
-            found.append((rms, {"counter": best.counter.name, "mechanism": law, "families": kind, "rms": rms}))
+            laws, row = additive_laws(AUTO, delta, exact), each.released.row(len(each.released.families))
+            best, of_cell, _ = choose(
+                tuple(COUNTERS), tuple(laws), epsilon, delta, row, n_items, each.released.n_cells
+            )
+            rms, law = of_cell * math.sqrt(summands), node_of(best).name
+            found.append((rms, {"counter": best.name, "mechanism": law, "families": kind, "rms": rms}))
     return min(found, key=lambda pair: pair[0])[1]

@@ -18,9 +18,10 @@ from dprl.privacy.accounting.composition import repeat
 from dprl.privacy.accounting.root_finding import inside, largest
 from dprl.privacy.base import TrustModel, check_positive
 from dprl.privacy.counters import COUNTERS, AnyCounter, BinaryTree
-from dprl.privacy.counters.base import Tree, node_of
-from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
+from dprl.privacy.counters.base import node_of
+from dprl.privacy.counters.selection import calibrated_of
 from dprl.privacy.designs.base import AUTO, COUNTER_NAMES, PrivacySettings
+from dprl.privacy.mechanisms.base import NODE
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.privunit import PrivUnit
@@ -386,7 +387,7 @@ def counted_gradients(
     Raises ValueError if there is none, or no whole-number noise for it with exact arithmetic.
     """
     law, tree = ClippedGaussian.with_scale(1.0, dimension, clip), counter
-    whole = [name for name, cls in COUNTERS.items() if issubclass(cls, Tree)]
+    whole = tuple(name for name, kind in COUNTERS.items() if kind.place == NODE)
     if exact:
         if counter not in (*whole, AUTO):
             raise ValueError(
@@ -394,10 +395,9 @@ def counted_gradients(
                 "not keep whole numbers"
             )
         tree = BinaryTree.name if counter == AUTO else counter
-    wanted = CounterRequirements(epsilon, delta, law.sensitivity, rounds, dimension)
-    found, why = calibrated_of(tree, Gaussian, wanted)
+    found, why = calibrated_of(tree, Gaussian, epsilon, delta, law.sensitivity, rounds, dimension)
     if exact:
         # Its grid is that of the continuous noise.
         law = ClippedGaussian.with_scale(node_of(found).scale, dimension, clip, exact=True)
-        found, why = calibrated_of(counter, DiscreteGaussian, replace(wanted, row=law.sensitivity), whole)
+        found, why = calibrated_of(counter, DiscreteGaussian, epsilon, delta, law.sensitivity, rounds, dimension, whole)
     return replace(law, additive=node_of(found)), found, why

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, cast
 
 from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.base import Guarantee, TrustModel, check_positive
-from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
+from dprl.privacy.counters.selection import calibrated_of
 from dprl.privacy.designs.base import AUTO, COUNTER_NAMES, PrivacySettings, ReleaseTimes
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
 from dprl.privacy.mechanisms.gaussian import Gaussian
@@ -250,8 +250,7 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
             ratio = self.reward_share / (1.0 - self.reward_share)
             reward_scale = unit.l1 / (ratio * row.l1) if node.norm == "l1" else unit.l2 / (math.sqrt(ratio) * row.l2)
             row = row.beside(correction_row(layout, self.reward_clip, reward_scale, node.norm))
-        wanted = CounterRequirements(self.epsilon, self.delta, row, n_items, row.cells)
-        counter, why = calibrated_of(self.counter, node, wanted)
+        counter, why = calibrated_of(self.counter, node, self.epsilon, self.delta, row, n_items, row.cells)
         worst = math.sqrt(counter.node.variance / node(1.0).variance) * counter.errors()[1] if counter.node else 0.0
         query = StatisticsQuery(
             layout,

@@ -20,8 +20,9 @@ from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
 from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent, new_cursor
 from dprl.privacy.counters import COUNTERS, AnyCounter
-from dprl.privacy.counters.base import CounterState, Tree
+from dprl.privacy.counters.base import CounterState
 from dprl.privacy.counters.release import release_prefix
+from dprl.privacy.mechanisms.base import NODE
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.vectors import (
     ClippedGaussian,
@@ -319,7 +320,7 @@ class GradientQuery(Query):
             raise LedgerError(f"correlated noise is on sums of clipped_gaussian of a trusted server, got {law.name}")
         if type(counter) not in COUNTERS.values() or counter.node != law.additive:
             raise LedgerError(f"the counter must be one of COUNTERS with the noise of the law, got {counter}")
-        if law.grid and not isinstance(counter, Tree):
+        if law.grid and counter.place != NODE:
             raise LedgerError(f"the counter must keep whole numbers with noise on a grid, got {counter.name}")
         if law.grid and counter.n_items * self.window * law.radius_units > _LARGEST_SUM:
             raise LedgerError(f"sums must be below {_LARGEST_SUM} units of the grid, got {self}; take fewer users")

@@ -13,7 +13,7 @@ from dprl.privacy.audits.distinguishing_attack import Probe, draw, measure
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, NoiseProof
 from dprl.privacy.audits.message_probes import changed_cells, floating_point_event, noisy_cells
 from dprl.privacy.audits.privatizer_probes import counter_prefixes, local_reports
-from dprl.privacy.counters.binary_tree import BinaryTree
+from dprl.privacy.counters import BinaryTree
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.queries.count_layout import CountFamilies, CountFamily

@@ -9,7 +9,6 @@ from dprl.privacy.counters import BufferedToeplitz, release_prefix
 from dprl.privacy.counters.buffered_toeplitz import (
     N_BUFFERS,
     _charged,
-    _starts,
     exponential_sums,
     fitted,
     prefix_variances,
@@ -52,7 +51,7 @@ def test_profile_follows_from_the_recursions_impulses() -> None:
     n_items = 30
     omega, theta = fitted(n_items)
     _, norms = BufferedToeplitz(n_items).columns()
-    prefixes, steps = prefix_variances(omega, theta, norms, np.zeros((N_BUFFERS + 1, N_BUFFERS + 1)))
+    prefixes, steps = prefix_variances(omega, theta, norms)
     b, v = np.zeros((n_items, n_items)), np.zeros((n_items, n_items))
     for j in range(n_items):
         s, total = np.zeros(N_BUFFERS), 0.0
@@ -67,7 +66,7 @@ def test_profile_follows_from_the_recursions_impulses() -> None:
 
 def test_coefficients_are_sums_of_exponentials_near_the_square_roots() -> None:
     omega, theta = fitted(5000)
-    c = exponential_sums(omega.copy(), theta, 5000, 1.0)
+    c = exponential_sums(omega, theta, 5000)
     j = np.arange(4999)
     assert c[0] == 1.0
     assert c[1:] == pytest.approx((omega[:, None] * theta[:, None] ** j).sum(axis=0), rel=1e-12)
@@ -86,22 +85,7 @@ def test_what_is_charged_follows_the_coefficients_that_run(monkeypatch: pytest.M
     coefficients, norms = BufferedToeplitz(50).columns()
     # The last ones are larger than in the norms, so the longest column is the worst.
     running = coefficients * np.repeat([1.0, 1.1], [20, 30])
-    pieces = [(running[:20], norms[::-1][:20]), (running[20:], norms[::-1][20:])]
-    monkeypatch.setattr(BufferedToeplitz, "pieces", lambda _: iter(pieces))
+    monkeypatch.setattr(BufferedToeplitz, "columns", lambda _: (running, norms))
     _charged.cache_clear()
     assert BufferedToeplitz(50).sensitivity(ONE).l2 == pytest.approx(np.linalg.norm(running) / norms[0], rel=1e-9)
     _charged.cache_clear()
-
-
-def test_piece_by_piece_every_number_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    def numbers() -> list[object]:
-        counter = BufferedToeplitz(1000, Gaussian(2.0))
-        _charged.cache_clear()
-        _starts.cache_clear()
-        found = [counter.sensitivity(ONE), counter.error_bound(5, 0.1), counter.error_bound(5, 0.1, users=437)]
-        return [*found, counter.open(3, KEY).coefficients.tolist(), counter.profile().tolist(), counter.errors()[1]]
-
-    at_once = numbers()
-    monkeypatch.setattr("dprl.privacy.counters.buffered_toeplitz._PIECE", 64)
-    assert numbers() == at_once
-    _starts.cache_clear()

@@ -157,7 +157,7 @@ BOUNDS: dict[str, Callable[[int, int, float], float]] = {
     "discrete sum": lambda t, n, beta: running_sum_bound(t, DiscreteLaplace(20.0), n, beta),
     "unary": lambda t, n, beta: unary_cell_bound(t, UnaryCell(0.5, Q, 1, 1), n, beta),
     "gaussian": lambda t, n, beta: gaussian_bound(
-        lambda: iter([(np.sqrt(np.arange(1.0, t + 1)), np.ones(t))]), failure_of_a_cell(n, beta)
+        np.sqrt(np.arange(1.0, t + 1)), np.ones(t), failure_of_a_cell(n, beta)
     ),
 }
 
@@ -189,4 +189,4 @@ def test_one_draw_of_one_cell_is_its_quantile(beta: float) -> None:
         smallest = next(e for e in range(200) if 2 * math.exp(-(e + 1) / 2) / (1 + math.exp(-0.5)) <= beta)
         assert bound(1, DiscreteLaplace(2.0), 1, beta) == smallest
     one, exact = np.array([2.0]), 2.0 * stats.norm.isf(beta / 2.0)
-    assert gaussian_bound(lambda: iter([(one, one)]), beta) == pytest.approx(exact)
+    assert gaussian_bound(one, one, beta) == pytest.approx(exact)

@@ -21,7 +21,7 @@ rng_of = np.random.default_rng
 
 
 def bound_of(std: Float64Array, steps: Float64Array, n_cells: int, beta: float) -> float:
-    return gaussian_bound(lambda: iter([(std, steps)]), failure_of_a_cell(n_cells, beta))
+    return gaussian_bound(std, steps, failure_of_a_cell(n_cells, beta))
 
 
 def union_bound(std: Float64Array, n_cells: int, beta: float) -> float:

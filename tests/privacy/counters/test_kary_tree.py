@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dprl.privacy.counters import KaryTree, release_prefix
-from dprl.privacy.counters.kary_tree import best_base, height, mean_blocks
 from dprl.privacy.counters.release import last_step
+from dprl.privacy.counters.trees import best_base, height, mean_blocks
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.sampling import fill_noise
@@ -87,9 +87,8 @@ def test_best_bases() -> None:
     assert [best_base(n, norm) for n in (999, 99_999) for norm in ("l1", "l2")] == [13, 7, 23, 5]
     blocks = KaryTree(999).profile() ** 2
     assert [KaryTree(999).levels, round(float(blocks.mean()), 3), round(float(blocks.max()))] == [3, 9.465, 18]
-    assert [KaryTree(99_999).k, KaryTree(99_999).levels] == [23, 4]
-    assert KaryTree(99_999, Gaussian(1.0)).k == KaryTree(99_999).suited("l2").k == 5
-    assert KaryTree(99_999, base=9).suited("l2").k == 9
+    assert [KaryTree(99_999).base, KaryTree(99_999).levels] == [23, 4]
+    assert KaryTree(99_999, Gaussian(1.0)).base == KaryTree(99_999).suited("l2").base == 5
 
 
 @pytest.mark.parametrize("n_items", [1, 2, 3, 4, 5, 12, 13, 14, 40, 121, 122, 1000])

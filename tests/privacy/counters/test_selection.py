@@ -7,15 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from dprl.privacy.counters import COUNTERS, BinaryTree, KaryTree
-from dprl.privacy.counters.selection import (
-    CounterRequirements,
-    calibrate,
-    calibrated_of,
-    choose,
-    counter_class,
-    deviations,
-)
+from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS, AnyCounter, BinaryTree, KaryTree
+from dprl.privacy.counters.selection import calibrate, calibrated_of, choose
 from dprl.privacy.mechanisms import laws_for
 from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -26,7 +19,14 @@ from tests.privacy.laplace_losses import of_laplace_losses
 
 # One family, H = 5: a user changes 10 cells by 1.
 ROW = Sensitivity.of_cells(10)
-REAL = [Laplace, Gaussian]
+REAL = (Laplace, Gaussian)
+NAMES = tuple(COUNTERS)
+
+
+def counter_class(name: str, mechanism: type[Mechanism]) -> type[AnyCounter]:
+    return (EXACT_COUNTERS if mechanism.arithmetic == INTEGER else COUNTERS)[name]
+
+
 PAIRS = [(name, m) for name in sorted(COUNTERS) for m in laws_for(NODE) if counter_class(name, m).place in m.places]
 
 
@@ -72,10 +72,11 @@ def test_error_multipliers_of_the_table(name: str, n_items: int, rms: float, lar
 def test_standard_deviations_at_the_same_guarantee(
     n_items: int, delta: float, counter: str, mechanism: str, rms: float, largest: float
 ) -> None:
-    laws = [law for law in REAL if law.name == mechanism]
-    choice = choose(CounterRequirements(1.0, delta, ROW, n_items, 100), [counter], laws)
-    assert deviations(choice.counter) == pytest.approx((rms, largest), rel=0.01)
-    assert choice.rms == pytest.approx(rms, rel=0.01)
+    laws = tuple(law for law in REAL if law.name == mechanism)
+    chosen, error, _ = choose((counter,), laws, 1.0, delta, ROW, n_items, 100)
+    assert error == pytest.approx(rms, rel=0.01)
+    assert chosen.node is not None
+    assert math.sqrt(chosen.node.variance) * chosen.errors()[1] == pytest.approx(largest, rel=0.01)
 
 
 @pytest.mark.parametrize(("name", "mechanism"), PAIRS)
@@ -96,55 +97,55 @@ def test_calibrated_counters_prove_what_was_asked_and_little_more(
 
 
 def test_the_choice_is_the_smallest_of_all_pairs_and_says_why() -> None:
-    wanted = CounterRequirements(1.0, 1e-6, ROW, 999, 100)
-    choice = choose(wanted, COUNTERS, REAL)
-    each = [choose(wanted, [name], [law]) for name, law in PAIRS if law in REAL]
+    wanted = (1.0, 1e-6, ROW, 999, 100)
+    *choice, reason = choose(NAMES, REAL, *wanted)
+    each = [choose((name,), (law,), *wanted) for name, law in PAIRS if law in REAL]
     assert len(each) > 3
-    assert choice[:2] == min(each, key=lambda one: one.rms)[:2]
-    assert "buffered_toeplitz with gaussian noise has the smallest root mean square error, 39.87" in choice.reason
-    assert "next: kary_tree with gaussian noise, 68.86" in choice.reason
-    only = choose(wanted, ["binary_tree"], [Gaussian])
-    assert only.counter == calibrate(BinaryTree(999), Gaussian, 1.0, 1e-6, ROW)
-    assert only.reason.endswith("nothing else is possible here")
+    assert tuple(choice) == min(each, key=lambda one: one[1])[:2]
+    assert "buffered_toeplitz with gaussian noise has the smallest root mean square error, 39.87" in reason
+    assert "next: kary_tree with gaussian noise, 68.86" in reason
+    only, _, reason = choose(("binary_tree",), (Gaussian,), *wanted)
+    assert only == calibrate(BinaryTree(999), Gaussian, 1.0, 1e-6, ROW)
+    assert reason.endswith("nothing else is possible here")
 
 
 def test_pure_guarantees_get_pure_noise() -> None:
-    choice = choose(CounterRequirements(1.0, 0.0, ROW, 99_999, 100), COUNTERS, REAL)
-    assert choice.counter == KaryTree(99_999, Laplace(40.0), 23)
-    assert choice.counter.node is not None
-    assert choice.counter.node.pure
+    counter, _, _ = choose(NAMES, REAL, 1.0, 0.0, ROW, 99_999, 100)
+    assert counter == KaryTree(99_999, Laplace(40.0), 23)
+    assert counter.node is not None
+    assert counter.node.pure
     with pytest.raises(ValueError, match=r"got none: .*with gaussian: delta must be above 0"):
-        choose(CounterRequirements(1.0, 0.0, ROW, 99_999, 100), COUNTERS, [Gaussian])
+        choose(NAMES, (Gaussian,), 1.0, 0.0, ROW, 99_999, 100)
 
 
 @pytest.mark.parametrize(
     ("delta", "n_items", "best"), [(0.0, 1000, "kary"), (1e-6, 5000, "kary"), (1e-6, 1000, "buffered")]
 )
 def test_exact_arithmetic_gets_integer_noise(delta: float, n_items: int, best: str) -> None:
-    choice = choose(CounterRequirements(1.0, delta, ROW, n_items, 100), COUNTERS, [DiscreteLaplace, DiscreteGaussian])
-    assert choice.counter.name.startswith(best)
-    assert choice.counter.node is not None
-    assert choice.counter.node.arithmetic == INTEGER
+    counter, _, _ = choose(NAMES, (DiscreteLaplace, DiscreteGaussian), 1.0, delta, ROW, n_items, 100)
+    assert counter.name.startswith(best)
+    assert counter.node is not None
+    assert counter.node.arithmetic == INTEGER
 
 
 def test_what_does_not_fit_in_memory_is_refused_with_reasons() -> None:
     with pytest.raises(ValueError, match=r"counter must be one that can .* got none: .*needs 5\.6 GB") as error:
-        choose(CounterRequirements(1.0, 1e-6, ROW, 10_000, 10**8), COUNTERS, REAL)
+        choose(NAMES, REAL, 1.0, 1e-6, ROW, 10_000, 10**8)
     assert "\n" not in str(error.value)
-    large = "counter: buffered_toeplitz needs 8 GB of noise, more than 2 GiB; use kary_tree"
+    large = "counter: buffered_toeplitz takes 1 to 10,000,000 releases, got 1,000,000,000; use kary_tree"
     with pytest.raises(ValueError, match=f"^{large}$"):
-        choose(CounterRequirements(1.0, 1e-6, ROW, 10**9, 120), ["buffered_toeplitz"], REAL)
+        choose(("buffered_toeplitz",), REAL, 1.0, 1e-6, ROW, 10**9, 120)
     with pytest.raises(ValueError, match=f"^{large}$"):
-        calibrated_of("buffered_toeplitz", Gaussian, CounterRequirements(1.0, 1e-6, ROW, 10**9, 120))
+        calibrated_of("buffered_toeplitz", Gaussian, 1.0, 1e-6, ROW, 10**9, 120)
 
 
 def test_nothing_possible_is_refused_with_reasons() -> None:
     with pytest.raises(
         ValueError, match=r"^counter: buffered_toeplitz takes gaussian noise only, which needs a delta above 0"
     ):
-        choose(CounterRequirements(1.0, 0.0, ROW, 100, 10), ["buffered_toeplitz"], [Laplace])
+        choose(("buffered_toeplitz",), (Laplace,), 1.0, 0.0, ROW, 100, 10)
     with pytest.raises(ValueError, match="buffered_toeplitz with gaussian: delta must be above 0"):
-        choose(CounterRequirements(1.0, 0.0, ROW, 100, 10), ["buffered_toeplitz"], REAL)
+        choose(("buffered_toeplitz",), REAL, 1.0, 0.0, ROW, 100, 10)
 
 
 def test_a_composed_tree_pays_for_a_users_nodes_of_a_cell_as_one() -> None:
@@ -153,4 +154,4 @@ def test_a_composed_tree_pays_for_a_users_nodes_of_a_cell_as_one() -> None:
     assert free.node is not None
     assert of_laplace_losses(ROW.cells, free.levels / free.node.scale, 1e-6) == pytest.approx(1.0, rel=1e-4)
     assert isinstance(pure := calibrate(KaryTree(999), Laplace, 1.0, 0.0, ROW), KaryTree)
-    assert pure.k == 13
+    assert pure.base == 13

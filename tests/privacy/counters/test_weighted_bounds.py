@@ -23,7 +23,6 @@ from dprl.privacy.counters import (
     KaryTree,
     release_prefix,
 )
-from dprl.privacy.counters.base import Tally
 from dprl.privacy.counters.error import (
     UnaryCell,
     _log_unary_moment,
@@ -74,7 +73,9 @@ def bound_of(counter: AnyCounter, users: int) -> float:
     node = counter.node
     if node is not None and node.arithmetic == INTEGER:
         depths = np.round(counter.profile()[:users] ** 2).astype(np.int64)
-        return weighted_tree_bound(Tally(*np.unique(depths, return_counts=True)), node, SUMMANDS, FAILURE)
+        return weighted_tree_bound(
+            dict(zip(*np.unique(depths, return_counts=True), strict=True)), node, SUMMANDS, FAILURE
+        )
     return counter.error_bound(1, FAILURE, SUMMANDS, users)
 
 
