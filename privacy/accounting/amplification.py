@@ -70,7 +70,7 @@ class ShuffledLoss(PrivacyCurve):
 
     @property
     def pure_epsilon(self) -> float:
-        """Pure epsilon of the reports, which shuffling does not reduce: an improbable outcome may reveal them."""
+        """That of the reports, which shuffling does not reduce: an improbable outcome may reveal them."""
         return self.n * self.epsilon_0
 
     def delta(self, epsilon: float) -> float:
@@ -82,10 +82,24 @@ class ShuffledLoss(PrivacyCurve):
             return alone
         if self.n == 1:
             clones, chances = _clones(self.users - 1, math.exp(-self.epsilon_0), _BINS)
-            found = float(chances @ _divergences(clones, self.epsilon_0, epsilon)) * (1.0 + ROUNDING)
+            found = float(chances @ self._divergences(clones, epsilon)) * (1.0 + ROUNDING)
         else:
             found = _shuffled(self.epsilon_0, self.users, self.n).delta(epsilon)
         return min(found, alone)
+
+    def _divergences(self, clones: Float64Array, epsilon: float) -> Float64Array:
+        """Return the divergence at `epsilon` < epsilon_0 of the two worlds, given numbers of clones float64[n]."""
+        factor = math.exp(epsilon)
+        one, other = (float(scipy.special.expit(sign * self.epsilon_0)) for sign in (1.0, -1.0))
+        # The first of c + 1 draws from Q_0 or Q_1, as a share, at which one world is e^epsilon times as probable.
+        # (e^(epsilon + epsilon_0) - 1) / ((e^epsilon_0 - 1) (1 + e^epsilon)), without overflow.
+        share = (1.0 - math.exp(-epsilon - self.epsilon_0)) / -math.expm1(-self.epsilon_0)
+        # The share is below 1, and float64 may round it up.
+        first = np.floor(share * float(scipy.special.expit(epsilon)) * (clones + 1.0))
+        first = np.minimum(first, clones) + 1.0
+        with_one, without = (scipy.stats.binom.sf(first - back, clones, 0.5) for back in (2.0, 1.0))
+        found = with_one * (one - factor * other) + without * (other - factor * one)
+        return np.asarray(np.maximum(found, 0.0) + _TAIL * with_one)
 
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon with `delta`, rounded up."""
@@ -148,20 +162,6 @@ def _clones(others: int, chance: float, bins: int) -> tuple[Float64Array, Float6
     return np.append(0.0, edges), np.append(law.cdf(first - 1.0), chances)
 
 
-def _divergences(clones: Float64Array, epsilon_0: float, epsilon: float) -> Float64Array:
-    """Return the divergence at `epsilon` < epsilon_0 of the two worlds, given numbers of clones float64[n]."""
-    one, factor = float(scipy.special.expit(epsilon_0)), math.exp(epsilon)
-    # The first of c + 1 draws from Q_0 or Q_1, as a share, at which one world is e^epsilon times as probable.
-    # (e^(epsilon + epsilon_0) - 1) / ((e^epsilon_0 - 1) (1 + e^epsilon)), without overflow.
-    share = (1.0 - math.exp(-epsilon - epsilon_0)) / -math.expm1(-epsilon_0) * float(scipy.special.expit(epsilon))
-    # The share is below 1, and float64 may round it up.
-    first = np.minimum(np.floor(share * (clones + 1.0)), clones) + 1.0
-    with_one, without = (scipy.stats.binom.sf(first - back, clones, 0.5) for back in (2.0, 1.0))
-    other = float(scipy.special.expit(-epsilon_0))
-    found = with_one * (one - factor * other) + without * (other - factor * one)
-    return np.asarray(np.maximum(found, 0.0) + _TAIL * with_one)
-
-
 @dataclass(frozen=True)
 class SampledGaussianLoss(PrivacyCurve):
     """The loss of a user who secretly joins each of n rounds with probability q, for sums with Gaussian noise.
@@ -192,14 +192,17 @@ class SampledGaussianLoss(PrivacyCurve):
 
     def delta(self, epsilon: float) -> float:
         """Return the larger delta of both directions, rounded up."""
-        return max(self._delta(epsilon, added) for added in (False, True))
+        if math.isinf(epsilon):
+            return 0.0
+        return max(self.delta_of_removal(epsilon), _sampled(self.multiplier, self.rate, self.n, True).delta(epsilon))
+
+    def delta_of_removal(self, epsilon: float) -> float:
+        """Return the delta if one user is removed, usually the larger one."""
+        return 0.0 if math.isinf(epsilon) else _sampled(self.multiplier, self.rate, self.n, False).delta(epsilon)
 
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon with `delta`, rounded up; infinite for 0."""
         return _sampled_epsilon(self, delta)
-
-    def _delta(self, epsilon: float, added: bool) -> float:
-        return 0.0 if math.isinf(epsilon) else _sampled(self.multiplier, self.rate, self.n, added).delta(epsilon)
 
     @property
     def method(self) -> str:
@@ -223,15 +226,16 @@ def sampled_multiplier(epsilon: float, delta: float, rate: float, rounds: int) -
         raise ValueError(f"delta must lie in (0, 1) for Gaussian noise, got {delta}")
     epsilon, delta = inside(epsilon, delta)
 
-    def of(multiplier: float) -> SampledGaussianLoss:
-        return SampledGaussianLoss(max(multiplier, LEAST_MULTIPLIER), rate, rounds)
+    def both(z: float) -> float:
+        return 1.0 if z < LEAST_MULTIPLIER else SampledGaussianLoss(z, rate, rounds).delta(epsilon)
 
-    if of(LEAST_MULTIPLIER).delta(epsilon) <= delta:
+    def removal(z: float) -> float:
+        return 1.0 if z < LEAST_MULTIPLIER else SampledGaussianLoss(z, rate, rounds).delta_of_removal(epsilon)
+
+    if both(LEAST_MULTIPLIER) <= delta:
         return LEAST_MULTIPLIER
-    removed = smallest(lambda z: 1.0 if z < LEAST_MULTIPLIER else of(z)._delta(epsilon, added=False), delta, 1.0)
-    if of(removed).delta(epsilon) <= delta:
-        return removed
-    return smallest(lambda z: 1.0 if z < LEAST_MULTIPLIER else of(z).delta(epsilon), delta, removed)
+    removed = smallest(removal, delta, 1.0)
+    return removed if both(removed) <= delta else smallest(both, delta, removed)
 
 
 @lru_cache(maxsize=256)
@@ -240,7 +244,7 @@ def _sampled_epsilon(curve: SampledGaussianLoss, delta: float) -> float:
         return math.inf
     if curve.delta(0.0) <= delta:
         return 0.0
-    removed = smallest(lambda epsilon: curve._delta(epsilon, added=False), delta, 1.0)
+    removed = smallest(curve.delta_of_removal, delta, 1.0)
     return removed if curve.delta(removed) <= delta else smallest(curve.delta, delta, removed)
 
 

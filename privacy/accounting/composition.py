@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from typing import Any, cast
@@ -103,8 +103,8 @@ def _sum(curves: tuple[PrivacyCurve, ...]) -> SummedLosses:
     return SummedLosses([(part, 1) for part in parts], max(step, most / _MOST_POINTS))
 
 
-def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
-    """Return the curve of several adaptive releases about one user together.
+def compose(curves: Iterable[PrivacyCurve] | Mapping[PrivacyCurve, int]) -> PrivacyCurve:
+    """Return the curve of several adaptive releases about one user together, each once or the given number of times.
 
     It is the simplest such curve: losses of one kind stay of that kind. Raises ValueError for a curve of an unknown
     kind.
@@ -114,26 +114,9 @@ def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     >>> round(compose([GaussianDP(1.0), RandomizedResponses(1, 0.5)]).epsilon(1e-6), 2)
     5.29
     """
-    return _composed(Counter(curves))
-
-
-def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
-    """Return the curve of `times` adaptive releases with this curve each.
-
-    >>> a_hundred = repeat(RandomizedResponses(1, 0.1), 100)
-    >>> round(a_hundred.pure_epsilon, 9), round(a_hundred.epsilon(1e-6), 2)
-    (10.0, 4.77)
-    """
-    if times < 1:
-        raise ValueError(f"times must be at least 1, got {times}")
-    return _composed({curve: times})
-
-
-def _composed(curves: Mapping[PrivacyCurve, int]) -> PrivacyCurve:
-    """Return the curve of adaptive releases, given how often each curve occurs."""
     kinds: dict[Any, list[tuple[Any, int]]] = {}
     lost, split = 0.0, Counter[PrivacyCurve]()
-    for curve, times in curves.items():
+    for curve, times in Counter(curves).items():
         if isinstance(curve, _ComposedLoss):
             lost += curve.lost * times
             split.update(dict.fromkeys(curve.curves, times))
@@ -146,20 +129,24 @@ def _composed(curves: Mapping[PrivacyCurve, int]) -> PrivacyCurve:
         return raw
     if lost >= 1.0:
         return Unbounded(method="nothing is proved: the deltas add up to 1")
-    each = [_of_kind(of_kind) for of_kind in kinds.values()]
-    together = tuple(sorted((curve for curve in each if curve.pure_epsilon > 0.0), key=repr))
+    added = []
+    for of_kind in kinds.values():
+        only, times = of_kind[0]
+        alone = len(of_kind) == 1 and times == 1 and getattr(only, "lost", 0.0) == 0.0
+        added.append(only if alone else _of_kind(of_kind))
+    together = tuple(sorted((curve for curve in added if curve.pure_epsilon > 0.0), key=repr))
     match together:
         case ():
             return RandomizedResponses(1, 0.0, lost=lost)
         case (RandomizedResponses() as only,):
             return replace(only, lost=lost)
         case (only,) if lost == 0.0:
-            return only
-    if any(isinstance(curve, ChosenCurve) and curve.chosen == "least" for curve in split):
-        # Every choice of bounds is a bound: all first ones, all last ones, and the best one at each epsilon.
-        first, last = (_composed(_bounds(split, which)) for which in (0, -1))
-        return ChosenCurve((first, _ComposedLoss(together, lost), last))
-    return _ComposedLoss(together, lost)
+            return cast("PrivacyCurve", only)
+    composed = _ComposedLoss(together, lost)
+    if not any(isinstance(curve, ChosenCurve) and curve.chosen == "least" for curve in split):
+        return composed
+    # Every choice of bounds is a bound: all first ones, all last ones, and the best one at each epsilon.
+    return ChosenCurve((compose(_bounds(split, 0)), composed, compose(_bounds(split, -1))))
 
 
 def _bounds(curves: Mapping[PrivacyCurve, int], which: int) -> Counter[PrivacyCurve]:
@@ -168,6 +155,18 @@ def _bounds(curves: Mapping[PrivacyCurve, int], which: int) -> Counter[PrivacyCu
     for curve, times in curves.items():
         found[curve.curves[which] if isinstance(curve, ChosenCurve) and curve.chosen == "least" else curve] += times
     return found
+
+
+def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
+    """Return the curve of `times` adaptive releases with this curve each.
+
+    >>> a_hundred = repeat(RandomizedResponses(1, 0.1), 100)
+    >>> round(a_hundred.pure_epsilon, 9), round(a_hundred.epsilon(1e-6), 2)
+    (10.0, 4.77)
+    """
+    if times < 1:
+        raise ValueError(f"times must be at least 1, got {times}")
+    return compose({curve: times})
 
 
 def _kind(curve: PrivacyCurve) -> object:
@@ -190,8 +189,6 @@ def _kind(curve: PrivacyCurve) -> object:
 def _of_kind(curves: Sequence[tuple[Any, int]]) -> PrivacyCurve:
     """Return the curve of all (curve, number of releases) of one kind."""
     first, times = curves[0]
-    if len(curves) == 1 and times == 1 and getattr(first, "lost", 0.0) == 0.0:
-        return cast("PrivacyCurve", first)
     match first:
         case GaussianDP():
             return GaussianDP(math.sqrt(math.fsum(n * each.mu * each.mu for each, n in curves)))

@@ -36,12 +36,13 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import scipy
 
 from dprl.privacy.accounting.closed_forms import PrivacyCurve, RandomizedResponses, concentrated, response_losses
-from dprl.privacy.accounting.root_finding import ROUNDING, smallest
+from dprl.privacy.accounting.root_finding import ROUNDING, least_epsilon
 from dprl.privacy.base import Float64Array
 
 # Steps in one loss's deviation, and points of one loss. For unequal Laplace losses: share of the variance that splits
@@ -171,8 +172,7 @@ def losses_of(curve: PrivacyCurve) -> Losses:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Tilt:
+class _Tilt(NamedTuple):
     """The sum after a change of measure: every probability p of a loss l becomes p e^(steepness l) / e^log_moment."""
 
     steepness: float
@@ -184,7 +184,7 @@ class _Tilt:
 class SummedLosses:
     """Upper bound on the sum of adaptive releases, n_i of them with law i, by FFT.
 
-    A direct sum of thousands of losses takes minutes. An FFT has an error of 1e-16 of the largest probability, too much
+    An FFT has an error of 1e-16 of the largest probability, too much
     for a small delta. So masses p are first multiplied by e^(lambda l) / M, M = sum p e^(lambda l). The delta is then a
     sum of probabilities there, times Chernoff's bound M^n e^(-lambda epsilon), so its error is relative to that bound.
     A lambda that moves the mean of the sum to just below epsilon will do, so one FFT serves many epsilons. For sums
@@ -245,11 +245,8 @@ class SummedLosses:
         return found
 
     def _tilt(self, steepness: float) -> _Tilt:
-        if steepness not in self._tilts:
-            self._tilts[steepness] = self._computed_tilt(steepness)
-        return self._tilts[steepness]
-
-    def _computed_tilt(self, steepness: float) -> _Tilt:
+        if steepness in self._tilts:
+            return self._tilts[steepness]
         log_moment = mean = variance = 0.0
         for one, n in self._listed:
             weights, log_of_sum = _tilted(one, steepness)
@@ -257,7 +254,8 @@ class SummedLosses:
             mean += n * average
             variance += n * float(weights @ (one.losses - average) ** 2)
             log_moment += n * log_of_sum
-        return _Tilt(steepness, log_moment, mean, math.sqrt(variance))
+        self._tilts[steepness] = _Tilt(steepness, log_moment, mean, math.sqrt(variance))
+        return self._tilts[steepness]
 
     def _window(self, tilt: _Tilt) -> tuple[int, Float64Array, float]:
         """Return (first, mass, beyond): the tilted sum from point `first` on, and a bound on losses above its end."""
@@ -330,11 +328,16 @@ class LaplaceLoss(PrivacyCurve):
 
     def epsilon(self, delta: float) -> float:
         """Return the epsilon at `delta`, rounded up; the total loss for 0."""
-        return self.pure if delta <= 0.0 else min(self.pure, _epsilon(self.parts, delta))
+        return _epsilon(self, delta)
 
     def delta(self, epsilon: float) -> float:
         """Return the delta of the losses."""
-        return 0.0 if epsilon >= self.pure else _delta(epsilon, self.parts)
+        if epsilon >= self.pure:
+            return 0.0
+        (n, a), *others = self.parts
+        if n == 1 and not others:
+            return -math.expm1(min(0.0, epsilon - a) / 2.0) * (1.0 + ROUNDING)
+        return _summed(self.parts).delta(epsilon)
 
     @property
     def method(self) -> str:
@@ -361,13 +364,6 @@ def dominating_scale(scale: float, copies: int) -> float:
     return copies / (max(doubled, step) * (1.0 + ROUNDING))
 
 
-def _delta(epsilon: float, parts: tuple[tuple[int, float], ...]) -> float:
-    total = sum(n for n, _ in parts)
-    if total == 1:
-        return -math.expm1(min(0.0, epsilon - parts[0][1]) / 2.0) * (1.0 + ROUNDING)
-    return _summed(parts).delta(epsilon)
-
-
 @lru_cache(maxsize=16)
 def _summed(parts: tuple[tuple[int, float], ...]) -> SummedLosses:
     listed = [(laplace_losses(a), n) for n, a in parts]
@@ -387,8 +383,6 @@ def _summed(parts: tuple[tuple[int, float], ...]) -> SummedLosses:
 
 
 @lru_cache(maxsize=4096)
-def _epsilon(parts: tuple[tuple[int, float], ...], delta: float) -> float:
-    delta *= 1.0 - 2.0 * ROUNDING
-    if _delta(0.0, parts) <= delta:
-        return 0.0
-    return smallest(lambda epsilon: _delta(epsilon, parts), delta, 0.5 * sum(n * a for n, a in parts))
+def _epsilon(curve: LaplaceLoss, delta: float) -> float:
+    start = 0.5 * sum(n * a for n, a in curve.parts)
+    return least_epsilon(curve.delta, delta * (1.0 - 2.0 * ROUNDING), start, curve.pure)

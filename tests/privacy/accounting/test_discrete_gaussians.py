@@ -11,7 +11,6 @@ from dp_accounting.pld import privacy_loss_distribution
 from dprl.privacy.accounting.closed_forms import gaussian_epsilon, gaussian_mu, zcdp_delta, zcdp_epsilon, zcdp_rho
 from dprl.privacy.accounting.discrete_gaussians import (
     DiscreteGaussianLoss,
-    discrete_gaussian_delta,
     discrete_gaussian_sigma,
 )
 
@@ -43,7 +42,7 @@ def convolved_delta(epsilon: float, n: int, sigma: float) -> float:
     ],
 )
 def test_equals_convolution(epsilon: float, n: int, sigma: float) -> None:
-    ours, convolved = discrete_gaussian_delta(epsilon, n, sigma), convolved_delta(epsilon, n, sigma)
+    ours, convolved = DiscreteGaussianLoss(n, sigma).delta(epsilon), convolved_delta(epsilon, n, sigma)
     assert ours == pytest.approx(convolved, rel=3e-9)
     assert ours >= convolved
 
@@ -71,7 +70,7 @@ def test_as_tight_as_the_gaussian_and_tighter_than_zcdp() -> None:
 
 def test_wide_sums_are_bounded_by_the_integral_closely() -> None:
     n, sigma = 3000, 1e4 / math.sqrt(3000)
-    below, above = (discrete_gaussian_delta(1.0, n, sigma * factor) for factor in (1 - 1e-9, 1 + 1e-9))
+    below, above = (DiscreteGaussianLoss(n, sigma * factor).delta(1.0) for factor in (1 - 1e-9, 1 + 1e-9))
     assert below <= above <= below * (1 + 2e-3)
     n = 10**6
     curve = DiscreteGaussianLoss(n, 4300.0)
@@ -81,13 +80,13 @@ def test_wide_sums_are_bounded_by_the_integral_closely() -> None:
 
 def test_hardly_any_privacy_is_left_of_many_releases_with_little_noise() -> None:
     # The mean of the loss is 555, then 5000, many standard deviations above epsilon.
-    assert discrete_gaussian_delta(1.0, 10_000, 3.0) == pytest.approx(1.0)
-    assert discrete_gaussian_delta(1.0, 10**6, 10.01) == pytest.approx(1.0)
+    assert DiscreteGaussianLoss(10_000, 3.0).delta(1.0) == pytest.approx(1.0)
+    assert DiscreteGaussianLoss(10**6, 10.01).delta(1.0) == pytest.approx(1.0)
     assert DiscreteGaussianLoss(10_000, 3.0).epsilon(1e-6) == pytest.approx(gaussian_epsilon(1e-6, 100 / 3.0), rel=1e-5)
 
 
 def test_too_little_noise_falls_back_on_zcdp() -> None:
-    assert discrete_gaussian_delta(3.0, 2, 1.5) == zcdp_delta(3.0, 2 / (2 * 1.5**2))
+    assert DiscreteGaussianLoss(2, 1.5).delta(3.0) == zcdp_delta(3.0, 2 / (2 * 1.5**2))
     assert DiscreteGaussianLoss(2, 1.5).epsilon(1e-6) == pytest.approx(zcdp_epsilon(1e-6, 2 / (2 * 1.5**2)), rel=1e-8)
 
 
@@ -96,7 +95,7 @@ def test_too_little_noise_falls_back_on_zcdp() -> None:
 @pytest.mark.parametrize("n", [1, 60, 10_000])
 def test_every_request_has_a_sigma_that_meets_it(epsilon: float, delta: float, n: int) -> None:
     sigma = discrete_gaussian_sigma(epsilon, delta, n)
-    assert discrete_gaussian_delta(epsilon, n, sigma) <= delta
+    assert DiscreteGaussianLoss(n, sigma).delta(epsilon) <= delta
     curve = DiscreteGaussianLoss(n, sigma)
     assert curve.delta(curve.epsilon(delta)) <= delta
 
