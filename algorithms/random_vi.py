@@ -34,9 +34,8 @@ from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivatizer, Streams
-from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.gaussian import Gaussian
-from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
+from dprl.privacy.mechanisms.sampling import SILENT, Noise, fill_noise
 
 _NEAREST_STEPS = 12
 

@@ -16,13 +16,13 @@ from rich.console import Console
 from benchmarks.harness import Blocks, Row, Run, command_line, microseconds_per_episode, repeated, show
 from dprl.compiled import kernel
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import Mechanism, Noise
+from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.mechanisms.sampling import Noise, fill_noise
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams

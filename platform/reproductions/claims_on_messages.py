@@ -41,6 +41,7 @@ from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gram import (
+    JOINT_L2_SQUARED,
     Gram,
     GramBoundedLaplace,
     GramGaussian,
@@ -48,9 +49,8 @@ from dprl.privacy.mechanisms.gram import (
     GramRelease,
     GramUniform,
     attaining_pair,
-    l1_lower,
     l1_upper,
-    most_agents_of_printed_gaussian,
+    printed_gaussian_sigma,
 )
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
@@ -239,6 +239,21 @@ def gram_noise(mechanism: str, agents: int, features: int, epsilon: float = EPSI
     settings = {"calibration": "printed", "clipping": "device", "rewards": "public", "bound_ratio": ratio}
     config = StatisticsPrivacy("ldp", epsilon, delta, mechanism=mechanism, **settings)  # type: ignore[arg-type]
     return cast(Gram, config.build(layout, 1, Streams(0, "printed noise")).query.law)
+
+
+def l1_lower(dimension: int) -> float:
+    """Return c_lo: the L1 distance, in units of m^2, of the pair that `attaining_pair` returns, V = m."""
+    if dimension == 1:
+        return 2.0
+    d = dimension - dimension % 2
+    return (d + 1) / math.sqrt(2.0) + math.sqrt(2.0 * d) * math.cos(math.pi / 8.0)
+
+
+def most_agents_of_printed_gaussian(horizon: int, epsilon: float, delta: float) -> int:
+    """Return the largest n for which the printed sigma is (epsilon, delta)-LDP, m_h = H - h; [TH23] has no limit."""
+    per_agent = JOINT_L2_SQUARED * math.fsum(m**4 for m in range(1, horizon))
+    largest = gaussian_mu(epsilon, delta) * printed_gaussian_sigma(horizon, epsilon, delta)
+    return math.floor(largest**2 / per_agent)
 
 
 def gram_proof(noise: Gram, claim: Claim) -> NoiseProof:

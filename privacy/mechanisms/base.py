@@ -12,21 +12,8 @@ import numpy.typing as npt
 
 from dprl.privacy.accounting.closed_forms import PrivacyCurve
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.sampling import NO_NOISE, Noise, noise_of
+from dprl.privacy.mechanisms.sampling import Noise, noise_of
 from dprl.privacy.mechanisms.tails import Lattice
-
-__all__ = [
-    "GRID_ROW",
-    "IDEALISED",
-    "INTEGER",
-    "NODE",
-    "NO_NOISE",
-    "ROW",
-    "Mechanism",
-    "Noise",
-    "Sensitivity",
-    "require_positive",
-]
 
 IDEALISED = "float64-idealised"
 INTEGER = "integer"
@@ -93,11 +80,6 @@ class Sensitivity:
         """The sensitivity of one copy of every number."""
         l2 = self.l2 / math.sqrt(self.copies)
         return Sensitivity(self.l1 / self.copies, l2, self.linf / self.copies, self.cells, 1)
-
-    def within(self, other: Sensitivity) -> bool:
-        """Whether it is at most `other` in every field."""
-        norms = self.l1 <= other.l1 and self.l2 <= other.l2 and self.linf <= other.linf
-        return norms and self.cells <= other.cells and self.copies <= other.copies
 
     @property
     def changes(self) -> str:
@@ -178,9 +160,14 @@ class Mechanism(ABC):
         """Return the kernels' form of the law, drawn from the stream `key`."""
         return noise_of(self.law, self.scale, self.bound, key, self.sampler_table())
 
-    @abstractmethod
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
-        """Return ln P(y | ones) / P(y | zeros) of noisy numbers y; +-inf if y is possible for one of the two only."""
+        """Return ln P(y | ones) / P(y | zeros) of noisy numbers y; +-inf if y is possible for one of the two only.
+
+        It is that of (discrete) Gaussian noise for the L2 norm, of (discrete) Laplace noise for the L1 norm.
+        """
+        if self.norm == "l2":
+            return (ones - zeros) * (y - (ones + zeros) / 2.0) / self.scale**2
+        return (np.abs(y - zeros) - np.abs(y - ones)) / self.scale
 
     @property
     def envelope(self) -> Mechanism:
@@ -210,7 +197,7 @@ class Mechanism(ABC):
         return self.envelope.sum_bound(n_items, failure)
 
     def sum_of_draws(self, number: int, size: int, generator: np.random.Generator) -> Float64Array:
-        """Return `size` sums of `number` draws each, float64[size], from their exact law; see `draws_sums`."""
+        """Return `size` sums of `number` draws each, float64[size], from their exact law, if the law `draws_sums`."""
         raise NotImplementedError
 
     @property

@@ -15,7 +15,7 @@ from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity, requ
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, reduced
 from dprl.privacy.mechanisms.sampling import sampler
-from dprl.privacy.mechanisms.uniform import fill_signed_uniform, within_support
+from dprl.privacy.mechanisms.uniform import fill_signed_uniform
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ class BoundedLaplace(Mechanism):
 
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
         """Return ln P(y | ones) / P(y | zeros) of noisy numbers y; +-inf if y is possible for one of the two only."""
-        from_ones, from_zeros = np.abs(y - ones), np.abs(y - zeros)
-        return within_support((from_zeros - from_ones) / self.scale, from_ones > self.bound, from_zeros > self.bound)
+        possible = np.where(np.abs(y - ones) > self.bound, -math.inf, super().log_ratios(y, ones, zeros))
+        return np.where(np.abs(y - zeros) > self.bound, math.inf, possible)
 
     @property
     def envelope(self) -> Laplace:

@@ -74,8 +74,8 @@ class DiscreteGaussian(Mechanism):
     def __post_init__(self) -> None:
         if not SMALLEST_SCALE <= self.scale <= LARGEST_SCALE:
             raise ValueError(
-                f"scale must lie in [1/16, 2^15] for discrete Gaussian noise, got {self.scale}; "
-                f"use arithmetic: fast, or discrete Laplace noise"
+                f"scale must lie in [1/16, 2^15] for discrete Gaussian noise, got {self.scale}; use arithmetic: fast, "
+                "or discrete Laplace noise"
             )
 
     @classmethod
@@ -86,8 +86,8 @@ class DiscreteGaussian(Mechanism):
         """
         if delta <= 0.0:
             raise ValueError(
-                f"delta must be above 0 for discrete Gaussian noise, got {delta}; "
-                f"set one, or use discrete Laplace noise"
+                f"delta must be above 0 for discrete Gaussian noise, got {delta}; set one, or use discrete Laplace "
+                "noise"
             )
         if sensitivity.integer:
             return cls(discrete_gaussian_sigma(epsilon, delta, sensitivity.cells))
@@ -117,10 +117,6 @@ class DiscreteGaussian(Mechanism):
         """Return a copy of the sampler's table."""
         return discrete_gaussian_table(self.scale).copy()
 
-    def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
-        """Return ln P(y | ones) / P(y | zeros) of noisy integers y."""
-        return (ones - zeros) * (y - (ones + zeros) / 2.0) / self.scale**2
-
     @property
     def envelope(self) -> Gaussian:
         """Gaussian noise of the same scale: sums of draws are close to its sums up to rounding."""
@@ -141,17 +137,15 @@ class DiscreteGaussian(Mechanism):
         """Return ln E e^(s Z), |Im s| <= pi."""
         if self.scale < 1.0:
             z = np.arange(-64, 65)
-            mass = np.exp(-0.5 * (z / self.scale) ** 2)
-            powers: Complex128Array = np.exp(s[:, None] * z - 0.5 * (z / self.scale) ** 2).sum(axis=1)
-            log_sum: Complex128Array = np.log(powers / mass.sum())
-            return log_sum
+            weights = -0.5 * (z / self.scale) ** 2
+            powers = np.exp(s[:, None] * z + weights).sum(axis=1)
+            return np.asarray(np.log(powers / np.exp(weights).sum()))
         # Poisson's summation formula: the next terms are below e^-39 of these.
         j = np.arange(-2, 3)
         variance = self.scale * self.scale
         heights = -2.0 * variance * (np.pi * j) ** 2
-        waves: Complex128Array = np.exp(heights + 2j * np.pi * variance * s[:, None] * j).sum(axis=1)
-        log_ratio: Complex128Array = np.log(waves / np.exp(heights).sum())
-        return 0.5 * variance * s * s + log_ratio
+        waves = np.exp(heights + 2j * np.pi * variance * s[:, None] * j).sum(axis=1)
+        return np.asarray(0.5 * variance * s * s + np.log(waves / np.exp(heights).sum()))
 
     def sum_bound(self, n_items: int, failure: float) -> float:
         """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality."""

@@ -87,8 +87,8 @@ class DiscreteLaplace(Mechanism):
     def __post_init__(self) -> None:
         if not SMALLEST_SCALE <= self.scale <= LARGEST_SCALE:
             raise ValueError(
-                f"scale must lie in [{SMALLEST_SCALE:g}, 2^40] for discrete Laplace noise, got {self.scale}; "
-                f"ask for another epsilon"
+                f"scale must lie in [{SMALLEST_SCALE:g}, 2^40] for discrete Laplace noise, got {self.scale}; ask for "
+                "another epsilon"
             )
 
     @classmethod
@@ -111,10 +111,6 @@ class DiscreteLaplace(Mechanism):
     def sampler_table(self) -> UInt64Array:
         """Return a copy of the sampler's table."""
         return discrete_laplace_table(self.scale).copy()
-
-    def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
-        """Return ln P(y | ones) / P(y | zeros) of noisy integers y."""
-        return (np.abs(y - zeros) - np.abs(y - ones)) / self.scale
 
     @property
     def envelope(self) -> Laplace:
@@ -140,9 +136,8 @@ class DiscreteLaplace(Mechanism):
     def log_transform(self, s: Complex128Array) -> Complex128Array:
         """Return ln E e^(s Z), |Re s| < 1 / scale."""
         ratio = math.exp(-1.0 / self.scale)
-        both_sides: Complex128Array = np.log1p(-ratio * np.exp(s)) + np.log1p(-ratio * np.exp(-s))
-        log_transform: Complex128Array = 2.0 * math.log(-math.expm1(-1.0 / self.scale)) - both_sides
-        return log_transform
+        both_sides = np.log1p(-ratio * np.exp(s)) + np.log1p(-ratio * np.exp(-s))
+        return np.asarray(2.0 * math.log(-math.expm1(-1.0 / self.scale)) - both_sides)
 
     def sum_bound(self, n_items: int, failure: float) -> float:
         """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality."""

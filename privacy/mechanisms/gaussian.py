@@ -79,10 +79,6 @@ class Gaussian(Mechanism):
         """Return the exact curve, which neighbours that differ by l2 attain."""
         return GaussianDP(sensitivity.l2 / self.scale)
 
-    def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
-        """Return ln P(y | ones) / P(y | zeros) of noisy numbers y."""
-        return (ones - zeros) * (y - (ones + zeros) / 2.0) / self.scale**2
-
     @property
     def envelope(self) -> Gaussian:
         """The law itself."""
@@ -107,13 +103,6 @@ class Gaussian(Mechanism):
 
 
 @kernel
-def _radius(bits: np.uint64) -> float:
-    """Return sqrt(-log u), u uniform on (0, 1): at least 1e-8, at most 6.1."""
-    s, e = reduced(open_unit(bits))
-    return math.sqrt(-log_of_reduced(s, e))
-
-
-@kernel
 def circle_point(bits: np.uint64) -> tuple[float, float]:
     """Return sqrt(2) (cos, sin) of an angle uniform on the circle; errors below 5e-16.
 
@@ -135,7 +124,9 @@ def _turn_into_pairs(out: Float64Array, scale: float) -> None:
     """
     bits = out.view(np.uint64)
     for j in range(out.shape[0] // 2):
-        radius = scale * _radius(bits[2 * j])
+        # u is uniform on (0, 1), so that sqrt(-log u) is at least 1e-8 and at most 6.1.
+        s, e = reduced(open_unit(bits[2 * j]))
+        radius = scale * math.sqrt(-log_of_reduced(s, e))
         x, y = circle_point(bits[2 * j + 1])
         out[2 * j] = radius * x
         out[2 * j + 1] = radius * y

@@ -35,7 +35,6 @@ from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.uniform import Uniform
-from dprl.privacy.mechanisms.vectors import NO_ACCOUNT
 
 JOINT_L2_SQUARED = 4.5
 """Squared L2 sensitivity of one message over m^4: the maximum of (2 - 2c) + (2 - 2c^2), at cosine c = -1/2."""
@@ -83,7 +82,11 @@ def l1_upper(dimension: int) -> float:
     # D9: the matrix's part grows like D; 2 sqrt(D), as printed, bounds an induced norm, not the sum of entries.
     if dimension > _MOST_EXACT:
         return _joint_bound(dimension) * _SLACK
-    matrices = _threshold_matrices(dimension)
+    # All M with s_D = 1, float64[2^(D-1), D, D].
+    places = np.arange(dimension)
+    signs = 1.0 - 2.0 * (np.arange(2 ** (dimension - 1))[:, None] >> places & 1)
+    matrices = np.asarray(0.5 * signs[:, np.minimum(places[:, None], places)], dtype=np.float64)
+    matrices[:, places, places] *= 2.0
     return float((_largest_values(matrices) + _largest_values(-matrices)).max()) * _SLACK
 
 
@@ -92,15 +95,6 @@ def _joint_bound(dimension: int) -> float:
     matrix, root = dimension / math.sqrt(2.0) + 1.0, math.sqrt(dimension)
     half = math.asin((math.sqrt(dimension + 8.0 * matrix * matrix) - root) / (4.0 * matrix))
     return matrix * math.sin(2.0 * half) + 2.0 * root * math.cos(half)
-
-
-def _threshold_matrices(dimension: int) -> Float64Array:
-    """Return all M with s_D = 1, float64[2^(D-1), D, D]."""
-    places = np.arange(dimension)
-    signs = 1.0 - 2.0 * (np.arange(2 ** (dimension - 1))[:, None] >> places & 1)
-    matrices = np.asarray(0.5 * signs[:, np.minimum(places[:, None], places)], dtype=np.float64)
-    matrices[:, places, places] *= 2.0
-    return matrices
 
 
 def _largest_values(matrices: Float64Array) -> Float64Array:
@@ -115,14 +109,6 @@ def _largest_values(matrices: Float64Array) -> Float64Array:
         low, high = np.where(rises, low, middle), np.where(rises, middle, high)
     bounds: Float64Array = high + (weights / (high[:, None] - values)).sum(axis=1)
     return bounds
-
-
-def l1_lower(dimension: int) -> float:
-    """Return c_lo: the L1 distance, in units of m^2, of the pair that `attaining_pair` returns, V = m."""
-    if dimension == 1:
-        return 2.0
-    d = dimension - dimension % 2
-    return (d + 1) / math.sqrt(2.0) + math.sqrt(2.0 * d) * math.cos(math.pi / 8.0)
 
 
 def attaining_pair(dimension: int, bound: float) -> tuple[Float64Array, Float64Array]:
@@ -181,24 +167,15 @@ class GramRelease:
         """Return the release for values in [0, H - h] after stage h: m_h = H - h, 0 at the last stage."""
         return cls(dimension, tuple(float(horizon - h) for h in range(1, horizon + 1)), n_messages, clipped)
 
-    def power_sum(self, power: int) -> float:
-        """Return the sum of m_h^power over the stages: S2 and S4 for 2 and 4."""
-        return math.fsum(m**power for m in self.bounds if m > 0)
-
     @property
     def message_length(self) -> int:
         """Numbers of one message: D (D + 3) / 2."""
         return self.dimension * (self.dimension + 3) // 2
 
     @property
-    def sent_stages(self) -> int:
-        """Number of stages with data of the user."""
-        return sum(m > 0 for m in self.bounds)
-
-    @property
     def n_numbers(self) -> int:
         """Numbers in all messages of an episode, without those that have no user data."""
-        return self.n_messages * self.sent_stages * self.message_length
+        return self.n_messages * sum(m > 0 for m in self.bounds) * self.message_length
 
 
 @dataclass(frozen=True)
@@ -235,11 +212,6 @@ class Gram(ABC):
         return self.of_scale(scale), self.of_scale(scale * self.off_diagonal)
 
     @property
-    def unit(self) -> Mechanism:
-        """Noise that every stage multiplies by its entry of `scales` and `off_diagonal`."""
-        return self.of_scale(1.0)
-
-    @property
     def off_diagonal(self) -> float:
         """Scale of an off-diagonal entry, in units of the stage's."""
         return 1.0
@@ -247,17 +219,15 @@ class Gram(ABC):
     @property
     def deviations(self) -> Float64Array:
         """Standard deviation float64[H] of the noise of a number on the diagonal, stage by stage; 0 without noise."""
-        found = np.zeros(len(self.release.bounds))
-        for h, scale in enumerate(self.scales):
-            if scale > 0:
-                found[h] = math.sqrt(self.stage_mechanisms(h + 1)[0].variance)
-        return found
+        return np.array([math.sqrt(self.of_scale(scale).variance) if scale > 0 else 0.0 for scale in self.scales])
 
     def curve(self) -> PrivacyCurve:
         """Return the curve of all messages of one episode together; unbounded if the device does not clip."""
-        if not self.release.clipped:
-            return Unbounded(method=_NOT_CLIPPED)
-        return self._clipped_curve()
+        return self._clipped_curve() if self.release.clipped else Unbounded(method=_NOT_CLIPPED)
+
+    @abstractmethod
+    def _clipped_curve(self) -> PrivacyCurve:
+        """Return the curve for clipped features and values."""
 
     @abstractmethod
     def explain(self) -> str:
@@ -279,10 +249,6 @@ class Gram(ABC):
             if bound > 0:
                 total += l1_upper(self.release.dimension) * bound**2 / scale
         return self.release.n_messages * total
-
-    @abstractmethod
-    def _clipped_curve(self) -> PrivacyCurve:
-        """Return the curve for clipped features and values."""
 
     @property
     def l2_squared(self) -> float:
@@ -310,36 +276,21 @@ class Gram(ABC):
 
 
 @dataclass(frozen=True)
-class RawGram(Gram):
-    """The statistics without noise, for runs without privacy. No ledger accounts for it.
+class RawGram:
+    """The statistics without noise, for runs without privacy. No ledger accounts for it."""
 
-    Args:
-        release: the messages of an episode.
-        scales: left out.
-    """
-
-    scales: tuple[float, ...] = ()
+    release: GramRelease
+    scales: ClassVar[tuple[float, ...]] = ()
     name: ClassVar[str] = "raw"
-    arithmetic: ClassVar[str] = NO_ACCOUNT
+    NAMED: ClassVar[dict[str, object]] = {"scales": ()}
 
-    def __post_init__(self) -> None:
-        if any(self.scales):
-            raise ValueError(f"scales must be left out without noise, got {self.scales}; choose a mechanism")
-
-    def of_scale(self, scale: float) -> Mechanism:
-        """Raise ValueError, because there is no noise."""
-        raise ValueError(f"scale must be of a law with noise, got {scale} of raw statistics; choose a mechanism")
-
-    def explain(self) -> str:
-        """Return that there is no noise."""
-        return "no noise"
-
-    def _clipped_curve(self) -> PrivacyCurve:
-        return Unbounded()
+    @property
+    def deviations(self) -> Float64Array:
+        """Zeros float64[H]."""
+        return np.zeros(len(self.release.bounds))
 
 
-def check_request(epsilon: float, release: GramRelease) -> None:
-    """Raise ValueError unless noise can be calibrated to `epsilon` for the release."""
+def _check_request(epsilon: float, release: GramRelease) -> None:
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ValueError(f"epsilon must be finite and above 0, got {epsilon}; nothing else is a guarantee")
     if not release.clipped:
@@ -384,7 +335,7 @@ class GramGaussian(Gram):
         """
         if not 0.0 < delta < 1.0:
             raise ValueError(f"delta must lie in (0, 1) for Gaussian noise, got {delta}; use gram_laplace for 0")
-        check_request(epsilon, release)
+        _check_request(epsilon, release)
         return cls.from_gdp(gaussian_mu(epsilon, delta), release, stage_scales)
 
     @classmethod
@@ -442,7 +393,7 @@ class GramLaplace(Gram):
 
         With `stage_scales`, b_h is proportional to m_h^2 (equal losses), otherwise it is the same at all stages.
         """
-        check_request(epsilon, release)
+        _check_request(epsilon, release)
         shape = shape_of(release, stage_scales)
         unit = cls(release, shape)
         needed = unit.l1_loss / epsilon
@@ -562,21 +513,13 @@ def printed_laplace_scale(horizon: int, dimension: int, epsilon: float) -> float
     return 4.0 * horizon**3 * math.sqrt(dimension) / epsilon
 
 
-def printed_uniform_bound(horizon: int, delta: float, appendix: bool = False) -> float:
-    """Return a = 4 H^3 sqrt(ln(2 H / delta)), claimed to be (0, delta)-LDP; without the root as the appendix has it.
+def printed_uniform_bound(horizon: int, delta: float) -> float:
+    """Return a = 4 H^3 sqrt(ln(2 H / delta)), claimed to be (0, delta)-LDP.
 
-    Paper: [TH23] Theorem 5; appendix D.3.
+    Paper: [TH23] Theorem 5; appendix D.3 has it without the root.
     """
     # D10: it would have to grow with 1 / delta, with or without the root.
-    logarithm = math.log(2.0 * horizon / delta)
-    return 4.0 * horizon**3 * (logarithm if appendix else math.sqrt(logarithm))
-
-
-def most_agents_of_printed_gaussian(horizon: int, epsilon: float, delta: float) -> int:
-    """Return the largest n for which the printed sigma is (epsilon, delta)-LDP, m_h = H - h; [TH23] has no limit."""
-    per_agent = JOINT_L2_SQUARED * GramRelease.of_horizon(horizon, 1, 1).power_sum(4)
-    largest = gaussian_mu(epsilon, delta) * printed_gaussian_sigma(horizon, epsilon, delta)
-    return math.floor(largest**2 / per_agent)
+    return 4.0 * horizon**3 * math.sqrt(math.log(2.0 * horizon / delta))
 
 
 @no_alloc_kernel
@@ -618,8 +561,7 @@ def finish_gram(numbers: Float64Array, feature: Float64Array, target: float, end
 
     *Formal guarantee.* None by itself; see the mechanism of the noise, on the features and target that it clips.
     """
-    d = feature.shape[0]
-    place = 2 * d
+    d, place = feature.shape[0], 2 * feature.shape[0]
     for i in range(d):
         x = feature[i]
         numbers[i] = x * x + ends * numbers[i]

@@ -85,10 +85,6 @@ class Laplace(Mechanism):
         parts = laplace_parts(l1, linf, cells, self.scale)
         return LaplaceLoss(parts, quotient_up(l1, self.scale))
 
-    def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
-        """Return ln P(y | ones) / P(y | zeros) of noisy numbers y."""
-        return (np.abs(y - zeros) - np.abs(y - ones)) / self.scale
-
     @property
     def envelope(self) -> Laplace:
         """The law itself."""
@@ -118,19 +114,17 @@ class Laplace(Mechanism):
 
 
 @kernel
-def _signed_halves(bits: np.uint64) -> tuple[float, float]:
-    """Return the reduced form of 52 bits of magnitude, both numbers with the sign that is the lowest bit."""
-    s, e = reduced(open_unit(bits))
-    return signed(s, bits), signed(e, bits)
-
-
-@kernel
 def _halves(part: Float64Array, exponents: Float64Array) -> None:
-    """Replace the bits in `part` by the first half of their draws, and write the second half to `exponents`."""
+    """Replace the bits in `part` by the first half of their draws, and write the second half to `exponents`.
+
+    That is the reduced form of 52 bits of magnitude, both numbers with the sign that is the lowest bit.
+    """
     # A view of the part, not a part of a view, so that the compiler sees that they are the same numbers.
     bits = part.view(np.uint64)
     for i in range(part.shape[0]):
-        part[i], exponents[i] = _signed_halves(bits[i])
+        word = bits[i]
+        s, e = reduced(open_unit(word))
+        part[i], exponents[i] = signed(s, word), signed(e, word)
 
 
 @extending_sampler(Laplace.law)

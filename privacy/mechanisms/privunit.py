@@ -73,12 +73,11 @@ class PrivUnit(VectorMechanism):
             raise ValueError(f"threshold {self.threshold} leaves a cap of mass below {_LEAST_MASS:.3g}; lower it")
 
     @classmethod
-    def calibrated(cls, epsilon: float, delta: float, dimension: int) -> PrivUnit:
+    def calibrated(cls, epsilon: float, delta: float, dimension: int) -> PrivUnit:  # noqa: ARG003
         """Return the (p, gamma) of least noise with a certified loss of at most `epsilon`; `delta` is not used.
 
         *Formal guarantee.* See the class: the returned object's `epsilon` is at most the requested one.
         """
-        del delta
         _check_dimension(dimension)
         if not (math.isfinite(epsilon) and epsilon > 1e-6):
             raise ValueError(f"epsilon must be finite and above 1e-6, got {epsilon}; choose one in that range")
@@ -97,7 +96,9 @@ class PrivUnit(VectorMechanism):
             minus_gain, bounds=(lowest, highest), method="bounded", options={"xatol": 1e-9}
         ).x
         gamma = _threshold_of_log_odds(dimension, epsilon - float(coin))
-        p, step = _coin(epsilon - _cap_loss(dimension, gamma), epsilon), 2.0**-53
+        # The largest multiple of 2^-53 with log odds slightly below what the cap leaves, by a fraction of epsilon.
+        p, step = 1.0 / (1.0 + math.exp(-(epsilon - _cap_loss(dimension, gamma) - 1e-11 * epsilon))), 2.0**-53
+        p = max(0.5, math.floor(p * 2.0**53) * step - step)
         found = cls(dimension, p, gamma)
         while found.epsilon > epsilon:
             if p == 0.5:
@@ -192,9 +193,3 @@ def _gain(dimension: int, p: float, gamma: float) -> float:
     )
     # p - q: the sum of two distances from 1/2, without cancellation.
     return over_cap * 0.5 * (2.0 * p - 1.0 + _belt_mass(dimension, gamma)) / (q * (1.0 - q))
-
-
-def _coin(log_odds: float, epsilon: float) -> float:
-    """Return the largest multiple of 2^-53 with log odds slightly below `log_odds`, by a fraction of epsilon."""
-    p = 1.0 / (1.0 + math.exp(-(log_odds - 1e-11 * epsilon)))
-    return max(0.5, math.floor(p * 2.0**53) * 2.0**-53 - 2.0**-53)

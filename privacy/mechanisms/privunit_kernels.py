@@ -97,20 +97,21 @@ def _coordinate(inside: bool, d: int, gamma: float, key: np.ndarray, first: np.u
 def fill_privunit(
     out: np.ndarray,
     vector: np.ndarray,
-    cap: tuple[float, float],
+    probability: float,
+    gamma: float,
     key: np.ndarray,
     first: np.uint64,
-    workspace: tuple[np.ndarray, np.ndarray],
+    unit: np.ndarray,
+    words: np.ndarray,
 ) -> None:
     """Fill `out` float64[d] with PrivUnit's message for `vector`, from draws first, ... (2^32 are reserved for it).
 
-    cap: (probability, gamma); workspace: of the sizes of `privunit_workspace`. For a vector without direction, the
-    message is the uniform direction, which is drawn for every vector.
+    probability, gamma: of the cap; unit, words: a workspace of the sizes of `privunit_workspace`. For a vector without
+    direction, the message is the uniform direction, which is drawn for every vector.
 
     *Formal guarantee.* See PrivUnit; in real arithmetic.
     """
     d = out.shape[0]
-    (probability, gamma), (unit, words) = cap, workspace
     has_direction = unit_input(unit, vector)
     fill_bits(words, key, first)
     inside = bool(np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability)

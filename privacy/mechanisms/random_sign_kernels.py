@@ -50,8 +50,8 @@ def fill_projection(row: np.ndarray, seed: np.uint64, number: int) -> None:
     _project(row, words[KEY_WORDS:], _set_seed(words, seed), number)
 
 
-@kernel
-def _fill_signs(
+@no_alloc_kernel
+def send_signs(
     message: np.ndarray,
     vector: np.ndarray,
     clip: float,
@@ -62,6 +62,14 @@ def _fill_signs(
     numbers: np.ndarray,
     words: np.ndarray,
 ) -> None:
+    """Fill `message` float64[d_hat + 2] from draws first .. first + 2 d_hat - 1: d_hat roundings, d_hat coins.
+
+    table: of the coins, see RandomizedResponse.table; seed: of the projection, sent in the clear. It must not be drawn
+    from `key`, because words of a non-cryptographic generator reveal the others. numbers, words: the workspace. Raises
+    like `require_generator`.
+
+    *Formal guarantee.* See ProjectedRandomSign.
+    """
     d, n = vector.shape[0], message.shape[0] - SEED_NUMBERS
     row, bits, drawn = numbers[d : 2 * d], numbers[2 * d : 2 * d + n], words[KEY_WORDS : KEY_WORDS + n]
     given, size = vector, 1.0
@@ -98,26 +106,3 @@ def project_back(out: np.ndarray, message: np.ndarray, scale: float, numbers: np
         else:
             for j in range(d):
                 out[j] += sign * row[j]
-
-
-@no_alloc_kernel
-def send_signs(
-    message: np.ndarray,
-    vector: np.ndarray,
-    clip: float,
-    table: np.ndarray,
-    key: np.ndarray,
-    first: np.uint64,
-    seed: np.uint64,
-    workspace: tuple[np.ndarray, np.ndarray],
-) -> None:
-    """Fill `message` float64[d_hat + 2] from draws first .. first + 2 d_hat - 1: d_hat roundings, d_hat coins.
-
-    table: of the coins, see RandomizedResponse.table; seed: of the projection, sent in the clear. It must not be drawn
-    from `key`, because words of a non-cryptographic generator reveal the others. Raises like `require_generator`.
-
-    *Formal guarantee.* See ProjectedRandomSign.
-    """
-    n_numbers, n_words = random_sign_workspace(vector.size, message.size - SEED_NUMBERS)
-    numbers, words = workspace[0].reshape(n_numbers), workspace[1].reshape(n_words)
-    _fill_signs(message, vector, clip, table, key, first, seed, numbers, words)

@@ -95,7 +95,7 @@ def fill_responses(out: Float64Array, bits: Float64Array, key: np.ndarray, first
         out[i] = 1.0 - abs(out[i] - bit)
 
 
-def largest_row_loss(make: Callable[[float], OneHotEncoding], epsilon: float, delta: float) -> float:
+def _largest_row_loss(make: Callable[[float], OneHotEncoding], epsilon: float, delta: float) -> float:
     """Return the largest epsilon_0 at which the encoding make(epsilon_0) of one row is (epsilon, delta)-DP."""
     pure, row = epsilon, Sensitivity.of_cells(2)
     if delta <= 0.0 or pure >= LARGEST_EPSILON:
@@ -208,11 +208,8 @@ class OneHotEncoding(ABC):
         the hot cell is among them.
         """
         p, q = self.hot_probability, self.cold_probability
-        if self.exclusive:
-            one = min(1.0, (cells - hot) * q + hot * p)
-            bits = one * (1.0 - one)
-        else:
-            bits = (cells - hot) * (q * (1.0 - q)) + hot * (p * (1.0 - p))
+        one = min(1.0, (cells - hot) * q + hot * p)
+        bits = one * (1.0 - one) if self.exclusive else (cells - hot) * (q * (1.0 - q)) + hot * (p * (1.0 - p))
         return steps * (bits / self.gap**2) + (steps - 1 if hot else 0)
 
 
@@ -235,10 +232,9 @@ class OptimizedUnaryEncoding(OneHotEncoding):
     hot_probability: ClassVar[float] = 0.5
 
     @classmethod
-    def calibrated(cls, epsilon: float, delta: float, width: int) -> Self:
+    def calibrated(cls, epsilon: float, delta: float, width: int) -> Self:  # noqa: ARG003 - as every encoding
         """Return the (epsilon, delta)-DP encoding of one row with the least noise."""
-        del width
-        return cls(largest_row_loss(cls, epsilon, delta))
+        return cls(_largest_row_loss(cls, epsilon, delta))
 
     @property
     def cold_probability(self) -> float:
@@ -336,7 +332,7 @@ class DirectEncoding(OneHotEncoding):
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, width: int) -> Self:
         """Return the (epsilon, delta)-DP encoding of one row with the least noise."""
-        return cls(largest_row_loss(partial(cls, width=width), epsilon, delta), width)
+        return cls(_largest_row_loss(partial(cls, width=width), epsilon, delta), width)
 
     @property
     def hot_probability(self) -> float:
@@ -444,11 +440,6 @@ class UnaryEncoder:
     def scale(self) -> float:
         """The standard deviation that one user adds to a cell, averaged over a row."""
         return math.sqrt(self.variance)
-
-    @property
-    def message_cells(self) -> int:
-        """Numbers in a message: the step that is sent, and its bits."""
-        return 1 + self.width
 
     @property
     def factor(self) -> float:

@@ -48,11 +48,20 @@ class Lattice(NamedTuple):
 
     def spread(self, inside: Float64Array) -> Float64Array:
         """Return the mean of g(x + Z), x = -N..N, for g = `inside` float64[2N+1], symmetric, there and 1 elsewhere."""
-        if self.ratio == 0.0:
-            return _spread_by_sum(self.mass, inside)
-        own, step = float(self.mass[0]), float(self.mass[1])
-        one_side = _decayed_sum(inside, self.ratio)
-        return own * inside + (step / self.ratio) * (one_side + one_side[::-1])
+        if self.ratio > 0.0:
+            # The sum over j >= 1 of ratio^j g(x - j), by doubling the number of terms.
+            total = np.concatenate(([1.0 / (1.0 - self.ratio)], inside))
+            shift, factor = 1, self.ratio
+            while shift < total.shape[0] and factor > 0.0:
+                total[shift:] = total[shift:] + factor * total[:-shift]
+                shift, factor = 2 * shift, factor * factor
+            one_side = self.ratio * total[:-1]
+            return float(self.mass[0]) * inside + (float(self.mass[1]) / self.ratio) * (one_side + one_side[::-1])
+        reach = self.mass.shape[0] - 1
+        inner = np.convolve(inside, np.concatenate((self.mass[:0:-1], self.mass)))[reach : reach + inside.shape[0]]
+        beyond, near = np.zeros(inside.shape[0]), min(inside.shape[0], reach)
+        beyond[:near] = np.cumsum(self.mass[::-1])[::-1][1 : near + 1]
+        return inner + beyond + beyond[::-1]
 
     def summed(self, summands: int) -> Lattice:
         """Return the law of a sum of `summands` independent draws, without negligible masses."""
@@ -71,27 +80,6 @@ class Lattice(NamedTuple):
         return Lattice(total[total.shape[0] // 2 :], 0.0)
 
 
-def _decayed_sum(inside: Float64Array, ratio: float) -> Float64Array:
-    """Return sum over j >= 1 of ratio^j g(x - j), x = -N..N, g being 1 left of -N; by doubling the number of terms."""
-    total = np.concatenate(([1.0 / (1.0 - ratio)], inside))
-    shift, factor = 1, ratio
-    while shift < total.shape[0] and factor > 0.0:
-        total[shift:] = total[shift:] + factor * total[:-shift]
-        shift, factor = 2 * shift, factor * factor
-    return ratio * total[:-1]
-
-
-def _spread_by_sum(mass: Float64Array, inside: Float64Array) -> Float64Array:
-    both = np.concatenate((mass[:0:-1], mass))
-    reach = mass.shape[0] - 1
-    inner = np.convolve(inside, both)[reach : reach + inside.shape[0]]
-    beyond = np.zeros(inside.shape[0])
-    tail = np.cumsum(mass[::-1])[::-1]
-    near = min(inside.shape[0], reach)
-    beyond[:near] = tail[1 : near + 1]
-    return inner + beyond + beyond[::-1]
-
-
 def few_enough(scale: float, summands: int) -> bool:
     """Whether a sum of draws of a discrete law of that scale is treated on its lattice."""
     return scale < 1.0 or scale * math.sqrt(summands) <= LARGEST_LATTICE_SCALE
@@ -108,14 +96,11 @@ def laplace_sum_tail(x: float, m: int) -> float:
         return _large_laplace_sum_tail(x, m)
     first = max(0, m - 1 - int(_MIXTURE_STANDARD_DEVIATIONS * np.sqrt(2.0 * m)))
     j = np.arange(first, m)
-    log_weight = (
-        scipy.special.gammaln(m + j) - scipy.special.gammaln(j + 1) - scipy.special.gammaln(m) - (m + j) * np.log(2.0)
-    )
-    weight = np.exp(log_weight)
+    gammaln = scipy.special.gammaln
+    weight = np.exp(gammaln(m + j) - gammaln(j + 1) - gammaln(m) - (m + j) * np.log(2.0))
     # Dividing by their sum removes an error shared by all weights of a large m.
-    return float(np.sum(weight * scipy.special.gammaincc(m - j, x)) / np.sum(weight)) + (
-        0.0 if first == 0 else _LEFT_OUT
-    )
+    above = float(np.sum(weight * scipy.special.gammaincc(m - j, x)) / np.sum(weight))
+    return above if first == 0 else above + _LEFT_OUT
 
 
 def _large_laplace_sum_tail(x: float, m: int) -> float:
@@ -166,8 +151,13 @@ def lattice_sum_tail(m: int, n: int, log_transform: LogTransform, scale: float, 
     def on_axis(theta: float) -> float:
         return float(log_integrand(np.array([theta + 0j]))[0].real)
 
+    # An approximate minimiser of a convex function on (0, limit).
     start = 1.0 / (scale * math.sqrt(n))
-    theta = _lowest(on_axis, start, limit)
+    high = min(start, 0.5 * limit)
+    while 2.0 * high < limit and on_axis(2.0 * high) < on_axis(high):
+        high *= 2.0
+    bounds, accuracy = (0.0, min(2.0 * high, limit)), {"xatol": 1e-4 * high}
+    theta = float(scipy.optimize.minimize_scalar(on_axis, bounds=bounds, method="bounded", options=accuracy).x)
     # A transform that is a product of |1 + c e^s|, c > 0, or 1 / |1 - c e^s|, falls on (0, pi).
     lowest, cutoff = on_axis(theta) + _NEGLIGIBLE_LOG, start
     while cutoff < math.pi and log_integrand(np.array([complex(theta, cutoff)]))[0].real > lowest:
@@ -190,17 +180,6 @@ def inverted_tail(log_integrand: LogTransform, theta: float, cutoff: float) -> f
     t = 2.0 * math.pi / period * np.arange(1, 1 + math.floor(cutoff * period / (2.0 * math.pi)))
     one_side = np.exp(log_integrand(np.asarray(theta + 1j * t, dtype=np.complex128)) - top).real.sum()
     return math.exp(top) * float(1.0 + 2.0 * one_side) / period
-
-
-def _lowest(function: Callable[[float], float], first: float, limit: float) -> float:
-    """Return an approximate minimiser of a convex function on (0, limit)."""
-    high = min(first, 0.5 * limit)
-    while 2.0 * high < limit and function(2.0 * high) < function(high):
-        high *= 2.0
-    found = scipy.optimize.minimize_scalar(
-        function, bounds=(0.0, min(2.0 * high, limit)), method="bounded", options={"xatol": 1e-4 * high}
-    )
-    return float(found.x)
 
 
 def least_over_arguments(function: Callable[[float], float], guess: float, limit: float = math.inf) -> float:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import PrivacyCurve, bounded_support_curve, worst_outside
@@ -16,7 +15,6 @@ from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity, requ
 from dprl.privacy.mechanisms.sampling import sampler
 from dprl.privacy.randomness.bits import fill_uniform
 
-BoolArray = npt.NDArray[np.bool_]
 _HALF_STEP = 2.0**-53
 
 
@@ -69,13 +67,9 @@ class Uniform(Mechanism):
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
         """Return the curve of the bound; an upper bound if the worst shift exceeds the L2 norm of `sensitivity`."""
-
-        def log_common(shift: float) -> float:
-            return math.log1p(-shift / (2.0 * self.bound)) if shift < 2.0 * self.bound else -math.inf
-
-        s = sensitivity
-        outside = worst_outside(s.l1, s.linf, s.cells, log_common)
-        return bounded_support_curve(outside, 0.0)
+        s, width = sensitivity, 2.0 * self.bound
+        log_common = lambda v: math.log1p(-v / width) if v < width else -math.inf  # noqa: E731
+        return bounded_support_curve(worst_outside(s.l1, s.linf, s.cells, log_common), 0.0)
 
     def explain(self, sensitivity: Sensitivity) -> str:
         """Return the line that explains the scale."""
@@ -87,12 +81,9 @@ class Uniform(Mechanism):
 
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
         """Return ln P(y | ones) / P(y | zeros) of noisy numbers y: 0, or +-inf if only one of the two can give y."""
-        return within_support(np.zeros(y.shape), np.abs(y - ones) > self.bound, np.abs(y - zeros) > self.bound)
-
-
-def within_support(ratios: Float64Array, outside_ones: BoolArray, outside_zeros: BoolArray) -> Float64Array:
-    """Return log ratios, infinite for numbers outside one of the two supports."""
-    return np.where(outside_zeros, math.inf, np.where(outside_ones, -math.inf, ratios))
+        return np.where(
+            np.abs(y - zeros) > self.bound, math.inf, np.where(np.abs(y - ones) > self.bound, -math.inf, 0.0)
+        )
 
 
 @kernel

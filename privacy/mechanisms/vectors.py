@@ -19,7 +19,7 @@ from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.privacy.accounting.amplification import SampledGaussianLoss
 from dprl.privacy.accounting.closed_forms import PrivacyCurve, Unbounded
 from dprl.privacy.base import Float64Array, LedgerError
-from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Noise, Sensitivity
+from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.clipping import ANY, L1, L2, NORMS, fill_clipped, fill_units
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
@@ -27,7 +27,7 @@ from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.privunit_kernels import fill_privunit
 from dprl.privacy.mechanisms.random_sign_kernels import project_back, send_signs
-from dprl.privacy.mechanisms.sampling import SILENT, fill_noise, silent
+from dprl.privacy.mechanisms.sampling import SILENT, Noise, fill_noise, silent
 from dprl.privacy.randomness.bits import fill_bits
 
 # Kinds of messages: the clipped vector without noise, with noise, with noise on a grid; randomized signs of
@@ -92,10 +92,10 @@ def fill_message(message: Float64Array, vector: Float64Array, noise: VectorNoise
     elif noise.kind == SIGNS:
         key, table, seed = noise.noise.key, noise.noise.table, noise.words[:1]
         fill_bits(seed, noise.open_key, np.uint64(number))
-        send_signs(message, vector, noise.clip, table, key, first, seed[0], (noise.numbers, noise.words))
+        send_signs(message, vector, noise.clip, table, key, first, seed[0], noise.numbers, noise.words)
     elif noise.kind == CAP:
-        cap, workspace = (noise.probability, noise.clip), (noise.numbers, noise.words)
-        fill_privunit(message, vector, cap, noise.noise.key, first, workspace)
+        key, numbers, words = noise.noise.key, noise.numbers, noise.words
+        fill_privunit(message, vector, noise.probability, noise.clip, key, first, numbers, words)
     else:
         raise ValueError("kind must be one of the codes in dprl.privacy.mechanisms.vectors")
 

@@ -199,7 +199,7 @@ class CountQuery(Query):
             cursor=new_cursor(),
             slots=self.encoding.slots(),
             n_steps=released.n_steps,
-            message=np.zeros(n_cells if encoder is None else encoder.message_cells),
+            message=np.zeros(n_cells if encoder is None else 1 + encoder.width),
             kind=SUMS if encoder is None else ONE_STEP,
             noise=SILENT if drawn is None else drawn.noise(streams.key("user_noise", self.identity)),
             coins_key=streams.key("user_coins", self.identity),

@@ -289,7 +289,7 @@ class StatisticsQuery(Query):
         layout, law, release = self.layout, self.law, self.law.release
         factors, noise = np.ones((layout.horizon, 2)), silent(key)
         if not isinstance(law, RawGram):
-            noise, factors[:, 0] = law.unit.noise(key), law.scales
+            noise, factors[:, 0] = law.of_scale(1.0).noise(key), law.scales
             factors[:, 1] = factors[:, 0] * law.off_diagonal
         rewards, norm = REWARDS[self.rewards], "none" if self.reward_law is None else self.reward_law.norm
         counter, units = ExactCounter(1).open(0, key), np.zeros(0)
