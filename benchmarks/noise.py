@@ -17,13 +17,12 @@ from benchmarks.harness import Blocks, Row, Run, command_line, microseconds_per_
 from dprl.compiled import kernel
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Mechanism
-from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
+from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.sampling import Noise, fill_noise
-from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
 

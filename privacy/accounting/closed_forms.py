@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, least_epsilon, quotient_down, smallest
+from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, least_epsilon, quotient_up, smallest
 from dprl.privacy.base import Float64Array
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
@@ -209,7 +209,7 @@ def largest_loss(epsilon: float, delta: float, n: int) -> float:
 
     Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
     """
-    least = quotient_down(epsilon, n)
+    least = -quotient_up(-epsilon, n)
     if delta <= 0.0:
         return least
     epsilon, delta = inside(epsilon, delta)
@@ -237,8 +237,9 @@ class GaussianDP(PrivacyCurve):
         return math.inf if self.mu > 0.0 else 0.0
 
     def epsilon(self, delta: float) -> float:
-        """Return the exact epsilon of the Gaussian curve."""
-        return gaussian_epsilon(delta * _DOWN, self.mu)
+        """Return the exact epsilon of the Gaussian curve, rounded up; infinite for delta = 0."""
+        delta_at, start = lambda epsilon: gaussian_delta(epsilon, self.mu), self.mu * self.mu / 2 + self.mu
+        return least_epsilon(delta_at, delta * _DOWN, start, self.pure_epsilon)
 
     def delta(self, epsilon: float) -> float:
         """Return the exact delta of the Gaussian curve."""
@@ -285,15 +286,6 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return largest(lambda mu: gaussian_delta(epsilon, mu), delta, max(delta, math.sqrt(2.0 * epsilon)))
 
 
-def gaussian_epsilon(delta: float, mu: float) -> float:
-    """Return the epsilon with gaussian_delta(epsilon, mu) = delta, rounded up; infinite for delta = 0."""
-    if mu <= 0.0 or gaussian_delta(0.0, mu) <= delta:
-        return 0.0
-    if delta <= 0.0 or math.isinf(mu):
-        return math.inf
-    return smallest(lambda epsilon: gaussian_delta(epsilon, mu), delta, mu * mu / 2 + mu)
-
-
 @dataclass(frozen=True)
 class ZCDP(PrivacyCurve):
     """rho-zCDP: the loss of discrete Gaussian noise with rho = (L2 sensitivity / sigma)^2 / 2, also adaptively.
@@ -312,8 +304,9 @@ class ZCDP(PrivacyCurve):
         return math.inf if self.rho > 0.0 else 0.0
 
     def epsilon(self, delta: float) -> float:
-        """Return the epsilon of the best order."""
-        return zcdp_epsilon(delta, self.rho)
+        """Return the epsilon of the best order, rounded up; infinite for delta = 0."""
+        start = self.rho + 2.0 * math.sqrt(self.rho * -math.log(delta)) if 0.0 < delta < 1.0 else 1.0
+        return least_epsilon(self.delta, delta, start, self.pure_epsilon)
 
     def delta(self, epsilon: float) -> float:
         """Return the delta of the best order."""
@@ -354,21 +347,6 @@ def zcdp_delta(epsilon: float, rho: float) -> float:
     # Summed by size: t * epsilon is the largest term and cancels most of t * (t + 1) * rho.
     log_delta = t * ((t + 1.0) * rho - epsilon) - t * math.log1p(1.0 / t) - math.log1p(t)
     return min(1.0, math.exp(log_delta) * (1.0 + ROUNDING))
-
-
-def zcdp_epsilon(delta: float, rho: float) -> float:
-    """Return the epsilon with zcdp_delta(epsilon, rho) = delta, rounded up; infinite for delta = 0.
-
-    Paper: Canonne, Kamath, Steinke 2020, Proposition 12.
-    """
-    if rho <= 0.0 or delta >= 1.0:
-        return 0.0
-    if delta <= 0.0 or math.isinf(rho):
-        return math.inf
-    if zcdp_delta(0.0, rho) <= delta:
-        return 0.0
-    guess = rho + 2.0 * math.sqrt(rho * -math.log(delta))
-    return smallest(lambda epsilon: zcdp_delta(epsilon, rho), delta, guess)
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:

@@ -294,8 +294,3 @@ class _GroupCurve(PrivacyCurve):
             return [replace(curve, curves=tuple(_GroupCurve(each, m) for each in curve.curves))]
         rho = rho_of(curve) if getattr(curve, "lost", 0.0) == 0.0 else math.inf
         return [ZCDP(m * m * rho)] if math.isfinite(rho) else []
-
-    @property
-    def method(self) -> str:
-        """Method of computation."""
-        return f"group privacy of {self.size} records: {self.curve.method}"

@@ -35,11 +35,6 @@ def quotient_up(numerator: float, denominator: float) -> float:
     return quotient
 
 
-def quotient_down(numerator: float, denominator: float) -> float:
-    """Return the largest float64 that is at most numerator / denominator as rational numbers; denominator > 0."""
-    return -quotient_up(-numerator, denominator)
-
-
 def smallest(value: Callable[[float], float], target: float, start: float) -> float:
     """Return the smallest x > 0 with value(x) <= target, rounded up; infinity if there is none below 1e300.
 

@@ -456,9 +456,7 @@ def best_of_all(
             found.append((min(errors), told))
         else:
             laws, row = additive_laws(AUTO, delta, exact), each.released.row(len(each.released.families))
-            best, of_cell, _ = choose(
-                tuple(COUNTERS), tuple(laws), epsilon, delta, row, n_items, each.released.n_cells
-            )
+            best, of_cell, _ = choose(tuple(COUNTERS), tuple(laws), epsilon, delta, row, n_items, each.released.n_cells)
             rms, law = of_cell * math.sqrt(summands), node_of(best).name
             found.append((rms, {"counter": best.name, "mechanism": law, "families": kind, "rms": rms}))
     return min(found, key=lambda pair: pair[0])[1]

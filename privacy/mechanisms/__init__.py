@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dprl.privacy.mechanisms.base import Mechanism
-from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
+from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
@@ -12,7 +12,6 @@ from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.reports import DirectEncoding, OneHotEncoding, OptimizedUnaryEncoding
-from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, VectorMechanism
 
 GramMechanism = GramGaussian | GramLaplace | GramUniform | GramBoundedLaplace

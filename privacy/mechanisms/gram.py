@@ -30,11 +30,10 @@ from dprl.privacy.accounting.closed_forms import (
 )
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
-from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
+from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform
 from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.uniform import Uniform
 
 JOINT_L2_SQUARED = 4.5
 """Squared L2 sensitivity of one message over m^4: the maximum of (2 - 2c) + (2 - 2c^2), at cosine c = -1/2."""
@@ -460,14 +459,7 @@ class GramBoundedLaplace(Gram):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(self.limits) != len(self.scales):
-            raise ValueError(
-                f"limits must have one entry per stage, {len(self.scales)}, got {len(self.limits)}; add them"
-            )
-        for limit, scale in zip(self.limits, self.scales, strict=True):
-            if not (math.isfinite(limit) and limit >= 0 and (limit > 0) == (scale > 0)):
-                raise ValueError(f"limits must be finite and above 0 where there is noise, got {limit} for {scale}")
-        if max(self._ratios) > min(self._ratios) * (1.0 + _SAME):
+        if len(self.limits) != len(self.scales) or not 0.0 < max(self._ratios) <= min(self._ratios) * (1.0 + _SAME):
             raise ValueError(f"limits must be the same multiple of all scales, got {self.limits}; take bound_ratio")
 
     def of_scale(self, scale: float) -> Mechanism:

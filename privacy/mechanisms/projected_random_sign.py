@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -110,13 +109,7 @@ class ProjectedRandomSign(VectorMechanism):
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
         """Return the kernels' form."""
-        coins = silent(key)._replace(table=_coins(self.bit).copy())
+        coins = silent(key)._replace(table=self.bit.table())
         sizes = random_sign_workspace(self.dimension, self.projections)
         noise = self._for_kernels(SIGNS, self.clip, coins, sizes, 2 * self.projections)
         return noise._replace(factor=self.clip, open_key=derived_key(key, "projection"))
-
-
-@lru_cache(maxsize=64)
-def _coins(bit: RandomizedResponse) -> npt.NDArray[np.uint64]:
-    """Return bit.table(), cached because its big-integer arithmetic takes as long as the rest of a message."""
-    return bit.table()

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -43,13 +43,14 @@ def require_epsilon(epsilon: float) -> None:
         raise ValueError(f"epsilon must be above 0 and at most {LARGEST_EPSILON:g}, got {epsilon}; ask for less")
 
 
-def truth_bits(epsilon: Fraction) -> int:
+@lru_cache(maxsize=256)
+def truth_bits(epsilon: float) -> int:
     """Return floor(2^256 e^epsilon / (1 + e^epsilon)); rounding down rounds the privacy loss down."""
 
     def truth(bits: int) -> int:
         # Rounded to the nearest: an error of 1/2, and 1/16 for the error of the exponential.
         one = 1 << (bits + 4)
-        total = one + exp_minus(epsilon, bits + 4)
+        total = one + exp_minus(Fraction(epsilon), bits + 4)
         return ((one << (bits + 1)) + total) // (2 * total)
 
     return leading_bits(truth, COIN_BITS)
@@ -77,7 +78,7 @@ class RandomizedResponse:
 
     def table(self) -> npt.NDArray[np.uint64]:
         """Return the probability of the truth as uint64[4], for `fill_responses`."""
-        return to_limbs(truth_bits(Fraction(self.epsilon)), LIMBS)
+        return to_limbs(truth_bits(self.epsilon), LIMBS)
 
 
 @kernel
@@ -259,7 +260,7 @@ class OptimizedUnaryEncoding(OneHotEncoding):
 
     def table(self) -> npt.NDArray[np.uint64]:
         """Return 1/2 and q, rounded up: 1 minus the truth of randomized response, which is rounded down."""
-        q = (1 << COIN_BITS) - truth_bits(Fraction(self.epsilon))
+        q = (1 << COIN_BITS) - truth_bits(self.epsilon)
         return np.concatenate([to_limbs(1 << (COIN_BITS - 1), LIMBS), to_limbs(q, LIMBS)])
 
 
@@ -369,7 +370,7 @@ class DirectEncoding(OneHotEncoding):
 
     def table(self) -> npt.NDArray[np.uint64]:
         """Return t as uint64[4], for `fill_direct`."""
-        truth = Fraction(truth_bits(Fraction(self.epsilon)), 1 << COIN_BITS)
+        truth = Fraction(truth_bits(self.epsilon), 1 << COIN_BITS)
         odds = (truth / (1 - truth) - 1) * Fraction(_WORDS // self.width, _WORDS)
         return to_limbs(math.floor(odds / (1 + odds) * (1 << COIN_BITS)), LIMBS)
 

@@ -19,10 +19,10 @@ from dprl.privacy.counters.error import weighted_sum_bound
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.mechanisms.bounded import Uniform
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.gram import GramRelease
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.noise_design import Release
 from dprl.privacy.threat_models import THREAT_MODELS

@@ -21,10 +21,9 @@ from dprl.privacy.audits.distinguishing_attack import audit_page, measure
 from dprl.privacy.audits.findings import Claim, Finding, NoiseProof
 from dprl.privacy.audits.message_probes import noisy_cells
 from dprl.privacy.mechanisms.base import Sensitivity
-from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
+from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform
 from dprl.privacy.mechanisms.gram import printed_uniform_bound
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.uniform import Uniform
 
 N_DRAWS = 100_000
 NAMES = ("A2 k=1", "A4", "M0", "M4 B=5b", "M4'")

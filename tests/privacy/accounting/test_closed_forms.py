@@ -11,10 +11,10 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
 from dprl.privacy.accounting.closed_forms import (
+    GaussianDP,
     composed_delta,
     composed_epsilon,
     gaussian_delta,
-    gaussian_epsilon,
     gaussian_mu,
     largest_loss,
 )
@@ -99,7 +99,7 @@ def test_vectors_of_the_gaussian() -> None:
     for epsilon, delta, mu in [(1, 1e-6, 0.23670), (1, 1e-5, 0.26805), (2, 1e-6, 0.44833), (0.5, 1e-6, 0.12411)]:
         assert gaussian_mu(epsilon, delta) == pytest.approx(mu, abs=1e-5)
         assert gaussian_delta(epsilon, gaussian_mu(epsilon, delta)) == pytest.approx(delta, rel=1e-6)
-        assert gaussian_epsilon(delta, mu) == pytest.approx(epsilon, rel=1e-3)
+        assert GaussianDP(mu).epsilon(delta) == pytest.approx(epsilon, rel=1e-3)
 
 
 def test_curves_fall_with_epsilon() -> None:
@@ -135,5 +135,5 @@ def test_vectors_of_the_papers_local_noise_at_epsilon_1() -> None:
 def test_ten_million_losses_take_milliseconds_and_keep_their_digits() -> None:
     # The sum of so many small losses is nearly Gaussian.
     assert composed_epsilon(1e-6, 10**7, 1e-4) == pytest.approx(
-        gaussian_epsilon(1e-6, 1e-4 * math.sqrt(10**7)), rel=1e-4
+        GaussianDP(1e-4 * math.sqrt(10**7)).epsilon(1e-6), rel=1e-4
     )

@@ -19,7 +19,6 @@ from dprl.privacy.accounting.closed_forms import (
     RandomizedResponses,
     Unbounded,
     gaussian_delta,
-    gaussian_epsilon,
     gaussian_mu,
 )
 from dprl.privacy.accounting.composition import compose
@@ -94,7 +93,7 @@ def test_gaussian_meets_every_request(epsilon: float, delta: float) -> None:
     mu = gaussian_mu(epsilon, delta)
     assert gaussian_delta(epsilon, mu) <= delta
     assert gaussian_delta(epsilon, mu * (1 + 1e-6)) > delta
-    assert gaussian_delta(gaussian_epsilon(delta, mu), mu) <= delta
+    assert gaussian_delta(GaussianDP(mu).epsilon(delta), mu) <= delta
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

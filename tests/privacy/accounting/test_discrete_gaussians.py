@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
-from dprl.privacy.accounting.closed_forms import gaussian_epsilon, gaussian_mu, zcdp_delta, zcdp_epsilon, zcdp_rho
+from dprl.privacy.accounting.closed_forms import ZCDP, GaussianDP, gaussian_mu, zcdp_delta, zcdp_rho
 from dprl.privacy.accounting.discrete_gaussians import (
     DiscreteGaussianLoss,
     discrete_gaussian_sigma,
@@ -74,20 +74,22 @@ def test_wide_sums_are_bounded_by_the_integral_closely() -> None:
     assert below <= above <= below * (1 + 2e-3)
     n = 10**6
     curve = DiscreteGaussianLoss(n, 4300.0)
-    assert curve.epsilon(1e-6) >= gaussian_epsilon(1e-6, math.sqrt(n) / 4300.0)
-    assert curve.epsilon(1e-6) == pytest.approx(gaussian_epsilon(1e-6, math.sqrt(n) / 4300.0), rel=1e-5)
+    assert curve.epsilon(1e-6) >= GaussianDP(math.sqrt(n) / 4300.0).epsilon(1e-6)
+    assert curve.epsilon(1e-6) == pytest.approx(GaussianDP(math.sqrt(n) / 4300.0).epsilon(1e-6), rel=1e-5)
 
 
 def test_hardly_any_privacy_is_left_of_many_releases_with_little_noise() -> None:
     # The mean of the loss is 555, then 5000, many standard deviations above epsilon.
     assert DiscreteGaussianLoss(10_000, 3.0).delta(1.0) == pytest.approx(1.0)
     assert DiscreteGaussianLoss(10**6, 10.01).delta(1.0) == pytest.approx(1.0)
-    assert DiscreteGaussianLoss(10_000, 3.0).epsilon(1e-6) == pytest.approx(gaussian_epsilon(1e-6, 100 / 3.0), rel=1e-5)
+    assert DiscreteGaussianLoss(10_000, 3.0).epsilon(1e-6) == pytest.approx(
+        GaussianDP(100 / 3.0).epsilon(1e-6), rel=1e-5
+    )
 
 
 def test_too_little_noise_falls_back_on_zcdp() -> None:
     assert DiscreteGaussianLoss(2, 1.5).delta(3.0) == zcdp_delta(3.0, 2 / (2 * 1.5**2))
-    assert DiscreteGaussianLoss(2, 1.5).epsilon(1e-6) == pytest.approx(zcdp_epsilon(1e-6, 2 / (2 * 1.5**2)), rel=1e-8)
+    assert DiscreteGaussianLoss(2, 1.5).epsilon(1e-6) == pytest.approx(ZCDP(2 / (2 * 1.5**2)).epsilon(1e-6), rel=1e-8)
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 1.0, 30.0, 1e3])

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dprl.privacy.accounting.root_finding import largest, quotient_down, quotient_up, smallest
+from dprl.privacy.accounting.root_finding import largest, quotient_up, smallest
 
 
 @pytest.mark.parametrize("target", [1e-300, 1e-15, 0.3])
@@ -36,16 +36,16 @@ def test_quotients_are_the_nearest_on_the_safe_side() -> None:
     rng, inexact = np.random.default_rng(0), 0
     for numerator, denominator in np.exp(rng.uniform(-30, 30, (500, 2))).tolist():
         exact = Fraction(numerator) / Fraction(denominator)
-        up, down = quotient_up(numerator, denominator), quotient_down(numerator, denominator)
+        up, down = quotient_up(numerator, denominator), -quotient_up(-numerator, denominator)
         assert Fraction(math.nextafter(up, 0.0)) < exact <= Fraction(up)
         assert Fraction(down) <= exact < Fraction(math.nextafter(down, math.inf))
         inexact += up > numerator / denominator
     assert inexact > 100
-    assert quotient_up(6.0, 1.5) == quotient_down(6.0, 1.5) == 4.0
+    assert quotient_up(6.0, 1.5) == -quotient_up(-6.0, 1.5) == 4.0
 
 
 def test_quotients_at_the_ends() -> None:
     assert quotient_up(1.0, 1e-320) == math.inf
     assert quotient_up(1e-320, 1e10) == 5e-324
-    assert quotient_down(1e-320, 1e10) == 0.0
+    assert -quotient_up(-1e-320, 1e10) == 0.0
     assert quotient_up(1.0, math.inf) == 0.0

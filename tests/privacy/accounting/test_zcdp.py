@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from dp_accounting.rdp import rdp_privacy_accountant
 
-from dprl.privacy.accounting.closed_forms import gaussian_delta, zcdp_delta, zcdp_epsilon, zcdp_rho
+from dprl.privacy.accounting.closed_forms import ZCDP, gaussian_delta, zcdp_delta, zcdp_rho
 from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss, discrete_gaussian_sigma
 
 EPSILONS = [1e-9, 1e-6, 1e-3, 1.0, 30.0, 1e3, 1e6, 1e9]
@@ -32,7 +32,7 @@ def test_every_request_has_a_rho_that_meets_it_and_no_larger_one(epsilon: float,
     assert rho > 0
     assert zcdp_delta(epsilon, rho) <= delta
     assert zcdp_delta(epsilon, rho * (1 + 1e-6)) > delta
-    assert zcdp_delta(zcdp_epsilon(delta, rho), rho) <= delta
+    assert zcdp_delta(ZCDP(rho).epsilon(delta), rho) <= delta
 
 
 @pytest.mark.parametrize(("epsilon", "rho"), [(1.0, 0.02), (0.0, 0.5), (3.0, 1.0), (1e-6, 1e-13), (200.0, 60.0)])
@@ -49,14 +49,14 @@ def test_agrees_with_renyi_accounting(rho: float, delta: float) -> None:
     orders = 1 + np.exp(np.linspace(-3, 9, 3000))
     peer, _ = rdp_privacy_accountant.compute_epsilon(orders, rho * orders, delta)
     # dp-accounting minimises over a grid of orders only.
-    assert zcdp_epsilon(delta, rho) <= peer * (1 + 2e-9)
-    assert zcdp_epsilon(delta, rho) == pytest.approx(peer, rel=1e-5)
+    assert ZCDP(rho).epsilon(delta) <= peer * (1 + 2e-9)
+    assert ZCDP(rho).epsilon(delta) == pytest.approx(peer, rel=1e-5)
 
 
 def test_ends() -> None:
-    assert zcdp_delta(1.0, 0.0) == zcdp_delta(math.inf, 1.0) == zcdp_epsilon(1e-6, 0.0) == zcdp_epsilon(1.0, 3.0) == 0
+    assert zcdp_delta(1.0, 0.0) == zcdp_delta(math.inf, 1.0) == ZCDP(0.0).epsilon(1e-6) == ZCDP(3.0).epsilon(1.0) == 0
     assert zcdp_delta(1.0, math.inf) == 1
-    assert zcdp_epsilon(0.0, 1.0) == zcdp_epsilon(1e-6, math.inf) == math.inf
+    assert ZCDP(1.0).epsilon(0.0) == math.inf
     for delta in (0.0, 1.0, math.nan):
         with pytest.raises(ValueError, match=r"^delta must be above 0 and below 1"):
             zcdp_rho(1.0, delta)

@@ -14,7 +14,7 @@ from dprl.privacy.audits.message_probes import clipped_gradients, noisy_cells, p
 from dprl.privacy.audits.privatizer_probes import local_reports, statistics_messages
 from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, GRAMS, MECHANISMS, VECTORS, GramMechanism
 from dprl.privacy.mechanisms.base import Sensitivity
-from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
+from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform
 from dprl.privacy.mechanisms.gram import (
     GramBoundedLaplace,
     GramGaussian,
@@ -26,7 +26,6 @@ from dprl.privacy.mechanisms.gram import (
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.reports import SAMPLED_PREFIX, UnaryEncoder
-from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
 from dprl.privacy.queries.count_layout import CountFamilies, CountFamily
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery

@@ -26,11 +26,11 @@ from dprl.privacy.counters.error import (
     unary_cell_bound,
 )
 from dprl.privacy.mechanisms.base import Mechanism
+from dprl.privacy.mechanisms.bounded import Uniform
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.uniform import Uniform
 
 T, N_CELLS, BETA = 999, 100, 0.05
 FAILURE = 1.0 - (1.0 - BETA) ** (1.0 / N_CELLS)

@@ -10,7 +10,7 @@ from scipy import integrate, stats
 
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.error import failure_of_a_cell, failure_probability, tree_bound
-from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
+from dprl.privacy.mechanisms.bounded import BoundedLaplace
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian

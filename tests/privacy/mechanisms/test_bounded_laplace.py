@@ -10,9 +10,8 @@ import pytest
 from scipy import integrate, stats
 
 from dprl.privacy.mechanisms.base import Sensitivity
-from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
+from dprl.privacy.mechanisms.bounded import BoundedLaplace, fill_signed_uniform
 from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.mechanisms.uniform import fill_signed_uniform
 from dprl.privacy.randomness.streams import Streams
 
 N_DRAWS = 200_000

@@ -11,14 +11,13 @@ from numba import TypingError
 from scipy.stats import ks_2samp
 
 from dprl.privacy.mechanisms.base import Mechanism
-from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
+from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.reports import OneHotEncoding
 from dprl.privacy.mechanisms.sampling import NO_NOISE, SILENT, Noise, extend_noise, fill_noise, noise_of, sampler
-from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64, fill_bits
 from dprl.privacy.randomness.streams import Streams
 from tests.privacy.keys import key_of

@@ -11,8 +11,8 @@ from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import worst_outside
 from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.mechanisms.bounded import Uniform
 from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.randomness.streams import Streams
 
 N_DRAWS = 200_000
