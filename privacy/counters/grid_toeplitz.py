@@ -19,7 +19,7 @@ from dprl.privacy.counters.base import ROWS, Counter, CounterState, node_of
 from dprl.privacy.counters.buffered_toeplitz import BufferedToeplitz
 from dprl.privacy.counters.error import failure_of_a_cell, gaussian_bound
 from dprl.privacy.mechanisms.base import GRID_ROW, Mechanism, Sensitivity
-from dprl.privacy.mechanisms.sampling import BLOCK, SILENT, Noise, fill_noise
+from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
 
 MOST_ITEMS = 4096
 """Maximum number of items: a certificate takes T^3 / 3 steps, and an opening T^2 / 2 per cell."""
@@ -141,7 +141,8 @@ class GridToeplitz(Counter):
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
         """Draw all noise: the whole numbers V, added up."""
         node, rows = node_of(self).noise(key), np.empty((self.n_items, n_cells))
-        fill_rows(rows, node)
+        # Node m draws the numbers m n ... m n + n - 1, for m = 1, 2, ...
+        fill_noise(rows.reshape(-1), node, np.uint64(n_cells))
         self.prefix_noise(rows)
         return CounterState(ROWS, 2, node._replace(table=SILENT.table), rows, np.zeros(0, np.int64), np.zeros(0))
 
@@ -182,15 +183,6 @@ def _blocks(n_items: int, grid: float, size: int = _BLOCK) -> Iterator[tuple[int
         stop = min(start + size, n_items)
         lags = np.arange(start, stop)[:, None] - np.arange(stop)
         yield start, np.rint(np.where(lags < 0, 0.0, coefficients[lags]) * weights[:stop])
-
-
-@kernel
-def fill_rows(rows: Float64Array, node: Noise) -> None:
-    """Fill rows float64[items, cells] with the draws of nodes number 1, 2, ..., one per row."""
-    for j in range(rows.shape[0]):
-        first = np.uint64(j + 1) * np.uint64(rows.shape[1])
-        for start in range(0, rows.shape[1], BLOCK):
-            fill_noise(rows[j, start : start + BLOCK], node, first + np.uint64(start))
 
 
 @kernel

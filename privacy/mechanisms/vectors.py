@@ -109,16 +109,11 @@ def fill_noisy(message: Float64Array, vector: Float64Array, noise: VectorNoise, 
     *Formal guarantee.* That of the mechanism that made `noise`, for any two vectors.
     """
     fill_noise(message, noise.noise, first)
-    shrunk = noise.numbers
-    fill_clipped(shrunk, vector, noise.clip, noise.norm)
-    if noise.kind == GRIDDED:
-        units, radius = noise.words.view(np.int64), np.int64(noise.clip / noise.grid)
-        fill_units(units, shrunk, radius, noise.grid, noise.norm)
-        for i in range(shrunk.shape[0]):
-            message[i] = noise.grid * (message[i] + np.float64(units[i]))
-    else:
-        for i in range(shrunk.shape[0]):
-            message[i] += shrunk[i]
+    shrunk, unit = noise.numbers, noise.grid if noise.kind == GRIDDED else 1.0
+    fill_shrunk(shrunk, vector, noise)
+    for i in range(shrunk.shape[0]):
+        # On a grid both are multiples of it, so that their sum is exact.
+        message[i] = unit * message[i] + shrunk[i]
 
 
 @no_alloc_kernel

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from dprl.privacy.counters import BufferedToeplitz, GridToeplitz, KaryTree, release_prefix
-from dprl.privacy.counters.grid_toeplitz import MOST_ITEMS, _factors, fill_rows
+from dprl.privacy.counters.grid_toeplitz import MOST_ITEMS, _factors
 from dprl.privacy.counters.selection import calibrate
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.randomness.streams import Streams
 from tests.privacy.counters.test_gaussian_bounds import normalised_square_root
 from tests.without_compiler import printed_both_ways
@@ -62,8 +63,9 @@ def released(counter: GridToeplitz, x: npt.NDArray[np.float64], key: np.ndarray)
 
 def drawn(counter: GridToeplitz, n_cells: int, key: np.ndarray) -> npt.NDArray[np.float64]:
     assert counter.node is not None
-    rows = np.empty((counter.n_items, n_cells))
-    fill_rows(rows, counter.node.noise(key))
+    rows, node = np.empty((counter.n_items, n_cells)), counter.node.noise(key)
+    for j in range(counter.n_items):
+        fill_noise(rows[j], node, np.uint64((j + 1) * n_cells))
     return rows
 
 
