@@ -7,7 +7,7 @@ docs/offline_vi.md, 'Your own logged episodes', has the format of the file and a
 #  1  bounds of the noise and of sampling            -> algorithms/offline_vi.py::limits_of
 #  2  for users k = 1, ..., N = K-1                  -> algorithms/tabular/loop.py::learning_loop
 #  3    count the episode in row k of the file       -> play_logged
-#  4  receive N~, R~, once                           -> privacy/queries/count_kernels.py::send_and_release
+#  4  receive N~, R~, once                           -> privacy/queries/count_kernels.py::send_and_aggregate
 #  5  pi and its lower bounds V^cert, from N~ and R~ -> algorithms/offline_vi.py::plan, its lines 5 to 8
 #  6  return pi and V^cert_1                         -> algorithms/offline_vi.py::PessimisticVIConfig.measure
 

@@ -19,9 +19,9 @@ from dprl.privacy import CountPrivatizer
 from dprl.privacy.queries.count_kernels import (
     CountChannel,
     Released,
+    release,
     released_counts,
     send_and_aggregate,
-    send_and_release,
 )
 from dprl.privacy.queries.counts import UserBlock
 from dprl.privacy.randomness.streams import block_generator
@@ -73,10 +73,9 @@ def _loop(
         clear_device(simulator)
         play(simulator, tables.policy, k)
         if k < simulator.episodes:
+            send_and_aggregate(channel, simulator.device.cells, simulator.device.amounts, k)
             if k + 1 == schedule.planned[1]:  # the next plan reads the release
-                send_and_release(channel, simulator.device.cells, simulator.device.amounts, k)
-            else:
-                send_and_aggregate(channel, simulator.device.cells, simulator.device.amounts, k)
+                release(channel)
     return summed, saturated
 
 

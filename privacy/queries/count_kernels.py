@@ -1,7 +1,7 @@
 """Kernels of counts: from a user's record to released counts, and the state of each side.
 
-Compiled loops call `send_and_release` or, for a user without a release after it, `send_and_aggregate`. `encode` and
-`add_message` are the two sides of a message, one user at a time.
+Compiled loops call `send_and_aggregate` and, before a plan, `release`. `encode` and `add_message` are the two sides
+of a message, one user at a time.
 """
 
 from __future__ import annotations
@@ -147,20 +147,15 @@ def add_message(channel: CountChannel) -> None:
 
 
 @no_alloc_kernel
-def send_and_release(channel: CountChannel, index: Int64Array, value: Float64Array, user: int) -> None:
-    """Encode, add and release in one call, with the same bits; of a noiseless message only non-zeros are added."""
-    send_and_aggregate(channel, index, value, user)
-    release(channel)
-
-
-@no_alloc_kernel
 def send_and_aggregate(channel: CountChannel, index: Int64Array, value: Float64Array, user: int) -> None:
-    """Encode and add without a release; counts must not be read before the next release.
+    """Encode and add a record in one call, with the same bits; of a noiseless message only non-zeros are added.
 
-    For learners that plan on a schedule, which may depend on earlier releases but on no other data of users. Without a
-    schedule of releases, later ones are bit for bit those of a run that releases after every user.
+    Counts must not be read before the next `release`. Learners plan on a schedule, which may depend on earlier releases
+    but on no other data of users. Without a schedule of releases, later ones are bit for bit those of a run that
+    releases after every user.
 
-    *Formal guarantee.* That of `send_and_release`, and charged like it: some prefixes are a function of all of them.
+    *Formal guarantee.* That of `encode` and `release`: every user is charged, because some prefixes are a function of
+    all of them.
     """
     if channel.kind != SUMS or channel.noise.law != NO_NOISE:
         encode(channel, index, value, user)

@@ -13,7 +13,7 @@ import pytest
 from dprl.algorithms import ALGORITHMS, BernsteinVIConfig, DPNashVIConfig, TabularLearner
 from dprl.envs import Env, FiniteMDP, MarkovGame, RandomGame, RiverSwim
 from dprl.privacy import CountPrivacy, Streams
-from dprl.privacy.queries.count_kernels import send_and_aggregate, send_and_release
+from dprl.privacy.queries.count_kernels import release, send_and_aggregate
 from tests.algorithms.cases import (
     EACH,
     EACH_ONLINE,
@@ -176,12 +176,15 @@ def test_users_reach_the_learner_through_released_counts_only(
     names = interpreted(name, monkeypatch)
     poison: State = {}
 
-    def blind(send: Callable[..., None]) -> Callable[..., None]:
-        def blinded(channel: Any, cells: np.ndarray, amounts: np.ndarray, user: int) -> None:
+    def blind(kernel: Callable[..., None]) -> Callable[..., None]:
+        def blinded(channel: Any, *record: Any) -> None:
             memory = {"message": channel.message, "totals": channel.totals, "rows": channel.counter.rows}
             for field, worth in poison.items():
                 memory[field][:] = worth
-            send(channel, np.full_like(cells, user % 7), np.full_like(amounts, 0.5), user)
+            if record:
+                cells, amounts, user = record
+                record = np.full_like(cells, user % 7), np.full_like(amounts, 0.5), user
+            kernel(channel, *record)
             # Between two releases the server's unreleased memory differs, too.
             if channel.needed is channel.totals:
                 memory.pop("totals")
@@ -191,7 +194,7 @@ def test_users_reach_the_learner_through_released_counts_only(
 
         return blinded
 
-    monkeypatch.setitem(names, "send_and_release", blind(send_and_release))
+    monkeypatch.setitem(names, "release", blind(release))
     monkeypatch.setitem(names, "send_and_aggregate", blind(send_and_aggregate))
     outcomes = []
     for world in (1, 2):

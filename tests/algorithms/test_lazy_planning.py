@@ -12,7 +12,7 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS
 from dprl.privacy import CountPrivacy
-from dprl.privacy.queries.count_kernels import send_and_release
+from dprl.privacy.queries.count_kernels import release, send_and_aggregate
 from dprl.privacy.schedule import next_plan
 from tests.algorithms.cases import EACH_ONLINE, ONLINE, PRACTICAL, PRIVACY, Environments, Learner, interpreted
 from tests.grids import paired
@@ -90,6 +90,11 @@ def test_counts_that_no_plan_reads_need_no_release(
     for n in steps:
         segments.append(lazy.learn(n))
         counts.append(lazy.privatizer.release().values.copy())
+
+    def send_and_release(channel: Any, *record: Any) -> None:
+        send_and_aggregate(channel, *record)
+        release(channel)
+
     monkeypatch.setitem(interpreted(name, monkeypatch), "send_and_aggregate", send_and_release)
     for n, segment, released in zip(steps, segments, counts, strict=True):
         assert eager.learn(n) == segment

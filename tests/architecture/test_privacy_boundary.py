@@ -59,7 +59,7 @@ def unreleased_reads(source: str) -> set[str]:
     return found
 
 
-SENDERS = {"send_and_release", "send_and_aggregate", "send_statistics"}
+SENDERS = {"send_and_aggregate", "send_statistics"}
 """Functions that may receive a device's data, besides those that play the episode there."""
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, Streams, UserRecord
-from dprl.privacy.queries.count_kernels import send_and_release
+from dprl.privacy.queries.count_kernels import release, send_and_aggregate
 from tests.privacy.sending import sent
 
 Families = Callable[..., CountFamilies]
@@ -25,7 +25,8 @@ def test_one_user_at_a_time_equals_the_compiled_exchange_bit_for_bit(
     for user, contribution in enumerate(users_of(privatizer, N_USERS), start=1):
         counts = sent(privatizer, contribution, user)
         compiled.charge(user, user)
-        send_and_release(compiled.channel, contribution.index, contribution.value, user)
+        send_and_aggregate(compiled.channel, contribution.index, contribution.value, user)
+        release(compiled.channel)
         assert np.array_equal(counts.values, compiled.channel.needed)
         assert counts.users == user
 

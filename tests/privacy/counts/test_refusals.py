@@ -19,7 +19,7 @@ from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.reports import UnaryEncoder
 from dprl.privacy.noise_design import NoiseDesign
-from dprl.privacy.queries.count_kernels import SUMS, encode, send_and_release
+from dprl.privacy.queries.count_kernels import SUMS, encode, send_and_aggregate
 from dprl.privacy.queries.count_layout import CountEncoding
 from dprl.privacy.queries.counts import CountQuery
 from tests.privacy.conftest import KINDS
@@ -96,13 +96,13 @@ def test_a_message_is_received_once_and_in_order(privatizer: CountPrivatizer, us
 def test_the_kernels_refuse_users_that_the_ledger_has_not_charged(privatizer: CountPrivatizer, users_of: Users) -> None:
     record = users_of(privatizer, 1)[0]
     with pytest.raises(LedgerError, match="after the ledger has charged them"):
-        send_and_release(privatizer.channel, record.index, record.value, 1)
+        send_and_aggregate(privatizer.channel, record.index, record.value, 1)
     assert not privatizer.channel.message.any()
     privatizer.charge(1, 1)
-    send_and_release(privatizer.channel, record.index, record.value, 1)
+    send_and_aggregate(privatizer.channel, record.index, record.value, 1)
     message = privatizer.channel.message.copy()
     with pytest.raises(LedgerError, match="users send once, in order"):
-        send_and_release(privatizer.channel, record.index + 1, record.value, 1)
+        send_and_aggregate(privatizer.channel, record.index + 1, record.value, 1)
     assert np.array_equal(privatizer.channel.message, message)
 
 
@@ -159,9 +159,9 @@ def test_records_of_another_shape_are_refused_before_the_charge(
     right = (HORIZON, 3)
     for index, value in ((shape, right), (right, shape)):
         with pytest.raises(ValueError, match="fill every slot"):
-            send_and_release(privatizer.channel, np.zeros(index, dtype=np.int64), np.ones(value), 1)
+            send_and_aggregate(privatizer.channel, np.zeros(index, dtype=np.int64), np.ones(value), 1)
     assert not privatizer.channel.totals.any()
-    send_and_release(privatizer.channel, np.zeros(right, dtype=np.int64), np.ones(right), 1)
+    send_and_aggregate(privatizer.channel, np.zeros(right, dtype=np.int64), np.ones(right), 1)
 
 
 def test_a_privatizer_without_users_and_a_beta_that_is_no_probability_are_refused(

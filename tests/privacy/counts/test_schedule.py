@@ -11,7 +11,7 @@ from dprl.algorithms.bernstein_vi import BernsteinVIConfig
 from dprl.envs.riverswim import RiverSwim
 from dprl.privacy import CountPrivacy, CountPrivatizer, LedgerError, Streams, UserRecord
 from dprl.privacy.counters import COUNTERS
-from dprl.privacy.queries.count_kernels import send_and_aggregate, send_and_release
+from dprl.privacy.queries.count_kernels import release, send_and_aggregate
 from dprl.privacy.schedule import ReleaseSchedule
 
 Users = Callable[[CountPrivatizer, int], list[UserRecord]]
@@ -84,9 +84,9 @@ def play(privatizer: CountPrivatizer, users: list[UserRecord], first: int = 1) -
     """Send all users' records and release on the schedule; return the releases by number of users."""
     found = {}
     for user, record in enumerate(users, start=first):
-        send = send_and_release if user in TIMES else send_and_aggregate
-        send(privatizer.channel, record.index, record.value, user)
+        send_and_aggregate(privatizer.channel, record.index, record.value, user)
         if user in TIMES:
+            release(privatizer.channel)
             found[user] = privatizer.channel.needed.copy()
     return found
 
@@ -115,7 +115,8 @@ def play_exactly(families: object, users: list[UserRecord]) -> np.ndarray:
     exact = CountPrivacy("none").build(families, N_USERS, Streams(0, "exact"))  # type: ignore[arg-type]
     exact.charge(1, N_USERS)
     for user, record in enumerate(users, start=1):
-        send_and_release(exact.channel, record.index, record.value, user)
+        send_and_aggregate(exact.channel, record.index, record.value, user)
+        release(exact.channel)
     return np.asarray(exact.channel.needed.copy())
 
 
@@ -133,8 +134,9 @@ def test_a_release_that_is_not_on_the_schedule_is_refused(
         return
     later = privatizer.release()
     assert (later.users, later.values.tolist()) == (4, last.values.tolist())
+    send_and_aggregate(privatizer.channel, users[5].index, users[5].value, 6)
     with pytest.raises(LedgerError, match="the schedule has no release after these users"):
-        send_and_release(privatizer.channel, users[5].index, users[5].value, 6)
+        release(privatizer.channel)
 
 
 def test_a_run_goes_on_from_a_state_between_two_releases(built: Callable[[], CountPrivatizer], users_of: Users) -> None:

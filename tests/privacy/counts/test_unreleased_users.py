@@ -10,7 +10,7 @@ import pytest
 from dprl.privacy import CountPrivacy, CountPrivatizer, LedgerError, Streams, UserRecord
 from dprl.privacy.channel import SENT
 from dprl.privacy.counters import COUNTERS
-from dprl.privacy.queries.count_kernels import send_and_aggregate, send_and_release
+from dprl.privacy.queries.count_kernels import release, send_and_aggregate
 from dprl.privacy.queries.count_layout import RELEASED_FAMILIES
 
 Users = Callable[[CountPrivatizer, int], list[UserRecord]]
@@ -37,7 +37,8 @@ def run(privatizer: CountPrivatizer, users: list[UserRecord], read: set[int], fi
     released = {}
     for user, contribution in enumerate(users[first - 1 :], start=first):
         if user in read:
-            send_and_release(privatizer.channel, contribution.index, contribution.value, user)
+            send_and_aggregate(privatizer.channel, contribution.index, contribution.value, user)
+            release(privatizer.channel)
             released[user] = privatizer.channel.needed.copy()
         else:
             send_and_aggregate(privatizer.channel, contribution.index, contribution.value, user)
@@ -93,7 +94,8 @@ def test_the_certificate_and_the_report_are_those_of_an_exchange(
 ) -> None:
     released, unreleased = charged(privatizer_of(kind)), charged(privatizer_of(kind))
     for user, contribution in enumerate(users_of(released, N_USERS), start=1):
-        send_and_release(released.channel, contribution.index, contribution.value, user)
+        send_and_aggregate(released.channel, contribution.index, contribution.value, user)
+        release(released.channel)
         send_and_aggregate(unreleased.channel, contribution.index, contribution.value, user)
         assert np.array_equal(released.channel.message, unreleased.channel.message)
         assert np.array_equal(released.channel.totals, unreleased.channel.totals)
