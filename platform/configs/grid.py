@@ -123,7 +123,7 @@ def _column(key: object, value: object, path: str, depth: int) -> list[Any]:
     """Return the points of one key's value; a misspelt `grid_search` is an error."""
     if difflib.SequenceMatcher(None, str(key).lower(), GRID).ratio() > _MISSPELT:
         raise UserError(f"{dotted(path, key)}: unknown key; did you mean {GRID!r}?")
-    return expand(value, dotted(path, key), depth + 1)
+    return expand(value, f"{path}.{key}" if path else str(key), depth + 1)
 
 
 def _bounded(points: Iterator[Any], path: str, make: Callable[[Any], Any]) -> list[Any]:

@@ -113,7 +113,7 @@ def read_privacy(value: object, releases: str, algorithm: str = "") -> Any:  # n
 def refuse_removed(section: Mapping[str, Any], path: str) -> None:
     """Raise UserError for a key or a value of an earlier version."""
     for key, value in section.items():
-        place = dotted(path, key)
+        place = f"{path}.{key}" if path else key
         remedy = REMOVED.get(place) or REMOVED.get(f"{place}={value}")
         if remedy is not None:
             raise broken_rule(place, "is no longer supported", value, remedy)
@@ -134,7 +134,8 @@ def read_dataclass(section: Mapping[str, Any], path: str, cls: type[T], implied:
         if field.init and field.name not in section and field.default is field.default_factory is dataclasses.MISSING:
             what = describe_type(hints[field.name])
             raise UserError(f"{dotted(path, field.name)}: is required, got nothing; add {field.name}: <{what}>")
-    values = {name: _typed(value, dotted(path, name), hints[name], cls) for name, value in section.items()}
+    places = {name: f"{path}.{name}" if path else name for name in section}
+    values = {name: _typed(value, places[name], hints[name], cls) for name, value in section.items()}
     try:
         return cls(**values)
     except ValueError as error:

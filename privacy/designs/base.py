@@ -24,7 +24,8 @@ AUTO = "auto"
 ReleaseTimes = Literal["scheduled", "every_user"]
 COUNTER_NAMES = (*COUNTERS, AUTO)
 """Names for `counter`."""
-NODE_NAMES = (*(law.name for law in laws_for(NODE)), AUTO)
+NODE_LAWS = tuple(laws_for(NODE))
+NODE_NAMES = (*(law.name for law in NODE_LAWS), AUTO)
 """Names of laws of a counter's nodes, and of additive noise on messages."""
 MET_BY_CERTIFIED = "the requested guarantee, met by the certified "
 """Beginning of the source of certified noise."""

@@ -22,12 +22,13 @@ from dprl.privacy.designs.base import (
     AUTO,
     COUNTER_NAMES,
     MET_BY_CERTIFIED,
+    NODE_LAWS,
     NODE_NAMES,
     PrivacySettings,
     ReleaseTimes,
 )
-from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, laws_for
-from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism
+from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS
+from dprl.privacy.mechanisms.base import INTEGER, Mechanism
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.reports import SAMPLED_PREFIX, UnaryEncoder
 from dprl.privacy.noise_design import NoiseDesign
@@ -266,18 +267,18 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
 
 def report_names(*, pure: bool = False) -> list[str]:
     """Return the names for `mechanism` in the local model; pure: only those of laws with a pure guarantee."""
-    additive = [law.name for law in laws_for(NODE) if law.pure or not pure]
+    additive = [law.name for law in NODE_LAWS if law.pure or not pure]
     return [*additive, *(SAMPLED_PREFIX + name for name in ENCODINGS), AUTO]
 
 
 def additive_laws(name: str, delta: float, exact: bool) -> list[type[Mechanism]]:
     """Return the additive mechanisms that a config's `mechanism` stands for; raise ValueError if a delta is missing."""
     if name == AUTO:
-        laws = [law for law in laws_for(NODE) if (law.arithmetic == INTEGER) == exact]
+        laws = [law for law in NODE_LAWS if (law.arithmetic == INTEGER) == exact]
         return [law for law in laws if delta > 0.0 or law.pure]
     law = ADDITIVE[name]
     if not law.pure and delta <= 0.0:
-        pure = ", ".join(law.name for law in laws_for(NODE) if law.pure)
+        pure = ", ".join(law.name for law in NODE_LAWS if law.pure)
         raise ValueError(
             f"mechanism must have pure privacy without a delta, as {pure}, got {name!r}; "
             "Gaussian noise needs a delta above 0: add delta: 1e-6"
