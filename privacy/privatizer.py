@@ -221,14 +221,14 @@ class Privatizer(Generic[Q]):
             raise LedgerError(f"{why}; write simulation: users")
         self.in_blocks = True
 
-    def add_block(self, block: Any) -> None:  # noqa: ANN401 - each query has its own
-        """Add the messages of charged, simulated users at once, from the exact law of their sum.
+    def add_block(self, first: int, users: int, draw: Any, values: Any = None) -> None:  # noqa: ANN401 - the query's
+        """Add the messages of charged, simulated users at once, from the exact law of their sum; see the query's.
 
         Raises LedgerError unless `simulate_in_blocks` was called, for users who are not charged, or out of order.
         """
         if not self.in_blocks or not self.draws_blocks:
             raise LedgerError("users are simulated in blocks after simulate_in_blocks() only; call it first")
-        self.query.add_block(self.channel, block)
+        self.query.add_block(self.channel, first, users, draw, values)
 
     def release(self) -> Any:  # noqa: ANN401 - each query has its own
         """Server side: return the release of all messages received so far."""

@@ -113,7 +113,7 @@ class Query(ABC):
         """Whether `add_block` can draw the messages of many users at once."""
         return False
 
-    def add_block(self, channel: Any, block: Any) -> None:  # noqa: ANN401, ARG002
+    def add_block(self, channel: Any, first: int, users: int, draw: Any, values: Any = None) -> None:  # noqa: ANN401, ARG002
         """Add the messages of many simulated users at once, drawn from the law of their sum."""
         raise TypeError(f"{self.name} are sent user by user")
 

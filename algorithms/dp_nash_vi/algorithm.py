@@ -67,7 +67,6 @@ from dprl.envs.games.equilibria import (
     equilibrium_scratch,
 )
 from dprl.privacy import CountFamilies, CountPrivatizer, Streams
-from dprl.privacy.queries.counts import UserBlock
 from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.randomness.streams import block_generator
 
@@ -432,18 +431,20 @@ def regret(simulator: _GameSimulator, policy: Float64Array) -> float:
     return total
 
 
-def draw_block(simulator: _GameSimulator, policy: Float64Array, first: int, users: int) -> UserBlock:
-    """Return the block of `users` users from `first` on who play the joint `policy` float64[H, S, A, B]."""
+def add_block(
+    privatizer: CountPrivatizer, simulator: _GameSimulator, policy: Float64Array, first: int, users: int
+) -> None:
+    """Add `users` users to a privatizer, from `first` on, who play the joint `policy` float64[H, S, A, B]."""
     joint, generator = policy.reshape(*policy.shape[:2], -1), block_generator(simulator.key, first)
 
     def draw(sizes: Int64Array | None) -> Int64Array:
         law = simulator.transitions, simulator.start, joint
         return draw_visits(*law, users if sizes is None else sizes, generator, simulator.successors)
 
-    return UserBlock(first, users, draw)
+    privatizer.add_block(first, users, draw)
 
 
-run = learning_loop(plan, play, regret, draw_block)
+run = learning_loop(plan, play, regret, add_block)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from dprl.privacy.queries.count_kernels import (
     released_counts,
     send_and_aggregate,
 )
-from dprl.privacy.queries.counts import UserBlock
 from dprl.privacy.randomness.streams import block_generator
 from dprl.privacy.schedule import next_plan
 
@@ -83,7 +82,7 @@ def learning_loop(
     plan: Callable[..., tuple[bool, float]],
     play: Callable[..., None] = play,
     regret: Callable[..., float] = regret,
-    draw_block: Callable[..., UserBlock] | None = None,
+    add_block: Callable[..., None] | None = None,
 ) -> Run:
     """Return the compiled loop of an algorithm, run(simulator, channel, bonus, tables, schedule, first, last).
 
@@ -96,8 +95,8 @@ def learning_loop(
     user plays it and sends their contribution. The user of episode K sends nothing: no later policy could use it.
     Counts are released before a plan only.
 
-    draw_block(simulator, policy, first, users) draws the contributions of many users at once, with the law of `play`;
-    by default it fits an MDP with the default `play`. Without it users are simulated one by one.
+    add_block(privatizer, simulator, policy, first, users) adds many users at once to the privatizer's `add_block`, with
+    the law of `play`; by default it fits an MDP with the default `play`. Without it users are simulated one by one.
 
     The loop is a `no_alloc_kernel`, and `plan` should be one: it may then slice and reshape its arguments, but not
     allocate arrays. A plan that allocates arrays is a `kernel`. If `plan` is not compiled, neither is the loop.
@@ -106,9 +105,9 @@ def learning_loop(
     compiled anew in every process.
     """
     parts = {"plan": plan, "play": play, "regret": regret}
-    if draw_block is None and play in (_PLAY, play_stochastic):
-        draw_block = draw_mdp_block
-    run = FunctionType(_loop.__code__, _loop.__globals__ | parts | {"draw_block": draw_block}, "run")
+    if add_block is None and play in (_PLAY, play_stochastic):
+        add_block = add_mdp_block
+    run = FunctionType(_loop.__code__, _loop.__globals__ | parts | {"add_block": add_block}, "run")
     functions: list[Any] = [getattr(part, "py_func", part) for part in parts.values()]
     # The cache on disk looks at it.
     run.__qualname__ = f"run-{'-'.join(f'{each.__module__}.{each.__qualname__}' for each in functions)}"
@@ -119,7 +118,7 @@ def learning_loop(
 
 def draws_blocks(run: Run) -> bool:
     """Whether a loop of `learning_loop` can draw users in blocks."""
-    return getattr(run, "py_func", run).__globals__.get("draw_block") is not None
+    return getattr(run, "py_func", run).__globals__.get("add_block") is not None
 
 
 def run_in_blocks(
@@ -138,7 +137,7 @@ def run_in_blocks(
     state: bonus, tables and schedule.
     """
     parts = getattr(run, "py_func", run).__globals__
-    plan, regret, draw_block = parts["plan"], parts["regret"], parts["draw_block"]
+    plan, regret, add_block = parts["plan"], parts["regret"], parts["add_block"]
     bonus, tables, schedule = state
     summed, saturated, current, k = 0.0, 0.0, regret(simulator, tables.policy), first
     while k <= last:
@@ -153,7 +152,7 @@ def run_in_blocks(
         summed += current * (until + 1 - k)
         saturated += schedule.saturated[0] * (until + 1 - k)
         if until == following - 1 and until < simulator.episodes:
-            privatizer.add_block(draw_block(simulator, tables.policy, begun, following - begun))
+            add_block(privatizer, simulator, tables.policy, begun, following - begun)
         k = until + 1
     return float(summed), float(saturated)
 
@@ -213,8 +212,14 @@ def _arrivals(leaving: Any, after: Int64Array | None, n_states: int) -> Any:  # 
     return np.bincount(np.maximum(after, 0).ravel(), weights=leaving.ravel(), minlength=n_states)
 
 
-def draw_mdp_block(simulator: Any, policy: Int64Array | Float64Array, first: int, users: int) -> UserBlock:  # noqa: ANN401
-    """Return the block of `users` users of an MDP, from `first` on, under `policy` int64[H, S] or float64[H, S, A]."""
+def add_mdp_block(
+    privatizer: CountPrivatizer,
+    simulator: Any,  # noqa: ANN401
+    policy: Int64Array | Float64Array,
+    first: int,
+    users: int,
+) -> None:
+    """Add `users` users of an MDP to a privatizer, from `first` on, under `policy` int64[H, S] or float64[H, S, A]."""
     generator = block_generator(simulator.key, first)
 
     def draw(sizes: Int64Array | None) -> Int64Array:
@@ -222,4 +227,4 @@ def draw_mdp_block(simulator: Any, policy: Int64Array | Float64Array, first: int
         return draw_visits(*law, policy, users if sizes is None else sizes, generator, simulator.successors)
 
     horizon, n_states, n_actions = simulator.rewards.shape
-    return UserBlock(first, users, draw, simulator.observed.reshape(horizon, n_states * n_actions))
+    privatizer.add_block(first, users, draw, simulator.observed.reshape(horizon, n_states * n_actions))

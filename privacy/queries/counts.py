@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
@@ -51,23 +51,6 @@ PrintedError = Callable[[float, int, int, float], float]
 _MOST_PROFILE_ITEMS = 10**6
 # For the exact bound of unary encodings; beyond this, a bound that is a few per cent larger is used.
 _MOST_GRID_POINTS = 1e5
-
-
-@dataclass(frozen=True)
-class UserBlock:
-    """Users who send one after the other, all under one policy.
-
-    Args:
-        first: the first of them, 1-based. users: m, their number.
-        draw: draws the number of users in each cell of the first family at each step, int64[H, width]. Called with None
-            if all m users are in every step, or with sizes int64[H] if step h has sizes[h] users, each in one step.
-        values: of the family with values in [0, 1], float64[H, its width], the same for all users; None without one.
-    """
-
-    first: int
-    users: int
-    draw: Callable[[Int64Array | None], Int64Array] = field(repr=False)
-    values: Float64Array | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -184,7 +167,7 @@ class CountQuery(Query):
         del submissions
         if self.shuffled != (model == SHUFFLE):
             raise LedgerError(f"reports must be shuffled with model {SHUFFLE} only, got {model}; ask for the right one")
-        return of_counts(model, self.families.players)
+        return of_counts(model, self.encoding.needed.players)
 
     def open(self, streams: Streams) -> CountChannel:
         """Return the channel before the first user."""
@@ -367,27 +350,42 @@ class CountQuery(Query):
         known = self.report is None or isinstance(self.report, UnaryEncoder) or self.report.draws_sums
         return marginals and known
 
-    def add_block(self, channel: CountChannel, block: UserBlock) -> None:
+    def add_block(
+        self,
+        channel: CountChannel,
+        first: int,
+        users: int,
+        draw: Callable[[Int64Array | None], Int64Array],
+        values: Float64Array | None = None,
+    ) -> None:
         """Add the messages of a block of simulated users, drawn from the law of the sum of their unbiased estimates.
 
         For seeded simulations only: between two releases the policy is fixed and users are independent, so counts of
         cells are multinomial, and sums of m noise draws and m coins have known distributions. The cost is independent
         of m. No message is made; the ledger charges every user. The block's draws are those of its first user.
+
+        Args:
+            first: the first of the users, 1-based; they send one after the other, all under one policy.
+            users: m, their number.
+            draw: draws the number of users in each cell of the first family at each step, int64[H, width]. Called with
+                None if all m users are in every step, or with sizes int64[H] if step h has sizes[h] users, each in one
+                step.
+            values: of the family with values in [0, 1], float64[H, its width], the same for all users; None without.
         """
-        advance_block(channel.cursor, block.first, block.users)
-        noise, coins = (block_generator(key, block.first) for key in (channel.noise.key, channel.coins_key))
+        advance_block(channel.cursor, first, users)
+        noise, coins = (block_generator(key, first) for key in (channel.noise.key, channel.coins_key))
         report, horizon, slots = self.report, channel.n_steps, channel.slots
         if not isinstance(report, UnaryEncoder):
             sums = np.zeros(channel.totals.shape[0])
-            self._add_encoded(slots, sums, block.draw(None), block.values, coins)
+            self._add_encoded(slots, sums, draw(None), values, coins)
             if report is not None:
-                sums += report.sum_of_draws(block.users, sums.shape[0], noise)
+                sums += report.sum_of_draws(users, sums.shape[0], noise)
         else:
             # Each user sends one step, so steps have different users; every step has bits of its own.
-            sizes = noise.multinomial(block.users, np.full(horizon, 1.0 / horizon))
+            sizes = noise.multinomial(users, np.full(horizon, 1.0 / horizon))
             rows = np.zeros((horizon, slots.block))
             own = slots._replace(stride=slots.block)
-            self._add_encoded(own, rows.reshape(-1), block.draw(sizes), block.values, coins)
+            self._add_encoded(own, rows.reshape(-1), draw(sizes), values, coins)
             bits = report.encoding.sum_of_bits(rows.astype(np.int64), sizes, noise)
             estimates = (bits - sizes[:, None] * channel.shift) * channel.factor
             sums = estimates.reshape(-1, channel.totals.shape[0]).sum(axis=0)
@@ -401,7 +399,7 @@ class CountQuery(Query):
         values: Float64Array | None,
         coins: np.random.Generator,
     ) -> None:
-        """Add the encoded records of a block to `sums` float64[cells]; the others are as in `UserBlock`."""
+        """Add the encoded records of a block to `sums` float64[cells]; `values` as in `add_block`."""
         families = self.families.families
         step, cell = np.nonzero(numbers)
         users = numbers[step, cell]

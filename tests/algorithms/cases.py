@@ -60,7 +60,7 @@ def interpreted(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     plain = config.run.py_func
     monkeypatch.setattr(config, "run", staticmethod(plain))
     names: dict[str, Any] = plain.__globals__
-    monkeypatch.setitem(names, "draw_block", None)
+    monkeypatch.setitem(names, "add_block", None)
     return names
 
 

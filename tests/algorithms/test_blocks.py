@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from scipy.stats import ks_2samp
 
 from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig
-from dprl.algorithms.tabular.loop import draw_mdp_block, draw_visits
+from dprl.algorithms.tabular.loop import add_mdp_block, draw_visits
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivacy, LedgerError, NoiseConfig, Streams
 from tests.algorithms.cases import EACH_ONLINE, ONLINE, PRACTICAL, PRIVACY, TRUST, Environments, Learner
@@ -163,9 +164,11 @@ def test_users_are_simulated_one_by_one_where_blocks_are_impossible(privacy: Any
 def test_every_block_has_draws_of_its_own(name: str, learner: Learner, envs: Environments[Any]) -> None:
     algorithm: Any = learner(envs.random, 400, CountPrivacy("none"), name=name, replan_growth=0.1)
     run = algorithm.config.run
-    draw_block = getattr(run, "py_func", run).__globals__["draw_block"]
-    blocks = [draw_block(algorithm._simulator, algorithm.policy, first, 60) for first in (1, 1, 61, 62)]
-    first, again, *others = (block.draw(None).tobytes() for block in blocks)
+    add_block, drawn = getattr(run, "py_func", run).__globals__["add_block"], list[bytes]()
+    recorder = SimpleNamespace(add_block=lambda _, __, draw, *values: drawn.append(draw(None).tobytes()))
+    for user in (1, 1, 61, 62):
+        add_block(recorder, algorithm._simulator, algorithm.policy, user, 60)
+    first, again, *others = drawn
     assert first == again
     assert len({first, *others}) == 3
 
@@ -173,16 +176,19 @@ def test_every_block_has_draws_of_its_own(name: str, learner: Learner, envs: Env
 def test_blocks_are_refused_out_of_order_and_before_charges(learner: Learner, river: FiniteMDP) -> None:
     algorithm = learner(river, 100, PRIVACY[1], replan_growth=0.1)
     one_by_one = learner(river, 100, PRIVACY[1], replan_growth=0.1, simulation="users")
-    block = draw_mdp_block(algorithm._simulator, algorithm.policy, 1, 5)
+
+    def add(learner: Any) -> None:
+        add_mdp_block(learner.privatizer, learner._simulator, learner.policy, 1, 5)
+
     with pytest.raises(LedgerError, match="after the ledger has charged them"):
-        algorithm.privatizer.add_block(block)
+        add(algorithm)
     algorithm.privatizer.charge(1, 5)
-    algorithm.privatizer.add_block(block)
+    add(algorithm)
     with pytest.raises(LedgerError, match="users send once, in order"):
-        algorithm.privatizer.add_block(block)
+        add(algorithm)
     one_by_one.privatizer.charge(1, 5)
     with pytest.raises(LedgerError, match=r"after simulate_in_blocks\(\) only"):
-        one_by_one.privatizer.add_block(block)
+        add(one_by_one)
 
 
 @pytest.mark.parametrize("episodes", [15, 16])
