@@ -103,12 +103,9 @@ class UserClient(Generic[Q]):
 
     def takes_part_in(self, server: str) -> bool:
         """Whether a server's run, `ServerPrivatizer.run`, is of this client's config."""
-        return server.partition(_OF_ONE_SERVER)[0] == self.run and (_OF_ONE_SERVER in server) == self._raw
-
-    @property
-    def _raw(self) -> bool:
-        """Whether messages have no noise, because a server adds it."""
-        return self._spec.query.noisy_sides[1]
+        name, of_one, _ = server.partition(_OF_ONE_SERVER)
+        # A server that adds the noise names its folder, as the messages have none.
+        return name == self.run and bool(of_one) == self._spec.query.noisy_sides[1]
 
     def submit(self, record: Any, server: str = "") -> UserMessage:  # noqa: ANN401 - each query has its own
         """Charge the user's next submission on the disk, then make the message of `record` and store it.

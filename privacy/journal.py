@@ -12,6 +12,7 @@ import io
 import os
 import secrets
 import zlib
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
@@ -95,10 +96,24 @@ class ChargeJournal:
 
         Raises LedgerError if another run writes it, or it cannot be written.
         """
-        with self._lock:
+        with self._lock, ExitStack() as on_failure:
             if self._file is not None:
                 raise LedgerError(f"journal {self.path} is written by a ledger of this run already; give each its own")
-            file = self._taken()
+            try:
+                file = io.FileIO(open_regular(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+")
+            except OSError as error:
+                raise self._refusal("written", error) from error
+            on_failure.callback(file.close)
+            try:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise LedgerError(
+                    f"journal {self.path} is in use by another run; wait until it ends, or give this one its own "
+                    "journal"
+                ) from error
+            except OSError as error:
+                raise self._refusal("locked", error) from error
+            self._require_in_place(file)
             try:
                 found = self._read(file.readall(), terms, users)
                 new = not found.attempts or not self._continues
@@ -109,11 +124,8 @@ class ChargeJournal:
                 if new:
                     flush_folder(self.path.parent)
             except OSError as error:
-                file.close()
                 raise self._refusal("written", error) from error
-            except LedgerError:
-                file.close()
-                raise
+            on_failure.pop_all()
             self._file, self._owner, self._length = file, os.getpid(), found.length + len(text)
             self._checksum = checksum
             return self._charged(found.attempts)
@@ -124,11 +136,14 @@ class ChargeJournal:
         If not all of it can be written, restores the file and raises LedgerError.
         """
         with self._lock:
-            file = self._open_file()
-            self._require_in_place(file)
+            if self._file is None:
+                raise LedgerError(f"journal {self.path} is not open for writing; let the ledger begin")
+            if self._owner != os.getpid():
+                raise LedgerError(f"journal {self.path} belongs to process {self._owner}; charge there")
+            self._require_in_place(self._file)
             text, checksum = _chained([f"{first} {last}"], self._checksum)
             try:
-                append(file, self._length, text)
+                append(self._file, self._length, text)
             except OSError as error:
                 raise self._refusal("written", error) from error
             self._length += len(text)
@@ -144,36 +159,6 @@ class ChargeJournal:
     def __reduce__(self) -> NoReturn:
         # Two writers would charge the same numbers.
         raise LedgerError("a journal cannot be copied or pickled; open it where the ledger is")
-
-    def _open_file(self) -> io.FileIO:
-        if self._file is None:
-            raise LedgerError(f"journal {self.path} is not open for writing; let the ledger begin")
-        if self._owner != os.getpid():
-            raise LedgerError(f"journal {self.path} belongs to process {self._owner}; charge there")
-        return self._file
-
-    def _taken(self) -> io.FileIO:
-        """Return the file, open and locked."""
-        try:
-            file = io.FileIO(open_regular(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+")
-        except OSError as error:
-            raise self._refusal("written", error) from error
-        try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.close()
-            raise LedgerError(
-                f"journal {self.path} is in use by another run; wait until it ends, or give this one its own journal"
-            ) from error
-        except OSError as error:
-            file.close()
-            raise self._refusal("locked", error) from error
-        try:
-            self._require_in_place(file)
-        except LedgerError:
-            file.close()
-            raise
-        return file
 
     def _require_in_place(self, file: io.FileIO) -> None:
         """Raise LedgerError unless the path still leads to `file`; otherwise the lock would not exclude others."""

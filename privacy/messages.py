@@ -146,6 +146,7 @@ class PrivateMessages:
         return PrivateMessages, (self.first, self.values, self.issuer)
 
 
+@dataclass(eq=False)
 class RangeSet:
     """A set of whole numbers from 1 on; its memory grows with the number of ranges, not with the numbers in them.
 
@@ -158,9 +159,8 @@ class RangeSet:
     ([(1, 20)], 15)
     """
 
-    def __init__(self) -> None:
-        self._firsts: list[int] = []
-        self._lasts: list[int] = []
+    _firsts: list[int] = field(default_factory=list, init=False)
+    _lasts: list[int] = field(default_factory=list, init=False)
 
     @property
     def ranges(self) -> list[tuple[int, int]]:

@@ -111,7 +111,18 @@ class ServerPrivatizer(Privatizer[Q]):
         apply: Callable[[Any], object] | None = None,
         arrays: Mapping[str, np.ndarray] | None = None,
     ) -> None:
-        _check_halves(planned)
+        query = planned.query
+        split = query.name in ("counts", "gradients") and not getattr(query, "sampled", False)
+        if planned.trust_model == SHUFFLE or not split:
+            raise LedgerError(
+                f"client and server in two processes send counts, or gradients in one pass, without a shuffler, got "
+                f"{query.name} with model {planned.trust_model}; use model: ldp or jdp"
+            )
+        if planned.server_noise and planned.submissions > 1:
+            raise LedgerError(
+                f"submissions must be 1 where a server adds the noise, got {planned.submissions}; a user could be in a "
+                "sum twice, as messages come in any order"
+            )
         journal = ChargeJournal(folder / "charges")
         streams = planned.client_spec.streams
         super().__init__(planned.design, streams, journal)
@@ -258,18 +269,3 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
             return dict(file)
     except _DAMAGE as error:
         raise ValueError(f"{path} is damaged; restore the whole folder, or begin in another with new users") from error
-
-
-def _check_halves(planned: Privatizer[Any]) -> None:
-    """Raise LedgerError for queries that cannot be split in two, or that depend on the order of arrival."""
-    query = planned.query
-    if planned.trust_model == SHUFFLE or query.name not in ("counts", "gradients") or getattr(query, "sampled", False):
-        raise LedgerError(
-            f"client and server in two processes send counts, or gradients in one pass, without a shuffler, got "
-            f"{query.name} with model {planned.trust_model}; use model: ldp or jdp"
-        )
-    if planned.server_noise and planned.submissions > 1:
-        raise LedgerError(
-            f"submissions must be 1 where a server adds the noise, got {planned.submissions}; a user could be in a sum "
-            "twice, as messages come in any order"
-        )

@@ -6,7 +6,6 @@ ratios. The functions here make the probe for one mechanism at its worst pair.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,9 +14,7 @@ import numpy as np
 from dprl.compiled import kernel
 from dprl.privacy.audits.distinguishing_attack import Key
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms import GramMechanism
 from dprl.privacy.mechanisms.base import Mechanism
-from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.random_sign_kernels import SEED_NUMBERS, fill_projection
@@ -255,26 +252,3 @@ def gradient_messages(mechanism: object, summed: bool = False) -> MessageProbe |
             return sampled_gradients(mechanism)
         case _:
             return None
-
-
-def furthest_features(release: GramRelease, stage: int, gaussian: bool) -> tuple[Float64Array, Float64Array]:
-    """Return two features: at the cosine -1/2 for Gaussian noise, else those that nearly attain L1."""
-    dimension, bound = release.dimension, release.bounds[stage - 1]
-    if not gaussian:
-        return attaining_pair(dimension, bound)
-    first, second = np.zeros(dimension), np.zeros(dimension)
-    first[0], second[0], second[1] = bound, -bound / 2.0, bound * math.sqrt(0.75)
-    return first, second
-
-
-def gram_ratios(
-    mechanism: GramMechanism, stage: int, messages: Float64Array, one: Float64Array, zero: Float64Array
-) -> Float64Array:
-    """Return log likelihood ratios float64[runs] of messages float64[runs, D (D + 3) / 2] of a stage.
-
-    one, zero: the message without noise in world 1 and in world 0.
-    """
-    ends, off_diagonal = mechanism.stage_mechanisms(stage)
-    wide = 2 * mechanism.release.dimension
-    first = ends.log_ratios(messages[:, :wide], one[:wide], zero[:wide]).sum(axis=1)
-    return np.asarray(first + off_diagonal.log_ratios(messages[:, wide:], one[wide:], zero[wide:]).sum(axis=1))

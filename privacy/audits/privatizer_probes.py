@@ -16,20 +16,13 @@ import numpy as np
 from dprl.compiled import kernel
 from dprl.privacy import CountPrivatizer
 from dprl.privacy.audits.distinguishing_attack import Key
-from dprl.privacy.audits.message_probes import (
-    Cells,
-    MessageProbe,
-    additive_ratios,
-    furthest_features,
-    gram_ratios,
-)
+from dprl.privacy.audits.message_probes import Cells, MessageProbe, additive_ratios
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import CHARGED
 from dprl.privacy.counters import BinaryTree
 from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.counters.release import release_prefix
-from dprl.privacy.mechanisms.base import Mechanism
-from dprl.privacy.mechanisms.gram import GramGaussian, RawGram
+from dprl.privacy.mechanisms.gram import GramGaussian, RawGram, attaining_pair
 from dprl.privacy.mechanisms.reports import UnaryEncoder
 from dprl.privacy.queries.count_kernels import CountChannel, encode, send_and_aggregate
 from dprl.privacy.queries.count_kernels import release as write_release
@@ -169,7 +162,16 @@ def local_reports(privatizer: CountPrivatizer, label: str) -> MessageProbe:
         _reports(messages, channel, contribution.index, contribution.value)
         return messages
 
-    return MessageProbe(label, send, lambda messages: _message_ratios(report, messages, ones, zeros))
+    def score(messages: Float64Array) -> Float64Array:
+        if not isinstance(report, UnaryEncoder):
+            return np.asarray(report.log_ratios(messages, ones, zeros).sum(axis=1))
+        signs = (ones - zeros).reshape(report.n_steps, -1)
+        # Of the step that is sent: 1 for world 1's hot cell, -1 for world 0's, 0 for all others.
+        bits, signs = messages[:, 1:], signs[messages[:, 0].astype(np.int64)]
+        one, zero = report.encoding.losses
+        return np.asarray(((bits * one + (1.0 - bits) * zero) * signs).sum(axis=1))
+
+    return MessageProbe(label, send, score)
 
 
 def central_prefixes(privatizer: CountPrivatizer, label: str) -> MessageProbe:
@@ -240,19 +242,6 @@ def _words(key: Key, n: int, first: int = 0) -> Key:
     return words.reshape(n, _KEY_WORDS)
 
 
-def _message_ratios(
-    report: Mechanism | UnaryEncoder, messages: Float64Array, ones: Float64Array, zeros: Float64Array
-) -> Float64Array:
-    """Return ln P(message | ones) / P(message | zeros), float64[runs], for the worlds' rows float64[cells]."""
-    if not isinstance(report, UnaryEncoder):
-        return np.asarray(report.log_ratios(messages, ones, zeros).sum(axis=1))
-    signs = (ones - zeros).reshape(report.n_steps, -1)
-    # Of the step that is sent: 1 for world 1's hot cell, -1 for world 0's, 0 for all others.
-    bits, signs = messages[:, 1:], signs[messages[:, 0].astype(np.int64)]
-    one, zero = report.encoding.losses
-    return np.asarray(((bits * one + (1.0 - bits) * zero) * signs).sum(axis=1))
-
-
 @kernel
 def _reports(messages: Float64Array, channel: CountChannel, index: Int64Array, value: Float64Array) -> None:
     """Fill messages float64[runs, n] with the reports of users 1..runs, all with the same record."""
@@ -317,9 +306,11 @@ def statistics_messages(parts: StatisticsQuery, label: str, reach: float = 1.0) 
         for _ in range(layout.n_messages):
             for h in range(layout.horizon):
                 if mechanism.release.bounds[h] > 0.0:
-                    part = slice(place, place + length)
-                    total += gram_ratios(mechanism, h + 1, sent[:, part], one[part], zero[part])
-                    place += length
+                    ends, off_diagonal = mechanism.stage_mechanisms(h + 1)
+                    middle, stop = place + 2 * layout.dimension, place + length
+                    for law, part in ((ends, slice(place, middle)), (off_diagonal, slice(middle, stop))):
+                        total += law.log_ratios(sent[:, part], one[part], zero[part]).sum(axis=1)
+                    place = stop
         if noise is not None:
             total += additive_ratios(noise.additive, noise.grid, sent[:, place:], one[place:], zero[place:])
         return total
@@ -346,10 +337,14 @@ def _inputs(parts: StatisticsQuery, reach: float, world: int) -> _Inputs:
     layout, mechanism = parts.layout, parts.law
     bounds = np.array(mechanism.release.bounds)
     features = np.zeros((layout.n_messages, layout.horizon, layout.dimension))
-    gaussian = parts.mechanism == GramGaussian.name
     if parts.noisy_sides != (False, False):
-        for h in range(layout.horizon):
-            features[:, h] = reach * furthest_features(mechanism.release, h + 1, gaussian)[1 - world]
+        for h, bound in enumerate(bounds):
+            # Nearly the largest change in L1, or in L2: two features at the cosine -1/2.
+            one, zero = attaining_pair(layout.dimension, bound)
+            if parts.mechanism == GramGaussian.name:
+                one[:], zero[:] = 0.0, 0.0
+                one[0], zero[0], zero[1] = bound, -bound / 2.0, bound * math.sqrt(0.75)
+            features[:, h] = reach * (one if world else zero)
     corrections = np.zeros((layout.n_agents, layout.horizon, layout.reward_dimension))
     if parts.rewards == "noisy":
         corrections[..., 0] = parts.reward_clip if world else -parts.reward_clip

@@ -122,9 +122,19 @@ def add_statistics(
     *Formal guarantee.* Post-processing of messages with noise; else that of the counter, for all releases together.
     """
     aggregate_statistics(channel, matrices, vectors, corrections)
-    if channel.totals.shape[0] > 0:
-        _release(channel)
-        _read_message(channel, matrices, vectors, corrections, True)
+    if channel.totals.shape[0] == 0:
+        return
+    # The release takes the message's place: the noisy sums of the Gram matrices, and the growth of the corrections'
+    # noisy sums since the last release.
+    message, received = channel.message, channel.cursor[RECEIVED]
+    release_prefix(channel.noisy, channel.totals, channel.counter, required_release(channel.times, received))
+    wide = message.shape[0] - _corrections_sent(channel)
+    for i in range(message.shape[0]):
+        released = channel.noisy[i] * channel.units[i]
+        message[i] = released if i < wide else released - channel.released[i]
+        channel.released[i] = released
+    channel.cursor[RELEASED] = received
+    _read_message(channel, matrices, vectors, corrections, True)
 
 
 @no_alloc_kernel
@@ -177,23 +187,6 @@ def _read_message(
         flat = corrections.reshape(corrections.size)
         for i in range(flat.shape[0]):
             flat[i] = channel.message[place + i]
-
-
-@no_alloc_kernel
-def _release(channel: StatisticsChannel) -> None:
-    """Server side: replace the last received message by the release of the totals.
-
-    The release is the noisy sums of the Gram matrices, and the growth of the corrections' noisy sums since the last
-    release.
-    """
-    message, received = channel.message, channel.cursor[RECEIVED]
-    release_prefix(channel.noisy, channel.totals, channel.counter, required_release(channel.times, received))
-    wide = message.shape[0] - _corrections_sent(channel)
-    for i in range(message.shape[0]):
-        released = channel.noisy[i] * channel.units[i]
-        message[i] = released if i < wide else released - channel.released[i]
-        channel.released[i] = released
-    channel.cursor[RELEASED] = received
 
 
 @no_alloc_kernel
