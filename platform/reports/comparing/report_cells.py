@@ -266,6 +266,7 @@ def _clip(certificate: Mapping[str, Any]) -> tuple[str, float] | None:
     """Return norm and size of the ball to which gradients are clipped, None without one."""
     if (certificate.get("request") or {}).get("kind") != GradientLayout.__name__:
         return None
-    law = design_of(certificate).query.law
+    query: Any = design_of(certificate).query
+    law = query.law
     clips = isinstance(law, RawVector | ClippedLaplace | ClippedGaussian) and law.norm != "none"
     return (law.norm, law.clip) if clips else None
